@@ -1,0 +1,41 @@
+# Pushgrid. `make run` shows it at work; `make test` is what CI runs.
+PYTHON ?= python3.11
+VENV := .venv
+PY := $(VENV)/bin/python
+CODE := shared devhost cli bench tests $(wildcard *_function)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test check fmt bench clean
+
+help: ## this list
+	@grep -hE '^[a-z]+:.*## ' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 10
+
+setup: $(VENV)/.stamp ## everything local runs and tests need
+
+$(VENV)/.stamp: requirements.txt requirements-dev.txt package.json package-lock.json setup.sh
+	@PYTHON="$(PYTHON)" sh setup.sh $(VENV)
+	@touch $@
+
+run: setup ## the main job on real parts, told as a story (ONCE=1: ends when told)
+	@$(PY) -m cli demo $(if $(ONCE),--once)
+
+check: setup ## format, lint, types, imports, unit and functional tests
+	@$(PY) -m ruff format --check --quiet $(CODE)
+	@$(PY) -m ruff check --quiet $(CODE)
+	@$(PY) -m mypy $(CODE)
+	@$(VENV)/bin/lint-imports --no-cache > .import-linter.log || { cat .import-linter.log; exit 1; }
+	@$(VENV)/bin/codespell $(CODE) docs README.md
+	@$(PY) -m pytest -q tests/unit tests/functional
+
+test: check ## every check and test there is
+	@$(PY) -m pytest -q --ignore=tests/unit --ignore=tests/functional tests
+
+fmt: setup ## format and mend what can be mended
+	@$(PY) -m ruff check --quiet --fix-only $(CODE)
+	@$(PY) -m ruff format --quiet $(CODE)
+
+bench: setup ## throughput, side by side with its floors
+	@$(PY) bench/throughput.py
+
+clean: ## forget everything that setup made
+	rm -rf $(VENV) node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis
