@@ -1,0 +1,1 @@
+"""All the code of the app; the function folders beside it only translate."""

@@ -1,0 +1,25 @@
+"""Where time comes from; everything else takes it as an argument."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Tells the time."""
+
+    def now(self) -> datetime:
+        """Return the current time, aware, in UTC."""
+
+
+class SystemClock:
+    """The machine's clock."""
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+
+def timestamp(moment: datetime) -> str:
+    """Write *moment* as Event Grid does: UTC, seven fractional digits, ``Z``."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f") + "0Z"

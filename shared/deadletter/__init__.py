@@ -1,0 +1,1 @@
+"""What could not be delivered: records, batches, blob names. Pure."""

@@ -1,0 +1,1 @@
+"""How one event reaches one endpoint: messages, push requests, outcomes, profiles, policy. Pure."""

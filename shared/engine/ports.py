@@ -1,0 +1,174 @@
+"""What the use cases need from the world; the adapters implement it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any, Protocol
+
+from shared.events.topic import Topic
+from shared.http import Exchange, OutboundRequest
+from shared.subscriptions.subscription import EventSubscription
+
+
+class Queue(StrEnum):
+    """Our queues. Only the first two have a trigger, and so a poison queue of the host."""
+
+    DELIVERIES = "deliveries"
+    RETRIES = "retries"
+    WAITING = "waiting"
+    DEADLETTERS = "deadletters"
+    DELIVERIES_POISON = "deliveries-poison"
+    RETRIES_POISON = "retries-poison"
+
+
+class Table(StrEnum):
+    """Tables of ARM documents."""
+
+    TOPICS = "topics"
+    EVENT_SUBSCRIPTIONS = "eventsubscriptions"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Received:
+    """A message taken from a queue and hidden from others until *hidden_until* has passed."""
+
+    text: str
+    handle: object  # the adapter's own: what deleting or hiding it again needs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resource:
+    """An ARM document as stored, its secrets included. *etag* changes with every write."""
+
+    document: Mapping[str, Any]
+    etag: str
+
+
+class Sender(Protocol):
+    """Puts messages on queues. They never expire."""
+
+    def put(self, queue: Queue, text: str, visible_in: timedelta = timedelta()) -> None:
+        """
+        Store one message, hidden for *visible_in*, which is rounded up to whole seconds.
+
+        Raises:
+            StorageUnavailable: it may or may not be stored.
+        """
+
+    def put_all(self, queue: Queue, texts: Sequence[str]) -> None:
+        """
+        Store all messages, several at a time, visible at once; return when every one is stored.
+
+        Raises:
+            StorageUnavailable: some may be stored.
+        """
+
+
+class Receiver(Protocol):
+    """Takes messages from queues without a trigger."""
+
+    def receive(self, queue: Queue, hidden_for: timedelta) -> Sequence[Received]:
+        """Take up to 32 visible messages; none when there are none, or no queue."""
+
+    def delete(self, queue: Queue, message: Received) -> None:
+        """Delete it; nothing happens if somebody else has received it meanwhile."""
+
+    def hide(self, queue: Queue, message: Received, visible_in: timedelta) -> None:
+        """Let it be received again after *visible_in*; nothing happens if somebody else has it."""
+
+
+class PayloadStore(Protocol):
+    """Events that don't fit into messages: one blob a publish request, one line an event."""
+
+    def write(self, publish_id: str, expires: datetime, texts: Sequence[str]) -> str:
+        """
+        Store *texts*, one a line, to be kept at least until *expires*; return the blob's name.
+
+        Raises:
+            StorageUnavailable: it may or may not be stored.
+        """
+
+    def read(self, name: str) -> Sequence[str] | None:
+        """Return the lines of the blob; ``None`` if there is no such blob."""
+
+    def delete_expired(self, now: datetime, deadline: datetime) -> int:
+        """Delete blobs whose time is over, until *deadline*; return how many."""
+
+
+class DeadLetterStore(Protocol):
+    """Containers for dead letters, and the one for our own poison."""
+
+    def write(self, account: str, container: str, path: str, body: bytes) -> bool:
+        """
+        Store a blob of JSON; return ``False`` if there is no such container.
+
+        Raises:
+            StorageUnavailable: anything else that keeps it from being stored.
+        """
+
+    def write_poison(self, path: str, body: bytes) -> None:
+        """
+        Store a record of a message that can't be handled in the app's container ``poison``.
+
+        Raises:
+            StorageUnavailable: it may or may not be stored.
+        """
+
+
+class TopicReader(Protocol):
+    """Topics as publishing sees them; a change may be some seconds old."""
+
+    def topic(self, name: str) -> Topic | None:
+        """Return the topic, whatever the case of *name*."""
+
+
+class SubscriptionReader(Protocol):
+    """Subscriptions as delivering sees them; a change may be some seconds old."""
+
+    def of_topic(self, topic: str) -> Sequence[EventSubscription]:
+        """Return all subscriptions of a topic."""
+
+    def subscription(self, topic: str, name: str) -> EventSubscription | None:
+        """Return one subscription."""
+
+    def fresh(self, topic: str, name: str) -> EventSubscription | None:
+        """
+        Return one subscription as it is in storage now.
+
+        Raises:
+            StorageUnavailable: storage did not answer.
+        """
+
+
+class ResourceStore(Protocol):
+    """ARM documents. *partition* and *name* are taken whatever their case."""
+
+    def get(self, table: Table, partition: str, name: str) -> Resource | None:
+        """Return one document."""
+
+    def put(
+        self, table: Table, partition: str, name: str, document: Mapping[str, Any], etag: str | None
+    ) -> Resource:
+        """
+        Store a document: only over the one of *etag*, or, with ``None``, only where there is none.
+
+        Raises:
+            Conflict: somebody else was first.
+            StorageUnavailable: storage did not answer.
+        """
+
+    def delete(self, table: Table, partition: str, name: str) -> bool:
+        """Delete one document; return whether there was one."""
+
+    def list(self, table: Table, partition: str) -> Sequence[Resource]:
+        """Return all documents of a partition, by name."""
+
+
+class Pusher(Protocol):
+    """Sends requests to endpoints, through the outbound guard."""
+
+    def send(self, request: OutboundRequest, timeout: timedelta) -> Exchange:
+        """Send and wait for the response headers for at most *timeout*. Never raises."""

@@ -1,0 +1,133 @@
+"""Every error that Pushgrid raises on purpose: a class per kind, with its code and status."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """
+    One thing that is wrong with a document.
+
+    *code* is a word for programs, *message* a sentence for people, *target* the member at fault.
+    """
+
+    code: str
+    message: str
+    target: str | None = None
+
+
+class AppError(Exception):
+    """
+    The request can't be served.
+
+    *status* is the HTTP status, *code* the name that Event Grid gives it in ``error.code``.
+    *faults* names everything that is wrong, at least one.
+    """
+
+    status: ClassVar[int] = 500
+    code: ClassVar[str] = "InternalServerError"
+    detail_code: ClassVar[str] = "InternalServerError"
+
+    def __init__(self, message: str | None = None, *, faults: tuple[Fault, ...] = ()) -> None:
+        self.message = message or (self.__doc__ or "").strip()
+        self.faults = faults or (Fault(code=self.detail_code, message=self.message),)
+        super().__init__(self.message)
+
+
+class InvalidEvents(AppError):
+    """The events don't conform to the topic's input schema."""
+
+    status = 400
+    code = "BadRequest"
+    detail_code = "InputJsonInvalid"
+
+
+class InvalidSignature(AppError):
+    """The access signature can't be read."""
+
+    status = 400
+    code = "BadRequest"
+    detail_code = "InvalidSas"
+
+
+class InvalidDocument(AppError):
+    """The document of the resource is not valid."""
+
+    status = 400
+    code = "InvalidRequest"
+    detail_code = "InvalidRequest"
+
+
+class Unauthenticated(AppError):
+    """The request is not authorized."""
+
+    status = 401
+    code = "Unauthorized"
+    detail_code = "Unauthorized"
+
+
+class NotFound(AppError):
+    """There is no such resource."""
+
+    status = 404
+    code = "NotFound"
+    detail_code = "ResourceNotFound"
+
+
+class MethodNotAllowed(AppError):
+    """The requested resource does not support this HTTP method."""
+
+    status = 405
+    code = "MethodNotAllowed"
+    detail_code = "MethodNotAllowed"
+
+
+class Conflict(AppError):
+    """The resource was changed by somebody else, or its name is taken."""
+
+    status = 409
+    code = "Conflict"
+    detail_code = "Conflict"
+
+
+class TooLarge(AppError):
+    """The maximum size (1536000) has been exceeded."""
+
+    status = 413
+    code = "RequestEntityTooLarge"
+    detail_code = "PayloadTooLarge"
+
+
+class UnsupportedMediaType(AppError):
+    """The Content-Type header is either missing or it doesn't have a valid value."""
+
+    status = 415
+    code = "UnsupportedMediaType"
+    detail_code = "InvalidContentType"
+
+
+class HandshakeFailed(AppError):
+    """The endpoint did not prove that it wants events."""
+
+    status = 400
+    code = "Url validation"
+    detail_code = "Url validation"
+
+
+class StorageUnavailable(AppError):
+    """Storage did not answer; nothing is promised. Send the request again."""
+
+    status = 503
+    code = "ServiceUnavailable"
+    detail_code = "ServiceUnavailable"
+
+
+class MalformedMessage(AppError):
+    """A queue message of ours can't be read."""
+
+
+class InvalidSettings(AppError):
+    """The app's settings are incomplete or wrong."""

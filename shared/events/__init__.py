@@ -1,0 +1,1 @@
+"""What was published: events, topics, input schemas, keys. Pure."""

@@ -1,0 +1,84 @@
+"""HTTP as values: what came in, what goes back, what is sent out and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpRequest:
+    """
+    A request to us.
+
+    *url* is absolute, as the client sent it. Header names are lower-case. *params* are the parts
+    that the route names; *query* the decoded query, the last value of a repeated name.
+    """
+
+    method: str
+    url: str
+    headers: Mapping[str, str]
+    params: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpAnswer:
+    """Our answer to a request."""
+
+    status: int
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+
+
+class OutboundRequest(NamedTuple):
+    """
+    A request of ours to somebody's endpoint.
+
+    *headers* hold everything but Host, Content-Length and Connection, which the sender adds.
+    """
+
+    method: str
+    url: str
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Answered(NamedTuple):
+    """
+    The endpoint answered within the time limit.
+
+    *headers* have lower-case names. *body* is at most its first 64 KiB, and only what came
+    promptly. *seconds* is from the start of the send to the end of the response headers.
+    """
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    seconds: float
+
+
+class Failure(StrEnum):
+    """Why there is no answer."""
+
+    TIMED_OUT = "timed out"  # no complete response headers in time, or no connection
+    RESOLUTION = "name not resolved"
+    SOCKET = "connection failed"  # refused, reset, closed early
+    TLS = "TLS failed"
+    NOT_ALLOWED = "address not allowed"  # refused by the outbound guard; nothing was sent
+    UNSENDABLE = "request can't be sent"  # a URL or header that HTTP can't carry; nothing was sent
+    MALFORMED = "answer is not HTTP"
+
+
+class NotAnswered(NamedTuple):
+    """The endpoint gave no usable answer. *detail* is for the operator's log, never for tenants."""
+
+    failure: Failure
+    detail: str
+    seconds: float
+
+
+Exchange = Answered | NotAnswered

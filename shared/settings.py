@@ -1,0 +1,150 @@
+"""The app's settings, read once."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TypeVar
+
+from shared.errors import Fault, InvalidSettings
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """
+    Everything that can be set, each with the name of its environment variable in ``NAMES``.
+
+    *admin_key* ``None`` closes the management API. *public_url* ``None`` means: from the request.
+    """
+
+    storage: Mapping[str, str] = field(repr=False)
+    wake_schedule: str
+    deadletter_schedule: str
+    admin_key: str | None = field(default=None, repr=False)
+    profile: str = "latest"
+    public_url: str | None = None
+    allow_http: bool = False
+    allowed_networks: tuple[Network, ...] = ()
+    time_scale: float = 1.0
+    cache_for: timedelta = timedelta(seconds=5)
+
+
+STORAGE = "AzureWebJobsStorage"
+NAMES = {
+    "storage": STORAGE,
+    "wake_schedule": "PUSHGRID_WAKE_SCHEDULE",
+    "deadletter_schedule": "PUSHGRID_DEADLETTER_SCHEDULE",
+    "admin_key": "PUSHGRID_ADMIN_KEY",
+    "profile": "PUSHGRID_PROFILE",
+    "public_url": "PUSHGRID_PUBLIC_URL",
+    "allow_http": "PUSHGRID_ALLOW_HTTP",
+    "allowed_networks": "PUSHGRID_ALLOWED_NETWORKS",
+    "time_scale": "PUSHGRID_TIME_SCALE",
+    "cache_for": "PUSHGRID_CACHE_SECONDS",
+}
+_UNRESOLVED = "@Microsoft.KeyVault("  # what is left in place of a reference that can't be resolved
+
+
+def from_environ(environ: Mapping[str, str], profiles: frozenset[str]) -> Settings:
+    """
+    Read the settings; *profiles* are the delivery profiles there are.
+
+    Raises:
+        InvalidSettings: all faults at once.
+    """
+    faults: list[Fault] = []
+
+    def read(member: str, parse: Callable[[str], T], default: T) -> T:
+        name = NAMES[member]
+        text = environ.get(name, "").strip()
+        if not text:
+            return default
+        try:
+            return parse(text)
+        except ValueError as error:
+            faults.append(Fault(code="InvalidSetting", message=f"{name}: {error}", target=name))
+            return default
+
+    def required(member: str) -> str:
+        text = environ.get(NAMES[member], "").strip()
+        if not text:
+            name = NAMES[member]
+            faults.append(Fault(code="MissingSetting", message=f"{name} is not set", target=name))
+        return text
+
+    settings = Settings(
+        storage=_storage(environ, faults),
+        wake_schedule=required("wake_schedule"),
+        deadletter_schedule=required("deadletter_schedule"),
+        admin_key=read("admin_key", _secret, None),
+        profile=read("profile", _one_of(profiles), "latest"),
+        public_url=read("public_url", _url, None),
+        allow_http=read("allow_http", _boolean, False),
+        allowed_networks=read("allowed_networks", _networks, ()),
+        time_scale=read("time_scale", _scale, 1.0),
+        cache_for=read("cache_for", _seconds, timedelta(seconds=5)),
+    )
+    if faults:
+        raise InvalidSettings("; ".join(fault.message for fault in faults), faults=tuple(faults))
+    return settings
+
+
+def _storage(environ: Mapping[str, str], faults: list[Fault]) -> Mapping[str, str]:
+    """Return what the host reads as one connection: a string under '' or a section's members."""
+    if text := environ.get(STORAGE, "").strip():
+        return {"": text}
+    prefix = f"{STORAGE}__"
+    section = {
+        name[len(prefix) :]: value for name, value in environ.items() if name.startswith(prefix)
+    }
+    if not section:
+        faults.append(Fault(code="MissingSetting", message=f"{STORAGE} is not set", target=STORAGE))
+    return section
+
+
+def _secret(text: str) -> str | None:
+    return None if text.startswith(_UNRESOLVED) else text
+
+
+def _boolean(text: str) -> bool:
+    if text.lower() not in {"true", "false", "1", "0"}:
+        raise ValueError(f"'{text}' is neither true nor false")
+    return text.lower() in {"true", "1"}
+
+
+def _networks(text: str) -> tuple[Network, ...]:
+    return tuple(ipaddress.ip_network(part.strip()) for part in text.split(",") if part.strip())
+
+
+def _scale(text: str) -> float:
+    number = float(text)
+    if not 1 <= number <= 100_000:  # noqa: PLR2004
+        raise ValueError(f"{text} is not between 1 and 100000")
+    return number
+
+
+def _seconds(text: str) -> timedelta:
+    number = float(text)
+    if not 0 <= number <= 3600:  # noqa: PLR2004
+        raise ValueError(f"{text} is not between 0 and 3600 seconds")
+    return timedelta(seconds=number)
+
+
+def _url(text: str) -> str:
+    if not text.startswith(("https://", "http://")):
+        raise ValueError(f"'{text}' is not an http or https URL")
+    return text.rstrip("/")
+
+
+def _one_of(allowed: frozenset[str]) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text not in allowed:
+            raise ValueError(f"'{text}' is none of {', '.join(sorted(allowed))}")
+        return text
+
+    return parse

@@ -1,0 +1,1 @@
+"""Who wants events: subscriptions, filters, their ARM form, handshakes, endpoint rules. Pure."""

@@ -1,0 +1,67 @@
+"""An event subscription: a topic, a filter, an endpoint, and what to do about failures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from shared.events.topic import InputSchema
+
+
+class DeliverySchema(StrEnum):
+    """What subscribers receive; the values are the ARM names."""
+
+    EVENT_GRID = "EventGridSchema"
+    CLOUD_EVENTS = "CloudEventSchemaV1_0"
+    CUSTOM_INPUT = "CustomInputSchema"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventFilter:
+    """
+    Which events a subscription wants; everything must match.
+
+    *included_event_types* ``None`` means all.
+    """
+
+    included_event_types: frozenset[str] | None = None
+    subject_begins_with: str = ""
+    subject_ends_with: str = ""
+    is_subject_case_sensitive: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPolicy:
+    """Limits on trying: all attempts, the first included, and minutes since publish."""
+
+    max_delivery_attempts: int = 30
+    event_time_to_live_minutes: int = 1440
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetterDestination:
+    """A blob container of the app's own storage account."""
+
+    account: str
+    container: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventSubscription:
+    """
+    One subscription as the delivering side needs it.
+
+    *generation* is new at each creation: what waits for an earlier generation is dropped.
+    *topic* is the topic's name, *topic_id* its ARM id. The query of *endpoint_url* may be secret.
+    """
+
+    topic: str
+    topic_id: str
+    name: str
+    generation: str
+    endpoint_url: str = field(repr=False)
+    input_schema: InputSchema
+    delivery_schema: DeliverySchema
+    filter: EventFilter = EventFilter()
+    retry_policy: RetryPolicy = RetryPolicy()
+    dead_letter: DeadLetterDestination | None = None
