@@ -1,0 +1,197 @@
+"""The storage account: its clients, their one pool of connections, and what their errors mean."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from azure.core.exceptions import AzureError, HttpResponseError
+
+from shared.adapters.storage_connection import Connection, Service
+from shared.engine.ports import Queue, Table
+from shared.errors import StorageUnavailable
+
+if TYPE_CHECKING:
+    from azure.core.pipeline.transport import RequestsTransport
+    from azure.data.tables import TableClient, TableServiceClient
+    from azure.storage.blob import BlobServiceClient, ContainerClient
+    from azure.storage.queue import QueueClient, QueueServiceClient
+
+PAYLOADS = "payloads"
+POISON = "poison"
+CONNECT_SECONDS = 5
+READ_SECONDS = 10
+CONNECTIONS = 64
+
+T = TypeVar("T")
+
+# At INFO these write several lines a request, and the Functions worker runs the root at INFO.
+for _name in ("azure.core", "azure.identity", "azure.storage", "azure.data"):
+    logging.getLogger(_name).setLevel(logging.WARNING)
+
+
+class StorageAccount:
+    """
+    Makes the clients when they are first needed; they may be used from any thread.
+
+    *storage* is ``Settings.storage``. *prefix* stands before the name of every queue, table and
+    container of ours, so that tests can share an account; it has lower-case letters and digits.
+    """
+
+    def __init__(self, storage: Mapping[str, str], *, prefix: str = "") -> None:
+        self._connection = Connection(storage)
+        self._prefix = prefix
+        self._lock = threading.RLock()
+        self._made: dict[str, Any] = {}
+
+    @property
+    def account_name(self) -> str:
+        return self._connection.account_name
+
+    def queue(self, name: str) -> QueueClient:
+        """Return the client of a queue of ours."""
+        return self._once(
+            f"queue {name}", lambda: self._queues().get_queue_client(self._prefix + name)
+        )
+
+    def table(self, name: str) -> TableClient:
+        """Return the client of a table of ours."""
+        return self._once(
+            f"table {name}", lambda: self._tables().get_table_client(self._prefix + name)
+        )
+
+    def container(self, name: str) -> ContainerClient:
+        """Return the client of a container of ours."""
+        return self.foreign_container(self._prefix + name)
+
+    def foreign_container(self, name: str) -> ContainerClient:
+        """Return the client of any container of the account."""
+        return self._blobs().get_container_client(name)
+
+    def ensure(self) -> None:
+        """
+        Create what is missing of our queues, tables and containers: one listing of each kind.
+
+        Raises:
+            StorageUnavailable: some may have been created.
+        """
+        with storage_errors():
+            there = {str(each.name) for each in self._queues().list_queues()}
+            for name in self._missing(Queue, there):
+                create(self.queue(name).create_queue)
+            there = {str(each.name) for each in self._tables().list_tables()}
+            for name in self._missing(Table, there):
+                create(self.table(name).create_table)
+            there = {str(each.name) for each in self._blobs().list_containers()}
+            for name in self._missing((PAYLOADS, POISON), there):
+                create(self.container(name).create_container)
+
+    def _missing(self, names: Iterable[str], there: set[str]) -> list[str]:
+        return [name for name in names if self._prefix + name not in there]
+
+    def _queues(self) -> QueueServiceClient:
+        def make() -> QueueServiceClient:
+            from azure.storage.queue import QueueServiceClient
+
+            return self._connection.client(
+                QueueServiceClient,
+                Service.QUEUE,
+                transport=self._transport(),
+                retry_policy=self._retries(),
+            )
+
+        return self._once("queues", make)
+
+    def _blobs(self) -> BlobServiceClient:
+        def make() -> BlobServiceClient:
+            from azure.storage.blob import BlobServiceClient
+
+            return self._connection.client(
+                BlobServiceClient,
+                Service.BLOB,
+                transport=self._transport(),
+                retry_policy=self._retries(),
+            )
+
+        return self._once("blobs", make)
+
+    def _tables(self) -> TableServiceClient:
+        def make() -> TableServiceClient:
+            from azure.data.tables import TableServiceClient
+
+            return self._connection.client(
+                TableServiceClient,
+                Service.TABLE,
+                transport=self._transport(),
+                retry_total=2,
+                retry_connect=1,
+                retry_read=1,
+                retry_backoff_factor=0.5,
+            )
+
+        return self._once("tables", make)
+
+    def _transport(self) -> RequestsTransport:
+        def make() -> RequestsTransport:
+            import requests
+            from azure.core.pipeline.transport import RequestsTransport
+            from requests.adapters import HTTPAdapter
+
+            session = requests.Session()
+            session.trust_env = False  # no proxies, and no look at the environment per request
+            session.mount("https://", HTTPAdapter(CONNECTIONS, CONNECTIONS))
+            session.mount("http://", HTTPAdapter(CONNECTIONS, CONNECTIONS))
+            return RequestsTransport(
+                session=session,
+                session_owner=False,
+                connection_timeout=CONNECT_SECONDS,
+                read_timeout=READ_SECONDS,
+            )
+
+        return self._once("transport", make)
+
+    def _retries(self) -> object:
+        def make() -> object:
+            from shared.adapters.storage_retries import ShortRetries
+
+            return ShortRetries()
+
+        return self._once("retries", make)
+
+    def _once(self, key: str, make: Callable[[], T]) -> T:
+        made = self._made.get(key)
+        if made is None:
+            with self._lock:
+                made = self._made.get(key)
+                if made is None:
+                    made = self._made[key] = make()
+        return made
+
+
+@contextlib.contextmanager
+def storage_errors() -> Iterator[None]:
+    """Turn whatever the SDK raises, and nobody has understood, into ``StorageUnavailable``."""
+    try:
+        yield
+    except AzureError as error:
+        raise StorageUnavailable from error
+
+
+def create(make: Callable[[], object]) -> None:
+    """Create something; that somebody else was faster is as good."""
+    try:
+        make()
+    except HttpResponseError as error:
+        if not has_code(
+            error, "QueueAlreadyExists", "TableAlreadyExists", "ContainerAlreadyExists"
+        ):
+            raise
+
+
+def has_code(error: HttpResponseError, *codes: str) -> bool:
+    """Say whether storage gave one of *codes* as its reason."""
+    code = getattr(error, "error_code", None)
+    return getattr(code, "value", code) in codes

@@ -1,0 +1,122 @@
+"""Queues of the storage account; texts are stored as they are, so they must be legal XML."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import TypeVar
+
+from azure.core.exceptions import HttpResponseError
+
+from shared.adapters.storage_account import StorageAccount, create, has_code, storage_errors
+from shared.engine.ports import Queue, Received
+from shared.errors import StorageUnavailable
+
+MAX_VISIBILITY_SECONDS = 7 * 24 * 3600
+RECEIVE_AT_MOST = 32
+_NEVER = -1
+_THREADS = 16
+# Azure says MessageNotFound where Azurite says PopReceiptMismatch.
+_GONE = ("MessageNotFound", "PopReceiptMismatch", "QueueNotFound", "QueueBeingDeleted")
+
+T = TypeVar("T")
+
+
+class StorageQueues:
+    """Sender and Receiver on Azure Storage queues. A queue that is missing is made by a put."""
+
+    def __init__(self, account: StorageAccount) -> None:
+        self._account = account
+        self._pool: ThreadPoolExecutor | None = None
+        self._lock = threading.Lock()
+
+    def put(self, queue: Queue, text: str, visible_in: timedelta = timedelta()) -> None:
+        client = self._account.queue(queue)
+
+        def send() -> None:
+            client.send_message(
+                text, visibility_timeout=whole_seconds(visible_in), time_to_live=_NEVER
+            )
+
+        with storage_errors():
+            try:
+                send()
+            except HttpResponseError as error:
+                if not has_code(error, "QueueNotFound"):
+                    raise
+                create(client.create_queue)
+                send()
+
+    def put_all(self, queue: Queue, texts: Sequence[str]) -> None:
+        if len(texts) == 1:
+            self.put(queue, texts[0])
+            return
+        sent = [self._threads().submit(self.put, queue, text) for text in texts]
+        errors = [error for future in sent if (error := future.exception())]
+        for error in errors:
+            if not isinstance(error, StorageUnavailable):
+                raise error
+        if errors:
+            raise StorageUnavailable from errors[0]
+
+    def receive(self, queue: Queue, hidden_for: timedelta) -> Sequence[Received]:
+        pages = (
+            self._account.queue(queue)
+            .receive_messages(
+                messages_per_page=RECEIVE_AT_MOST,
+                visibility_timeout=max(1, whole_seconds(hidden_for)),
+            )
+            .by_page()
+        )
+        with storage_errors():
+            messages = _unless(lambda: list(next(pages, ())), "QueueNotFound", "QueueBeingDeleted")
+        return [
+            Received(text=message.content or "", handle=(message.id, message.pop_receipt))
+            for message in messages or ()
+        ]
+
+    def delete(self, queue: Queue, message: Received) -> None:
+        client = self._account.queue(queue)
+        identity, receipt = _handle(message)
+        with storage_errors():
+            _unless(lambda: client.delete_message(identity, receipt), *_GONE)
+
+    def hide(self, queue: Queue, message: Received, visible_in: timedelta) -> None:
+        client = self._account.queue(queue)
+        identity, receipt = _handle(message)
+        seconds = whole_seconds(visible_in)
+        with storage_errors():
+            _unless(
+                lambda: client.update_message(identity, receipt, visibility_timeout=seconds), *_GONE
+            )
+
+    def _threads(self) -> ThreadPoolExecutor:
+        with self._lock:
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="queue-put")
+            return self._pool
+
+
+def whole_seconds(wait: timedelta) -> int:
+    """Round *wait* up to whole seconds: between none and the seven days a queue can hide."""
+    return max(0, min(math.ceil(wait.total_seconds()), MAX_VISIBILITY_SECONDS))
+
+
+def _unless(act: Callable[[], T], *codes: str) -> T | None:
+    try:
+        return act()
+    except HttpResponseError as error:
+        if not has_code(error, *codes):
+            raise
+        return None
+
+
+def _handle(message: Received) -> tuple[str, str]:
+    match message.handle:
+        case (str(identity), str(receipt)):
+            return identity, receipt
+        case other:
+            raise ValueError(f"{other!r} is no message of this adapter")
