@@ -1,0 +1,127 @@
+"""Where events go: the webhook that gets them and the container for those it never took."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from shared.subscriptions.deployment import Deployment
+from shared.subscriptions.endpoint_rules import base_url, url_fault
+from shared.subscriptions.sections import Section
+
+ENDPOINT_TYPES = (
+    "WebHook",
+    "EventHub",
+    "StorageQueue",
+    "HybridConnection",
+    "ServiceBusQueue",
+    "ServiceBusTopic",
+    "AzureFunction",
+    "MonitorAlert",
+    "NamespaceTopic",
+)
+MOST_EVENTS, MOST_KILOBYTES = 5000, 1024
+_ONE_EVENT, _KILOBYTES = 1, 64  # what stands for: no output batching
+_TLS_VERSIONS = ("1.0", "1.1", "1.2")
+_UNSUPPORTED = (
+    "deliveryAttributeMappings",
+    "azureActiveDirectoryTenantId",
+    "azureActiveDirectoryApplicationIdOrUri",
+)
+_ACCOUNT = re.compile(r"[a-z0-9]{3,24}")
+_CONTAINER = re.compile(r"(?=.{3,63}\Z)[a-z0-9]+(-[a-z0-9]+)*")
+# What the app and its host keep in the same account.
+_OWN_CONTAINER = re.compile(r"payloads|poison|azure-webjobs-.*|app-package.*|\$.*")
+
+
+def parse_destination(properties: Section, deployment: Deployment) -> dict[str, Any]:
+    """Read ``destination``; what is wrong goes to the faults of *properties*."""
+    if not properties.has("destination"):
+        # One fault is enough where another form of destination is refused already.
+        if not properties.has("deliveryWithResourceIdentity"):
+            properties.refuse("destination", "The destination is missing.")
+        return {}
+    section = properties.section("destination")
+    kind = section.choice("endpointType", ENDPOINT_TYPES)
+    if not section.has("endpointType"):
+        section.refuse("endpointType", "The endpoint type is missing.")
+    if kind not in (None, "WebHook"):
+        section.refuse("endpointType", f"The endpoint type {kind} is not supported.")
+    if kind != "WebHook":
+        return {}
+    return {"endpointType": kind, "properties": _webhook(section.section("properties"), deployment)}
+
+
+def render_destination(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Write a destination as ARM does: of the URL, whose query is secret, only the rest."""
+    properties = stored["properties"]
+    url = base_url(properties["endpointUrl"])
+    return {**stored, "properties": {**properties, "endpointUrl": None, "endpointBaseUrl": url}}
+
+
+def parse_dead_letter(properties: Section, deployment: Deployment) -> dict[str, Any] | None:
+    """Read ``deadLetterDestination``; ``None`` if there is none."""
+    if not properties.has("deadLetterDestination"):
+        return None
+    section = properties.section("deadLetterDestination")
+    if not section.has("endpointType"):
+        section.refuse("endpointType", "The endpoint type is missing.")
+    section.choice("endpointType", ("StorageBlob",))
+    blob = section.section("properties")
+    resource_id = blob.required_text("resourceId")
+    container = blob.required_text("blobContainerName")
+    if resource_id is not None:
+        _check_account(blob, resource_id.rpartition("/")[2], deployment.account)
+    if container is not None:
+        _check_container(blob, container)
+    return {
+        "endpointType": "StorageBlob",
+        "properties": {"resourceId": resource_id, "blobContainerName": container},
+    }
+
+
+def _webhook(section: Section, deployment: Deployment) -> dict[str, Any]:
+    url = section.text("endpointUrl")
+    fault = url_fault(url, allow_http=deployment.allow_http)
+    if fault and (url is not None or not section.has("endpointUrl")):
+        section.refuse("endpointUrl", fault)
+    for member in _UNSUPPORTED:
+        section.refuse_unsupported(member)
+    events = section.number("maxEventsPerBatch", 1, MOST_EVENTS)
+    kilobytes = section.number("preferredBatchSizeInKilobytes", 1, MOST_KILOBYTES)
+    if (events or _ONE_EVENT) != _ONE_EVENT:
+        section.refuse("maxEventsPerBatch", "Output batching is not supported: it can only be 1.")
+    elif events is None and kilobytes not in (None, _KILOBYTES):
+        section.refuse(
+            "preferredBatchSizeInKilobytes",
+            "Output batching is not supported: without maxEventsPerBatch 1 it can only be 64.",
+        )
+    stored = {
+        "endpointUrl": url,
+        "maxEventsPerBatch": _ONE_EVENT,
+        "preferredBatchSizeInKilobytes": kilobytes or _KILOBYTES,
+    }
+    tls = section.choice("minimumTlsVersionAllowed", _TLS_VERSIONS)
+    return stored if tls is None else stored | {"minimumTlsVersionAllowed": tls}
+
+
+def _check_account(blob: Section, account: str, own: str) -> None:
+    if not _ACCOUNT.fullmatch(account):
+        blob.refuse("resourceId", "resourceId must be the ARM id of a storage account.")
+    elif account != own:
+        blob.refuse(
+            "resourceId",
+            f"Dead letters can only go to the app's own storage account; '{account}' is another.",
+        )
+
+
+def _check_container(blob: Section, container: str) -> None:
+    if _OWN_CONTAINER.fullmatch(container):
+        blob.refuse("blobContainerName", f"The container '{container}' belongs to the app.")
+    elif not _CONTAINER.fullmatch(container):
+        blob.refuse(
+            "blobContainerName",
+            "blobContainerName must be 3-63 lower-case letters, digits and single hyphens, "
+            "with no hyphen at its ends.",
+        )

@@ -1,0 +1,68 @@
+"""Which URLs can be endpoints at all; where their names lead is checked when connecting."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from urllib.parse import urlsplit
+
+INVALID_URL = (
+    "Invalid event subscription request: Supplied URL is invalid. It cannot be null or empty and "
+    "should be a proper HTTPS URL like https://www.example.com."
+)
+LONGEST_URL = 2048
+_PRINTABLE = re.compile(r"[!-~]+")  # ASCII without space: what a request line can carry
+_NEVER = re.compile(r'["<>\\^`{|}]')  # RFC 3986 has no place for them
+_USER = re.compile(r"[^/]*//[^/?]*@")
+_LABEL = r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?"
+_AUTHORITY = re.compile(
+    rf"(\[(?P<v6>[0-9a-f:.]+)\]|(?=[^:]{{1,254}}(:|\Z)){_LABEL}(\.{_LABEL})*\.?)(:[0-9]{{1,5}})?",
+    re.IGNORECASE,
+)
+
+
+def url_fault(url: str | None, *, allow_http: bool) -> str | None:
+    """
+    Say what is wrong with the URL of an endpoint; ``None`` if nothing is.
+
+    Source: the text is Event Grid's, as its users report it.
+    """
+    reason = _reason(url or "", allow_http=allow_http)
+    return None if reason is None else f"{INVALID_URL} ({reason})"
+
+
+def base_url(url: str) -> str:
+    """Return *url* without its query, which may be secret."""
+    return url.partition("?")[0]
+
+
+def _reason(url: str, *, allow_http: bool) -> str | None:
+    if reason := _text_reason(url):
+        return reason
+    if not url.lower().startswith(("https://", "http://") if allow_http else "https://"):
+        return "its scheme is not https"
+    return None if _leads_somewhere(url) else "its host or port is not legal"
+
+
+def _text_reason(url: str) -> str | None:
+    if not url:
+        return "it is empty"
+    if len(url) > LONGEST_URL:
+        return f"it is longer than {LONGEST_URL} characters"
+    if not _PRINTABLE.fullmatch(url) or _NEVER.search(url):
+        return "it has characters that must be percent-encoded"
+    if "#" in url:
+        return "it has a fragment"
+    return "it has a user name or password" if _USER.match(url) else None
+
+
+def _leads_somewhere(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        authority = _AUTHORITY.fullmatch(parts.netloc)
+        if authority is None or parts.port == 0:
+            return False
+        ipaddress.IPv6Address(authority["v6"] or "::")
+    except ValueError:
+        return False
+    return True

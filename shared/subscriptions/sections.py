@@ -1,0 +1,116 @@
+"""Reads the members of a JSON document and gathers everything that is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from shared.errors import Fault, InvalidDocument
+
+
+class Section(NamedTuple):
+    """
+    One JSON object of a document.
+
+    Each reader returns ``None`` for a member that is missing or null, and also for one that it
+    refused: the fault is in *faults*, which all sections of a document share. *path* is the target
+    that faults name.
+    """
+
+    members: Mapping[str, Any]
+    path: str
+    faults: list[Fault]
+
+    def target(self, name: str) -> str:
+        return f"{self.path}.{name}" if self.path else name
+
+    def refuse(self, name: str, message: str) -> None:
+        """Gather a fault of the member *name*."""
+        target = self.target(name)
+        self.faults.append(Fault(code=InvalidDocument.detail_code, message=message, target=target))
+
+    def refuse_unsupported(self, name: str) -> None:
+        """Refuse a member that says anything: better an error than a promise not kept."""
+        if self.members.get(name) not in (None, [], {}, ""):
+            self.refuse(name, f"{self.target(name)} is not supported.")
+
+    def has(self, name: str) -> bool:
+        return self.members.get(name) is not None
+
+    def section(self, name: str) -> Section:
+        """Return an object inside this one, an empty one if there is none."""
+        value = self._typed(name, dict, "an object")
+        return Section(value or {}, self.target(name), self.faults)
+
+    def text(self, name: str) -> str | None:
+        value: str | None = self._typed(name, str, "a string")
+        return value
+
+    def required_text(self, name: str) -> str | None:
+        if not self.has(name):
+            self.refuse(name, f"{self.target(name)} is missing.")
+        return self.text(name)
+
+    def flag(self, name: str) -> bool | None:
+        value: bool | None = self._typed(name, bool, "true or false")
+        return value
+
+    def number(self, name: str, low: int, high: int) -> int | None:
+        """Return a whole number between *low* and *high*, both included."""
+        value = self.members.get(name)
+        if value is None:
+            return None
+        if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+            self.refuse(
+                name, f"{self.target(name)} must be a whole number between {low} and {high}."
+            )
+            return None
+        return value
+
+    def texts(self, name: str) -> tuple[str, ...] | None:
+        value = self._typed(name, list, "a list of strings")
+        if value is None:
+            return None
+        if not all(isinstance(item, str) for item in value):
+            self.refuse(name, f"{self.target(name)} must be a list of strings.")
+            return None
+        return tuple(value)
+
+    def choice(self, name: str, allowed: Sequence[str]) -> str | None:
+        """Return the one of *allowed* that is meant, whatever its case."""
+        value = self.text(name)
+        if value is None:
+            return None
+        for option in allowed:
+            if option.casefold() == value.casefold():
+                return option
+        choices = ", ".join(allowed)
+        self.refuse(name, f"{self.target(name)} has the value '{value}'; it can be: {choices}.")
+        return None
+
+    def _typed(self, name: str, kind: type, wanted: str) -> Any:
+        value = self.members.get(name)
+        if value is None or isinstance(value, kind):
+            return value
+        self.refuse(name, f"{self.target(name)} must be {wanted}.")
+        return None
+
+
+def document(body: object) -> Section:
+    """Begin to read *body*, as it came out of the JSON parser."""
+    root = Section(body if isinstance(body, dict) else {}, "", [])
+    if not isinstance(body, dict):
+        message = "The request content must be a JSON object."
+        root.faults.append(Fault(code=InvalidDocument.detail_code, message=message))
+    return root
+
+
+def raise_faults(faults: Sequence[Fault]) -> None:
+    """
+    End the reading.
+
+    Raises:
+        InvalidDocument: there are faults; all of them.
+    """
+    if faults:
+        raise InvalidDocument(" ".join(fault.message for fault in faults), faults=tuple(faults))
