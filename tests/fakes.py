@@ -1,0 +1,264 @@
+"""The ports in memory; tests/contract holds them to what the adapters do."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+import uuid
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+from shared.engine.ports import Queue, Received, Resource, Table
+from shared.errors import Conflict, StorageUnavailable
+from shared.http import Answered, Exchange, OutboundRequest
+
+START = datetime(2026, 2, 9, 12, 0, tzinfo=UTC)
+
+
+class FakeClock:
+    """A clock that stands still until it is advanced."""
+
+    def __init__(self, start: datetime = START) -> None:
+        self._now = start
+
+    def now(self) -> datetime:
+        return self._now
+
+    def monotonic(self) -> float:
+        """Return seconds since some moment in the past, as `time.monotonic` does."""
+        return (self._now - datetime(2000, 1, 1, tzinfo=UTC)).total_seconds()
+
+    def advance(self, by: timedelta) -> None:
+        self._now += by
+
+
+class Faulty:
+    """Fails when told to, before its work (the usual case) or after it (an answer was lost)."""
+
+    def __init__(self) -> None:
+        self._before: Counter[str] = Counter()
+        self._after: Counter[str] = Counter()
+        self._lock = threading.RLock()
+
+    def fail_next(self, method: str, times: int = 1, *, after: bool = False) -> None:
+        """Raise ``StorageUnavailable`` from the next *times* calls of *method*."""
+        getattr(self, method)  # a test that names it wrongly should not pass
+        (self._after if after else self._before)[method] += times
+
+    @contextlib.contextmanager
+    def _at_work(self, method: str) -> Iterator[None]:
+        with self._lock:
+            _count_down(self._before, method)
+            yield
+            _count_down(self._after, method)
+
+
+def _count_down(faults: Counter[str], method: str) -> None:
+    if faults[method] > 0:
+        faults[method] -= 1
+        raise StorageUnavailable
+
+
+@dataclass(slots=True)
+class Stored:
+    """A message on a queue, from *visible_at* on visible."""
+
+    text: str
+    visible_at: datetime
+    identity: str = field(default_factory=lambda: uuid.uuid4().hex)
+    receipt: str = ""
+
+
+class MemoryQueues(Faulty):
+    """Sender and Receiver."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        super().__init__()
+        self._clock = clock
+        self.stored: defaultdict[Queue, list[Stored]] = defaultdict(list)
+
+    def texts(self, queue: Queue) -> list[str]:
+        """Return the texts of all messages, hidden ones included, in the order of their puts."""
+        return [message.text for message in self.stored[queue]]
+
+    def waits(self, queue: Queue) -> list[timedelta]:
+        """Return for how long from now each message stays hidden, in the order of their puts."""
+        now = self._clock.now()
+        return [max(timedelta(), message.visible_at - now) for message in self.stored[queue]]
+
+    def put(self, queue: Queue, text: str, visible_in: timedelta = timedelta()) -> None:
+        with self._at_work("put"):
+            self.stored[queue].append(Stored(text, self._in(visible_in)))
+
+    def put_all(self, queue: Queue, texts: Sequence[str]) -> None:
+        with self._at_work("put_all"):
+            for text in texts:
+                self.put(queue, text)
+
+    def receive(self, queue: Queue, hidden_for: timedelta) -> Sequence[Received]:
+        with self._at_work("receive"):
+            now = self._clock.now()
+            visible = [message for message in self.stored[queue] if message.visible_at <= now][:32]
+            for message in visible:
+                self._hide(message, max(hidden_for, timedelta(seconds=1)))
+            return [
+                Received(text=message.text, handle=(message.identity, message.receipt))
+                for message in visible
+            ]
+
+    def delete(self, queue: Queue, message: Received) -> None:
+        with self._at_work("delete"):
+            if held := self._held(queue, message):
+                self.stored[queue].remove(held)
+
+    def hide(self, queue: Queue, message: Received, visible_in: timedelta) -> None:
+        with self._at_work("hide"):
+            if held := self._held(queue, message):
+                self._hide(held, visible_in)
+
+    def _held(self, queue: Queue, message: Received) -> Stored | None:
+        return next(
+            (
+                each
+                for each in self.stored[queue]
+                if (each.identity, each.receipt) == message.handle
+            ),
+            None,
+        )
+
+    def _hide(self, message: Stored, wait: timedelta) -> None:
+        message.visible_at = self._in(wait)
+        message.receipt = uuid.uuid4().hex
+
+    def _in(self, wait: timedelta) -> datetime:
+        seconds = -(-wait // timedelta(seconds=1))  # rounded up
+        return self._clock.now() + timedelta(seconds=max(0, min(seconds, 7 * 24 * 3600)))
+
+
+class MemoryPayloads(Faulty):
+    """PayloadStore."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        super().__init__()
+        self._clock = clock
+        self.blobs: dict[str, tuple[str, ...]] = {}
+
+    def write(self, publish_id: str, expires: datetime, texts: Sequence[str]) -> str:
+        if not texts or any("\n" in text for text in texts):
+            raise ValueError("A payload has at least one text, and each is one line.")
+        with self._at_work("write"):
+            name = f"{expires.astimezone(UTC):%Y%m%d%H}/{publish_id}-{uuid.uuid4().hex[:12]}"
+            self.blobs[name] = tuple(texts)
+            return name
+
+    def read(self, name: str) -> Sequence[str] | None:
+        with self._at_work("read"):
+            return self.blobs.get(name)
+
+    def delete_expired(self, now: datetime, deadline: datetime) -> int:
+        with self._at_work("delete_expired"):
+            if self._clock.now() >= deadline:
+                return 0
+            hour = f"{now.astimezone(UTC):%Y%m%d%H}"
+            expired = [name for name in self.blobs if name < hour and not name.startswith(hour)]
+            for name in expired:
+                del self.blobs[name]
+            return len(expired)
+
+
+class MemoryDeadLetters(Faulty):
+    """DeadLetterStore. Every container exists but those in *missing*."""
+
+    def __init__(self, account: str = "devstoreaccount1") -> None:
+        super().__init__()
+        self._account = account
+        self.missing: set[str] = set()
+        self.blobs: dict[tuple[str, str], bytes] = {}  # by container and path
+        self.poison: dict[str, bytes] = {}
+
+    def write(self, account: str, container: str, path: str, body: bytes) -> bool:
+        if account.lower() != self._account:
+            raise ValueError(f"'{account}' is not the app's storage account")
+        with self._at_work("write"):
+            if container in self.missing:
+                return False
+            if self.blobs.setdefault((container, path), body) != body:
+                raise StorageUnavailable
+            return True
+
+    def write_poison(self, path: str, body: bytes) -> None:
+        with self._at_work("write_poison"):
+            if self.poison.setdefault(path, body) != body:
+                raise StorageUnavailable
+
+
+class MemoryResources(Faulty):
+    """ResourceStore."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._rows: dict[tuple[Table, str, str], Resource] = {}
+
+    def get(self, table: Table, partition: str, name: str) -> Resource | None:
+        with self._at_work("get"):
+            return self._rows.get((table, partition.lower(), name.lower()))
+
+    def put(
+        self, table: Table, partition: str, name: str, document: Mapping[str, Any], etag: str | None
+    ) -> Resource:
+        key = (table, partition.lower(), name.lower())
+        with self._at_work("put"):
+            there = self._rows.get(key)
+            if (there and there.etag) != etag:
+                raise Conflict
+            copy = json.loads(json.dumps(document))  # nobody changes what is stored from outside
+            self._rows[key] = Resource(document=copy, etag=uuid.uuid4().hex)
+            return self._rows[key]
+
+    def delete(self, table: Table, partition: str, name: str) -> bool:
+        with self._at_work("delete"):
+            return self._rows.pop((table, partition.lower(), name.lower()), None) is not None
+
+    def list(self, table: Table, partition: str) -> Sequence[Resource]:
+        with self._at_work("list"):
+            keys = sorted(key for key in self._rows if key[:2] == (table, partition.lower()))
+            return [self._rows[key] for key in keys]
+
+
+class Sent(NamedTuple):
+    """A request that was pushed."""
+
+    request: OutboundRequest
+    timeout: timedelta
+    at: datetime
+
+
+class ScriptedPusher:
+    """Pusher that answers by its script: per URL in turn, the last one for ever; else a 200."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        self._clock = clock
+        self._scripts: dict[str, list[Exchange]] = {}
+        self._lock = threading.Lock()
+        self.sent: list[Sent] = []
+
+    def script(self, url: str, *exchanges: Exchange) -> None:
+        """Answer requests to *url* with *exchanges*."""
+        self._scripts[url] = list(exchanges)
+
+    def send(self, request: OutboundRequest, timeout: timedelta) -> Exchange:
+        with self._lock:
+            self.sent.append(Sent(request, timeout, self._clock.now()))
+            script = self._scripts.get(request.url) or [answered(200)]
+            return script.pop(0) if len(script) > 1 else script[0]
+
+
+def answered(
+    status: int, body: bytes = b"", headers: Mapping[str, str] | None = None, seconds: float = 0.1
+) -> Answered:
+    """Build an answer."""
+    return Answered(status=status, headers=headers or {}, body=body, seconds=seconds)
