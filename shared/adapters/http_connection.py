@@ -1,0 +1,234 @@
+"""One connection to an endpoint, with deadlines that are kept whatever the other side does."""
+
+from __future__ import annotations
+
+import math
+import select
+import socket
+import ssl
+from collections.abc import Sequence
+from errno import EINPROGRESS, ETIMEDOUT
+from time import monotonic
+
+from shared.adapters.http_failure import NoAnswer
+from shared.adapters.outbound_guard import Address
+from shared.http import Failure
+
+# Never less than a TLS record: what is left of one would be with OpenSSL, where poll can't see it.
+_READ_SIZE = 16 * 1024
+_WRITE_SIZE = 256 * 1024
+_EARLY = (b"HTTP/1.1 1", b"HTTP/1.0 1")
+
+_CLOSED = (ssl.SSLEOFError, ssl.SSLZeroReturnError)
+
+Endpoint = tuple[str, str, int]  # scheme, host, port
+
+
+class Connection:
+    """
+    A connected socket that never blocks in a call of its own.
+
+    All waiting is done in one place, by poll with what is left until the deadline. So a peer that
+    sends a byte now and then can't stretch a wait, TLS and plain sockets behave alike, and nothing
+    needs setting per request. *buffer* holds what has arrived and is not used up; what a request
+    that ended with its deadline has received so far stays there, so reading can be taken up again.
+    *received* says whether anything has come since the last send began.
+    """
+
+    __slots__ = (
+        "_events",
+        "_poller",
+        "_socket",
+        "born",
+        "buffer",
+        "endpoint",
+        "expires",
+        "received",
+    )
+
+    def __init__(self, connected: socket.socket, endpoint: Endpoint) -> None:
+        self._socket = connected
+        self._poller = select.poll()
+        self._poller.register(connected.fileno(), select.POLLOUT)
+        self._events = select.POLLOUT
+        self.endpoint = endpoint
+        self.buffer = bytearray()
+        self.born = monotonic()
+        self.expires = 0.0
+        self.received = False
+
+    def start_tls(self, context: ssl.SSLContext, host: str, deadline: float) -> None:
+        """
+        Make it a TLS connection to *host*, whose certificate is checked as the context says.
+
+        Raises:
+            NoAnswer: no handshake in time, or not a good one.
+        """
+        try:
+            wrapped = context.wrap_socket(
+                self._socket, server_hostname=host, do_handshake_on_connect=False
+            )
+            self._socket = wrapped
+            while True:
+                try:
+                    return wrapped.do_handshake()
+                except ssl.SSLWantReadError:
+                    self.wait(select.POLLIN, deadline)
+                except ssl.SSLWantWriteError:
+                    self.wait(select.POLLOUT, deadline)
+        except OSError as error:
+            raise _failed(error) from error
+        except ValueError as error:
+            raise NoAnswer(Failure.UNSENDABLE, f"no name for TLS: {error}") from error
+
+    def wait(self, events: int, deadline: float) -> int:
+        """
+        Wait until one of *events* is true; return what is.
+
+        Raises:
+            NoAnswer: not until the deadline.
+        """
+        if events != self._events:
+            self._poller.modify(self._socket.fileno(), events)
+            self._events = events
+        remaining = deadline - monotonic()
+        ready = self._poller.poll(math.ceil(remaining * 1000)) if remaining > 0 else None
+        if not ready:
+            raise NoAnswer(Failure.TIMED_OUT, "no answer in time")
+        return ready[0][1]
+
+    def is_usable(self) -> bool:
+        """Say whether an idle connection is still quiet: neither closed nor sent anything."""
+        if self._events != select.POLLIN:
+            self._poller.modify(self._socket.fileno(), select.POLLIN)
+            self._events = select.POLLIN
+        return not self._poller.poll(0)
+
+    def receive(self, deadline: float) -> bool:
+        """
+        Add what arrives to the buffer; return whether there was anything before the end.
+
+        Raises:
+            NoAnswer: nothing until the deadline, or the connection broke.
+        """
+        events = select.POLLIN
+        while True:
+            self.wait(events, deadline)
+            try:
+                data = self._socket.recv(_READ_SIZE)
+            except (BlockingIOError, ssl.SSLWantReadError):
+                events = select.POLLIN
+            except ssl.SSLWantWriteError:
+                events = select.POLLOUT
+            except OSError as error:
+                raise _failed(error) from error
+            else:
+                self.buffer += data
+                self.received = self.received or bool(data)
+                return bool(data)
+
+    def send(self, data: bytes, deadline: float) -> bool:
+        """
+        Send all of *data*; return ``False`` if the answer came before all was sent.
+
+        Raises:
+            NoAnswer: not taken until the deadline, or the connection broke before any answer.
+        """
+        self.received = False
+        try:
+            sent = self._socket.send(data if len(data) <= _WRITE_SIZE else data[:_WRITE_SIZE])
+            if sent == len(data):
+                return True
+        except (BlockingIOError, ssl.SSLWantWriteError, ssl.SSLWantReadError):
+            sent = 0
+        except OSError as error:
+            return self._answered_anyway(error)
+        return self._send_rest(memoryview(data)[sent:], deadline)
+
+    def _send_rest(self, rest: memoryview, deadline: float) -> bool:
+        while rest:
+            ready = self.wait(select.POLLOUT | select.POLLIN, deadline)
+            if ready & select.POLLIN and self._peeked() and not self.buffer.startswith(_EARLY):
+                return False
+            if not ready & ~select.POLLIN:
+                continue
+            try:
+                rest = rest[self._socket.send(rest[:_WRITE_SIZE]) :]
+            except (BlockingIOError, ssl.SSLWantWriteError, ssl.SSLWantReadError):
+                continue
+            except OSError as error:
+                return self._answered_anyway(error)
+        return True
+
+    def _peeked(self) -> bool:
+        """Take what has arrived while sending: part of an answer, or only TLS's own records."""
+        try:
+            data = self._socket.recv(_READ_SIZE)
+        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            return False
+        except OSError as error:
+            raise _failed(error) from error
+        if not data:
+            raise NoAnswer(Failure.SOCKET, "closed while the request was being sent")
+        self.buffer += data
+        self.received = True
+        return True
+
+    def _answered_anyway(self, error: OSError) -> bool:
+        """Look for an answer that was sent before the peer stopped reading."""
+        try:
+            if self._peeked():
+                return False
+        except NoAnswer:
+            pass  # The first error says more.
+        raise _failed(error) from error
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._socket.close()
+
+
+def connect(addresses: Sequence[Address], endpoint: Endpoint, deadline: float) -> Connection:
+    """
+    Connect to the first of *addresses* that lets us; each gets its share of the time left.
+
+    Raises:
+        NoAnswer: none did; what the last one did decides.
+    """
+    for left in range(len(addresses), 1, -1):
+        share = (deadline - monotonic()) / left
+        try:
+            return _connect(addresses[-left], endpoint, monotonic() + share)
+        except NoAnswer:
+            pass  # The next address may do better.
+    return _connect(addresses[-1], endpoint, deadline)
+
+
+def _connect(address: Address, endpoint: Endpoint, deadline: float) -> Connection:
+    family = socket.AF_INET if address.version == 4 else socket.AF_INET6  # noqa: PLR2004
+    try:
+        raw = socket.socket(family, socket.SOCK_STREAM)
+    except OSError as error:
+        raise _failed(error) from error
+    try:
+        raw.setblocking(False)
+        raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection = Connection(raw, endpoint)
+        # The text of a parsed address never goes through a resolver.
+        code = raw.connect_ex((str(address), endpoint[2]))
+        if code == EINPROGRESS:
+            connection.wait(select.POLLOUT, deadline)
+            code = raw.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if code:
+            failure = Failure.TIMED_OUT if code == ETIMEDOUT else Failure.SOCKET
+            raise NoAnswer(failure, f"connecting to {address}: error {code}")  # noqa: TRY301
+    except BaseException:
+        raw.close()
+        raise
+    return connection
+
+
+def _failed(error: OSError) -> NoAnswer:
+    if isinstance(error, ssl.SSLError) and not isinstance(error, _CLOSED):
+        return NoAnswer(Failure.TLS, str(error))
+    return NoAnswer(Failure.SOCKET, str(error))

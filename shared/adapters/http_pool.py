@@ -1,0 +1,86 @@
+"""Idle connections, kept for the next request to the same endpoint."""
+
+from __future__ import annotations
+
+from threading import Lock
+from time import monotonic
+
+from shared.adapters.http_connection import Connection, Endpoint
+
+_IDLE_SECONDS = 60.0
+_MOST_SECONDS = 600.0  # then a new one, so that a moved name is noticed
+_SWEEP_SECONDS = 5.0
+_MOST_PER_ENDPOINT = 64
+_MOST = 512
+
+
+class Pool:
+    """
+    Hands out the connection used last, so that those not needed grow old and go.
+
+    There is no thread for that: whoever gives one back sweeps now and then. A connection is owned
+    by either the pool or one request; nothing else ever touches it.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        # The endpoint used last comes last.
+        self._idle: dict[Endpoint, list[Connection]] = {}
+        self._count = 0
+        self._next_sweep = 0.0
+
+    def take(self, endpoint: Endpoint) -> Connection | None:
+        """Return an idle connection that is still good, or ``None``."""
+        while True:
+            with self._lock:
+                stack = self._idle.get(endpoint)
+                if not stack:
+                    return None
+                connection = stack.pop()
+                self._count -= 1
+            if connection.expires > monotonic() and connection.is_usable():
+                return connection
+            connection.close()
+
+    def give(self, connection: Connection, keep_for: float | None) -> None:
+        """Keep *connection*, for less than *keep_for* seconds if the peer has set such a limit."""
+        now = monotonic()
+        idle = _IDLE_SECONDS if keep_for is None else min(_IDLE_SECONDS, keep_for - 1)
+        connection.expires = min(now + idle, connection.born + _MOST_SECONDS)
+        surplus: list[Connection] = []
+        with self._lock:
+            stack = self._idle.pop(connection.endpoint, None) or []
+            self._idle[connection.endpoint] = stack
+            stack.append(connection)
+            self._count += 1
+            if len(stack) > _MOST_PER_ENDPOINT:
+                surplus.append(stack.pop(0))
+                self._count -= 1
+            if now >= self._next_sweep or self._count > _MOST:
+                self._sweep(now, surplus)
+        for each in surplus:
+            each.close()
+
+    def close(self) -> None:
+        """Close all idle connections."""
+        with self._lock:
+            stacks = list(self._idle.values())
+            self._idle.clear()
+            self._count = 0
+        for stack in stacks:
+            for connection in stack:
+                connection.close()
+
+    def _sweep(self, now: float, surplus: list[Connection]) -> None:
+        """Move what is too old, and what is too many, to *surplus*."""
+        self._next_sweep = now + _SWEEP_SECONDS
+        for endpoint, stack in list(self._idle.items()):
+            fresh = [connection for connection in stack if connection.expires > now]
+            while fresh and self._count - (len(stack) - len(fresh)) > _MOST:
+                fresh.pop(0)
+            surplus.extend(connection for connection in stack if connection not in fresh)
+            self._count -= len(stack) - len(fresh)
+            if fresh:
+                self._idle[endpoint] = fresh
+            else:
+                del self._idle[endpoint]

@@ -1,0 +1,148 @@
+"""
+Pushes requests to endpoints over HTTP/1.1, on sockets of its own.
+
+Why not requests: it knows no total deadline (a server that sends a byte now and then holds a
+request for ever), follows the environment's proxies and redirects, inflates bodies, adds headers,
+resolves a name a second time after we have judged it, and costs several times the processor time.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Sequence
+from datetime import timedelta
+from time import monotonic
+from typing import NamedTuple
+
+from shared.adapters.http_answer import read_body, read_head
+from shared.adapters.http_connection import Connection, Endpoint, connect
+from shared.adapters.http_failure import NoAnswer
+from shared.adapters.http_pool import Pool
+from shared.adapters.http_request import Target, parse_url, write_request
+from shared.adapters.http_resolver import Lookup, Resolver, as_literal, system_lookup
+from shared.adapters.outbound_guard import Address, OutboundGuard
+from shared.http import Answered, Exchange, Failure, NotAnswered, OutboundRequest
+
+_CONNECT_SECONDS = 10.0
+_BODY_SECONDS = 2.0
+
+
+class _Call(NamedTuple):
+    """A request as bytes, and the time it may take once it is on its way."""
+
+    method: str
+    target: Target
+    data: bytes
+    timeout: float
+
+
+class HttpPusher:
+    """
+    Sends requests through the outbound guard, from any number of threads.
+
+    The timeout runs from the start of the send to the end of the response headers. Before it,
+    connecting has a limit of its own: the same, but at most ten seconds. After it, the body gets at
+    most two seconds more and never changes the outcome.
+
+    A connection used before may have been closed by the peer just when we send. If it ends before
+    a byte of an answer, the request is sent once more on a new connection, within the same
+    timeout. The peer may have handled the first one: delivery is at least once, and a duplicate is
+    better than a failure nobody caused.
+    """
+
+    def __init__(
+        self,
+        guard: OutboundGuard,
+        *,
+        tls: ssl.SSLContext | None = None,
+        lookup: Lookup = system_lookup,
+    ) -> None:
+        self._guard = guard
+        self._tls = tls or default_tls()
+        self._resolver = Resolver(lookup)
+        self._pool = Pool()
+
+    def send(self, request: OutboundRequest, timeout: timedelta) -> Exchange:
+        """Send and wait for the response headers for at most *timeout*. Never raises."""
+        begun = monotonic()
+        try:
+            target = parse_url(request.url)
+            data = write_request(request, target)
+            self._refuse(target)
+            return self._exchange(_Call(request.method, target, data, timeout.total_seconds()))
+        except NoAnswer as none:
+            return NotAnswered(none.failure, none.detail, monotonic() - begun)
+        except OSError as error:  # no more sockets, for one
+            return NotAnswered(Failure.SOCKET, str(error), monotonic() - begun)
+
+    def close(self) -> None:
+        """Close the idle connections."""
+        self._pool.close()
+
+    def _refuse(self, target: Target) -> None:
+        refused = self._guard.refuse_scheme(target.scheme) or self._guard.refuse_host(
+            target.host, target.port
+        )
+        if refused:
+            raise NoAnswer(Failure.NOT_ALLOWED, refused)
+
+    def _exchange(self, call: _Call) -> Answered:
+        target = call.target
+        endpoint: Endpoint = (target.scheme, target.host, target.port)
+        connection = self._pool.take(endpoint)
+        started = monotonic()
+        if connection is not None:
+            try:
+                return self._converse(connection, call, started)
+            except NoAnswer as stale:
+                if stale.failure is not Failure.SOCKET or connection.received:
+                    raise
+            limit = min(_CONNECT_SECONDS, started + call.timeout - monotonic())
+            return self._converse(self._connect(endpoint, limit), call, started)
+        connection = self._connect(endpoint, min(_CONNECT_SECONDS, call.timeout))
+        return self._converse(connection, call, monotonic())
+
+    def _connect(self, endpoint: Endpoint, seconds: float) -> Connection:
+        scheme, host, port = endpoint
+        deadline = monotonic() + seconds
+        candidates = self._resolver.addresses(host, deadline)
+        connection = connect(self._allowed(candidates, port), endpoint, deadline)
+        if scheme == "https":
+            try:
+                # A certificate names an address in its usual form, and a name without the dot.
+                name = str(as_literal(host) or host.removesuffix("."))
+                connection.start_tls(self._tls, name, deadline)
+            except BaseException:
+                connection.close()
+                raise
+        return connection
+
+    def _allowed(self, candidates: Sequence[Address], port: int) -> list[Address]:
+        verdicts = [(address, self._guard.refusal(address, port)) for address in candidates]
+        allowed = [address for address, refused in verdicts if refused is None]
+        if not allowed:
+            raise NoAnswer(Failure.NOT_ALLOWED, "; ".join(str(why) for _, why in verdicts))
+        return allowed
+
+    def _converse(self, connection: Connection, call: _Call, started: float) -> Answered:
+        kept = False
+        try:
+            all_sent = connection.send(call.data, started + call.timeout)
+            head = read_head(connection, started + call.timeout)
+            seconds = monotonic() - started
+            body, complete = read_body(connection, head, call.method, monotonic() + _BODY_SECONDS)
+            if all_sent and complete and head.stays_open and not connection.buffer:
+                self._pool.give(connection, head.keep_for)
+                kept = True
+        finally:
+            if not kept:
+                connection.close()
+        return Answered(head.status, head.headers, body, seconds)
+
+
+def default_tls() -> ssl.SSLContext:
+    """Return a context that trusts what the system trusts; ``SSL_CERT_FILE`` changes that."""
+    context = ssl.create_default_context()
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    return context

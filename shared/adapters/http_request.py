@@ -1,0 +1,125 @@
+"""What goes on the wire: an endpoint's URL and a request, checked and written as HTTP/1.1."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import NamedTuple
+
+from shared.adapters.http_failure import NoAnswer
+from shared.http import Failure, OutboundRequest
+
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]*)([^#]*)(?:#.*)?")
+_AUTHORITY = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\[\]:@%]+)(?::([0-9]{0,5}))?")
+_NAME = re.compile(r"(?=.{1,253}\.?\Z)[A-Za-z0-9_-]{1,63}(?:\.[A-Za-z0-9_-]{1,63})*\.?")
+_SENDABLE = re.compile(r"[\x21-\x7e]*")
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_ILLEGAL_VALUE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]|[^\x00-\xff]")
+_FRAMING = frozenset({"host", "content-length", "connection", "transfer-encoding", "upgrade"})
+_PORTS = {"http": 80, "https": 443}
+_HIGHEST_PORT = 65535
+
+
+class Target(NamedTuple):
+    """
+    Where a URL points to.
+
+    *host* is lower-case and in its ASCII form, *authority* is the same for the Host header,
+    *path* the path and query exactly as given.
+    """
+
+    scheme: str
+    host: str
+    port: int
+    authority: str
+    path: str
+
+
+@lru_cache(maxsize=4096)
+def parse_url(url: str) -> Target:
+    """
+    Take an endpoint's URL apart. The fragment is left out, as always in HTTP.
+
+    Raises:
+        NoAnswer: it can't be sent to: another scheme, userinfo, no host, a bad port, a zone id,
+            spaces, control characters or anything else that is not ASCII outside the host.
+    """
+    whole = _URL.fullmatch(url)
+    if whole is None:
+        raise _unsendable("not an absolute URL")
+    scheme, authority, path = whole[1].lower(), whole[2], whole[3]
+    if scheme not in _PORTS:
+        raise _unsendable("neither http nor https")
+    if not _SENDABLE.fullmatch(path):
+        raise _unsendable("a space, control or non-ASCII character in the path")
+    parts = _AUTHORITY.fullmatch(authority)
+    if parts is None:
+        raise _unsendable("no host, userinfo, a zone id or a bad port")
+    port = int(parts[2]) if parts[2] else _PORTS[scheme]
+    if not 1 <= port <= _HIGHEST_PORT:
+        raise _unsendable("port out of range")
+    name = _ascii(parts[1]).lower()
+    return Target(
+        scheme=scheme,
+        host=name.strip("[]"),
+        port=port,
+        authority=name if port == _PORTS[scheme] else f"{name}:{port}",
+        path=path if path.startswith("/") else f"/{path}",
+    )
+
+
+def write_request(request: OutboundRequest, target: Target) -> bytes:
+    """
+    Write head and body as one piece: sent at once they cost one system call and one packet.
+
+    Exactly the request's headers are sent, plus Host and, with a body or a method that is expected
+    to have one, Content-Length.
+
+    Raises:
+        NoAnswer: a method or header that HTTP can't carry, or that is the sender's own business.
+    """
+    if not _TOKEN.fullmatch(request.method) or request.method == "CONNECT":
+        raise _unsendable("illegal method")
+    lines = [f"{request.method} {target.path} HTTP/1.1\r\nHost: {target.authority}\r\n"]
+    for name, value in request.headers.items():
+        check_name(name)
+        if _ILLEGAL_VALUE.search(value):
+            raise _unsendable(f"illegal value of header {name}")
+        lines.append(f"{name}: {value}\r\n")
+    if request.body or request.method not in {"GET", "HEAD", "OPTIONS", "DELETE"}:
+        lines.append(f"Content-Length: {len(request.body)}\r\n")
+    lines.append("\r\n")
+    return "".join(lines).encode("latin-1") + request.body
+
+
+@lru_cache(maxsize=1024)
+def check_name(name: str) -> None:
+    """
+    Accept a header's name, or not; few names are ever used, so the verdict is remembered.
+
+    Raises:
+        NoAnswer: it is illegal, or one that frames the message and so is ours alone to write.
+    """
+    if not _TOKEN.fullmatch(name):
+        raise _unsendable("illegal header name")
+    if name.lower() in _FRAMING:
+        raise _unsendable(f"header {name} is written by the sender")
+
+
+def _ascii(host: str) -> str:
+    if host.startswith("["):
+        return host
+    if not host.isascii():
+        import idna  # rarely needed, and slow to load
+
+        try:
+            host = idna.encode(host, uts46=True).decode("ascii")
+        except idna.IDNAError as error:
+            raise _unsendable("a host name that IDNA can't express") from error
+    if not _NAME.fullmatch(host):
+        raise _unsendable("illegal host name")
+    return host
+
+
+def _unsendable(detail: str) -> NoAnswer:
+    return NoAnswer(Failure.UNSENDABLE, detail)
