@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from shared.events.topic import Topic
 from shared.http import Exchange, OutboundRequest
 from shared.subscriptions.subscription import EventSubscription
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 class Queue(StrEnum):
@@ -165,6 +168,19 @@ class ResourceStore(Protocol):
 
     def list(self, table: Table, partition: str) -> Sequence[Resource]:
         """Return all documents of a partition, by name."""
+
+
+class PushPool(Protocol):
+    """Runs pushes side by side, so many at a time for each key."""
+
+    def run(
+        self, key: str, items: Sequence[T], work: Callable[[T], R], stop_after: timedelta
+    ) -> Iterator[list[tuple[T, R]]]:
+        """
+        Do *work* on every item and yield what is finished, at least once a second, maybe nothing.
+
+        No item is begun later than *stop_after* from now; one that was not begun is never yielded.
+        """
 
 
 class Pusher(Protocol):

@@ -1,0 +1,42 @@
+"""Which dead letters share a blob, and what the blob is called."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import TypeVar
+
+MAX_EVENTS = 1000  # of one blob
+MAX_BYTES = 8 * 1024 * 1024  # of one blob; a single larger event still gets its own
+
+T = TypeVar("T")
+
+
+def batches(sized: Iterable[tuple[T, int, int]]) -> Iterator[list[T]]:
+    """
+    Divide things, in order, into batches within the limits of a blob.
+
+    Each thing comes with its number of events and of bytes; one that exceeds a limit goes alone.
+    """
+    batch: list[T] = []
+    events = size = 0
+    for thing, its_events, its_size in sized:
+        if batch and (events + its_events > MAX_EVENTS or size + its_size > MAX_BYTES):
+            yield batch
+            batch, events, size = [], 0, 0
+        batch.append(thing)
+        events += its_events
+        size += its_size
+    if batch:
+        yield batch
+
+
+def blob_body(records: Sequence[str]) -> bytes:
+    """Return the blob's JSON: an array, one record a line."""
+    return ("[" + ",\n".join(records) + "]").encode("ascii")
+
+
+def blob_path(subscription: str, written_at: datetime, blob_id: str) -> str:
+    """Name a blob of dead letters: UTC, not zero-padded. Source: contract §4.1."""
+    at = written_at.astimezone(UTC)
+    return f"{subscription.upper()}/{at.year}/{at.month}/{at.day}/{at.hour}/{blob_id}.json"

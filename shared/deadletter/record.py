@@ -1,0 +1,35 @@
+"""A dead letter as Event Grid writes it: the event, and what was tried."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from shared.clock import timestamp
+from shared.delivery.conversion import convert
+from shared.delivery.delivery import Delivery
+from shared.delivery.message import DeadLetterNote
+from shared.subscriptions.subscription import DeliverySchema
+
+
+def record(delivery: Delivery, text: str, note: DeadLetterNote) -> str:
+    """
+    Return the JSON of one dead letter, *text* being its event as it was published.
+
+    Source: contract §4.2. The time of the last attempt is left out where there was none.
+    """
+    event: dict[str, Any] = json.loads(convert(text, note.input_schema, note.delivery_schema))
+    last = delivery.last
+    added: dict[str, Any] = {
+        "deadLetterReason": note.reason,
+        "deliveryAttempts": delivery.attempts,
+        "lastDeliveryOutcome": last.outcome if last else None,
+        "lastHttpStatusCode": last.status if last else None,
+        "publishTime": timestamp(delivery.origin.published_at),
+        "lastDeliveryAttemptTime": timestamp(last.at) if last else None,
+    }
+    if note.delivery_schema is DeliverySchema.CLOUD_EVENTS:
+        del added["lastHttpStatusCode"]  # documented for the Event Grid schema only
+        added = {name.lower(): value for name, value in added.items()}
+    event |= {name: value for name, value in added.items() if value is not None}
+    return json.dumps(event, separators=(",", ":"))

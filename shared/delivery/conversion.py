@@ -1,0 +1,39 @@
+"""An event in the schema that its subscriber asked for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from shared.events.topic import InputSchema
+from shared.subscriptions.subscription import DeliverySchema
+
+Members = Mapping[str, Any]
+
+
+def convert(text: str, given: InputSchema, wanted: DeliverySchema) -> str:
+    """Return the event's JSON under the delivery schema; unchanged where the schemas are one."""
+    conversion = _CONVERSIONS.get((given, wanted))
+    if conversion is None:
+        return text
+    return json.dumps(conversion(json.loads(text)), separators=(",", ":"))
+
+
+def _event_grid_to_cloud_events(event: Members) -> Members:
+    """Map field by field. Source: contract §5.6."""
+    converted = {
+        "specversion": "1.0",
+        "id": event["id"],
+        "source": event["topic"],
+        "type": event["eventType"],
+        "time": event["eventTime"],
+        "subject": event["subject"],
+        "dataschema": f"#{event['dataVersion']}",
+    }
+    return converted | ({"data": event["data"]} if "data" in event else {})
+
+
+_CONVERSIONS: Mapping[tuple[InputSchema, DeliverySchema], Callable[[Members], Members]] = {
+    (InputSchema.EVENT_GRID, DeliverySchema.CLOUD_EVENTS): _event_grid_to_cloud_events,
+}

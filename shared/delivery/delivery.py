@@ -1,0 +1,58 @@
+"""The duty to bring one event to one subscription, and how far it has come."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import NamedTuple
+
+from shared.delivery.outcome import DeliveryOutcome, Outcome
+
+_SYSTEM_IDS = uuid.UUID("6f1c0d0e-6a53-4a3e-9a55-6c3a4b5f7d21")
+
+
+class Attempt(NamedTuple):
+    """The last attempt of a delivery."""
+
+    outcome: Outcome
+    status: int | None
+    at: datetime
+
+
+class Origin(NamedTuple):
+    """
+    The publish request that an event came with.
+
+    *payload* names the blob that holds the request's events, if they are kept in one.
+    """
+
+    publish_id: str
+    published_at: datetime
+    payload: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """
+    One event on its way to one subscription.
+
+    *position* counts the events of its publish request from 0. *text* is the event's JSON, or
+    ``None`` while it lies in the payload blob of *origin*. *attempts* counts all pushes so far.
+    """
+
+    origin: Origin
+    position: int
+    text: str | None
+    attempts: int = 0
+    last: Attempt | None = None
+
+    def tried(self, outcome: DeliveryOutcome, at: datetime) -> Delivery:
+        """Count an attempt that began at *at*."""
+        last = Attempt(outcome.outcome, outcome.status, at)
+        return replace(self, attempts=self.attempts + 1, last=last)
+
+    def system_id(self, topic: str, subscription: str) -> str:
+        """Return the id of this delivery: the same at every attempt, and when it is sent again."""
+        name = f"{self.origin.publish_id}/{self.position}/{topic.lower()}/{subscription.lower()}"
+        return str(uuid.uuid5(_SYSTEM_IDS, name))

@@ -1,0 +1,89 @@
+"""What came of one delivery attempt, under Event Grid's names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from shared.http import Answered, Exchange, Failure
+
+if TYPE_CHECKING:
+    from shared.delivery.profiles import DeliveryProfile
+
+
+class Outcome(StrEnum):
+    """
+    Names of ``lastDeliveryOutcome``.
+
+    Source: Event Grid "Delivery and retry" (2023-03-01), Dead-letter events; ``GenericError`` from
+    the diagnostic logs. ``Delivered`` is ours and never written to a dead letter.
+    """
+
+    DELIVERED = "Delivered"
+    BAD_REQUEST = "BadRequest"
+    UNAUTHORIZED = "Unauthorized"
+    FORBIDDEN = "Forbidden"
+    NOT_FOUND = "NotFound"
+    TIMED_OUT = "TimedOut"
+    PAYLOAD_TOO_LARGE = "PayloadTooLarge"
+    BUSY = "Busy"
+    SOCKET_ERROR = "SocketError"
+    RESOLUTION_ERROR = "ResolutionError"
+    GENERIC_ERROR = "GenericError"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliveryOutcome:
+    """
+    One attempt's outcome.
+
+    *status* is the HTTP status, ``None`` without an answer. *seconds* is how long the endpoint
+    took. *detail* is for the operator's log only.
+    """
+
+    outcome: Outcome
+    status: int | None
+    seconds: float
+    detail: str = ""
+
+
+_BY_STATUS = {
+    400: Outcome.BAD_REQUEST,
+    401: Outcome.UNAUTHORIZED,
+    403: Outcome.FORBIDDEN,
+    404: Outcome.NOT_FOUND,
+    408: Outcome.TIMED_OUT,
+    413: Outcome.PAYLOAD_TOO_LARGE,
+    429: Outcome.BUSY,
+    503: Outcome.BUSY,
+}
+_BY_FAILURE = {
+    Failure.TIMED_OUT: Outcome.TIMED_OUT,
+    Failure.RESOLUTION: Outcome.RESOLUTION_ERROR,
+    Failure.SOCKET: Outcome.SOCKET_ERROR,
+    Failure.TLS: Outcome.SOCKET_ERROR,
+    Failure.NOT_ALLOWED: Outcome.GENERIC_ERROR,
+    Failure.UNSENDABLE: Outcome.GENERIC_ERROR,
+    Failure.MALFORMED: Outcome.GENERIC_ERROR,
+}
+
+
+def classify(exchange: Exchange, profile: DeliveryProfile) -> DeliveryOutcome:
+    """
+    Name the outcome of an attempt; only the status counts, never the body.
+
+    Source: contract §2.3 (success codes, redirects are failures) and §3.7 (names).
+    """
+    if isinstance(exchange, Answered):
+        if exchange.status in profile.success_codes:
+            outcome = Outcome.DELIVERED
+        else:
+            outcome = _BY_STATUS.get(exchange.status, Outcome.GENERIC_ERROR)
+        return DeliveryOutcome(outcome=outcome, status=exchange.status, seconds=exchange.seconds)
+    return DeliveryOutcome(
+        outcome=_BY_FAILURE[exchange.failure],
+        status=None,
+        seconds=exchange.seconds,
+        detail=f"{exchange.failure}: {exchange.detail}",
+    )

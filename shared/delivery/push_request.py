@@ -1,0 +1,44 @@
+"""The request that brings an event to a subscriber."""
+
+from __future__ import annotations
+
+import json
+
+from shared.delivery.conversion import convert
+from shared.delivery.delivery import Delivery
+from shared.http import OutboundRequest
+from shared.subscriptions.subscription import DeliverySchema, EventSubscription
+
+ORIGIN = "eventgrid.azure.net"  # what CloudEvents endpoints agree to in the handshake
+
+
+def push_request(subscription: EventSubscription, delivery: Delivery, text: str) -> OutboundRequest:
+    """
+    Build the request for the next attempt of *delivery*, whose event is *text*.
+
+    ``aeg-delivery-count`` counts the attempts made before: the first delivery says 0.
+    Source: contract §2.1 (headers) and §2.2 (bodies).
+    """
+    body = convert(text, subscription.input_schema, subscription.delivery_schema)
+    headers = {
+        "aeg-event-type": "Notification",
+        "aeg-subscription-name": subscription.name.upper(),
+        "aeg-delivery-count": str(delivery.attempts),
+        "aeg-output-event-id": delivery.system_id(subscription.topic, subscription.name),
+    }
+    if subscription.delivery_schema is DeliverySchema.CLOUD_EVENTS:
+        headers |= {
+            "Content-Type": "application/cloudevents+json; charset=utf-8",
+            "aeg-metadata-version": "1.0",
+            "WebHook-Request-Origin": ORIGIN,
+        }
+    else:
+        data_version = str(json.loads(body).get("dataVersion", ""))
+        headers |= {
+            "Content-Type": "application/json; charset=utf-8",
+            "aeg-metadata-version": "1",
+        }
+        if data_version.isascii() and data_version.isprintable():
+            headers["aeg-data-version"] = data_version
+        body = f"[{body}]"
+    return OutboundRequest("POST", subscription.endpoint_url, headers, body.encode("ascii"))

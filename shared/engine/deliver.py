@@ -1,0 +1,168 @@
+"""Push the deliveries of one queue message, and store what comes next before it may be deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import cache
+from typing import NamedTuple
+
+from shared import telemetry
+from shared.clock import Clock
+from shared.delivery.delivery import Delivery
+from shared.delivery.message import DeliveryMessage, NewerMessage, decode
+from shared.delivery.outcome import DeliveryOutcome, classify
+from shared.delivery.policy import DeliveryTerms, EndReason, Go, before_attempt
+from shared.delivery.profiles import DeliveryProfile
+from shared.delivery.push_request import push_request
+from shared.engine.payloads import texts_of
+from shared.engine.ports import PayloadStore, Pusher, PushPool, Queue, SubscriptionReader
+from shared.engine.progress import Progress, dropped
+from shared.engine.requeue import Requeue
+from shared.errors import MalformedMessage, StorageUnavailable
+from shared.http import Failure, NotAnswered
+from shared.subscriptions.subscription import EventSubscription
+
+EARLY = timedelta(seconds=2)  # a message that comes sooner than this before it is due goes back
+NEWER_AGAIN_IN = timedelta(minutes=5)  # until an instance with the newer version may have it
+UNSURE_AGAIN_IN = timedelta(minutes=1)  # until tables may answer again
+WAIT_FOR_SLOTS = timedelta(seconds=60)  # no push of an invocation begins later
+PACE = timedelta(seconds=10)  # until deliveries that found no slot are tried again
+
+
+class _Pushed(NamedTuple):
+    outcome: DeliveryOutcome
+    began_at: datetime
+    ended_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deliver:
+    """The use case of both queue triggers: first attempts and retries."""
+
+    subscriptions: SubscriptionReader
+    payloads: PayloadStore
+    pusher: Pusher
+    pool: PushPool
+    requeue: Requeue
+    clock: Clock
+    jitter: Callable[[], float]
+    profile_of: Callable[[EventSubscription], DeliveryProfile]
+    time_scale: float
+
+    def run(self, body: bytes) -> None:
+        """
+        Push what is due of one message.
+
+        Raises:
+            MalformedMessage, StorageUnavailable: faults of ours; the host repeats the message.
+        """
+        message = decode(body)
+        if isinstance(message, NewerMessage):
+            self.requeue.put(Queue.RETRIES, body.decode("ascii"), NEWER_AGAIN_IN)
+            return
+        if message.dead_letter:
+            raise MalformedMessage("dead letters are not delivered")
+        if message.due and message.due - self.clock.now() > EARLY:
+            self.requeue.at_due(message)
+            return
+        try:
+            subscription = self._subscription(message)
+        except StorageUnavailable:
+            self.requeue.at_due(_due(message, self.clock.now() + UNSURE_AGAIN_IN))
+            return
+        if subscription is None:
+            dropped(message, message.deliveries, EndReason.SUBSCRIPTION_DELETED)
+            return
+        self._deliver(message, subscription)
+
+    def _subscription(self, message: DeliveryMessage) -> EventSubscription | None:
+        """Return the subscription that the message is for; its absence is believed only fresh."""
+        found = self.subscriptions.subscription(message.topic, message.subscription)
+        if found is None or found.generation != message.generation:
+            found = self.subscriptions.fresh(message.topic, message.subscription)
+        return found if found and found.generation == message.generation else None
+
+    def _deliver(self, message: DeliveryMessage, subscription: EventSubscription) -> None:
+        started_at = self.clock.now()
+        texts = texts_of(message.deliveries, self.payloads)
+        terms = self._terms(subscription)
+        progress = Progress(
+            message=message,
+            subscription=subscription,
+            terms=terms,
+            requeue=self.requeue,
+            clock=self.clock,
+            jitter=self.jitter(),
+            is_current=self._currency(subscription),
+        )
+        going: list[tuple[Delivery, str]] = []
+        for delivery, text in texts:
+            verdict = before_attempt(delivery, terms, started_at)
+            if text is None:
+                progress.lost(delivery)
+            elif isinstance(verdict, Go):
+                going.append((delivery, text))
+            else:
+                progress.ended(delivery, verdict.reason)
+        self._push(going, subscription, terms, progress)
+        progress.flush()
+        telemetry.info(
+            "delivery.run",
+            topic=message.topic,
+            subscription=message.subscription,
+            **progress.counts,
+            seconds=round((self.clock.now() - started_at).total_seconds(), 3),
+        )
+
+    def _push(
+        self,
+        going: Sequence[tuple[Delivery, str]],
+        subscription: EventSubscription,
+        terms: DeliveryTerms,
+        progress: Progress,
+    ) -> None:
+        def push(item: tuple[Delivery, str]) -> _Pushed:
+            delivery, text = item
+            began_at = self.clock.now()
+            try:
+                request = push_request(subscription, delivery, text)
+                exchange = self.pusher.send(request, terms.profile.acknowledgement_timeout)
+            except Exception as error:  # noqa: BLE001 - one event never harms its group
+                exchange = NotAnswered(Failure.UNSENDABLE, repr(error), 0.0)
+            return _Pushed(classify(exchange, terms.profile), began_at, self.clock.now())
+
+        key = f"{subscription.topic}/{subscription.name}".lower()
+        begun: set[Delivery] = set()
+        for finished in self.pool.run(key, going, push, WAIT_FOR_SLOTS):
+            for (delivery, _), pushed in finished:
+                begun.add(delivery)
+                progress.attempted(delivery, *pushed)
+            progress.flush(only_old=True)
+        if rest := [delivery for delivery, _ in going if delivery not in begun]:
+            progress.put_back(rest, self.clock.now() + PACE)
+
+    def _terms(self, subscription: EventSubscription) -> DeliveryTerms:
+        policy = subscription.retry_policy
+        return DeliveryTerms(
+            profile=self.profile_of(subscription),
+            max_attempts=policy.max_delivery_attempts,
+            time_to_live=timedelta(minutes=policy.event_time_to_live_minutes) / self.time_scale,
+        )
+
+    def _currency(self, used: EventSubscription) -> Callable[[], bool]:
+        """Return a question to storage that is asked at most once: is *used* still as it is?"""
+
+        @cache
+        def is_current() -> bool:
+            try:
+                return self.subscriptions.fresh(used.topic, used.name) == used
+            except StorageUnavailable:
+                return False  # An end that can't be confirmed is no end.
+
+        return is_current
+
+
+def _due(message: DeliveryMessage, due: datetime) -> DeliveryMessage:
+    return replace(message, due=due)

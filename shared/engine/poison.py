@@ -1,0 +1,55 @@
+"""What the host gave up on: tried again three times, then recorded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from shared import telemetry
+from shared.engine.payloads import texts_of
+from shared.engine.poison_records import PoisonRecords
+from shared.engine.ports import PayloadStore, Queue, Receiver
+from shared.engine.receiving import Intake, Readable
+from shared.engine.requeue import Requeue
+
+ROUNDS = 3  # how often a message goes back before it becomes a record
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReturnPoison:
+    """Empties the host's poison queues."""
+
+    intake: Intake
+    receiver: Receiver
+    requeue: Requeue
+    records: PoisonRecords
+    payloads: PayloadStore
+
+    def run(self, deadline: datetime) -> None:
+        """
+        Put readable messages back on ``retries``; record what failed too often or can't be read.
+
+        Raises:
+            StorageUnavailable: the rest stays where it is.
+        """
+        for queue in (Queue.DELIVERIES_POISON, Queue.RETRIES_POISON):
+            for each in self.intake.take(queue, deadline):
+                self._handle(queue, each)
+
+    def _handle(self, queue: Queue, each: Readable) -> None:
+        message = each.message
+        if message.rounds < ROUNDS:
+            self.requeue.at_due(replace(message, due=None, rounds=message.rounds + 1))
+            telemetry.warning(
+                "message.returned",
+                queue=queue,
+                topic=message.topic,
+                subscription=message.subscription,
+                rounds=message.rounds + 1,
+                events=len(message.deliveries),
+            )
+        else:
+            events = [text for _, text in texts_of(message.deliveries, self.payloads)]
+            reason = f"failed again after {ROUNDS} rounds"
+            self.records.write(queue, each.received.text, reason, events)
+        self.receiver.delete(queue, each.received)

@@ -1,0 +1,40 @@
+"""A visible record of every message that can't be handled: nothing disappears."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from shared import telemetry
+from shared.clock import Clock, timestamp
+from shared.deadletter.batching import blob_path
+from shared.engine.ports import DeadLetterStore, Queue
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoisonRecords:
+    """Writes to the app's container ``poison``."""
+
+    store: DeadLetterStore
+    clock: Clock
+    new_id: Callable[[], str]
+
+    def write(self, queue: Queue, body: str, reason: str, events: Sequence[str | None]) -> None:
+        """
+        Store the message *body* from *queue*, with the events it carries as far as they are known.
+
+        Raises:
+            StorageUnavailable: the message must not be deleted.
+        """
+        now = self.clock.now()
+        path = f"{queue}/{blob_path('', now, self.new_id()).removeprefix('/')}"
+        record = {
+            "queue": queue,
+            "reason": reason,
+            "recordedAt": timestamp(now),
+            "body": body,
+            "events": [json.loads(text) if text else None for text in events],
+        }
+        self.store.write_poison(path, json.dumps(record, indent=1).encode("ascii"))
+        telemetry.error("message.poisoned", queue=queue, reason=reason, record=f"poison/{path}")

@@ -1,0 +1,105 @@
+"""Accept events: answered only after everything that matches is stored."""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from shared import telemetry
+from shared.clock import Clock
+from shared.delivery.delivery import Origin
+from shared.delivery.fan_out import fan_out, match
+from shared.delivery.packing import fits_inline
+from shared.engine.ports import PayloadStore, Queue, Sender, SubscriptionReader, TopicReader
+from shared.errors import AppError, MethodNotAllowed, NotFound
+from shared.events.access import authorize
+from shared.events.answers import accepted, error_answer, options_answer
+from shared.events.event import Event
+from shared.events.publish_request import read_events
+from shared.events.topic import Topic
+from shared.http import HttpAnswer, HttpRequest
+
+PAYLOAD_KEPT_FOR = timedelta(days=4)  # longer than any message can live (design §2)
+_PUBLISH_IDS = uuid.UUID("0f2b7c66-3f0c-4d8e-8a5d-0c7f5a0f6b11")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Publish:
+    """The data plane of a custom topic."""
+
+    topics: TopicReader
+    subscriptions: SubscriptionReader
+    payloads: PayloadStore
+    sender: Sender
+    clock: Clock
+    new_id: Callable[[], str]
+
+    def run(self, request: HttpRequest) -> HttpAnswer:
+        """Answer one request; every refusal is in Event Grid's own form, and nothing is stored."""
+        request_id = self.new_id()
+        try:
+            return self._answer(request, request_id)
+        except AppError as error:
+            telemetry.info(
+                "publish.refused",
+                topic=request.params.get("topic"),
+                status=error.status,
+                code=error.code,
+                request_id=request_id,
+            )
+            return error_answer(error, request_id=request_id, now=self.clock.now())
+
+    def _answer(self, request: HttpRequest, request_id: str) -> HttpAnswer:
+        topic = self.topics.topic(request.params["topic"])
+        if topic is None:
+            raise NotFound(
+                f"No HTTP resource was found that matches the request URI '{request.url}'."
+            )
+        if request.method not in {"POST", "OPTIONS"}:
+            raise MethodNotAllowed
+        authorize(request, topic, self.clock.now())
+        if request.method == "OPTIONS":
+            return options_answer(topic, request_id)
+        self._store(topic, request, read_events(request, topic, self.clock.now()))
+        return accepted(request, request_id)
+
+    def _store(self, topic: Topic, request: HttpRequest, events: Sequence[Event]) -> None:
+        now = self.clock.now()
+        matched = match(events, self.subscriptions.of_topic(topic.name))
+        wanted = {position for _, positions in matched for position in positions}
+        large = {position for position in wanted if not fits_inline(events[position].text)}
+        inline = Origin(self._publish_id(topic, request), now, None)
+        parked = inline
+        if large:
+            lines = [event.text if i in large else "" for i, event in enumerate(events)]
+            blob = self.payloads.write(inline.publish_id, now + PAYLOAD_KEPT_FOR, lines)
+            parked = inline._replace(payload=blob)
+        texts = [None if i in large else event.text for i, event in enumerate(events)]
+        messages = fan_out(matched, texts, inline, parked)
+        self.sender.put_all(Queue.DELIVERIES, messages)
+        telemetry.info(
+            "event.published",
+            topic=topic.name,
+            publish_id=inline.publish_id,
+            events=len(events),
+            unmatched=len(events) - len(wanted),
+            deliveries=sum(len(positions) for _, positions in matched),
+            messages=len(messages),
+            parked=len(large) or None,
+            seconds=round((self.clock.now() - now).total_seconds(), 3),
+        )
+
+    def _publish_id(self, topic: Topic, request: HttpRequest) -> str:
+        """
+        Identify the request: the same again when the publisher's SDK repeats it.
+
+        The SDKs keep ``x-ms-client-request-id`` on their retries; without it every request is new.
+        """
+        client_id = request.headers.get("x-ms-client-request-id")
+        if not client_id:
+            return uuid.UUID(self.new_id()).hex
+        digest = hashlib.sha256(request.body).hexdigest()
+        return uuid.uuid5(_PUBLISH_IDS, f"{topic.name.lower()}|{client_id}|{digest}").hex

@@ -1,0 +1,58 @@
+"""Bring long waits back in time: from the queue without a trigger to the one with."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from shared import telemetry
+from shared.clock import Clock
+from shared.delivery.due import due_together
+from shared.engine.ports import Queue, Receiver
+from shared.engine.receiving import Intake, Readable
+from shared.engine.requeue import Requeue
+
+RUN_FOR = timedelta(minutes=4)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wake:
+    """Moves what is due soon from ``waiting`` to ``retries``, merged per subscription."""
+
+    intake: Intake
+    receiver: Receiver
+    requeue: Requeue
+    clock: Clock
+
+    def run(self) -> None:
+        """
+        Move everything visible; delete a message only after what replaces it is stored.
+
+        Raises:
+            StorageUnavailable: the rest stays where it is.
+        """
+        deadline = self.clock.now() + RUN_FOR
+        moved = 0
+        while taken := self.intake.take(Queue.WAITING, deadline):
+            groups: dict[tuple[str, str, str], list[Readable]] = defaultdict(list)
+            for each in taken:
+                message = each.message
+                groups[message.topic, message.subscription, message.generation].append(each)
+            for group in groups.values():
+                self._move(group)
+            moved += len(taken)
+        if moved:
+            telemetry.info("delivery.woken", messages=moved)
+
+    def _move(self, group: list[Readable]) -> None:
+        now = self.clock.now()
+        waiting = [
+            (each.message.due or now, delivery)
+            for each in group
+            for delivery in each.message.deliveries
+        ]
+        for due, deliveries in due_together(waiting, now):
+            self.requeue.at_due(replace(group[0].message, due=due, deliveries=tuple(deliveries)))
+        for each in group:
+            self.receiver.delete(Queue.WAITING, each.received)
