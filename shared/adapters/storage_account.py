@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from azure.core.exceptions import AzureError, HttpResponseError
-
 from shared.adapters.storage_connection import Connection, Service
+from shared.adapters.storage_errors import create, storage_errors
 from shared.engine.ports import Queue, Table
-from shared.errors import StorageUnavailable
 
 if TYPE_CHECKING:
     from azure.core.pipeline.transport import RequestsTransport
@@ -169,29 +166,3 @@ class StorageAccount:
                 if made is None:
                     made = self._made[key] = make()
         return made
-
-
-@contextlib.contextmanager
-def storage_errors() -> Iterator[None]:
-    """Turn whatever the SDK raises, and nobody has understood, into ``StorageUnavailable``."""
-    try:
-        yield
-    except AzureError as error:
-        raise StorageUnavailable from error
-
-
-def create(make: Callable[[], object]) -> None:
-    """Create something; that somebody else was faster is as good."""
-    try:
-        make()
-    except HttpResponseError as error:
-        if not has_code(
-            error, "QueueAlreadyExists", "TableAlreadyExists", "ContainerAlreadyExists"
-        ):
-            raise
-
-
-def has_code(error: HttpResponseError, *codes: str) -> bool:
-    """Say whether storage gave one of *codes* as its reason."""
-    code = getattr(error, "error_code", None)
-    return getattr(code, "value", code) in codes

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
-from typing import TypeVar
 
 from azure.core.exceptions import HttpResponseError
 
-from shared.adapters.storage_account import StorageAccount, create, has_code, storage_errors
+from shared.adapters.storage_account import StorageAccount
+from shared.adapters.storage_errors import create, has_code, storage_errors, unless
 from shared.engine.ports import Queue, Received
 from shared.errors import StorageUnavailable
 
@@ -21,8 +21,6 @@ _NEVER = -1
 _THREADS = 16
 # Azure says MessageNotFound where Azurite says PopReceiptMismatch.
 _GONE = ("MessageNotFound", "PopReceiptMismatch", "QueueNotFound", "QueueBeingDeleted")
-
-T = TypeVar("T")
 
 
 class StorageQueues:
@@ -72,7 +70,7 @@ class StorageQueues:
             .by_page()
         )
         with storage_errors():
-            messages = _unless(lambda: list(next(pages, ())), "QueueNotFound", "QueueBeingDeleted")
+            messages = unless(lambda: list(next(pages, ())), "QueueNotFound", "QueueBeingDeleted")
         return [
             Received(text=message.content or "", handle=(message.id, message.pop_receipt))
             for message in messages or ()
@@ -82,14 +80,14 @@ class StorageQueues:
         client = self._account.queue(queue)
         identity, receipt = _handle(message)
         with storage_errors():
-            _unless(lambda: client.delete_message(identity, receipt), *_GONE)
+            unless(lambda: client.delete_message(identity, receipt), *_GONE)
 
     def hide(self, queue: Queue, message: Received, visible_in: timedelta) -> None:
         client = self._account.queue(queue)
         identity, receipt = _handle(message)
         seconds = whole_seconds(visible_in)
         with storage_errors():
-            _unless(
+            unless(
                 lambda: client.update_message(identity, receipt, visibility_timeout=seconds), *_GONE
             )
 
@@ -103,15 +101,6 @@ class StorageQueues:
 def whole_seconds(wait: timedelta) -> int:
     """Round *wait* up to whole seconds: between none and the seven days a queue can hide."""
     return max(0, min(math.ceil(wait.total_seconds()), MAX_VISIBILITY_SECONDS))
-
-
-def _unless(act: Callable[[], T], *codes: str) -> T | None:
-    try:
-        return act()
-    except HttpResponseError as error:
-        if not has_code(error, *codes):
-            raise
-        return None
 
 
 def _handle(message: Received) -> tuple[str, str]:

@@ -1,0 +1,121 @@
+"""ARM documents in tables: a row each, its text split over as many properties as it takes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from azure.core.exceptions import HttpResponseError
+
+from shared.adapters.storage_account import StorageAccount
+from shared.adapters.storage_errors import create, has_code, storage_errors, unless
+from shared.engine.ports import Resource, Table
+from shared.errors import Conflict, InvalidDocument
+
+_PART_CHARACTERS = 32 * 1024  # UTF-16 units: 64 KiB, all that a property can hold
+_DOCUMENT_CHARACTERS = 500_000  # leaves some of an entity's 1 MiB to its keys and names
+_TAKEN = ("EntityAlreadyExists", "UpdateConditionNotSatisfied", "ResourceNotFound")
+_NO_TABLE = "TableNotFound"
+_DELETED = 204
+
+
+class StorageResources:
+    """ResourceStore on Azure tables. A table that is missing is empty, and made by a put."""
+
+    def __init__(self, account: StorageAccount) -> None:
+        self._account = account
+
+    def get(self, table: Table, partition: str, name: str) -> Resource | None:
+        client = self._account.table(table)
+        with storage_errors():
+            entity = unless(
+                lambda: client.get_entity(partition.lower(), name.lower()),
+                "ResourceNotFound",
+                _NO_TABLE,
+            )
+        return None if entity is None else _resource(entity)
+
+    def put(
+        self, table: Table, partition: str, name: str, document: Mapping[str, Any], etag: str | None
+    ) -> Resource:
+        from azure.core import MatchConditions
+        from azure.data.tables import UpdateMode
+
+        client = self._account.table(table)
+        entity = _entity(partition, name, document)
+
+        def write() -> Mapping[str, Any]:
+            if etag is None:
+                return client.create_entity(entity)
+            return client.update_entity(
+                entity, UpdateMode.REPLACE, etag=etag, match_condition=MatchConditions.IfNotModified
+            )
+
+        with storage_errors():
+            try:
+                answer = unless(write, _NO_TABLE)
+                if answer is None:
+                    create(client.create_table)
+                    answer = write()
+            except HttpResponseError as error:
+                if has_code(error, *_TAKEN):
+                    raise Conflict from error
+                raise
+        return Resource(document=_document(entity), etag=answer["etag"])
+
+    def delete(self, table: Table, partition: str, name: str) -> bool:
+        client = self._account.table(table)
+        statuses: list[int] = []  # the SDK does not tell whether there was an entity
+        with storage_errors():
+            unless(
+                lambda: client.delete_entity(
+                    partition.lower(),
+                    name.lower(),
+                    raw_response_hook=lambda answer: statuses.append(
+                        answer.http_response.status_code
+                    ),
+                ),
+                _NO_TABLE,
+            )
+        return statuses[-1:] == [_DELETED]
+
+    def list(self, table: Table, partition: str) -> Sequence[Resource]:
+        client = self._account.table(table)
+        with storage_errors():
+            entities = unless(
+                lambda: list(
+                    client.query_entities(
+                        "PartitionKey eq @partition", parameters={"partition": partition.lower()}
+                    )
+                ),
+                _NO_TABLE,
+            )
+        return [_resource(entity) for entity in entities or ()]
+
+
+def _entity(partition: str, name: str, document: Mapping[str, Any]) -> dict[str, str]:
+    # ASCII: a character is one UTF-16 unit, and lone surrogates survive.
+    text = json.dumps(document, separators=(",", ":"))
+    if len(text) > _DOCUMENT_CHARACTERS:
+        raise InvalidDocument(f"The document is larger than {_DOCUMENT_CHARACTERS} characters.")
+    parts = range(0, len(text), _PART_CHARACTERS)
+    return {"PartitionKey": partition.lower(), "RowKey": name.lower()} | {
+        _part(number): text[start : start + _PART_CHARACTERS] for number, start in enumerate(parts)
+    }
+
+
+def _document(entity: Mapping[str, Any]) -> Mapping[str, Any]:
+    parts: list[str] = []
+    while (part := entity.get(_part(len(parts)))) is not None:
+        parts.append(part)
+    document: Mapping[str, Any] = json.loads("".join(parts))
+    return document
+
+
+def _part(number: int) -> str:
+    return f"document{number or ''}"
+
+
+def _resource(entity: Any) -> Resource:
+    return Resource(document=_document(entity), etag=entity.metadata["etag"])

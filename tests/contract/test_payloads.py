@@ -1,0 +1,116 @@
+"""PayloadStore: large events beside the queue, in memory and on Azurite."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+import pytest
+
+from shared.adapters.storage_account import PAYLOADS, StorageAccount
+from shared.adapters.storage_blobs import StoragePayloads
+from shared.engine.ports import PayloadStore
+from tests.fakes import START, FakeClock, MemoryPayloads
+
+HOUR = timedelta(hours=1)
+LATER = START + timedelta(days=9)
+
+
+class Subject(NamedTuple):
+    """An implementation, and its clock."""
+
+    store: PayloadStore
+    clock: FakeClock
+
+    def expire(self, now: datetime) -> int:
+        return self.store.delete_expired(now, self.clock.now() + HOUR)
+
+
+@pytest.fixture(params=["memory", "azurite"])
+def subject(request: pytest.FixtureRequest) -> Iterator[Subject]:
+    """Give a store without its container."""
+    clock = FakeClock()
+    if request.param == "memory":
+        yield Subject(MemoryPayloads(clock), clock)
+        return
+    connection = request.getfixturevalue("azurite").connection_string
+    account = StorageAccount({"": connection}, prefix=f"t{uuid.uuid4().hex[:12]}")
+    # Without a memory of what was read: a test wants to see what is stored.
+    yield Subject(StoragePayloads(account, clock, remembered_bytes=0), clock)
+    if account.container(PAYLOADS).exists():
+        account.container(PAYLOADS).delete_container()
+
+
+def test_texts_come_back_in_order(subject: Subject) -> None:
+    texts = ['{"a":"\\n"}', "", '"ü \u2028 \r"', "x" * 100_000]
+
+    name = subject.store.write("publish-1", LATER, texts)
+
+    assert list(subject.store.read(name) or ()) == texts
+
+
+@pytest.mark.parametrize("texts", [[""], ["", ""]])
+def test_empty_texts_are_texts(subject: Subject, texts: list[str]) -> None:
+    name = subject.store.write("publish-1", LATER, texts)
+
+    assert list(subject.store.read(name) or ()) == texts
+
+
+@pytest.mark.parametrize("texts", [[], ["a\nb"]])
+def test_what_cannot_be_lines_is_refused(subject: Subject, texts: list[str]) -> None:
+    with pytest.raises(ValueError, match="one line"):
+        subject.store.write("publish-1", LATER, texts)
+
+
+def test_the_same_publish_may_write_twice(subject: Subject) -> None:
+    names = [subject.store.write("publish-1", LATER, [text]) for text in ("a", "b")]
+
+    assert [list(subject.store.read(name) or ()) for name in names] == [["a"], ["b"]]
+
+
+def test_a_missing_blob_is_none(subject: Subject) -> None:
+    without_container = subject.store.read("2026020912/publish-1-0")
+    subject.store.write("publish-1", LATER, ["a"])
+
+    assert (without_container, subject.store.read("2026020912/publish-1-0")) == (None, None)
+
+
+def test_nothing_is_deleted_where_nothing_is(subject: Subject) -> None:
+    assert subject.expire(LATER) == 0
+
+
+def test_a_payload_is_kept_until_it_expires(subject: Subject) -> None:
+    name = subject.store.write("publish-1", LATER, ["a"])
+
+    deleted = subject.expire(LATER)
+
+    assert (deleted, subject.store.read(name)) == (0, ("a",))
+
+
+def test_only_expired_payloads_are_deleted(subject: Subject) -> None:
+    expired = [
+        subject.store.write(f"p-{hours}", START + hours * HOUR, ["a"]) for hours in range(-30, 0)
+    ]
+    kept = [subject.store.write(f"p-{hours}", START + hours * HOUR, ["a"]) for hours in range(3)]
+
+    deleted = subject.expire(START)
+
+    assert deleted == len(expired)
+    assert [subject.store.read(name) for name in expired] == [None] * len(expired)
+    assert [subject.store.read(name) for name in kept] == [("a",)] * len(kept)
+
+
+def test_after_its_hour_an_expired_payload_is_deleted(subject: Subject) -> None:
+    subject.store.write("publish-1", LATER, ["a"])
+
+    assert subject.expire(LATER + HOUR) == 1
+
+
+def test_nothing_is_deleted_after_the_deadline(subject: Subject) -> None:
+    name = subject.store.write("publish-1", START, ["a"])
+
+    deleted = subject.store.delete_expired(LATER, deadline=subject.clock.now())
+
+    assert (deleted, subject.store.read(name)) == (0, ("a",))

@@ -1,0 +1,151 @@
+"""ResourceStore: documents under ETags, in memory and on Azurite."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from shared.adapters.storage_account import StorageAccount
+from shared.adapters.storage_tables import StorageResources
+from shared.engine.ports import ResourceStore, Table
+from shared.errors import Conflict
+from tests.fakes import MemoryResources
+
+TABLE = Table.EVENT_SUBSCRIPTIONS
+DOCUMENT = {"name": "New", "properties": {"list": [1, 2.5, None, True], "text": "ü \ud800 '\\"}}
+
+
+@pytest.fixture(params=["memory", "azurite"])
+def store(request: pytest.FixtureRequest) -> Iterator[ResourceStore]:
+    """Give an empty store without tables."""
+    if request.param == "memory":
+        yield MemoryResources()
+        return
+    connection = request.getfixturevalue("azurite").connection_string
+    account = StorageAccount({"": connection}, prefix=f"t{uuid.uuid4().hex[:12]}")
+    yield StorageResources(account)
+    account.table(TABLE).delete_table()
+
+
+def test_a_missing_table_is_empty(store: ResourceStore) -> None:
+    got = store.get(TABLE, "orders", "new")
+    listed = store.list(TABLE, "orders")
+
+    assert (got, list(listed), store.delete(TABLE, "orders", "new")) == (None, [], False)
+
+
+def test_a_document_comes_back_as_it_was(store: ResourceStore) -> None:
+    put = store.put(TABLE, "orders", "new", DOCUMENT, None)
+
+    got = store.get(TABLE, "orders", "new")
+
+    assert put.document == DOCUMENT
+    assert got == put
+
+
+def test_keys_have_no_case(store: ResourceStore) -> None:
+    store.put(TABLE, "Orders", "New", DOCUMENT, None)
+
+    got = store.get(TABLE, "oRDERS", "nEW")
+
+    assert got is not None
+    assert len(store.list(TABLE, "ORDERS")) == 1
+    assert store.delete(TABLE, "orderS", "NEW")
+
+
+@pytest.mark.parametrize("size", [32 * 1024, 70_000, 400_000])
+def test_a_large_document_comes_back(store: ResourceStore, size: int) -> None:
+    document = {"text": "x" * size}
+
+    store.put(TABLE, "orders", "large", document, None)
+
+    got = store.get(TABLE, "orders", "large")
+    assert got is not None
+    assert got.document == document
+
+
+def test_a_document_that_shrinks_leaves_nothing_behind(store: ResourceStore) -> None:
+    large = store.put(TABLE, "orders", "new", {"text": "x" * 70_000}, None)
+
+    store.put(TABLE, "orders", "new", {"text": "x"}, large.etag)
+
+    got = store.get(TABLE, "orders", "new")
+    assert got is not None
+    assert got.document == {"text": "x"}
+
+
+def test_creating_where_there_is_one_conflicts(store: ResourceStore) -> None:
+    first = store.put(TABLE, "orders", "new", DOCUMENT, None)
+
+    with pytest.raises(Conflict):
+        store.put(TABLE, "orders", "NEW", {"other": 1}, None)
+
+    assert store.get(TABLE, "orders", "new") == first
+
+
+def test_every_write_changes_the_etag(store: ResourceStore) -> None:
+    first = store.put(TABLE, "orders", "new", DOCUMENT, None)
+
+    second = store.put(TABLE, "orders", "new", DOCUMENT, first.etag)
+
+    assert first.etag != second.etag
+
+
+def test_replacing_what_has_changed_conflicts(store: ResourceStore) -> None:
+    first = store.put(TABLE, "orders", "new", DOCUMENT, None)
+    second = store.put(TABLE, "orders", "new", {"version": 2}, first.etag)
+
+    with pytest.raises(Conflict):
+        store.put(TABLE, "orders", "new", {"version": 3}, first.etag)
+
+    assert store.get(TABLE, "orders", "new") == second
+
+
+def test_replacing_what_is_gone_conflicts(store: ResourceStore) -> None:
+    first = store.put(TABLE, "orders", "new", DOCUMENT, None)
+    store.delete(TABLE, "orders", "new")
+
+    with pytest.raises(Conflict):
+        store.put(TABLE, "orders", "new", DOCUMENT, first.etag)
+
+    assert store.get(TABLE, "orders", "new") is None
+
+
+def test_a_document_can_be_created_again(store: ResourceStore) -> None:
+    first = store.put(TABLE, "orders", "new", DOCUMENT, None)
+    store.delete(TABLE, "orders", "new")
+
+    again = store.put(TABLE, "orders", "new", DOCUMENT, None)
+
+    assert again.etag != first.etag
+
+
+def test_delete_says_whether_there_was_one(store: ResourceStore) -> None:
+    store.put(TABLE, "orders", "new", DOCUMENT, None)
+
+    assert [store.delete(TABLE, "orders", "new") for _ in range(2)] == [True, False]
+
+
+def test_a_list_has_one_partition_by_name(store: ResourceStore) -> None:
+    for name in ("b", "C", "a-1", "a1"):
+        store.put(TABLE, "orders", name, {"name": name}, None)
+    store.put(TABLE, "invoices", "d", {"name": "d"}, None)
+    store.put(TABLE, "o'rders", "e", {"name": "e"}, None)
+
+    names = [each.document["name"] for each in store.list(TABLE, "ORDERS")]
+
+    assert names == ["a-1", "a1", "b", "C"]
+    assert len(store.list(TABLE, "o'rders")) == 1
+
+
+def test_a_change_to_the_callers_copy_is_not_stored(store: ResourceStore) -> None:
+    document = {"list": [1]}
+    store.put(TABLE, "orders", "new", document, None)
+    document["list"].append(2)
+
+    got = store.get(TABLE, "orders", "new")
+
+    assert got is not None
+    assert got.document == {"list": [1]}
