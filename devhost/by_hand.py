@@ -1,0 +1,48 @@
+"""Runs a function once with a text as its input, as operators' scripts ask for."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from azure.functions.meta import Datum
+
+from devhost import queue_message
+from devhost.http_request import Request
+from devhost.metadata import HttpTrigger, QueueTrigger
+from devhost.queue_storage import ReceivedMessage
+
+if TYPE_CHECKING:
+    from devhost.invoke import Invoker
+    from devhost.loader import Function
+
+
+async def run_by_hand(invoker: Invoker, function: Function, text: str) -> None:
+    """Call *function*; a queue message has made-up metadata, and nothing is deleted or moved."""
+    match function.metadata.trigger:
+        case QueueTrigger(binary=binary):
+            body = queue_message.body_datum(text.encode(), binary=binary)
+            metadata = queue_message.metadata(_message(text), body)
+            await invoker.invoke(function, body, metadata)
+        case HttpTrigger():
+            url = f"/admin/functions/{function.metadata.name}"
+            request = Request(method="POST", path=url[1:], url=url, headers={}, query={})
+            await invoker.invoke(function, request.datum({}, text.encode()), None)
+        case _:
+            data = {"Schedule": {"AdjustForDST": True}, "ScheduleStatus": None, "IsPastDue": False}
+            await invoker.invoke(function, Datum(json.dumps(data), "json"), None)
+
+
+def _message(text: str) -> ReceivedMessage:
+    now = datetime.now(UTC)
+    return ReceivedMessage(
+        id=str(uuid.uuid4()),
+        pop_receipt="",
+        dequeue_count=1,
+        insertion_time=now,
+        expiration_time=now + timedelta(days=7),
+        next_visible_time=now + timedelta(minutes=10),
+        text=text,
+    )

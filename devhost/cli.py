@@ -1,0 +1,129 @@
+"""`python -m devhost`: the command line."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import os
+import time
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from devhost import host_json, log, settings
+from devhost.azurite import running_azurite
+from devhost.errors import HostError
+from devhost.host import Host
+from devhost.triggers import Plan
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_DEFAULT_PORT = 7071
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the host; returns the exit code."""
+    options = _parser().parse_args(arguments)
+    console = log.Console()
+    log.configure(console, {})
+    try:
+        with contextlib.ExitStack() as stack:
+            stuck = asyncio.run(_serve(_plan(options, console, stack), console))
+        if stuck:
+            # Python would wait for the threads of the functions that do not end.
+            os._exit(0)
+    except HostError as fault:
+        console.trouble(f"devhost: {fault}")
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+async def _serve(plan: Plan, console: log.Console) -> bool:
+    host = Host(plan, console)
+    await host.run()
+    return host.left_something_running
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m devhost", description="Run this function app on this machine."
+    )
+    parser.add_argument("--root", type=Path, default=Path(), help="the app's folder (default: .)")
+    parser.add_argument("--port", type=_port, help="0: a free one (default: 7071)")
+    parser.add_argument(
+        "--azurite", action="store_true", help="start a private storage, and forget it at the end"
+    )
+    parser.add_argument(
+        "--env",
+        action="append",
+        default=[],
+        type=_setting,
+        metavar="K=V",
+        help="a setting that wins over the environment (may be given many times)",
+    )
+    parser.add_argument(
+        "--invisibility",
+        type=_seconds,
+        default=timedelta(minutes=10),
+        metavar="SECONDS",
+        help="how long a received message is hidden; for tests, the real host has 10 minutes",
+    )
+    parser.add_argument("--enable-auth", action="store_true", help="ask callers for keys")
+    return parser
+
+
+def _plan(options: argparse.Namespace, console: log.Console, stack: contextlib.ExitStack) -> Plan:
+    root = options.root.resolve()
+    if not root.is_dir():
+        raise HostError(f"there is no folder {root}")
+    local = settings.read_local_settings(root)
+    given = dict(options.env)
+    # Before Azurite: nobody wants to wait for it to read of a comma too many.
+    host_json.read_host_json(root, os.environ | given)
+    if options.azurite:
+        azurite = stack.enter_context(running_azurite())
+        console.plain(f"storage {azurite.connection_string}")
+        given.setdefault(settings.STORAGE, azurite.connection_string)
+    for name in settings.overlay(os.environ, local.values, given):
+        console.line(f"setting {name}: the environment wins over {settings.FILE}")
+    os.environ["AZURE_FUNCTIONS_ENVIRONMENT"] = "Development"
+    if hasattr(time, "tzset"):
+        time.tzset()
+    read = host_json.read_host_json(root, os.environ)
+    log.configure(console, read.log_levels)
+    port = options.port if options.port is not None else local.port
+    return Plan(
+        root=root,
+        port=_DEFAULT_PORT if port is None else port,
+        options=read,
+        environ=os.environ,
+        invisibility=options.invisibility,
+        enable_auth=options.enable_auth,
+    )
+
+
+def _setting(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise argparse.ArgumentTypeError(f"{text!r} is not K=V")
+    return name, value
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > 65535:  # noqa: PLR2004 - the last port there is
+        raise argparse.ArgumentTypeError(f"{text!r} is no port")
+    return int(text)
+
+
+def _seconds(text: str) -> timedelta:
+    try:
+        span = timedelta(seconds=float(text))
+    except (ValueError, OverflowError):
+        span = timedelta(0)
+    if not timedelta(seconds=1) <= span <= timedelta(days=7):
+        raise argparse.ArgumentTypeError(f"{text!r} is not from 1 to 604800 seconds")
+    return span

@@ -1,0 +1,202 @@
+"""host.json, with `AzureFunctionsJobHost__…` of the environment laid over it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from devhost.errors import HostError
+from devhost.settings import as_text, read_json_object
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+_OVERRIDE = re.compile(r"azurefunctionsjobhost(?:__|:)(.+)", re.IGNORECASE | re.DOTALL)
+_SEPARATOR = re.compile(r"__|:")
+_TIME_SPAN = re.compile(
+    r"(?P<sign>-)?(?:(?P<days>\d+)\.)?(?P<hours>\d{1,2}):(?P<minutes>\d{1,2})"
+    r"(?::(?P<seconds>\d{1,2})(?P<fraction>\.\d{1,7})?)?"
+)
+_LEVELS = {
+    "trace": logging.DEBUG,
+    "debug": logging.DEBUG,
+    "information": logging.INFO,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+    "critical": logging.CRITICAL,
+    "none": logging.CRITICAL + 10,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueOptions:
+    """`extensions.queues`; how long a received message is hidden is not among them."""
+
+    batch_size: int = 16
+    new_batch_threshold: int = 8
+    max_polling_interval: timedelta = timedelta(seconds=2)
+    max_dequeue_count: int = 5
+    #: Only after a failed invocation.
+    visibility_timeout: timedelta = timedelta(0)
+    base64: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LockOptions:
+    """`singleton`: the lease that makes a timer fire on one host only."""
+
+    period: timedelta = timedelta(minutes=1)
+    recovery_polling_interval: timedelta = timedelta(minutes=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostOptions:
+    """Everything in host.json that this host obeys."""
+
+    queues: QueueOptions
+    lock: LockOptions
+    route_prefix: str
+    #: None: an invocation may take for ever.
+    function_timeout: timedelta | None
+    #: Lower-cased category to a level of `logging`.
+    log_levels: Mapping[str, int]
+
+
+def read_host_json(root: Path, environ: Mapping[str, str]) -> HostOptions:
+    """
+    Read host.json below *environ*'s overrides.
+
+    Raises:
+        HostError: it is missing, not JSON, or a value is out of range; the real host stops too.
+    """
+    document = read_json_object(root / "host.json")
+    if document is None:
+        raise HostError(f"no host.json in {root}: it is not a function app's folder")
+    if document.get("version") != "2.0":
+        raise HostError('host.json must say "version": "2.0"')
+    flat = dict(_flatten(document, ()))
+    for name, text in environ.items():
+        if match := _OVERRIDE.fullmatch(name):
+            flat[":".join(_SEPARATOR.split(match[1])).lower()] = text
+    return _options(_Section(flat))
+
+
+def parse_time_span(text: str) -> timedelta | None:
+    """Parse .NET's `[-][d.]hh:mm[:ss[.fffffff]]`, or a bare number of days; None for others."""
+    if re.fullmatch(r"\d{1,7}", text):
+        return timedelta(days=int(text))
+    match = _TIME_SPAN.fullmatch(text)
+    if match is None:
+        return None
+    hours, minutes, seconds = (int(match[part] or 0) for part in ("hours", "minutes", "seconds"))
+    if hours > 23 or minutes > 59 or seconds > 59:  # noqa: PLR2004 - the clock's own limits
+        return None
+    span = timedelta(
+        days=int(match["days"] or 0),
+        hours=hours,
+        minutes=minutes,
+        seconds=seconds + float(match["fraction"] or 0),
+    )
+    return -span if match["sign"] else span
+
+
+@dataclass(frozen=True, slots=True)
+class _Section:
+    """Flat settings: `extensions:queues:batchsize` to a text."""
+
+    flat: Mapping[str, str]
+
+    def text(self, path: str, default: str) -> str:
+        return self.flat.get(path.replace(".", ":").lower(), default)
+
+    def whole(self, path: str, default: int, low: int, high: int = 2**31 - 1) -> int:
+        text = self.text(path, str(default)).strip()
+        if not re.fullmatch(r"-?\d{1,10}", text) or not low <= int(text) <= high:
+            reach = f"from {low} to {high}" if high < 2**31 - 1 else f"{low} or more"
+            raise HostError(f"host.json: {path} is {text!r}; it must be a number, {reach}")
+        return int(text)
+
+    def span(self, path: str, default: str, low: timedelta) -> timedelta:
+        text = self.text(path, default).strip()
+        span = parse_time_span(text)
+        if span is None or span < low:
+            raise HostError(
+                f"host.json: {path} is {text!r}; it must be a time like 00:00:02, {low} or more"
+            )
+        return span
+
+
+def _options(section: _Section) -> HostOptions:
+    return HostOptions(
+        queues=_queue_options(section),
+        lock=LockOptions(
+            period=section.span("singleton.listenerLockPeriod", "00:01:00", timedelta(seconds=15)),
+            recovery_polling_interval=section.span(
+                "singleton.listenerLockRecoveryPollingInterval", "00:01:00", timedelta(seconds=1)
+            ),
+        ),
+        route_prefix=section.text("extensions.http.routePrefix", "api").strip("/"),
+        function_timeout=_function_timeout(section),
+        log_levels=_log_levels(section),
+    )
+
+
+def _queue_options(section: _Section) -> QueueOptions:
+    batch_size = section.whole("extensions.queues.batchSize", 16, 1, 32)
+    encoding = section.text("extensions.queues.messageEncoding", "base64").lower()
+    if encoding not in ("base64", "none"):
+        raise HostError(
+            f"host.json: extensions.queues.messageEncoding is {encoding!r}; "
+            "it must be base64 or none"
+        )
+    return QueueOptions(
+        batch_size=batch_size,
+        new_batch_threshold=section.whole(
+            "extensions.queues.newBatchThreshold", batch_size // 2 * (os.cpu_count() or 1), 0
+        ),
+        # Two seconds is what Core Tools' environment, Development, makes of the default minute.
+        max_polling_interval=section.span(
+            "extensions.queues.maxPollingInterval", "00:00:02", timedelta(milliseconds=100)
+        ),
+        max_dequeue_count=section.whole("extensions.queues.maxDequeueCount", 5, 1),
+        visibility_timeout=section.span(
+            "extensions.queues.visibilityTimeout", "00:00:00", timedelta(0)
+        ),
+        base64=encoding == "base64",
+    )
+
+
+def _function_timeout(section: _Section) -> timedelta | None:
+    if section.text("functionTimeout", "").strip() in ("-1", "-00:00:00.0010000"):
+        return None
+    return section.span("functionTimeout", "00:30:00", timedelta(seconds=1))
+
+
+def _log_levels(section: _Section) -> dict[str, int]:
+    prefix = "logging:loglevel:"
+    levels = {}
+    for path, text in section.flat.items():
+        if path.startswith(prefix):
+            if text.lower() not in _LEVELS:
+                raise HostError(
+                    f"host.json: logging.logLevel has {text!r}; "
+                    "it must be Trace, Debug, Information, Warning, Error, Critical or None"
+                )
+            levels[path.removeprefix(prefix)] = _LEVELS[text.lower()]
+    return levels
+
+
+def _flatten(value: object, path: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _flatten(inner, (*path, str(key).lower()))
+    elif isinstance(value, list):
+        for position, inner in enumerate(value):
+            yield from _flatten(inner, (*path, str(position)))
+    elif (text := as_text(value)) is not None:
+        yield ":".join(path), text

@@ -1,0 +1,119 @@
+"""The HTTP side as one ASGI application: the host's own pages, then the functions' routes."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from devhost import http_request, http_response, routes
+from devhost.errors import BadFunctionError, InvocationError
+from devhost.http_response import Response
+from devhost.metadata import HttpTrigger
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
+
+    from devhost.admin import Admin
+    from devhost.http_request import Request
+    from devhost.invoke import Invoker
+    from devhost.keys import Keys
+    from devhost.loader import Function
+
+BODY_LIMIT = 104_857_600
+
+_NOT_FOUND = Response(status=404)
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """An HTTP function and where it answers."""
+
+    function: Function
+    trigger: HttpTrigger
+    route: routes.Route
+
+
+def endpoint(function: Function, prefix: str) -> Endpoint:
+    """
+    Say where an HTTP function answers.
+
+    Raises:
+        BadFunctionError: its route cannot be read or is reserved.
+    """
+    trigger = function.metadata.trigger
+    if not isinstance(trigger, HttpTrigger):
+        raise TypeError
+    own = function.metadata.name if trigger.route is None else trigger.route
+    route = routes.parse("/".join(part for part in (prefix, own.strip("/")) if part))
+    if own.strip("/").split("/")[0].lower() in ("admin", "runtime") and not prefix:
+        raise BadFunctionError(f"route {own!r} starts with a name that the host keeps for itself")
+    return Endpoint(function=function, trigger=trigger, route=route)
+
+
+class HttpApp:
+    """Answers requests; a wrong method is as unknown as a wrong path."""
+
+    def __init__(
+        self,
+        *,
+        endpoints: Iterable[Endpoint],
+        invoker: Invoker,
+        admin: Admin,
+        keys: Keys | None,
+        body_limit: int = BODY_LIMIT,
+    ) -> None:
+        self._endpoints = tuple(endpoints)
+        self._invoker = invoker
+        self._admin = admin
+        self._keys = keys
+        self._body_limit = body_limit
+
+    async def __call__(
+        self,
+        scope: Mapping[str, Any],
+        receive: Callable[[], Awaitable[Mapping[str, Any]]],
+        send: Callable[[Mapping[str, Any]], Awaitable[None]],
+    ) -> None:
+        """Answer one request."""
+        request = http_request.read_request(scope)
+        try:
+            body = await http_request.read_body(request.headers, receive, self._body_limit)
+        except http_request.BodyTooLargeError:
+            await Response(status=413).send(send)
+            return
+        except ConnectionError:
+            # Nobody is left to answer.
+            return
+        response = await self._answer(request, body)
+        await response.send(send)
+
+    async def _answer(self, request: Request, body: bytes) -> Response:
+        own = self._admin.answer(request, body)
+        if own is not None:
+            return own
+        for each in self._endpoints:
+            if each.trigger.methods and request.method not in each.trigger.methods:
+                continue
+            params = each.route.match(request.path)
+            if params is not None:
+                return await self._call(each, request, params, body)
+        return _NOT_FOUND
+
+    async def _call(
+        self, chosen: Endpoint, request: Request, params: Mapping[str, str], body: bytes
+    ) -> Response:
+        name, level = chosen.function.metadata.name, chosen.trigger.auth_level
+        if self._keys and not self._keys.open(request, level, name):
+            return Response(status=401)
+        try:
+            datum = await self._invoker.invoke(
+                chosen.function, request.datum(params, body), trigger_metadata=None
+            )
+            return http_response.from_datum(datum)
+        except InvocationError:
+            return Response(status=500)
+        except (ValueError, UnicodeEncodeError) as fault:
+            _log.error("%s answered what cannot be sent: %s", name, fault)
+            return Response(status=500)

@@ -1,0 +1,147 @@
+"""What an HTTP function sees of a request: the real host's reading, quirks included."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, unquote_to_bytes
+
+from azure.functions.meta import Datum
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+Receive = "Callable[[], Awaitable[Mapping[str, Any]]]"
+
+# Kestrel gives a client this long to finish sending a body that was refused.
+_DRAIN_SECONDS = 5
+_ENCODED_SLASH = re.compile(r"(%2[fF])")
+
+
+class BodyTooLargeError(Exception):
+    """The request's Content-Length is over the limit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One request, before a function is chosen."""
+
+    method: str
+    #: Decoded, except `%2F`; no leading slash.
+    path: str
+    url: str
+    #: Lower-cased names; repeated ones joined by a comma.
+    headers: Mapping[str, str]
+    #: Without empty values; repeated ones joined by a comma.
+    query: Mapping[str, str]
+
+    def datum(self, route_params: Mapping[str, str], body: bytes) -> Datum:
+        """Return the request as the worker receives it."""
+        return Datum(
+            {
+                "method": _text(self.method),
+                "url": _text(self.url),
+                "headers": {name: _text(value) for name, value in self.headers.items()},
+                "query": {name: _text(value) for name, value in self.query.items()},
+                "params": {name: _text(value) for name, value in route_params.items()},
+                "body": Datum(body, "bytes"),
+            },
+            "http",
+        )
+
+
+def read_request(scope: Mapping[str, Any]) -> Request:
+    """Read everything but the body."""
+    headers: dict[str, str] = {}
+    for raw_name, raw_value in scope["headers"]:
+        name, value = raw_name.decode("latin-1").lower(), _header_text(raw_value)
+        headers[name] = f"{headers[name]},{value}" if name in headers else value
+    raw_path: bytes = scope["raw_path"]
+    raw_query: bytes = scope["query_string"]
+    query_string = raw_query.decode("latin-1")
+    path = raw_path.decode("latin-1")
+    host = headers.get("host", "localhost")
+    return Request(
+        method=scope["method"],
+        path=_decode_path(path),
+        url=f"{scope['scheme']}://{host}{path}" + (f"?{query_string}" if query_string else ""),
+        headers=headers,
+        query=_query(query_string),
+    )
+
+
+async def read_body(
+    headers: Mapping[str, str], receive: Callable[[], Awaitable[Mapping[str, Any]]], limit: int
+) -> bytes:
+    """
+    Return the body; nothing for a chunked one, which the real host loses.
+
+    Raises:
+        BodyTooLargeError: Content-Length is over *limit*.
+        ConnectionError: the client went away.
+    """
+    length = headers.get("content-length", "")
+    if not length.isdecimal():
+        if "transfer-encoding" in headers:
+            await _drain(receive)
+        return b""
+    if int(length) > limit:
+        await _drain(receive)
+        raise BodyTooLargeError
+    if int(length) == 0:
+        return b""
+    parts = []
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ConnectionError
+        parts.append(message.get("body", b""))
+        if not message.get("more_body"):
+            return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+async def _drain(receive: Callable[[], Awaitable[Mapping[str, Any]]]) -> None:
+    try:
+        async with asyncio.timeout(_DRAIN_SECONDS):
+            while (await receive()).get("more_body"):
+                pass
+    except TimeoutError:
+        # Its connection will be closed in the middle of the body, then.
+        return
+
+
+def _text(value: str) -> Datum:
+    return Datum(value, "string")
+
+
+def _header_text(raw: bytes) -> str:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return raw.decode("latin-1")
+
+
+def _decode_path(raw: str) -> str:
+    decoded = "".join(
+        part if _ENCODED_SLASH.fullmatch(part) else unquote_to_bytes(part).decode(errors="replace")
+        for part in _ENCODED_SLASH.split(raw)
+    )
+    segments: list[str] = []
+    for segment in decoded.removeprefix("/").split("/"):
+        if segment == "..":
+            del segments[-1:]
+        elif segment != ".":
+            segments.append(segment)
+    return "/".join(segments)
+
+
+def _query(query_string: str) -> dict[str, str]:
+    # ASP.NET's collection of parameters ignores case and keeps the first spelling.
+    spelling: dict[str, str] = {}
+    values: dict[str, str] = {}
+    for name, value in parse_qsl(query_string, keep_blank_values=False):
+        first = spelling.setdefault(name.lower(), name)
+        values[first] = f"{values[first]},{value}" if first in values else value
+    return values

@@ -1,0 +1,81 @@
+"""What a client sees of a function's answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator, Mapping
+    from http.cookies import SimpleCookie
+
+    from azure.functions.meta import Datum
+
+_OURS = frozenset((b"content-length", b"transfer-encoding", b"connection", b"date"))
+_LOWEST, _HIGHEST = 200, 999
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Response:
+    """An answer, ready for the wire."""
+
+    status: int
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+    body: bytes = b""
+
+    async def send(self, send: Callable[[Mapping[str, Any]], Awaitable[None]]) -> None:
+        """Send it."""
+        bodiless = self.status in (204, 304)
+        length = () if bodiless else ((b"content-length", b"%d" % len(self.body)),)
+        await send(
+            {
+                "type": "http.response.start",
+                "status": self.status,
+                "headers": [*self.headers, *length],
+            }
+        )
+        await send({"type": "http.response.body", "body": b"" if bodiless else self.body})
+
+
+def from_datum(datum: Datum | None) -> Response:
+    """
+    Turn what a function returned into an answer.
+
+    Raises:
+        ValueError: a status or header that cannot be sent, which the real host answers with 500.
+    """
+    if datum is None:
+        return Response(status=200)
+    if datum.type == "string":
+        return Response(
+            status=200,
+            headers=((b"content-type", b"text/plain; charset=utf-8"),),
+            body=datum.value.encode(),
+        )
+    answer = datum.value
+    status = int(answer["status_code"].value)
+    if not _LOWEST <= status <= _HIGHEST:
+        raise ValueError(f"status {status} cannot be sent")
+    headers = [_header(name, each.value) for name, each in answer["headers"].items()]
+    return Response(
+        status=status,
+        headers=(
+            *(header for header in headers if header[0].lower() not in _OURS),
+            *_cookies(answer["cookies"] or ()),
+        ),
+        body=answer["body"].value,
+    )
+
+
+def _cookies(jars: Any) -> Iterator[tuple[bytes, bytes]]:
+    jar: SimpleCookie
+    for jar in jars:
+        for morsel in jar.values():
+            yield _header("Set-Cookie", morsel.OutputString())
+
+
+def _header(name: str, value: object) -> tuple[bytes, bytes]:
+    text = str(value)
+    if not text.isascii() or any(character in text for character in "\r\n\0"):
+        raise ValueError(f"header {name} holds what no header may: {text!r}")
+    return name.encode("ascii"), text.encode("ascii")

@@ -1,0 +1,92 @@
+"""uvicorn, told to be quiet and to leave signals to the host."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import os
+import socket
+from typing import TYPE_CHECKING
+
+import uvicorn
+
+from devhost.errors import HostError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from devhost.http_app import HttpApp
+
+ADDRESS = "127.0.0.1"
+_KEEP_ALIVE_SECONDS = 75
+_BACKLOG = 2048
+
+
+@contextlib.contextmanager
+def reserved_port(port: int) -> Iterator[socket.socket]:
+    """
+    Take *port* (0: a free one) without answering on it yet.
+
+    Raises:
+        HostError: it is taken, or not for us.
+    """
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as taken:
+        if os.name == "posix":
+            taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            taken.bind((ADDRESS, port))
+        except OSError as fault:
+            if fault.errno == errno.EADDRINUSE:
+                raise HostError(f"port {port} is in use: choose another with --port") from fault
+            raise HostError(f"port {port} cannot be used: {fault.strerror}") from fault
+        yield taken
+
+
+class HttpServer:
+    """Serves an application on a reserved port."""
+
+    def __init__(self, app: HttpApp, taken: socket.socket, *, drain_seconds: int) -> None:
+        self._taken = taken
+        self._server = _Server(
+            uvicorn.Config(
+                app,
+                loop="asyncio",
+                http="h11",
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                backlog=_BACKLOG,
+                timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+                timeout_graceful_shutdown=drain_seconds,
+            )
+        )
+
+    async def serve(self) -> None:
+        """Answer until stopped, and then until the last answer is given."""
+        await self._server.serve(sockets=[self._taken])
+
+    async def started(self) -> None:
+        """Wait until connections are accepted."""
+        await self._server.is_up.wait()
+
+    def stop(self) -> None:
+        """Accept no more; what has been asked is still answered."""
+        self._server.should_exit = True
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.is_up = asyncio.Event()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.is_up.set()

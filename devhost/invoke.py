@@ -1,0 +1,194 @@
+"""One invocation: converters, the call on the loop or a thread, and what came back."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextvars
+import functools
+import logging
+import threading
+import time
+import traceback
+import types
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import azure.functions as func
+from azure.functions.meta import Datum
+
+from devhost import log
+from devhost.errors import InvocationError
+from devhost.metadata import BINDING_TYPES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from concurrent.futures import Executor
+    from datetime import timedelta
+
+    from devhost.loader import Function
+
+_log = logging.getLogger(__name__)
+# Not the app's: this package, the standard library's threads, the converters.
+_OTHERS = (
+    str(Path(__file__).parent),
+    str(Path(asyncio.__file__).parent),
+    str(Path(concurrent.futures.__file__).parent),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """How one invocation went."""
+
+    name: str
+    invocation_id: str
+    milliseconds: float
+    #: None: well.
+    fault: BaseException | None
+
+
+class _Context(func.Context):
+    """What a function gets that declares `context`."""
+
+    def __init__(self, function: Function, invocation_id: str) -> None:
+        self._function = function
+        self._invocation_id = invocation_id
+
+    @property
+    def invocation_id(self) -> str:
+        return self._invocation_id
+
+    @property
+    def thread_local_storage(self) -> Any:
+        return _thread_local
+
+    @property
+    def function_name(self) -> str:
+        return self._function.metadata.name
+
+    @property
+    def function_directory(self) -> str:
+        return str(self._function.metadata.script.parent)
+
+    @property
+    def trace_context(self) -> Any:
+        return types.SimpleNamespace(trace_parent="", trace_state="", attributes={})
+
+    @property
+    def retry_context(self) -> Any:
+        return None
+
+
+_thread_local = threading.local()
+
+
+class Invoker:
+    """Runs functions: `async def` on the loop, `def` on the app's threads."""
+
+    def __init__(
+        self,
+        *,
+        threads: Executor,
+        timeout: timedelta | None,
+        report: Callable[[Report], None],
+    ) -> None:
+        self._threads = threads
+        self._timeout = timeout.total_seconds() if timeout else None
+        self._report = report
+        self._registry = func.get_binding_registry()
+        #: How many invocations have started and not ended.
+        self.running = 0
+
+    async def invoke(
+        self, function: Function, data: Datum, trigger_metadata: Mapping[str, Datum] | None
+    ) -> Datum | None:
+        """
+        Call *function* with its trigger's *data*, and return what it gave to `$return`.
+
+        Raises:
+            InvocationError: it failed in any way; the failure has been reported.
+        """
+        invocation_id = str(uuid.uuid4())
+        started = time.perf_counter()
+        fault: BaseException | None = None
+        self.running += 1
+        try:
+            async with asyncio.timeout(self._timeout) as deadline:
+                return await self._run(function, data, trigger_metadata, invocation_id)
+        # Whatever the app does, even sys.exit(), is one failed invocation.
+        except (Exception, SystemExit) as raised:
+            fault = raised
+            if isinstance(raised, TimeoutError) and deadline.expired():
+                fault = TimeoutError(f"functionTimeout of {self._timeout:g} s exceeded")
+            raise InvocationError from raised
+        finally:
+            self.running -= 1
+            self._report(
+                Report(
+                    name=function.metadata.name,
+                    invocation_id=invocation_id,
+                    milliseconds=(time.perf_counter() - started) * 1000,
+                    fault=fault,
+                )
+            )
+
+    async def _run(
+        self,
+        function: Function,
+        data: Datum,
+        trigger_metadata: Mapping[str, Datum] | None,
+        invocation_id: str,
+    ) -> Datum | None:
+        if function.fault is not None:
+            raise RuntimeError(function.fault)
+        trigger = function.metadata.trigger
+        converter = self._registry.get(BINDING_TYPES[type(trigger)])
+        arguments = {trigger.name: converter.decode(data, trigger_metadata=trigger_metadata)}
+        if function.wants_context:
+            arguments["context"] = _Context(function, invocation_id)
+        token = log.running.set(function.metadata.name)
+        try:
+            if function.is_async:
+                returned = await function.call(**arguments)
+            else:
+                run = contextvars.copy_context().run
+                call = functools.partial(run, _call, function.call, arguments, invocation_id)
+                returned = await asyncio.get_running_loop().run_in_executor(self._threads, call)
+        finally:
+            log.running.reset(token)
+        return self._encode(function, returned)
+
+    def _encode(self, function: Function, returned: object) -> Datum | None:
+        if returned is None:
+            return None
+        if not function.metadata.returns_http:
+            raise RuntimeError(
+                f"function {function.metadata.name!r} without a $return binding "
+                "returned a non-None value"
+            )
+        datum: Datum = self._registry.get("http").encode(returned, expected_type=None)
+        return datum
+
+
+def app_traceback(fault: BaseException) -> str:
+    """Return *fault*'s traceback from the app's first frame on; nothing, if there is none."""
+    lines = traceback.TracebackException.from_exception(fault)
+    frames = [frame for frame in lines.stack if not frame.filename.startswith(_OTHERS)]
+    if not frames:
+        return ""
+    lines.stack = traceback.StackSummary.from_list(frames)
+    return "".join(lines.format()).rstrip()
+
+
+def _call(
+    call: Callable[..., object], arguments: Mapping[str, object], invocation_id: str
+) -> object:
+    _thread_local.invocation_id = invocation_id
+    try:
+        return call(**arguments)
+    except StopIteration as fault:
+        # A future refuses to carry it, and would leave the invocation waiting for ever.
+        raise RuntimeError("the function raised StopIteration") from fault

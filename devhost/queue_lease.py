@@ -1,0 +1,85 @@
+"""The hold on one received message, renewed while its function runs."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from devhost.queue_storage import (
+    QueueGoneError,
+    StaleReceiptError,
+    StorageBusyError,
+    StorageRefusedError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from devhost.queue_storage import QueueStore, ReceivedMessage
+
+_LEAST_INTERVAL = timedelta(minutes=1)
+
+
+class QueueLease:
+    """Knows the latest receipt of a message: each renewal makes the one before it stale."""
+
+    def __init__(self, queue: QueueStore, message: ReceivedMessage, hidden: timedelta) -> None:
+        self._queue = queue
+        self._id = message.id
+        self._receipt = message.pop_receipt
+        self._hidden = hidden
+        self._interval = hidden / 2
+        self._timer: asyncio.TimerHandle | None = None
+        self._renewal: asyncio.Task[None] | None = None
+
+    async def delete(self) -> None:
+        """Delete the message."""
+        await self._settle()
+        await self._queue.delete(self._id, self._receipt)
+
+    async def release(self, hidden: timedelta) -> None:
+        """Make the message visible again, after *hidden*."""
+        await self._settle()
+        await self._queue.hide(self._id, self._receipt, hidden)
+
+    @contextlib.contextmanager
+    def renewed(self) -> Iterator[None]:
+        """Keep the message hidden during the block: renewed at half of its time."""
+        self._renew_later()
+        try:
+            yield
+        finally:
+            self._stop()
+
+    def _renew_later(self) -> None:
+        # A timer and no task: most functions end long before the first renewal.
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(self._interval.total_seconds(), self._start_renewal)
+
+    def _start_renewal(self) -> None:
+        self._renewal = asyncio.create_task(self._renew())
+
+    def _stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    async def _settle(self) -> None:
+        # A renewal under way changes the receipt: its outcome is needed, not its cancellation.
+        if self._renewal is not None:
+            await asyncio.wait([self._renewal])
+
+    async def _renew(self) -> None:
+        half = self._hidden / 2
+        try:
+            self._receipt = await self._queue.hide(self._id, self._receipt, self._hidden)
+            self._interval = half
+        except StorageBusyError:
+            self._interval = max(self._interval / 2, min(_LEAST_INTERVAL, half / 4))
+        except (StaleReceiptError, QueueGoneError, StorageRefusedError):
+            return
+        # None: the function has ended meanwhile.
+        if self._timer is not None:
+            self._renew_later()

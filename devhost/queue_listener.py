@@ -1,0 +1,223 @@
+"""The loop of one queue trigger: receive, run, then delete, release or move to the poison queue."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from devhost import queue_message
+from devhost.backoff import Backoff
+from devhost.errors import HostError, InvocationError
+from devhost.metadata import QueueTrigger, is_queue_name
+from devhost.queue_lease import QueueLease
+from devhost.queue_storage import (
+    QueueGoneError,
+    StaleReceiptError,
+    StorageBusyError,
+    StorageRefusedError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from azure.functions.meta import Datum
+
+    from devhost.host_json import QueueOptions
+    from devhost.loader import Function
+    from devhost.queue_storage import QueueStore, ReceivedMessage
+
+    Invoke = Callable[[Function, Datum, Mapping[str, Datum]], Awaitable[Datum | None]]
+
+#: The real host's, whatever host.json says.
+INVISIBILITY = timedelta(minutes=10)
+_POISON = "-poison"
+# What the real host's client does before it lets a step fail.
+_STEP_RETRIES = (0.5, 1.0, 2.0)
+
+_log = logging.getLogger(__name__)
+
+
+def poison_queue_name(queue: str) -> str | None:
+    """Return where the failed messages of *queue* go; None: nowhere, they stay hidden."""
+    name = queue + _POISON
+    return None if queue.endswith(_POISON) or not is_queue_name(name) else name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queues:
+    """The queue of a trigger, and where its failures go."""
+
+    source: QueueStore
+    poison: QueueStore | None
+    #: Called after a message was added to the poison queue.
+    poison_sent: Callable[[], None]
+
+
+class QueueListener:
+    """Serves one queue function until it is stopped."""
+
+    def __init__(  # noqa: PLR0913 - named, and each of them differs in tests
+        self,
+        *,
+        function: Function,
+        queues: Queues,
+        options: QueueOptions,
+        invoke: Invoke,
+        uniform: Callable[[float, float], float],
+        invisibility: timedelta = INVISIBILITY,
+    ) -> None:
+        trigger = function.metadata.trigger
+        if not isinstance(trigger, QueueTrigger):
+            raise TypeError
+        self._function = function
+        self._trigger = trigger
+        self._is_poison_queue = trigger.queue.endswith(_POISON)
+        self._queues = queues
+        self._options = options
+        self._invoke = invoke
+        self._invisibility = invisibility
+        self._backoff = Backoff(options.max_polling_interval, uniform)
+        self._running: set[asyncio.Task[None]] = set()
+        self._has_room = asyncio.Event()
+        self._wake = asyncio.Event()
+        self._stopping = False
+        self._trouble = ""
+
+    def notify(self) -> None:
+        """End the wait between two polls: this host has put a message on the queue."""
+        self._wake.set()
+
+    def stop(self) -> None:
+        """Receive no more."""
+        self._stopping = True
+        self._wake.set()
+        self._has_room.set()
+
+    async def drain(self) -> None:
+        """Wait until the messages in hand are done with."""
+        if self._running:
+            await asyncio.wait(self._running)
+
+    async def run(self) -> None:
+        """
+        Listen until stopped.
+
+        Raises:
+            HostError: storage refuses the host, which cannot go on then.
+        """
+        known_to_exist = found = False
+        while not self._stopping:
+            after_work, found = found, False
+            try:
+                known_to_exist = known_to_exist or await self._queues.source.exists()
+                if known_to_exist and not self._stopping:
+                    found = await self._receive()
+                self._report("")
+            except QueueGoneError:
+                known_to_exist = False
+            except StorageBusyError as fault:
+                known_to_exist = False
+                self._report(str(fault))
+            except StorageRefusedError as fault:
+                raise HostError(f"queue {self._trigger.queue}: storage refuses: {fault}") from fault
+            if not found:
+                await self._wait(self._backoff.next_delay(after_work=after_work))
+
+    async def _receive(self) -> bool:
+        received = await self._queues.source.receive(self._options.batch_size, self._invisibility)
+        for message in received:
+            task = asyncio.create_task(self._process(message))
+            self._running.add(task)
+            task.add_done_callback(self._done)
+        self._has_room.clear()
+        if len(self._running) > self._options.new_batch_threshold and not self._stopping:
+            await self._has_room.wait()
+        return bool(received)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._running.discard(task)
+        if len(self._running) <= self._options.new_batch_threshold:
+            self._has_room.set()
+        if not task.cancelled() and (fault := task.exception()):
+            _log.error("queue %s: %s", self._trigger.queue, fault, exc_info=fault)
+
+    async def _wait(self, delay: timedelta) -> None:
+        if self._stopping:
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(delay.total_seconds()):
+                await self._wake.wait()
+        self._wake.clear()
+
+    async def _process(self, message: ReceivedMessage) -> None:
+        lease = QueueLease(self._queues.source, message, self._invisibility)
+        try:
+            await self._handle(message, lease)
+        except StaleReceiptError as fault:
+            # The function has dealt with its own message, and may do so.
+            _log.debug("queue %s, message %s: %s", self._trigger.queue, message.id, fault)
+        except (QueueGoneError, StorageBusyError, StorageRefusedError) as fault:
+            _log.warning(
+                "queue %s, message %s will be seen again: %s",
+                self._trigger.queue,
+                message.id,
+                fault or type(fault).__name__,
+            )
+
+    async def _handle(self, message: ReceivedMessage, lease: QueueLease) -> None:
+        limit = self._options.max_dequeue_count
+        if message.dequeue_count > limit and not self._is_poison_queue:
+            await self._move_to_poison(message, lease)
+            return
+        try:
+            body = queue_message.body_datum(
+                queue_message.decode(message.text, is_base64=self._options.base64),
+                binary=self._trigger.binary,
+            )
+        except queue_message.UndecodableError:
+            _log.error("queue %s, message %s is not base64", self._trigger.queue, message.id)
+            await self._move_to_poison(message, lease)
+            return
+        try:
+            with lease.renewed():
+                await self._invoke(self._function, body, queue_message.metadata(message, body))
+        except InvocationError:
+            if message.dequeue_count >= limit:
+                await self._move_to_poison(message, lease)
+            # Without a poison queue it stays hidden: or it would fail in a tight circle.
+            elif self._queues.poison is not None:
+                await self._insist(lambda: lease.release(self._options.visibility_timeout))
+        else:
+            await self._insist(lease.delete)
+
+    async def _move_to_poison(self, message: ReceivedMessage, lease: QueueLease) -> None:
+        poison = self._queues.poison
+        if poison is None:
+            return
+        _log.warning(
+            "queue %s, message %s goes to the poison queue", self._trigger.queue, message.id
+        )
+        await self._insist(lambda: poison.send(message.text))
+        self._queues.poison_sent()
+        await self._insist(lease.delete)
+
+    async def _insist(self, step: Callable[[], Awaitable[None]]) -> None:
+        for delay in _STEP_RETRIES:
+            try:
+                return await step()
+            except StorageBusyError:
+                await asyncio.sleep(delay)
+        return await step()
+
+    def _report(self, trouble: str) -> None:
+        if trouble and trouble != self._trouble:
+            _log.warning(
+                "queue %s: storage does not answer, still trying: %s", self._trigger.queue, trouble
+            )
+        elif self._trouble and not trouble:
+            _log.warning("queue %s: storage answers again", self._trigger.queue)
+        self._trouble = trouble

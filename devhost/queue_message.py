@@ -1,0 +1,91 @@
+"""What a queue function sees of a message, and what the host makes of a JSON body."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from typing import TYPE_CHECKING
+
+from azure.functions.meta import Datum
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from devhost.queue_storage import ReceivedMessage
+
+
+class UndecodableError(Exception):
+    """The message's text is not in the encoding that host.json says."""
+
+
+def decode(text: str, *, is_base64: bool) -> bytes:
+    """
+    Return a message's body.
+
+    Raises:
+        UndecodableError: base64 was expected, and *text* is something else.
+    """
+    if not is_base64:
+        return text.encode()
+    try:
+        return base64.b64decode(text.encode(), validate=True)
+    except (binascii.Error, UnicodeEncodeError) as fault:
+        raise UndecodableError from fault
+
+
+def body_datum(body: bytes, *, binary: bool) -> Datum:
+    """Return the body as the worker receives it: a text, unless function.json says binary."""
+    return Datum(body, "bytes") if binary else Datum(body.decode(errors="replace"), "string")
+
+
+def metadata(message: ReceivedMessage, body: Datum) -> dict[str, Datum]:
+    """
+    Return the trigger metadata of *message*.
+
+    The top-level properties of a JSON object in the body take the place of the message's own,
+    whatever their capitals: so the real host does it, and whoever relies on `msg.id` should know.
+    """
+    own = {
+        "Id": Datum(message.id, "string"),
+        "PopReceipt": Datum(message.pop_receipt, "string"),
+        "DequeueCount": Datum(str(message.dequeue_count), "json"),
+        "InsertionTime": _time(message.insertion_time),
+        "ExpirationTime": _time(message.expiration_time),
+        "NextVisibleTime": _time(message.next_visible_time),
+        "QueueTrigger": body,
+    }
+    spelling = {name.lower(): name for name in own}
+    for name, value in _properties(body).items():
+        datum = _datum(value)
+        if datum is not None:
+            own[spelling.setdefault(name.lower(), name)] = datum
+    return own
+
+
+def _properties(body: Datum) -> Mapping[str, object]:
+    text = body.value if body.type == "string" else ""
+    if not text.lstrip().startswith("{"):
+        return {}
+    try:
+        parsed = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return parsed if isinstance(parsed, dict) else {}
+
+
+def _datum(value: object) -> Datum | None:
+    match value:
+        case None | list():
+            return None
+        case dict():
+            return Datum(json.dumps(value), "json")
+        case bool():
+            return Datum("True" if value else "False", "string")
+        case _:
+            return Datum(str(value), "string")
+
+
+def _time(value: datetime) -> Datum:
+    return Datum(f'"{value.isoformat(timespec="seconds")}"', "json")

@@ -1,0 +1,143 @@
+"""
+Settings of the app: local.settings.json below the environment, the command line above it.
+
+Functions read them from the environment, as they do in Azure.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from devhost.errors import BadFunctionError, HostError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, MutableMapping
+    from pathlib import Path
+
+FILE = "local.settings.json"
+STORAGE = "AzureWebJobsStorage"
+
+_REFERENCE = re.compile(r"%([^%\s]+)%")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalSettings:
+    """What local.settings.json says; nothing, where there is no such file."""
+
+    values: Mapping[str, str] = field(default_factory=dict)
+    port: int | None = None
+
+
+def read_local_settings(root: Path) -> LocalSettings:
+    """
+    Read local.settings.json, which may be absent.
+
+    Raises:
+        HostError: it is not what Core Tools would read.
+    """
+    document = read_json_object(root / FILE)
+    if document is None:
+        return LocalSettings()
+    if document.get("IsEncrypted"):
+        raise HostError(f"{FILE} is encrypted: decrypt it with `func settings decrypt`.")
+    values = _texts(document.get("Values"), "Values")
+    connections = _texts(document.get("ConnectionStrings"), "ConnectionStrings")
+    values |= {f"ConnectionStrings:{name}": text for name, text in connections.items()}
+    return LocalSettings(values=values, port=_port(document.get("Host")))
+
+
+def overlay(
+    environ: MutableMapping[str, str], local: Mapping[str, str], given: Mapping[str, str]
+) -> tuple[str, ...]:
+    """
+    Put the app's settings into *environ*; *given* wins over it, and it wins over *local*.
+
+    Returns the names in *local* that lost to another value.
+    """
+    lost = tuple(
+        name
+        for name, text in local.items()
+        if name not in given and environ.get(name, text) != text
+    )
+    for name, text in local.items():
+        environ.setdefault(name, text)
+    environ.update(given)
+    return lost
+
+
+def resolve(text: str, environ: Mapping[str, str], where: str) -> str:
+    """
+    Replace each `%NAME%` in a binding's *text* by that setting.
+
+    Raises:
+        BadFunctionError: a setting is missing; *where* says which part of the binding named it.
+    """
+
+    def value(match: re.Match[str]) -> str:
+        name = match[1]
+        if name not in environ:
+            raise BadFunctionError(f"setting {name}, named by {where}, is missing")
+        return environ[name]
+
+    return _REFERENCE.sub(value, text)
+
+
+def read_json_object(path: Path) -> dict[str, object] | None:
+    """
+    Return the JSON object in *path*, or None where there is no such file.
+
+    Raises:
+        HostError: the file holds anything else.
+    """
+    try:
+        document = json.loads(path.read_text(encoding="utf-8-sig"))
+    except FileNotFoundError:
+        return None
+    except OSError as fault:
+        raise HostError(f"{path.name} cannot be read: {fault.strerror}") from fault
+    except UnicodeDecodeError as fault:
+        raise HostError(f"{path.name} is not UTF-8: byte {fault.start}") from fault
+    except json.JSONDecodeError as fault:
+        raise HostError(
+            f"{path.name} is not JSON: line {fault.lineno}, column {fault.colno}: {fault.msg}"
+        ) from fault
+    except RecursionError as fault:
+        raise HostError(f"{path.name} is nested too deeply") from fault
+    if not isinstance(document, dict):
+        raise HostError(f"{path.name} must hold a JSON object")
+    return document
+
+
+def as_text(value: object) -> str | None:
+    """Return a JSON scalar as a setting's text; None if *value* is not a scalar."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case str() | int() | float():
+            return str(value)
+        case _:
+            return None
+
+
+def _texts(section: object, name: str) -> dict[str, str]:
+    if section is None:
+        return {}
+    if not isinstance(section, dict):
+        raise HostError(f"{FILE}: {name} must be an object")
+    texts = {key: as_text(value) for key, value in section.items() if value is not None}
+    for key, text in texts.items():
+        if text is None:
+            raise HostError(f"{FILE}: {name}.{key} must be a string")
+    return {key: text for key, text in texts.items() if text is not None}
+
+
+def _port(section: object) -> int | None:
+    port = section.get("LocalHttpPort") if isinstance(section, dict) else None
+    if port is None:
+        return None
+    if isinstance(port, bool) or not isinstance(port, int):
+        raise HostError(f"{FILE}: Host.LocalHttpPort must be a number")
+    return port

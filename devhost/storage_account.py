@@ -1,0 +1,150 @@
+"""Where a connection setting says that storage is, and how to prove who we are there."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+from dataclasses import dataclass
+from email.utils import formatdate
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+from devhost import azurite
+from devhost.errors import BadFunctionError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+API_VERSION = "2024-11-04"
+_SCOPE = "https://storage.azure.com/.default"
+_DEVELOPMENT = (
+    f"AccountName={azurite.ACCOUNT};AccountKey={azurite.KEY};"
+    f"BlobEndpoint=http://127.0.0.1:10000/{azurite.ACCOUNT};"
+    f"QueueEndpoint=http://127.0.0.1:10001/{azurite.ACCOUNT}"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorageAccount:
+    """One account; exactly one of *key*, *sas* and *credential* is set."""
+
+    name: str
+    queue_url: str
+    blob_url: str
+    key: bytes | None = None
+    sas: str = ""
+    #: An azure.identity credential.
+    credential: Any = None
+
+    def sign(self, method: str, path: str, query: Mapping[str, str], length: int) -> dict[str, str]:
+        """Return the headers that a request needs; *path* starts after the host's name."""
+        headers = {"x-ms-date": formatdate(usegmt=True), "x-ms-version": API_VERSION}
+        if self.credential is not None:
+            token = self.credential.get_token(_SCOPE).token
+            return headers | {"Authorization": f"Bearer {token}"}
+        if self.key is None:
+            return headers
+        # Shared Key of the queue service: the empty lines are headers that we never send.
+        parameters = "".join(f"\n{name}:{query[name]}" for name in sorted(query))
+        canonical = (
+            f"{method}\n\n\n{length or ''}\n\n\n\n\n\n\n\n\n"
+            f"x-ms-date:{headers['x-ms-date']}\nx-ms-version:{API_VERSION}\n"
+            f"/{self.name}{path}{parameters}"
+        )
+        digest = hmac.new(self.key, canonical.encode(), hashlib.sha256).digest()
+        signature = base64.b64encode(digest).decode()
+        return headers | {"Authorization": f"SharedKey {self.name}:{signature}"}
+
+    def sdk_credential(self) -> Any:
+        """Return what the clients of azure.storage accept as credential."""
+        if self.key is not None:
+            key = base64.b64encode(self.key).decode()
+            return {"account_name": self.name, "account_key": key}
+        if self.sas:
+            from azure.core.credentials import AzureSasCredential
+
+            return AzureSasCredential(self.sas)
+        return self.credential
+
+
+def find_account(connection: str, environ: Mapping[str, str]) -> StorageAccount:
+    """
+    Find the account that the setting or section *connection* names.
+
+    Raises:
+        BadFunctionError: there is no such setting, or it cannot be read.
+    """
+    for name in (connection, f"AzureWebJobs{connection}", f"ConnectionStrings:{connection}"):
+        if environ.get(name):
+            return _from_connection_string(environ[name], name)
+    if any(name.startswith(f"{connection}__") for name in environ):
+        return _from_section(connection, environ)
+    raise BadFunctionError(f"setting {connection} (where storage is) is missing")
+
+
+def _from_connection_string(text: str, setting: str) -> StorageAccount:
+    if text.replace(" ", "").rstrip(";").lower() == "usedevelopmentstorage=true":
+        text = _DEVELOPMENT
+    fields = {
+        name.strip().lower(): value.strip()
+        for name, equals, value in (part.partition("=") for part in text.split(";"))
+        if equals
+    }
+    protocol = fields.get("defaultendpointsprotocol", "https")
+    name, suffix = fields.get("accountname", ""), fields.get("endpointsuffix", "core.windows.net")
+    queue_url = fields.get("queueendpoint") or (name and f"{protocol}://{name}.queue.{suffix}")
+    blob_url = fields.get("blobendpoint") or (name and f"{protocol}://{name}.blob.{suffix}")
+    if not queue_url or not blob_url:
+        raise BadFunctionError(f"setting {setting} is not a storage connection string")
+    return StorageAccount(
+        name=name or _account_name(queue_url),
+        queue_url=queue_url.rstrip("/"),
+        blob_url=blob_url.rstrip("/"),
+        key=_key(fields.get("accountkey"), setting),
+        sas=fields.get("sharedaccesssignature", "").lstrip("?"),
+    )
+
+
+def _key(text: str | None, setting: str) -> bytes | None:
+    if not text:
+        return None
+    try:
+        return base64.b64decode(text, validate=True)
+    except binascii.Error as fault:
+        raise BadFunctionError(f"the AccountKey in setting {setting} is not base64") from fault
+
+
+def _from_section(connection: str, environ: Mapping[str, str]) -> StorageAccount:
+    def value(name: str) -> str:
+        return environ.get(f"{connection}__{name}", "").rstrip("/")
+
+    account = value("accountName")
+    queue_url, blob_url = (
+        value(f"{service}ServiceUri")
+        or value("serviceUri")
+        or (account and f"https://{account}.{service}.core.windows.net")
+        for service in ("queue", "blob")
+    )
+    if not queue_url:
+        raise BadFunctionError(f"setting {connection}__queueServiceUri is missing")
+    from azure.identity import DefaultAzureCredential, ManagedIdentityCredential
+
+    client_id = value("clientId") or None
+    managed = value("credential").lower() == "managedidentity"
+    return StorageAccount(
+        name=account or _account_name(queue_url),
+        queue_url=queue_url,
+        blob_url=blob_url,
+        credential=(
+            ManagedIdentityCredential(client_id=client_id)
+            if managed
+            else DefaultAzureCredential(managed_identity_client_id=client_id)
+        ),
+    )
+
+
+def _account_name(url: str) -> str:
+    parts = urlsplit(url)
+    return unquote(parts.path.strip("/")) or (parts.hostname or "").split(".")[0]

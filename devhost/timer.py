@@ -1,0 +1,234 @@
+"""The loop of one timer trigger: one run at a time, one host at a time, past due at most once."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from azure.functions.meta import Datum
+
+from devhost import ncrontab
+from devhost.errors import BadFunctionError, InvocationError
+from devhost.host_json import parse_time_span
+from devhost.metadata import TimerTrigger
+from devhost.queue_storage import StorageBusyError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from devhost.loader import Function
+    from devhost.ncrontab import Schedule
+
+    Invoke = Callable[[Function, Datum, None], Awaitable[Datum | None]]
+
+# Clocks are set and machines sleep: a long wait looks at the clock now and then.
+_LONGEST_SLEEP = timedelta(seconds=30)
+_RETRY = timedelta(seconds=2)
+
+_T = TypeVar("_T")
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """What is remembered of a timer between two hosts."""
+
+    #: None: it has never run on this schedule.
+    last: datetime | None
+    next: datetime | None
+    last_updated: datetime
+
+
+class StatusStore(Protocol):
+    """Remembers the status; both methods may raise StorageBusyError."""
+
+    async def read(self) -> Status | None:
+        """Return what is remembered."""
+
+    async def write(self, status: Status) -> None:
+        """Remember *status*."""
+
+
+class Lock(Protocol):
+    """Held by one host of those with the same host id."""
+
+    async def acquire(self) -> bool:
+        """Try to take it; False: another host has it. May raise StorageBusyError."""
+
+    async def release(self) -> None:
+        """Give it back."""
+
+    @property
+    def recovery_interval(self) -> timedelta:
+        """How long to wait before the next try."""
+
+
+def make_schedule(text: str) -> Schedule:
+    """
+    Parse a timer's schedule: NCRONTAB, or a time span.
+
+    Raises:
+        BadFunctionError: it is neither.
+    """
+    if ":" in text:
+        span = parse_time_span(text.strip())
+        if span is None or span <= timedelta(0):
+            raise BadFunctionError(f"schedule {text!r} is no time span")
+        return ncrontab.Schedule(interval=span)
+    try:
+        schedule = ncrontab.parse(text)
+    except ncrontab.ScheduleError as fault:
+        raise BadFunctionError(f"schedule: {fault}") from fault
+    return schedule
+
+
+class Timer:
+    """Serves one timer function until it is stopped."""
+
+    def __init__(
+        self,
+        *,
+        function: Function,
+        statuses: StatusStore,
+        lock: Lock,
+        invoke: Invoke,
+        now: Callable[[], datetime],
+    ) -> None:
+        trigger = function.metadata.trigger
+        if not isinstance(trigger, TimerTrigger):
+            raise TypeError
+        self._function = function
+        self._trigger = trigger
+        self._schedule = make_schedule(trigger.schedule)
+        rare = not self._schedule.fires_more_than_once_a_minute
+        self._statuses = statuses if trigger.use_monitor and rare else None
+        self._lock = lock
+        self._invoke = invoke
+        self._now = now
+        self._stopped = asyncio.Event()
+        self._trouble = False
+
+    def stop(self) -> None:
+        """Start no more runs; one that is under way goes on."""
+        self._stopped.set()
+
+    async def run(self) -> None:
+        """Fire when due until stopped."""
+        if not await self._acquire():
+            return
+        try:
+            await self._fire_until_stopped()
+        finally:
+            await self._lock.release()
+
+    async def _acquire(self) -> bool:
+        while not self._stopped.is_set():
+            taken = await self._insist(self._lock.acquire)
+            if taken:
+                return True
+            await self._sleep(self._lock.recovery_interval)
+        return False
+
+    async def _fire_until_stopped(self) -> None:
+        now = self._now()
+        status = await self._known_status(now)
+        if status and status.next and now > status.next:
+            status = await self._fire(now, status, past_due=True)
+        elif self._trigger.run_on_startup and not self._stopped.is_set():
+            status = await self._fire(now, status, past_due=False)
+        while not self._stopped.is_set():
+            due = self._schedule.next_after(self._now())
+            if due is None:
+                _log.warning(
+                    "%s: schedule %r is never due",
+                    self._function.metadata.name,
+                    self._trigger.schedule,
+                )
+                await self._stopped.wait()
+                return
+            if await self._wait_until(due):
+                status = await self._fire(due, status, past_due=False)
+
+    async def _known_status(self, now: datetime) -> Status | None:
+        if self._statuses is None:
+            return None
+        known = await self._insist(self._statuses.read)
+        if known is not None:
+            expected = self._schedule.next_after(known.last or known.last_updated)
+            if known.next == expected:
+                return known
+            # Another schedule than the one it was written for: what is due starts afresh.
+            if expected is not None and now > expected:
+                expected = self._schedule.next_after(now)
+            fresh = replace(known, last=None, next=expected, last_updated=now)
+        else:
+            fresh = Status(last=None, next=self._schedule.next_after(now), last_updated=now)
+        await self._write(fresh)
+        return fresh
+
+    async def _fire(self, at: datetime, status: Status | None, *, past_due: bool) -> Status | None:
+        shown = _status_json(status) if status and self._statuses else None
+        data = {"Schedule": {"AdjustForDST": True}, "ScheduleStatus": shown, "IsPastDue": past_due}
+        # Reported already; a failure does not end the schedule.
+        with contextlib.suppress(InvocationError):
+            await self._invoke(self._function, Datum(json.dumps(data), "json"), None)
+        if self._statuses is None:
+            return None
+        done = Status(last=at, next=self._schedule.next_after(at), last_updated=at)
+        await self._write(done)
+        return done
+
+    async def _write(self, status: Status) -> None:
+        statuses = self._statuses
+        if statuses is not None:
+            await self._insist(lambda: statuses.write(status))
+
+    async def _wait_until(self, due: datetime) -> bool:
+        while (left := due - self._now()) > timedelta(0):
+            if await self._sleep(min(left, _LONGEST_SLEEP)):
+                return False
+        return not self._stopped.is_set()
+
+    async def _sleep(self, delay: timedelta) -> bool:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(delay.total_seconds()):
+                await self._stopped.wait()
+        return self._stopped.is_set()
+
+    async def _insist(self, step: Callable[[], Awaitable[_T]]) -> _T | None:
+        while True:
+            try:
+                result = await step()
+            except StorageBusyError as fault:
+                if not self._trouble:
+                    _log.warning(
+                        "timer %s: storage does not answer, still trying: %s",
+                        self._function.metadata.name,
+                        fault,
+                    )
+                self._trouble = True
+                if await self._sleep(_RETRY):
+                    return None
+            else:
+                if self._trouble:
+                    _log.warning("timer %s: storage answers again", self._function.metadata.name)
+                self._trouble = False
+                return result
+
+
+def _status_json(status: Status) -> dict[str, str]:
+    return {
+        "Last": to_json_time(status.last),
+        "Next": to_json_time(status.next),
+        "LastUpdated": to_json_time(status.last_updated),
+    }
+
+
+def to_json_time(moment: datetime | None) -> str:
+    """Return *moment* as the real host writes it; "never" is the year 1."""
+    return "0001-01-01T00:00:00" if moment is None else moment.isoformat()

@@ -1,0 +1,182 @@
+"""What timers keep in blobs: their status, and the lease that lets one host fire."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from azure.core.exceptions import (
+    AzureError,
+    HttpResponseError,
+    ResourceExistsError,
+    ResourceNotFoundError,
+)
+from azure.storage.blob import BlobServiceClient
+
+from devhost.queue_storage import StorageBusyError
+from devhost.timer import Status, to_json_time
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from concurrent.futures import Executor
+    from datetime import timedelta
+
+    from azure.storage.blob import BlobClient
+
+    from devhost.host_json import LockOptions
+    from devhost.storage_account import StorageAccount
+
+CONTAINER = "azure-webjobs-hosts"
+
+_NEVER = 1
+_TAKEN = 409
+_T = TypeVar("_T")
+_log = logging.getLogger(__name__)
+
+
+class HostBlobs:
+    """The container in which hosts keep what is theirs."""
+
+    def __init__(self, account: StorageAccount, host_id: str, threads: Executor) -> None:
+        self._service: Any = BlobServiceClient(
+            account.blob_url,
+            credential=account.sdk_credential(),
+            retry_total=0,
+            connection_timeout=5,
+        )
+        self._host_id = host_id
+        self._threads = threads
+
+    def blob(self, folder: str, name: str) -> BlobClient:
+        """Return the client of one of this host's blobs."""
+        client: BlobClient = self._service.get_blob_client(
+            CONTAINER, f"{folder}/{self._host_id}/{name}"
+        )
+        return client
+
+    async def run(self, step: Callable[[], _T]) -> _T:
+        """
+        Run a blocking *step* on a thread, with the container in place.
+
+        Raises:
+            StorageBusyError: storage cannot be reached, or fails.
+        """
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._try, step)
+
+    def _try(self, step: Callable[[], _T]) -> _T:
+        try:
+            try:
+                return step()
+            except ResourceNotFoundError:
+                with contextlib.suppress(ResourceExistsError):
+                    self._service.create_container(CONTAINER)
+                return step()
+        except AzureError as fault:
+            raise StorageBusyError(str(fault).splitlines()[0]) from fault
+
+
+class BlobStatus:
+    """A timer's status blob, as the real host keeps it."""
+
+    def __init__(self, blobs: HostBlobs, function: str) -> None:
+        self._blobs = blobs
+        self._blob = blobs.blob("timers", f"Host.Functions.{function}/status")
+
+    async def read(self) -> Status | None:
+        """Return what is remembered; None also for what cannot be read."""
+        return await self._blobs.run(self._read)
+
+    async def write(self, status: Status) -> None:
+        """Remember *status*."""
+        document = {
+            "Last": to_json_time(status.last),
+            "Next": to_json_time(status.next),
+            "LastUpdated": to_json_time(status.last_updated),
+        }
+        await self._blobs.run(lambda: self._blob.upload_blob(json.dumps(document), overwrite=True))
+
+    def _read(self) -> Status | None:
+        try:
+            text = self._blob.download_blob().readall()
+        except ResourceNotFoundError:
+            return None
+        try:
+            document = json.loads(text)
+            updated = _moment(document["LastUpdated"])
+            if updated is None:
+                return None
+            return Status(
+                last=_moment(document["Last"]), next=_moment(document["Next"]), last_updated=updated
+            )
+        except (ValueError, KeyError, TypeError):
+            return None
+
+
+class BlobLock:
+    """A blob lease, renewed at half of its time until it is released."""
+
+    def __init__(self, blobs: HostBlobs, function: str, options: LockOptions) -> None:
+        self._blobs = blobs
+        self._blob = blobs.blob("locks", f"Host.Functions.{function}.Listener")
+        self._options = options
+        self._lease: Any = None
+        self._renewal: asyncio.Task[None] | None = None
+
+    @property
+    def recovery_interval(self) -> timedelta:
+        """How long to wait before the next try."""
+        return self._options.recovery_polling_interval
+
+    async def acquire(self) -> bool:
+        """Try to take the lease."""
+        self._lease = await self._blobs.run(self._acquire)
+        if self._lease is None:
+            return False
+        self._renewal = asyncio.create_task(self._renew())
+        return True
+
+    async def release(self) -> None:
+        """Give the lease back, so that another host need not wait for its end."""
+        if self._renewal:
+            self._renewal.cancel()
+        if self._lease is not None:
+            with contextlib.suppress(StorageBusyError):
+                await self._blobs.run(self._lease.release)
+
+    def _acquire(self) -> object | None:
+        try:
+            try:
+                return self._take()
+            except ResourceNotFoundError:
+                with contextlib.suppress(ResourceExistsError):
+                    self._blob.upload_blob(b"")
+                return self._take()
+        except HttpResponseError as fault:
+            if fault.status_code == _TAKEN:
+                return None
+            raise
+
+    def _take(self) -> object:
+        return self._blob.acquire_lease(lease_duration=int(self._options.period.total_seconds()))
+
+    async def _renew(self) -> None:
+        while True:
+            await asyncio.sleep(self._options.period.total_seconds() / 2)
+            try:
+                await self._blobs.run(self._lease.renew)
+            except StorageBusyError as fault:
+                # A storage that forgot the lease (a new Azurite) has forgotten the others' too.
+                _log.debug("a timer's lease was not renewed: %s", fault)
+                with contextlib.suppress(StorageBusyError):
+                    self._lease = await self._blobs.run(self._acquire) or self._lease
+
+
+def _moment(text: str) -> datetime | None:
+    moment = datetime.fromisoformat(text)
+    if moment.year == _NEVER:
+        return None
+    return moment.astimezone()

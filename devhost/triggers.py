@@ -1,0 +1,152 @@
+"""What makes functions run: the endpoints, queue listeners and timers of one app."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import platform
+import random
+import re
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from devhost import http_app
+from devhost.errors import BadFunctionError
+from devhost.metadata import HttpTrigger, QueueTrigger, TimerTrigger
+from devhost.queue_listener import QueueListener, Queues, poison_queue_name
+from devhost.queue_storage import RestQueue
+from devhost.settings import STORAGE
+from devhost.storage_account import find_account
+from devhost.timer import Timer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import timedelta
+    from pathlib import Path
+
+    from devhost.host_json import HostOptions
+    from devhost.http_app import Endpoint
+    from devhost.invoke import Invoker
+    from devhost.loader import Function
+    from devhost.storage_account import StorageAccount
+
+_STORAGE_THREADS = 16
+_HOST_ID_LENGTH = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What to run, and how."""
+
+    root: Path
+    port: int
+    options: HostOptions
+    environ: Mapping[str, str]
+    invisibility: timedelta
+    enable_auth: bool
+
+
+class Triggers:
+    """Gathers the triggers of an app's functions, one function at a time."""
+
+    def __init__(self, plan: Plan, invoker: Invoker) -> None:
+        self._plan = plan
+        self._invoker = invoker
+        self._threads = ThreadPoolExecutor(_STORAGE_THREADS, "storage")
+        self._account = functools.cache(functools.partial(find_account, environ=plan.environ))
+        self._by_queue: dict[tuple[str, str], list[QueueListener]] = {}
+        self.endpoints: list[Endpoint] = []
+        self.listeners: list[QueueListener] = []
+        self.timers: list[Timer] = []
+
+    def add(self, function: Function) -> str:
+        """
+        Add *function*'s trigger; returns where or when it runs, for a person.
+
+        Raises:
+            BadFunctionError: it cannot be served.
+        """
+        trigger = function.metadata.trigger
+        match trigger:
+            case HttpTrigger():
+                return self._add_endpoint(function, trigger)
+            case QueueTrigger():
+                return self._add_listener(function, trigger)
+            case TimerTrigger():
+                return self._add_timer(function, trigger)
+
+    def stop(self) -> None:
+        """Start nothing new; what runs goes on."""
+        for listener in self.listeners:
+            listener.stop()
+        for timer in self.timers:
+            timer.stop()
+
+    def close(self) -> None:
+        """Let go of the threads."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _add_endpoint(self, function: Function, trigger: HttpTrigger) -> str:
+        endpoint = http_app.endpoint(function, self._plan.options.route_prefix)
+        self.endpoints.append(endpoint)
+        methods = ",".join(sorted(trigger.methods)) or "any method"
+        return f"http   /{endpoint.route.template}  [{methods}]"
+
+    def _add_listener(self, function: Function, trigger: QueueTrigger) -> str:
+        account = self._account(trigger.connection)
+        poison = poison_queue_name(trigger.queue)
+        watched = self._by_queue
+        listener = QueueListener(
+            function=function,
+            queues=Queues(
+                source=RestQueue(account, trigger.queue, self._threads),
+                poison=RestQueue(account, poison, self._threads) if poison else None,
+                poison_sent=lambda: _notify(watched, account, poison or ""),
+            ),
+            options=self._plan.options.queues,
+            invoke=self._invoker.invoke,
+            uniform=random.uniform,
+            invisibility=self._plan.invisibility,
+        )
+        self.listeners.append(listener)
+        watched.setdefault((account.queue_url, trigger.queue), []).append(listener)
+        return f"queue  {trigger.queue}"
+
+    def _add_timer(self, function: Function, trigger: TimerTrigger) -> str:
+        # Heavy, and an app without timers can do without.
+        from devhost.timer_storage import BlobLock, BlobStatus, HostBlobs
+
+        account = self._account(STORAGE)
+        if not account.blob_url:
+            raise BadFunctionError(f"setting {STORAGE} does not say where blobs are")
+        blobs = HostBlobs(account, _host_id(self._plan), self._threads)
+        name = function.metadata.name
+        self.timers.append(
+            Timer(
+                function=function,
+                statuses=BlobStatus(blobs, name),
+                lock=BlobLock(blobs, name, self._plan.options.lock),
+                invoke=self._invoker.invoke,
+                now=lambda: datetime.now().astimezone(),
+            )
+        )
+        return f"timer  {trigger.schedule}"
+
+
+def _notify(
+    watched: Mapping[tuple[str, str], list[QueueListener]], account: StorageAccount, queue: str
+) -> None:
+    for listener in watched.get((account.queue_url, queue), ()):
+        listener.notify()
+
+
+def _host_id(plan: Plan) -> str:
+    given = plan.environ.get("AzureFunctionsWebHost__hostid")
+    if given:
+        return given.lower()
+    digest = hashlib.sha256(os.fsencode(plan.root)).hexdigest()[:10]
+    machine = re.sub(r"[^a-z0-9]", "", platform.node().lower()) or "local"
+    return f"{machine[: _HOST_ID_LENGTH - len(digest) - 1]}-{digest}"
