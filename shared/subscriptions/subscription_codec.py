@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from shared.events.topic import InputSchema
-from shared.subscriptions.deployment import Deployment, check_size
+from shared.subscriptions.deployment import Deployment
 from shared.subscriptions.destination_codec import (
     parse_dead_letter,
     parse_destination,
@@ -61,7 +61,7 @@ def parse_subscription(  # noqa: PLR0913
         InvalidDocument: all faults at once.
     """
     root = document(body)
-    if not _NAME.fullmatch(name):
+    if not is_subscription_name(name):
         root.refuse(
             "name", "The name of an event subscription must be 3-64 letters, digits and hyphens."
         )
@@ -85,7 +85,6 @@ def parse_subscription(  # noqa: PLR0913
             "deadLetterDestination": parse_dead_letter(properties, deployment),
         },
     }
-    check_size(root, stored)
     raise_faults(root.faults)
     return stored | {"generation": existing["generation"] if existing else new_id()}
 
@@ -131,6 +130,10 @@ def subscription_of(stored: Mapping[str, Any]) -> EventSubscription:
             container=dead_letter["properties"]["blobContainerName"],
         ),
     )
+
+
+def is_subscription_name(name: str) -> bool:
+    return _NAME.fullmatch(name) is not None
 
 
 def _filter(section: Section) -> dict[str, Any]:

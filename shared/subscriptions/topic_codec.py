@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from shared.events.topic import InputSchema, Topic
-from shared.subscriptions.deployment import Deployment, check_size
+from shared.subscriptions.deployment import Deployment
 from shared.subscriptions.sections import Section, document, raise_faults
 
 TYPE = "Microsoft.EventGrid/topics"
@@ -76,7 +76,6 @@ def parse_topic(
             "inputSchema",
             f"The input schema of the topic is {was}; it can't be changed to {input_schema}.",
         )
-    check_size(root, stored)
     raise_faults(root.faults)
     stored["metricResourceId"] = existing["metricResourceId"] if existing else secrets.new_id()
     stored["keys"] = (
@@ -118,6 +117,10 @@ def topic_of(stored: Mapping[str, Any]) -> Topic:
     )
 
 
+def is_topic_name(name: str) -> bool:
+    return _NAME.fullmatch(name) is not None
+
+
 def _check_path(root: Section, path: TopicPath) -> None:
     if not _SUBSCRIPTION.fullmatch(path.subscription):
         root.refuse("id", "The subscription id must be 1-64 letters, digits and hyphens.")
@@ -127,7 +130,7 @@ def _check_path(root: Section, path: TopicPath) -> None:
             "The resource group must be 1-90 letters, digits, '_', '-', '.', '(' and ')', "
             "without '.' at its end.",
         )
-    if not _NAME.fullmatch(path.name):
+    if not is_topic_name(path.name):
         root.refuse("name", "The name of a topic must be 3-50 letters, digits and hyphens.")
     if path.name.casefold().startswith(_RESERVED):
         root.refuse(
