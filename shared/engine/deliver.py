@@ -14,12 +14,12 @@ from shared.delivery.delivery import Delivery
 from shared.delivery.message import DeliveryMessage, NewerMessage, decode
 from shared.delivery.outcome import DeliveryOutcome, classify
 from shared.delivery.policy import DeliveryTerms, EndReason, Go, before_attempt
-from shared.delivery.profiles import DeliveryProfile
 from shared.delivery.push_request import push_request
 from shared.engine.payloads import texts_of
 from shared.engine.ports import PayloadStore, Pusher, PushPool, Queue, SubscriptionReader
 from shared.engine.progress import Progress, dropped
 from shared.engine.requeue import Requeue
+from shared.engine.terms import Rules
 from shared.errors import MalformedMessage, StorageUnavailable
 from shared.http import Failure, NotAnswered
 from shared.subscriptions.subscription import EventSubscription
@@ -48,8 +48,7 @@ class Deliver:
     requeue: Requeue
     clock: Clock
     jitter: Callable[[], float]
-    profile_of: Callable[[EventSubscription], DeliveryProfile]
-    time_scale: float
+    rules: Rules
 
     def run(self, body: bytes) -> None:
         """
@@ -87,7 +86,7 @@ class Deliver:
     def _deliver(self, message: DeliveryMessage, subscription: EventSubscription) -> None:
         started_at = self.clock.now()
         texts = texts_of(message.deliveries, self.payloads)
-        terms = self._terms(subscription)
+        terms = self.rules.terms(subscription)
         progress = Progress(
             message=message,
             subscription=subscription,
@@ -142,14 +141,6 @@ class Deliver:
             progress.flush(only_old=True)
         if rest := [delivery for delivery, _ in going if delivery not in begun]:
             progress.put_back(rest, self.clock.now() + PACE)
-
-    def _terms(self, subscription: EventSubscription) -> DeliveryTerms:
-        policy = subscription.retry_policy
-        return DeliveryTerms(
-            profile=self.profile_of(subscription),
-            max_attempts=policy.max_delivery_attempts,
-            time_to_live=timedelta(minutes=policy.event_time_to_live_minutes) / self.time_scale,
-        )
 
     def _currency(self, used: EventSubscription) -> Callable[[], bool]:
         """Return a question to storage that is asked at most once: is *used* still as it is?"""

@@ -1,0 +1,10 @@
+"""Timer: dead letters to blobs, and the housekeeping."""
+
+import azure.functions as func
+
+from shared import wiring
+
+
+def main(timer: func.TimerRequest) -> None:  # noqa: ARG001 - the host passes it by name
+    """Write dead letters, handle poison, remove expired payloads."""
+    wiring.deadletter_timer().run()

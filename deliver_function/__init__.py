@@ -1,0 +1,10 @@
+"""Deliver: first attempts, from the queue ``deliveries``."""
+
+import azure.functions as func
+
+from shared import wiring
+
+
+async def main(message: func.QueueMessage) -> None:
+    """Push the deliveries of one queue message."""
+    await wiring.delivering(message.get_body())

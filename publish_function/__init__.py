@@ -1,0 +1,11 @@
+"""Publish: POST and OPTIONS of a custom topic's endpoint."""
+
+import azure.functions as func
+
+from shared import wiring
+from shared.adapters.functions_http import to_request, to_response
+
+
+def main(req: func.HttpRequest) -> func.HttpResponse:
+    """Accept events."""
+    return to_response(wiring.publish().run(to_request(req)))

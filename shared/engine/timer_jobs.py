@@ -1,0 +1,36 @@
+"""The jobs of one timer, one after the other: none waits for another's trouble."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from shared import telemetry
+from shared.clock import Clock
+from shared.errors import StorageUnavailable
+
+
+class Job(Protocol):
+    """Something a timer does."""
+
+    def run(self, deadline: datetime) -> None:
+        """Begin nothing new after *deadline*."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimerJobs:
+    """Runs its jobs in order, each with its share of *run_for*."""
+
+    jobs: Mapping[str, Job]
+    clock: Clock
+    run_for: timedelta = timedelta(minutes=3)  # and a storage call may last: under five in all
+
+    def run(self) -> None:
+        """Run every job; one that fails says so and is tried again at the next run."""
+        for name, job in self.jobs.items():
+            try:
+                job.run(self.clock.now() + self.run_for / len(self.jobs))
+            except StorageUnavailable as error:
+                telemetry.error("timer.failed", job=name, detail=str(error))

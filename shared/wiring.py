@@ -1,0 +1,292 @@
+"""Settings to adapters to use cases, built once per process and only when they are needed."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import os
+import random
+import secrets
+import time
+import uuid
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import wraps
+from threading import RLock
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+from urllib.parse import urlsplit
+
+from shared.clock import SystemClock
+
+if TYPE_CHECKING:  # A function imports only what it uses: cold starts.
+    from shared.adapters.cache import CachedDirectory
+    from shared.adapters.http_push import HttpPusher
+    from shared.adapters.storage_account import StorageAccount
+    from shared.adapters.storage_blobs import StorageDeadLetters, StoragePayloads
+    from shared.adapters.storage_queues import StorageQueues
+    from shared.adapters.storage_tables import StorageResources
+    from shared.engine.deliver import Deliver
+    from shared.engine.manage import Manage
+    from shared.engine.poison_records import PoisonRecords
+    from shared.engine.publish import Publish
+    from shared.engine.receiving import Intake
+    from shared.engine.requeue import Requeue
+    from shared.engine.terms import Rules
+    from shared.engine.timer_jobs import TimerJobs
+    from shared.engine.wake import Wake
+    from shared.settings import Settings
+
+T = TypeVar("T")
+
+INVOCATIONS = 48  # of the two queue functions at a time: batchSize + newBatchThreshold each
+
+_clock = SystemClock()
+_lock = RLock()
+_built: dict[Callable[[], Any], Any] = {}
+
+
+def _once(build: Callable[[], T]) -> Callable[[], T]:
+    """Build at the first call only, also when two threads make it at the same time."""
+
+    @wraps(build)
+    def get() -> T:
+        if build not in _built:
+            with _lock:
+                if build not in _built:
+                    _built[build] = build()
+        return cast("T", _built[build])
+
+    return get
+
+
+def _new_id() -> str:
+    return str(uuid.uuid4())
+
+
+def _new_key() -> str:
+    return base64.b64encode(secrets.token_bytes(32)).decode("ascii")
+
+
+def _identity_endpoints() -> list[tuple[str, int]]:
+    """Return where the platform hands out tokens to this app: nothing is ever sent there."""
+    urls = [urlsplit(os.environ.get(name, "")) for name in ("IDENTITY_ENDPOINT", "MSI_ENDPOINT")]
+    return [(url.hostname, url.port or 80) for url in urls if url.hostname]
+
+
+@_once
+def settings() -> Settings:
+    """Read the settings. Raises InvalidSettings with everything that is wrong."""
+    from shared.delivery.profiles import PROFILES
+    from shared.settings import from_environ
+
+    return from_environ(os.environ, frozenset(PROFILES))
+
+
+# --- adapters
+
+
+@_once
+def _account() -> StorageAccount:
+    from shared.adapters.storage_account import StorageAccount
+
+    return StorageAccount(settings().storage)
+
+
+@_once
+def _queues() -> StorageQueues:
+    from shared.adapters.storage_queues import StorageQueues
+
+    return StorageQueues(_account())
+
+
+@_once
+def _tables() -> StorageResources:
+    from shared.adapters.storage_tables import StorageResources
+
+    return StorageResources(_account())
+
+
+@_once
+def _payloads() -> StoragePayloads:
+    from shared.adapters.storage_blobs import StoragePayloads
+
+    return StoragePayloads(_account(), _clock)
+
+
+@_once
+def _dead_letter_blobs() -> StorageDeadLetters:
+    from shared.adapters.storage_blobs import StorageDeadLetters
+
+    return StorageDeadLetters(_account())
+
+
+@_once
+def _directory() -> CachedDirectory:
+    from shared.adapters.cache import CachedDirectory
+    from shared.subscriptions.subscription_codec import subscription_of
+    from shared.subscriptions.topic_codec import topic_of
+
+    return CachedDirectory(
+        _tables(), topic_of, subscription_of, cache_for=settings().cache_for, clock=time.monotonic
+    )
+
+
+@_once
+def _pusher() -> HttpPusher:
+    from shared.adapters.http_push import HttpPusher
+    from shared.adapters.outbound_guard import OutboundGuard
+
+    guard = OutboundGuard(
+        allow_http=settings().allow_http,
+        allowed_networks=settings().allowed_networks,
+        own_hosts=[os.environ.get("WEBSITE_HOSTNAME", "")],
+        identity_endpoints=_identity_endpoints(),
+    )
+    return HttpPusher(guard)
+
+
+# --- use cases
+
+
+@_once
+def publish() -> Publish:
+    """Return the data plane of custom topics."""
+    from shared.engine.publish import Publish
+
+    return Publish(
+        topics=_directory(),
+        subscriptions=_directory(),
+        payloads=_payloads(),
+        sender=_queues(),
+        clock=_clock,
+        new_id=_new_id,
+    )
+
+
+@_once
+def deliver() -> Deliver:
+    """Return the use case of both queue triggers."""
+    from shared.adapters.push_pool import ThreadedPushPool
+    from shared.engine.deliver import Deliver
+
+    return Deliver(
+        subscriptions=_directory(),
+        payloads=_payloads(),
+        pusher=_pusher(),
+        pool=ThreadedPushPool(),
+        requeue=_requeue(),
+        clock=_clock,
+        jitter=random.random,
+        rules=_rules(),
+    )
+
+
+async def delivering(body: bytes) -> None:
+    """
+    Deliver one queue message on threads of our own.
+
+    Slow endpoints then hold none of the worker's threads, which publishers wait for where all
+    functions share a process.
+    """
+    loop = asyncio.get_running_loop()
+    await loop.run_in_executor(_invocations(), deliver().run, body)
+
+
+@_once
+def wake() -> Wake:
+    """Return the timer job for long waits."""
+    from shared.engine.wake import Wake
+
+    return Wake(intake=_intake(), receiver=_queues(), requeue=_requeue(), clock=_clock)
+
+
+@_once
+def deadletter_timer() -> TimerJobs:
+    """Return the jobs of the dead-letter timer."""
+    from shared.engine.dead_letters import WriteDeadLetters
+    from shared.engine.housekeeping import Housekeeping
+    from shared.engine.poison import ReturnPoison
+    from shared.engine.timer_jobs import TimerJobs
+
+    write = WriteDeadLetters(
+        intake=_intake(),
+        receiver=_queues(),
+        payloads=_payloads(),
+        store=_dead_letter_blobs(),
+        clock=_clock,
+        new_id=_new_id,
+        keep=_rules().default.dead_letter_keep,
+    )
+    poison = ReturnPoison(
+        intake=_intake(),
+        receiver=_queues(),
+        requeue=_requeue(),
+        records=_records(),
+        payloads=_payloads(),
+    )
+    housekeeping = Housekeeping(payloads=_payloads(), state=_tables(), clock=_clock)
+    return TimerJobs(
+        jobs={"dead letters": write, "poison": poison, "housekeeping": housekeeping}, clock=_clock
+    )
+
+
+@_once
+def manage() -> Manage:
+    """Return the management API."""
+    from shared.adapters.cache import ForgetfulStore
+    from shared.delivery.profiles import PROFILES
+    from shared.engine.manage import Manage
+    from shared.subscriptions.deployment import Deployment
+
+    return Manage(
+        resources=ForgetfulStore(_tables(), _directory()),
+        pusher=_pusher(),
+        clock=_clock,
+        deployment=Deployment(
+            account=_account().account_name,
+            profiles=frozenset(PROFILES),
+            allow_http=settings().allow_http,
+        ),
+        admin_key=settings().admin_key,
+        public_url=settings().public_url,
+        new_key=_new_key,
+        new_id=_new_id,
+        sleep=time.sleep,
+    )
+
+
+@_once
+def _rules() -> Rules:
+    from shared.engine.terms import Rules
+
+    return Rules(
+        topics=_directory(),
+        default_profile=settings().profile,
+        time_scale=settings().time_scale,
+    )
+
+
+@_once
+def _requeue() -> Requeue:
+    from shared.engine.requeue import Requeue
+
+    return Requeue(sender=_queues(), clock=_clock, sleep=time.sleep)
+
+
+@_once
+def _records() -> PoisonRecords:
+    from shared.engine.poison_records import PoisonRecords
+
+    return PoisonRecords(store=_dead_letter_blobs(), clock=_clock, new_id=_new_id)
+
+
+@_once
+def _intake() -> Intake:
+    from shared.engine.receiving import Intake
+
+    return Intake(receiver=_queues(), records=_records(), clock=_clock)
+
+
+@_once
+def _invocations() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(INVOCATIONS, thread_name_prefix="deliver")

@@ -1,0 +1,10 @@
+"""Timer: bring long waits back in time."""
+
+import azure.functions as func
+
+from shared import wiring
+
+
+def main(timer: func.TimerRequest) -> None:  # noqa: ARG001 - the host passes it by name
+    """Move what is due soon to the queue that is delivered from."""
+    wiring.wake().run()
