@@ -1,0 +1,136 @@
+"""What publishing and delivering know of topics and subscriptions: seconds old, or older."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from shared import telemetry
+from shared.adapters.cache_entries import Entries
+from shared.engine.ports import Resource, ResourceStore, Table
+from shared.errors import AppError, StorageUnavailable
+from shared.events.topic import Topic
+from shared.subscriptions.subscription import EventSubscription
+
+MISSING_FOR = timedelta(seconds=1)  # a topic that was just created should be found soon
+# What parsing a document may raise that an older or newer version of the app has written.
+_UNREADABLE = (AppError, ValueError, LookupError, TypeError, AttributeError)
+
+V = TypeVar("V")
+Document = Mapping[str, Any]
+Subscriptions = Mapping[str, EventSubscription]  # by name, in lower case
+
+
+class CachedDirectory:
+    """
+    TopicReader and SubscriptionReader over a ResourceStore.
+
+    What was read lives for *cache_for* by *monotonic* (in seconds); while storage does not answer,
+    it serves at any age. A document that can't be read is logged and left out.
+    """
+
+    def __init__(  # noqa: PLR0913
+        self,
+        store: ResourceStore,
+        *,
+        topic_of: Callable[[Document], Topic],
+        subscription_of: Callable[[Document], EventSubscription],
+        monotonic: Callable[[], float],
+        cache_for: timedelta,
+        topic_partition: str = "topic",
+    ) -> None:
+        self._store = store
+        self._topic_of = topic_of
+        self._subscription_of = subscription_of
+        self._topic_partition = topic_partition
+        seconds = cache_for.total_seconds()
+        missing_seconds = min(cache_for, MISSING_FOR).total_seconds()
+        self._topics = Entries[Topic | None](
+            monotonic, lambda topic: seconds if topic else missing_seconds
+        )
+        self._subscriptions = Entries[Subscriptions](monotonic, lambda _: seconds)
+
+    def topic(self, name: str) -> Topic | None:
+        return self._topics.get(name.lower(), lambda: self._read_topic(name))
+
+    def of_topic(self, topic: str) -> Sequence[EventSubscription]:
+        return tuple(self._of_topic(topic).values())
+
+    def subscription(self, topic: str, name: str) -> EventSubscription | None:
+        return self._of_topic(topic).get(name.lower())
+
+    def fresh(self, topic: str, name: str) -> EventSubscription | None:
+        resource = self._store.get(Table.EVENT_SUBSCRIPTIONS, topic, name)
+        found = None
+        if resource:
+            found = self._parsed(self._subscription_of, resource)
+            if found is None:  # whoever asks would take a None for deleted, and end its events
+                raise StorageUnavailable
+        self._subscriptions.update(topic.lower(), lambda known: _with(known, name.lower(), found))
+        return found
+
+    def forget(self, topic: str) -> None:
+        """Read the topic and its subscriptions anew when they are next asked for."""
+        self._topics.forget(topic.lower())
+        self._subscriptions.forget(topic.lower())
+
+    def _of_topic(self, topic: str) -> Subscriptions:
+        return self._subscriptions.get(topic.lower(), lambda: self._read_subscriptions(topic))
+
+    def _read_topic(self, name: str) -> Topic | None:
+        resource = self._store.get(Table.TOPICS, self._topic_partition, name)
+        return self._parsed(self._topic_of, resource) if resource else None
+
+    def _read_subscriptions(self, topic: str) -> Subscriptions:
+        resources = self._store.list(Table.EVENT_SUBSCRIPTIONS, topic)
+        parsed = (self._parsed(self._subscription_of, resource) for resource in resources)
+        return {each.name.lower(): each for each in parsed if each}
+
+    def _parsed(self, parse: Callable[[Document], V], resource: Resource) -> V | None:
+        try:
+            return parse(resource.document)
+        except _UNREADABLE as error:
+            telemetry.error(
+                "document.unreadable",
+                id=str(resource.document.get("id")),
+                etag=resource.etag,
+                error=f"{type(error).__name__}: {error}",
+            )
+            return None
+
+
+class ForgetfulStore:
+    """ResourceStore that passes through, so that the same process sees its own changes at once."""
+
+    def __init__(self, store: ResourceStore, directory: CachedDirectory) -> None:
+        self._store = store
+        self._directory = directory
+
+    def get(self, table: Table, partition: str, name: str) -> Resource | None:
+        return self._store.get(table, partition, name)
+
+    def put(
+        self, table: Table, partition: str, name: str, document: Document, etag: str | None
+    ) -> Resource:
+        try:
+            return self._store.put(table, partition, name, document, etag)
+        finally:  # it may be stored even if storage did not answer
+            self._forget(table, partition, name)
+
+    def delete(self, table: Table, partition: str, name: str) -> bool:
+        try:
+            return self._store.delete(table, partition, name)
+        finally:
+            self._forget(table, partition, name)
+
+    def list(self, table: Table, partition: str) -> Sequence[Resource]:
+        return self._store.list(table, partition)
+
+    def _forget(self, table: Table, partition: str, name: str) -> None:
+        self._directory.forget(name if table is Table.TOPICS else partition)
+
+
+def _with(known: Subscriptions, name: str, found: EventSubscription | None) -> Subscriptions:
+    others = {each: known[each] for each in known if each != name}
+    return others if found is None else others | {name: found}
