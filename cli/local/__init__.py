@@ -1,0 +1,1 @@
+"""Parts that demo, benchmark and tests run beside the host: a subscriber, an ARM client."""

@@ -1,0 +1,65 @@
+"""The few management calls that demo, benchmark and tests make, as any ARM client would."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import requests
+
+ADMIN_KEY = "local-admin-key"
+_GROUP = (
+    "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/local"
+    "/providers/Microsoft.EventGrid"
+)
+_API_VERSION = "2025-02-15"
+_SECONDS = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """Talks to the management API at *url*. Every call raises ``requests.HTTPError`` if refused."""
+
+    url: str
+
+    def create_topic(self, name: str, **properties: Any) -> dict[str, Any]:
+        return self._call("PUT", f"/topics/{name}", {"location": "local", "properties": properties})
+
+    def key(self, topic: str) -> str:
+        return str(self._call("POST", f"/topics/{topic}/listKeys")["key1"])
+
+    def create_subscription(
+        self, topic: str, name: str, endpoint: str, **properties: Any
+    ) -> dict[str, Any]:
+        destination = {"endpointType": "WebHook", "properties": {"endpointUrl": endpoint}}
+        body = {"properties": {"destination": destination} | properties}
+        return self._call("PUT", f"/topics/{topic}/eventSubscriptions/{name}", body)
+
+    def delete_subscription(self, topic: str, name: str) -> None:
+        self._call("DELETE", f"/topics/{topic}/eventSubscriptions/{name}")
+
+    def _call(
+        self, method: str, path: str, body: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        response = requests.request(
+            method,
+            f"{self.url}{_GROUP}{path}",
+            params={"api-version": _API_VERSION},
+            headers={"Authorization": f"Bearer {ADMIN_KEY}"},
+            json=body,
+            timeout=_SECONDS,
+        )
+        if not response.ok:
+            raise requests.HTTPError(f"{response.status_code} {response.text}", response=response)
+        return dict(response.json()) if response.content else {}
+
+
+def dead_letter_destination(account: str, container: str) -> dict[str, Any]:
+    """Return the member ``deadLetterDestination`` of a subscription."""
+    group = "/subscriptions/0/resourceGroups/local"
+    properties = {
+        "resourceId": f"{group}/providers/Microsoft.Storage/storageAccounts/{account}",
+        "blobContainerName": container,
+    }
+    return {"endpointType": "StorageBlob", "properties": properties}

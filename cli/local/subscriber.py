@@ -1,0 +1,125 @@
+"""A subscriber for trying things out: answers as it is told, and keeps what it received."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, ClassVar
+
+_ORIGIN = "eventgrid.azure.net"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Push:
+    """One request as it arrived: *at* is Unix time, header names are lower-case."""
+
+    at: float
+    path: str
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        parsed = json.loads(self.body)
+        return parsed if isinstance(parsed, list) else [parsed]
+
+
+Answer = Callable[[Push], int]
+
+
+@dataclass(slots=True, kw_only=True)
+class Subscriber:
+    """
+    A running subscriber.
+
+    *answer* says which status a push gets; handshakes are always accepted and not kept.
+    """
+
+    url: str
+    answer: Answer
+    pushes: list[Push] = field(default_factory=list)
+    _changed: threading.Condition = field(default_factory=threading.Condition)
+
+    def receive(self, push: Push) -> int:
+        with self._changed:
+            self.pushes.append(push)
+            self._changed.notify_all()
+        return self.answer(push)
+
+    def wait_for(self, enough: Callable[[list[Push]], bool], seconds: float) -> bool:
+        """Wait until the pushes so far are *enough*; return whether they became so in time."""
+        with self._changed:
+            return self._changed.wait_for(lambda: enough(self.pushes), seconds)
+
+
+def answers(*statuses: int) -> Answer:
+    """Answer an event's first push with the first status, and so on; the last one repeats."""
+
+    def answer(push: Push) -> int:
+        count = int(push.headers["aeg-delivery-count"])
+        return statuses[min(count, len(statuses) - 1)]
+
+    return answer
+
+
+@contextlib.contextmanager
+def running_subscriber(answer: Answer | None = None) -> Iterator[Subscriber]:
+    """Run a subscriber on a free port of this machine until the block ends."""
+    server = _Server(("127.0.0.1", 0), _Handler)
+    server.subscriber = Subscriber(
+        url=f"http://127.0.0.1:{server.server_address[1]}/hook",
+        answer=answer or answers(200),
+    )
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    try:
+        yield server.subscriber
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128
+    subscriber: Subscriber
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    server: _Server
+    _NO_BODY: ClassVar[frozenset[int]] = frozenset({204, 304})
+
+    def do_OPTIONS(self) -> None:
+        self._reply(200, b"", {"WebHook-Allowed-Origin": _ORIGIN, "WebHook-Allowed-Rate": "*"})
+
+    def do_POST(self) -> None:
+        at = time.time()
+        body = self.rfile.read(int(self.headers.get("content-length", 0)))
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        if headers.get("aeg-event-type") == "SubscriptionValidation":
+            code = json.loads(body)[0]["data"]["validationCode"]
+            self._reply(200, json.dumps({"validationResponse": code}).encode(), {})
+            return
+        push = Push(at=at, path=self.path, headers=headers, body=body)
+        self._reply(self.server.subscriber.receive(push), b"", {})
+
+    def _reply(self, status: int, body: bytes, headers: Mapping[str, str]) -> None:
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        if status not in self._NO_BODY:
+            self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if body:
+            self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing: whoever runs the subscriber tells its story."""

@@ -1,0 +1,103 @@
+"""The local host as a process of its own: for the demo, the benchmark and the tests."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from devhost.errors import HostError
+
+_ROOT = Path(__file__).parents[1]
+_START_SECONDS = 60.0
+_DRAIN_SECONDS = 40.0
+_KEPT_LINES = 20_000
+
+
+@dataclass(slots=True, kw_only=True)
+class RunningHost:
+    """
+    A running host.
+
+    *url* is where it answers. *lines* are the last lines of its output, the newest at the end.
+    """
+
+    process: subprocess.Popen[str]
+    url: str = ""
+    lines: deque[str] = field(default_factory=lambda: deque(maxlen=_KEPT_LINES))
+
+    def kill(self) -> None:
+        """End it as a crash would: nothing of it runs on."""
+        self.process.kill()
+        self.process.wait()
+
+
+@contextlib.contextmanager
+def running_host(
+    settings: Mapping[str, str],
+    *,
+    options: Sequence[str] = (),
+    root: Path = _ROOT,
+    on_line: Callable[[str], None] | None = None,
+) -> Iterator[RunningHost]:
+    """
+    Run ``python -m devhost`` with *settings* until the block ends; it is drained then.
+
+    Raises:
+        HostError: it did not become ready; the message holds its last lines.
+    """
+    port = () if "--port" in options else ("--port", "0")
+    command = [sys.executable, "-m", "devhost", "--root", str(root), *port, *options]
+    for name, value in settings.items():
+        command += ["--env", f"{name}={value}"]
+    process = subprocess.Popen(
+        command,
+        cwd=_ROOT,
+        env=os.environ | {"PYTHONUNBUFFERED": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,  # Ctrl-C in a terminal reaches us, and we end it.
+    )
+    host = RunningHost(process=process)
+    ready = threading.Event()
+    reader = threading.Thread(target=_read, args=(host, ready, on_line), daemon=True)
+    reader.start()
+    try:
+        if not ready.wait(_START_SECONDS) or not host.url:
+            raise HostError("the host did not start:\n" + "\n".join(list(host.lines)[-20:]))
+        yield host
+    finally:
+        _stop(process)
+        reader.join()
+        if process.stdout:
+            process.stdout.close()
+
+
+def _read(host: RunningHost, ready: threading.Event, on_line: Callable[[str], None] | None) -> None:
+    for raw in host.process.stdout or ():
+        line = raw.rstrip("\n")
+        host.lines.append(line)
+        if line.startswith("ready "):
+            host.url = line.split()[1]
+            ready.set()
+        if on_line:
+            on_line(line)
+    ready.set()
+
+
+def _stop(process: subprocess.Popen[str]) -> None:
+    if process.poll() is None:
+        process.send_signal(signal.SIGINT)
+    try:
+        process.wait(_DRAIN_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
