@@ -1,0 +1,249 @@
+"""Storage that fails in each of its ways, as the queues' adapter meets it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import NamedTuple
+
+import pytest
+
+from shared.adapters import storage_account
+from shared.adapters.storage_account import StorageAccount
+from shared.adapters.storage_queues import StorageQueues
+from shared.adapters.storage_retries import ShortRetries
+from shared.engine.ports import Queue, Received
+from shared.errors import StorageUnavailable
+
+STORED = (
+    b"<QueueMessagesList><QueueMessage><MessageId>1</MessageId>"
+    b"<InsertionTime>Mon, 09 Feb 2026 12:00:00 GMT</InsertionTime>"
+    b"<ExpirationTime>Fri, 31 Dec 9999 23:59:59 GMT</ExpirationTime><PopReceipt>r</PopReceipt>"
+    b"<TimeNextVisible>Mon, 09 Feb 2026 12:00:00 GMT</TimeNextVisible>"
+    b"</QueueMessage></QueueMessagesList>"
+)
+MESSAGE = Received(text="one", handle=("1", "r"))
+
+
+class Answer(NamedTuple):
+    """What the storage answers; nothing at all with status 0."""
+
+    status: int
+    code: str = ""
+    body: bytes = b""
+
+
+class ScriptedStorage(ThreadingHTTPServer):
+    """A storage that answers by its script; the last answer repeats."""
+
+    daemon_threads = True
+    request_queue_size = 64
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.script: list[Answer] = [Answer(201, body=STORED)]
+        self.choose: Callable[[bytes], Answer] = lambda _: self._next()
+        self.requests: list[str] = []
+        self._lock = threading.Lock()
+
+    def _next(self) -> Answer:
+        with self._lock:
+            return self.script.pop(0) if len(self.script) > 1 else self.script[0]
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers one request."""
+
+    protocol_version = "HTTP/1.1"
+
+    def _answer(self) -> None:
+        storage = self.server
+        assert isinstance(storage, ScriptedStorage)
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        storage.requests.append(f"{self.command} {self.path}")
+        answer = storage.choose(body)
+        if not answer.status:
+            self.close_connection = True
+            return
+        self.send_response(answer.status)
+        if answer.code:
+            self.send_header("x-ms-error-code", answer.code)
+        self.send_header("Content-Type", "application/xml")
+        self.send_header("Content-Length", str(len(answer.body)))
+        self.end_headers()
+        self.wfile.write(answer.body)
+
+    do_GET = do_POST = do_PUT = do_DELETE = _answer  # noqa: N815
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def storage(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedStorage]:
+    monkeypatch.setattr(ShortRetries, "get_backoff_time", lambda *_: 0.01)
+    with ScriptedStorage() as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def queues(storage: ScriptedStorage) -> StorageQueues:
+    return queues_at(storage.server_port)
+
+
+def queues_at(port: int) -> StorageQueues:
+    connection = f"AccountName=acc;AccountKey=a2V5;QueueEndpoint=http://127.0.0.1:{port}/acc;"
+    return StorageQueues(StorageAccount({"": connection}))
+
+
+def test_messages_never_expire(storage: ScriptedStorage, queues: StorageQueues) -> None:
+    queues.put(Queue.WAITING, "one", visible_in=timedelta(days=9))
+
+    (request,) = storage.requests
+    assert "messagettl=-1" in request
+    assert "visibilitytimeout=604800" in request
+
+
+def test_the_environment_names_no_proxy(
+    storage: ScriptedStorage, queues: StorageQueues, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+
+    queues.put(Queue.WAITING, "one")
+
+    assert len(storage.requests) == 1
+
+
+@pytest.mark.parametrize("fault", [Answer(500), Answer(503, "ServerBusy"), Answer(0)])
+def test_a_short_fault_is_nobodys_business(
+    storage: ScriptedStorage, queues: StorageQueues, fault: Answer
+) -> None:
+    storage.script.insert(0, fault)
+
+    queues.put(Queue.WAITING, "one")
+
+    assert len(storage.requests) == 2
+
+
+@pytest.mark.parametrize("fault", [Answer(500), Answer(503, "ServerBusy"), Answer(0)])
+def test_after_three_tries_storage_is_unavailable(
+    storage: ScriptedStorage, queues: StorageQueues, fault: Answer
+) -> None:
+    storage.script = [fault]
+
+    with pytest.raises(StorageUnavailable):
+        queues.put(Queue.WAITING, "one")
+
+    assert len(storage.requests) == 3
+
+
+def test_a_storage_that_hangs_is_asked_once(
+    storage: ScriptedStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(storage_account, "READ_SECONDS", 0.3)
+    go_on = threading.Event()
+
+    def hang(_: bytes) -> Answer:
+        go_on.wait(10)
+        return Answer(0)
+
+    storage.choose = hang
+
+    with pytest.raises(StorageUnavailable):
+        queues_at(storage.server_port).put(Queue.WAITING, "one")
+
+    go_on.set()
+    assert len(storage.requests) == 1
+
+
+@pytest.mark.usefixtures("storage")
+def test_nobody_at_home_is_unavailable() -> None:
+    with pytest.raises(StorageUnavailable):
+        queues_at(1).receive(Queue.WAITING, timedelta(seconds=1))
+
+
+@pytest.mark.parametrize("status", [400, 403, 409, 413])
+def test_a_refusal_is_not_repeated(
+    storage: ScriptedStorage, queues: StorageQueues, status: int
+) -> None:
+    storage.script = [Answer(status, "SomeReason")]
+
+    with pytest.raises(StorageUnavailable) as caught:
+        queues.put(Queue.WAITING, "one")
+
+    assert caught.value.__cause__ is not None
+    assert len(storage.requests) == 1
+
+
+def test_put_all_ends_after_every_put(storage: ScriptedStorage, queues: StorageQueues) -> None:
+    stored = []
+
+    def choose(body: bytes) -> Answer:
+        if b"bad" in body:
+            return Answer(403, "AuthorizationFailure")
+        time.sleep(0.1)  # the good ones are slower than the bad one
+        stored.append(body)
+        return Answer(201, body=STORED)
+
+    storage.choose = choose
+
+    with pytest.raises(StorageUnavailable):
+        queues.put_all(Queue.WAITING, ["bad", *["good"] * 20])
+
+    assert len(stored) == 20
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer(404, "MessageNotFound"),
+        Answer(404, "QueueNotFound"),
+        Answer(400, "PopReceiptMismatch"),
+        Answer(409, "QueueBeingDeleted"),
+    ],
+    ids=lambda answer: answer.code,
+)
+def test_a_message_that_somebody_else_has_is_left_to_them(
+    storage: ScriptedStorage, queues: StorageQueues, answer: Answer
+) -> None:
+    storage.script = [answer]
+
+    queues.delete(Queue.WAITING, MESSAGE)
+    queues.hide(Queue.WAITING, MESSAGE, timedelta(seconds=1))
+
+    assert len(storage.requests) == 2
+
+
+def test_a_refused_delete_is_not_taken_for_one(
+    storage: ScriptedStorage, queues: StorageQueues
+) -> None:
+    storage.script = [Answer(403, "AuthorizationFailure")]
+
+    with pytest.raises(StorageUnavailable):
+        queues.delete(Queue.WAITING, MESSAGE)
+
+
+def test_a_queue_that_another_process_makes_first_is_used(
+    storage: ScriptedStorage, queues: StorageQueues
+) -> None:
+    storage.script = [
+        Answer(404, "QueueNotFound"),
+        Answer(409, "QueueAlreadyExists"),
+        Answer(201, body=STORED),
+    ]
+
+    queues.put(Queue.WAITING, "one")
+
+    assert [request.split()[0] for request in storage.requests] == ["POST", "PUT", "POST"]
+
+
+def test_a_message_of_others_is_a_mistake(queues: StorageQueues) -> None:
+    with pytest.raises(ValueError, match="no message of this adapter"):
+        queues.delete(Queue.WAITING, Received(text="one", handle=None))
