@@ -5,7 +5,7 @@ from __future__ import annotations
 from shared import telemetry
 from shared.engine.manage_call import ManagePorts
 from shared.errors import HandshakeFailed
-from shared.http import Answered, Exchange, NotAnswered
+from shared.http import Answered, Exchange
 from shared.subscriptions.handshake import (
     PAUSE,
     TIME_LIMIT,
@@ -48,8 +48,6 @@ def shake_hands(ports: ManagePorts, subscription: EventSubscription) -> None:
 
 
 def _outcome(exchange: Exchange) -> dict[str, telemetry.Field]:
-    match exchange:
-        case Answered(status=status):
-            return {"status": status}
-        case NotAnswered(failure=failure, detail=detail):
-            return {"failure": failure, "detail": detail}
+    if isinstance(exchange, Answered):
+        return {"status": exchange.status}
+    return {"failure": exchange.failure, "detail": exchange.detail}

@@ -124,11 +124,10 @@ def _refused_origin(exchange: Exchange) -> str | None:
 
 
 def _bad_response(method: str, exchange: Exchange) -> str:
-    match exchange:
-        case Answered(status=status):
-            code = _status_name(status)
-        case NotAnswered(failure=failure):
-            code = f"Unknown ({failure})"
+    if isinstance(exchange, Answered):
+        code = _status_name(exchange.status)
+    else:
+        code = f"Unknown ({exchange.failure})"
     return f"Http {method} request failed with response code {code}."
 
 

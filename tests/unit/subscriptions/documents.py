@@ -1,0 +1,77 @@
+"""Documents to begin with: valid by default, changed by each test."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from shared.errors import Fault, InvalidDocument
+from shared.subscriptions.deployment import Deployment
+from shared.subscriptions.subscription_codec import parse_subscription
+from shared.subscriptions.topic_codec import TopicPath, TopicSecrets, parse_topic
+
+ACCOUNT_ID = (
+    "/subscriptions/s1/resourceGroups/rg/providers/Microsoft.Storage/storageAccounts/{account}"
+)
+PATH = TopicPath("s1", "rg", "orders")
+DEPLOYMENT = Deployment(account="acct", profiles=frozenset({"2017", "latest"}))
+HTTP_DEPLOYMENT = Deployment(account="acct", profiles=frozenset(), allow_http=True)
+
+
+def topic(
+    body: object = None,
+    *,
+    path: TopicPath = PATH,
+    existing: Mapping[str, Any] | None = None,
+    **properties: Any,
+) -> dict[str, Any]:
+    keys = (f"key{number}" for number in itertools.count(1))
+    if body is None:
+        body = {"location": "westeurope", "properties": properties}
+    secrets = TopicSecrets(new_key=lambda: next(keys), new_id=lambda: "metric-id")
+    return parse_topic(path, body, DEPLOYMENT, secrets, existing)
+
+
+def webhook(url: object = "https://crm.example/hook?code=s3cret", **members: Any) -> dict[str, Any]:
+    return {"endpointType": "WebHook", "properties": {"endpointUrl": url, **members}}
+
+
+def dead_letter(account: str = "acct", container: str = "dead") -> dict[str, Any]:
+    properties = {
+        "resourceId": ACCOUNT_ID.format(account=account),
+        "blobContainerName": container,
+    }
+    return {"endpointType": "StorageBlob", "properties": properties}
+
+
+def subscription(
+    body: object = None,
+    *,
+    name: str = "crm",
+    of: Mapping[str, Any] | None = None,
+    deployment: Deployment = DEPLOYMENT,
+    existing: Mapping[str, Any] | None = None,
+    ids: Iterator[str] | None = None,
+    **properties: Any,
+) -> dict[str, Any]:
+    ids = ids or iter(["generation-1"])
+    if body is None:
+        body = {"properties": {"destination": webhook(), **properties}}
+    return parse_subscription(
+        name,
+        body,
+        topic=of or topic(),
+        deployment=deployment,
+        new_id=lambda: next(ids),
+        existing=existing,
+    )
+
+
+def targets(error: InvalidDocument) -> list[str | None]:
+    return [fault.target for fault in error.faults]
+
+
+def only_fault(error: InvalidDocument) -> Fault:
+    (fault,) = error.faults
+    return fault

@@ -1,0 +1,119 @@
+"""What holds for every document, sensible or not."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.errors import AppError
+from shared.subscriptions.subscription_codec import render_subscription, subscription_of
+from shared.subscriptions.topic_codec import TopicPath, render_topic, topic_of
+from tests.unit.subscriptions.documents import dead_letter, subscription, topic, webhook
+
+_SCALARS = (
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20)
+)
+_JSON = st.recursive(
+    _SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner),
+    max_leaves=8,
+)
+_URLS = st.text() | st.text(alphabet="htps:/[]@#?%.a1").map("https://".__add__)
+
+
+def _objects(*names: str, **known: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """Objects with members of these *names*, and often sensible values for those *known*."""
+    members: dict[str, st.SearchStrategy[Any]] = dict.fromkeys(names, _JSON)
+    members |= {name: value | _JSON for name, value in known.items()}
+    return st.fixed_dictionaries({}, optional=members)
+
+
+_TOPICS = _JSON | _objects(
+    *("location", "identity", "sku", "kind"),
+    tags=st.dictionaries(st.sampled_from(["deliveryProfile", "a", ""]), _JSON),
+    properties=_objects(
+        *("inputSchema", "inputSchemaMapping", "publicNetworkAccess", "inboundIpRules"),
+        *("disableLocalAuth", "minimumTlsVersionAllowed", "eventTypeInfo"),
+    ),
+)
+_SUBSCRIPTIONS = _JSON | _objects(
+    properties=_objects(
+        *("labels", "expirationTimeUtc", "deliveryWithResourceIdentity"),
+        destination=_objects(
+            endpointType=st.just("WebHook"),
+            properties=_objects(
+                *("maxEventsPerBatch", "preferredBatchSizeInKilobytes"),
+                *("deliveryAttributeMappings", "minimumTlsVersionAllowed"),
+                endpointUrl=_URLS,
+            ),
+        ),
+        filter=_objects("includedEventTypes", "subjectBeginsWith", "advancedFilters"),
+        retryPolicy=_objects("maxDeliveryAttempts", "eventTimeToLiveInMinutes"),
+        eventDeliverySchema=st.sampled_from(["EventGridSchema", "CustomInputSchema"]),
+        deadLetterDestination=_objects(
+            endpointType=st.just("StorageBlob"),
+            properties=_objects("resourceId", "blobContainerName"),
+        ),
+    )
+)
+
+
+@given(_TOPICS, st.tuples(st.text(), st.text(), st.text()))
+def test_a_topic_is_read_or_refused(body: object, names: tuple[str, str, str]) -> None:
+    with contextlib.suppress(AppError):
+        topic(body if body is not None else 0, path=TopicPath(*names))
+
+
+@given(_TOPICS)
+def test_what_is_read_of_a_topic_can_be_used(body: object) -> None:
+    with contextlib.suppress(AppError):
+        stored = topic(body if body is not None else 0)
+        assert topic_of(stored).name == "orders"
+        again = topic(render_topic(stored, "https://x"), existing=stored)
+        assert again == stored
+
+
+@given(_SUBSCRIPTIONS, st.text())
+def test_a_subscription_is_read_or_refused(body: object, name: str) -> None:
+    with contextlib.suppress(AppError):
+        subscription(body if body is not None else 0, name=name)
+
+
+@given(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "filter": st.fixed_dictionaries(
+                {},
+                optional={
+                    "includedEventTypes": st.none() | st.lists(st.text(), max_size=3),
+                    "subjectBeginsWith": st.none() | st.text(),
+                    "subjectEndsWith": st.text(),
+                    "isSubjectCaseSensitive": st.none() | st.booleans(),
+                },
+            ),
+            "labels": st.none() | st.lists(st.text(), max_size=3),
+            "retryPolicy": st.fixed_dictionaries(
+                {},
+                optional={
+                    "maxDeliveryAttempts": st.integers(1, 30),
+                    "eventTimeToLiveInMinutes": st.integers(1, 1440),
+                },
+            ),
+            "eventDeliverySchema": st.sampled_from(["EventGridSchema", "cloudeventschemav1_0"]),
+            "deadLetterDestination": st.none() | st.just(dead_letter()),
+        },
+    )
+)
+def test_an_answer_sent_back_changes_nothing(properties: dict[str, Any]) -> None:
+    stored = subscription(**properties)
+    answer = render_subscription(stored)
+    answer["properties"]["destination"]["properties"] |= webhook()["properties"]
+
+    again = subscription(answer, existing=stored)
+
+    assert again == stored
+    assert subscription_of(again) == subscription_of(stored)

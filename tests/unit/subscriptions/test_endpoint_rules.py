@@ -1,0 +1,101 @@
+"""Which URLs can be endpoints."""
+
+from __future__ import annotations
+
+import pytest
+
+from shared.subscriptions.endpoint_rules import INVALID_URL, LONGEST_URL, base_url, url_fault
+
+_STEM = "https://a.example/"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://crm.example/hook",
+        "https://crm.example",
+        "HTTPS://CRM.EXAMPLE/",
+        "https://crm.example:8443/hook?code=a%20b&x=/?@:",
+        "https://crm.example/a@b",
+        "https://crm.example?user@host",
+        "https://a_b.example./x",
+        "https://xn--bcher-kva.example/",
+        "https://192.0.2.1/",
+        "https://[2001:db8::1]:65535/",
+        f"https://{'a' * 63}.example/",
+        _STEM + "x" * (LONGEST_URL - len(_STEM)),
+    ],
+)
+def test_a_proper_https_url_is_accepted(url: str) -> None:
+    assert url_fault(url, allow_http=False) is None
+
+
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        (None, "empty"),
+        ("", "empty"),
+        (_STEM + "x" * (LONGEST_URL - len(_STEM) + 1), "longer"),
+        ("http://crm.example/", "scheme"),
+        ("ftp://crm.example/", "scheme"),
+        ("crm.example/hook", "scheme"),
+        ("https:/crm.example/", "scheme"),
+        ("https:crm.example", "scheme"),
+        ("//crm.example/", "scheme"),
+        ("https://", "host"),
+        ("https:///hook", "host"),
+        ("https://:443/", "host"),
+        ("https://?x", "host"),
+        ("https://crm.example:/", "host"),
+        ("https://crm.example:0/", "host"),
+        ("https://crm.example:65536/", "host"),
+        ("https://crm.example:+80/", "host"),
+        ("https://crm.example:x/", "host"),
+        ("https://crm..example/", "host"),
+        ("https://-crm.example/", "host"),
+        ("https://crm-.example/", "host"),
+        (f"https://{'a' * 64}.example/", "host"),
+        ("https://" + "a." * 127 + "ab/", "host"),
+        ("https://crm%2eexample/", "host"),
+        ("https://[::1/", "host"),
+        ("https://[::1]x/", "host"),
+        ("https://[::g]/", "host"),
+        ("https://[fe80::1%25eth0]/", "host"),
+        ("https://[:::]/", "host"),
+        ("https://user@crm.example/", "user"),
+        ("https://user:word@crm.example/", "user"),
+        ("https://crm.example@evil.example/", "user"),
+        ("https://crm.example/#top", "fragment"),
+        ("https://crm.example/#", "fragment"),
+        (" https://crm.example/", "encoded"),
+        ("https://crm.example/a b", "encoded"),
+        ("https://crm.example/\r\nX: y", "encoded"),
+        ("https://crm.example\\@evil.example/", "encoded"),
+        ("https://crm.example/\u00fc", "encoded"),
+        ("https://crm.example/\ud800", "encoded"),
+        ("https://crm.example/{id}", "encoded"),
+    ],
+)
+def test_anything_else_is_refused_with_the_documented_text(url: str | None, reason: str) -> None:
+    fault = url_fault(url, allow_http=False)
+
+    assert fault is not None
+    assert fault.startswith(INVALID_URL)
+    assert reason in fault[len(INVALID_URL) :]
+
+
+def test_http_is_accepted_where_the_settings_allow_it() -> None:
+    assert url_fault("http://127.0.0.1:8080/hook", allow_http=True) is None
+    assert url_fault("ftp://127.0.0.1/", allow_http=True) is not None
+
+
+@pytest.mark.parametrize(
+    ("url", "base"),
+    [
+        ("https://crm.example/hook?code=s3cret", "https://crm.example/hook"),
+        ("https://crm.example/hook", "https://crm.example/hook"),
+        ("https://crm.example?a?b", "https://crm.example"),
+    ],
+)
+def test_the_base_of_a_url_has_no_query(url: str, base: str) -> None:
+    assert base_url(url) == base

@@ -1,0 +1,217 @@
+"""The validation handshake: what is asked, and which answers prove anything."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from shared.errors import HandshakeFailed
+from shared.http import Answered, Exchange, Failure, NotAnswered
+from shared.subscriptions.handshake import (
+    PAUSE,
+    TIME_LIMIT,
+    TRIES,
+    Challenge,
+    Failed,
+    challenge,
+    is_worth_repeating,
+    judge,
+)
+from shared.subscriptions.subscription_codec import subscription_of
+from tests.unit.subscriptions.documents import subscription
+
+NOW = datetime(2025, 1, 2, 3, 4, 5, 123456, tzinfo=UTC)
+CODE = "5120A7-CODE"
+URL = "https://crm.example/hook?code=s3cret"
+FAILED = Failed(at=NOW, activity_id="activity-1")
+
+
+def asked(schema: str = "EventGridSchema") -> Challenge:
+    wanted = subscription_of(subscription(eventDeliverySchema=schema))
+    return challenge(wanted, code=CODE, event_id="event-1", now=NOW)
+
+
+def answered(status: int = 200, body: bytes | str = b"", **headers: str) -> Answered:
+    raw = body.encode() if isinstance(body, str) else body
+    names = {name.replace("_", "-"): value for name, value in headers.items()}
+    return Answered(status=status, headers=names, body=raw, seconds=0.1)
+
+
+def test_the_event_grid_schema_is_asked_by_a_post_with_a_code() -> None:
+    """Source: Event Grid "Endpoint validation with Event Grid event schema" (2024-09-25)."""
+    request = asked().request
+
+    assert (request.method, request.url) == ("POST", URL)
+    assert request.headers == {
+        "Content-Type": "application/json; charset=utf-8",
+        "aeg-event-type": "SubscriptionValidation",
+        "aeg-subscription-name": "CRM",
+        "aeg-delivery-count": "0",
+        "aeg-data-version": "1",
+        "aeg-metadata-version": "1",
+    }
+    assert json.loads(request.body) == [
+        {
+            "id": "event-1",
+            "topic": "/subscriptions/s1/resourceGroups/rg/providers/Microsoft.EventGrid"
+            "/topics/orders",
+            "subject": "",
+            "eventType": "Microsoft.EventGrid.SubscriptionValidationEvent",
+            "eventTime": "2025-01-02T03:04:05.1234560Z",
+            "metadataVersion": "1",
+            "dataVersion": "1",
+            "data": {"validationCode": CODE},
+        }
+    ]
+
+
+def test_cloud_events_are_asked_by_options_with_our_origin() -> None:
+    """Source: CloudEvents "HTTP 1.1 Web Hooks for Event Delivery", section 4.1."""
+    request = asked("CloudEventSchemaV1_0").request
+
+    assert (request.method, request.url, request.body) == ("OPTIONS", URL, b"")
+    assert request.headers == {"WebHook-Request-Origin": "eventgrid.azure.net"}
+
+
+def test_the_documented_times() -> None:
+    assert (timedelta(seconds=30), timedelta(seconds=5), 3) == (TIME_LIMIT, PAUSE, TRIES)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        f'{{"validationResponse":"{CODE}"}}',
+        f'{{"ValidationResponse":"{CODE}", "more": 1}}',
+        f'{{"validationResponse":"{CODE.lower()}"}}',
+        f'\ufeff{{"validationResponse":"{CODE}"}}',
+    ],
+    ids=["as documented", "as in an early sample", "as a guid in lower case", "with a mark"],
+)
+def test_200_with_the_code_is_a_proof(body: str) -> None:
+    judge(asked(), answered(200, body), FAILED)
+
+
+@pytest.mark.parametrize(
+    ("exchange", "reason"),
+    [
+        pytest.param(
+            answered(202, f'{{"validationResponse":"{CODE}"}}'),
+            "Http POST request failed with response code Accepted.",
+            id="202",
+        ),
+        pytest.param(
+            answered(204), "Http POST request failed with response code NoContent.", id="204"
+        ),
+        pytest.param(
+            answered(404), "Http POST request failed with response code NotFound.", id="404"
+        ),
+        pytest.param(
+            answered(301), "Http POST request failed with response code MovedPermanently.", id="301"
+        ),
+        pytest.param(
+            answered(799), "Http POST request failed with response code 799.", id="no known status"
+        ),
+        pytest.param(
+            NotAnswered(Failure.TIMED_OUT, "secret detail", 30),
+            "Http POST request failed with response code Unknown (timed out).",
+            id="no answer",
+        ),
+        pytest.param(answered(200), "Manual validation is not supported", id="200, empty"),
+        pytest.param(answered(200, "{"), "without a validationResponse", id="200, no JSON"),
+        pytest.param(answered(200, b"\xff"), "without a validationResponse", id="200, no text"),
+        pytest.param(answered(200, "[" * 60_000), "without a validationR", id="200, too deep"),
+        pytest.param(
+            answered(200, f'["{CODE}"]'), "without a validationResponse", id="200, a list"
+        ),
+        pytest.param(
+            answered(200, '{"validationResponse":1}'), "without a validationR", id="200, a number"
+        ),
+        pytest.param(
+            answered(200, '{"validationResponse":"x"}'),
+            "a validationResponse that is not the validationCode",
+            id="200, another code",
+        ),
+    ],
+)
+def test_anything_else_is_no_proof(exchange: Exchange, reason: str) -> None:
+    with pytest.raises(HandshakeFailed) as caught:
+        judge(asked(), exchange, FAILED)
+
+    message = caught.value.message
+    assert message.startswith("Webhook validation handshake failed for https://crm.example/hook. ")
+    assert reason in message
+    assert message.endswith(
+        " For troubleshooting, visit https://aka.ms/esvalidation. "
+        "Activity id:activity-1, timestamp: 1/2/2025 3:04:05 AM (UTC)."
+    )
+    assert "s3cret" not in message
+    assert "secret detail" not in message
+    assert CODE not in message
+
+
+@pytest.mark.parametrize("status", [200, 204, 405, 500])
+@pytest.mark.parametrize("origin", ["eventgrid.azure.net", "EventGrid.Azure.Net", " * "])
+def test_the_origin_is_a_proof_whatever_the_status(status: int, origin: str) -> None:
+    """Source: CloudEvents web hooks, section 4.2: consent lies in the header."""
+    judge(asked("CloudEventSchemaV1_0"), answered(status, webhook_allowed_origin=origin), FAILED)
+
+
+@pytest.mark.parametrize(
+    ("exchange", "reason"),
+    [
+        pytest.param(answered(200), "WebHook-Allowed-Origin is neither", id="200 without it"),
+        pytest.param(
+            answered(200, webhook_allowed_origin="azure.net"), "is neither", id="another origin"
+        ),
+        pytest.param(
+            answered(404, webhook_allowed_origin="x"), "is neither", id="another origin and 404"
+        ),
+        pytest.param(
+            answered(299), "WebHook-Allowed-Origin is neither", id="last success without it"
+        ),
+        pytest.param(
+            answered(300), "OPTIONS request failed with response code MultipleChoices", id="300"
+        ),
+        pytest.param(
+            answered(404), "Http OPTIONS request failed with response code NotFound.", id="404"
+        ),
+        pytest.param(
+            NotAnswered(Failure.RESOLUTION, "", 0),
+            "OPTIONS request failed with response code Unknown (name not resolved).",
+            id="no answer",
+        ),
+    ],
+)
+def test_without_our_origin_there_is_no_proof(exchange: Exchange, reason: str) -> None:
+    with pytest.raises(HandshakeFailed, match="esvalidationcloudevent") as caught:
+        judge(asked("CloudEventSchemaV1_0"), exchange, FAILED)
+
+    assert reason in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("hour", "text"), [(0, "12:04:05 AM"), (12, "12:04:05 PM"), (13, "1:04:05 PM")]
+)
+def test_the_time_is_written_as_event_grid_writes_it(hour: int, text: str) -> None:
+    with pytest.raises(HandshakeFailed, match=text):
+        judge(asked(), answered(500), FAILED._replace(at=NOW.replace(hour=hour)))
+
+
+@pytest.mark.parametrize(
+    ("exchange", "expected"),
+    [
+        (NotAnswered(Failure.TIMED_OUT, "", 30), True),
+        (NotAnswered(Failure.SOCKET, "", 0), True),
+        (NotAnswered(Failure.RESOLUTION, "", 0), True),
+        (NotAnswered(Failure.TLS, "", 0), False),
+        (NotAnswered(Failure.NOT_ALLOWED, "", 0), False),
+        (NotAnswered(Failure.UNSENDABLE, "", 0), False),
+        (NotAnswered(Failure.MALFORMED, "", 0), False),
+        (answered(500), False),
+        (answered(200), False),
+    ],
+)
+def test_only_silence_is_asked_again(exchange: Exchange, expected: bool) -> None:  # noqa: FBT001
+    assert is_worth_repeating(exchange) is expected
