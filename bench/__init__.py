@@ -1,0 +1,1 @@
+"""Measurements: the real thing beside its floors, in one run."""

@@ -1,0 +1,97 @@
+"""
+A subscriber that costs as little as possible, as a process of its own.
+
+It answers every push 200 and keeps one number: the delay since the time in the event's data.
+``GET /stats?reset`` returns and forgets what it counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import sys
+import time
+
+_LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
+_SENT = re.compile(rb'"sentAt": ?([0-9.]+)')
+_CODE = re.compile(rb'"validationCode": ?"([^"]+)"')
+_ID = re.compile(rb'"id": ?"([^"]+)"')
+_OK = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+
+
+class _Stats:
+    def __init__(self) -> None:
+        self.delays: list[float] = []
+        self.ids: set[bytes] = set()
+        self.first = 0.0
+        self.last = 0.0
+
+    def count(self, body: bytes) -> None:
+        now = time.time()
+        self.first = self.first or now
+        self.last = now
+        if found := _SENT.search(body):
+            self.delays.append(now - float(found[1]))
+        if found := _ID.search(body):
+            self.ids.add(found[1])
+
+    def take(self) -> bytes:
+        delays = sorted(self.delays)
+        answer = {
+            "count": len(delays),
+            "distinct": len(self.ids),
+            "first": self.first,
+            "last": self.last,
+            "p50": delays[len(delays) // 2] if delays else None,
+            "p99": delays[len(delays) * 99 // 100] if delays else None,
+        }
+        return json.dumps(answer).encode()
+
+
+class _Sink(asyncio.Protocol):
+    stats = _Stats()
+
+    def __init__(self) -> None:
+        self._buffer = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer += data
+        while True:
+            end = self._buffer.find(b"\r\n\r\n")
+            if end < 0:
+                return
+            head = self._buffer[:end]
+            found = _LENGTH.search(head)
+            total = end + 4 + (int(found[1]) if found else 0)
+            if len(self._buffer) < total:
+                return
+            body = self._buffer[end + 4 : total]
+            self._buffer = self._buffer[total:]
+            self._transport.write(self._answer(head, body))  # type: ignore[attr-defined]
+
+    def _answer(self, head: bytes, body: bytes) -> bytes:
+        if head.startswith(b"GET /stats"):
+            stats = _Sink.stats.take()
+            if b"?reset" in head.split(b"\r\n", 1)[0]:
+                _Sink.stats = _Stats()
+            return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(stats), stats)
+        if b"SubscriptionValidation" in head and (found := _CODE.search(body)):
+            answer = b'{"validationResponse":"%b"}' % found[1]
+            return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(answer), answer)
+        _Sink.stats.count(body)
+        return _OK
+
+
+async def _serve() -> None:
+    server = await asyncio.get_running_loop().create_server(_Sink, "127.0.0.1", 0, backlog=512)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    # Whoever started the sink holds its stdin: when they end, so does the sink.
+    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+
+
+if __name__ == "__main__":
+    asyncio.run(_serve())
