@@ -127,6 +127,7 @@ class StorageAccount:
                 retry_connect=1,
                 retry_read=1,
                 retry_backoff_factor=0.5,
+                timeout=READ_SECONDS,  # of all tries: one that hung is the last
             )
 
         return self._once("tables", make)
