@@ -26,18 +26,18 @@ class CachedDirectory:
     """
     TopicReader and SubscriptionReader over a ResourceStore.
 
-    What was read lives for *cache_for* by *monotonic* (in seconds); while storage does not answer,
-    it serves at any age. A document that can't be read is logged and left out.
+    What was read lives for *cache_for* by *clock* (monotonic, in seconds); while storage does not
+    answer, it serves at any age. A document that can't be read is logged and left out.
     """
 
     def __init__(  # noqa: PLR0913
         self,
         store: ResourceStore,
-        *,
         topic_of: Callable[[Document], Topic],
         subscription_of: Callable[[Document], EventSubscription],
-        monotonic: Callable[[], float],
+        *,
         cache_for: timedelta,
+        clock: Callable[[], float],
         topic_partition: str = "topic",
     ) -> None:
         self._store = store
@@ -47,9 +47,9 @@ class CachedDirectory:
         seconds = cache_for.total_seconds()
         missing_seconds = min(cache_for, MISSING_FOR).total_seconds()
         self._topics = Entries[Topic | None](
-            monotonic, lambda topic: seconds if topic else missing_seconds
+            clock, lambda topic: seconds if topic else missing_seconds
         )
-        self._subscriptions = Entries[Subscriptions](monotonic, lambda _: seconds)
+        self._subscriptions = Entries[Subscriptions](clock, lambda _: seconds)
 
     def topic(self, name: str) -> Topic | None:
         return self._topics.get(name.lower(), lambda: self._read_topic(name))

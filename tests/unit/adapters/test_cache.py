@@ -57,11 +57,7 @@ def store() -> CountingResources:
 @pytest.fixture
 def directory(store: CountingResources, clock: FakeClock) -> CachedDirectory:
     return CachedDirectory(
-        store,
-        topic_of=topic_of,
-        subscription_of=subscription_of,
-        monotonic=clock.monotonic,
-        cache_for=CACHE_FOR,
+        store, topic_of, subscription_of, cache_for=CACHE_FOR, clock=clock.monotonic
     )
 
 
