@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import quote, urlencode
@@ -13,6 +14,7 @@ from shared.errors import Fault, InvalidDocument, NotFound
 from shared.subscriptions.deployment import Deployment
 
 WRITE_TRIES = 3  # how often a lost race for a row is run again
+_THREE_DIGITS = re.compile(r"[0-9]{1,3}")
 _DEFAULT_TOP, _MOST_TOP = 20, 100
 
 
@@ -83,7 +85,7 @@ def not_found(kind: str, name: str, group: str) -> NotFound:
 def _top(text: str | None) -> int:
     if text is None:
         return _DEFAULT_TOP
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:4]) <= _MOST_TOP:
+    if not _THREE_DIGITS.fullmatch(text) or not 1 <= int(text) <= _MOST_TOP:
         message = f"$top must be a whole number between 1 and {_MOST_TOP}."
         fault = Fault(code=InvalidDocument.detail_code, message=message, target="$top")
         raise InvalidDocument(message, faults=(fault,))

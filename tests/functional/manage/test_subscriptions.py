@@ -1,0 +1,237 @@
+"""Event subscriptions, from the handshake to their end."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+
+import pytest
+
+from shared.engine.ports import Table
+from shared.errors import Conflict
+from shared.http import Exchange, Failure, NotAnswered
+from shared.subscriptions.subscription_codec import subscription_of
+from tests.fakes import MemoryResources, answered
+from tests.functional.manage.world import CRM, ORDERS, TOPICS, URL, World, hook
+
+LIST = f"{ORDERS}/eventSubscriptions"
+NEW_URL = "https://new.example/hook"
+CLOUD = {"eventDeliverySchema": "CloudEventSchemaV1_0"}
+SILENCE = NotAnswered(Failure.TIMED_OUT, "connect", 30)
+
+
+def generation(world: World, name: str = "crm") -> str:
+    stored = world.resources.get(Table.EVENT_SUBSCRIPTIONS, "orders", name)
+    assert stored is not None
+    return subscription_of(stored.document).generation
+
+
+def endpoint(world: World) -> str:
+    stored = world.resources.get(Table.EVENT_SUBSCRIPTIONS, "orders", "crm")
+    assert stored is not None
+    return subscription_of(stored.document).endpoint_url
+
+
+def test_a_subscription_is_created_after_its_endpoint_consents(orders: World) -> None:
+    answer = orders.json("PUT", CRM, hook(), status=201)
+
+    (sent,) = orders.pusher.sent
+    assert (sent.request.method, sent.request.url) == ("POST", URL)
+    assert sent.timeout == timedelta(seconds=30)
+    assert answer["id"] == CRM
+    assert answer["properties"]["provisioningState"] == "Succeeded"
+    assert endpoint(orders) == URL
+    assert orders.json("GET", CRM) == answer
+    assert orders.json("GET", LIST) == {"value": [answer], "nextLink": None}
+    assert "s3cret" not in json.dumps(answer)
+
+
+def test_cloud_events_are_asked_their_own_way(orders: World) -> None:
+    orders.json("PUT", CRM, hook(**CLOUD), status=201)
+
+    assert [sent.request.method for sent in orders.pusher.sent] == ["OPTIONS"]
+
+
+@pytest.mark.parametrize(
+    ("exchange", "words"),
+    [
+        (answered(200), "without a validationResponse"),
+        (answered(200, b'{"validationResponse":"x"}'), "not the validationCode"),
+        (answered(202), "response code Accepted"),
+        (answered(404), "response code NotFound"),
+        (NotAnswered(Failure.NOT_ALLOWED, "10.0.0.1", 0), "Unknown (address not allowed)"),
+    ],
+)
+def test_a_failed_handshake_creates_nothing(orders: World, exchange: Exchange, words: str) -> None:
+    orders.pusher.script(URL, exchange)
+
+    error = orders.error("PUT", CRM, hook(), status=400)
+
+    assert error["code"] == "Url validation"
+    assert words in error["message"]
+    assert "10.0.0.1" not in error["message"]
+    assert len(orders.pusher.sent) == 1
+    assert orders.slept == []
+    assert orders.call("GET", CRM).status == 404
+    assert orders.json("GET", LIST)["value"] == []
+
+
+def test_silence_is_asked_three_times(orders: World) -> None:
+    orders.pusher.script(URL, SILENCE)
+
+    error = orders.error("PUT", CRM, hook(), status=400)
+
+    assert "Unknown (timed out)" in error["message"]
+    assert len({sent.request.body for sent in orders.pusher.sent}) == 1
+    assert (len(orders.pusher.sent), orders.slept) == (3, [5.0, 5.0])
+    assert orders.call("GET", CRM).status == 404
+
+
+def test_an_answer_after_silence_counts(orders: World) -> None:
+    allowed = answered(405, headers={"webhook-allowed-origin": "*"})
+    orders.pusher.script(URL, SILENCE, SILENCE, allowed)
+
+    orders.json("PUT", CRM, hook(**CLOUD), status=201)
+
+    assert orders.slept == [5.0, 5.0]
+
+
+def test_a_bad_document_asks_nobody(orders: World) -> None:
+    orders.error("PUT", CRM, hook(labels=1), status=400)
+    orders.error("PUT", f"{LIST}/a_b", hook(), status=400)
+
+    assert orders.pusher.sent == []
+
+
+@pytest.mark.parametrize("target", [TOPICS + "/none", ORDERS.replace("/rg/", "/other/")])
+def test_without_its_topic_there_is_no_subscription(orders: World, target: str) -> None:
+    name = f"{target}/eventSubscriptions/crm"
+
+    assert orders.error("PUT", name, hook(), status=404)["code"] == "ResourceNotFound"
+    assert orders.call("GET", name).status == 404
+    assert orders.call("GET", f"{target}/eventSubscriptions").status == 404
+    assert orders.call("DELETE", name).status == 204
+    assert orders.pusher.sent == []
+
+
+@pytest.mark.parametrize("name", ["none", "a_b", "a%2Fb"])
+def test_a_subscription_that_is_not_there_is_not_found(orders: World, name: str) -> None:
+    error = orders.error("GET", f"{LIST}/{name}", status=404)
+
+    assert error["code"] == "ResourceNotFound"
+    assert "'Microsoft.EventGrid/topics/orders/eventSubscriptions/" in error["message"]
+    assert orders.call("DELETE", f"{LIST}/{name}").status == 204
+
+
+def test_replacing_without_a_new_endpoint_asks_nobody(orders: World) -> None:
+    orders.json("PUT", CRM, hook(labels=["old"]), status=201)
+
+    answer = orders.json("PUT", CRM.replace("crm", "CRM"), hook(), status=201)
+
+    assert len(orders.pusher.sent) == 1
+    assert (answer["name"], answer["properties"]["labels"]) == ("crm", None)
+
+
+def test_a_new_endpoint_has_to_consent_too(orders: World) -> None:
+    orders.json("PUT", CRM, hook(), status=201)
+    first = generation(orders)
+    orders.pusher.script(NEW_URL, answered(500))
+
+    orders.error("PUT", CRM, hook(NEW_URL), status=400)
+
+    assert endpoint(orders) == URL
+
+    del orders.pusher._scripts[NEW_URL]
+    orders.json("PUT", CRM, hook(NEW_URL), status=201)
+
+    assert (endpoint(orders), generation(orders)) == (NEW_URL, first)
+
+
+def test_created_again_it_is_a_new_generation(orders: World) -> None:
+    orders.json("PUT", CRM, hook(), status=201)
+    first = generation(orders)
+
+    assert orders.call("DELETE", CRM.upper()).status == 204
+    assert orders.call("GET", CRM).status == 404
+    assert orders.call("DELETE", CRM).status == 204
+    orders.json("PUT", CRM, hook(), status=201)
+
+    assert generation(orders) != first
+    assert len(orders.pusher.sent) == 2
+
+
+def test_the_delivery_schema_cant_change(orders: World) -> None:
+    orders.json("PUT", CRM, hook(), status=201)
+
+    error = orders.error("PUT", CRM, hook(**CLOUD), status=400)
+
+    assert "cannot be different from the already existing" in error["message"]
+
+
+def test_a_topic_deleted_during_the_handshake_leaves_no_subscription(orders: World) -> None:
+    orders.pusher.meanwhile.append(lambda: orders.call("DELETE", ORDERS))
+
+    error = orders.error("PUT", CRM, hook(), status=404)
+
+    assert error["code"] == "ResourceNotFound"
+    assert orders.resources.list(Table.EVENT_SUBSCRIPTIONS, "orders") == []
+
+
+def test_a_topic_created_again_with_another_schema_has_not_the_old_ones_subscriptions(
+    orders: World,
+) -> None:
+    def create_again() -> None:
+        orders.call("DELETE", ORDERS)
+        properties = {"inputSchema": "CloudEventSchemaV1_0"}
+        orders.json("PUT", ORDERS, {"properties": properties}, status=201)
+
+    orders.pusher.meanwhile.append(create_again)
+
+    error = orders.error("PUT", CRM, hook(), status=409)
+
+    assert "another input schema" in error["message"]
+    assert orders.resources.list(Table.EVENT_SUBSCRIPTIONS, "orders") == []
+
+
+def test_created_by_two_at_once_it_has_one_generation(orders: World) -> None:
+    orders.pusher.meanwhile.append(lambda: orders.json("PUT", CRM, hook(), status=201))
+
+    orders.json("PUT", CRM, hook(labels=["second"]), status=201)
+
+    (stored,) = orders.resources.list(Table.EVENT_SUBSCRIPTIONS, "orders")
+    assert stored.document["properties"]["labels"] == ["second"]
+    assert len(orders.pusher.sent) == 2  # one each: a consent counts for the whole call
+
+
+class Raced(MemoryResources):
+    def put(self, table, *args, **kwargs):
+        if table is Table.EVENT_SUBSCRIPTIONS:
+            raise Conflict
+        return super().put(table, *args, **kwargs)
+
+
+def test_a_race_lost_again_and_again_is_a_conflict() -> None:
+    world = World(resources=Raced())
+    world.json("PUT", ORDERS, {"location": "x"}, status=201)
+
+    assert world.error("PUT", CRM, hook(), status=409)["code"] == "Conflict"
+    assert len(world.pusher.sent) == 1
+
+
+def test_subscriptions_belong_to_their_topic(orders: World) -> None:
+    orders.json("PUT", f"{TOPICS}/returns", {"location": "x"}, status=201)
+    orders.json("PUT", CRM, hook(), status=201)
+
+    assert orders.json("GET", f"{TOPICS}/returns/eventSubscriptions")["value"] == []
+    assert orders.call("GET", f"{TOPICS}/returns/eventSubscriptions/crm").status == 404
+
+
+def test_dead_letters_go_to_the_own_account_only(orders: World) -> None:
+    destination = {
+        "endpointType": "StorageBlob",
+        "properties": {"resourceId": "/x/storageAccounts/other", "blobContainerName": "dead"},
+    }
+
+    error = orders.error("PUT", CRM, hook(deadLetterDestination=destination), status=400)
+
+    assert error["target"] == "properties.deadLetterDestination.properties.resourceId"

@@ -1,0 +1,112 @@
+"""The management API on ports in memory, as its callers see it."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from shared.engine.manage import Manage
+from shared.http import Exchange, HttpAnswer, HttpRequest, OutboundRequest
+from shared.subscriptions.deployment import Deployment
+from tests.fakes import FakeClock, MemoryResources, ScriptedPusher, answered
+
+HOST = "https://pushgrid.example"
+GROUP = "/subscriptions/s1/resourceGroups/rg/providers/Microsoft.EventGrid"
+TOPICS = f"{GROUP}/topics"
+ORDERS = f"{TOPICS}/orders"
+CRM = f"{ORDERS}/eventSubscriptions/crm"
+KEY = "admin-key"
+VERSION = "api-version=2025-02-15"
+URL = "https://crm.example/hook?code=s3cret"
+
+
+def hook(url: str = URL, **properties: Any) -> dict[str, Any]:
+    destination = {"endpointType": "WebHook", "properties": {"endpointUrl": url}}
+    return {"properties": {"destination": destination, **properties}}
+
+
+class Endpoints(ScriptedPusher):
+    """Endpoints that consent to everything, unless a script says otherwise."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        super().__init__(clock)
+        self.meanwhile: list[Callable[[], object]] = []  # what happens during the next handshakes
+
+    def send(self, request: OutboundRequest, timeout: timedelta) -> Exchange:
+        if self.meanwhile:
+            self.meanwhile.pop(0)()
+        scripted = super().send(request, timeout)
+        if request.url in self._scripts:
+            return scripted
+        if request.method == "OPTIONS":
+            return answered(200, headers={"webhook-allowed-origin": "eventgrid.azure.net"})
+        code = json.loads(request.body)[0]["data"]["validationCode"]
+        return answered(200, json.dumps({"validationResponse": code}).encode())
+
+
+@dataclass
+class World:
+    """One deployment; ids are ``id-1``, ``id-2`` …, keys ``key-1``, ``key-2`` …"""
+
+    resources: MemoryResources = field(default_factory=MemoryResources)
+    clock: FakeClock = field(default_factory=FakeClock)
+    slept: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.pusher = Endpoints(self.clock)
+        ids = (f"id-{number}" for number in itertools.count(1))
+        keys = (f"key-{number}" for number in itertools.count(1))
+        self.manage = Manage(
+            resources=self.resources,
+            pusher=self.pusher,
+            clock=self.clock,
+            deployment=Deployment(account="acct", profiles=frozenset({"latest"})),
+            admin_key=KEY,
+            public_url=None,
+            new_key=lambda: next(keys),
+            new_id=lambda: next(ids),
+            sleep=self.slept.append,
+        )
+
+    def set(self, **members: Any) -> None:
+        self.manage = replace(self.manage, **members)
+
+    def call(
+        self,
+        method: str,
+        target: str,
+        body: object = None,
+        *,
+        headers: Mapping[str, str] | None = None,
+        version: str = VERSION,
+    ) -> HttpAnswer:
+        url = f"{HOST}{target}" if target.startswith("/") else target
+        if version and version not in url:
+            url += ("&" if "?" in url else "?") + version
+        raw = body if isinstance(body, bytes) else json.dumps(body).encode() if body else b""
+        return self.manage.run(
+            HttpRequest(
+                method=method,
+                url=url,
+                headers={"authorization": f"Bearer {KEY}"} if headers is None else headers,
+                query=dict(parse_qsl(urlsplit(url).query, keep_blank_values=True)),
+                body=raw,
+            )
+        )
+
+    def json(self, method: str, target: str, body: object = None, *, status: int = 200) -> Any:
+        """Call, expect *status* and return the answer's document."""
+        answer = self.call(method, target, body)
+        assert answer.status == status, answer.body
+        return json.loads(answer.body)
+
+    def error(self, method: str, target: str, body: object = None, *, status: int) -> Any:
+        """Call, expect an ARM error of *status* and return what is in it."""
+        (error,) = self.json(method, target, body, status=status).values()
+        assert set(error) == {"code", "message", "target", "details", "additionalInfo"}
+        return error
