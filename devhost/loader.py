@@ -11,6 +11,7 @@ import traceback
 import types
 import typing
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import azure.functions as func
@@ -19,7 +20,6 @@ from devhost.metadata import BINDING_TYPES, FunctionMetadata
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 NAMESPACE = "__app__"
 _CONTEXT = "context"
@@ -47,9 +47,11 @@ def prepare(root: Path) -> None:
     namespace = types.ModuleType(NAMESPACE)
     namespace.__path__ = [str(root)]
     sys.modules[NAMESPACE] = namespace
-    # Last, as in Azure: an installed package of the same name wins there as well.
-    if str(root) not in sys.path:
-        sys.path.append(str(root))
+    # Last, as in Azure: an installed package of the same name wins there as well. And `-m` has put
+    # the folder it was started from first, which is none of the app's business.
+    ours = (root, Path(__file__).parents[1])
+    sys.path[:] = [each for each in sys.path if Path(each).resolve() not in ours]
+    sys.path.append(str(root))
     importlib.invalidate_caches()
 
 

@@ -1,0 +1,202 @@
+"""`python -m devhost`, with real functions on a real Azurite."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from azure.storage.queue import QueueClient
+
+from devhost.azurite import running_azurite
+
+HTTP = {"type": "httpTrigger", "name": "req"}
+QUEUE = {"type": "queueTrigger", "name": "message"}
+TIMER = {"type": "timerTrigger", "name": "tick", "schedule": "* * * * * *"}
+ECHO = "def main(req): return str(len(req.get_body()))"
+PRINT = "import logging\ndef main(message): logging.info('got %s', message.get_body().decode())"
+
+
+def until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come to pass"
+        time.sleep(0.05)
+
+
+@pytest.fixture
+def queue(azurite):
+    name = f"q{uuid.uuid4().hex}"
+    with QueueClient.from_connection_string(azurite.connection_string, name) as client:
+        client.create_queue()
+        yield client
+
+
+def test_an_app_of_all_three_kinds(start, function):
+    """HTTP, queue and timer on a private Azurite; Ctrl-C ends it all."""
+    function("web", ECHO, **HTTP)
+    function("work", PRINT, queueName="%QUEUE%", **QUEUE)
+    function("clock", "def main(tick): assert not tick.past_due", **TIMER)
+
+    host = start("--azurite", "--env", "QUEUE=jobs")
+
+    assert host.get("/web", data=b"x" * 1_500_000) == (200, b"1500000")
+    assert host.get("/nothing") == (404, b"")
+    with QueueClient.from_connection_string(host.connection_string, "jobs") as jobs:
+        jobs.create_queue()
+        jobs.send_message("hello")
+        host.wait_for("got hello")
+        host.wait_for("work   ok")
+        until(lambda: jobs.get_queue_properties().approximate_message_count == 0)
+    host.wait_for("clock  ok")
+    assert host.stop() == 0
+
+
+def test_what_is_wrong_is_said_and_the_others_go_on(start, function, tmp_path):
+    function("good", ECHO, **HTTP)
+    function("bad_import", "import nothing_here", **HTTP)
+    function("bad_setting", PRINT, queueName="%NONE%", **QUEUE)
+    function("no_storage", PRINT, queueName="jobs", **QUEUE)
+    function("bad_json", ECHO, **HTTP)
+    (tmp_path / "bad_json" / "function.json").write_text("{")
+
+    host = start()
+
+    assert host.get("/good") == (200, b"0")
+    assert host.get("/bad_import") == (500, b"")
+    host.wait_for("ERROR  import failed: ModuleNotFoundError: No module named 'nothing_here'")
+    host.wait_for("ERROR  setting NONE, named by queueName, is missing")
+    host.wait_for("ERROR  setting AzureWebJobsStorage (where storage is) is missing")
+    host.wait_for("ERROR  function.json is not JSON: line 1")
+
+
+def test_a_port_in_use_is_one_line(start, function):
+    function("good", ECHO, **HTTP)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+
+        host = start("--port", str(port))
+
+        assert host.end() == 1
+    assert host.lines == [f"devhost: port {port} is in use: choose another with --port"]
+
+
+@pytest.mark.parametrize("text", ["{", '{"version": "1.0"}'])
+def test_a_malformed_host_json_is_one_line(start, tmp_path, text):
+    (tmp_path / "host.json").write_text(text)
+
+    host = start()
+
+    assert host.end() == 1
+    assert len(host.lines) == 1
+    assert host.lines[0].startswith("devhost: host.json")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_what_runs_is_finished_before_the_end(start, function, azurite, queue, number):
+    slow = "import logging, time\ndef main(message):\n logging.info('in')\n time.sleep(1.5)"
+    function("slow", slow, queueName=queue.queue_name, **QUEUE)
+    host = start(AzureWebJobsStorage=azurite.connection_string)
+    queue.send_message("x")
+    host.wait_for("slow  in")
+
+    host.process.send_signal(number)
+    host.wait_for("stopping: 1 running")
+    queue.send_message("too late")
+
+    assert host.end() == 0
+    host.wait_for("slow  ok")
+    assert queue.get_queue_properties().approximate_message_count == 1
+
+
+def test_a_second_signal_ends_at_once(start, function):
+    stuck = "import time\ndef main(req): time.sleep(60)"
+    function("stuck", f"import logging\n{stuck}", **HTTP)
+    host = start()
+    with socket.create_connection(("127.0.0.1", int(host.url.rsplit(":", 1)[1]))) as client:
+        client.sendall(b"GET /stuck HTTP/1.1\r\nHost: x\r\n\r\n")
+        time.sleep(0.3)
+        host.process.send_signal(signal.SIGINT)
+        host.wait_for("stopping: 1 running")
+
+        assert host.stop() == 130
+
+
+def test_storage_that_comes_late_is_found(start, function):
+    function("good", ECHO, **HTTP)
+    function("work", PRINT, queueName="jobs", **QUEUE)
+    with running_azurite() as gone:
+        later = gone
+    host = start(AzureWebJobsStorage=later.connection_string)
+
+    host.wait_for("storage does not answer, still trying")
+    assert host.get("/good") == (200, b"0")
+    assert host.stop() == 0
+
+
+def test_functions_may_be_run_by_hand(start, function):
+    function("work", PRINT, queueName="jobs", **QUEUE)
+    host = start("--azurite")
+
+    assert host.get("/admin/functions/work", data=b'{"input": "by hand"}') == (202, b"")
+
+    host.wait_for("got by hand")
+
+
+def test_settings_reach_the_functions_before_they_are_imported(start, function, tmp_path):
+    source = "import os\nSEEN = f\"{os.environ['A']} {os.environ['B']} {os.environ['C']}\"\n"
+    function("web", source + "def main(req): return SEEN", **HTTP)
+    values = '{"Values": {"A": "file", "B": "file", "C": "file"}}'
+    (tmp_path / "local.settings.json").write_text(values)
+
+    host = start("--env", "C=given", B="environment", C="environment")
+
+    assert host.get("/web") == (200, b"file environment given")
+
+
+def test_a_reader_who_goes_away_does_not_end_the_host(function, tmp_path):
+    function("web", ECHO, **HTTP)
+    command = [sys.executable, "-m", "devhost", "--root", str(tmp_path), "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as host:
+        assert host.stdout is not None
+        url = next(line for line in host.stdout if line.startswith("ready ")).split()[1]
+        host.stdout.close()
+
+        for _ in range(3):
+            with urllib.request.urlopen(f"{url}/web", timeout=20) as answer:
+                assert answer.read() == b"0"
+        host.terminate()
+
+        assert host.wait(20) == 0
+
+
+def test_azurite_ends_with_whoever_started_it():
+    source = (
+        "import time\nfrom devhost.azurite import running_azurite\n"
+        "with running_azurite() as a:\n print(a.process.pid, flush=True)\n time.sleep(60)"
+    )
+    command = [sys.executable, "-c", source]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        pid = int(parent.stdout.readline())
+        parent.kill()
+
+    until(lambda: not is_running(pid))
+
+
+def is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    # Ended, and not yet collected by whoever is its parent now.
+    status = Path(f"/proc/{pid}/stat").read_text()
+    return status.rsplit(")", 1)[1].split()[0] != "Z"

@@ -1,0 +1,226 @@
+"""A clock that jumps, a queue in memory, and functions made up on the spot."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import selectors
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from devhost.loader import Function
+from devhost.metadata import FunctionMetadata, HttpTrigger, QueueTrigger, TimerTrigger
+from devhost.queue_storage import QueueGoneError, ReceivedMessage, StaleReceiptError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+START = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
+
+
+class JumpingLoop(asyncio.SelectorEventLoop):
+    """An event loop that never waits: it moves its clock on to the next timer instead."""
+
+    def __init__(self) -> None:
+        super().__init__(_JumpingSelector(self))
+        self.seconds = 0.0
+
+    def time(self) -> float:
+        return self.seconds
+
+    def now(self) -> datetime:
+        return START + timedelta(seconds=self.seconds)
+
+
+class _JumpingSelector(selectors.SelectSelector):
+    def __init__(self, loop: JumpingLoop) -> None:
+        super().__init__()
+        self._loop = loop
+
+    def select(self, timeout: float | None = None) -> Any:
+        if timeout is None:
+            raise AssertionError("everything waits, and no timer is left")
+        self._loop.seconds += max(timeout, 0)
+        return super().select(0)
+
+
+@pytest.fixture
+def loop():
+    with asyncio.Runner(loop_factory=JumpingLoop) as runner:
+        yield runner.get_loop()
+
+
+@pytest.fixture
+def run(loop: JumpingLoop) -> Callable[[Coroutine[Any, Any, Any]], Any]:
+    def run_it(coroutine: Coroutine[Any, Any, Any]) -> Any:
+        return loop.run_until_complete(coroutine)
+
+    return run_it
+
+
+@dataclass
+class _Stored:
+    message: ReceivedMessage
+    visible_at: float
+
+
+@dataclass
+class MemoryQueue:
+    """A queue that behaves like storage, on the loop's clock."""
+
+    loop: JumpingLoop
+    is_there: bool = True
+    stored: dict[str, _Stored] = field(default_factory=dict)
+    #: What was asked, and when: ("receive", 0.1), …
+    calls: list[tuple[str, float]] = field(default_factory=list)
+    #: Raised by the next calls of that name, one each.
+    faults: dict[str, list[Exception]] = field(default_factory=dict)
+    delays: dict[str, float] = field(default_factory=dict)
+    ids: Any = field(default_factory=itertools.count)
+
+    def put(self, text: str, **changes: Any) -> str:
+        number = str(next(self.ids))
+        message = ReceivedMessage(
+            id=number,
+            pop_receipt="",
+            dequeue_count=0,
+            insertion_time=START,
+            expiration_time=START + timedelta(days=7),
+            next_visible_time=START,
+            text=text,
+        )
+        self.stored[number] = _Stored(replace(message, **changes), self.loop.time())
+        return number
+
+    @property
+    def texts(self) -> list[str]:
+        return [each.message.text for each in self.stored.values()]
+
+    def times(self, call: str) -> list[float]:
+        return [round(at, 3) for name, at in self.calls if name == call]
+
+    async def exists(self) -> bool:
+        await self._enter("exists")
+        return self.is_there
+
+    async def receive(self, count: int, hidden: timedelta) -> list[ReceivedMessage]:
+        await self._enter("receive")
+        visible = [each for each in self.stored.values() if each.visible_at <= self.loop.time()]
+        for each in visible[:count]:
+            self._hide(each, hidden)
+            each.message = replace(each.message, dequeue_count=each.message.dequeue_count + 1)
+        return [each.message for each in visible[:count]]
+
+    async def delete(self, message_id: str, pop_receipt: str) -> None:
+        await self._enter("delete")
+        del self.stored[self._current(message_id, pop_receipt).message.id]
+
+    async def hide(self, message_id: str, pop_receipt: str, hidden: timedelta) -> str:
+        await self._enter("hide")
+        return self._hide(self._current(message_id, pop_receipt), hidden)
+
+    async def send(self, text: str) -> None:
+        await self._enter("send", missing_is_fine=True)
+        self.is_there = True
+        self.put(text)
+
+    async def _enter(self, call: str, *, missing_is_fine: bool = False) -> None:
+        self.calls.append((call, self.loop.time()))
+        await asyncio.sleep(self.delays.get(call, 0))
+        if self.faults.get(call):
+            raise self.faults[call].pop(0)
+        if not self.is_there and not missing_is_fine and call != "exists":
+            raise QueueGoneError
+
+    def _current(self, message_id: str, pop_receipt: str) -> _Stored:
+        each = self.stored.get(message_id)
+        if each is None or each.message.pop_receipt != pop_receipt:
+            raise StaleReceiptError
+        return each
+
+    def _hide(self, each: _Stored, hidden: timedelta) -> str:
+        each.visible_at = self.loop.time() + hidden.total_seconds()
+        receipt = f"receipt {next(self.ids)}"
+        each.message = replace(
+            each.message,
+            pop_receipt=receipt,
+            next_visible_time=START + timedelta(seconds=each.visible_at),
+        )
+        return receipt
+
+
+@pytest.fixture
+def queue(loop: JumpingLoop) -> MemoryQueue:
+    return MemoryQueue(loop)
+
+
+@pytest.fixture
+def poison(loop: JumpingLoop) -> MemoryQueue:
+    return MemoryQueue(loop, is_there=False)
+
+
+@pytest.fixture
+def queue_function() -> Callable[..., Function]:
+    def make(call: Any = None, **changes: Any) -> Function:
+        trigger = QueueTrigger(
+            **dict[str, Any](
+                {"name": "_message", "queue": "work", "connection": "S", "binary": False}, **changes
+            )
+        )
+        return _function(call, trigger)
+
+    return make
+
+
+@pytest.fixture
+def http_function() -> Callable[..., Function]:
+    def make(call: Any = None, *, name: str = "web", **changes: Any) -> Function:
+        trigger = HttpTrigger(
+            **dict[str, Any](
+                {"name": "_req", "route": None, "methods": frozenset(), "auth_level": "anonymous"},
+                **changes,
+            )
+        )
+        return _function(call, trigger, name=name, returns_http=True)
+
+    return make
+
+
+@pytest.fixture
+def timer_function() -> Callable[..., Function]:
+    def make(schedule: str, **changes: Any) -> Function:
+        trigger = TimerTrigger(
+            **dict[str, Any](
+                {
+                    "name": "tick",
+                    "schedule": schedule,
+                    "run_on_startup": False,
+                    "use_monitor": True,
+                },
+                **changes,
+            )
+        )
+        return _function(None, trigger)
+
+    return make
+
+
+def _function(
+    call: Any, trigger: Any, *, name: str = "work", returns_http: bool = False
+) -> Function:
+    return Function(
+        metadata=FunctionMetadata(
+            name=name,
+            script=Path(name, "__init__.py"),
+            entry_point="main",
+            trigger=trigger,
+            returns_http=returns_http,
+            disabled=False,
+        ),
+        call=call,
+        is_async=asyncio.iscoroutinefunction(call),
+    )

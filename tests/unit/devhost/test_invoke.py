@@ -1,0 +1,225 @@
+"""One invocation: what the function gets, and what becomes of its answer."""
+
+import asyncio
+import contextvars
+import logging
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import timedelta
+
+import azure.functions as func
+import pytest
+from azure.functions.meta import Datum
+
+from devhost.errors import InvocationError
+from devhost.http_request import Request
+from devhost.invoke import Invoker, app_traceback
+
+REQUEST = Request(
+    method="GET", path="a", url="http://h/a", headers={"x-a": "1"}, query={"q": "2"}
+).datum({"id": "3"}, b"body")
+TEXT = Datum("hello", "string")
+
+colour = contextvars.ContextVar("colour", default="none")
+
+
+@pytest.fixture
+def reports():
+    return []
+
+
+@pytest.fixture
+def call(reports):
+    """Invoke a function on real threads, two of them."""
+
+    def go(function, datum=REQUEST, metadata=None, *, timeout=None):
+        with ThreadPoolExecutor(2, "function") as threads:
+            invoker = Invoker(threads=threads, timeout=timeout, report=reports.append)
+            return asyncio.run(invoker.invoke(function, datum, metadata))
+
+    return go
+
+
+def test_sync_functions_run_on_the_apps_threads(call, http_function):
+    def main(_req):
+        return func.HttpResponse(threading.current_thread().name)
+
+    assert call(http_function(main)).value["body"].value.startswith(b"function")
+
+
+def test_async_functions_run_on_the_loop(call, http_function):
+    async def main(_req):
+        await asyncio.sleep(0)
+        return func.HttpResponse(threading.current_thread().name)
+
+    assert call(http_function(main)).value["body"].value == b"MainThread"
+
+
+def test_the_request_goes_through_the_converter(call, http_function):
+    def main(_req):
+        assert isinstance(_req, func.HttpRequest)
+        return f"{_req.method} {_req.url} {_req.headers['X-A']} {dict(_req.params)} {_req.route_params['id']} {_req.get_body()!r}"  # noqa: E501
+
+    assert call(http_function(main)).value == "GET http://h/a 1 {'q': '2'} 3 b'body'"
+
+
+def test_context_variables_reach_the_thread(call, http_function):
+    def main(_req):
+        return colour.get()
+
+    colour.set("blue")
+
+    assert call(http_function(main)).value == "blue"
+
+
+def test_context_is_given_where_it_is_declared(call, http_function, reports):
+    def main(_req, context):
+        local = context.thread_local_storage.invocation_id
+        return f"{context.function_name} {context.invocation_id == local}"
+
+    function = replace(http_function(main), wants_context=True)
+
+    assert call(function).value == "web True"
+    assert len(reports[0].invocation_id) == 36
+
+
+@pytest.mark.parametrize(
+    ("returned", "kind", "value"),
+    [
+        ("text", "string", "text"),
+        (func.HttpResponse(b"\x00", status_code=204), "http", None),
+    ],
+)
+def test_returned_values_go_through_the_converter(call, http_function, returned, kind, value):
+    datum = call(http_function(lambda _req: returned))
+
+    assert datum.type == kind
+    assert value is None or datum.value == value
+
+
+def test_returning_none_is_nothing(call, http_function, queue_function):
+    assert call(http_function(lambda _req: None)) is None
+    assert call(queue_function(lambda _message: None), TEXT, {}) is None
+
+
+@pytest.mark.parametrize("returned", [b"bytes", 5, {}])
+def test_returning_what_has_no_converter_fails(call, http_function, reports, returned):
+    with pytest.raises(InvocationError):
+        call(http_function(lambda _req: returned))
+
+    assert isinstance(reports[0].fault, NotImplementedError)
+
+
+def test_a_value_without_return_binding_fails(call, queue_function, reports):
+    with pytest.raises(InvocationError):
+        call(queue_function(lambda _message: "x"), TEXT, {})
+
+    assert "without a $return binding returned a non-None value" in str(reports[0].fault)
+
+
+@pytest.mark.parametrize("fault", [ValueError("boom"), SystemExit(3), StopIteration("x")])
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_whatever_a_function_raises_is_one_failed_invocation(
+    call, http_function, reports, fault, asynchronous
+):
+    def main(_req):
+        raise fault
+
+    async def amain(_req):
+        raise fault
+
+    with pytest.raises(InvocationError):
+        call(http_function(amain if asynchronous else main))
+
+    assert reports[0].fault is not None
+    assert reports[0].milliseconds < 1000
+
+
+def test_metadata_that_does_not_convert_fails_before_the_function(call, queue_function, reports):
+    entered: list[object] = []
+
+    with pytest.raises(InvocationError):
+        call(queue_function(entered.append), TEXT, {"DequeueCount": Datum("abc", "string")})
+
+    assert entered == []
+    assert "DequeueCount" in str(reports[0].fault)
+
+
+def test_a_function_that_takes_too_long_fails(call, http_function, reports):
+    async def main(_req):
+        await asyncio.Event().wait()
+
+    with pytest.raises(InvocationError):
+        call(http_function(main), timeout=timedelta(milliseconds=1))
+
+    assert str(reports[0].fault) == "functionTimeout of 0.001 s exceeded"
+
+
+def test_a_timeout_of_the_apps_own_is_not_the_hosts(call, http_function, reports):
+    def main(_req):
+        raise TimeoutError("theirs")
+
+    with pytest.raises(InvocationError):
+        call(http_function(main), timeout=timedelta(minutes=1))
+
+    assert str(reports[0].fault) == "theirs"
+
+
+def test_a_broken_function_fails_at_each_call(call, http_function, reports):
+    with pytest.raises(InvocationError):
+        call(replace(http_function(lambda _req: "x"), fault="import failed: x"))
+
+    assert str(reports[0].fault) == "import failed: x"
+    assert app_traceback(reports[0].fault) == ""
+
+
+def test_the_traceback_is_the_apps(call, http_function, reports):
+    def main(_req):
+        raise ValueError("boom")
+
+    with pytest.raises(InvocationError):
+        call(http_function(main))
+
+    trace = app_traceback(reports[0].fault)
+    assert "test_invoke.py" in trace
+    assert "devhost/invoke.py" not in trace
+    assert trace.endswith("ValueError: boom")
+
+
+def test_no_more_run_at_once_than_there_are_threads(http_function, reports):
+    both = threading.Barrier(2, timeout=5)
+    running, most = [], []
+
+    def main(_req):
+        running.append(1)
+        most.append(len(running))
+        both.wait()
+        running.pop()
+
+    async def scene(threads: ThreadPoolExecutor) -> None:
+        invoker = Invoker(threads=threads, timeout=None, report=reports.append)
+        await asyncio.gather(
+            *(invoker.invoke(http_function(main), REQUEST, None) for _ in "123456")
+        )
+
+    with ThreadPoolExecutor(2) as threads:
+        asyncio.run(scene(threads))
+
+    assert len(reports) == 6
+    assert max(most) == 2
+
+
+def test_log_lines_carry_the_functions_name(call, http_function):
+    from devhost import log
+
+    seen = []
+
+    def main(_req):
+        seen.append(log.running.get())
+        logging.getLogger("app").info("x")
+
+    call(http_function(main))
+
+    assert seen == ["web"]
+    assert log.running.get() == ""

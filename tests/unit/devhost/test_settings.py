@@ -1,0 +1,163 @@
+"""Where settings come from, and who wins."""
+
+import json
+import logging
+from datetime import timedelta
+
+import pytest
+
+from devhost import host_json, settings
+from devhost.errors import BadFunctionError, HostError
+
+
+def test_command_line_over_environment_over_file():
+    environ = {"A": "environment", "B": "environment"}
+    local = {"A": "file", "B": "file", "C": "file"}
+
+    lost = settings.overlay(environ, local, {"A": "command line"})
+
+    assert environ == {"A": "command line", "B": "environment", "C": "file"}
+    assert lost == ("B",)
+
+
+def test_local_settings(tmp_path):
+    document = {
+        "IsEncrypted": False,
+        "Values": {"A": "x", "N": 3, "T": True, "Z": None},
+        "ConnectionStrings": {"S": "y"},
+        "Host": {"LocalHttpPort": 7099},
+    }
+    (tmp_path / "local.settings.json").write_text(json.dumps(document), encoding="utf-8-sig")
+
+    found = settings.read_local_settings(tmp_path)
+
+    assert found.values == {"A": "x", "N": "3", "T": "true", "ConnectionStrings:S": "y"}
+    assert found.port == 7099
+
+
+def test_local_settings_may_be_absent(tmp_path):
+    assert settings.read_local_settings(tmp_path) == settings.LocalSettings()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{", "is not JSON: line 1, column 2"),
+        ("[]", "must hold a JSON object"),
+        ('{"IsEncrypted": true}', "is encrypted"),
+        ('{"Values": []}', "Values must be an object"),
+        ('{"Values": {"A": {}}}', "Values.A must be a string"),
+        ('{"Host": {"LocalHttpPort": "x"}}', "LocalHttpPort must be a number"),
+    ],
+)
+def test_local_settings_refused(tmp_path, text, words):
+    (tmp_path / "local.settings.json").write_text(text)
+
+    with pytest.raises(HostError, match=words):
+        settings.read_local_settings(tmp_path)
+
+
+def test_resolve():
+    assert settings.resolve("a-%X%-%Y%", {"X": "1", "Y": "2"}, "queueName") == "a-1-2"
+
+    with pytest.raises(BadFunctionError, match="setting Z, named by schedule, is missing"):
+        settings.resolve("%Z%", {}, "schedule")
+
+
+@pytest.fixture
+def read(tmp_path):
+    def go(document, **environ):
+        (tmp_path / "host.json").write_text(json.dumps({"version": "2.0"} | document))
+        return host_json.read_host_json(tmp_path, environ)
+
+    return go
+
+
+def test_host_json_defaults(read):
+    options = read({})
+
+    assert options.queues.batch_size == 16
+    assert options.queues.max_polling_interval == timedelta(seconds=2)
+    assert options.queues.max_dequeue_count == 5
+    assert options.queues.visibility_timeout == timedelta(0)
+    assert options.queues.base64 is True
+    assert options.route_prefix == "api"
+    assert options.function_timeout == timedelta(minutes=30)
+    assert options.lock.period == timedelta(minutes=1)
+
+
+def test_host_json_says(read):
+    queues = {"batchSize": 4, "newBatchThreshold": 2, "messageEncoding": "none"}
+    levels = {"default": "Warning", "Azure.Core": "Error"}
+
+    options = read(
+        {
+            "extensions": {"queues": queues, "http": {"routePrefix": ""}},
+            "functionTimeout": "-1",
+            "logging": {"logLevel": levels},
+        }
+    )
+
+    assert (options.queues.batch_size, options.queues.new_batch_threshold) == (4, 2)
+    assert options.queues.base64 is False
+    assert options.route_prefix == ""
+    assert options.function_timeout is None
+    assert options.log_levels == {"default": logging.WARNING, "azure.core": logging.ERROR}
+
+
+def test_the_environment_wins_over_host_json(read):
+    options = read(
+        {"extensions": {"queues": {"batchSize": 4}}},
+        AzureFunctionsJobHost__extensions__queues__batchSize="8",
+        AzureFunctionsJobHost__extensions__queues__VisibilityTimeout="00:00:05",
+        azurefunctionsjobhost__functionTimeout="00:00:02",
+    )
+
+    assert options.queues.batch_size == 8
+    assert options.queues.visibility_timeout == timedelta(seconds=5)
+    assert options.function_timeout == timedelta(seconds=2)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("batchSize", 0, "batchSize is '0'; it must be a number, from 1 to 32"),
+        ("batchSize", 33, "from 1 to 32"),
+        ("batchSize", "many", "'many'"),
+        ("newBatchThreshold", -1, "0 or more"),
+        ("maxDequeueCount", 0, "1 or more"),
+        ("maxPollingInterval", "00:00:00.099", "0:00:00.100000 or more"),
+        ("visibilityTimeout", "5 s", "a time like"),
+        ("messageEncoding", "utf8", "base64 or none"),
+    ],
+)
+def test_host_json_refused(read, name, value, words):
+    with pytest.raises(HostError, match=words):
+        read({"extensions": {"queues": {name: value}}})
+
+
+def test_host_json_must_be_there_and_of_version_2(tmp_path, read):
+    with pytest.raises(HostError, match=r"no host\.json"):
+        host_json.read_host_json(tmp_path, {})
+    with pytest.raises(HostError, match="version"):
+        read({"version": "1.0"})
+    with pytest.raises(HostError, match="logLevel has 'loud'"):
+        read({"logging": {"logLevel": {"default": "loud"}}})
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("00:00:02", timedelta(seconds=2)),
+        ("00:00:00.500", timedelta(milliseconds=500)),
+        ("1.02:03:04", timedelta(days=1, hours=2, minutes=3, seconds=4)),
+        ("00:10", timedelta(minutes=10)),
+        ("-00:00:01", timedelta(seconds=-1)),
+        ("5", timedelta(days=5)),
+        ("24:00:00", None),
+        ("00:60:00", None),
+        ("soon", None),
+    ],
+)
+def test_time_span(text, expected):
+    assert host_json.parse_time_span(text) == expected
