@@ -100,7 +100,8 @@ def _check_depth(value: object) -> None:
             if isinstance(outer, dict | list)
             for item in (outer.values() if isinstance(outer, dict) else outer)
         ]
-    if level:
+    # What is left lies within as many levels; only another one there is too many.
+    if any(isinstance(item, dict | list) for item in level):
         raise ValueError(f"it is nested deeper than {DEEPEST} levels")
 
 

@@ -19,7 +19,7 @@ from tests.functional.manage.world import CRM, KEY, ORDERS, TOPICS, World, hook
         ({"authorization": "Bearer"}, "not the admin key"),
         ({"authorization": f"Bearer {KEY}x"}, "not the admin key"),
         ({"authorization": f"Bearer {KEY[:-1]}"}, "not the admin key"),
-        ({"authorization": "Bearer caf\u00e9"}, "not the admin key"),
+        ({"authorization": "Bearer na\u00efve"}, "not the admin key"),
     ],
 )
 def test_only_the_operator_gets_in(world: World, headers: dict[str, str], words: str) -> None:
@@ -172,7 +172,7 @@ def test_when_storage_is_down_nothing_is_promised(orders: World, verb: str) -> N
         pytest.param(b'{"a":"\xff"}', "not UTF-8", id="not UTF-8"),
         pytest.param(b'{"a":"\\ud800"}', "not UTF-8", id="half a surrogate pair"),
         pytest.param(b'{"\\udfff":1}', "not UTF-8", id="half a surrogate pair as name"),
-        pytest.param(b'{"a":' * 64 + b"[1]" + b"}" * 64, "deeper than 64", id="64 levels and one"),
+        pytest.param(b'{"a":' * 64 + b"[]" + b"}" * 64, "deeper than 64", id="64 levels and one"),
         pytest.param(b"[" * 500_000, "nested too deep", id="very deep"),
         pytest.param(b'{"a":1} x', "Extra data", id="more than one"),
     ],
@@ -189,7 +189,7 @@ def test_a_body_must_be_json(world: World, body: bytes, words: str) -> None:
     [
         pytest.param(b'\xef\xbb\xbf{"location":"x"}', id="byte order mark"),
         pytest.param(b'{"x":"\\ud83d\\ude00"}', id="whole surrogate pair"),
-        pytest.param(b'{"a":' * 63 + b"[]" + b"}" * 63, id="64 levels"),
+        pytest.param(b'{"a":' * 63 + b"[1]" + b"}" * 63, id="64 levels"),
         pytest.param(b"{" + b" " * 1_048_574 + b"}", id="1 MiB"),
     ],
 )

@@ -99,14 +99,32 @@ def test_a_topic_takes_its_subscriptions_with_it(orders: World) -> None:
     assert orders.json("GET", f"{ORDERS}/eventSubscriptions")["value"] == []
 
 
-def test_a_deletion_that_fails_half_way_can_be_repeated(orders: World) -> None:
+@pytest.mark.parametrize("verb", ["list", "delete"])
+def test_a_deletion_that_fails_half_way_can_be_repeated(orders: World, verb: str) -> None:
     orders.json("PUT", CRM, hook(), status=201)
-    orders.resources.fail_next("delete")
+    orders.resources.fail_next(verb)
 
     assert orders.call("DELETE", ORDERS).status == 503
     assert orders.call("GET", ORDERS).status == 200
     assert orders.call("DELETE", ORDERS).status == 204
     assert orders.resources.list(Table.EVENT_SUBSCRIPTIONS, "orders") == []
+
+
+class Late(MemoryResources):
+    """Somebody creates a subscription just before the topic goes."""
+
+    def delete(self, table, partition, name):
+        if table is Table.TOPICS:
+            self.put(Table.EVENT_SUBSCRIPTIONS, name, "late", {"name": "late"}, None)
+        return super().delete(table, partition, name)
+
+
+def test_a_topic_takes_along_what_was_created_meanwhile() -> None:
+    world = World(resources=Late())
+    world.json("PUT", ORDERS, {"location": "x"}, status=201)
+
+    assert world.call("DELETE", ORDERS).status == 204
+    assert world.resources.list(Table.EVENT_SUBSCRIPTIONS, "orders") == []
 
 
 def test_topics_are_listed_by_group_and_by_subscription(orders: World) -> None:

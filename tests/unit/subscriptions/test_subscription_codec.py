@@ -238,7 +238,7 @@ def test_a_legal_name_is_accepted(name: str) -> None:
     assert subscription(name=name)["id"].endswith(f"/eventSubscriptions/{name}")
 
 
-@pytest.mark.parametrize("name", ["", "ab", "a" * 65, "a_b", "a b", "caf\u00e9", "abc\n"])
+@pytest.mark.parametrize("name", ["", "ab", "a" * 65, "a_b", "a b", "na\u00efve", "abc\n"])
 def test_an_illegal_name_is_refused(name: str) -> None:
     with pytest.raises(InvalidDocument) as caught:
         subscription(name=name)
