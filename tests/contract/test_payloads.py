@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 import pytest
 
+from devhost.azurite import Azurite
+from shared.adapters import storage_blobs
 from shared.adapters.storage_account import PAYLOADS, StorageAccount
 from shared.adapters.storage_blobs import StoragePayloads
 from shared.engine.ports import PayloadStore
@@ -28,6 +30,15 @@ class Subject(NamedTuple):
         return self.store.delete_expired(now, self.clock.now() + HOUR)
 
 
+@pytest.fixture
+def account(azurite: Azurite, monkeypatch: pytest.MonkeyPatch) -> Iterator[StorageAccount]:
+    monkeypatch.setattr(storage_blobs, "_BATCH", 7)
+    account = StorageAccount({"": azurite.connection_string}, prefix=f"t{uuid.uuid4().hex[:12]}")
+    yield account
+    if account.container(PAYLOADS).exists():
+        account.container(PAYLOADS).delete_container()
+
+
 @pytest.fixture(params=["memory", "azurite"])
 def subject(request: pytest.FixtureRequest) -> Iterator[Subject]:
     """Give a store without its container."""
@@ -35,12 +46,9 @@ def subject(request: pytest.FixtureRequest) -> Iterator[Subject]:
     if request.param == "memory":
         yield Subject(MemoryPayloads(clock), clock)
         return
-    connection = request.getfixturevalue("azurite").connection_string
-    account = StorageAccount({"": connection}, prefix=f"t{uuid.uuid4().hex[:12]}")
+    account = request.getfixturevalue("account")
     # Without a memory of what was read: a test wants to see what is stored.
     yield Subject(StoragePayloads(account, clock, remembered_bytes=0), clock)
-    if account.container(PAYLOADS).exists():
-        account.container(PAYLOADS).delete_container()
 
 
 def test_texts_come_back_in_order(subject: Subject) -> None:
@@ -114,3 +122,46 @@ def test_nothing_is_deleted_after_the_deadline(subject: Subject) -> None:
     deleted = subject.store.delete_expired(LATER, deadline=subject.clock.now())
 
     assert (deleted, subject.store.read(name)) == (0, ("a",))
+
+
+class HastyClock(FakeClock):
+    """An hour passes whenever somebody looks."""
+
+    def now(self) -> datetime:
+        self.advance(HOUR)
+        return super().now()
+
+
+def test_deleting_ends_at_the_deadline(account: StorageAccount) -> None:
+    store = StoragePayloads(account, HastyClock(START))
+    for number in range(20):
+        store.write(f"p-{number:02}", START, ["a"])
+
+    first = store.delete_expired(LATER, deadline=START + 2.5 * HOUR)
+
+    assert (first, store.delete_expired(LATER, deadline=LATER)) == (14, 6)
+
+
+def test_blobs_that_are_not_ours_are_left_alone(account: StorageAccount) -> None:
+    store = StoragePayloads(account, FakeClock())
+    store.write("publish-1", START, ["a"])
+    for name in ("!", "readme.txt"):
+        account.container(PAYLOADS).upload_blob(name, b"")
+
+    deleted = store.delete_expired(LATER, LATER)
+
+    left = account.container(PAYLOADS).list_blob_names()
+    assert (deleted, list(left)) == (1, ["!", "readme.txt"])
+
+
+def test_what_was_read_is_remembered_within_limits(account: StorageAccount) -> None:
+    store = StoragePayloads(account, FakeClock(), remembered_bytes=25)
+    names = [store.write(f"p-{text}", LATER, [text * 10]) for text in "abc"]
+    for number in (0, 1, 0, 2):  # the second is what was used longest ago
+        store.read(names[number])
+    for name in names:
+        account.container(PAYLOADS).delete_blob(name)
+
+    remembered = [store.read(name) for name in names]
+
+    assert remembered == [("a" * 10,), None, ("c" * 10,)]
