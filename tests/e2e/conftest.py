@@ -1,0 +1,74 @@
+"""The whole product: the host as a process, Azurite, scripted subscribers, the official SDK."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from cli.local.arm import ADMIN_KEY, Arm
+from cli.local.subscriber import Answer, Subscriber, running_subscriber
+from devhost.azurite import Azurite, running_azurite
+from devhost.process import RunningHost, running_host
+
+SETTINGS = {
+    "PUSHGRID_ADMIN_KEY": ADMIN_KEY,
+    "PUSHGRID_ALLOW_HTTP": "true",
+    "PUSHGRID_ALLOWED_NETWORKS": "127.0.0.0/8",
+    "PUSHGRID_WAKE_SCHEDULE": "*/2 * * * * *",
+    "PUSHGRID_DEADLETTER_SCHEDULE": "*/2 * * * * *",
+    "PYTHON_THREADPOOL_THREAD_COUNT": "32",
+}
+
+
+def host_settings(azurite: Azurite, **changes: str) -> dict[str, str]:
+    """Return the settings of a local run on *azurite*."""
+    return SETTINGS | {"AzureWebJobsStorage": azurite.connection_string} | changes
+
+
+@pytest.fixture(scope="module")
+def own_azurite() -> Iterator[Azurite]:
+    """An Azurite for the tests of one module: its queues have fixed names."""
+    with running_azurite() as azurite:
+        yield azurite
+
+
+@pytest.fixture(scope="module")
+def host(own_azurite: Azurite) -> Iterator[RunningHost]:
+    """The host, at ten times the speed of a day."""
+    with running_host(host_settings(own_azurite, PUSHGRID_TIME_SCALE="10")) as running:
+        yield running
+
+
+@pytest.fixture
+def arm(host: RunningHost) -> Arm:
+    return Arm(host.url)
+
+
+@pytest.fixture
+def subscriber() -> Iterator[Callable[..., Subscriber]]:
+    """Start as many subscribers as a test wants."""
+    with ExitStack() as stack:
+
+        def start(answer: Answer | None = None) -> Subscriber:
+            return stack.enter_context(running_subscriber(answer))
+
+        yield start
+
+
+_figures: list[str] = []
+
+
+@pytest.fixture
+def report() -> Callable[[str], None]:
+    """Keep a figure for the end of the run's output."""
+    return _figures.append
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print what was measured."""
+    if _figures:
+        terminalreporter.section("figures")
+        for figure in _figures:
+            terminalreporter.line(figure)

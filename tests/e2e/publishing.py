@@ -1,0 +1,41 @@
+"""Publishing with the official SDK, and waiting for what came of it."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import requests
+from azure.core.credentials import AzureKeyCredential
+from azure.eventgrid import EventGridEvent, EventGridPublisherClient
+
+from cli.local.subscriber import Push
+
+
+def endpoint(url: str, topic: str) -> str:
+    return f"{url}/topics/{topic}/api/events"
+
+
+def an_event(number: int = 0, **data: Any) -> EventGridEvent:
+    return EventGridEvent(
+        subject=f"/orders/{number}",
+        event_type="Shop.OrderPlaced",
+        data={"number": number} | data,
+        data_version="1.0",
+        id=f"{number}-{uuid.uuid4()}",
+    )
+
+
+def send(url: str, topic: str, key: str, events: Sequence[EventGridEvent]) -> None:
+    with EventGridPublisherClient(endpoint(url, topic), AzureKeyCredential(key)) as client:
+        client.send(list(events))
+
+
+def post(url: str, topic: str, key: str, body: bytes, **headers: str) -> requests.Response:
+    given = {"aeg-sas-key": key, "Content-Type": "application/json"} | headers
+    return requests.post(endpoint(url, topic), data=body, headers=given, timeout=60)
+
+
+def ids(pushes: Iterable[Push]) -> set[str]:
+    return {event["id"] for push in pushes for event in push.events}

@@ -1,0 +1,84 @@
+"""Kill the host in the middle of everything: nothing that was accepted is lost."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from cli.local.arm import Arm
+from cli.local.subscriber import Push, Subscriber
+from devhost.azurite import Azurite, running_azurite
+from devhost.process import running_host
+from tests.e2e.conftest import host_settings
+from tests.e2e.publishing import an_event, ids, send
+
+OPTIONS = ("--invisibility", "5")  # what a killed host had received is visible again after 5 s
+BATCH = 20
+
+
+@pytest.mark.parametrize("round_", range(5))
+def test_nothing_accepted_is_lost_when_the_host_is_killed(
+    round_: int, subscriber: Callable[..., Subscriber], report: Callable[[str], None]
+):
+    """Killed when at least 50 events were received and at least 50 accepted ones were not."""
+
+    def slowly(_: Push) -> int:
+        time.sleep(0.05)
+        return 200
+
+    receiver = subscriber(slowly)
+    accepted: set[str] = set()
+    with running_azurite() as azurite:
+        waiting = _until_killed(azurite, receiver, accepted)
+        with running_host(host_settings(azurite), options=OPTIONS):
+            everything = receiver.wait_for(lambda pushes: accepted <= ids(pushes), 90)
+    received = ids(receiver.pushes)
+    duplicates = len(receiver.pushes) - len(received)
+    report(
+        f"kill -9, round {round_}: {len(accepted)} accepted, {waiting} waiting at the kill, "
+        f"lost {len(accepted - received)}, duplicates {duplicates}"
+    )
+
+    assert everything
+    assert accepted - received == set()
+
+
+def _until_killed(azurite: Azurite, receiver: Subscriber, accepted: set[str]) -> int:
+    """Publish from a thread and kill the host; return how many accepted events were waiting."""
+    with running_host(host_settings(azurite), options=OPTIONS) as host:
+        arm = Arm(host.url)
+        arm.create_topic("orders")
+        arm.create_subscription("orders", "crm", receiver.url)
+        key = arm.key("orders")
+        is_over = threading.Event()
+
+        def publish() -> None:
+            number = 0
+            while not is_over.is_set():
+                events = [an_event(number + i) for i in range(BATCH)]
+                try:
+                    send(host.url, "orders", key, events)
+                except Exception:  # noqa: BLE001 - killed before it could answer: not accepted
+                    return
+                accepted.update(event.id for event in events)
+                number += BATCH
+                if len(accepted) - len(receiver.pushes) > 400:
+                    time.sleep(0.2)
+
+        publisher = threading.Thread(target=publish)
+        publisher.start()
+        try:
+            enough = receiver.wait_for(
+                lambda pushes: len(pushes) >= 50 and len(accepted - ids(pushes)) >= 50, 60
+            )
+        finally:
+            host.kill()
+            is_over.set()
+            publisher.join()
+    assert enough
+    waiting = len(accepted - ids(receiver.pushes))
+    assert waiting >= 50
+    return waiting

@@ -1,0 +1,109 @@
+"""Retries on schedule, and dead letters in blobs: issue-level promises, at ten times the speed."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+import uuid
+from collections.abc import Callable
+
+from azure.storage.blob import BlobServiceClient
+
+from cli.local.arm import Arm, dead_letter_destination
+from cli.local.subscriber import Push, Subscriber, answers
+from devhost.azurite import ACCOUNT, Azurite
+from devhost.process import RunningHost
+from tests.e2e.publishing import an_event, send
+
+SCALE = 10
+
+
+def test_a_busy_endpoint_gets_its_attempts_when_they_are_due(
+    host: RunningHost, arm: Arm, subscriber: Callable[..., Subscriber]
+):
+    """503 waits at least 30 s: attempts at 0, 30 and 60 s (contract §3.4), here 3 s apart."""
+    topic = f"busy-{uuid.uuid4().hex[:8]}"
+    arm.create_topic(topic)
+    receiver = subscriber(answers(503, 503, 200))
+    arm.create_subscription(topic, "busy", receiver.url)
+
+    send(host.url, topic, arm.key(topic), [an_event()])
+    receiver.wait_for(lambda pushes: len(pushes) >= 3, 30)
+    time.sleep(4)  # A fourth attempt would show.
+
+    assert [push.headers["aeg-delivery-count"] for push in receiver.pushes] == ["0", "1", "2"]
+    assert len({push.headers["aeg-output-event-id"] for push in receiver.pushes}) == 1
+    times = [push.at for push in receiver.pushes]
+    for gap in (times[1] - times[0], times[2] - times[1]):
+        assert 30 / SCALE <= gap <= 30 / SCALE + 2.5
+
+
+def test_a_refused_event_becomes_a_dead_letter_after_five_minutes(
+    host: RunningHost, own_azurite: Azurite, arm: Arm, subscriber: Callable[..., Subscriber]
+):
+    topic = f"refused-{uuid.uuid4().hex[:8]}"
+    container = BlobServiceClient.from_connection_string(
+        own_azurite.connection_string
+    ).get_container_client(f"dead-{uuid.uuid4().hex[:8]}")
+    container.create_container()
+    topic_id = arm.create_topic(topic)["id"]
+    receiver = subscriber(answers(400))
+    arm.create_subscription(
+        topic,
+        "Refusing",
+        receiver.url,
+        deadLetterDestination=dead_letter_destination(ACCOUNT, container.container_name),
+    )
+    event = an_event(17)
+
+    send(host.url, topic, arm.key(topic), [event])
+    receiver.wait_for(lambda pushes: len(pushes) >= 1, 20)
+    failed_at = time.time()
+    while not (blobs := list(container.list_blobs())) and time.time() < failed_at + 60:
+        time.sleep(0.2)
+    waited = time.time() - failed_at
+
+    (blob,) = blobs
+    assert 300 / SCALE - 1 <= waited <= 300 / SCALE + 8
+    assert re.fullmatch(
+        r"REFUSING/20\d\d/[1-9]\d?/[1-9]\d?/(0|[1-9]\d?)/[0-9a-f-]{36}\.json", blob.name
+    )
+    (dead,) = json.loads(container.download_blob(blob.name).readall())
+    assert (
+        dead.items()
+        >= {
+            "id": event.id,
+            "topic": topic_id,
+            "data": {"number": 17},
+            "deadLetterReason": "UndeliverableDueToHttpBadRequest",
+            "deliveryAttempts": 1,
+            "lastDeliveryOutcome": "BadRequest",
+            "lastHttpStatusCode": 400,
+        }.items()
+    )
+    for name in ("publishTime", "lastDeliveryAttemptTime"):
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{7}Z", dead[name])
+    assert len(receiver.pushes) == 1
+
+
+def test_one_slow_answer_holds_up_no_other_event(
+    host: RunningHost, arm: Arm, subscriber: Callable[..., Subscriber]
+):
+    topic = f"slow-{uuid.uuid4().hex[:8]}"
+    arm.create_topic(topic)
+
+    def answer(push: Push) -> int:
+        if push.events[0]["data"]["number"] == 0:
+            time.sleep(5)
+        return 200
+
+    receiver = subscriber(answer)
+    arm.create_subscription(topic, "slow", receiver.url)
+
+    send(host.url, topic, arm.key(topic), [an_event(number) for number in range(20)])
+    began = time.time()
+    receiver.wait_for(lambda pushes: len(pushes) >= 20, 20)
+
+    assert len(receiver.pushes) == 20
+    assert time.time() - began < 4

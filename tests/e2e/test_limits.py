@@ -1,0 +1,135 @@
+"""Large events arrive unchanged; what is too large or malformed is refused and not stored."""
+
+from __future__ import annotations
+
+import json
+import random
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from azure.storage.queue import QueueServiceClient
+
+from cli.local.arm import Arm
+from cli.local.subscriber import Subscriber, running_subscriber
+from devhost.azurite import Azurite
+from devhost.process import RunningHost
+from tests.e2e.publishing import post
+
+EVENT = {
+    "id": "1",
+    "subject": "/orders/1",
+    "eventType": "Shop.OrderPlaced",
+    "eventTime": "2026-01-02T03:04:05Z",
+    "dataVersion": "1.0",
+}
+
+
+@pytest.fixture(scope="module")
+def topic(host: RunningHost) -> Iterator[tuple[str, str]]:
+    """A topic and its key, with a subscription that would get every event."""
+    name = f"limits-{uuid.uuid4().hex[:8]}"
+    arm = Arm(host.url)
+    arm.create_topic(name)
+    with running_subscriber() as receiver:
+        arm.create_subscription(name, "everything", receiver.url)
+        yield name, arm.key(name)
+        assert receiver.pushes == []
+
+
+def _text(chance: random.Random, length: int) -> str:
+    """Characters of every plane, none of them half a surrogate pair."""
+    ranges = ((0x20, 0x7E), (0xA0, 0x2FFF), (0x1F300, 0x1FAFF), (0, 0x1F))
+    return "".join(chr(chance.randint(*chance.choice(ranges))) for _ in range(length))
+
+
+def test_a_megabyte_arrives_equal(
+    host: RunningHost, arm: Arm, subscriber: Callable[..., Subscriber]
+):
+    """Integers exactly, floats as the same double, strings code point by code point."""
+    name = f"large-{uuid.uuid4().hex[:8]}"
+    arm.create_topic(name)
+    receiver = subscriber()
+    arm.create_subscription(name, "large", receiver.url)
+    chance = random.Random(1)
+    data: dict[str, Any] = {
+        "integers": [2**53 + 1, -(2**63), 10**40, 0],
+        "floats": [0.1, 5e-324, 1.7976931348623157e308, -0.0, *(chance.random() for _ in range(9))],
+        "text": _text(chance, 90_000),
+        "nested": [[[[{"a": None, "b": [True, False]}]]]],
+        "filler": "x" * 600_000,
+    }
+    body = json.dumps([EVENT | {"data": data}], ensure_ascii=False).encode()
+    assert 900_000 < len(body) < 1_049_600
+
+    response = post(host.url, name, arm.key(name), body)
+    receiver.wait_for(lambda pushes: len(pushes) >= 1, 20)
+
+    assert response.status_code == 200
+    assert response.content == b""
+    received = receiver.pushes[0].events[0]["data"]
+    assert received == data
+    assert json.dumps(received) == json.dumps(data)  # -0.0 and 1 are not 0.0 and 1.0
+
+
+REFUSED: list[tuple[str, bytes, int, str]] = [
+    ("too large", b"[" + b" " * 1_535_999 + b"]", 413, "RequestEntityTooLarge"),
+    ("empty body", b"", 400, "BadRequest"),
+    ("not JSON", b"[{", 400, "BadRequest"),
+    ("no events", b"[]", 400, "BadRequest"),
+    ("a number", b"17", 400, "BadRequest"),
+    ("NaN", json.dumps([EVENT | {"data": float("nan")}]).encode(), 400, "BadRequest"),
+    ("half a surrogate", json.dumps([EVENT | {"data": "\ud800"}]).encode(), 400, "BadRequest"),
+    ("deep", b"[" * 5000 + b"]" * 5000, 400, "BadRequest"),
+    ("unknown member", json.dumps([EVENT | {"colour": "red"}]).encode(), 400, "BadRequest"),
+    ("wrong version", json.dumps([EVENT | {"metadataVersion": "2"}]).encode(), 400, "BadRequest"),
+    ("wrong topic", json.dumps([EVENT | {"topic": "/else"}]).encode(), 401, "Unauthorized"),
+    *(
+        (
+            f"no {member}",
+            json.dumps([EVENT, {k: v for k, v in EVENT.items() if k != member}]).encode(),
+            400,
+            "BadRequest",
+        )
+        for member in ("id", "subject", "eventType", "eventTime")
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code"), [row[1:] for row in REFUSED], ids=[row[0] for row in REFUSED]
+)
+def test_what_is_malformed_is_refused_and_not_stored(
+    host: RunningHost,
+    own_azurite: Azurite,
+    topic: tuple[str, str],
+    body: bytes,
+    status: int,
+    code: str,
+):
+    name, key = topic
+    queue = QueueServiceClient.from_connection_string(
+        own_azurite.connection_string
+    ).get_queue_client("deliveries")
+
+    response = post(host.url, name, key, body)
+
+    assert response.status_code == status
+    assert response.headers["Content-Type"] == "application/json; charset=utf-8"
+    error = response.json()["error"]
+    assert error["code"] == code
+    assert error["details"][0]["message"] == error["message"]
+    if status != 413:
+        assert response.headers["x-ms-request-id"] in error["message"]
+    assert queue.get_queue_properties().approximate_message_count == 0
+
+
+def test_a_request_of_exactly_the_limit_is_read(host: RunningHost, topic: tuple[str, str]):
+    name, key = topic
+    body = b"[" + b" " * 1_535_998 + b"]"
+
+    response = post(host.url, name, key, body)
+
+    assert len(body) == 1_536_000
+    assert response.status_code == 400  # It holds no event, but its size is allowed.
