@@ -68,9 +68,9 @@ def answers(*statuses: int) -> Answer:
 
 
 @contextlib.contextmanager
-def running_subscriber(answer: Answer | None = None) -> Iterator[Subscriber]:
-    """Run a subscriber on a free port of this machine until the block ends."""
-    server = _Server(("127.0.0.1", 0), _Handler)
+def running_subscriber(answer: Answer | None = None, port: int = 0) -> Iterator[Subscriber]:
+    """Run a subscriber on this machine, on a free port for 0, until the block ends."""
+    server = _Server(("127.0.0.1", port), _Handler)
     server.subscriber = Subscriber(
         url=f"http://127.0.0.1:{server.server_address[1]}/hook",
         answer=answer or answers(200),

@@ -1,0 +1,44 @@
+"""`python -m cli listen`: a subscriber that accepts the handshake and prints what it gets."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import threading
+from typing import Any
+
+from cli.local.subscriber import Push, running_subscriber
+
+
+def add_to(commands: Any) -> None:
+    """Add the command to the parser's sub-commands."""
+    parser = commands.add_parser("listen", help="a subscriber that prints what it gets")
+    parser.add_argument("--port", type=int, default=9000, help="to listen on (default: 9000)")
+    parser.add_argument("--answer", type=int, default=200, help="status (default: 200)")
+    parser.add_argument("--json", action="store_true", help="a line of JSON for each push")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Listen until Ctrl-C."""
+
+    def answer(push: Push) -> int:
+        if options.json:
+            line = {"headers": dict(push.headers), "body": json.loads(push.body)}
+            print(json.dumps(line), flush=True)
+        else:
+            attempt = int(push.headers.get("aeg-delivery-count", 0)) + 1
+            print(f"attempt {attempt}, answered {options.answer}:", flush=True)
+            print(json.dumps(json.loads(push.body), indent=2), flush=True)
+        return int(options.answer)
+
+    try:
+        with running_subscriber(answer, port=options.port) as subscriber:
+            print(f"listening at {subscriber.url.removesuffix('hook')}", flush=True)
+            threading.Event().wait()
+    except KeyboardInterrupt:
+        pass
+    except OSError as error:
+        print(f"listen: port {options.port}: {error.strerror}")
+        return 1
+    return 0
