@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from azure.core.exceptions import AzureError, HttpResponseError
 
+from shared import telemetry
 from shared.errors import StorageUnavailable
 
 T = TypeVar("T")
@@ -19,6 +20,13 @@ def storage_errors() -> Iterator[None]:
     try:
         yield
     except AzureError as error:
+        # Not the error's text: it may hold a URL with its signature.
+        telemetry.error(
+            "storage.failed",
+            error=type(error).__name__,
+            status=getattr(error, "status_code", None),
+            code=getattr(error, "error_code", None),
+        )
         raise StorageUnavailable from error
 
 

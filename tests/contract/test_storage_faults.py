@@ -1,7 +1,9 @@
-"""Storage that fails in each of its ways, as the queues' adapter meets it."""
+"""Storage that fails in each of its ways, as the adapters meet it."""
 
 from __future__ import annotations
 
+import json
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -13,10 +15,13 @@ import pytest
 
 from shared.adapters import storage_account
 from shared.adapters.storage_account import StorageAccount
+from shared.adapters.storage_blobs import StorageDeadLetters, StoragePayloads
 from shared.adapters.storage_queues import StorageQueues
 from shared.adapters.storage_retries import ShortRetries
-from shared.engine.ports import Queue, Received
+from shared.adapters.storage_tables import StorageResources
+from shared.engine.ports import Queue, Received, Table
 from shared.errors import StorageUnavailable
+from tests.fakes import START, FakeClock
 
 STORED = (
     b"<QueueMessagesList><QueueMessage><MessageId>1</MessageId>"
@@ -99,8 +104,36 @@ def queues(storage: ScriptedStorage) -> StorageQueues:
 
 
 def queues_at(port: int) -> StorageQueues:
-    connection = f"AccountName=acc;AccountKey=a2V5;QueueEndpoint=http://127.0.0.1:{port}/acc;"
-    return StorageQueues(StorageAccount({"": connection}))
+    return StorageQueues(account_at(port))
+
+
+def account_at(port: int) -> StorageAccount:
+    services = ("Blob", "Queue", "Table")
+    urls = ";".join(f"{service}Endpoint=http://127.0.0.1:{port}/acc" for service in services)
+    return StorageAccount({"": f"AccountName=acc;AccountKey=a2V5;{urls}"})
+
+
+def read_queue(account: StorageAccount) -> None:
+    StorageQueues(account).receive(Queue.WAITING, timedelta(seconds=1))
+
+
+def read_table(account: StorageAccount) -> None:
+    StorageResources(account).list(Table.TOPICS, "topic")
+
+
+def write_payload(account: StorageAccount) -> None:
+    StoragePayloads(account, FakeClock()).write("publish-1", START, ["a"])
+
+
+def read_payload(account: StorageAccount) -> None:
+    StoragePayloads(account, FakeClock()).read("2026020912/publish-1")
+
+
+def write_dead_letter(account: StorageAccount) -> None:
+    StorageDeadLetters(account).write("acc", "dead", "a.json", b"[]")
+
+
+EVERYTHING = [read_queue, read_table, write_payload, read_payload, write_dead_letter]
 
 
 def test_messages_never_expire(storage: ScriptedStorage, queues: StorageQueues) -> None:
@@ -142,25 +175,6 @@ def test_after_three_tries_storage_is_unavailable(
         queues.put(Queue.WAITING, "one")
 
     assert len(storage.requests) == 3
-
-
-def test_a_storage_that_hangs_is_asked_once(
-    storage: ScriptedStorage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(storage_account, "READ_SECONDS", 0.3)
-    go_on = threading.Event()
-
-    def hang(_: bytes) -> Answer:
-        go_on.wait(10)
-        return Answer(0)
-
-    storage.choose = hang
-
-    with pytest.raises(StorageUnavailable):
-        queues_at(storage.server_port).put(Queue.WAITING, "one")
-
-    go_on.set()
-    assert len(storage.requests) == 1
 
 
 @pytest.mark.usefixtures("storage")
@@ -247,3 +261,64 @@ def test_a_queue_that_another_process_makes_first_is_used(
 def test_a_message_of_others_is_a_mistake(queues: StorageQueues) -> None:
     with pytest.raises(ValueError, match="no message of this adapter"):
         queues.delete(Queue.WAITING, Received(text="one", handle=None))
+
+
+@pytest.mark.parametrize("act", EVERYTHING)
+@pytest.mark.parametrize("fault", [Answer(503, "ServerBusy"), Answer(0)], ids=["busy", "closed"])
+def test_every_service_is_tried_again_but_briefly(
+    storage: ScriptedStorage, act: Callable[[StorageAccount], None], fault: Answer
+) -> None:
+    storage.script = [fault]
+
+    with pytest.raises(StorageUnavailable):
+        act(account_at(storage.server_port))
+
+    assert 2 <= len(storage.requests) <= 3
+
+
+@pytest.mark.parametrize("act", EVERYTHING)
+def test_every_service_that_hangs_is_asked_once(
+    storage: ScriptedStorage,
+    act: Callable[[StorageAccount], None],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(storage_account, "READ_SECONDS", 0.3)
+    go_on = threading.Event()
+    storage.choose = lambda _: Answer(0) if go_on.wait(10) else Answer(500)
+
+    with pytest.raises(StorageUnavailable):
+        act(account_at(storage.server_port))
+
+    go_on.set()
+    assert len(storage.requests) == 1
+
+
+@pytest.mark.parametrize("act", EVERYTHING)
+def test_a_refusal_by_any_service_is_unavailable(
+    storage: ScriptedStorage,
+    act: Callable[[StorageAccount], None],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A role that is not assigned (yet) loses nothing, and the operator reads why."""
+    storage.script = [Answer(403, "AuthorizationPermissionMismatch")]
+
+    with pytest.raises(StorageUnavailable), caplog.at_level(logging.ERROR):
+        act(account_at(storage.server_port))
+
+    (line,) = [json.loads(record.message) for record in caplog.records]
+    assert (line["event"], line["status"]) == ("storage.failed", 403)
+    assert line["code"] == "AuthorizationPermissionMismatch"
+
+
+def test_a_container_that_is_being_deleted_is_missing(storage: ScriptedStorage) -> None:
+    storage.script = [Answer(409, "ContainerBeingDeleted")]
+    store = StorageDeadLetters(account_at(storage.server_port))
+
+    assert not store.write("acc", "dead", "a.json", b"[]")
+
+
+def test_a_table_that_is_being_deleted_is_not_empty(storage: ScriptedStorage) -> None:
+    storage.script = [Answer(409, "TableBeingDeleted")]
+
+    with pytest.raises(StorageUnavailable):
+        read_table(account_at(storage.server_port))
