@@ -95,7 +95,7 @@ class RestQueue:
         self._threads = threads
         url = urlsplit(account.queue_url)
         self._path = f"{url.path}/{name}"
-        # Blocking: more requests than connections wait for one, instead of opening another.
+        # As many connections as threads: none is opened for one request and thrown away.
         self._pool = urllib3.connection_from_url(
             f"{url.scheme}://{url.netloc}",
             maxsize=getattr(threads, "_max_workers", 16),
@@ -151,7 +151,7 @@ class RestQueue:
         if self._account.sas:
             target += ("&" if query else "?") + self._account.sas
         try:
-            response = self._pool.request(method, target, body=body or None, headers=headers)
+            response = self._send(method, target, body, headers)
         except urllib3.exceptions.HTTPError as fault:
             raise StorageBusyError(
                 f"{self._pool.host}:{self._pool.port}: {_reason(fault)}"
@@ -159,6 +159,15 @@ class RestQueue:
         if response.status < 300:  # noqa: PLR2004 - success
             return response
         raise _refusal(response.status, response.headers.get("x-ms-error-code", ""))
+
+    def _send(
+        self, method: str, target: str, body: bytes, headers: Mapping[str, str]
+    ) -> urllib3.BaseHTTPResponse:
+        try:
+            return self._pool.request(method, target, body=body or None, headers=headers)
+        except urllib3.exceptions.ProtocolError:
+            # An idle connection that storage closed just now: another will do.
+            return self._pool.request(method, target, body=body or None, headers=headers)
 
 
 def _refusal(status: int, code: str) -> Exception:
@@ -174,6 +183,8 @@ def _refusal(status: int, code: str) -> Exception:
 
 def _reason(fault: Exception) -> str:
     match fault:
+        case urllib3.exceptions.NameResolutionError():
+            return "unknown host"
         case urllib3.exceptions.NewConnectionError():
             return "connection refused"
         case urllib3.exceptions.TimeoutError():

@@ -1,10 +1,12 @@
 """`python -m devhost`, with real functions on a real Azurite."""
 
+import contextlib
 import os
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 import uuid
@@ -13,8 +15,6 @@ from pathlib import Path
 
 import pytest
 from azure.storage.queue import QueueClient
-
-from devhost.azurite import running_azurite
 
 HTTP = {"type": "httpTrigger", "name": "req"}
 QUEUE = {"type": "queueTrigger", "name": "message"}
@@ -130,16 +130,44 @@ def test_a_second_signal_ends_at_once(start, function):
         assert host.stop() == 130
 
 
-def test_storage_that_comes_late_is_found(start, function):
+def test_storage_that_goes_and_comes_back_is_found_again(start, function, azurite, queue):
+    """A door before Azurite: shut when the host starts, opened later."""
     function("good", ECHO, **HTTP)
-    function("work", PRINT, queueName="jobs", **QUEUE)
-    with running_azurite() as gone:
-        later = gone
-    host = start(AzureWebJobsStorage=later.connection_string)
+    function("work", PRINT, queueName=queue.queue_name, **QUEUE)
+    with socket.socket() as door:
+        door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        door.bind(("127.0.0.1", 0))
+        port = door.getsockname()[1]
+        real = int(azurite.queue_url.split(":")[2].split("/")[0])
+        host = start(
+            AzureWebJobsStorage=azurite.connection_string.replace(f":{real}/", f":{port}/")
+        )
+        host.wait_for("storage does not answer, still trying")
+        assert host.get("/good") == (200, b"0")
 
-    host.wait_for("storage does not answer, still trying")
-    assert host.get("/good") == (200, b"0")
-    assert host.stop() == 0
+        queue.send_message("hello")
+        door.listen()
+        threading.Thread(target=forward, args=(door, real), daemon=True).start()
+
+        host.wait_for("storage answers again")
+        host.wait_for("got hello")
+        assert host.stop() == 0
+
+
+def forward(door: socket.socket, port: int) -> None:
+    """Pass every connection on to *port*, until the door is closed."""
+    with contextlib.suppress(OSError):
+        while True:
+            guest, _ = door.accept()
+            there = socket.create_connection(("127.0.0.1", port))
+            for one, other in ((guest, there), (there, guest)):
+                threading.Thread(target=pump, args=(one, other), daemon=True).start()
+
+
+def pump(source: socket.socket, target: socket.socket) -> None:
+    with contextlib.suppress(OSError), source:
+        while data := source.recv(65536):
+            target.sendall(data)
 
 
 def test_functions_may_be_run_by_hand(start, function):

@@ -132,6 +132,7 @@ def test_failing_for_ever_runs_exactly_the_allowed_times_and_ends_in_poison(
     assert [count for _, _, count in app.calls] == ["1", "2", "3", "4", "5"]
     assert queue.texts == []
     assert poison.texts == ["bad"]
+    assert poison.times("send") == app.times[-1:]
 
 
 def test_after_a_failure_the_message_waits_for_the_visibility_timeout(listen, queue, app):
@@ -158,13 +159,14 @@ def test_a_message_dequeued_too_often_goes_to_poison_without_a_call(listen, queu
 def test_a_poison_queue_has_no_poison_queue_and_keeps_its_failures_hidden(
     listen, queue, poison, app
 ):
-    queue.put("bad", dequeue_count=9)
+    queue.put("bad")
+    queue.put("often", dequeue_count=9)
     app.fails = True
 
     listen(9 * MINUTE, name="work-poison", max_dequeue_count=5)
 
-    assert len(app.calls) == 1
-    assert queue.texts == ["bad"]
+    assert len(app.calls) == 2
+    assert queue.texts == ["bad", "often"]
     assert poison.texts == []
 
 
@@ -334,6 +336,15 @@ def test_stopping_finishes_what_runs_and_receives_no_more(listen, queue, app):
 
     assert queue.texts == ["too late"]
     assert len(app.calls) == 1
+
+
+def test_stopping_while_storage_is_slow_receives_nothing(listen, queue):
+    queue.put("too late")
+    queue.delays["exists"] = 5
+
+    listen(1)
+
+    assert queue.times("receive") == []
 
 
 def test_notify_ends_the_wait(listen, queue, app):

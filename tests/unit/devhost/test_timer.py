@@ -126,10 +126,12 @@ def test_missed_runs_are_made_up_for_once(tick, statuses, runs, loop):
 
 
 def test_a_changed_schedule_is_not_past_due(tick, statuses, loop):
-    last = loop.now() - timedelta(minutes=5)
-    statuses.known = Status(last=last, next=last + timedelta(hours=1), last_updated=last)
+    last = loop.now() - timedelta(minutes=65)
+    statuses.known = Status(last=last, next=last + timedelta(minutes=2), last_updated=last)
 
-    assert tick("0 * * * * *", 70) == [60]
+    assert tick("0 0 * * * *", 70) == []
+    assert statuses.known.next == loop.now().replace(hour=13, minute=0, second=0, microsecond=0)
+    assert statuses.known.last is None
 
 
 def test_nothing_is_past_due_when_monitoring_is_off(tick, statuses, loop):
