@@ -19,6 +19,7 @@ _END = re.compile(rb"\n\r?\n")
 _BEGINNING = b"HTTP/1."
 _STATUS = re.compile(r"HTTP/1\.([0-9]) ([1-9][0-9]{2})(?: .*)?")
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_ILLEGAL = re.compile(r"[\r\0]")
 _CHUNK_SIZE = re.compile(rb"([0-9A-Fa-f]{1,16})[ \t]*(?:;.*)?\r?\n")
 _LENGTH = re.compile(r"[0-9]{1,18}")
 _KEEP_FOR = re.compile(r"timeout\s*=\s*([0-9]{1,6})")
@@ -108,8 +109,8 @@ def parse_head(block: bytes) -> Head:
             raise _malformed("a header line that is none")
         name, value = name.lower(), value.strip(" \t\r")
         headers[name] = f"{headers[name]}, {value}" if name in headers else value
-    if "\0" in "".join(headers.values()):
-        raise _malformed("NUL in a header")
+    if _ILLEGAL.search("".join(headers.values())):
+        raise _malformed("NUL or a lone CR in a header")
     return Head(int(status[2]), headers, _stays_open(status[1], headers.get("connection")))
 
 

@@ -1,0 +1,17 @@
+"""One pusher a test, closed at its end: a socket left open fails the test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from shared.adapters.http_push import HttpPusher
+from tests.integration.push.scripted import LOCAL
+
+
+@pytest.fixture
+def pusher() -> Iterator[HttpPusher]:
+    made = HttpPusher(LOCAL)
+    yield made
+    made.close()

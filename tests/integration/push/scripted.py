@@ -1,0 +1,171 @@
+"""Servers on loopback that do exactly what a script says, on raw sockets."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import struct
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import timedelta
+from ipaddress import ip_network
+from threading import Event, Thread
+from types import TracebackType
+from typing import Self
+
+from shared.adapters.http_push import HttpPusher
+from shared.adapters.outbound_guard import OutboundGuard
+from shared.http import Exchange, OutboundRequest
+
+LOCAL = OutboundGuard(allow_http=True, allowed_networks=[ip_network("127.0.0.0/8")])
+SHORT = timedelta(seconds=0.5)
+PATIENT = timedelta(seconds=5)
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+EMPTY = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+
+
+class Peer:
+    """One connection, as its script sees it. *number* counts the server's connections from 1."""
+
+    def __init__(self, accepted: socket.socket, number: int, server: Server) -> None:
+        self.number = number
+        self._socket = accepted
+        self._server = server
+        self.stopped = server.stopped
+
+    def read(self) -> bytes:
+        """Read one request, by its Content-Length, and keep it; empty at the end."""
+        data = bytearray()
+        while (end := data.find(b"\r\n\r\n")) < 0:
+            if not (part := self.receive()):
+                return b""
+            data += part
+        length = 0
+        for line in data[:end].split(b"\r\n"):
+            if line.lower().startswith(b"content-length:"):
+                length = int(line.split(b":")[1])
+        while len(data) < end + 4 + length:
+            if not (part := self.receive()):
+                return b""
+            data += part
+        self._server.requests.append(bytes(data))
+        return bytes(data)
+
+    def receive(self, most: int = 65536) -> bytes:
+        """Return what arrives; empty at the end, also that of the test."""
+        self._socket.settimeout(0.05)
+        while not self.stopped.is_set():
+            with suppress(TimeoutError):
+                return self._socket.recv(most)
+        return b""
+
+    def send(self, data: bytes) -> None:
+        self._socket.settimeout(5)
+        self._socket.sendall(data)
+
+    def dribble(self, data: bytes, pause: float = 0.05) -> None:
+        """Send byte by byte."""
+        self._socket.settimeout(5)
+        for position in range(len(data)):
+            self._socket.sendall(data[position : position + 1])
+            if self.stopped.wait(pause):
+                return
+
+    def wait(self) -> None:
+        """Do nothing until the test is over."""
+        self.stopped.wait(20)
+
+    def reset(self) -> None:
+        """Close so that the other side sees a reset."""
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self._socket.close()
+
+
+Script = Callable[[Peer], None]
+
+
+class Server:
+    """Runs *script* for each connection, on a thread of its own."""
+
+    def __init__(self, script: Script, tls: ssl.SSLContext | None = None) -> None:
+        self.requests: list[bytes] = []
+        self.connections = 0
+        self.stopped = Event()
+        self._script = script
+        self._tls = tls
+        self._threads: list[Thread] = []
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self._listener.settimeout(0.05)
+        self.port = int(self._listener.getsockname()[1])
+        self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self.port}/hook?code=a%2Fb"
+
+    def __enter__(self) -> Self:
+        self._start(self._accept)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stopped.set()
+        for thread in self._threads:
+            thread.join(10)
+        self._listener.close()
+
+    def _start(self, target: Callable[[], None]) -> None:
+        thread = Thread(target=target, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _accept(self) -> None:
+        while not self.stopped.is_set():
+            with suppress(TimeoutError):
+                accepted, _ = self._listener.accept()
+                self.connections += 1
+                self._start(lambda peer=accepted, n=self.connections: self._serve(peer, n))  # type: ignore[misc]
+
+    def _serve(self, accepted: socket.socket, number: int) -> None:
+        accepted.settimeout(5)
+        with suppress(OSError):  # The client may go at any time; the test looks at its outcome.
+            if self._tls is not None:
+                accepted = self._tls.wrap_socket(accepted, server_side=True)
+            with accepted:
+                self._script(Peer(accepted, number, self))
+        accepted.close()
+
+
+def always(answer: bytes) -> Script:
+    """Answer every request of a connection with the same bytes, until the client closes."""
+
+    def script(peer: Peer) -> None:
+        while peer.read():
+            peer.send(answer)
+
+    return script
+
+
+def once(answer: bytes) -> Script:
+    """Answer one request, then close."""
+
+    def script(peer: Peer) -> None:
+        peer.read()
+        peer.send(answer)
+
+    return script
+
+
+def push(
+    pusher: HttpPusher,
+    url: str,
+    timeout: timedelta = PATIENT,
+    *,
+    method: str = "POST",
+    headers: dict[str, str] | None = None,
+    body: bytes = b"[]",
+) -> Exchange:
+    """Send one request."""
+    return pusher.send(
+        OutboundRequest(method=method, url=url, headers=headers or {}, body=body), timeout
+    )

@@ -1,0 +1,295 @@
+"""What counts as an answer, and that its body decides nothing."""
+
+from __future__ import annotations
+
+import gzip
+from time import monotonic
+
+import pytest
+
+from shared.adapters.http_push import HttpPusher
+from shared.http import Answered, Failure, NotAnswered
+from tests.integration.push.scripted import EMPTY, OK, Peer, Script, Server, always, once, push
+
+LIMIT = 64 * 1024
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "body"),
+    [
+        (OK, 200, b"ok"),
+        (b"HTTP/1.1 204 No Content\r\n\r\n", 204, b""),
+        (b"HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n", 304, b""),
+        (b"HTTP/1.1 202\r\nContent-Length: 0\r\n\r\n", 202, b""),
+        (b"HTTP/1.1 503 Busy\r\nRetry-After: 7\r\nContent-Length: 0\r\n\r\n", 503, b""),
+        (b"HTTP/1.1 200 OK\nContent-Length: 2\n\nok", 200, b"ok"),
+        (b"HTTP/1.1 999 \r\nContent-Length: 0\r\n\r\n", 999, b""),
+        (CHUNKED + b"2\r\nok\r\n0\r\n\r\n", 200, b"ok"),
+        (CHUNKED + b"1;x=y\r\no\r\n01\r\nk\r\n0\r\nTrailer: t\r\n\r\n", 200, b"ok"),
+        (
+            b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + OK,
+            200,
+            b"ok",
+        ),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 2, 2\r\n\r\nok", 200, b"ok"),
+    ],
+)
+def test_an_answer_is_complete_without_waiting(
+    pusher: HttpPusher, answer: bytes, status: int, body: bytes
+) -> None:
+    with Server(always(answer)) as server:
+        begun = monotonic()
+        first = push(pusher, server.url)
+        second = push(pusher, server.url)
+        taken = monotonic() - begun
+
+        assert isinstance(first, Answered)
+        assert (first.status, first.body) == (status, body)
+        assert second[:3] == first[:3]
+        assert server.connections == 1
+        assert taken < 1.9  # the time for bodies was not needed
+
+
+@pytest.mark.parametrize(
+    ("answer", "body"),
+    [
+        (b"HTTP/1.0 200 OK\r\n\r\nold", b"old"),
+        (b"HTTP/1.1 200 OK\r\n\r\nno length", b"no length"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nshort", b"short"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 1, 2\r\n\r\nab", b"ab"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\nab", b"ab"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: " + b"9" * 5000 + b"\r\n\r\nab", b"ab"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\nab", b"ab"),
+        (CHUNKED + b"2\r\nok\r\nnonsense\r\n", b"ok"),
+        (CHUNKED + b"2\r\nokay\r\n0\r\n\r\n", b"ok"),
+        (CHUNKED + b"-1\r\nx", b""),
+        (CHUNKED + b"5\r\nok", b"ok"),
+        (CHUNKED + b"f" * 5000, b""),
+        (CHUNKED, b""),
+    ],
+)
+def test_a_broken_or_unended_body_changes_nothing(
+    pusher: HttpPusher, answer: bytes, body: bytes
+) -> None:
+    with Server(once(answer)) as server:
+        first = push(pusher, server.url)
+        second = push(pusher, server.url)
+
+        assert isinstance(first, Answered)
+        assert (first.status, first.body) == (200, body)
+        assert second[:3] == first[:3]
+        assert server.connections == 2
+
+
+def test_a_reset_while_the_body_is_read_changes_nothing(pusher: HttpPusher) -> None:
+    def script(peer: Peer) -> None:
+        peer.read()
+        peer.send(b"HTTP/1.1 202 Accepted\r\nContent-Length: 100\r\n\r\npart")
+        peer.stopped.wait(0.2)
+        peer.reset()
+
+    with Server(script) as server:
+        answered = push(pusher, server.url)
+
+        assert isinstance(answered, Answered)
+        assert (answered.status, answered.body) == (202, b"part")
+
+
+def test_a_dribbling_body_is_left_after_two_seconds(pusher: HttpPusher) -> None:
+    def script(peer: Peer) -> None:
+        peer.read()
+        peer.send(b"HTTP/1.1 201 Created\r\nContent-Length: 1000\r\n\r\n")
+        peer.dribble(b"x" * 1000)
+
+    with Server(script) as server:
+        begun = monotonic()
+        answered = push(pusher, server.url)
+        taken = monotonic() - begun
+
+        assert isinstance(answered, Answered)
+        assert answered.status == 201
+        assert answered.body.strip(b"x") == b""
+        assert answered.seconds < 1.9
+        assert 2 <= taken < 4
+
+
+@pytest.mark.parametrize("endless", [b"Content-Length: 10737418240\r\n", b"", b"chunked"])
+def test_an_endless_body_is_read_up_to_64_kib(pusher: HttpPusher, endless: bytes) -> None:
+    def script(peer: Peer) -> None:
+        peer.read()
+        if endless == b"chunked":
+            peer.send(CHUNKED + b"FFFFFFFFFF\r\n")
+        else:
+            peer.send(b"HTTP/1.1 200 OK\r\n" + endless + b"\r\n")
+        while True:
+            peer.send(b"x" * 65536)
+
+    with Server(script) as server:
+        answered = push(pusher, server.url)
+
+        assert isinstance(answered, Answered)
+        assert answered.body == b"x" * LIMIT
+
+
+def test_a_flood_of_tiny_chunks_is_cut_off(pusher: HttpPusher) -> None:
+    def script(peer: Peer) -> None:
+        peer.read()
+        peer.send(CHUNKED)
+        while True:
+            peer.send(b"1;" + b"e" * 500 + b"\r\nx\r\n")
+
+    with Server(script) as server:
+        answered = push(pusher, server.url)
+
+        assert isinstance(answered, Answered)
+        assert 0 < len(answered.body) < 1000
+
+
+def test_exactly_64_kib_is_complete(pusher: HttpPusher) -> None:
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % LIMIT + b"x" * LIMIT
+    with Server(always(answer)) as server:
+        bodies = [
+            answered.body
+            for _ in range(2)
+            if isinstance(answered := push(pusher, server.url), Answered)
+        ]
+
+        assert bodies == [b"x" * LIMIT] * 2
+        assert server.connections == 1
+
+
+def test_gzip_is_not_inflated(pusher: HttpPusher) -> None:
+    packed = gzip.compress(bytes(10_000_000))
+    head = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(packed)
+    with Server(always(head + packed)) as server:
+        answered = push(pusher, server.url)
+
+        assert isinstance(answered, Answered)
+        assert answered.body == packed
+        assert answered.headers["content-encoding"] == "gzip"
+
+
+def test_redirects_are_answers(pusher: HttpPusher) -> None:
+    with Server(always(OK)) as elsewhere:
+        moved = b"HTTP/1.1 307 Moved\r\nLocation: %s\r\nContent-Length: 0\r\n\r\n"
+        with Server(always(moved % elsewhere.url.encode())) as server:
+            answered = push(pusher, server.url)
+
+        assert isinstance(answered, Answered)
+        assert answered.status == 307
+        assert elsewhere.connections == 0
+
+
+def test_headers_are_lower_case_and_joined(pusher: HttpPusher) -> None:
+    answer = (
+        b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nRETRY-After:  7 \r\nX: a\r\nx: b\r\n"
+        b"Folded: one\r\n  two\r\nNone:\r\n\r\n"
+    )
+    with Server(always(answer)) as server:
+        answered = push(pusher, server.url)
+
+        assert isinstance(answered, Answered)
+        assert answered.headers == {
+            "content-length": "0",
+            "retry-after": "7",
+            "x": "a, b",
+            "folded": "one two",
+            "none": "",
+        }
+
+
+def many(count: int) -> bytes:
+    headers = b"".join(b"X-%d: y\r\n" % number for number in range(count - 1))
+    return b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n" + headers + b"\r\n"
+
+
+def test_a_hundred_headers_are_fine(pusher: HttpPusher) -> None:
+    with Server(always(many(100))) as server:
+        assert isinstance(push(pusher, server.url), Answered)
+
+
+def _flood_of_interim(peer: Peer) -> None:
+    peer.read()
+    while True:
+        peer.send(b"HTTP/1.1 102 Processing\r\n\r\n" * 100)
+
+
+NOT_HTTP: dict[str, Script] = {
+    "101 headers": always(many(101)),
+    "10 000 headers": always(many(10_000)),
+    "a header too large": always(b"HTTP/1.1 200 OK\r\nX: " + b"y" * 70_000 + b"\r\n\r\n"),
+    "endless informational responses": _flood_of_interim,
+    "HTTP/0.9": once(b"<html>hello</html>"),
+    "no status line": once(b"hello\r\n\r\n"),
+    "HTTP/2": once(b"HTTP/2 200\r\n\r\n"),
+    "two digits": once(b"HTTP/1.1 20 OK\r\n\r\n"),
+    "four digits": once(b"HTTP/1.1 2000 OK\r\n\r\n"),
+    "no digits": once(b"HTTP/1.1 abc OK\r\n\r\n"),
+    "another protocol": once(b"ICY 200 OK\r\n\r\n"),
+    "binary": once(b"\x16\x03\x01\x02\x00\x01"),
+    "a line without colon": once(b"HTTP/1.1 200 OK\r\nno colon\r\n\r\n"),
+    "a name with a space": once(b"HTTP/1.1 200 OK\r\nbad name: x\r\n\r\n"),
+    "folded from nothing": once(b"HTTP/1.1 200 OK\r\n folded: nothing\r\n\r\n"),
+    "NUL": once(b"HTTP/1.1 200 OK\r\nx: a\0b\r\n\r\n"),
+    "a lone CR": once(b"HTTP/1.1 200 OK\r\nx: a\rb\r\n\r\n"),
+    "101": once(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\n\r\n"),
+}
+
+
+@pytest.mark.parametrize("script", NOT_HTTP.values(), ids=NOT_HTTP.keys())
+def test_what_is_not_http_is_malformed(pusher: HttpPusher, script: Script) -> None:
+    with Server(script) as server:
+        none = push(pusher, server.url)
+
+        assert isinstance(none, NotAnswered)
+        assert none.failure is Failure.MALFORMED
+        assert server.connections == 1
+
+
+def test_head_has_no_body(pusher: HttpPusher) -> None:
+    with Server(always(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n")) as server:
+        answered = push(pusher, server.url, method="HEAD", body=b"")
+
+        assert isinstance(answered, Answered)
+        assert answered.body == b""
+
+
+def test_the_wire_carries_the_headers_given_and_no_others(pusher: HttpPusher) -> None:
+    with Server(always(EMPTY)) as server:
+        push(
+            pusher, server.url, headers={"aeg-event-type": "Notification", "x": "é\t"}, body=b"[1]"
+        )
+        push(pusher, server.url, method="OPTIONS", body=b"")
+
+        host = b"Host: 127.0.0.1:%d\r\n" % server.port
+        assert server.requests == [
+            b"POST /hook?code=a%2Fb HTTP/1.1\r\n" + host + b"aeg-event-type: Notification\r\n"
+            b"x: \xe9\t\r\nContent-Length: 3\r\n\r\n[1]",
+            b"OPTIONS /hook?code=a%2Fb HTTP/1.1\r\n" + host + b"\r\n",
+        ]
+
+
+def test_an_early_answer_ends_the_sending(pusher: HttpPusher) -> None:
+    """A server may refuse a large body without ever reading it."""
+
+    def script(peer: Peer) -> None:
+        peer.send(b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n")
+        peer.wait()
+
+    with Server(script) as server:
+        answered = push(pusher, server.url, body=bytes(20_000_000))
+        push(pusher, server.url, body=bytes(20_000_000))
+
+        assert isinstance(answered, Answered)
+        assert answered.status == 413
+        assert server.connections == 2  # half a request is on the first one
+
+
+def test_a_large_body_arrives_whole(pusher: HttpPusher) -> None:
+    body = bytes(range(256)) * 20_000
+    with Server(always(OK)) as server:
+        answered = push(pusher, server.url, body=body)
+
+        assert isinstance(answered, Answered)
+        assert server.requests[0].endswith(b"\r\n\r\n" + body)

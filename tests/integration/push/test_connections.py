@@ -1,0 +1,265 @@
+"""Connections: broken ones, kept ones, stale ones."""
+
+from __future__ import annotations
+
+import socket
+from datetime import timedelta
+from threading import Barrier, Thread
+
+import pytest
+
+from shared.adapters.http_push import HttpPusher
+from shared.http import Answered, Failure, NotAnswered
+from tests.integration.push.scripted import (
+    EMPTY,
+    OK,
+    Peer,
+    Script,
+    Server,
+    always,
+    once,
+    push,
+)
+
+
+def reset_at_once(peer: Peer) -> None:
+    peer.reset()
+
+
+def reset_before_the_answer(peer: Peer) -> None:
+    peer.read()
+    peer.reset()
+
+
+def reset_in_the_head(peer: Peer) -> None:
+    peer.read()
+    peer.send(b"HTTP/1.1 200 OK\r\nContent-")
+    peer.stopped.wait(0.2)
+    peer.reset()
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        reset_at_once,
+        reset_before_the_answer,
+        reset_in_the_head,
+        once(b""),
+        once(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n"),
+        once(b"HTTP/1.1 100 Continue\r\n\r\n"),
+    ],
+    ids=[
+        "at once",
+        "before the answer",
+        "in the head",
+        "closed",
+        "closed in the head",
+        "after 100",
+    ],
+)
+def test_a_broken_connection_fails_and_is_not_tried_again(
+    pusher: HttpPusher, script: Script
+) -> None:
+    with Server(script) as server:
+        none = push(pusher, server.url)
+
+        assert isinstance(none, NotAnswered)
+        assert none.failure is Failure.SOCKET
+        assert server.connections == 1
+
+
+def test_nobody_listens(pusher: HttpPusher) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+
+    none = push(pusher, f"http://127.0.0.1:{port}/")
+
+    assert isinstance(none, NotAnswered)
+    assert none.failure is Failure.SOCKET
+
+
+def test_connections_are_kept(pusher: HttpPusher) -> None:
+    with Server(always(OK)) as server:
+        outcomes = [push(pusher, server.url) for _ in range(20)]
+
+        assert all(isinstance(each, Answered) for each in outcomes)
+        assert server.connections == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "connections"),
+    [
+        (b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", 3),
+        (b"HTTP/1.1 200 OK\r\nConnection: x, CLOSE\r\nContent-Length: 0\r\n\r\n", 3),
+        (b"HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n", 3),
+        (b"HTTP/1.0 200 OK\r\nConnection: Keep-Alive\r\nContent-Length: 0\r\n\r\n", 1),
+        (b"HTTP/1.1 200 OK\r\nKeep-Alive: timeout=1\r\nContent-Length: 0\r\n\r\n", 3),
+        (b"HTTP/1.1 200 OK\r\nKeep-Alive: timeout=30\r\nContent-Length: 0\r\n\r\n", 1),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\nHTTP/1.1 500 Stray\r\n\r\n", 3),
+        (
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n",
+            3,
+        ),
+    ],
+)
+def test_what_the_peer_says_about_keeping_is_honoured(
+    pusher: HttpPusher, answer: bytes, connections: int
+) -> None:
+    with Server(always(answer)) as server:
+        outcomes = [push(pusher, server.url) for _ in range(3)]
+
+        assert [each.status for each in outcomes if isinstance(each, Answered)] == [200] * 3
+        assert server.connections == connections
+
+
+def test_a_connection_closed_while_idle_is_replaced(pusher: HttpPusher) -> None:
+    with Server(once(OK)) as server:
+        for _ in range(3):
+            assert isinstance(push(pusher, server.url), Answered)
+            for thread in server._threads[1:]:
+                thread.join()
+
+        assert len(server.requests) == 3
+
+
+def test_an_answer_nobody_asked_for_is_not_taken_for_ours(pusher: HttpPusher) -> None:
+    """Some servers say 408 on an idle connection before they close it."""
+
+    def script(peer: Peer) -> None:
+        peer.read()
+        peer.send(OK)
+        if peer.number == 1:
+            peer.stopped.wait(0.1)
+            peer.send(b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n")
+
+    with Server(script) as server:
+        push(pusher, server.url)
+        for thread in server._threads[1:]:
+            thread.join()
+        answered = push(pusher, server.url)
+
+        assert isinstance(answered, Answered)
+        assert answered.status == 200
+
+
+@pytest.mark.parametrize("how", ["close", "reset"])
+def test_a_used_connection_that_ends_before_any_answer_is_tried_once_more(
+    pusher: HttpPusher, how: str
+) -> None:
+    def script(peer: Peer) -> None:
+        peer.read()
+        peer.send(OK)
+        if peer.read() and how == "reset":
+            peer.reset()
+
+    with Server(script) as server:
+        push(pusher, server.url)
+        answered = push(pusher, server.url, body=b"[2]")
+
+        assert isinstance(answered, Answered)
+        assert server.connections == 2
+        assert [request[-3:] for request in server.requests[1:]] == [b"[2]", b"[2]"]
+
+
+@pytest.mark.parametrize("part", [b"HTTP/1.1 2", b"HTTP/1.1 102 Processing\r\n\r\n"])
+def test_a_used_connection_that_ends_within_an_answer_is_not_tried_again(
+    pusher: HttpPusher, part: bytes
+) -> None:
+    def script(peer: Peer) -> None:
+        peer.read()
+        peer.send(OK)
+        if peer.read():
+            peer.send(part)
+
+    with Server(script) as server:
+        push(pusher, server.url)
+        none = push(pusher, server.url)
+
+        assert isinstance(none, NotAnswered)
+        assert none.failure is Failure.SOCKET
+        assert server.connections == 1
+
+
+def test_the_second_try_is_the_last(pusher: HttpPusher) -> None:
+    def script(peer: Peer) -> None:
+        peer.read()
+        if peer.number == 1:
+            peer.send(OK)
+            peer.read()
+
+    with Server(script) as server:
+        push(pusher, server.url)
+        none = push(pusher, server.url)
+
+        assert isinstance(none, NotAnswered)
+        assert none.failure is Failure.SOCKET
+        assert server.connections == 2
+
+
+def test_the_second_try_has_only_the_time_that_is_left(pusher: HttpPusher) -> None:
+    def script(peer: Peer) -> None:
+        peer.read()
+        if peer.number == 1:
+            peer.send(OK)
+            peer.read()
+            peer.stopped.wait(0.8)
+        else:
+            peer.wait()
+
+    with Server(script) as server:
+        push(pusher, server.url)
+        none = push(pusher, server.url, timedelta(seconds=1))
+
+        assert isinstance(none, NotAnswered)
+        assert none.failure is Failure.TIMED_OUT
+        assert 1 <= none.seconds < 1.6
+        assert server.connections == 2
+
+
+def test_threads_never_mix_up_answers(pusher: HttpPusher) -> None:
+    def script(peer: Peer) -> None:
+        while request := peer.read():
+            body = request.partition(b"\r\n\r\n")[2]
+            peer.send(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+
+    wrong: list[object] = []
+
+    def work(name: int) -> None:
+        for number in range(40):
+            body = b"%d-%d" % (name, number)
+            answered = push(pusher, server.url, body=body)
+            if not isinstance(answered, Answered) or answered.body != body:
+                wrong.append(answered)
+
+    with Server(script) as server:
+        threads = [Thread(target=work, args=(name,)) for name in range(12)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+        assert wrong == []
+        assert len(server.requests) == 480
+        assert server.connections <= 12
+
+
+def test_idle_connections_are_bounded(pusher: HttpPusher) -> None:
+    """At most 64 of an endpoint are kept; the rest are closed when given back."""
+    together = Barrier(70)
+
+    def script(peer: Peer) -> None:
+        if peer.read():
+            together.wait(10)
+            peer.send(EMPTY)
+            peer.read()
+
+    with Server(script) as server:
+        threads = [Thread(target=push, args=(pusher, server.url)) for _ in range(70)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+        assert server.connections == 70
+        assert pusher._pool._count == 64
+        pusher.close()
