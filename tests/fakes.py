@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, TypeVar
 
 from shared.engine.ports import Queue, Received, Resource, Table
-from shared.errors import Conflict, StorageUnavailable
+from shared.errors import Conflict, InvalidDocument, StorageUnavailable
 from shared.http import Answered, Exchange, OutboundRequest
 
 T = TypeVar("T")
@@ -213,13 +213,18 @@ class MemoryResources(Faulty):
     def put(
         self, table: Table, partition: str, name: str, document: Mapping[str, Any], etag: str | None
     ) -> Resource:
+        if set(partition + name) & set("/\\#?\0"):
+            raise ValueError(f"'{partition}' and '{name}' can't be keys of a table")
         key = (table, partition.lower(), name.lower())
         with self._at_work("put"):
             there = self._rows.get(key)
             if (there and there.etag) != etag:
                 raise Conflict
-            copy = json.loads(json.dumps(document))  # nobody changes what is stored from outside
-            self._rows[key] = Resource(document=copy, etag=uuid.uuid4().hex)
+            text = json.dumps(document)
+            if len(text) > 500_000:
+                raise InvalidDocument
+            # A copy: nobody changes what is stored from outside.
+            self._rows[key] = Resource(document=json.loads(text), etag=uuid.uuid4().hex)
             return self._rows[key]
 
     def delete(self, table: Table, partition: str, name: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ _DOCUMENT_CHARACTERS = 500_000  # leaves some of an entity's 1 MiB to its keys a
 _TAKEN = ("EntityAlreadyExists", "UpdateConditionNotSatisfied", "ResourceNotFound")
 _NO_TABLE = "TableNotFound"
 _DELETED = 204
+_KEY = re.compile(r"[^/\\#?\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,500}")
 
 
 class StorageResources:
@@ -27,6 +29,8 @@ class StorageResources:
         self._account = account
 
     def get(self, table: Table, partition: str, name: str) -> Resource | None:
+        if not _are_keys(partition, name):
+            return None
         client = self._account.table(table)
         with storage_errors():
             entity = unless(
@@ -42,6 +46,8 @@ class StorageResources:
         from azure.core import MatchConditions
         from azure.data.tables import UpdateMode
 
+        if not _are_keys(partition, name):
+            raise ValueError(f"'{partition}' and '{name}' can't be keys of a table")
         client = self._account.table(table)
         entity = _entity(partition, name, document)
 
@@ -65,6 +71,8 @@ class StorageResources:
         return Resource(document=_document(entity), etag=answer["etag"])
 
     def delete(self, table: Table, partition: str, name: str) -> bool:
+        if not _are_keys(partition, name):
+            return False
         client = self._account.table(table)
         statuses: list[int] = []  # the SDK does not tell whether there was an entity
         with storage_errors():
@@ -81,6 +89,8 @@ class StorageResources:
         return statuses[-1:] == [_DELETED]
 
     def list(self, table: Table, partition: str) -> Sequence[Resource]:
+        if not _are_keys(partition):
+            return []
         client = self._account.table(table)
         with storage_errors():
             entities = unless(
@@ -92,6 +102,11 @@ class StorageResources:
                 _NO_TABLE,
             )
         return [_resource(entity) for entity in entities or ()]
+
+
+def _are_keys(*texts: str) -> bool:
+    """Say whether there can be such rows: what anybody may ask for is no fault of storage."""
+    return all(_KEY.fullmatch(text) for text in texts)
 
 
 def _entity(partition: str, name: str, document: Mapping[str, Any]) -> dict[str, str]:

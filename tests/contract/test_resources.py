@@ -10,7 +10,7 @@ import pytest
 from shared.adapters.storage_account import StorageAccount
 from shared.adapters.storage_tables import StorageResources
 from shared.engine.ports import ResourceStore, Table
-from shared.errors import Conflict
+from shared.errors import Conflict, InvalidDocument
 from tests.fakes import MemoryResources
 
 TABLE = Table.EVENT_SUBSCRIPTIONS
@@ -64,6 +64,15 @@ def test_a_large_document_comes_back(store: ResourceStore, size: int) -> None:
     got = store.get(TABLE, "orders", "large")
     assert got is not None
     assert got.document == document
+
+
+def test_a_document_that_no_row_can_hold_is_invalid(store: ResourceStore) -> None:
+    store.put(TABLE, "orders", "other", DOCUMENT, None)
+
+    with pytest.raises(InvalidDocument):
+        store.put(TABLE, "orders", "huge", {"text": "x" * 500_000}, None)
+
+    assert store.get(TABLE, "orders", "huge") is None
 
 
 def test_a_document_that_shrinks_leaves_nothing_behind(store: ResourceStore) -> None:
@@ -138,6 +147,26 @@ def test_a_list_has_one_partition_by_name(store: ResourceStore) -> None:
 
     assert names == ["a-1", "a1", "b", "C"]
     assert len(store.list(TABLE, "o'rders")) == 1
+
+
+@pytest.mark.parametrize("name", ["a/b", "a\\b", "a#b", "a?b", "a\0b"])
+def test_what_cannot_be_a_key_is_not_there(store: ResourceStore, name: str) -> None:
+    store.put(TABLE, "orders", "new", DOCUMENT, None)
+
+    assert [store.get(TABLE, name, "new"), store.get(TABLE, "orders", name)] == [None, None]
+    assert list(store.list(TABLE, name)) == []
+    assert not store.delete(TABLE, "orders", name)
+    with pytest.raises(ValueError, match="can't be keys"):
+        store.put(TABLE, "orders", name, DOCUMENT, None)
+
+
+@pytest.mark.parametrize("name", ["a b", "a%2fb", "a'b''", "ü", "a:b|c&d=e+f", "x" * 500])
+def test_any_other_name_is_a_key(store: ResourceStore, name: str) -> None:
+    put = store.put(TABLE, name, name, DOCUMENT, None)
+
+    assert store.get(TABLE, name, name) == put
+    assert len(store.list(TABLE, name)) == 1
+    assert store.delete(TABLE, name, name)
 
 
 def test_a_change_to_the_callers_copy_is_not_stored(store: ResourceStore) -> None:

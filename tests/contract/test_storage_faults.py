@@ -8,8 +8,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import NamedTuple
 
 import pytest
 
@@ -21,70 +19,10 @@ from shared.adapters.storage_retries import ShortRetries
 from shared.adapters.storage_tables import StorageResources
 from shared.engine.ports import Queue, Received, Table
 from shared.errors import StorageUnavailable
+from tests.contract.scripted_storage import STORED, Answer, ScriptedStorage
 from tests.fakes import START, FakeClock
 
-STORED = (
-    b"<QueueMessagesList><QueueMessage><MessageId>1</MessageId>"
-    b"<InsertionTime>Mon, 09 Feb 2026 12:00:00 GMT</InsertionTime>"
-    b"<ExpirationTime>Fri, 31 Dec 9999 23:59:59 GMT</ExpirationTime><PopReceipt>r</PopReceipt>"
-    b"<TimeNextVisible>Mon, 09 Feb 2026 12:00:00 GMT</TimeNextVisible>"
-    b"</QueueMessage></QueueMessagesList>"
-)
 MESSAGE = Received(text="one", handle=("1", "r"))
-
-
-class Answer(NamedTuple):
-    """What the storage answers; nothing at all with status 0."""
-
-    status: int
-    code: str = ""
-    body: bytes = b""
-
-
-class ScriptedStorage(ThreadingHTTPServer):
-    """A storage that answers by its script; the last answer repeats."""
-
-    daemon_threads = True
-    request_queue_size = 64
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.script: list[Answer] = [Answer(201, body=STORED)]
-        self.choose: Callable[[bytes], Answer] = lambda _: self._next()
-        self.requests: list[str] = []
-        self._lock = threading.Lock()
-
-    def _next(self) -> Answer:
-        with self._lock:
-            return self.script.pop(0) if len(self.script) > 1 else self.script[0]
-
-
-class Handler(BaseHTTPRequestHandler):
-    """Answers one request."""
-
-    protocol_version = "HTTP/1.1"
-
-    def _answer(self) -> None:
-        storage = self.server
-        assert isinstance(storage, ScriptedStorage)
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        storage.requests.append(f"{self.command} {self.path}")
-        answer = storage.choose(body)
-        if not answer.status:
-            self.close_connection = True
-            return
-        self.send_response(answer.status)
-        if answer.code:
-            self.send_header("x-ms-error-code", answer.code)
-        self.send_header("Content-Type", "application/xml")
-        self.send_header("Content-Length", str(len(answer.body)))
-        self.end_headers()
-        self.wfile.write(answer.body)
-
-    do_GET = do_POST = do_PUT = do_DELETE = _answer  # noqa: N815
-
-    def log_message(self, *_: object) -> None:
-        pass
 
 
 @pytest.fixture
