@@ -16,12 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from devhost.azurite import running_azurite
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    from devhost.azurite import Azurite
 
 CHECKOUT = Path(__file__).parents[3]
 PATIENCE = 20.0
@@ -140,9 +136,3 @@ def function(tmp_path: Path) -> Callable[..., None]:
         (tmp_path / folder / "__init__.py").write_text(source)
 
     return add
-
-
-@pytest.fixture(scope="session")
-def azurite() -> Iterator[Azurite]:
-    with running_azurite() as running:
-        yield running

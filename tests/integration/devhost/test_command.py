@@ -1,6 +1,7 @@
 """`python -m devhost`, with real functions on a real Azurite."""
 
 import contextlib
+import http.client
 import os
 import signal
 import socket
@@ -204,6 +205,21 @@ def test_a_reader_who_goes_away_does_not_end_the_host(function, tmp_path):
         host.terminate()
 
         assert host.wait(20) == 0
+
+
+def test_answers_are_not_held_back(start, function):
+    """Nagle's algorithm costs 40 ms for each answer on a connection that is kept."""
+    function("web", ECHO, **HTTP)
+    host = start()
+    client = http.client.HTTPConnection(host.url.removeprefix("http://"), timeout=20)
+
+    started = time.monotonic()
+    for _ in range(50):
+        client.request("GET", "/web")
+        assert client.getresponse().read() == b"0"
+    client.close()
+
+    assert time.monotonic() - started < 1.5
 
 
 def test_azurite_ends_with_whoever_started_it():
