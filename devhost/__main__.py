@@ -1,8 +1,12 @@
 """Runs the command line."""
 
-import sys
+import logging
+import os
 
 from devhost.cli import main
 
 if __name__ == "__main__":
-    sys.exit(main())
+    code = main()
+    logging.shutdown()
+    # Python would wait for the threads of functions that do not end; the host has waited enough.
+    os._exit(code)

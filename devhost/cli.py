@@ -30,10 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     log.configure(console, {})
     try:
         with contextlib.ExitStack() as stack:
-            stuck = asyncio.run(_serve(_plan(options, console, stack), console))
-        if stuck:
-            # Python would wait for the threads of the functions that do not end.
-            os._exit(0)
+            asyncio.run(_serve(_plan(options, console, stack), console))
     except HostError as fault:
         console.trouble(f"devhost: {fault}")
         return 1
@@ -42,10 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-async def _serve(plan: Plan, console: log.Console) -> bool:
-    host = Host(plan, console)
-    await host.run()
-    return host.left_something_running
+async def _serve(plan: Plan, console: log.Console) -> None:
+    await Host(plan, console).run()
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -54,11 +54,6 @@ class Host:
         self._triggers = Triggers(plan, self._invoker)
         self._width = 0
 
-    @property
-    def left_something_running(self) -> bool:
-        """Whether invocations were still running when the time to end was over."""
-        return self._invoker.running > 0
-
     async def run(self) -> None:
         """
         Serve until told to stop.

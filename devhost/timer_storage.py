@@ -14,6 +14,7 @@ from azure.core.exceptions import (
     HttpResponseError,
     ResourceExistsError,
     ResourceNotFoundError,
+    ServiceRequestError,
 )
 from azure.storage.blob import BlobServiceClient
 
@@ -75,6 +76,9 @@ class HostBlobs:
                 with contextlib.suppress(ResourceExistsError):
                     self._service.create_container(CONTAINER)
                 return step()
+        except ServiceRequestError as fault:
+            # Its own text is about Python objects.
+            raise StorageBusyError(f"{self._service.url}: no connection") from fault
         except AzureError as fault:
             raise StorageBusyError(str(fault).splitlines()[0]) from fault
 

@@ -131,6 +131,16 @@ def test_a_second_signal_ends_at_once(start, function):
         assert host.stop() == 130
 
 
+def test_a_function_that_takes_too_long_fails_and_does_not_hold_up_the_end(start, function):
+    function("stuck", "import time\ndef main(req): time.sleep(60)", **HTTP)
+    host = start(AzureFunctionsJobHost__functionTimeout="00:00:01")
+
+    assert host.get("/stuck") == (500, b"")
+
+    host.wait_for("TimeoutError: functionTimeout of 1 s exceeded")
+    assert host.stop() == 0
+
+
 def test_storage_that_goes_and_comes_back_is_found_again(start, function, azurite, queue):
     """A door before Azurite: shut when the host starts, opened later."""
     function("good", ECHO, **HTTP)
