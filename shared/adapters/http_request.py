@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from ipaddress import IPv6Address
 from typing import NamedTuple
 
 from shared.adapters.http_failure import NoAnswer
@@ -108,6 +109,10 @@ def check_name(name: str) -> None:
 
 def _ascii(host: str) -> str:
     if host.startswith("["):
+        try:
+            IPv6Address(host[1:-1])
+        except ValueError as error:
+            raise _unsendable("illegal IPv6 address") from error
         return host
     if not host.isascii():
         import idna  # rarely needed, and slow to load

@@ -106,17 +106,10 @@ def as_literal(host: str) -> Address | None:
     ``2130706433`` and ``0x7f.1`` are IPv4 addresses to the operating system, so they are here.
     """
     if ":" in host:
-        return _ipv6(host)
+        return IPv6Address(host)
     if not host[0].isdigit():
         return None
     try:
         return IPv4Address(socket.inet_aton(host))
     except OSError:
         return None
-
-
-def _ipv6(host: str) -> IPv6Address:
-    try:
-        return IPv6Address(host)
-    except ValueError as error:
-        raise NoAnswer(Failure.UNSENDABLE, "illegal IPv6 address") from error

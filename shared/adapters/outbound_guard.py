@@ -15,9 +15,6 @@ _PLATFORM: tuple[tuple[Network, str], ...] = (
     (IPv4Network("168.63.129.16/32"), "Azure's wire server"),
     (IPv4Network("100.100.100.200/32"), "instance metadata"),
     (IPv4Network("192.0.0.192/32"), "instance metadata"),
-    # Connecting to it reaches this very machine, so it would be a second name for loopback.
-    (IPv4Network("0.0.0.0/32"), "unspecified"),
-    (IPv6Network("::/128"), "unspecified"),
     (IPv6Network("fd00:ec2::254/128"), "instance metadata"),
     (IPv6Network("fd20:ce::254/128"), "instance metadata"),
 )
@@ -55,6 +52,13 @@ _SPECIAL: tuple[tuple[Network, str], ...] = (
     (IPv6Network("ff00::/8"), "multicast"),
 )
 _GLOBAL_UNICAST = IPv6Network("2000::/3")
+_NAT64_LOCAL = IPv6Network("64:ff9b:1::/48")
+_IPV4_LAST = (
+    IPv6Network("::/96"),
+    IPv6Network("::ffff:0:0:0/96"),
+    IPv6Network("64:ff9b::/96"),
+    _NAT64_LOCAL,
+)
 _LOOPBACK_NAMES = frozenset({"localhost", "localhost.localdomain", "ip6-localhost"})
 
 
@@ -109,6 +113,8 @@ class OutboundGuard:
 
     def _closed(self, address: Address, port: int | None) -> str | None:
         """Judge what no list opens, also where it hides in an IPv6 form."""
+        if address.is_unspecified:  # reaches this very machine: one more name for loopback
+            return f"{address}: unspecified"
         for form in (address, *_embedded(address)):
             for network, what in _PLATFORM:
                 if form in network:
@@ -135,12 +141,14 @@ def _embedded(address: Address) -> tuple[IPv4Address, ...]:
     if isinstance(address, IPv4Address):
         return ()
     packed = address.packed
-    found = [IPv4Address(packed[12:])]  # IPv4-compatible, -translated, NAT64 with /96
+    found = []
+    if any(address in network for network in _IPV4_LAST):
+        found.append(IPv4Address(packed[12:]))
     if address.sixtofour is not None:
         found.append(address.sixtofour)
     if address.teredo is not None:
         found.extend(address.teredo)
-    if packed.startswith(bytes.fromhex("0064ff9b0001")):
+    if address in _NAT64_LOCAL:
         found.append(IPv4Address(packed[6:8] + packed[9:11]))  # RFC 6052, prefix of 48 bits
     return tuple(found)
 

@@ -87,17 +87,23 @@ Script = Callable[[Peer], None]
 class Server:
     """Runs *script* for each connection, on a thread of its own."""
 
-    def __init__(self, script: Script, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self,
+        script: Script,
+        tls: ssl.SSLContext | None = None,
+        host: str = "127.0.0.1",
+        port: int = 0,
+    ) -> None:
         self.requests: list[bytes] = []
         self.connections = 0
         self.stopped = Event()
         self._script = script
         self._tls = tls
         self._threads: list[Thread] = []
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self._listener = socket.create_server((host, port), backlog=64)
         self._listener.settimeout(0.05)
         self.port = int(self._listener.getsockname()[1])
-        self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self.port}/hook?code=a%2Fb"
+        self.url = f"{'https' if tls else 'http'}://{host}:{self.port}/hook?code=a%2Fb"
 
     def __enter__(self) -> Self:
         self._start(self._accept)

@@ -1,0 +1,194 @@
+"""The guard judges the address that is connected to; what it refuses gets no packet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from ipaddress import ip_address, ip_network
+
+import pytest
+
+from shared.adapters import http_resolver
+from shared.adapters.http_push import HttpPusher
+from shared.adapters.outbound_guard import Address, OutboundGuard
+from shared.http import Answered, Failure, NotAnswered
+from tests.integration.push.scripted import LOCAL, OK, Server, always, once, push
+
+CLOSED = OutboundGuard(allow_http=True)
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "127.0.0.1",
+        "2130706433",
+        "0x7f.1",
+        "0177.0.0.1",
+        "127.1",
+        "localhost",
+        "LOCALHOST",
+        "[::ffff:127.0.0.1]",
+        "[::ffff:7f00:1]",
+        "[::1]",
+        "0.0.0.0",  # noqa: S104
+        "0",
+        "inner.test",
+    ],
+)
+def test_no_name_for_loopback_gets_a_packet(host: str) -> None:
+    def lookup(name: str) -> Sequence[Address]:
+        if name == "inner.test":
+            return [ip_address("127.0.0.1"), ip_address("::1")]
+        return http_resolver.system_lookup(name)
+
+    pusher = HttpPusher(CLOSED, lookup=lookup)
+    with Server(always(OK)) as server:
+        none = push(pusher, f"http://{host}:{server.port}/")
+
+        assert isinstance(none, NotAnswered)
+        assert none.failure is Failure.NOT_ALLOWED
+        assert server.connections == 0
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "2130706433", "0x7f.1", "[::ffff:127.0.0.1]"])
+def test_an_allowed_address_is_reached_however_written(pusher: HttpPusher, host: str) -> None:
+    with Server(always(OK)) as server:
+        assert isinstance(push(pusher, f"http://{host}:{server.port}/"), Answered)
+        assert f"Host: {host}:{server.port}\r\n".encode() in server.requests[0]
+
+
+def test_a_name_that_is_bound_again_gets_no_packet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """127.0.0.2 plays the public address, 127.0.0.1 the one behind the firewall."""
+    monkeypatch.setattr(http_resolver, "_REMEMBER_SECONDS", 0.0)
+    answers = iter(["127.0.0.2", "127.0.0.1"])
+    guard = OutboundGuard(allow_http=True, allowed_networks=[ip_network("127.0.0.2/32")])
+    pusher = HttpPusher(guard, lookup=lambda _: [ip_address(next(answers))])
+    with (
+        Server(once(OK), host="127.0.0.2") as outer,
+        Server(always(OK), port=outer.port) as inner,
+    ):
+        url = f"http://rebound.test:{outer.port}/"
+        first = push(pusher, url)
+        for thread in outer._threads[1:]:
+            thread.join()
+        second = push(pusher, url)
+
+        assert isinstance(first, Answered)
+        assert isinstance(second, NotAnswered)
+        assert second.failure is Failure.NOT_ALLOWED
+        assert (outer.connections, inner.connections) == (1, 0)
+    pusher.close()
+
+
+def test_a_name_is_resolved_once_for_a_connection() -> None:
+    asked: list[str] = []
+
+    def lookup(host: str) -> Sequence[Address]:
+        asked.append(host)
+        return [ip_address("127.0.0.1")]
+
+    pusher = HttpPusher(LOCAL, lookup=lookup)
+    with Server(once(OK)) as server:
+        for _ in range(3):  # within the five seconds that a success is remembered
+            assert isinstance(push(pusher, f"http://once.test:{server.port}/"), Answered)
+            assert f"Host: once.test:{server.port}".encode() in server.requests[-1]
+
+        assert asked == ["once.test"]
+    pusher.close()
+
+
+def test_of_several_addresses_only_allowed_ones_are_tried() -> None:
+    guard = OutboundGuard(allow_http=True, allowed_networks=[ip_network("127.0.0.2/31")])
+    candidates = [ip_address(each) for each in ("127.0.0.1", "::1", "127.0.0.3", "127.0.0.2")]
+    pusher = HttpPusher(guard, lookup=lambda _: candidates)
+    with (
+        Server(always(OK), host="127.0.0.2") as allowed,
+        Server(always(OK), port=allowed.port) as refused,
+    ):
+        answered = push(pusher, f"http://several.test:{allowed.port}/")
+
+        assert isinstance(answered, Answered)
+        assert (allowed.connections, refused.connections) == (1, 0)
+        pusher.close()
+
+
+def test_scheme_and_own_host_are_refused_before_anything_is_resolved() -> None:
+    asked: list[str] = []
+
+    def lookup(host: str) -> Sequence[Address]:
+        asked.append(host)
+        return [ip_address("127.0.0.1")]
+
+    guard = OutboundGuard(allowed_networks=[ip_network("0.0.0.0/0")], own_hosts=["app.test"])
+    pusher = HttpPusher(guard, lookup=lookup)
+    for url in ("http://other.test/", "https://app.test/", "https://APP.test.:8443/"):
+        none = push(pusher, url)
+
+        assert isinstance(none, NotAnswered)
+        assert none.failure is Failure.NOT_ALLOWED
+    assert asked == []
+
+
+def test_an_identity_endpoint_gets_no_packet() -> None:
+    with Server(always(OK)) as server:
+        guard = OutboundGuard(
+            allow_http=True,
+            allowed_networks=[ip_network("127.0.0.0/8")],
+            identity_endpoints={("127.0.0.1", server.port)},
+        )
+        none = push(HttpPusher(guard), f"http://localhost:{server.port}/msi/token")
+
+        assert isinstance(none, NotAnswered)
+        assert none.failure is Failure.NOT_ALLOWED
+        assert server.connections == 0
+
+
+@pytest.mark.parametrize(
+    ("url", "headers"),
+    [
+        ("http://user@127.0.0.1:{port}/", {}),
+        ("http://127.0.0.1:{port}/a b", {}),
+        ("ftp://127.0.0.1:{port}/", {}),
+        ("http://127.0.0.1:{port}/", {"x": "a\r\ny: b"}),
+        ("http://127.0.0.1:{port}/", {"x": "\u20ac"}),
+        ("http://127.0.0.1:{port}/", {"Content-Length": "1"}),
+    ],
+)
+def test_what_can_not_be_sent_is_not(pusher: HttpPusher, url: str, headers: dict[str, str]) -> None:
+    with Server(always(OK)) as server:
+        none = push(pusher, url.format(port=server.port), headers=headers)
+
+        assert isinstance(none, NotAnswered)
+        assert none.failure is Failure.UNSENDABLE
+        assert server.connections == 0
+
+
+@pytest.mark.parametrize("found", ["nothing", "error"])
+def test_a_name_that_is_not_found(found: str) -> None:
+    def lookup(host: str) -> Sequence[Address]:
+        if found == "error":
+            raise OSError(-2, f"{host} unknown")
+        return []
+
+    none = push(HttpPusher(LOCAL, lookup=lookup), "http://missing.test/")
+
+    assert isinstance(none, NotAnswered)
+    assert none.failure is Failure.RESOLUTION
+
+
+def test_the_system_does_not_know_an_invalid_name(pusher: HttpPusher) -> None:
+    """`.invalid` never resolves (RFC 2606)."""
+    none = push(pusher, "http://nobody.invalid/")
+
+    assert isinstance(none, NotAnswered)
+    assert none.failure is Failure.RESOLUTION
+
+
+def test_the_environments_proxies_are_ignored(
+    pusher: HttpPusher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Server(always(OK)) as proxy, Server(always(OK)) as server:
+        for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
+            monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.port}")
+        assert isinstance(push(pusher, server.url), Answered)
+
+        assert proxy.connections == 0

@@ -1,0 +1,198 @@
+"""TLS: who is trusted, and that the deadlines hold there too."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterator
+from datetime import timedelta
+from ipaddress import ip_address
+
+import pytest
+
+from shared.adapters.http_push import HttpPusher, default_tls
+from shared.http import Answered, Failure, NotAnswered
+from tests.integration.push.authority import Authority
+from tests.integration.push.scripted import (
+    LOCAL,
+    OK,
+    PATIENT,
+    SHORT,
+    Peer,
+    Server,
+    always,
+    once,
+    push,
+)
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.fixture
+def tls_pusher(authority: Authority) -> Iterator[HttpPusher]:
+    made = HttpPusher(LOCAL, tls=authority.client(), lookup=lambda _: [ip_address("127.0.0.1")])
+    yield made
+    made.close()
+
+
+def test_a_private_authority_is_trusted(tls_pusher: HttpPusher, authority: Authority) -> None:
+    with Server(always(OK), authority.server("good.test")) as server:
+        outcomes = [push(tls_pusher, f"https://good.test:{server.port}/") for _ in range(5)]
+
+        assert [each.body for each in outcomes if isinstance(each, Answered)] == [b"ok"] * 5
+        assert server.connections == 1
+        assert f"Host: good.test:{server.port}".encode() in server.requests[0]
+
+
+@pytest.mark.parametrize("host", ["GOOD.test", "good.test."])
+def test_a_name_is_the_same_in_capitals_and_with_a_dot(
+    tls_pusher: HttpPusher, authority: Authority, host: str
+) -> None:
+    with Server(always(OK), authority.server("good.test")) as server:
+        assert isinstance(push(tls_pusher, f"https://{host}:{server.port}/"), Answered)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "2130706433"])
+def test_a_certificate_may_name_an_address(
+    tls_pusher: HttpPusher, authority: Authority, host: str
+) -> None:
+    with Server(always(OK), authority.server("127.0.0.1")) as server:
+        assert isinstance(push(tls_pusher, f"https://{host}:{server.port}/"), Answered)
+
+
+def test_the_name_is_sent_to_the_server(tls_pusher: HttpPusher, authority: Authority) -> None:
+    asked: list[str | None] = []
+    context = authority.server("good.test")
+    context.sni_callback = lambda _, name, __: asked.append(name)
+    with Server(always(OK), context) as server:
+        push(tls_pusher, f"https://good.test:{server.port}/")
+
+        assert asked == ["good.test"]
+
+
+@pytest.mark.parametrize("fault", ["wrong name", "expired", "self-signed"])
+def test_a_bad_certificate_gets_no_request(
+    tls_pusher: HttpPusher, authority: Authority, fault: str
+) -> None:
+    context = authority.server(
+        "other.test" if fault == "wrong name" else "good.test",
+        ends_in=timedelta(days=-2 if fault == "expired" else 2),
+        self_signed=fault == "self-signed",
+    )
+    with Server(always(OK), context) as server:
+        none = push(tls_pusher, f"https://good.test:{server.port}/")
+
+        assert isinstance(none, NotAnswered)
+        assert none.failure is Failure.TLS
+        assert server.requests == []
+
+
+def test_the_systems_trust_does_not_include_ours_unless_told(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Server(always(OK), authority.server("localhost")) as server:
+        url = f"https://localhost:{server.port}/"
+        stranger = HttpPusher(LOCAL)
+        refused = push(stranger, url)
+        monkeypatch.setenv("SSL_CERT_FILE", str(authority.bundle))
+        told = HttpPusher(LOCAL)
+        answered = push(told, url)
+        told.close()
+
+        assert isinstance(refused, NotAnswered)
+        assert refused.failure is Failure.TLS
+        assert isinstance(answered, Answered)
+
+
+def test_old_versions_are_not_spoken() -> None:
+    context = default_tls()
+
+    assert context.minimum_version == ssl.TLSVersion.TLSv1_2
+    assert context.verify_mode == ssl.CERT_REQUIRED
+    assert context.check_hostname
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_a_server_that_wants_our_certificate(
+    tls_pusher: HttpPusher, authority: Authority, version: ssl.TLSVersion
+) -> None:
+    """With TLS 1.3 the refusal comes only after the handshake."""
+    context = authority.server("good.test")
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_verify_locations(authority.bundle)
+    context.minimum_version = context.maximum_version = version
+    with Server(always(OK), context) as server:
+        none = push(tls_pusher, f"https://good.test:{server.port}/")
+
+        assert isinstance(none, NotAnswered)
+        assert none.failure is Failure.TLS
+
+
+def test_a_server_that_does_not_speak_tls(tls_pusher: HttpPusher) -> None:
+    def script(peer: Peer) -> None:
+        peer.receive()
+        peer.send(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+    with Server(script) as server:
+        none = push(tls_pusher, f"https://good.test:{server.port}/")
+
+        assert isinstance(none, NotAnswered)
+        assert none.failure is Failure.TLS
+
+
+@pytest.mark.parametrize("dribbles", [False, True])
+def test_the_handshake_is_bounded(tls_pusher: HttpPusher, dribbles: bool) -> None:  # noqa: FBT001
+    def script(peer: Peer) -> None:
+        if dribbles:  # the start of a ServerHello that never ends
+            peer.dribble(b"\x16\x03\x03\x40\x00\x02\x00\x3f\xfc\x03\x03" + bytes(1000))
+        peer.wait()
+
+    with Server(script) as server:
+        none = push(tls_pusher, f"https://good.test:{server.port}/", SHORT)
+
+        assert isinstance(none, NotAnswered)
+        assert none.failure is Failure.TIMED_OUT
+        assert 0.5 <= none.seconds < 3
+
+
+def dribbling(peer: Peer) -> None:
+    peer.read()
+    peer.dribble(OK[:-6] + b"\r\nX: " + b"y" * 1000)
+
+
+def never_reading(peer: Peer) -> None:
+    peer.wait()
+
+
+@pytest.mark.parametrize("script", [dribbling, never_reading])
+def test_the_deadline_holds(tls_pusher: HttpPusher, authority: Authority, script: object) -> None:
+    with Server(script, authority.server("good.test")) as server:  # type: ignore[arg-type]
+        none = push(tls_pusher, f"https://good.test:{server.port}/", SHORT, body=bytes(20_000_000))
+
+        assert isinstance(none, NotAnswered)
+        assert none.failure is Failure.TIMED_OUT
+        assert none.seconds >= 0.5
+
+
+def test_large_bodies_pass_both_ways(tls_pusher: HttpPusher, authority: Authority) -> None:
+    """More than a TLS record, more than the buffers of a socket."""
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: 65536\r\n\r\n" + b"x" * 65536
+    body = bytes(range(256)) * 12_000
+    with Server(always(answer), authority.server("good.test")) as server:
+        for _ in range(2):
+            answered = push(tls_pusher, f"https://good.test:{server.port}/", PATIENT, body=body)
+
+            assert isinstance(answered, Answered)
+            assert answered.body == b"x" * 65536
+            assert server.requests[-1].endswith(b"\r\n\r\n" + body)
+        assert server.connections == 1
+
+
+def test_a_stale_connection_is_replaced(tls_pusher: HttpPusher, authority: Authority) -> None:
+    with Server(once(OK), authority.server("good.test")) as server:
+        for _ in range(3):
+            assert isinstance(push(tls_pusher, f"https://good.test:{server.port}/"), Answered)
+
+        assert len(server.requests) == 3

@@ -1,0 +1,211 @@
+"""What a URL and a request look like on the wire, and what can't go on it."""
+
+from __future__ import annotations
+
+import string
+from ipaddress import ip_address
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.adapters.http_failure import NoAnswer
+from shared.adapters.http_request import Target, parse_url, write_request
+from shared.adapters.http_resolver import as_literal
+from shared.http import Failure, OutboundRequest
+
+ENDPOINT = "https://a.example/hook"
+
+
+@pytest.mark.parametrize(
+    ("url", "host", "port", "authority", "path"),
+    [
+        ("https://a.example/?c=a%2Fb&x=%7e", "a.example", 443, "a.example", "/?c=a%2Fb&x=%7e"),
+        ("https://a.example", "a.example", 443, "a.example", "/"),
+        ("https://a.example?x=1", "a.example", 443, "a.example", "/?x=1"),
+        ("https://a.example/x#part?y", "a.example", 443, "a.example", "/x"),
+        ("HTTPS://A.Example:8443//a/../b", "a.example", 8443, "a.example:8443", "//a/../b"),
+        ("http://a.example:80/", "a.example", 80, "a.example", "/"),
+        ("http://a.example:443/", "a.example", 443, "a.example:443", "/"),
+        ("https://a.example:/", "a.example", 443, "a.example", "/"),
+        ("https://a.example./", "a.example.", 443, "a.example.", "/"),
+        ('https://my_app.example/{i}?"b"|', "my_app.example", 443, "my_app.example", '/{i}?"b"|'),
+        ("https://bücher.example/", "xn--bcher-kva.example", 443, "xn--bcher-kva.example", "/"),
+        ("https://[2606:4700::1]:8443/", "2606:4700::1", 8443, "[2606:4700::1]:8443", "/"),
+        ("https://2130706433/", "2130706433", 443, "2130706433", "/"),
+        ("https://①②⑦.0.0.1/", "127.0.0.1", 443, "127.0.0.1", "/"),
+        ("https://a.example:65535/", "a.example", 65535, "a.example:65535", "/"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_urls_are_taken_apart(url: str, host: str, port: int, authority: str, path: str) -> None:
+    target = parse_url(url)
+
+    assert target == Target(target.scheme, host, port, authority, path)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "a.example/hook",
+        "//a.example/hook",
+        "ftp://a.example/",
+        "file:///etc/passwd",
+        "https:///hook",
+        "https://",
+        "https://:443/",
+        "https://user@a.example/",
+        "https://user:pass@a.example/",
+        "https://@a.example/",
+        "https://a.example:0/",
+        "https://a.example:65536/",
+        "https://a.example:-1/",
+        "https://a.example:443x/",
+        "https://a.example:443:443/",
+        "https://a.example:\uff14\uff14\uff13/",
+        "https://a b.example/",
+        "https://a.example/a b",
+        "https://a.example/a\tb",
+        "https://a.example/\r\nX: y",
+        "https://a.example/\n",
+        "https://a.example\n/",
+        "https://a.example/\x00",
+        "https://a.example/\x7f",
+        "https://a.example/é",
+        "https://a.example/\ud800",
+        " https://a.example/",
+        "https://a%2eexample/",
+        "https://a..example/",
+        "https://.a.example/",
+        "https://a.example../",
+        "https://" + "a" * 64 + ".example/",
+        "https://" + "a." * 130 + "example/",
+        "https://[fe80::1%25eth0]/",
+        "https://[fe80::1%eth0]/",
+        "https://[::1/",
+        "https://[::1::2]/",
+        "https://[1.2.3.4]/",
+        "https://[]/",
+        "https://::1/",
+        "https://a.example\\@b.example/",
+        "https://\ud800.example/",
+        "https://a\u2024\u2024b.example/",
+    ],
+)
+def test_what_is_no_endpoint_can_not_be_sent_to(url: str) -> None:
+    with pytest.raises(NoAnswer) as raised:
+        parse_url(url)
+
+    assert raised.value.failure is Failure.UNSENDABLE
+
+
+@given(url=st.text() | st.text(string.printable).map("https://".__add__))
+def test_any_text_is_a_target_or_refused(url: str) -> None:
+    try:
+        target = parse_url(url)
+    except NoAnswer:
+        return
+
+    line = f"{target.authority}{target.path}"
+    assert line.isascii()
+    assert line.isprintable()
+    assert " " not in line
+
+
+def write(headers: dict[str, str], method: str = "POST", body: bytes = b"") -> bytes:
+    request = OutboundRequest(method=method, url=ENDPOINT, headers=headers, body=body)
+    return write_request(request, parse_url(ENDPOINT))
+
+
+def test_a_request_is_its_headers_and_no_others() -> None:
+    assert write({"Content-Type": "application/json", "x-name": "ü\t1"}, body=b"[]") == (
+        b"POST /hook HTTP/1.1\r\nHost: a.example\r\nContent-Type: application/json\r\n"
+        b"x-name: \xfc\t1\r\nContent-Length: 2\r\n\r\n[]"
+    )
+
+
+@pytest.mark.parametrize(
+    ("method", "body", "length"),
+    [
+        ("POST", b"", b"Content-Length: 0\r\n"),
+        ("PUT", b"", b"Content-Length: 0\r\n"),
+        ("GET", b"", b""),
+        ("OPTIONS", b"", b""),
+        ("GET", b"x", b"Content-Length: 1\r\n"),
+    ],
+)
+def test_a_length_is_sent_where_a_body_is_expected(method: str, body: bytes, length: bytes) -> None:
+    start = b"%s /hook HTTP/1.1\r\nHost: a.example\r\n" % method.encode()
+
+    assert write({}, method, body) == start + length + b"\r\n" + body
+
+
+@pytest.mark.parametrize(
+    ("method", "headers"),
+    [
+        ("POST", {"x": "a\r\nHost: evil"}),
+        ("POST", {"x": "a\n"}),
+        ("POST", {"x": "a\r"}),
+        ("POST", {"x": "a\0"}),
+        ("POST", {"x": "a\x1b"}),
+        ("POST", {"x": "\u20ac"}),
+        ("POST", {"x": "\ud800"}),
+        ("POST", {"": "a"}),
+        ("POST", {"x y": "a"}),
+        ("POST", {"x:": "a"}),
+        ("POST", {"x\r\ny": "a"}),
+        ("POST", {"x\n": "a"}),
+        ("POST", {"é": "a"}),
+        ("POST", {"Host": "evil"}),
+        ("POST", {"content-LENGTH": "5"}),
+        ("POST", {"Transfer-Encoding": "chunked"}),
+        ("POST", {"Connection": "close"}),
+        ("POST", {"Upgrade": "h2c"}),
+        ("PO ST", {}),
+        ("", {}),
+        ("CONNECT", {}),
+        ("POST\r\n", {}),
+    ],
+)
+def test_what_http_can_not_carry_is_not_sent(method: str, headers: dict[str, str]) -> None:
+    with pytest.raises(NoAnswer) as raised:
+        write(headers, method)
+
+    assert raised.value.failure is Failure.UNSENDABLE
+
+
+@given(headers=st.dictionaries(st.text(), st.text()), body=st.binary())
+def test_no_header_breaks_out_of_its_line(headers: dict[str, str], body: bytes) -> None:
+    try:
+        written = write(headers, body=body)
+    except NoAnswer:
+        return
+
+    head, _, rest = written.partition(b"\r\n\r\n")
+    assert rest == body
+    assert len(head.split(b"\r\n")) == len(headers) + 3
+
+
+@pytest.mark.parametrize(
+    ("host", "address"),
+    [
+        ("127.0.0.1", "127.0.0.1"),
+        ("2130706433", "127.0.0.1"),
+        ("0x7f000001", "127.0.0.1"),
+        ("0x7f.1", "127.0.0.1"),
+        ("127.1", "127.0.0.1"),
+        ("0177.0.0.1", "127.0.0.1"),
+        ("010.8.8.8", "8.8.8.8"),
+        ("0", "0.0.0.0"),  # noqa: S104
+        ("::1", "::1"),
+        ("::ffff:7f00:1", "::ffff:127.0.0.1"),
+        ("a.example", None),
+        ("256.0.0.1", None),
+        ("1.2.3.4.5", None),
+        ("0x7f.example", None),
+        ("3com.example", None),
+    ],
+)
+def test_every_way_to_write_an_address_is_one(host: str, address: str | None) -> None:
+    assert as_literal(host) == (address and ip_address(address))

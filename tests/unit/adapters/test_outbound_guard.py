@@ -1,0 +1,234 @@
+"""What the outbound guard refuses: by address, by name, by scheme."""
+
+from __future__ import annotations
+
+from ipaddress import ip_address, ip_network
+
+import pytest
+from hypothesis import given
+from hypothesis.strategies import ip_addresses
+
+from shared.adapters.outbound_guard import OutboundGuard
+
+ANY = [ip_network("0.0.0.0/0"), ip_network("::/0")]
+
+REFUSED = {
+    "0.0.0.0": "unspecified",  # noqa: S104
+    "0.1.2.3": "this network",
+    "10.0.0.0": "private",
+    "10.255.255.255": "private",
+    "100.64.0.1": "carrier-grade NAT",
+    "100.127.255.255": "carrier-grade NAT",
+    "127.0.0.1": "loopback",
+    "127.255.255.254": "loopback",
+    "169.254.0.1": "instance metadata",
+    "169.254.169.254": "instance metadata",
+    "168.63.129.16": "wire server",
+    "100.100.100.200": "instance metadata",
+    "192.0.0.192": "instance metadata",
+    "172.16.0.1": "private",
+    "172.31.255.255": "private",
+    "192.0.0.1": "protocol",
+    "192.0.2.1": "documentation",
+    "192.88.99.1": "6to4 relay",
+    "192.168.0.1": "private",
+    "192.168.255.255": "private",
+    "198.18.0.1": "benchmarking",
+    "198.19.255.255": "benchmarking",
+    "198.51.100.7": "documentation",
+    "203.0.113.255": "documentation",
+    "224.0.0.1": "multicast",
+    "239.255.255.255": "multicast",
+    "240.0.0.1": "reserved",
+    "255.255.255.255": "reserved",
+    "::": "unspecified",
+    "::1": "loopback",
+    "::2": "IPv4-compatible",
+    "::7f00:1": "IPv4-compatible",
+    "::808:808": "IPv4-compatible",
+    "::ffff:127.0.0.1": "loopback",
+    "::ffff:10.0.0.1": "private",
+    "::ffff:169.254.169.254": "instance metadata",
+    "::ffff:168.63.129.16": "wire server",
+    "::ffff:0:8.8.8.8": "IPv4-translated",
+    "64:ff9b::8.8.8.8": "NAT64",
+    "64:ff9b::127.0.0.1": "NAT64",
+    "64:ff9b:1::1": "NAT64",
+    "64:ff9b:1:ffff::8.8.8.8": "NAT64",
+    "100::1": "discard",
+    "100:0:0:1::1": "reserved",
+    "200::1": "reserved",
+    "2001::1": "Teredo",
+    "2001:0:4136:e378:8000:63bf:3fff:fdd2": "Teredo",
+    "2001:2::1": "protocol",
+    "2001:10::1": "protocol",
+    "2001:20::1": "protocol",
+    "2001:1ff:ffff::1": "protocol",
+    "2001:db8::1": "documentation",
+    "2002:7f00:1::": "6to4",
+    "2002:808:808::1": "6to4",
+    "3fff::1": "documentation",
+    "3fff:fff:ffff::1": "documentation",
+    "4000::1": "reserved",
+    "5f00::1": "segment routing",
+    "fc00::1": "private",
+    "fd12:3456::1": "private",
+    "fd00:ec2::254": "instance metadata",
+    "fd20:ce::254": "instance metadata",
+    "fe80::1": "link-local",
+    "fe80::1%eth0": "zone",
+    "2606:4700::1%1": "zone",
+    "febf::1": "link-local",
+    "fec0::1": "reserved",
+    "ff02::1": "multicast",
+    "ffff::1": "multicast",
+}
+PUBLIC = [
+    "1.1.1.1",
+    "8.8.8.8",
+    "9.255.255.255",
+    "11.0.0.0",
+    "20.50.2.10",
+    "100.63.255.255",
+    "100.128.0.0",
+    "126.255.255.255",
+    "128.0.0.1",
+    "168.63.129.15",
+    "169.253.255.255",
+    "169.255.0.0",
+    "172.15.255.255",
+    "172.32.0.0",
+    "191.255.255.255",
+    "192.0.1.0",
+    "192.167.255.255",
+    "192.169.0.0",
+    "198.17.255.255",
+    "198.20.0.0",
+    "223.255.255.255",
+    "::ffff:8.8.8.8",
+    "2001:200::1",
+    "2603:1030::",
+    "2603:1030::a9fe:a9fe",  # only looks like one that hides an IPv4 address
+    "2001:4860:4860::8888",
+    "2603:1030::1",
+    "2a01:111::1",
+    "3ffe:ffff::1",
+]
+
+
+@pytest.mark.parametrize(("address", "why"), REFUSED.items())
+def test_what_is_not_public_is_refused(address: str, why: str) -> None:
+    refused = OutboundGuard().refusal(ip_address(address), 443)
+
+    assert refused is not None
+    assert why in refused
+
+
+@pytest.mark.parametrize("address", PUBLIC)
+def test_what_is_public_is_let_through(address: str) -> None:
+    assert OutboundGuard().refusal(ip_address(address), 443) is None
+
+
+@pytest.mark.parametrize(
+    ("address", "network"),
+    [
+        ("127.0.0.1", "127.0.0.0/8"),
+        ("10.1.2.3", "10.1.0.0/16"),
+        ("::ffff:10.1.2.3", "10.1.0.0/16"),
+        ("100.64.0.1", "0.0.0.0/0"),
+        ("fd12::1", "fd12::/16"),
+        ("::1", "::1/128"),
+        ("64:ff9b::8.8.8.8", "64:ff9b::/96"),
+    ],
+)
+def test_allowed_networks_open_ranges(address: str, network: str) -> None:
+    guard = OutboundGuard(allowed_networks=[ip_network(network)])
+
+    assert guard.refusal(ip_address(address), 443) is None
+
+
+def test_an_allowed_network_opens_no_other() -> None:
+    guard = OutboundGuard(allowed_networks=[ip_network("10.1.0.0/16")])
+
+    assert guard.refusal(ip_address("10.2.0.1"), 443) is not None
+    assert guard.refusal(ip_address("::1"), 443) is not None
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "0.0.0.0",  # noqa: S104
+        "::",
+        "169.254.169.254",
+        "169.254.130.1",
+        "168.63.129.16",
+        "fd00:ec2::254",
+        "::ffff:169.254.169.254",
+        "::169.254.169.254",
+        "::ffff:0:169.254.169.254",
+        "64:ff9b::169.254.169.254",
+        "64:ff9b::168.63.129.16",
+        "64:ff9b:1:a9fe:a9:fe00::",
+        "2002:a9fe:a9fe::1",
+        "2001:0:a9fe:a9fe::1",
+        "2001:0:0:0:0:0:5601:5601",  # Teredo writes the client's address inverted
+        "fe80::1%1",
+    ],
+)
+def test_platform_addresses_stay_closed_under_every_list(address: str) -> None:
+    guard = OutboundGuard(allowed_networks=ANY)
+
+    assert guard.refusal(ip_address(address), 443) is not None
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "address"),
+    [
+        ("127.0.0.1", "127.0.0.1"),
+        ("127.0.0.1", "::ffff:127.0.0.1"),
+        ("127.0.0.1", "127.0.0.2"),
+        ("127.0.0.1", "::1"),
+        ("localhost", "127.0.0.1"),
+        ("[::1]", "127.0.0.1"),
+        ("10.0.0.9", "10.0.0.9"),
+    ],
+)
+def test_identity_endpoints_stay_closed_under_every_list(endpoint: str, address: str) -> None:
+    guard = OutboundGuard(allowed_networks=ANY, identity_endpoints={(endpoint, 41234)})
+
+    assert guard.refusal(ip_address(address), 41234) is not None
+    assert guard.refusal(ip_address(address), 41235) is None
+
+
+def test_the_identity_endpoint_is_also_refused_by_name() -> None:
+    guard = OutboundGuard(allowed_networks=ANY, identity_endpoints={("Tokens.internal", 80)})
+
+    assert guard.refuse_host("tokens.internal.", 80) is not None
+    assert guard.refuse_host("tokens.internal", 81) is None
+
+
+@pytest.mark.parametrize("host", ["app.example.net", "APP.example.NET", "app.example.net."])
+def test_the_app_itself_is_refused(host: str) -> None:
+    guard = OutboundGuard(allowed_networks=ANY, own_hosts=["App.example.net", ""])
+
+    assert guard.refuse_host(host, 443) is not None
+    assert guard.refuse_host(f"not-{host}", 443) is None
+
+
+def test_http_is_refused_unless_allowed() -> None:
+    closed, opened = OutboundGuard(), OutboundGuard(allow_http=True)
+
+    assert closed.refuse_scheme("https") is None
+    assert closed.refuse_scheme("http") is not None
+    assert opened.refuse_scheme("http") is None
+    assert opened.refuse_scheme("ftp") is not None
+
+
+@given(address=ip_addresses())
+def test_nothing_that_python_knows_to_be_special_gets_through(address: object) -> None:
+    """A second opinion: the standard library's tables, which are coarser than ours."""
+    known = ip_address(str(address))
+
+    if OutboundGuard().refusal(known, 443) is None:
+        assert known.is_global
+        assert not known.is_multicast
