@@ -214,8 +214,10 @@ def _timer_trigger(binding: Mapping[str, object], environ: Mapping[str, str]) ->
 
 def _check_output(binding: Mapping[str, object], trigger: Trigger) -> None:
     kind, direction = str(binding["type"]), (_text(binding, "direction") or "").lower()
-    if direction == "inout":
-        raise BadFunctionError(f"binding {binding['name']!r}: direction inout is not supported")
+    if direction not in ("", "in", "out"):
+        raise BadFunctionError(
+            f"binding {binding['name']!r}: direction {direction} is not supported"
+        )
     if kind.lower() != "http" or direction != "out" or not isinstance(trigger, HttpTrigger):
         raise BadFunctionError(
             f"binding {binding['name']!r}: this host does not know {kind} ({direction or 'in'}); "

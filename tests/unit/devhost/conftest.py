@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import selectors
 from dataclasses import dataclass, field, replace
@@ -12,8 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from devhost.errors import InvocationError
+from devhost.host_json import QueueOptions
 from devhost.loader import Function
 from devhost.metadata import FunctionMetadata, HttpTrigger, QueueTrigger, TimerTrigger
+from devhost.queue_listener import QueueListener, Queues, poison_queue_name
 from devhost.queue_storage import QueueGoneError, ReceivedMessage, StaleReceiptError
 
 if TYPE_CHECKING:
@@ -224,3 +228,67 @@ def _function(
         call=call,
         is_async=asyncio.iscoroutinefunction(call),
     )
+
+
+class App:
+    """Stands for the functions: notes each call, and does what the test wants."""
+
+    def __init__(self, loop: Any) -> None:
+        self.loop = loop
+        self.calls: list[tuple[float, str, str]] = []
+        self.seconds = self.stagger = 0.0
+        self.fails = False
+        self.running = 0
+        self.most_running = 0
+
+    async def invoke(self, _function, data, metadata):
+        self.calls.append((round(self.loop.time(), 3), data.value, metadata["DequeueCount"].value))
+        self.running += 1
+        self.most_running = max(self.most_running, self.running)
+        await asyncio.sleep(self.seconds + self.stagger * len(self.calls))
+        self.running -= 1
+        if self.fails:
+            raise InvocationError
+
+    @property
+    def times(self):
+        return [at for at, _, _ in self.calls]
+
+
+@pytest.fixture
+def app(loop):
+    return App(loop)
+
+
+@pytest.fixture
+def listen(app, queue, poison, queue_function, run):
+    """Run a listener for so many seconds, and let it drain; returns it."""
+
+    def go(seconds, *, name="work", during=None, **options):
+        listener = QueueListener(
+            function=queue_function(queue=name),
+            queues=Queues(
+                source=queue,
+                poison=poison if poison_queue_name(name) else None,
+                poison_sent=lambda: None,
+            ),
+            options=QueueOptions(**{"base64": False} | options),
+            invoke=app.invoke,
+            uniform=lambda low, high: (low + high) / 2,
+        )
+
+        async def scene() -> None:
+            running = asyncio.create_task(listener.run())
+            if during:
+                await during(listener)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await asyncio.shield(running)
+            listener.stop()
+            await running
+            await listener.drain()
+
+        run(scene())
+        return listener
+
+    return go

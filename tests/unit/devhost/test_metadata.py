@@ -79,7 +79,7 @@ def test_timer(scan):
         ([TIMER | {"schedule": ""}], "timerTrigger has no schedule"),
         ([TIMER | {"schedule": "%NO%"}], "setting NO, named by schedule, is missing"),
         ([QUEUE, {"type": "queue", "direction": "out", "name": "o"}], "does not know queue (out)"),
-        ([HTTP, OUT | {"direction": "inout"}], "direction inout is not supported"),
+        ([HTTP, OUT | {"direction": "both"}], "direction both is not supported"),
         ([HTTP, OUT | {"name": "res"}], "the http output must be called $return"),
     ],
 )
