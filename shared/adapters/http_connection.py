@@ -179,8 +179,9 @@ class Connection:
         try:
             if self._peeked():
                 return False
-        except NoAnswer:
-            pass  # The first error says more.
+        except NoAnswer as read:
+            if read.failure is Failure.TLS:  # an alert says why the peer went away
+                raise
         raise _failed(error) from error
 
     def close(self) -> None:

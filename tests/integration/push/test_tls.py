@@ -118,7 +118,10 @@ def test_old_versions_are_not_spoken() -> None:
 def test_a_server_that_wants_our_certificate(
     tls_pusher: HttpPusher, authority: Authority, version: ssl.TLSVersion
 ) -> None:
-    """With TLS 1.3 the refusal comes only after the handshake."""
+    """
+    With TLS 1.3 the refusal comes only after the handshake, together with the end of the
+    connection; which of the two the system reports is a race.
+    """
     context = authority.server("good.test")
     context.verify_mode = ssl.CERT_REQUIRED
     context.load_verify_locations(authority.bundle)
@@ -127,7 +130,9 @@ def test_a_server_that_wants_our_certificate(
         none = push(tls_pusher, f"https://good.test:{server.port}/")
 
         assert isinstance(none, NotAnswered)
-        assert none.failure is Failure.TLS
+        assert none.failure in {Failure.TLS, Failure.SOCKET}
+        if version == ssl.TLSVersion.TLSv1_2:
+            assert none.failure is Failure.TLS
 
 
 def test_a_server_that_does_not_speak_tls(tls_pusher: HttpPusher) -> None:
