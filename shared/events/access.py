@@ -1,0 +1,104 @@
+"""Who may publish: whoever has one of the topic's keys, or something that one of them signed."""
+
+from __future__ import annotations
+
+import hmac
+from datetime import datetime
+from urllib.parse import urlsplit
+
+from shared.errors import InvalidSignature, Unauthenticated
+from shared.events.schema_rules import clip
+from shared.events.signature import Signature
+from shared.events.topic import Topic
+from shared.http import HttpRequest
+
+KEY = "aeg-sas-key"
+TOKEN = "aeg-sas-token"  # noqa: S105 - a name
+_LONGEST_QUOTE = 1024
+
+
+def authorize(request: HttpRequest, topic: Topic, now: datetime) -> None:
+    """
+    Let the request pass if it may publish to *topic*.
+
+    The first carrier that is there decides: the header ``aeg-sas-key``, the header
+    ``aeg-sas-token``, ``Authorization: SharedAccessSignature``, then the query, with the same
+    names. Both keys of the topic are valid.
+
+    Raises:
+        InvalidSignature: the key or the token is empty, or the token can't be read.
+        Unauthenticated: anything else that keeps it from passing.
+
+    Source: Event Grid "Authenticate with access keys or shared access signatures"; texts as
+    observed (contract §1.6, §1.7).
+    """
+    headers, query = request.headers, request.query
+    if KEY in headers:
+        _check_key(request, topic, headers[KEY])
+    elif TOKEN in headers:
+        _check_token(request, topic, headers[TOKEN], now)
+    elif "authorization" in headers:
+        _check_token(request, topic, _token_of(headers["authorization"]), now)
+    elif KEY in query:
+        # A plus that isn't encoded arrives as a blank, which no key has.
+        _check_key(request, topic, query[KEY].replace(" ", "+"))
+    elif TOKEN in query:
+        _check_token(request, topic, query[TOKEN], now)
+    else:
+        raise Unauthenticated(
+            f"Request must contain one of the following authorization signature: {TOKEN}, {KEY}."
+        )
+
+
+def _check_key(request: HttpRequest, topic: Topic, key: str) -> None:
+    if not key.strip():
+        raise InvalidSignature(f"Request must have a value for {KEY}.")
+    given = key.encode("utf-8", "surrogatepass")
+    matches = [hmac.compare_digest(given, valid.encode()) for valid in (topic.key1, topic.key2)]
+    if not any(matches):
+        raise _refused(request, "The key is not one of the topic's.")
+
+
+def _token_of(authorization: str) -> str:
+    scheme, _, credentials = authorization.strip().partition(" ")
+    if scheme.lower() == "bearer":
+        raise Unauthenticated("Unable to read access token.")
+    if scheme.lower() != "sharedaccesssignature":
+        raise Unauthenticated(
+            "Request has an unsupported Authorization scheme"
+            " (must be SharedAccessSignature or Bearer)."
+        )
+    return credentials
+
+
+def _check_token(request: HttpRequest, topic: Topic, token: str, now: datetime) -> None:
+    token = token.strip()
+    if not token:
+        raise InvalidSignature(f"Request must have a value for {TOKEN}.")
+    signature = Signature.parse(token)
+    if signature is None:
+        raise InvalidSignature(
+            f"Invalid key in {TOKEN}. Valid format"
+            " :r=UrlEncodedResource&e=UrlEncodedUtcExpiration&s=UrlEncodedSignature."
+            f" Input sas string: {clip(token, _LONGEST_QUOTE)}"
+        )
+    if not any([signature.is_by(topic.key1), signature.is_by(topic.key2)]):
+        raise _refused(request, "The signature is not by one of the topic's keys.")
+    if signature.expires <= now:
+        raise _refused(request, "The signature has expired.")
+    if not signature.covers(request.url):
+        raise _refused(request, "The signature is for another resource.")
+
+
+def _refused(request: HttpRequest, reason: str) -> Unauthenticated:
+    return Unauthenticated(
+        f"The request authorization key is not authorized for {_host(request).upper()}."
+        f" This is due to the reason: {reason}"
+    )
+
+
+def _host(request: HttpRequest) -> str:
+    try:
+        return urlsplit(request.url).hostname or ""
+    except ValueError:
+        return ""

@@ -1,0 +1,73 @@
+"""What Event Grid's data plane answers, to the letter."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from shared.errors import AppError, MethodNotAllowed, TooLarge
+from shared.events.publish_request import API_VERSION
+from shared.events.schema_rules import SCHEMA_NAMES
+from shared.events.strict_json import dumps
+from shared.events.topic import Topic
+from shared.http import HttpAnswer, HttpRequest
+
+_RETRY_AFTER_SECONDS = "5"
+_WORTH_RETRYING = frozenset({429, 503})
+_CLIENT_REQUEST_ID = "x-ms-client-request-id"
+
+
+def accepted(request: HttpRequest, request_id: str) -> HttpAnswer:
+    """Say that everything is stored: 200 without a body, all that the official clients accept."""
+    headers = {"api-supported-versions": API_VERSION, "x-ms-request-id": request_id}
+    wants_echo = request.headers.get("x-ms-return-client-request-id", "").lower() == "true"
+    if wants_echo and _CLIENT_REQUEST_ID in request.headers:
+        headers[_CLIENT_REQUEST_ID] = request.headers[_CLIENT_REQUEST_ID]
+    return HttpAnswer(status=200, headers=headers)
+
+
+def options_answer(topic: Topic, request_id: str) -> HttpAnswer:
+    """
+    Say what may be published to *topic*.
+
+    Source: Event Grid "Get the type of schema supported by an Azure Event Grid topic" (2022-07-14).
+    """
+    headers = {
+        "Allow": "POST,OPTIONS",
+        "api-supported-versions": API_VERSION,
+        "aeg-input-event-schema": SCHEMA_NAMES[topic.input_schema],
+        "x-ms-request-id": request_id,
+    }
+    return HttpAnswer(status=200, headers=headers)
+
+
+def error_answer(error: AppError, *, request_id: str, now: datetime) -> HttpAnswer:
+    """
+    Say why not, in Event Grid's form, with a reference to the request. *now* is in UTC.
+
+    Source: recorded answers of the service (contract §1.6); 413 has no reference.
+    """
+    reference = "" if isinstance(error, TooLarge) else _reference(request_id, now)
+    document = {
+        "error": {
+            "code": error.code,
+            "message": error.message + reference,
+            "details": [
+                {"code": fault.code, "message": fault.message + reference} for fault in error.faults
+            ],
+        }
+    }
+    headers = {"Content-Type": "application/json; charset=utf-8", "x-ms-request-id": request_id}
+    if isinstance(error, MethodNotAllowed):
+        headers["Allow"] = "OPTIONS, POST"
+    if error.status in _WORTH_RETRYING:
+        headers["Retry-After"] = _RETRY_AFTER_SECONDS
+    return HttpAnswer(status=error.status, headers=headers, body=dumps(document).encode())
+
+
+def _reference(request_id: str, now: datetime) -> str:
+    half = "PM" if now.hour >= 12 else "AM"  # noqa: PLR2004 - noon
+    time = f"{now.hour % 12 or 12}:{now:%M:%S} {half}"
+    return (
+        f" Report '{request_id}:1:{now.month}/{now.day}/{now.year} {time} (UTC)'"
+        " to our forums for assistance or raise a support ticket."
+    )

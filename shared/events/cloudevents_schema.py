@@ -1,0 +1,110 @@
+"""Events in the CloudEvents 1.0 schema: the modes of its HTTP binding, and its attributes."""
+
+from __future__ import annotations
+
+import binascii
+import re
+from datetime import datetime
+from typing import Any
+
+from shared.errors import UnsupportedMediaType
+from shared.events import cloudevents_binary, strict_json
+from shared.events.event import Event
+from shared.events.event_time import is_rfc_3339
+from shared.events.media_type import MediaType
+from shared.events.schema_rules import check_events, requires, token, unexpected, wrong_token
+from shared.events.topic import InputSchema, Topic
+from shared.http import HttpRequest
+
+STRUCTURED = "application/cloudevents+json"
+BATCH = "application/cloudevents-batch+json"
+PLAIN = "application/json"
+
+_SCHEMA = InputSchema.CLOUD_EVENTS
+_REQUIRED = ("id", "source", "type", "specversion")
+_NAMES_IN_ERRORS = {"type": "eventType"}  # Event Grid reports CloudEvents' type under its own name
+_OPTIONAL = ("time", "subject", "datacontenttype", "dataschema", "data_base64")
+_KNOWN = frozenset({*_REQUIRED, *_OPTIONAL, "data"})
+_EXTENSION = re.compile(r"[a-z0-9]{1,20}", re.ASCII)
+_SPEC_VERSION = "1.0"
+
+
+def parse(request: HttpRequest, _topic: Topic, _received_at: datetime) -> tuple[Event, ...]:
+    """
+    Read the events of a request in structured, batch or binary mode.
+
+    ``application/json`` is one structured event, unless ``ce-`` headers make it a binary one. All
+    events are accepted or none. Attributes that are ``null`` count as missing and are left out.
+    Nothing is stamped: ``source`` stays as published.
+
+    Raises:
+        UnsupportedMediaType: the content type belongs to none of the modes.
+        InvalidEvents: the first thing that is wrong with them.
+        TooLarge: an event is too large.
+
+    Source: CloudEvents v1.0.2, HTTP protocol binding and JSON format; contract §1.3.
+    """
+    return tuple(_event(members) for members in check_events(_SCHEMA, _read(request), request.body))
+
+
+def _read(request: HttpRequest) -> list[Any]:
+    media = MediaType.of(request.headers.get("content-type", ""))
+    has_attributes = any(name.startswith("ce-") for name in request.headers)
+    if media.name in {STRUCTURED, BATCH} and has_attributes:
+        raise cloudevents_binary.invalid_header(
+            f"The request has 'ce-' headers, which can't be combined with the Content-Type"
+            f" '{media.name}'."
+        )
+    if has_attributes:
+        return [cloudevents_binary.read(request, media)]
+    if media.name not in {STRUCTURED, BATCH, PLAIN} or not media.is_utf8:
+        raise UnsupportedMediaType(
+            "The Content-Type header is either missing or it doesn't have a valid value. The"
+            " content type header must either be application/cloudevents+json; charset=utf-8 or"
+            " application/cloudevents-batch+json; charset=UTF-8."
+        )
+    value = strict_json.parse(request.body)
+    expected = list if media.name == BATCH else dict
+    if not isinstance(value, expected):
+        raise wrong_token(_SCHEMA, token(expected()), token(value))
+    return value if isinstance(value, list) else [value]
+
+
+def _event(members: dict[str, Any]) -> Event:
+    if None in members.values():
+        members = {n: value for n, value in members.items() if value is not None or n == "data"}
+    for name in members.keys() - _KNOWN:
+        _check_extension(name, members[name])
+    _check_attributes(members)
+    return Event(schema=_SCHEMA, members=members, text=strict_json.dumps(members))
+
+
+def _check_extension(name: str, value: object) -> None:
+    if not _EXTENSION.fullmatch(name):
+        raise unexpected(_SCHEMA, name)
+    if isinstance(value, dict | list):
+        raise requires(_SCHEMA, name, "to be a string, a number or a boolean")
+
+
+def _check_attributes(members: dict[str, Any]) -> None:
+    for name in _REQUIRED:
+        if members.get(name) in {None, ""}:
+            raise requires(_SCHEMA, _NAMES_IN_ERRORS.get(name, name))
+    for name in (*_REQUIRED, *_OPTIONAL):
+        if not isinstance(members.get(name, ""), str):
+            raise requires(_SCHEMA, _NAMES_IN_ERRORS.get(name, name), "to be a string")
+    if members["specversion"] != _SPEC_VERSION:
+        raise requires(_SCHEMA, "specversion", f"to be '{_SPEC_VERSION}'")
+    if "time" in members and not is_rfc_3339(members["time"]):
+        raise requires(_SCHEMA, "time", "to be a date and time in RFC 3339 form")
+    if "data_base64" in members:
+        _check_base64(members)
+
+
+def _check_base64(members: dict[str, Any]) -> None:
+    if "data" in members:
+        raise requires(_SCHEMA, "data_base64", "to be absent where 'data' is present")
+    try:
+        binascii.a2b_base64(members["data_base64"], strict_mode=True)
+    except ValueError:  # binascii.Error, or not ASCII
+        raise requires(_SCHEMA, "data_base64", "to be base64") from None

@@ -1,0 +1,48 @@
+"""From a publish request to its events; whoever sent it is known to be allowed to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+
+from shared.errors import Fault, InvalidEvents, TooLarge
+from shared.events import cloudevents_schema, eventgrid_schema
+from shared.events.event import Event
+from shared.events.schema_rules import clip
+from shared.events.topic import InputSchema, Topic
+from shared.http import HttpRequest
+
+API_VERSION = "2018-01-01"
+LARGEST_REQUEST = 1_536_000  # bytes; the official SDK's tests assert it, documented is 1 MB
+
+# *received_at* is for what a schema may leave out.
+_Parser = Callable[[HttpRequest, Topic, datetime], tuple[Event, ...]]
+_PARSERS: Mapping[InputSchema, _Parser] = {
+    InputSchema.EVENT_GRID: eventgrid_schema.parse,
+    InputSchema.CLOUD_EVENTS: cloudevents_schema.parse,
+}
+
+
+def read_events(request: HttpRequest, topic: Topic, now: datetime) -> tuple[Event, ...]:
+    """
+    Read the events of an authorized request: all of them, at least one, stamped.
+
+    Raises:
+        InvalidEvents: the api-version is unknown, or an event doesn't conform to the schema.
+        TooLarge: the request or an event is too large.
+        UnsupportedMediaType: the content type is not one of the schema's.
+        Unauthenticated: an event names another topic.
+
+    Source: order of checks as observed (contract §1.6).
+    """
+    _check_api_version(request)
+    if len(request.body) > LARGEST_REQUEST:
+        raise TooLarge(f"The maximum size ({LARGEST_REQUEST}) has been exceeded.")
+    return _PARSERS[topic.input_schema](request, topic, now)
+
+
+def _check_api_version(request: HttpRequest) -> None:
+    version = request.query.get("api-version", API_VERSION)
+    if version != API_VERSION:
+        message = f"The api-version '{clip(version)}' is not supported. Use '{API_VERSION}'."
+        raise InvalidEvents(message, faults=(Fault(code="UnsupportedApiVersion", message=message),))

@@ -1,0 +1,90 @@
+"""What every input schema asks of a body and of its events, in Event Grid's words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from shared.errors import InvalidEvents, TooLarge
+from shared.events import strict_json
+from shared.events.topic import InputSchema
+
+MOST_EVENTS = 5000  # a request; Event Grid "Quotas and limits" (2023-11-15)
+LARGEST_EVENT = 1_049_600  # bytes, as observed; documented is 1 MB
+
+SCHEMA_NAMES: Mapping[InputSchema, str] = {
+    InputSchema.EVENT_GRID: "EventGridEvent",
+    InputSchema.CLOUD_EVENTS: "CloudEventV10",
+    InputSchema.CUSTOM: "CustomInputEvent",
+}
+
+_TOKENS: Mapping[type, str] = {
+    dict: "StartObject",
+    list: "StartArray",
+    str: "String",
+    bool: "Boolean",
+    int: "Integer",
+    float: "Float",
+    type(None): "Null",
+}
+
+
+def check_events(schema: InputSchema, events: list[Any], body: bytes) -> list[dict[str, Any]]:
+    """
+    Check the events of a request as a whole, and return them.
+
+    A body that is no larger than an event may be has no event that is. Otherwise each counts as
+    compact UTF-8, as published.
+
+    Raises:
+        InvalidEvents: there is none, there are too many, or one is not an object.
+        TooLarge: one is larger than 1 049 600 bytes.
+    """
+    if not events:
+        raise wrong_token(schema, "StartObject", "EndArray")
+    if len(events) > MOST_EVENTS:
+        raise InvalidEvents(
+            f"The request has {len(events)} events. The maximum number ({MOST_EVENTS})"
+            " has been exceeded."
+        )
+    for event in events:
+        if not isinstance(event, dict):
+            raise wrong_token(schema, "StartObject", token(event))
+    if len(body) > LARGEST_EVENT and any(strict_json.size(e) > LARGEST_EVENT for e in events):
+        raise TooLarge(f"The maximum size ({LARGEST_EVENT}) has been exceeded.")
+    return events
+
+
+def token(value: object) -> str:
+    """Name the first token of a JSON value."""
+    return _TOKENS[type(value)]
+
+
+def wrong_token(schema: InputSchema, expected: str, actual: str) -> InvalidEvents:
+    """Say that the JSON has another shape than the schema."""
+    return InvalidEvents(
+        f"This resource is configured to receive event in '{SCHEMA_NAMES[schema]}' schema. The"
+        " JSON received does not conform to the expected schema."
+        f" Token Expected: {expected}, Actual Token Received: {actual}."
+    )
+
+
+def unexpected(schema: InputSchema, name: str) -> InvalidEvents:
+    """Say that the schema has no property *name*."""
+    return InvalidEvents(
+        f"This resource is configured for '{SCHEMA_NAMES[schema]}' schema. Received unexpected"
+        f" property '{clip(name)}' in JSON which does not conform to the expected schema."
+    )
+
+
+def requires(schema: InputSchema, name: str, what: str = "to be set") -> InvalidEvents:
+    """Say what the schema requires of the property *name*: by default that it is there."""
+    return InvalidEvents(
+        f"This resource is configured for '{SCHEMA_NAMES[schema]}' schema"
+        f" and requires '{clip(name)}' property {what}."
+    )
+
+
+def clip(text: str, longest: int = 256) -> str:
+    """Shorten what publishers wrote before it is quoted to them."""
+    return text if len(text) <= longest else f"{text[:longest]}…"

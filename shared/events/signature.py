@@ -1,0 +1,96 @@
+"""Shared access signatures: what they grant until when, and which key signed them."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from base64 import b64decode, b64encode
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from urllib.parse import unquote, unquote_plus, urlsplit
+
+_FORM = re.compile(r"(r=([^&]+)&e=([^&]+))&s=([^&]+)")
+_US_ENGLISH = re.compile(
+    r"(\d{1,2})/(\d{1,2})/(\d{4}),? (\d{1,2}):(\d\d):(\d\d) ([AP])M(?: ([+-]\d\d:\d\d))?", re.ASCII
+)
+_NARROW_BLANKS = {0x202F: " ", 0xA0: " "}  # what newer ICU puts before AM and PM
+_LONGEST_EXPIRY = 64
+_HALF_DAY = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signature:
+    """
+    A token ``r=…&e=…&s=…``.
+
+    *signed* is the text that was signed, exactly as received: clients disagree on how to encode it,
+    so it can't be made again from its parts. *value* is base64.
+    """
+
+    resource: str
+    expires: datetime
+    signed: str
+    value: str
+
+    @classmethod
+    def parse(cls, token: str) -> Signature | None:
+        """Read a token; ``None`` if it isn't one."""
+        match = _FORM.fullmatch(token)
+        if match is None:
+            return None
+        signed, resource, expiry, value = match.groups()
+        expires = _moment(unquote_plus(expiry))
+        if expires is None:
+            return None
+        return cls(
+            resource=unquote_plus(resource), expires=expires, signed=signed, value=unquote(value)
+        )
+
+    def is_by(self, key: str) -> bool:
+        """Tell, in constant time, whether *key*, which is base64, made it."""
+        made = hmac.digest(b64decode(key), _octets(self.signed), hashlib.sha256)
+        return hmac.compare_digest(b64encode(made), _octets(self.value))
+
+    def covers(self, url: str) -> bool:
+        """
+        Tell whether the resource is *url* or a path above it, whatever the case.
+
+        The query doesn't count: clients disagree on it. Nor does the scheme, or the port that
+        belongs to it: a proxy that ends TLS changes both on the way.
+        """
+        granted, wanted = _place(self.resource), _place(url)
+        if granted is None or wanted is None or granted[0] != wanted[0]:
+            return False
+        return f"{wanted[1]}/".startswith(f"{granted[1]}/")
+
+
+def _place(url: str) -> tuple[str, str] | None:
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return None
+    host = parts.netloc.rpartition("@")[2].lower().removesuffix(":443").removesuffix(":80")
+    return (host, parts.path.lower().rstrip("/")) if host else None
+
+
+def _moment(text: str) -> datetime | None:
+    """Read an expiry in one of the forms that the official clients write; without offset, UTC."""
+    if len(text) > _LONGEST_EXPIRY:
+        return None
+    text = text.translate(_NARROW_BLANKS)
+    if match := _US_ENGLISH.fullmatch(text):
+        month, day, year, hour, minute, second, half, offset = match.groups()
+        if not 1 <= int(hour) <= _HALF_DAY:
+            return None
+        hours = int(hour) % _HALF_DAY + (_HALF_DAY if half == "P" else 0)
+        text = f"{year}-{month:0>2}-{day:0>2}T{hours:02}:{minute}:{second}{offset or ''}"
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _octets(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
