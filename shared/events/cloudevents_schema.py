@@ -73,22 +73,25 @@ def _read(request: HttpRequest) -> list[Any]:
 def _event(members: dict[str, Any]) -> Event:
     if None in members.values():
         members = {n: value for n, value in members.items() if value is not None or n == "data"}
-    for name in members.keys() - _KNOWN:
-        _check_extension(name, members[name])
+    if not members.keys() <= _KNOWN:
+        _check_extensions(members)
     _check_attributes(members)
     return Event(schema=_SCHEMA, members=members, text=strict_json.dumps(members))
 
 
-def _check_extension(name: str, value: object) -> None:
-    if not _EXTENSION.fullmatch(name):
-        raise unexpected(_SCHEMA, name)
-    if isinstance(value, dict | list):
-        raise requires(_SCHEMA, name, "to be a string, a number or a boolean")
+def _check_extensions(members: dict[str, Any]) -> None:
+    for name, value in members.items():
+        if name in _KNOWN:
+            continue
+        if not _EXTENSION.fullmatch(name):
+            raise unexpected(_SCHEMA, name)
+        if isinstance(value, dict | list):
+            raise requires(_SCHEMA, name, "to be a string, a number or a boolean")
 
 
 def _check_attributes(members: dict[str, Any]) -> None:
     for name in _REQUIRED:
-        if members.get(name) in {None, ""}:
+        if members.get(name, "") == "":
             raise requires(_SCHEMA, _NAMES_IN_ERRORS.get(name, name))
     for name in (*_REQUIRED, *_OPTIONAL):
         if not isinstance(members.get(name, ""), str):

@@ -58,10 +58,15 @@ def _check(event: dict[str, Any]) -> None:
             raise requires(_SCHEMA, name, "to be a string")
     if not is_iso_8601(event["eventTime"]):
         raise requires(_SCHEMA, "eventTime", "to be a date and time in ISO 8601 form")
+    _check_optional(event)
+
+
+def _check_optional(event: dict[str, Any]) -> None:
     for name in _OPTIONAL:
-        if not isinstance(event.get(name), str | None):
+        value = event.get(name)
+        if value is not None and not isinstance(value, str):
             raise requires(_SCHEMA, name, "to be a string")
-    if event.get("metadataVersion", _METADATA_VERSION) not in {_METADATA_VERSION, None}:
+    if event.get("metadataVersion") not in {_METADATA_VERSION, None}:
         raise requires(_SCHEMA, "metadataVersion", f"to be absent or '{_METADATA_VERSION}'")
 
 
