@@ -1,0 +1,85 @@
+"""The project keeps its own rules: layout, names, settings, what is deployed."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from shared import settings
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = sorted(path.parent for path in ROOT.glob("*_function/function.json"))
+
+
+def test_readme_names_every_setting_and_no_other():
+    readme = (ROOT / "README.md").read_text()
+    table = readme.split("## Settings")[1].split("##")[0]
+    named = set(re.findall(r"^\| `([A-Za-z_]+)`", table, re.MULTILINE))
+
+    assert named == set(settings.NAMES.values())
+
+
+def test_every_setting_is_a_field_and_every_field_a_setting():
+    fields = {field.name for field in dataclasses.fields(settings.Settings)}
+
+    assert fields == set(settings.NAMES)
+
+
+def test_local_settings_name_only_what_the_app_or_its_host_reads():
+    values = json.loads((ROOT / "local.settings.example.json").read_text())["Values"]
+    of_the_host = {"FUNCTIONS_WORKER_RUNTIME", "PYTHON_THREADPOOL_THREAD_COUNT"}
+
+    assert set(values) - of_the_host <= set(settings.NAMES.values())
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_a_function_folder_only_translates(folder: Path):
+    code = (folder / "__init__.py").read_text()
+
+    assert len(code.splitlines()) <= 60
+    assert not re.search(r"^from \.", code, re.MULTILINE)
+    assert {path.name for path in folder.iterdir()} - {"__pycache__"} == {
+        "__init__.py",
+        "function.json",
+    }
+
+
+def test_the_programming_models_are_not_mixed():
+    assert not (ROOT / "function_app.py").exists()
+
+
+def test_nothing_installed_brings_a_top_level_shared():
+    """The app's root stands last in ``sys.path``: an installed ``shared`` would win."""
+    owners = importlib.metadata.packages_distributions().get("shared", [])
+
+    assert [owner for owner in owners if owner != "pushgrid"] == []
+
+
+def test_lock_file_holds_no_download_addresses():
+    assert '"resolved"' not in (ROOT / "package-lock.json").read_text()
+
+
+def test_runtime_requirements_are_pinned_exactly():
+    lines = (ROOT / "requirements.txt").read_text().splitlines()
+    wanted = [line for line in lines if line and not line.startswith("#")]
+
+    assert wanted
+    assert all(re.fullmatch(r"[A-Za-z0-9_.-]+==[0-9.]+", line) for line in wanted)
+
+
+def test_what_is_installed_is_what_is_pinned():
+    for line in (ROOT / "requirements.txt").read_text().splitlines():
+        if line and not line.startswith("#"):
+            name, version = line.split("==")
+            assert importlib.metadata.version(name) == version
+
+
+def test_glossary_names_the_outcomes_words_once():
+    words = re.findall(r"^\| ([^|]+) \|", (ROOT / "docs/glossary.md").read_text(), re.MULTILINE)
+
+    assert len(words) == len(set(words))
