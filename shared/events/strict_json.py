@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import math
+import re
+from math import isinf
 from typing import Any, NoReturn
 
 from shared.errors import InvalidEvents
 
 DEEPEST = 64
-LONGEST_INTEGER = 1000  # digits; reading an integer takes time quadratic in them
+LONGEST_INTEGER = 1000  # characters; reading an integer takes time quadratic in them
 
 
 def parse(body: bytes) -> Any:
@@ -21,8 +22,8 @@ def parse(body: bytes) -> Any:
 
     Raises:
         InvalidEvents: it is empty or not JSON, nested deeper than 64 levels, or has ``NaN`` or
-            ``Infinity``, a number beyond a double, an integer of more than 1000 digits, or half of
-            a surrogate pair, which no UTF-8 can carry.
+            ``Infinity``, a number beyond a double, an integer of more than 1000 characters, or half
+            of a surrogate pair, which no UTF-8 can carry.
     """
     try:
         text = body.decode("utf-8-sig")
@@ -34,11 +35,11 @@ def parse(body: bytes) -> Any:
         raise _malformed(error, text) from None
     except RecursionError:
         raise _too_deep() from None
-    if text.count("[") + text.count("{") > DEEPEST and _is_deeper(value, DEEPEST):
+    if _is_deeper(body, DEEPEST):
         raise _too_deep()
-    # Only escapes can smuggle surrogates in, so most bodies need no second look.
-    if "\\ud" in text or "\\uD" in text:
-        _refuse_lone_surrogates(value)
+    # Only escapes can bring surrogates in, so most bodies need no second look.
+    if ("\\ud" in text or "\\uD" in text) and _LONE_SURROGATE.search(text.replace("\\\\", "?")):
+        raise InvalidEvents("The JSON received has half of a surrogate pair.")
     return value
 
 
@@ -54,13 +55,13 @@ def size(value: object) -> int:
 
 def _finite(text: str) -> float:
     number = float(text)
-    if math.isinf(number):
+    if isinf(number):
         raise InvalidEvents("The JSON received has a number that is out of range.")
     return number
 
 
 def _integer(text: str) -> int:
-    if len(text) > LONGEST_INTEGER and len(text.lstrip("-")) > LONGEST_INTEGER:
+    if len(text) > LONGEST_INTEGER:
         raise InvalidEvents("The JSON received has a number that is out of range.")
     return int(text)
 
@@ -69,25 +70,22 @@ def _refuse_constant(name: str) -> NoReturn:
     raise InvalidEvents(f"The JSON received has a number that is not JSON: {name}.")
 
 
-def _is_deeper(value: object, levels: int) -> bool:
-    nodes = [value] if isinstance(value, dict | list) else []
+def _is_deeper(body: bytes, levels: int) -> bool:
+    """
+    Tell whether *body*, which is known to be JSON, is nested deeper than *levels*.
+
+    Nothing here looks at one value at a time in Python: only brackets are kept, and then the
+    innermost pairs are taken away, one level each time.
+    """
+    if b"\\" in body:
+        body = body.replace(b"\\\\", b"").replace(b'\\"', b"")
+    brackets = body.translate(_BRACES_TO_BRACKETS, _NOT_STRUCTURE).replace(b'""', b"")
+    brackets = _STRING.sub(b"", brackets)
     for _ in range(levels):
-        nodes = [
-            child
-            for node in nodes
-            for child in (node.values() if isinstance(node, dict) else node)
-            if isinstance(child, (dict, list))
-        ]
-        if not nodes:
+        if not brackets:
             return False
-    return True
-
-
-def _refuse_lone_surrogates(value: object) -> None:
-    try:
-        size(value)
-    except UnicodeEncodeError:
-        raise InvalidEvents("The JSON received has half of a surrogate pair.") from None
+        brackets = brackets.replace(b"[]", b"")
+    return bool(brackets)
 
 
 def _malformed(error: json.JSONDecodeError, text: str) -> InvalidEvents:
@@ -103,6 +101,14 @@ def _too_deep() -> InvalidEvents:
     return InvalidEvents(f"The JSON received is nested deeper than {DEEPEST} levels.")
 
 
+_BRACES_TO_BRACKETS = bytes.maketrans(b"{}", b"[]")
+_NOT_STRUCTURE = bytes(set(range(256)) - set(b'"[]{}'))
+_STRING = re.compile(rb'"[^"]*"')
+# In a text without escaped backslashes: the first half without the second, or the second alone.
+_LONE_SURROGATE = re.compile(
+    r"\\u[dD](?:[89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
+    r"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD])[c-fC-F])"
+)
 _DECODER = json.JSONDecoder(
     parse_float=_finite, parse_int=_integer, parse_constant=_refuse_constant
 )
