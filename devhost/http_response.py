@@ -56,7 +56,11 @@ def from_datum(datum: Datum | None) -> Response:
     status = int(answer["status_code"].value)
     if not _LOWEST <= status <= _HIGHEST:
         raise ValueError(f"status {status} cannot be sent")
-    headers = [_header(name, each.value) for name, each in answer["headers"].items()]
+    headers = [
+        _header(name, each.value)
+        for name, each in answer["headers"].items()
+        if each.value or name.lower() != "content-type"  # The host sends no empty one either.
+    ]
     return Response(
         status=status,
         headers=(

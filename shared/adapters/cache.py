@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from shared import telemetry
 from shared.adapters.cache_entries import Entries
-from shared.engine.ports import Resource, ResourceStore, Table
+from shared.engine.ports import CUSTOM_TOPICS, Resource, ResourceStore, Table
 from shared.errors import AppError, StorageUnavailable
 from shared.events.topic import Topic
 from shared.subscriptions.subscription import EventSubscription
@@ -30,7 +30,7 @@ class CachedDirectory:
     answer, it serves at any age. A document that can't be read is logged and left out.
     """
 
-    def __init__(  # noqa: PLR0913
+    def __init__(
         self,
         store: ResourceStore,
         topic_of: Callable[[Document], Topic],
@@ -38,12 +38,10 @@ class CachedDirectory:
         *,
         cache_for: timedelta,
         clock: Callable[[], float],
-        topic_partition: str = "topic",
     ) -> None:
         self._store = store
         self._topic_of = topic_of
         self._subscription_of = subscription_of
-        self._topic_partition = topic_partition
         seconds = cache_for.total_seconds()
         missing_seconds = min(cache_for, MISSING_FOR).total_seconds()
         self._topics = Entries[Topic | None](
@@ -79,7 +77,7 @@ class CachedDirectory:
         return self._subscriptions.get(topic.lower(), lambda: self._read_subscriptions(topic))
 
     def _read_topic(self, name: str) -> Topic | None:
-        resource = self._store.get(Table.TOPICS, self._topic_partition, name)
+        resource = self._store.get(Table.TOPICS, CUSTOM_TOPICS, name)
         return self._parsed(self._topic_of, resource) if resource else None
 
     def _read_subscriptions(self, topic: str) -> Subscriptions:

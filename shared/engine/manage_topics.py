@@ -5,7 +5,7 @@ from __future__ import annotations
 from shared import telemetry
 from shared.engine.manage_call import WRITE_TRIES, Call, ManagePorts, Page, not_found
 from shared.engine.manage_json import answer, read_json
-from shared.engine.ports import Resource, Table
+from shared.engine.ports import CUSTOM_TOPICS, Resource, Table
 from shared.errors import Conflict, NotFound
 from shared.http import HttpAnswer
 from shared.subscriptions.topic_codec import (
@@ -16,8 +16,6 @@ from shared.subscriptions.topic_codec import (
     parse_topic,
     render_topic,
 )
-
-PARTITION = "topic"
 
 
 def put_topic(ports: ManagePorts, call: Call) -> HttpAnswer:
@@ -32,7 +30,7 @@ def put_topic(ports: ManagePorts, call: Call) -> HttpAnswer:
         stored = parse_topic(path, body, ports.deployment, secrets, document)
         etag = existing.etag if existing else None
         try:
-            ports.resources.put(Table.TOPICS, PARTITION, path.name, stored, etag)
+            ports.resources.put(Table.TOPICS, CUSTOM_TOPICS, path.name, stored, etag)
         except Conflict:
             continue  # somebody else was first: decide again on what is there now
         telemetry.info("topic.changed", topic=stored["name"], action="put")
@@ -50,7 +48,7 @@ def delete_topic(ports: ManagePorts, call: Call) -> HttpAnswer:
     if find_topic(ports, call):
         # The topic goes after its subscriptions: what fails half-way can be deleted again.
         _delete_subscriptions(ports, name)
-        ports.resources.delete(Table.TOPICS, PARTITION, name)
+        ports.resources.delete(Table.TOPICS, CUSTOM_TOPICS, name)
         _delete_subscriptions(ports, name)  # what was created meanwhile
         telemetry.info("topic.changed", topic=name, action="delete")
     return answer(204)
@@ -70,7 +68,7 @@ def list_topics(ports: ManagePorts, call: Call) -> HttpAnswer:
         call,
         [
             topic
-            for topic in ports.resources.list(Table.TOPICS, PARTITION)
+            for topic in ports.resources.list(Table.TOPICS, CUSTOM_TOPICS)
             if topic.document["id"].casefold().startswith(scope.casefold())
         ],
     )
@@ -107,7 +105,7 @@ def _path(call: Call) -> TopicPath:
 
 
 def _named(ports: ManagePorts, name: str) -> Resource | None:
-    return ports.resources.get(Table.TOPICS, PARTITION, name) if is_topic_name(name) else None
+    return ports.resources.get(Table.TOPICS, CUSTOM_TOPICS, name) if is_topic_name(name) else None
 
 
 def _is_at(topic: Resource, path: TopicPath) -> bool:

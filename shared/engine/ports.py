@@ -28,10 +28,13 @@ class Queue(StrEnum):
 
 
 class Table(StrEnum):
-    """Tables of ARM documents."""
+    """Tables of ARM documents: topics by kind and name, subscriptions by topic and name."""
 
     TOPICS = "topics"
     EVENT_SUBSCRIPTIONS = "eventsubscriptions"
+
+
+CUSTOM_TOPICS = "topic"  # the kind of a custom topic: its partition in ``Table.TOPICS``
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
