@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 MAX_STORED = 48 * 1024  # bytes of a queue message; the service's own limit is 64 KiB
 MAX_EVENTS = 64  # of one message: what one invocation pushes
 MAX_UNPACKED = 512 * 1024  # bytes of one message's events in memory; a larger event goes alone
+MAX_BLOBS = 8  # payload blobs of one message: whoever delivers it reads them all
 EVENT_WIDTH = 72  # bytes that one event's counters take when every one is at its longest
 ORIGIN_WIDTH = 160  # bytes that the publish request of an event takes
 HEADER_WIDTH = 1024  # bytes of everything else in a message, with the longest names
@@ -42,7 +43,8 @@ def split(texts: Sequence[str | None], origins: Sequence[object]) -> Iterator[tu
     """
     start = 0
     while start < len(texts):
-        count = _most(texts[start : start + MAX_EVENTS])
+        most = slice(start, start + MAX_EVENTS)
+        count = _most(texts[most], origins[most])
         while True:
             end = start + count
             inline = [text for text in texts[start:end] if text is not None]
@@ -56,11 +58,15 @@ def split(texts: Sequence[str | None], origins: Sequence[object]) -> Iterator[tu
         start = end
 
 
-def _most(texts: Sequence[str | None]) -> int:
-    """Return how many events, at least one, stay within the limit of memory."""
+def _most(texts: Sequence[str | None], origins: Sequence[object]) -> int:
+    """Return how many events, at least one, stay within the limits of memory."""
     size = 0
-    for count, text in enumerate(texts):
-        size += len(text or "")
-        if size > MAX_UNPACKED:
+    blobs: set[object] = set()
+    for count, (text, origin) in enumerate(zip(texts, origins, strict=True)):
+        if text is None:
+            blobs.add(origin)
+        else:
+            size += len(text)
+        if size > MAX_UNPACKED or len(blobs) > MAX_BLOBS:
             return max(1, count)
     return len(texts)

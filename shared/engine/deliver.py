@@ -11,7 +11,8 @@ from typing import NamedTuple
 from shared import telemetry
 from shared.clock import Clock
 from shared.delivery.delivery import Delivery
-from shared.delivery.message import DeliveryMessage, NewerMessage, decode
+from shared.delivery.message import DeliveryMessage, NewerMessage
+from shared.delivery.message_reader import decode
 from shared.delivery.outcome import DeliveryOutcome, classify
 from shared.delivery.policy import DeliveryTerms, EndReason, Go, before_attempt
 from shared.delivery.push_request import push_request

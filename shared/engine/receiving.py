@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from shared.clock import Clock
-from shared.delivery.message import DeliveryMessage, NewerMessage, decode
+from shared.delivery.message import DeliveryMessage, NewerMessage
+from shared.delivery.message_reader import decode
 from shared.engine.poison_records import PoisonRecords
 from shared.engine.ports import Queue, Received, Receiver
 from shared.errors import MalformedMessage

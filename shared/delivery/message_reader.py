@@ -1,0 +1,123 @@
+"""How a queue message is read: whatever is damaged is told apart from what is ours."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+from shared.delivery.delivery import Attempt, Delivery, Origin
+from shared.delivery.message import (
+    EPOCH,
+    VERSION,
+    DeadLetterNote,
+    DeliveryMessage,
+    Kind,
+    NewerMessage,
+)
+from shared.delivery.outcome import Outcome
+from shared.delivery.packing import unpack
+from shared.delivery.policy import EndReason
+from shared.errors import MalformedMessage
+from shared.events.topic import InputSchema
+from shared.subscriptions.subscription import DeadLetterDestination, DeliverySchema
+
+MOST_EVENTS = 5000  # of a publish request, and so of a batch: contract §1.5 and §2.4
+_DAMAGED = (ValueError, TypeError, KeyError, OverflowError, RecursionError, zlib.error)
+
+
+def decode(text: str | bytes) -> DeliveryMessage | NewerMessage:
+    """
+    Read a queue message.
+
+    Raises:
+        MalformedMessage: it is not one of ours, or damaged.
+    """
+    try:
+        wire = json.loads(text)
+        version = _number(wire["pushgrid"], 1)
+        if version > VERSION:
+            return NewerMessage(version)
+        is_dead_letter = Kind(wire["kind"]) is Kind.DEADLETTER
+        return DeliveryMessage(
+            topic=_text(wire["topic"]),
+            subscription=_text(wire["subscription"]),
+            generation=_text(wire["generation"]),
+            deliveries=tuple(_deliveries(wire)),
+            due=_moment(wire["due"]) if "due" in wire else None,
+            rounds=_number(wire.get("rounds", 0)),
+            dead_letter=_note(wire["note"]) if is_dead_letter else None,
+        )
+    except _DAMAGED as error:
+        what = f"{type(error).__name__}: {error}"[:200]
+        raise MalformedMessage(f"not a delivery message: {what}") from error
+
+
+def _deliveries(wire: dict[str, Any]) -> Iterator[Delivery]:
+    origins = [_origin(*each) for each in wire["origins"]]
+    texts = unpack(_text(wire["packed"]))
+    texts.reverse()  # the next one is last
+    left = MOST_EVENTS
+    for number, first, count, attempts, *last in wire["runs"]:
+        origin = origins[_number(number, 0, len(origins) - 1)]
+        left -= _number(count, 1, left)
+        tried = _number(attempts)
+        attempt = _attempt(*last) if last else None
+        for position in range(_number(first), first + count):
+            if not origin.payload and not texts:
+                raise ValueError("fewer events than counted")
+            yield Delivery(
+                origin=origin,
+                position=position,
+                text=None if origin.payload else texts.pop(),
+                attempts=tried,
+                last=attempt,
+            )
+    if texts:
+        raise ValueError("more events than counted")
+    if left == MOST_EVENTS:
+        raise ValueError("no events")
+
+
+def _origin(publish_id: object, published_at: object, payload: object) -> Origin:
+    return Origin(
+        _text(publish_id), _moment(published_at), None if payload is None else _text(payload)
+    )
+
+
+def _attempt(outcome: object, status: object, at: object) -> Attempt:
+    return Attempt(
+        Outcome(_text(outcome)), None if status is None else _number(status), _moment(at)
+    )
+
+
+def _note(wire: list[Any]) -> DeadLetterNote:
+    reason, ended_at, account, container, topic_id, input_schema, delivery_schema = wire
+    return DeadLetterNote(
+        reason=EndReason(reason),
+        ended_at=_moment(ended_at),
+        destination=DeadLetterDestination(account=_text(account), container=_text(container)),
+        topic_id=_text(topic_id),
+        input_schema=InputSchema(input_schema),
+        delivery_schema=DeliverySchema(delivery_schema),
+    )
+
+
+def _number(value: object, least: int = 0, most: int | None = None) -> int:
+    if type(value) is not int or value < least or (most is not None and value > most):
+        raise ValueError("a number is out of range")
+    return value
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError("a text is missing")
+    return value
+
+
+def _moment(value: object) -> datetime:
+    if type(value) is not int:
+        raise TypeError("a time is missing")
+    return EPOCH + timedelta(microseconds=value)

@@ -1,0 +1,140 @@
+"""Values that are valid by default; a test names only what it is about."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Sequence
+from datetime import timedelta
+from random import Random
+from typing import Any
+
+from shared.delivery.delivery import Attempt, Delivery, Origin
+from shared.delivery.message import DeadLetterNote, DeliveryMessage
+from shared.delivery.outcome import DeliveryOutcome, Outcome
+from shared.delivery.policy import DeliveryTerms, EndReason
+from shared.delivery.profiles import PROFILES
+from shared.events.event import Event
+from shared.events.topic import InputSchema, Topic
+from shared.subscriptions.subscription import (
+    DeadLetterDestination,
+    DeliverySchema,
+    EventSubscription,
+)
+from tests.fakes import START
+
+ACCOUNT = "devstoreaccount1"
+TOPIC_ID = "/subscriptions/s1/resourceGroups/rg/providers/Microsoft.EventGrid/topics/orders"
+KEY = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
+URL = "https://crm.example/hook?code=s3cret"
+DEAD = DeadLetterDestination(account=ACCOUNT, container="dead")
+ORIGIN = Origin(uuid.UUID(int=1).hex, START, None)
+PARKED = ORIGIN._replace(payload=f"2026021312/{uuid.UUID(int=1).hex}-0123456789ab")
+
+
+def members(**overrides: Any) -> dict[str, Any]:
+    """Build an event in the Event Grid schema, as it is stored: stamped."""
+    return {
+        "id": "e-0",
+        "topic": TOPIC_ID,
+        "subject": "/orders/17",
+        "eventType": "Shop.OrderPlaced",
+        "eventTime": "2026-02-09T12:00:00Z",
+        "data": {"total": 12.5},
+        "dataVersion": "1.0",
+        "metadataVersion": "1",
+    } | overrides
+
+
+def compact(value: object) -> str:
+    """Write JSON as events are stored."""
+    return json.dumps(value, separators=(",", ":"))
+
+
+def text(**overrides: Any) -> str:
+    """Build the stored text of an event."""
+    return compact(members(**overrides))
+
+
+def an_event(**overrides: Any) -> Event:
+    document = members(**overrides)
+    return Event(schema=InputSchema.EVENT_GRID, members=document, text=compact(document))
+
+
+def noise(size: int, seed: int = 0) -> str:
+    """Return *size* characters that hardly compress."""
+    alphabet = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
+    return "".join(Random(seed).choices(alphabet, k=size))
+
+
+def a_topic(**overrides: Any) -> Topic:
+    values: dict[str, Any] = {
+        "name": "orders",
+        "arm_id": TOPIC_ID,
+        "input_schema": InputSchema.EVENT_GRID,
+        "key1": KEY,
+        "key2": KEY,
+    }
+    return Topic(**values | overrides)
+
+
+def a_subscription(**overrides: Any) -> EventSubscription:
+    values: dict[str, Any] = {
+        "topic": "orders",
+        "topic_id": TOPIC_ID,
+        "name": "crm",
+        "generation": "g-1",
+        "endpoint_url": URL,
+        "input_schema": InputSchema.EVENT_GRID,
+        "delivery_schema": DeliverySchema.EVENT_GRID,
+    }
+    return EventSubscription(**values | overrides)
+
+
+def an_attempt(outcome: Outcome = Outcome.BUSY, status: int | None = 503) -> Attempt:
+    return Attempt(outcome, status, START)
+
+
+def a_delivery(position: int = 0, **overrides: Any) -> Delivery:
+    values: dict[str, Any] = {
+        "origin": ORIGIN,
+        "position": position,
+        "text": text(id=f"e-{position}"),
+    }
+    return Delivery(**values | overrides)
+
+
+def a_note(**overrides: Any) -> DeadLetterNote:
+    values: dict[str, Any] = {
+        "reason": EndReason.MAX_ATTEMPTS,
+        "ended_at": START,
+        "destination": DEAD,
+        "topic_id": TOPIC_ID,
+        "input_schema": InputSchema.EVENT_GRID,
+        "delivery_schema": DeliverySchema.EVENT_GRID,
+    }
+    return DeadLetterNote(**values | overrides)
+
+
+def a_message(deliveries: Sequence[Delivery] | None = None, **overrides: Any) -> DeliveryMessage:
+    values: dict[str, Any] = {"topic": "orders", "subscription": "crm", "generation": "g-1"}
+    group = (a_delivery(),) if deliveries is None else tuple(deliveries)
+    return DeliveryMessage(deliveries=group, **values | overrides)
+
+
+def an_outcome(outcome: Outcome = Outcome.BUSY, status: int | None = 503) -> DeliveryOutcome:
+    return DeliveryOutcome(outcome=outcome, status=status, seconds=0.1)
+
+
+def terms(
+    *,
+    max_attempts: int = 30,
+    minutes: float = 1440,
+    profile: str = "latest",
+    time_scale: float = 1,
+) -> DeliveryTerms:
+    return DeliveryTerms(
+        profile=PROFILES[profile].scaled(time_scale),
+        max_attempts=max_attempts,
+        time_to_live=timedelta(minutes=minutes) / time_scale,
+    )

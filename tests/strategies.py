@@ -1,0 +1,100 @@
+"""All Hypothesis strategies of the central rooms."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import datetime, timedelta
+
+from hypothesis import strategies as st
+
+from shared.delivery.delivery import Attempt, Delivery, Origin
+from shared.delivery.message import DeadLetterNote, DeliveryMessage
+from shared.delivery.outcome import Outcome
+from shared.delivery.policy import EndReason
+from shared.events.topic import InputSchema
+from shared.subscriptions.subscription import DeadLetterDestination, DeliverySchema
+from tests.builders import compact, noise
+from tests.fakes import START
+
+# Plain Unicode without lone surrogates, which publishing refuses.
+any_text = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
+json_values = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | any_text,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(any_text, inner, max_size=4),
+    max_leaves=8,
+)
+event_texts = st.builds(
+    lambda id_, data: compact({"id": id_, "data": data}), any_text, json_values
+) | st.builds(lambda size, seed: compact(noise(size, seed)), st.integers(1, 9000), st.integers())
+moments = st.integers(-(10**9), 10**14).map(lambda micros: START + timedelta(microseconds=micros))
+names = st.from_regex(r"[A-Za-z0-9-]{3,64}", fullmatch=True)
+attempts = st.builds(
+    Attempt, st.sampled_from(Outcome), st.none() | st.integers(100, 599), at=moments
+)
+_hex = st.integers(0, 2**128 - 1).map(lambda number: uuid.UUID(int=number).hex)
+inline_origins = st.builds(Origin, _hex, moments, st.none())
+parked_origins = st.builds(Origin, _hex, moments, _hex.map(lambda name: f"2026021312/{name}"))
+
+
+@st.composite
+def deliveries(draw: st.DrawFn) -> Delivery:
+    """Draw one delivery, inline or parked, tried or not."""
+    position = draw(st.integers(0, 4999))
+    tried = draw(st.none() | attempts)
+    count = draw(st.integers(1, 30)) if tried else 0
+    if draw(st.booleans()):
+        origin, event = draw(inline_origins), draw(event_texts)
+    else:
+        origin, event = draw(parked_origins), None
+    return Delivery(origin=origin, position=position, text=event, attempts=count, last=tried)
+
+
+@st.composite
+def runs(draw: st.DrawFn) -> list[Delivery]:
+    """Draw events of one request with like counters, as publishing makes them."""
+    first = draw(deliveries())
+    count = draw(st.integers(1, 80))
+    start = min(first.position, 4999 - count)
+    return [
+        Delivery(
+            origin=first.origin,
+            position=start + number,
+            text=None if first.text is None else compact(number),
+            attempts=first.attempts,
+            last=first.last,
+        )
+        for number in range(count)
+    ]
+
+
+notes = st.builds(
+    DeadLetterNote,
+    reason=st.sampled_from(EndReason),
+    ended_at=moments,
+    destination=st.builds(DeadLetterDestination, account=names, container=names),
+    topic_id=any_text,
+    input_schema=st.sampled_from(InputSchema),
+    delivery_schema=st.sampled_from(DeliverySchema),
+)
+messages = st.builds(
+    DeliveryMessage,
+    topic=names,
+    subscription=names,
+    generation=names,
+    deliveries=st.lists(deliveries().map(lambda one: [one]) | runs(), min_size=1, max_size=6).map(
+        lambda groups: tuple(delivery for group in groups for delivery in group)
+    ),
+    due=st.none() | moments,
+    rounds=st.integers(0, 3),
+    dead_letter=st.none() | notes,
+)
+
+
+def waits(least: datetime = START) -> st.SearchStrategy[list[datetime]]:
+    """Draw due times from *least* on, often close together."""
+    seconds = st.floats(-5, 60) | st.floats(0, 86_400)
+    return st.lists(seconds.map(lambda each: least + timedelta(seconds=each)), max_size=40)

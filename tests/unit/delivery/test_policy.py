@@ -1,0 +1,319 @@
+"""The retry rules of ``latest``; contract §3.4 gives the tables, §3.5 the counting."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.delivery.delivery import Delivery
+from shared.delivery.outcome import DeliveryOutcome, Outcome, classify
+from shared.delivery.policy import (
+    Delivered,
+    DeliveryTerms,
+    End,
+    EndReason,
+    Go,
+    RetryAt,
+    before_attempt,
+    decide,
+    retry,
+)
+from shared.delivery.profiles import PROFILES
+from shared.http import Failure, NotAnswered
+from tests.builders import a_delivery, an_outcome, terms
+from tests.fakes import START, answered
+
+LATEST = PROFILES["latest"]
+NO_ANSWER = an_outcome(Outcome.SOCKET_ERROR, None)
+SECOND = timedelta(seconds=1)
+
+
+def story(
+    outcome: DeliveryOutcome, rules: DeliveryTerms, takes: timedelta = timedelta()
+) -> tuple[str, datetime, EndReason]:
+    """Fail again and again; return when each attempt began, and when and why it ended."""
+    delivery, now = a_delivery(), START
+    begun: list[str] = []
+    while True:
+        verdict = before_attempt(delivery, rules, now)
+        if isinstance(verdict, End):
+            return " ".join(begun), now, verdict.reason
+        begun.append(str(now - START))
+        delivery = delivery.tried(outcome, now)
+        now += takes
+        decision = decide(delivery, outcome, rules, now, 0.0)
+        if isinstance(decision, End):
+            return " ".join(begun), now, decision.reason
+        assert isinstance(decision, RetryAt)
+        now = decision.due
+
+
+def outcome_of(status: int) -> DeliveryOutcome:
+    return classify(answered(status), LATEST)
+
+
+BY_SCHEDULE = (
+    "0:00:00 0:00:10 0:00:40 0:01:40 0:06:40 0:16:40 0:46:40 1:46:40 4:46:40 10:46:40 22:46:40"
+)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "expected"),
+    [
+        pytest.param(NO_ANSWER, BY_SCHEDULE, id="no answer"),
+        pytest.param(outcome_of(500), BY_SCHEDULE, id="500"),
+        pytest.param(
+            outcome_of(503),
+            "0:00:00 0:00:30 0:01:00 0:02:00 0:07:00 0:17:00 0:47:00 1:47:00 4:47:00 10:47:00"
+            " 22:47:00",
+            id="503",
+        ),
+        pytest.param(
+            outcome_of(408),
+            "0:00:00 0:02:00 0:04:00 0:06:00 0:11:00 0:21:00 0:51:00 1:51:00 4:51:00 10:51:00"
+            " 22:51:00",
+            id="408",
+        ),
+        pytest.param(
+            outcome_of(404),
+            "0:00:00 0:05:00 0:10:00 0:15:00 0:20:00 0:30:00 1:00:00 2:00:00 5:00:00 11:00:00"
+            " 23:00:00",
+            id="404",
+        ),
+    ],
+)
+def test_attempts_of_a_day_follow_the_documented_table(
+    outcome: DeliveryOutcome, expected: str
+) -> None:
+    """Contract §3.4, delay reading: 11 attempts within the default time to live."""
+    begun, ended_at, reason = story(outcome, terms())
+
+    assert begun == expected
+    assert (reason, ended_at - START > timedelta(days=1)) == (EndReason.TIME_TO_LIVE, True)
+
+
+def test_waits_run_from_the_failure_not_from_the_send() -> None:
+    """Contract §3.4: with every attempt timing out after 30 s."""
+    begun, _, _ = story(an_outcome(Outcome.TIMED_OUT, None), terms(), timedelta(seconds=30))
+
+    assert begun == (
+        "0:00:00 0:00:40 0:01:40 0:03:10 0:08:40 0:19:10 0:49:40 1:50:10 4:50:40 10:51:10 22:51:40"
+    )
+
+
+@pytest.mark.parametrize(
+    ("minutes", "attempts"),
+    [(1, 3), (2, 4), (5, 4), (10, 5), (20, 6), (30, 6), (60, 7), (120, 8), (1440, 11)],
+)
+def test_time_to_live_allows_so_many_attempts(minutes: int, attempts: int) -> None:
+    """Contract §3.4; the seed of 2023 says 6 for 30 minutes."""
+    begun, _, reason = story(NO_ANSWER, terms(minutes=minutes))
+
+    assert (len(begun.split()), reason) == (attempts, EndReason.TIME_TO_LIVE)
+
+
+def test_time_to_live_is_looked_at_only_when_due() -> None:
+    """Contract §3.1: with 30 minutes to live the end is noticed at the slot of 46:40."""
+    _, ended_at, _ = story(NO_ANSWER, terms(minutes=30))
+
+    assert ended_at - START == timedelta(minutes=46, seconds=40)
+
+
+@pytest.mark.parametrize(
+    ("age", "expected"),
+    [(-SECOND, Go()), (timedelta(), End), (SECOND, End)],
+    ids=["just before", "exactly", "after"],
+)
+def test_an_event_as_old_as_its_time_to_live_has_expired(age: timedelta, expected: object) -> None:
+    verdict = before_attempt(a_delivery(), terms(minutes=10), START + timedelta(minutes=10) + age)
+
+    if expected is End:
+        assert verdict == End(EndReason.TIME_TO_LIVE, "older than 10 min")
+    else:
+        assert verdict == expected
+
+
+@pytest.mark.parametrize("most", [1, 2, 10, 11])
+def test_the_limit_of_attempts_counts_the_first(most: int) -> None:
+    """Contract §3.5; the event ends at once, not at the next slot."""
+    begun, ended_at, reason = story(NO_ANSWER, terms(max_attempts=most))
+
+    assert (begun, reason) == (" ".join(BY_SCHEDULE.split()[:most]), EndReason.MAX_ATTEMPTS)
+    assert str(ended_at - START) == BY_SCHEDULE.split()[most - 1]
+
+
+@pytest.mark.parametrize(("attempts", "goes"), [(4, True), (5, False), (6, False)])
+def test_a_limit_that_was_lowered_meanwhile_ends_it_without_a_push(
+    attempts: int, *, goes: bool
+) -> None:
+    verdict = before_attempt(a_delivery(attempts=attempts), terms(max_attempts=5), START)
+
+    expected = End(EndReason.MAX_ATTEMPTS, "all 5 attempts made")
+    assert verdict == (Go() if goes else expected)
+
+
+def test_time_to_live_wins_over_the_limit_of_attempts() -> None:
+    verdict = before_attempt(a_delivery(attempts=9), terms(max_attempts=5, minutes=0), START)
+
+    assert isinstance(verdict, End)
+    assert verdict.reason is EndReason.TIME_TO_LIVE
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [
+        (400, "UndeliverableDueToHttpBadRequest"),
+        (401, "UndeliverableDueToHttpUnauthorized"),
+        (403, "UndeliverableDueToHttpForbidden"),
+        (413, "UndeliverableDueToHttpPayloadTooLarge"),
+    ],
+)
+def test_some_answers_are_never_retried(status: int, reason: str) -> None:
+    """Contract §3.2, ``latest`` for webhooks; reasons §4.3."""
+    delivery = a_delivery().tried(outcome_of(status), START)
+
+    decision = decide(delivery, outcome_of(status), terms(), START, 0.0)
+
+    assert decision == End(EndReason(reason), f"{status} is never retried", is_final_answer=True)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_every_code_that_is_never_retried_has_a_reason(profile: str) -> None:
+    for status in PROFILES[profile].never_retried:
+        rules = terms(profile=profile)
+        decision = decide(a_delivery(attempts=1), outcome_of(status), rules, START, 0)
+        assert isinstance(decision, End), status
+
+
+def test_every_other_answer_is_retried() -> None:
+    """Contract §3.2: among them redirects, 404 for webhooks, 410, 414 and 429."""
+    failures = [status for status in range(100, 600) if status not in range(200, 205)]
+
+    retried = [
+        status
+        for status in failures
+        if isinstance(
+            decide(a_delivery(attempts=1), outcome_of(status), terms(), START, 0), RetryAt
+        )
+    ]
+
+    assert set(failures) - set(retried) == {400, 401, 403, 413}
+
+
+def test_a_success_is_delivered_even_at_the_last_attempt() -> None:
+    decision = decide(a_delivery(attempts=30), outcome_of(202), terms(), START, 0.0)
+
+    assert decision == Delivered()
+
+
+@pytest.mark.parametrize(
+    ("attempts", "outcome", "why"),
+    [
+        pytest.param(1, outcome_of(503), "minimum for 503: 30 s", id="minimum"),
+        pytest.param(2, outcome_of(503), "schedule step 2: 30 s", id="a tie is the schedule's"),
+        pytest.param(3, outcome_of(503), "schedule step 3: 1 min", id="schedule"),
+        pytest.param(1, outcome_of(500), "schedule step 1: 10 s", id="all others"),
+        pytest.param(9, NO_ANSWER, "schedule step 9: 6 h", id="last step"),
+        pytest.param(10, NO_ANSWER, "schedule: every 12 h", id="tail begins"),
+        pytest.param(29, NO_ANSWER, "schedule: every 12 h", id="tail goes on"),
+    ],
+)
+def test_a_retry_names_the_rule_behind_it(
+    attempts: int, outcome: DeliveryOutcome, why: str
+) -> None:
+    decision = decide(a_delivery(attempts=attempts), outcome, terms(), START, 0.0)
+
+    assert isinstance(decision, RetryAt)
+    assert decision.why == why
+
+
+def test_our_own_timeout_has_no_minimum() -> None:
+    """Design §3: minimum delays are keyed by HTTP status; a 408 answer waits 2 min."""
+    timed_out = classify(NotAnswered(Failure.TIMED_OUT, "", 30.0), LATEST)
+
+    decision = retry(a_delivery(attempts=1), timed_out, terms(), START, 0.0)
+
+    assert decision.due - START == timedelta(seconds=10)
+
+
+@given(
+    attempts=st.integers(1, 30),
+    status=st.none() | st.integers(100, 599),
+    jitter=st.floats(0, 1, exclude_max=True),
+    scale=st.sampled_from([1, 7, 60, 3600]),
+)
+def test_jitter_is_small_and_never_early(
+    attempts: int, status: int | None, jitter: float, scale: float
+) -> None:
+    """Design §2, Waiting: at most 10 % and at most 3 s, on top; never less than a second."""
+    delivery, rules = a_delivery(attempts=attempts), terms(time_scale=scale)
+    outcome = an_outcome(Outcome.GENERIC_ERROR, status)
+
+    exact = retry(delivery, outcome, rules, START, 0.0).due - START
+    wait = retry(delivery, outcome, rules, START, jitter).due - START
+
+    assert SECOND <= exact <= wait
+    assert wait <= exact + min(exact * 0.1, timedelta(seconds=3))
+
+
+@given(status=st.none() | st.integers(100, 599), jitter=st.floats(0, 1, exclude_max=True))
+def test_waits_never_shrink_along_the_schedule(status: int | None, jitter: float) -> None:
+    outcome = an_outcome(Outcome.GENERIC_ERROR, status)
+    tries: list[Delivery] = [a_delivery(attempts=number) for number in range(1, 31)]
+
+    dues = [retry(each, outcome, terms(), START, jitter).due for each in tries]
+
+    assert dues == sorted(dues)
+
+
+def test_full_jitter_reaches_its_bounds() -> None:
+    nearly = 1 - 1e-9
+    dues = [
+        retry(a_delivery(attempts=number), NO_ANSWER, terms(), START, nearly).due - START
+        for number in (1, 2, 9)
+    ]
+
+    assert [round(due.total_seconds(), 3) for due in dues] == [11, 33, 6 * 3600 + 3]
+
+
+def test_a_scaled_profile_divides_every_wait_but_no_network_timeout() -> None:
+    """Design §3, PUSHGRID_TIME_SCALE."""
+    scaled = LATEST.scaled(50)
+
+    assert [step * 50 for step in scaled.schedule] == list(LATEST.schedule)
+    assert {code: wait * 50 for code, wait in scaled.minimum_delay.items()} == LATEST.minimum_delay
+    for name in ("tail", "jitter_limit", "other_minimum_delay", "dead_letter_delay"):
+        assert getattr(scaled, name) * 50 == getattr(LATEST, name), name
+    assert scaled.dead_letter_keep == timedelta(hours=4) / 50
+    for name in ("name", "acknowledgement_timeout", "success_codes", "never_retried"):
+        assert getattr(scaled, name) == getattr(LATEST, name), name
+
+
+def test_no_wait_falls_below_a_second() -> None:
+    """Design §3: queue visibility has whole seconds."""
+    begun, _, _ = story(NO_ANSWER, terms(time_scale=3600))
+
+    assert begun.startswith("0:00:00 0:00:01 0:00:02 0:00:03 0:00:04 0:00:05")
+
+
+def test_latest_has_the_documented_values() -> None:
+    """Contract §3.1, column ``latest``."""
+    assert LATEST.acknowledgement_timeout == timedelta(seconds=30)
+    assert LATEST.dead_letter_delay == timedelta(minutes=5)
+    assert LATEST.dead_letter_keep == timedelta(hours=4)
+
+
+@pytest.mark.parametrize(
+    ("wait", "words"),
+    [(90, "90 s"), (0.5, "0.5 s"), (60, "1 min"), (5400, "90 min"), (7200, "2 h")],
+)
+def test_waits_are_written_as_people_say_them(wait: float, words: str) -> None:
+    rules = terms(minutes=wait / 60)
+
+    verdict = before_attempt(a_delivery(), rules, START + timedelta(days=1))
+
+    assert isinstance(verdict, End)
+    assert verdict.why == f"older than {words}"

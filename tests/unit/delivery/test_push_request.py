@@ -1,0 +1,167 @@
+"""What a subscriber receives; contract §2.1 (headers), §2.2 (bodies), §5.6 (conversion)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from shared.delivery.conversion import convert
+from shared.delivery.push_request import push_request
+from shared.events.topic import InputSchema
+from shared.http import OutboundRequest
+from shared.subscriptions.subscription import DeliverySchema
+from tests.builders import ORIGIN, TOPIC_ID, URL, a_delivery, a_subscription, compact, members, text
+from tests.strategies import json_values
+
+CLOUD = a_subscription(delivery_schema=DeliverySchema.CLOUD_EVENTS)
+CLOUD_EVENT = {"specversion": "1.0", "id": "e-0", "source": "/shop", "type": "t", "dataversion": 7}
+
+
+def cloud(event: str) -> Any:
+    return json.loads(convert(event, InputSchema.EVENT_GRID, DeliverySchema.CLOUD_EVENTS))
+
+
+def test_an_event_grid_delivery_is_an_array_of_one() -> None:
+    delivery = a_delivery(attempts=2)
+
+    request = push_request(a_subscription(name="To-Crm"), delivery, text())
+
+    assert request == OutboundRequest(
+        "POST",
+        URL,
+        {
+            "aeg-event-type": "Notification",
+            "aeg-subscription-name": "TO-CRM",
+            "aeg-delivery-count": "2",
+            "aeg-output-event-id": delivery.system_id("orders", "to-crm"),
+            "Content-Type": "application/json; charset=utf-8",
+            "aeg-metadata-version": "1",
+            "aeg-data-version": "1.0",
+        },
+        f"[{text()}]".encode(),
+    )
+
+
+def test_a_cloud_event_is_a_single_object() -> None:
+    request = push_request(CLOUD, a_delivery(), text())
+
+    assert request.headers == {
+        "aeg-event-type": "Notification",
+        "aeg-subscription-name": "CRM",
+        "aeg-delivery-count": "0",
+        "aeg-output-event-id": a_delivery().system_id("orders", "crm"),
+        "Content-Type": "application/cloudevents+json; charset=utf-8",
+        "aeg-metadata-version": "1.0",
+        "WebHook-Request-Origin": "eventgrid.azure.net",
+    }
+    assert json.loads(request.body) == cloud(text())
+
+
+def test_a_published_cloud_event_is_passed_on_as_it_is() -> None:
+    subscription = a_subscription(
+        input_schema=InputSchema.CLOUD_EVENTS, delivery_schema=DeliverySchema.CLOUD_EVENTS
+    )
+
+    request = push_request(subscription, a_delivery(), compact(CLOUD_EVENT))
+
+    assert request.body == compact(CLOUD_EVENT).encode()
+
+
+def test_a_custom_event_is_an_array_of_the_original() -> None:
+    subscription = a_subscription(
+        input_schema=InputSchema.CUSTOM, delivery_schema=DeliverySchema.CUSTOM_INPUT
+    )
+
+    request = push_request(subscription, a_delivery(), '{"key":1}')
+
+    assert (request.body, request.headers["aeg-data-version"]) == (b'[{"key":1}]', "")
+
+
+@pytest.mark.parametrize("version", ["1.0", "", "2026-02 beta"])
+def test_the_data_version_is_the_events(version: str) -> None:
+    request = push_request(a_subscription(), a_delivery(), text(dataVersion=version))
+
+    assert request.headers["aeg-data-version"] == version
+
+
+@pytest.mark.parametrize("version", ["1\r\nX-Evil: 1", "1\x00", "ü", "\x7f"])
+def test_a_data_version_that_no_header_can_hold_is_left_out(version: str) -> None:
+    """Design §5: no CR, LF or NUL in headers, nothing unencodable."""
+    request = push_request(a_subscription(), a_delivery(), text(dataVersion=version))
+
+    assert "aeg-data-version" not in request.headers
+    assert json.loads(request.body)[0]["dataVersion"] == version
+
+
+def test_what_is_stored_is_what_is_sent() -> None:
+    """Numbers and Unicode as the publisher wrote them: the bytes are not written anew."""
+    event = (
+        '{"dataVersion":"","data":[1.10,1E5,-0,123456789012345678901234567890,"\\u00fc\\ud83d"]}'
+    )
+
+    request = push_request(a_subscription(), a_delivery(), event)
+
+    assert request.body == f"[{event}]".encode()
+
+
+@given(json_values)
+def test_conversion_keeps_data_as_it_is(data: Any) -> None:
+    assert repr(cloud(text(data=data))["data"]) == repr(json.loads(compact(data)))
+
+
+def test_event_grid_becomes_cloud_events_field_by_field() -> None:
+    assert cloud(text()) == {
+        "specversion": "1.0",
+        "id": "e-0",
+        "source": TOPIC_ID,
+        "type": "Shop.OrderPlaced",
+        "time": "2026-02-09T12:00:00Z",
+        "subject": "/orders/17",
+        "dataschema": "#1.0",
+        "data": {"total": 12.5},
+    }
+
+
+def test_an_empty_data_version_is_an_empty_fragment() -> None:
+    assert cloud(text(dataVersion=""))["dataschema"] == "#"
+
+
+def test_without_data_there_is_no_data() -> None:
+    bare = members()
+    del bare["data"]
+
+    assert "data" not in cloud(compact(bare))
+    assert cloud(text(data=None))["data"] is None
+
+
+SAME = [
+    (InputSchema.EVENT_GRID, DeliverySchema.EVENT_GRID),
+    (InputSchema.CLOUD_EVENTS, DeliverySchema.CLOUD_EVENTS),
+    (InputSchema.CUSTOM, DeliverySchema.CUSTOM_INPUT),
+]
+
+
+@pytest.mark.parametrize(("given_schema", "wanted"), SAME)
+def test_the_same_schema_is_not_written_anew(
+    given_schema: InputSchema, wanted: DeliverySchema
+) -> None:
+    assert convert("not even JSON", given_schema, wanted) == "not even JSON"
+
+
+def test_the_system_id_is_stable_and_of_one_delivery() -> None:
+    """Design §2: a receiver can recognise repeats; names are the same whatever their case."""
+    delivery = a_delivery(attempts=1)
+    system_id = delivery.system_id("orders", "crm")
+
+    others = {
+        a_delivery(1).system_id("orders", "crm"),
+        delivery.system_id("orders", "billing"),
+        delivery.system_id("returns", "crm"),
+        a_delivery(origin=ORIGIN._replace(publish_id="p")).system_id("orders", "crm"),
+    }
+
+    assert a_delivery().system_id("Orders", "CRM") == system_id
+    assert len(others | {system_id}) == 5
