@@ -1,0 +1,95 @@
+"""Topics, publish requests and events to test with: valid by default."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from shared.errors import AppError
+from shared.events.event import Event
+from shared.events.publish_request import read_events
+from shared.events.topic import InputSchema, Topic
+from shared.http import HttpRequest
+
+NOW = datetime(2025, 1, 2, 3, 4, 5, tzinfo=UTC)
+ARM_ID = (
+    "/subscriptions/11111111-2222-3333-4444-555555555555/resourceGroups/shop/providers"
+    "/Microsoft.EventGrid/topics/orders"
+)
+KEY1 = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
+KEY2 = "+/+/MzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
+URL = "https://orders.local-1.eventgrid.azure.net/api/events"
+BATCH = "application/cloudevents-batch+json; charset=utf-8"
+STRUCTURED = "application/cloudevents+json; charset=utf-8"
+
+CONFIGURED = "This resource is configured for '{}' schema"
+RECEIVES = (
+    "This resource is configured to receive event in '{}' schema. The JSON received does not"
+    " conform to the expected schema."
+)
+
+
+def a_topic(schema: InputSchema = InputSchema.EVENT_GRID) -> Topic:
+    return Topic(name="orders", arm_id=ARM_ID, input_schema=schema, key1=KEY1, key2=KEY2)
+
+
+def a_request(
+    body: bytes = b"",
+    headers: Mapping[str, str] | None = None,
+    *,
+    url: str = URL,
+    query: Mapping[str, str] | None = None,
+) -> HttpRequest:
+    return HttpRequest(method="POST", url=url, headers=headers or {}, query=query or {}, body=body)
+
+
+def members(**changes: Any) -> dict[str, Any]:
+    """Make an event of the EventGridSchema; a member that is ``...`` is left out."""
+    event = {
+        "id": "1",
+        "subject": "/orders/17",
+        "eventType": "Shop.OrderPlaced",
+        "eventTime": "2025-01-02T03:04:05Z",
+        "data": {"total": 12.5},
+    }
+    return _changed(event, changes)
+
+
+def cloud_members(**changes: Any) -> dict[str, Any]:
+    """Make a CloudEvent; an attribute that is ``...`` is left out."""
+    event = {"id": "1", "source": "/shop", "type": "Shop.OrderPlaced", "specversion": "1.0"}
+    return _changed(event, changes)
+
+
+def _changed(event: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in {**event, **changes}.items() if value is not ...}
+
+
+def body_of(value: object) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def read_grid(body: bytes, **headers: str) -> tuple[Event, ...]:
+    return read_events(a_request(body, headers), a_topic(), NOW)
+
+
+def read_cloud(body: bytes, content_type: str = BATCH, **headers: str) -> tuple[Event, ...]:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    request = a_request(body, {"content-type": content_type, **named})
+    return read_events(request, a_topic(InputSchema.CLOUD_EVENTS), NOW)
+
+
+def refusal(read: Any, *arguments: Any, **named: Any) -> tuple[int, str, str, str]:
+    """Return how it is refused: status, code, code of the detail, message."""
+    with pytest.raises(AppError) as caught:
+        read(*arguments, **named)
+    error = caught.value
+    return error.status, error.code, error.faults[0].code, error.message
+
+
+def bad_json(message: str) -> tuple[int, str, str, str]:
+    return 400, "BadRequest", "InputJsonInvalid", message

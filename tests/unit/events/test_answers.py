@@ -1,0 +1,159 @@
+"""What the data plane answers, to the letter."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from shared.errors import (
+    AppError,
+    Fault,
+    InvalidEvents,
+    MethodNotAllowed,
+    NotFound,
+    StorageUnavailable,
+    TooLarge,
+    Unauthenticated,
+)
+from shared.events.answers import accepted, error_answer, options_answer
+from shared.events.topic import InputSchema
+from tests.unit.events.publishing import NOW, a_request, a_topic
+
+_ID = "3f0c1c8e-0000-4000-8000-000000000001"
+_REFERENCE = (
+    f" Report '{_ID}:1:1/2/2025 3:04:05 AM (UTC)' to our forums for assistance or raise a support"
+    " ticket."
+)
+_HEADERS = {"Content-Type": "application/json; charset=utf-8", "x-ms-request-id": _ID}
+
+
+class _Throttled(AppError):
+    """Too many requests."""
+
+    status = 429
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "code", "detail", "message"),
+    [
+        pytest.param(
+            InvalidEvents("No."),
+            400,
+            "BadRequest",
+            "InputJsonInvalid",
+            f"No.{_REFERENCE}",
+            id="400",
+        ),
+        pytest.param(
+            InvalidEvents("No.", faults=(Fault(code="InvalidCloudEventHeader", message="No."),)),
+            400,
+            "BadRequest",
+            "InvalidCloudEventHeader",
+            f"No.{_REFERENCE}",
+            id="400 of a kind",
+        ),
+        pytest.param(
+            Unauthenticated('"é'),
+            401,
+            "Unauthorized",
+            "Unauthorized",
+            f'"é{_REFERENCE}',
+            id="401",
+        ),
+        pytest.param(
+            NotFound("No HTTP resource was found that matches the request URI 'https://a/b'."),
+            404,
+            "NotFound",
+            "ResourceNotFound",
+            "No HTTP resource was found that matches the request URI 'https://a/b'." + _REFERENCE,
+            id="404",
+        ),
+        pytest.param(
+            TooLarge(),
+            413,
+            "RequestEntityTooLarge",
+            "PayloadTooLarge",
+            "The maximum size (1536000) has been exceeded.",
+            id="413",
+        ),
+    ],
+)
+def test_errors_have_event_grids_form(error, status, code, detail, message):
+    answer = error_answer(error, request_id=_ID, now=NOW)
+
+    assert (answer.status, answer.headers) == (status, _HEADERS)
+    assert answer.body.isascii()
+    assert json.loads(answer.body) == {
+        "error": {
+            "code": code,
+            "message": message,
+            "details": [{"code": detail, "message": message}],
+        }
+    }
+
+
+@pytest.mark.parametrize(
+    ("error", "headers"),
+    [
+        pytest.param(MethodNotAllowed(), {"Allow": "OPTIONS, POST"}, id="405"),
+        pytest.param(_Throttled(), {"Retry-After": "5"}, id="429"),
+        pytest.param(StorageUnavailable(), {"Retry-After": "5"}, id="503"),
+    ],
+)
+def test_some_errors_say_what_to_do(error, headers):
+    assert error_answer(error, request_id=_ID, now=NOW).headers == _HEADERS | headers
+
+
+@pytest.mark.parametrize(
+    ("hour", "written"),
+    [(0, "12:00:09 AM"), (1, "1:00:09 AM"), (12, "12:00:09 PM"), (23, "11:00:09 PM")],
+)
+def test_times_are_written_as_in_america(hour, written):
+    now = datetime(2025, 11, 30, hour, 0, 9, tzinfo=UTC)
+
+    answer = error_answer(InvalidEvents(), request_id=_ID, now=now)
+
+    assert f":1:11/30/2025 {written} (UTC)'" in answer.body.decode()
+
+
+_ACCEPTED = {"api-supported-versions": "2018-01-01", "x-ms-request-id": _ID}
+
+
+@pytest.mark.parametrize(
+    ("sent", "headers"),
+    [
+        pytest.param({"x-ms-client-request-id": "a"}, {}, id="not asked for"),
+        pytest.param(
+            {"x-ms-client-request-id": "a", "x-ms-return-client-request-id": "True"},
+            {"x-ms-client-request-id": "a"},
+            id="asked for",
+        ),
+        pytest.param({"x-ms-return-client-request-id": "true"}, {}, id="there is none"),
+        pytest.param(
+            {"x-ms-client-request-id": "a", "x-ms-return-client-request-id": "false"},
+            {},
+            id="false",
+        ),
+    ],
+)
+def test_acceptance_echoes_the_clients_id(sent, headers):
+    answer = accepted(a_request(headers=sent), _ID)
+
+    assert (answer.status, answer.headers, answer.body) == (200, _ACCEPTED | headers, b"")
+
+
+@pytest.mark.parametrize(
+    ("schema", "name"),
+    [
+        (InputSchema.EVENT_GRID, "EventGridEvent"),
+        (InputSchema.CLOUD_EVENTS, "CloudEventV10"),
+        (InputSchema.CUSTOM, "CustomInputEvent"),
+    ],
+)
+def test_options_name_the_schema(schema, name):
+    answer = options_answer(a_topic(schema), _ID)
+
+    assert (answer.status, answer.body) == (200, b"")
+    assert answer.headers == _ACCEPTED | {"Allow": "POST,OPTIONS", "aeg-input-event-schema": name}

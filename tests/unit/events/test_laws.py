@@ -1,0 +1,90 @@
+"""What holds for every event and for every request."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.errors import AppError
+from shared.events.publish_request import read_events
+from shared.events.topic import InputSchema
+from tests.unit.events.publishing import (
+    ARM_ID,
+    BATCH,
+    NOW,
+    STRUCTURED,
+    a_request,
+    a_topic,
+    body_of,
+    cloud_members,
+    members,
+    read_cloud,
+    read_grid,
+)
+
+_TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+_JSON: st.SearchStrategy[Any] = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | _TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_TEXT, inner, max_size=3),
+    max_leaves=8,
+)
+_CONTENT_TYPES = st.sampled_from([BATCH, STRUCTURED, "application/json", "text/plain"]) | st.text()
+
+
+def _same(left: Any, right: Any) -> bool:
+    """Compare with types and signs: 1, 1.0 and True are not the same."""
+    return repr(left) == repr(right)
+
+
+@given(events=st.lists(st.tuples(_TEXT, _JSON), min_size=1, max_size=3), escaped=st.booleans())
+def test_events_survive_unchanged(events, escaped):
+    sent = [
+        members(
+            id="1", subject=subject, data=data, topic=ARM_ID, dataVersion="", metadataVersion="1"
+        )
+        for subject, data in events
+    ]
+
+    read = read_grid(json.dumps(sent, ensure_ascii=escaped).encode())
+
+    assert _same([json.loads(event.text) for event in read], sent)
+    assert all(event.text.isascii() and "\n" not in event.text for event in read)
+    assert read == read_grid(f"[{','.join(event.text for event in read)}]".encode())
+
+
+@given(data=_JSON, extension=st.booleans() | st.integers() | _TEXT, escaped=st.booleans())
+def test_cloud_events_survive_unchanged(data, extension, escaped):
+    sent = [cloud_members(data=data, tenant=extension)]
+
+    read = read_cloud(json.dumps(sent, ensure_ascii=escaped).encode())
+
+    assert _same([json.loads(event.text) for event in read], sent)
+    assert read == read_cloud(f"[{read[0].text}]".encode())
+
+
+@given(
+    body=st.binary()
+    | _JSON.map(body_of)
+    | st.dictionaries(st.sampled_from([*members(), *cloud_members()]), _JSON).map(body_of),
+    content_type=_CONTENT_TYPES,
+    headers=st.dictionaries(
+        st.sampled_from(["ce-id", "ce-source", "ce-type", "ce-specversion", "ce-x", "ce-data"]),
+        st.text(st.characters()) | st.just("1.0"),
+    ),
+    schema=st.sampled_from([InputSchema.EVENT_GRID, InputSchema.CLOUD_EVENTS]),
+)
+def test_a_request_is_read_or_refused_and_never_fails(body, content_type, headers, schema):
+    request = a_request(body, {"content-type": content_type, **headers})
+
+    with contextlib.suppress(AppError):
+        for event in read_events(request, a_topic(schema), NOW):
+            json.loads(event.text)["id"].encode()
+            event.text.encode("ascii")

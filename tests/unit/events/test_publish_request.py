@@ -1,0 +1,124 @@
+"""The limits of a request, and in which order it is judged."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from shared.events.access import authorize
+from shared.events.publish_request import read_events
+from shared.events.topic import InputSchema
+from shared.http import HttpRequest
+from tests.unit.events.publishing import (
+    ARM_ID,
+    BATCH,
+    NOW,
+    a_request,
+    a_topic,
+    body_of,
+    cloud_members,
+    members,
+    read_cloud,
+    read_grid,
+    refusal,
+)
+
+_TOO_LARGE = (413, "RequestEntityTooLarge", "PayloadTooLarge")
+_REQUEST_TOO_LARGE = (*_TOO_LARGE, "The maximum size (1536000) has been exceeded.")
+_EVENT_TOO_LARGE = (*_TOO_LARGE, "The maximum size (1049600) has been exceeded.")
+_SDK = json.loads(
+    (Path(__file__).parents[2] / "data" / "publish" / "python-sdk-4.22.1.json").read_text("utf-8")
+)
+
+
+def _event_of(size: int, **changes: str) -> dict[str, object]:
+    empty = len(body_of(members(data="", **changes)))
+    return members(data="a" * (size - empty), **changes)
+
+
+def test_a_request_of_1536000_bytes_is_read():
+    events = [_event_of(768_000), _event_of(767_997)]
+
+    assert len(body_of(events)) == 1_536_000
+    assert len(read_grid(body_of(events))) == 2
+
+
+def test_a_larger_request_is_refused_unread():
+    assert refusal(read_grid, b"x" * 1_536_001) == _REQUEST_TOO_LARGE
+
+
+def test_the_size_is_judged_before_the_content_type():
+    assert refusal(read_cloud, b"x" * 1_536_001, "text/plain") == _REQUEST_TOO_LARGE
+
+
+def test_an_event_of_1049600_bytes_is_read():
+    assert len(read_grid(body_of([members(), _event_of(1_049_600)]))) == 2
+
+
+def test_a_larger_event_is_refused():
+    assert refusal(read_grid, body_of([members(), _event_of(1_049_601)])) == _EVENT_TOO_LARGE
+
+
+def test_events_are_measured_in_utf8_without_blanks():
+    body = json.dumps([members(data=["é"] * 130_000)], indent=0).encode()
+
+    assert 1_049_600 < len(body) <= 1_536_000
+    assert len(read_grid(body)) == 1
+
+
+def test_the_size_of_an_event_is_judged_before_its_fields():
+    assert refusal(read_grid, body_of([_event_of(1_049_601, id="")])) == _EVENT_TOO_LARGE
+
+
+def test_a_large_cloud_event_is_refused():
+    event = cloud_members(data="a" * 1_049_600)
+
+    assert refusal(read_cloud, body_of([event])) == _EVENT_TOO_LARGE
+
+
+@pytest.mark.parametrize("query", [{}, {"api-version": "2018-01-01"}], ids=["none", "known"])
+def test_the_api_version_may_be_absent(query):
+    request = a_request(body_of([members()]), query=query)
+
+    assert len(read_events(request, a_topic(), NOW)) == 1
+
+
+@pytest.mark.parametrize("version", ["2024-06-01", ""])
+def test_another_api_version_is_refused(version):
+    request = a_request(b"x" * 1_536_001, query={"api-version": version})
+
+    assert refusal(read_events, request, a_topic(), NOW) == (
+        400,
+        "BadRequest",
+        "UnsupportedApiVersion",
+        f"The api-version '{version}' is not supported. Use '2018-01-01'.",
+    )
+
+
+@pytest.mark.parametrize("name", _SDK)
+def test_requests_of_the_official_python_client_are_accepted(name):
+    """Captured from azure-eventgrid 4.22.1, key and SAS credentials."""
+    captured = _SDK[name]
+    is_cloud = name.startswith("cloudevents")
+    topic = a_topic(InputSchema.CLOUD_EVENTS if is_cloud else InputSchema.EVENT_GRID)
+    request = HttpRequest(
+        method="POST",
+        url=captured["url"],
+        headers=captured["headers"],
+        query={"api-version": "2018-01-01"},
+        body=captured["body"].encode(),
+    )
+    stamps = {} if is_cloud else {"topic": ARM_ID, "metadataVersion": "1"}
+
+    authorize(request, topic, NOW)
+    events = read_events(request, topic, NOW)
+
+    assert [json.loads(event.text) for event in events] == [
+        event | stamps for event in json.loads(captured["body"])
+    ]
+
+
+def test_all_are_refused_for_one():
+    assert refusal(read_cloud, body_of([cloud_members(), {}]), BATCH)[0] == 400

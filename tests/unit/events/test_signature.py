@@ -1,0 +1,137 @@
+"""Signatures: whose, for what and until when."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+from urllib.parse import quote, quote_plus
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.events.signature import Signature
+from tests.unit.events.publishing import KEY1, KEY2, NOW, URL
+from tests.unit.events.signing import VECTORS, seal, sign
+
+_EXPIRES = datetime(2030, 1, 1, tzinfo=UTC)
+
+
+def _read(token: str) -> Signature:
+    signature = Signature.parse(token)
+    assert signature
+    return signature
+
+
+@pytest.mark.parametrize("client", VECTORS)
+def test_one_key_signed_it(client):
+    assert _read(VECTORS[client]).is_by(KEY1)
+    assert not _read(VECTORS[client]).is_by(KEY2)
+
+
+@given(
+    resource=st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20),
+    seconds=st.integers(min_value=1, max_value=10**9),
+    key=st.sampled_from([KEY1, KEY2]),
+)
+def test_what_is_signed_is_read(resource, seconds, key):
+    expires = NOW + timedelta(seconds=seconds)
+
+    signature = _read(sign(resource, expires.isoformat(), key))
+
+    assert (signature.resource, signature.expires) == (resource, expires)
+    assert signature.is_by(key)
+
+
+@given(position=st.integers(min_value=0), replacement=st.characters())
+def test_what_is_changed_after_signing_is_not_signed(position, replacement):
+    token = VECTORS["python"]
+    position %= token.index("&s=")
+    changed = token[:position] + replacement + token[position + 1 :]
+
+    signature = Signature.parse(changed)
+
+    assert changed == token or signature is None or not signature.is_by(KEY1)
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        pytest.param("garbage", id="no parts"),
+        pytest.param("e=2030-01-01&r=a&s=b", id="another order"),
+        pytest.param("r=&e=2030-01-01&s=b", id="empty resource"),
+        pytest.param("r=a&e=2030-01-01&s=b&x=1", id="one more part"),
+        pytest.param("r=a&e=soon&s=b", id="no time"),
+        pytest.param("r=a&e=1%2F1%2F2030%2013%3A00%3A00%20AM&s=b", id="13 o'clock AM"),
+        pytest.param("r=a&e=1%2F1%2F2030%200%3A00%3A00%20AM&s=b", id="0 o'clock AM"),
+        pytest.param("r=a&e=2%2F30%2F2030%201%3A00%3A00%20AM&s=b", id="30 February"),
+        pytest.param("r=a&e=2030-01-01T00%3A00%3A00." + "0" * 99 + "Z&s=b", id="a long time"),
+        pytest.param("r=é&e=\udc80&s=b", id="not ASCII"),
+    ],
+)
+def test_what_is_no_token_is_not_read(token):
+    assert Signature.parse(token) is None
+
+
+@pytest.mark.parametrize(
+    ("expiry", "moment"),
+    [
+        pytest.param("2030-01-01 00:00:00+00:00", _EXPIRES, id="python"),
+        pytest.param("2030-01-01T00:00:00Z", _EXPIRES, id="docs"),
+        pytest.param("2030-01-01T00:00:00", _EXPIRES, id="no offset is UTC"),
+        pytest.param("1/1/2030 12:00:00 AM", _EXPIRES, id="js"),
+        pytest.param("1/1/2030 12:00:00\u202fAM", _EXPIRES, id="newer ICU"),
+        pytest.param("1/1/2030, 12:00:00 AM", _EXPIRES, id="comma"),
+        pytest.param("1/1/2030 12:00:00 AM +00:00", _EXPIRES, id=".net"),
+        pytest.param(
+            "12/31/2030 12:30:00 PM", datetime(2030, 12, 31, 12, 30, tzinfo=UTC), id="noon"
+        ),
+        pytest.param("2/3/2030 1:02:03 PM", datetime(2030, 2, 3, 13, 2, 3, tzinfo=UTC), id="PM"),
+        pytest.param(
+            "1/1/2030 12:00:00 AM +02:00",
+            datetime(2030, 1, 1, tzinfo=timezone(timedelta(hours=2))),
+            id="offset",
+        ),
+    ],
+)
+@pytest.mark.parametrize("encode", [quote, quote_plus], ids=["%20", "+"])
+def test_expiry_is_read_in_every_form(expiry, moment, encode):
+    token = seal(f"r={encode(URL)}&e={encode(expiry)}")
+
+    assert _read(token).expires == moment
+    assert _read(token).is_by(KEY1)
+
+
+_ORDERS = "https://grid.example/topics/orders/api/events"
+
+
+@pytest.mark.parametrize(
+    ("resource", "url", "covers"),
+    [
+        pytest.param(_ORDERS, _ORDERS, True, id="same"),
+        pytest.param(f"{_ORDERS}?api-version=2018-01-01", _ORDERS, True, id="query in the token"),
+        pytest.param(_ORDERS, f"{_ORDERS}?api-version=2018-01-01", True, id="query in the URL"),
+        pytest.param(_ORDERS.upper(), _ORDERS, True, id="another case"),
+        pytest.param(_ORDERS, _ORDERS.replace("https", "http"), True, id="TLS ended by a proxy"),
+        pytest.param(
+            _ORDERS, _ORDERS.replace("example", "example:443"), True, id="the port of the scheme"
+        ),
+        pytest.param("https://grid.example/topics/orders", _ORDERS, True, id="path above"),
+        pytest.param("https://grid.example/topics/orders/", _ORDERS, True, id="slash at the end"),
+        pytest.param("https://grid.example", _ORDERS, True, id="host"),
+        pytest.param("https://grid.example/topics/ord", _ORDERS, False, id="part of a name"),
+        pytest.param("https://grid.example/topics/orders2", _ORDERS, False, id="longer name"),
+        pytest.param(f"{_ORDERS}/x", _ORDERS, False, id="path below"),
+        pytest.param(_ORDERS.replace("grid", "grid2"), _ORDERS, False, id="another host"),
+        pytest.param(_ORDERS.replace("example", "example:8443"), _ORDERS, False, id="another port"),
+        pytest.param("grid.example/topics", _ORDERS, False, id="no scheme"),
+        pytest.param("https://[grid/", _ORDERS, False, id="no URL"),
+        pytest.param(
+            "http://127.0.0.1:7071/topics/a/api/events",
+            "http://127.0.0.1:7071/topics/a/api/events",
+            True,
+            id="local",
+        ),
+    ],
+)
+def test_a_signature_covers_its_resource_only(resource, url, covers):
+    assert _read(sign(resource)).covers(url) is covers
