@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from queue import Empty, SimpleQueue
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -68,61 +68,119 @@ class _Slots:
             self.give_back(key)
 
 
-class ThreadedPushPool:
-    """Implements the port ``PushPool``."""
+class _Todo(Generic[T]):
+    """The items of a run that may still be begun: true while there are any, and time is left."""
 
-    def __init__(self, threads: int = THREADS, slots: int = SLOTS) -> None:
+    def __init__(self, items: Sequence[T], clock: Callable[[], float], stop_at: float) -> None:
+        self._items = deque(items)
+        self._clock = clock
+        self._stop_at = stop_at
+
+    def __bool__(self) -> bool:
+        return bool(self._items) and self._clock() < self._stop_at
+
+    def take(self) -> tuple[T] | None:
+        try:
+            return (self._items.popleft(),) if self else None
+        except IndexError:  # Another lane took the last one meanwhile.
+            return None
+
+    def give_up(self) -> None:
+        self._items.clear()
+
+
+class _Run(Generic[T, R]):
+    """One run on its lanes: threads that push one item after the other, a slot each."""
+
+    def __init__(self, key: str, todo: _Todo[T], work: Callable[[T], R]) -> None:
+        self.key = key
+        self.todo = todo
+        self.inbox: Inbox = SimpleQueue()
+        self.lanes = 0
+        self.is_waiting = False  # for another slot
+        self.broken: list[BaseException] = []
+        self._work = work
+        self._done: deque[tuple[T, R]] = deque()
+
+    def finished(self) -> list[tuple[T, R]]:
+        return [self._done.popleft() for _ in range(len(self._done))]
+
+    def push(self) -> None:
+        """Push what is left; the run is not woken for each, that would cost more."""
+        try:
+            while taken := self.todo.take():
+                self._done.append((taken[0], self._work(taken[0])))
+        except BaseException as error:  # noqa: BLE001 - raised again in the thread of the run
+            self.todo.give_up()
+            self.broken.append(error)
+
+
+class ThreadedPushPool:
+    """Implements the port ``PushPool``. *clock* is monotonic, in seconds; so is *tick*."""
+
+    def __init__(
+        self,
+        threads: int = THREADS,
+        slots: int = SLOTS,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        tick: float = TICK,
+    ) -> None:
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="push")
         self._slots = _Slots(slots)
+        self._clock = clock
+        self._tick = tick
 
     def run(
         self, key: str, items: Sequence[T], work: Callable[[T], R], stop_after: timedelta
     ) -> Iterator[list[tuple[T, R]]]:
-        stop_at = time.monotonic() + stop_after.total_seconds()
-        todo = deque(items)
-        done: deque[tuple[T, R]] = deque()
-        inbox: Inbox = SimpleQueue()
+        """Do the port's work. What *work* raises ends the run: nothing more is begun."""
+        stop_at = self._clock() + stop_after.total_seconds()
+        run = _Run(key, _Todo(items, self._clock, stop_at), work)
+        try:
+            while run.lanes < len(items) and self._slots.take(key):
+                self._begin(run)
+            if run.lanes < len(items):
+                run.is_waiting = True
+                self._slots.wait(key, run.inbox)
+            while run.lanes or run.todo:
+                for token in _arrivals(run.inbox, self._tick):
+                    self._heed(run, token)
+                yield run.finished()
+        finally:
+            run.todo.give_up()  # Whoever closes the run early wants nothing more begun.
+            if run.is_waiting:
+                self._slots.leave(key, run.inbox)
+        yield run.finished()
+        if run.broken:
+            raise run.broken[0]
 
+    def _heed(self, run: _Run[T, R], token: object) -> None:
+        if token is _ENDED:
+            run.lanes -= 1
+        elif run.todo:
+            self._begin(run)
+            self._slots.wait(run.key, run.inbox)
+        else:
+            run.is_waiting = False
+            self._slots.give_back(run.key)
+
+    def _begin(self, run: _Run[T, R]) -> None:
         def lane() -> None:
-            """Push one after the other; the run is not woken for each, that would cost more."""
             try:
-                while time.monotonic() < stop_at:
-                    item = todo.popleft()
-                    done.append((item, work(item)))
-            except IndexError:
-                pass  # Nothing is left to do.
+                run.push()
             finally:
-                self._slots.give_back(key)
-                inbox.put(_ENDED)
+                self._slots.give_back(run.key)
+                run.inbox.put(_ENDED)
 
-        lanes = 0
-        while lanes < len(items) and self._slots.take(key):
-            self._threads.submit(lane)
-            lanes += 1
-        is_waiting = lanes < len(items)
-        if is_waiting:
-            self._slots.wait(key, inbox)
-        while lanes or (todo and time.monotonic() < stop_at):
-            for token in _arrivals(inbox):
-                if token is _ENDED:
-                    lanes -= 1
-                elif todo:
-                    self._threads.submit(lane)
-                    lanes += 1
-                    self._slots.wait(key, inbox)
-                else:
-                    self._slots.give_back(key)
-                    is_waiting = False
-            yield [done.popleft() for _ in range(len(done))]
-        if is_waiting:
-            self._slots.leave(key, inbox)
-        yield [done.popleft() for _ in range(len(done))]
+        self._threads.submit(lane)
+        run.lanes += 1
 
 
-def _arrivals(inbox: Inbox) -> Iterator[object]:
+def _arrivals(inbox: Inbox, tick: float) -> Iterator[object]:
     """Yield what has arrived, after waiting for the first at most one tick."""
     try:
-        yield inbox.get(timeout=TICK)
+        yield inbox.get(timeout=tick)
         while True:
             yield inbox.get_nowait()
     except Empty:

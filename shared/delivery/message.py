@@ -103,7 +103,7 @@ def _runs(group: Sequence[Delivery], origins: dict[Origin, int]) -> list[list[An
         if previous and _continues(previous, delivery):
             runs[-1][2] += 1
         else:
-            run = [origins[delivery.origin], delivery.position, 1, delivery.attempts]
+            run: list[Any] = [origins[delivery.origin], delivery.position, 1, delivery.attempts]
             if last := delivery.last:
                 run += [last.outcome, last.status, _micros(last.at)]
             runs.append(run)

@@ -1,0 +1,317 @@
+"""The push pool: real threads, led by events; nothing here waits for time to pass."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import timedelta
+
+import pytest
+
+from shared.adapters.push_pool import ThreadedPushPool
+
+MINUTE = timedelta(minutes=1)
+PATIENCE = 10  # seconds after which a test that hangs fails
+
+
+class Time:
+    """A monotonic clock that stands still."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+class Work:
+    """Pushes that begin at once and last until they are released."""
+
+    def __init__(self) -> None:
+        self.begun = threading.Semaphore(0)
+        self.items: list[str] = []
+        self._release = threading.Event()
+
+    def __call__(self, item: str) -> str:
+        self.items.append(item)
+        self.begun.release()
+        assert self._release.wait(PATIENCE)
+        return item.upper()
+
+    def wait_for(self, count: int) -> None:
+        for _ in range(count):
+            assert self.begun.acquire(timeout=PATIENCE)
+
+    def release(self) -> None:
+        self._release.set()
+
+
+@pytest.fixture
+def time() -> Time:
+    return Time()
+
+
+@pytest.fixture
+def work() -> Iterator[Work]:
+    work = Work()
+    yield work
+    work.release()
+
+
+def a_pool(time: Time, *, threads: int = 8, slots: int = 2) -> ThreadedPushPool:
+    return ThreadedPushPool(threads, slots, clock=time, tick=0.001)
+
+
+def drained(run: Iterator[list[tuple[str, str]]]) -> list[tuple[str, str]]:
+    return [pair for finished in run for pair in finished]
+
+
+def assert_all_given_back(pool: ThreadedPushPool) -> None:
+    """No slot is taken and nobody waits, once all threads have ended."""
+    pool._threads.shutdown()
+    assert (dict(pool._slots._used), dict(pool._slots._waiting)) == ({}, {})
+
+
+def test_every_item_is_pushed_and_yielded_once(time: Time) -> None:
+    """Many runs of one key at a time, more items than slots, more runs than threads."""
+    pool = a_pool(time, threads=4, slots=3)
+    groups = [[f"{run}-{number}" for number in range(50)] for run in range(8)]
+    pushed: list[str] = []
+
+    def push(item: str) -> str:
+        pushed.append(item)
+        return item.upper()
+
+    with ThreadPoolExecutor(8) as callers:
+        found = list(
+            callers.map(lambda group: drained(pool.run("key", group, push, MINUTE)), groups)
+        )
+
+    assert Counter(pushed) == Counter(item for group in groups for item in group)
+    for group, pairs in zip(groups, found, strict=True):
+        assert sorted(pairs) == sorted((item, item.upper()) for item in group)
+    assert_all_given_back(pool)
+
+
+def test_a_key_never_has_more_than_its_slots(time: Time) -> None:
+    """Three slots, two runs: always three at a time, which is what the barrier waits for."""
+    pool = a_pool(time, slots=3)
+    barrier = threading.Barrier(3)
+    lock = threading.Lock()
+    now = most = 0
+
+    def push(item: str) -> str:
+        nonlocal now, most
+        with lock:
+            now += 1
+            most = max(most, now)
+        barrier.wait(PATIENCE)
+        with lock:
+            now -= 1
+        return item
+
+    with ThreadPoolExecutor(2) as callers:
+        runs = [
+            callers.submit(lambda: drained(pool.run("key", list("abcdef"), push, MINUTE)))
+            for _ in range(2)
+        ]
+        found = [run.result(PATIENCE) for run in runs]
+
+    assert [len(pairs) for pairs in found] == [6, 6]
+    assert most == 3
+    assert_all_given_back(pool)
+
+
+def test_a_slow_key_leaves_others_alone(time: Time, work: Work) -> None:
+    pool = a_pool(time)
+    slow = pool.run("slow", list("abcdef"), work, MINUTE)
+    next(slow)
+    work.wait_for(2)
+
+    quick = drained(pool.run("quick", ["x"], str.upper, MINUTE))
+
+    assert quick == [("x", "X")]
+    work.release()
+    assert len(drained(slow)) == 6
+    assert_all_given_back(pool)
+
+
+def test_runs_of_a_key_get_slots_in_the_order_in_which_they_asked(time: Time, work: Work) -> None:
+    pool = a_pool(time, slots=1)
+    first = pool.run("key", ["a"], work, MINUTE)
+    next(first)
+    order: list[str] = []
+
+    def push(item: str) -> str:
+        order.append(item)
+        return item
+
+    waiting = [pool.run("key", [f"{name}1", f"{name}2"], push, MINUTE) for name in "bcd"]
+    for run in waiting:
+        assert next(run) == []
+
+    with ThreadPoolExecutor(4) as callers:
+        drains = [callers.submit(drained, run) for run in reversed(waiting)]
+        work.release()
+        drained(first)
+        assert all(len(each.result(PATIENCE)) == 2 for each in drains)
+
+    assert order == ["b1", "b2", "c1", "c2", "d1", "d2"]
+    assert_all_given_back(pool)
+
+
+def test_a_run_reports_though_nothing_is_finished(time: Time, work: Work) -> None:
+    """The port: at least once a second, so that what failed can be stored meanwhile."""
+    run = a_pool(time).run("key", ["a"], work, MINUTE)
+
+    reports = [next(run), next(run)]
+
+    assert reports == [[], []]
+
+
+def test_no_push_begins_after_its_time(time: Time) -> None:
+    pool = a_pool(time, slots=1)
+
+    def push(item: str) -> str:
+        time.seconds += 30
+        return item
+
+    found = drained(pool.run("key", list("abcde"), push, MINUTE))
+
+    assert found == [("a", "a"), ("b", "b")]
+    assert_all_given_back(pool)
+
+
+def test_who_waits_in_vain_goes_away_with_nothing(time: Time, work: Work) -> None:
+    pool = a_pool(time, slots=1)
+    first = pool.run("key", ["a"], work, MINUTE)
+    next(first)
+    second = pool.run("key", ["b"], str.upper, MINUTE)
+    next(second)
+
+    time.seconds += 60
+
+    assert drained(second) == []
+    work.release()
+    assert drained(first) == [("a", "A")]
+    assert_all_given_back(pool)
+
+
+def test_a_slot_that_comes_too_late_goes_back_at_once(
+    time: Time, work: Work, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It used to go round and round, a thread each time, until the last push had ended."""
+    pool = a_pool(time)
+    late = pool.run("key", ["b", "c", "d"], work, MINUTE)
+    pool._slots.take("key")
+    next(late)
+    work.wait_for(1)
+    submitted: list[object] = []
+    submit = pool._threads.submit
+
+    def counted(lane: Callable[[], None]) -> Future[None]:
+        submitted.append(lane)
+        if len(submitted) > 5:
+            pytest.fail("the slot goes round")
+        return submit(lane)
+
+    monkeypatch.setattr(pool._threads, "submit", counted)
+    time.seconds += 60
+
+    pool._slots.give_back("key")
+    next(late)
+    next(late)
+
+    assert submitted == []
+    assert pool._slots._used == {"key": 1}
+    work.release()
+    assert drained(late) == [("b", "B")]
+    assert_all_given_back(pool)
+
+
+def test_a_run_closed_early_begins_nothing_more(time: Time, work: Work) -> None:
+    pool = a_pool(time)
+    run = pool.run("key", list("abcdef"), work, MINUTE)
+    next(run)
+    work.wait_for(2)
+
+    run.close()  # type: ignore[attr-defined]
+    work.release()
+    assert_all_given_back(pool)
+
+    assert sorted(work.items) == ["a", "b"]
+
+
+def test_a_run_closed_while_it_waits_keeps_no_slot(time: Time, work: Work) -> None:
+    pool = a_pool(time, slots=1)
+    first = pool.run("key", ["a"], work, MINUTE)
+    next(first)
+    second = pool.run("key", ["b"], str.upper, MINUTE)
+    next(second)
+
+    second.close()  # type: ignore[attr-defined]
+    work.release()
+
+    assert drained(first) == [("a", "A")]
+    assert drained(pool.run("key", ["c"], str.upper, MINUTE)) == [("c", "C")]
+    assert_all_given_back(pool)
+
+
+def test_a_slot_handed_over_to_a_run_that_is_then_closed_goes_on(time: Time, work: Work) -> None:
+    pool = a_pool(time, slots=1)
+    first = pool.run("key", ["a"], work, MINUTE)
+    next(first)
+    second = pool.run("key", ["b"], str.upper, MINUTE)
+    next(second)
+    work.release()
+    drained(first)
+
+    second.close()  # type: ignore[attr-defined]
+
+    assert_all_given_back(pool)
+
+
+@pytest.mark.parametrize("error", [ValueError("no"), IndexError("no"), SystemExit()], ids=repr)
+def test_what_a_push_raises_ends_the_run(time: Time, error: BaseException) -> None:
+    """An IndexError once looked like the end of the work, and the run stood still for a minute."""
+    pool = a_pool(time, slots=1)
+    begun: list[str] = []
+
+    def push(item: str) -> str:
+        begun.append(item)
+        if item == "b":
+            raise error
+        return item
+
+    run = pool.run("key", list("abc"), push, MINUTE)
+    found: list[tuple[str, str]] = []
+    with pytest.raises(type(error)):
+        found.extend(pair for finished in run for pair in finished)
+
+    assert begun == ["a", "b"]
+    assert drained(pool.run("key", ["d"], push, MINUTE)) == [("d", "d")]
+    assert_all_given_back(pool)
+
+
+def test_no_items_are_no_work(time: Time) -> None:
+    pool = a_pool(time)
+
+    assert drained(pool.run("key", [], str.upper, MINUTE)) == []
+    assert_all_given_back(pool)
+
+
+def test_threads_are_used_again(time: Time) -> None:
+    pool = a_pool(time, threads=2)
+    names: set[str] = set()
+
+    def push(item: str) -> str:
+        names.add(threading.current_thread().name)
+        return item
+
+    for number in range(50):
+        drained(pool.run(f"key-{number}", ["a", "b", "c"], push, MINUTE))
+
+    assert len(names) <= 2
+    assert_all_given_back(pool)
