@@ -59,8 +59,6 @@ def read_head(connection: Connection, deadline: float) -> Head:
         if head.status == _SWITCHING:
             raise _malformed("switches to a protocol nobody asked for")
         allowance -= len(block)
-        if allowance <= 0:
-            raise _malformed("too many informational responses")
 
 
 def _read_block(connection: Connection, deadline: float, allowance: int) -> bytes:

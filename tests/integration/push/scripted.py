@@ -53,7 +53,7 @@ class Peer:
 
     def receive(self, most: int = 65536) -> bytes:
         """Return what arrives; empty at the end, also that of the test."""
-        self._socket.settimeout(0.05)
+        self._socket.settimeout(0.01)
         while not self.stopped.is_set():
             with suppress(TimeoutError):
                 return self._socket.recv(most)
@@ -101,7 +101,7 @@ class Server:
         self._tls = tls
         self._threads: list[Thread] = []
         self._listener = socket.create_server((host, port), backlog=64)
-        self._listener.settimeout(0.05)
+        self._listener.settimeout(0.01)
         self.port = int(self._listener.getsockname()[1])
         self.url = f"{'https' if tls else 'http'}://{host}:{self.port}/hook?code=a%2Fb"
 

@@ -123,7 +123,7 @@ def test_an_endless_body_is_read_up_to_64_kib(pusher: HttpPusher, endless: bytes
         else:
             peer.send(b"HTTP/1.1 200 OK\r\n" + endless + b"\r\n")
         while True:
-            peer.send(b"x" * 65536)
+            peer.send(b"x" * 9999)
 
     with Server(script) as server:
         answered = push(pusher, server.url)
@@ -247,12 +247,30 @@ def test_what_is_not_http_is_malformed(pusher: HttpPusher, script: Script) -> No
         assert server.connections == 1
 
 
+def test_an_answer_may_come_in_single_bytes(pusher: HttpPusher) -> None:
+    def script(peer: Peer) -> None:
+        while peer.read():
+            peer.dribble(
+                b"HTTP/1.1 100 Continue\r\n\r\n" + CHUNKED + b"2\r\nok\r\n0\r\n\r\n", 0.001
+            )
+
+    with Server(script) as server:
+        for _ in range(2):
+            answered = push(pusher, server.url)
+
+            assert isinstance(answered, Answered)
+            assert (answered.status, answered.body) == (200, b"ok")
+        assert server.connections == 1
+
+
 def test_head_has_no_body(pusher: HttpPusher) -> None:
     with Server(always(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n")) as server:
-        answered = push(pusher, server.url, method="HEAD", body=b"")
+        for _ in range(2):
+            answered = push(pusher, server.url, method="HEAD", body=b"")
 
-        assert isinstance(answered, Answered)
-        assert answered.body == b""
+            assert isinstance(answered, Answered)
+            assert answered.body == b""
+        assert server.connections == 1
 
 
 def test_the_wire_carries_the_headers_given_and_no_others(pusher: HttpPusher) -> None:

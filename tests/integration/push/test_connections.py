@@ -100,6 +100,7 @@ def test_connections_are_kept(pusher: HttpPusher) -> None:
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n",
             3,
         ),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\naa\r\n0\r\n\r\n", 3),
     ],
 )
 def test_what_the_peer_says_about_keeping_is_honoured(

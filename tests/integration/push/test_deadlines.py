@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from datetime import timedelta
+from ipaddress import ip_address
 from threading import Event, Thread
 from time import monotonic
 
 import pytest
 
+from shared.adapters import http_resolver
 from shared.adapters.http_push import HttpPusher
 from shared.adapters.outbound_guard import Address
-from shared.http import Failure, NotAnswered
-from tests.integration.push.scripted import LOCAL, OK, SHORT, Peer, Script, Server, push
+from shared.http import Answered, Failure, NotAnswered
+from tests.integration.push.scripted import LOCAL, OK, SHORT, Peer, Script, Server, once, push
 
 
 def never_answering(peer: Peer) -> None:
@@ -82,6 +85,7 @@ def test_a_used_connection_that_stays_silent_is_no_reason_to_send_again(
     with Server(script) as server:
         push(pusher, server.url)
         none = push(pusher, server.url, SHORT)
+        server.stopped.wait(0.2)
 
         assert isinstance(none, NotAnswered)
         assert none.failure is Failure.TIMED_OUT
@@ -89,27 +93,67 @@ def test_a_used_connection_that_stays_silent_is_no_reason_to_send_again(
         assert server.connections == 1
 
 
-def test_connecting_is_bounded() -> None:
-    """A listener whose backlog is full lets nobody connect."""
-    with socket.socket() as full:
-        full.bind(("127.0.0.1", 0))
+@contextmanager
+def full_listener(host: str = "127.0.0.1", port: int = 0) -> Iterator[int]:
+    """Listen with a backlog that is full, so that nobody can connect; yield the port."""
+    with socket.socket() as full, ExitStack() as waiting:
+        full.bind((host, port))
         full.listen(0)
-        port = full.getsockname()[1]
-        waiting = []
-        try:
-            for _ in range(4):
-                waiting.append(socket.socket())
-                waiting[-1].setblocking(False)
-                waiting[-1].connect_ex(("127.0.0.1", port))
-            pusher = HttpPusher(LOCAL)
-            none = push(pusher, f"http://127.0.0.1:{port}/", SHORT)
-        finally:
-            for each in waiting:
-                each.close()
+        taken = int(full.getsockname()[1])
+        for _ in range(4):
+            other = waiting.enter_context(socket.socket())
+            other.setblocking(False)
+            other.connect_ex((host, taken))
+        yield taken
+
+
+def test_connecting_is_bounded(pusher: HttpPusher) -> None:
+    with full_listener() as port:
+        none = push(pusher, f"http://127.0.0.1:{port}/", SHORT)
 
         assert isinstance(none, NotAnswered)
         assert none.failure is Failure.TIMED_OUT
         assert 0.5 <= none.seconds < 3
+
+
+def test_an_address_that_lets_nobody_in_leaves_time_for_the_next() -> None:
+    candidates = [ip_address(each) for each in ("127.0.0.2", "127.0.0.1", "127.0.0.3")]
+    pusher = HttpPusher(LOCAL, lookup=lambda _: candidates)
+    with Server(once(OK)) as server, full_listener("127.0.0.2", server.port):
+        answered = push(pusher, f"http://several.test:{server.port}/", timedelta(seconds=1.5))
+        pusher.close()
+
+        assert isinstance(answered, Answered)
+
+
+def test_connecting_once_more_has_only_the_time_that_is_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(http_resolver, "_REMEMBER_SECONDS", 0.0)
+    release, asked = Event(), []
+
+    def lookup(host: str) -> Sequence[Address]:
+        asked.append(host)
+        if len(asked) > 1:
+            release.wait(20)
+        return [ip_address("127.0.0.1")]
+
+    def script(peer: Peer) -> None:
+        peer.read()
+        peer.send(OK)
+        peer.read()
+        peer.stopped.wait(0.8)
+
+    pusher = HttpPusher(LOCAL, lookup=lookup)
+    with Server(script) as server:
+        url = f"http://again.test:{server.port}/"
+        push(pusher, url)
+        none = push(pusher, url, timedelta(seconds=1))
+        release.set()
+
+        assert isinstance(none, NotAnswered)
+        assert none.failure is Failure.TIMED_OUT
+        assert 1 <= none.seconds < 1.6
 
 
 def test_a_silent_name_server_is_bounded_and_asked_once() -> None:
