@@ -6,12 +6,9 @@ import math
 import select
 import socket
 import ssl
-from collections.abc import Sequence
-from errno import EINPROGRESS, ETIMEDOUT
 from time import monotonic
 
 from shared.adapters.http_failure import NoAnswer
-from shared.adapters.outbound_guard import Address
 from shared.http import Failure
 
 # Never less than a TLS record: what is left of one would be with OpenSSL, where poll can't see it.
@@ -77,7 +74,7 @@ class Connection:
                 except ssl.SSLWantWriteError:
                     self.wait(select.POLLOUT, deadline)
         except OSError as error:
-            raise _failed(error) from error
+            raise failed(error) from error
         except ValueError as error:
             raise NoAnswer(Failure.UNSENDABLE, f"no name for TLS: {error}") from error
 
@@ -121,7 +118,7 @@ class Connection:
             except ssl.SSLWantWriteError:
                 events = select.POLLOUT
             except OSError as error:
-                raise _failed(error) from error
+                raise failed(error) from error
             else:
                 self.buffer += data
                 self.received = self.received or bool(data)
@@ -167,7 +164,7 @@ class Connection:
         except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
             return False
         except OSError as error:
-            raise _failed(error) from error
+            raise failed(error) from error
         if not data:
             raise NoAnswer(Failure.SOCKET, "closed while the request was being sent")
         self.buffer += data
@@ -182,54 +179,15 @@ class Connection:
         except NoAnswer as read:
             if read.failure is Failure.TLS:  # an alert says why the peer went away
                 raise
-        raise _failed(error) from error
+        raise failed(error) from error
 
     def close(self) -> None:
         """Close the socket."""
         self._socket.close()
 
 
-def connect(addresses: Sequence[Address], endpoint: Endpoint, deadline: float) -> Connection:
-    """
-    Connect to the first of *addresses* that lets us; each gets its share of the time left.
-
-    Raises:
-        NoAnswer: none did; what the last one did decides.
-    """
-    for left in range(len(addresses), 1, -1):
-        share = (deadline - monotonic()) / left
-        try:
-            return _connect(addresses[-left], endpoint, monotonic() + share)
-        except NoAnswer:
-            pass  # The next address may do better.
-    return _connect(addresses[-1], endpoint, deadline)
-
-
-def _connect(address: Address, endpoint: Endpoint, deadline: float) -> Connection:
-    family = socket.AF_INET if address.version == 4 else socket.AF_INET6  # noqa: PLR2004
-    try:
-        raw = socket.socket(family, socket.SOCK_STREAM)
-    except OSError as error:
-        raise _failed(error) from error
-    try:
-        raw.setblocking(False)
-        raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connection = Connection(raw, endpoint)
-        # The text of a parsed address never goes through a resolver.
-        code = raw.connect_ex((str(address), endpoint[2]))
-        if code == EINPROGRESS:
-            connection.wait(select.POLLOUT, deadline)
-            code = raw.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-        if code:
-            failure = Failure.TIMED_OUT if code == ETIMEDOUT else Failure.SOCKET
-            raise NoAnswer(failure, f"connecting to {address}: error {code}")  # noqa: TRY301
-    except BaseException:
-        raw.close()
-        raise
-    return connection
-
-
-def _failed(error: OSError) -> NoAnswer:
+def failed(error: OSError) -> NoAnswer:
+    """Return what to raise for an error of a socket."""
     if isinstance(error, ssl.SSLError) and not isinstance(error, _CLOSED):
         return NoAnswer(Failure.TLS, str(error))
     return NoAnswer(Failure.SOCKET, str(error))

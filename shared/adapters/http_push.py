@@ -14,8 +14,10 @@ from datetime import timedelta
 from time import monotonic
 from typing import NamedTuple
 
-from shared.adapters.http_answer import read_body, read_head
-from shared.adapters.http_connection import Connection, Endpoint, connect
+from shared.adapters.http_answer import read_head
+from shared.adapters.http_body import read_body
+from shared.adapters.http_connect import connect
+from shared.adapters.http_connection import Connection, Endpoint
 from shared.adapters.http_failure import NoAnswer
 from shared.adapters.http_pool import Pool
 from shared.adapters.http_request import Target, parse_url, write_request

@@ -1,0 +1,54 @@
+"""Connecting to addresses that have been judged, and to no others."""
+
+from __future__ import annotations
+
+import select
+import socket
+from collections.abc import Sequence
+from errno import EINPROGRESS, ETIMEDOUT
+from time import monotonic
+
+from shared.adapters.http_connection import Connection, Endpoint, failed
+from shared.adapters.http_failure import NoAnswer
+from shared.adapters.outbound_guard import Address
+from shared.http import Failure
+
+
+def connect(addresses: Sequence[Address], endpoint: Endpoint, deadline: float) -> Connection:
+    """
+    Connect to the first of *addresses* that lets us; each gets its share of the time left.
+
+    Raises:
+        NoAnswer: none did; what the last one did decides.
+    """
+    for left in range(len(addresses), 1, -1):
+        share = (deadline - monotonic()) / left
+        try:
+            return _connect(addresses[-left], endpoint, monotonic() + share)
+        except NoAnswer:
+            pass  # The next address may do better.
+    return _connect(addresses[-1], endpoint, deadline)
+
+
+def _connect(address: Address, endpoint: Endpoint, deadline: float) -> Connection:
+    family = socket.AF_INET if address.version == 4 else socket.AF_INET6  # noqa: PLR2004
+    try:
+        raw = socket.socket(family, socket.SOCK_STREAM)
+    except OSError as error:
+        raise failed(error) from error
+    try:
+        raw.setblocking(False)
+        raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection = Connection(raw, endpoint)
+        # The text of a parsed address never goes through a resolver.
+        code = raw.connect_ex((str(address), endpoint[2]))
+        if code == EINPROGRESS:
+            connection.wait(select.POLLOUT, deadline)
+            code = raw.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if code:
+            failure = Failure.TIMED_OUT if code == ETIMEDOUT else Failure.SOCKET
+            raise NoAnswer(failure, f"connecting to {address}: error {code}")  # noqa: TRY301
+    except BaseException:
+        raw.close()
+        raise
+    return connection

@@ -1,0 +1,131 @@
+"""Idle connections are used last in, first out, and never grow too many or too old."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from shared.adapters import http_pool
+from shared.adapters.http_connection import Endpoint
+from shared.adapters.http_pool import Pool
+
+
+class FakeConnection:
+    """As much of a connection as the pool looks at."""
+
+    def __init__(self, endpoint: Endpoint, born: float = 0.0) -> None:
+        self.endpoint = endpoint
+        self.born = born
+        self.expires = 0.0
+        self.closed = False
+        self.usable = True
+
+    def is_usable(self) -> bool:
+        return self.usable
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Time:
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+@pytest.fixture
+def time(monkeypatch: pytest.MonkeyPatch) -> Time:
+    made = Time()
+    monkeypatch.setattr(http_pool, "monotonic", made)
+    return made
+
+
+def endpoint(number: int) -> Endpoint:
+    return ("https", f"host{number}.example", 443)
+
+
+def made(count: int, host: int = 0) -> list[Any]:
+    return [FakeConnection(endpoint(host)) for _ in range(count)]
+
+
+def give_all(pool: Pool, connections: list[Any]) -> None:
+    for connection in connections:
+        pool.give(connection, None)
+
+
+@pytest.mark.usefixtures("time")
+def test_the_one_used_last_comes_first() -> None:
+    pool, connections = Pool(), made(3)
+    give_all(pool, connections)
+
+    assert [pool.take(endpoint(0)) for _ in range(4)] == [*reversed(connections), None]
+    assert pool.take(endpoint(1)) is None
+
+
+@pytest.mark.usefixtures("time")
+def test_an_unusable_one_is_closed_and_passed_over() -> None:
+    pool, connections = Pool(), made(2)
+    give_all(pool, connections)
+    connections[1].usable = False
+
+    assert pool.take(endpoint(0)) is connections[0]
+    assert connections[1].closed
+
+
+@pytest.mark.usefixtures("time")
+def test_an_endpoint_keeps_at_most_64() -> None:
+    pool, connections = Pool(), made(65)
+    give_all(pool, connections)
+
+    assert [each.closed for each in connections] == [True] + [False] * 64
+
+
+@pytest.mark.usefixtures("time")
+def test_all_together_are_at_most_512_and_the_endpoint_used_longest_ago_loses() -> None:
+    pool = Pool()
+    groups = [made(64, host) for host in range(9)]
+    for group in groups:
+        give_all(pool, group)
+
+    closed = [sum(each.closed for each in group) for group in groups]
+    assert closed == [64, 0, 0, 0, 0, 0, 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("born", "keep_for", "seconds"),
+    [(0.0, None, 60.0), (0.0, 5.0, 4.0), (0.0, 3600.0, 60.0), (-590.0, None, 10.0)],
+)
+def test_it_is_kept_for_a_while(
+    time: Time, born: float, keep_for: float | None, seconds: float
+) -> None:
+    for later, kept in ((seconds - 0.1, True), (seconds, False)):
+        time.seconds = 0.0
+        pool = Pool()
+        connection: Any = FakeConnection(endpoint(0), born)
+        pool.give(connection, keep_for)
+        time.seconds = later
+
+        assert (pool.take(endpoint(0)) is connection) is kept
+        assert connection.closed is not kept
+
+
+def test_old_ones_are_closed_although_nobody_asks_for_them(time: Time) -> None:
+    pool, old, new = Pool(), made(3, host=1), made(1, host=2)
+    give_all(pool, old)
+    time.seconds = 61.0
+    give_all(pool, new)
+
+    assert [each.closed for each in old + new] == [True, True, True, False]
+
+
+@pytest.mark.usefixtures("time")
+def test_closing_closes_all() -> None:
+    pool, connections = Pool(), made(2) + made(2, host=1)
+    give_all(pool, connections)
+    pool.close()
+
+    assert all(each.closed for each in connections)
+    assert pool.take(endpoint(0)) is None
