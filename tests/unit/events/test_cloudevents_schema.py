@@ -158,6 +158,11 @@ def test_the_shape_must_be_that_of_the_mode(content_type, value, message):
             cloud_members(data_base64="AP8"), _requires("data_base64", "to be base64"), id="padding"
         ),
         pytest.param(
+            cloud_members(data_base64="AP\n8="),
+            _requires("data_base64", "to be base64"),
+            id="line feed in base64",
+        ),
+        pytest.param(
             cloud_members(data_base64="AP8=é"), _requires("data_base64", "to be base64"), id="ASCII"
         ),
         pytest.param(

@@ -24,6 +24,9 @@ from shared.events.event_time import is_iso_8601, is_rfc_3339
         pytest.param("2025-01-02T25:04:05Z", False, False, id="25 o'clock"),
         pytest.param("2025-01-02T03:04:05+24:00", False, False, id="offset of a day"),
         pytest.param("٢٠٢٥-01-02T03:04:05Z", False, False, id="other digits"),
+        pytest.param(
+            "2025-01-02T03:04:05.\u0665Z", False, False, id="other digits in the fraction"
+        ),
         pytest.param("2025-01-02T03:04:05Z\n", False, False, id="line feed"),
         pytest.param("yesterday", False, False, id="words"),
         pytest.param("", False, False, id="empty"),
