@@ -1,7 +1,7 @@
 """
 A subscriber that costs as little as possible, as a process of its own.
 
-It answers every push 200 and keeps one number: the delay since the time in the event's data.
+It answers every push 200, at ``/busy`` 503, and keeps the delays since the time in the event's data.
 ``GET /stats?reset`` returns and forgets what it counted.
 """
 
@@ -18,6 +18,7 @@ _SENT = re.compile(rb'"sentAt": ?([0-9.]+)')
 _CODE = re.compile(rb'"validationCode": ?"([^"]+)"')
 _ID = re.compile(rb'"id": ?"([^"]+)"')
 _OK = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+_BUSY = b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n"
 
 
 class _Stats:
@@ -83,7 +84,7 @@ class _Sink(asyncio.Protocol):
             answer = b'{"validationResponse":"%b"}' % found[1]
             return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(answer), answer)
         _Sink.stats.count(body)
-        return _OK
+        return _BUSY if head.startswith(b"POST /busy") else _OK
 
 
 async def _serve() -> None:

@@ -250,6 +250,22 @@ def measure(case: Case, host: RunningHost, sink: Sink, proxy: StorageProxy | Non
     )
 
 
+def memory_while_waiting(azurite: Azurite, sink: Sink) -> float:
+    """Return the most memory (MB) that a host has while 10,000 events of 1 KB wait for retry."""
+    case = Case(name="", events=10_000, batch=100, publishers=4, subscriptions=1)
+    with running_host(settings(azurite)) as host:
+        arm = Arm(host.url)
+        arm.create_topic("waiting")
+        arm.create_subscription("waiting", "busy", f"{sink.url}/busy")
+        sink.stats(reset=True)
+        url = f"{host.url}/topics/waiting/api/events"
+        publish(url, arm.key("waiting"), case, fillers())
+        while sink.stats()["count"] < case.events:
+            time.sleep(0.2)
+        time.sleep(5)
+        return memory_mb(host.process.pid)
+
+
 def cpu_seconds(pid: int) -> float:
     """Return the CPU time of a process so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
@@ -277,14 +293,24 @@ def settings(azurite: Azurite) -> dict[str, str]:
     }
 
 
-def run_cases(cases: tuple[Case, ...]) -> tuple[list[Row], dict[str, Any]]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """A whole run: *floors* are a second, *waiting_mb* is the host's memory."""
+
+    rows: list[Row]
+    floors: dict[str, float]
+    waiting_mb: float | None
+
+
+def run_cases(cases: tuple[Case, ...]) -> Result:
     """Measure every case timed, and again through a proxy that counts storage requests."""
+    waiting = None
     rows: list[Row] = []
     raw: list[float] = []
     with ExitStack() as stack:
         sink = stack.enter_context(running_sink())
         azurite = stack.enter_context(running_azurite())
-        floors: dict[str, Any] = azurite_rates(azurite)
+        floors = azurite_rates(azurite)
         for case in cases:
             # A host of its own for each case: memory is the most it ever had.
             with running_host(settings(azurite)) as host:
@@ -299,7 +325,10 @@ def run_cases(cases: tuple[Case, ...]) -> tuple[list[Row], dict[str, Any]]:
                 counted = measure(case, host, sink, proxy)
             rows.append(replace(row, operations=counted.operations))
         floors["raw POST"] = statistics.median(raw)
-    return rows, floors
+        if cases == CASES:
+            progress("10,000 events waiting for retry")
+            waiting = memory_while_waiting(azurite, sink)
+    return Result(rows=rows, floors=floors, waiting_mb=waiting)
 
 
 def progress(text: str) -> None:
@@ -307,14 +336,15 @@ def progress(text: str) -> None:
     print(f"… {text}", file=sys.stderr, flush=True)
 
 
-def table(rows: list[Row], floors: dict[str, Any]) -> str:
+def table(result: Result) -> str:
     """Write the result for people."""
+    floors = result.floors
     head = (
         f"{'case':<36}{'accepted/s':>11}{'delivered/s':>12}{'of raw':>8}{'p50 ms':>8}{'p99 ms':>8}"
     )
     head += f"{'ops/event':>11}{'CPU s/1000':>12}{'peak MB':>9}"
     lines = [head, "-" * len(head)]
-    for row in rows:
+    for row in result.rows:
         share = row.delivered / floors["raw POST"]
         p50, p99 = (f"{each:.0f}" if each is not None else "-" for each in (row.p50, row.p99))
         lines.append(
@@ -325,6 +355,11 @@ def table(rows: list[Row], floors: dict[str, Any]) -> str:
     lines.append("")
     lines.append("Floors, a second, in the same run:")
     lines += [f"  {name:<12}{rate:>8.0f}" for name, rate in floors.items()]
+    if result.waiting_mb:
+        lines += [
+            "",
+            f"Host while 10,000 events wait for retry: {result.waiting_mb:.0f} MB at most",
+        ]
     lines.append("")
     lines.append("delivered/s counts pushes that arrived, from the first publish to the last")
     lines.append("receipt; ops/event are storage requests for one delivered event, polls included.")
@@ -338,12 +373,9 @@ def main() -> int:
     parser.add_argument("--case", help="only cases whose name contains this")
     options = parser.parse_args()
     cases = tuple(case for case in CASES if not options.case or options.case in case.name)
-    rows, floors = run_cases(cases)
-    if options.json:
-        print(json.dumps({"floors": floors, "rows": [asdict(row) for row in rows]}, indent=2))
-    else:
-        print(table(rows, floors))
-    return 0 if all(row.complete for row in rows) else 1
+    result = run_cases(cases)
+    print(json.dumps(asdict(result), indent=2) if options.json else table(result))
+    return 0 if all(row.complete for row in result.rows) else 1
 
 
 if __name__ == "__main__":

@@ -77,15 +77,15 @@ def running_storage_proxy(azurite: Azurite) -> Iterator[StorageProxy]:
 
 async def _listen(proxy: StorageProxy, service: str, behind: int) -> asyncio.Server:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
             inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", behind)
-            answers = asyncio.ensure_future(_pass_on(inner_reader, writer))
+            answers = asyncio.create_task(_pass_on(inner_reader, writer))
             try:
                 await _requests(proxy, service, reader, inner_writer, writer)
             finally:
+                answers.cancel()
                 inner_writer.close()
-                await asyncio.wait([answers])
-        writer.close()
+                writer.close()
 
     return await asyncio.start_server(serve, "127.0.0.1", 0, limit=2**20)
 
@@ -119,7 +119,7 @@ async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
 async def _end(servers: list[asyncio.Server]) -> None:
     for server in servers:
         server.close()
-    tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+    while tasks := asyncio.all_tasks() - {asyncio.current_task()}:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
