@@ -27,7 +27,7 @@ from shared.subscriptions.subscription import EventSubscription
 
 EARLY = timedelta(seconds=2)  # a message that comes sooner than this before it is due goes back
 NEWER_AGAIN_IN = timedelta(minutes=5)  # until an instance with the newer version may have it
-UNSURE_AGAIN_IN = timedelta(minutes=1)  # until tables may answer again
+UNSURE_AGAIN_IN = timedelta(minutes=1)  # until storage may answer again
 WAIT_FOR_SLOTS = timedelta(seconds=60)  # no push of an invocation begins later
 PACE = timedelta(seconds=10)  # until deliveries that found no slot are tried again
 
@@ -60,7 +60,7 @@ class Deliver:
         """
         message = decode(body)
         if isinstance(message, NewerMessage):
-            self.requeue.put(Queue.RETRIES, body.decode("ascii"), NEWER_AGAIN_IN)
+            self.requeue.put(Queue.RETRIES, body.decode(), NEWER_AGAIN_IN)
             return
         if message.dead_letter:
             raise MalformedMessage("dead letters are not delivered")
@@ -69,13 +69,16 @@ class Deliver:
             return
         try:
             subscription = self._subscription(message)
+            if subscription is None:
+                dropped(message, message.deliveries, EndReason.SUBSCRIPTION_DELETED)
+                return
+            terms = self.rules.terms(subscription)
+            texts = texts_of(message.deliveries, self.payloads)
         except StorageUnavailable:
-            self.requeue.at_due(_due(message, self.clock.now() + UNSURE_AGAIN_IN))
+            again_at = self.clock.now() + UNSURE_AGAIN_IN
+            self.requeue.at_due(replace(message, due=again_at))
             return
-        if subscription is None:
-            dropped(message, message.deliveries, EndReason.SUBSCRIPTION_DELETED)
-            return
-        self._deliver(message, subscription)
+        self._deliver(message, subscription, terms, texts)
 
     def _subscription(self, message: DeliveryMessage) -> EventSubscription | None:
         """Return the subscription that the message is for; its absence is believed only fresh."""
@@ -84,10 +87,14 @@ class Deliver:
             found = self.subscriptions.fresh(message.topic, message.subscription)
         return found if found and found.generation == message.generation else None
 
-    def _deliver(self, message: DeliveryMessage, subscription: EventSubscription) -> None:
+    def _deliver(
+        self,
+        message: DeliveryMessage,
+        subscription: EventSubscription,
+        terms: DeliveryTerms,
+        texts: Sequence[tuple[Delivery, str | None]],
+    ) -> None:
         started_at = self.clock.now()
-        texts = texts_of(message.deliveries, self.payloads)
-        terms = self.rules.terms(subscription)
         progress = Progress(
             message=message,
             subscription=subscription,
@@ -154,7 +161,3 @@ class Deliver:
                 return False  # An end that can't be confirmed is no end.
 
         return is_current
-
-
-def _due(message: DeliveryMessage, due: datetime) -> DeliveryMessage:
-    return replace(message, due=due)

@@ -1,0 +1,186 @@
+"""One deployment on ports in memory: publishing, delivering and the timers."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from shared.delivery.delivery import Delivery
+from shared.delivery.message import DeliveryMessage, NewerMessage, encode
+from shared.delivery.message_reader import decode
+from shared.engine.dead_letters import WriteDeadLetters
+from shared.engine.deliver import Deliver
+from shared.engine.housekeeping import Housekeeping
+from shared.engine.poison import ReturnPoison
+from shared.engine.poison_records import PoisonRecords
+from shared.engine.ports import Queue
+from shared.engine.publish import Publish
+from shared.engine.receiving import Intake
+from shared.engine.requeue import Requeue
+from shared.engine.terms import Rules
+from shared.engine.wake import Wake
+from shared.events.topic import Topic
+from shared.subscriptions.subscription import EventSubscription
+from tests.builders import a_subscription, a_topic
+from tests.fakes import (
+    FakeClock,
+    Faulty,
+    InlinePushPool,
+    MemoryDeadLetters,
+    MemoryPayloads,
+    MemoryQueues,
+    MemoryResources,
+    ScriptedPusher,
+)
+
+MINUTE = timedelta(minutes=1)
+SECOND = timedelta(seconds=1)
+
+
+class Directory(Faulty):
+    """TopicReader and SubscriptionReader: *known* is what the cache says, *stored* what is so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.topics: dict[str, Topic] = {}
+        self.known: dict[tuple[str, str], EventSubscription] = {}
+        self.stored: dict[tuple[str, str], EventSubscription] = {}
+
+    def add(self, *subscriptions: EventSubscription) -> None:
+        for each in subscriptions:
+            self.known[each.topic.lower(), each.name.lower()] = each
+            self.change(each)
+
+    def change(self, subscription: EventSubscription) -> None:
+        """Store it; the cache doesn't know yet."""
+        self.stored[subscription.topic.lower(), subscription.name.lower()] = subscription
+
+    def topic(self, name: str) -> Topic | None:
+        with self._at_work("topic"):
+            return self.topics.get(name.lower())
+
+    def of_topic(self, topic: str) -> Sequence[EventSubscription]:
+        with self._at_work("of_topic"):
+            return [each for key, each in self.known.items() if key[0] == topic.lower()]
+
+    def subscription(self, topic: str, name: str) -> EventSubscription | None:
+        with self._at_work("subscription"):
+            return self.known.get((topic.lower(), name.lower()))
+
+    def fresh(self, topic: str, name: str) -> EventSubscription | None:
+        with self._at_work("fresh"):
+            return self.stored.get((topic.lower(), name.lower()))
+
+
+class Deployment:
+    """Everything wired, as `shared/wiring.py` does it; the topic ``orders``, no subscription."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.directory = Directory()
+        self.directory.topics["orders"] = a_topic()
+        self.queues = MemoryQueues(self.clock)
+        self.payloads = MemoryPayloads(self.clock)
+        self.dead_letters = MemoryDeadLetters()
+        self.resources = MemoryResources()
+        self.pusher = ScriptedPusher(self.clock)
+        self.pool = InlinePushPool()
+        self.slept: list[float] = []
+        self.jitter = 0.0
+        rules = Rules(topics=self.directory, default_profile="latest", time_scale=1)
+        requeue = Requeue(sender=self.queues, clock=self.clock, sleep=self._sleep)
+        records = PoisonRecords(store=self.dead_letters, clock=self.clock, new_id=_new_id)
+        self.intake = Intake(receiver=self.queues, records=records, clock=self.clock)
+        self.publish = Publish(
+            topics=self.directory,
+            subscriptions=self.directory,
+            payloads=self.payloads,
+            sender=self.queues,
+            clock=self.clock,
+            new_id=_new_id,
+        )
+        self.deliver = Deliver(
+            subscriptions=self.directory,
+            payloads=self.payloads,
+            pusher=self.pusher,
+            pool=self.pool,
+            requeue=requeue,
+            clock=self.clock,
+            jitter=lambda: self.jitter,
+            rules=rules,
+        )
+        self.wake = Wake(
+            intake=self.intake, receiver=self.queues, requeue=requeue, clock=self.clock
+        )
+        self.write_dead_letters = WriteDeadLetters(
+            intake=self.intake,
+            receiver=self.queues,
+            payloads=self.payloads,
+            store=self.dead_letters,
+            clock=self.clock,
+            new_id=_new_id,
+            keep=rules.default.dead_letter_keep,
+        )
+        self.return_poison = ReturnPoison(
+            intake=self.intake,
+            receiver=self.queues,
+            requeue=requeue,
+            records=records,
+            payloads=self.payloads,
+        )
+        self.housekeeping = Housekeeping(
+            payloads=self.payloads, state=self.resources, clock=self.clock
+        )
+
+    def _sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.clock.advance(seconds * SECOND)
+
+    def subscribe(self, **overrides: Any) -> EventSubscription:
+        subscription = a_subscription(**overrides)
+        self.directory.add(subscription)
+        return subscription
+
+    def run(self, message: DeliveryMessage) -> None:
+        """Deliver what the host hands over."""
+        (text,) = encode(message)
+        self.deliver.run(text.encode())
+
+    def put(self, queue: Queue, *messages: DeliveryMessage) -> None:
+        """Put messages on a queue, visible at once."""
+        for message in messages:
+            for text in encode(message):
+                self.queues.put(queue, text)
+
+    def on(self, queue: Queue) -> list[DeliveryMessage]:
+        """Read what lies on a queue, hidden or not."""
+        messages = [decode(text) for text in self.queues.texts(queue)]
+        return [each for each in messages if not isinstance(each, NewerMessage)]
+
+    def waiting(self, queue: Queue) -> list[tuple[timedelta, list[int]]]:
+        """Say for each message how long it is hidden, and which events it has."""
+        return [
+            (wait, [each.position for each in message.deliveries])
+            for wait, message in zip(self.queues.waits(queue), self.on(queue), strict=True)
+        ]
+
+    def all_stored(self) -> dict[Queue, int]:
+        return {queue: len(texts) for queue in Queue if (texts := self.queues.texts(queue))}
+
+    def in_a_minute(self) -> Any:
+        return self.clock.now() + MINUTE
+
+
+def since(delivery: Delivery, **changes: Any) -> Delivery:
+    """Return the delivery as it came to be meanwhile."""
+    return replace(delivery, **changes)
+
+
+def _new_id() -> str:
+    return str(uuid.uuid4())
+
+
+Logged = Callable[[str], list[dict[str, Any]]]
