@@ -48,8 +48,8 @@ class ReturnPoison:
                 rounds=message.rounds + 1,
                 events=len(message.deliveries),
             )
+            self.receiver.delete(queue, each.received)
         else:
             events = [text for _, text in texts_of(message.deliveries, self.payloads)]
             reason = f"failed again after {ROUNDS} rounds"
-            self.records.write(queue, each.received.text, reason, events)
-        self.receiver.delete(queue, each.received)
+            self.intake.set_aside(queue, each.received, reason, events)

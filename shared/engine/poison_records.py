@@ -34,7 +34,15 @@ class PoisonRecords:
             "reason": reason,
             "recordedAt": timestamp(now),
             "body": body,
-            "events": [json.loads(text) if text else None for text in events],
+            "events": [_readable(text) for text in events],
         }
         self.store.write_poison(path, json.dumps(record, indent=1).encode("ascii"))
         telemetry.error("message.poisoned", queue=queue, reason=reason, record=f"poison/{path}")
+
+
+def _readable(text: str | None) -> object:
+    """Return an event's JSON; a text that is none stands for itself."""
+    try:
+        return text and json.loads(text)
+    except (ValueError, RecursionError):
+        return text

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from shared import telemetry
 from shared.clock import Clock
 from shared.delivery.message import DeliveryMessage, NewerMessage
 from shared.delivery.message_reader import decode
 from shared.engine.poison_records import PoisonRecords
 from shared.engine.ports import Queue, Received, Receiver
-from shared.errors import MalformedMessage
+from shared.errors import MalformedMessage, StorageUnavailable
 
 HIDDEN_FOR = timedelta(minutes=10)  # longer than any run of a timer
 NEWER_AGAIN_IN = timedelta(minutes=5)  # until an instance with the newer version may have it
@@ -39,12 +41,17 @@ class Intake:
         Receive messages until there are no more, they hold very many events, or *deadline*.
 
         Raises:
-            StorageUnavailable: what was received is visible again when its time is over.
+            StorageUnavailable: nothing was received.
         """
         taken: list[Readable] = []
         events = size = 0
         while events < MOST_EVENTS and size < MOST_BYTES and self.clock.now() < deadline:
-            batch = self.receiver.receive(queue, HIDDEN_FOR)
+            try:
+                batch = self.receiver.receive(queue, HIDDEN_FOR)
+            except StorageUnavailable:
+                if not taken:
+                    raise
+                break  # What is hidden already should not have to wait.
             if not batch:
                 break
             for received in batch:
@@ -54,14 +61,41 @@ class Intake:
                     size += sum(len(each.text or "") for each in message.deliveries)
         return taken
 
+    def set_aside(
+        self, queue: Queue, received: Received, reason: str, events: Sequence[str | None] = ()
+    ) -> None:
+        """
+        Make a record of a message that can't be handled, and only then delete it.
+
+        Raises:
+            StorageUnavailable: it is visible again when its time is over.
+        """
+        self.records.write(queue, received.text, reason, events)
+        self.receiver.delete(queue, received)
+
     def _read(self, queue: Queue, received: Received) -> DeliveryMessage | None:
         try:
-            message = decode(received.text)
-        except MalformedMessage as error:
-            self.records.write(queue, received.text, str(error), ())
-            self.receiver.delete(queue, received)
-            return None
-        if isinstance(message, NewerMessage):
-            self.receiver.hide(queue, received, NEWER_AGAIN_IN)
+            message = self._decode(queue, received)
+            if isinstance(message, NewerMessage):
+                self.receiver.hide(queue, received, NEWER_AGAIN_IN)
+                return None
+        except StorageUnavailable as error:  # It comes again, and the others need not wait for it.
+            telemetry.error("message.unhandled", queue=queue, detail=str(error))
             return None
         return message
+
+    def _decode(self, queue: Queue, received: Received) -> DeliveryMessage | NewerMessage | None:
+        try:
+            message = decode(received.text)
+            if isinstance(message, DeliveryMessage):
+                _check_place(queue, message)
+        except MalformedMessage as error:
+            self.set_aside(queue, received, str(error))
+            return None
+        return message
+
+
+def _check_place(queue: Queue, message: DeliveryMessage) -> None:
+    """Raise MalformedMessage where deliveries lie among dead letters, or these among deliveries."""
+    if (message.dead_letter is None) is (queue is Queue.DEADLETTERS):
+        raise MalformedMessage(f"not a message for the queue '{queue}'")

@@ -9,7 +9,6 @@ from typing import Protocol
 
 from shared import telemetry
 from shared.clock import Clock
-from shared.errors import StorageUnavailable
 
 
 class Job(Protocol):
@@ -32,5 +31,5 @@ class TimerJobs:
         for name, job in self.jobs.items():
             try:
                 job.run(self.clock.now() + self.run_for / len(self.jobs))
-            except StorageUnavailable as error:
-                telemetry.error("timer.failed", job=name, detail=str(error))
+            except Exception as error:  # noqa: BLE001 - a fault of ours must not stop the others
+                telemetry.error("timer.failed", job=name, detail=f"{type(error).__name__}: {error}")

@@ -1,0 +1,391 @@
+"""Wake, poison, housekeeping, and the timer that runs its jobs one after the other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+import pytest
+
+from shared.delivery.message import encode
+from shared.delivery.profiles import PROFILES
+from shared.engine import receiving
+from shared.engine.ports import Queue, Table
+from shared.engine.terms import Rules
+from shared.engine.timer_jobs import Job, TimerJobs
+from shared.errors import Conflict, StorageUnavailable
+from shared.subscriptions.subscription import RetryPolicy
+from tests.builders import ORIGIN, a_delivery, a_message, a_note, a_subscription, a_topic, text
+from tests.fakes import START, FakeClock
+from tests.functional.deployment import MINUTE, SECOND, Deployment, Directory, Logged
+
+HOUR = timedelta(hours=1)
+
+
+# --- wake
+
+
+def test_what_is_due_within_a_minute_is_brought_back(app: Deployment) -> None:
+    app.put(Queue.WAITING, a_message(due=START + 50 * SECOND))
+
+    app.wake.run()
+
+    assert app.all_stored() == {Queue.RETRIES: 1}
+    assert app.on(Queue.RETRIES) == [a_message(due=START + 50 * SECOND)]
+    assert app.queues.waits(Queue.RETRIES) == [50 * SECOND]
+
+
+def test_messages_of_a_subscription_are_merged(app: Deployment) -> None:
+    """Design §2, Waiting: per subscription, and only what is due together."""
+    for number in range(40):
+        app.put(Queue.WAITING, a_message([a_delivery(number)], due=START + number % 2 * MINUTE))
+    app.put(Queue.WAITING, a_message([a_delivery(99)], subscription="billing"))
+    app.put(Queue.WAITING, a_message([a_delivery(98)], generation="g-2"))
+
+    app.wake.run()
+
+    waiting = app.waiting(Queue.RETRIES)
+    assert [(wait, len(events)) for wait, events in waiting] == [
+        (timedelta(), 20),
+        (MINUTE, 20),
+        (timedelta(), 1),
+        (timedelta(), 1),
+    ]
+    assert app.queues.texts(Queue.WAITING) == []
+
+
+def test_what_is_not_yet_due_goes_back_to_wait(app: Deployment) -> None:
+    app.put(Queue.WAITING, a_message(due=START + HOUR))
+
+    app.wake.run()
+
+    assert app.waiting(Queue.WAITING) == [(59 * MINUTE, [0])]
+
+
+def test_a_message_is_deleted_only_after_what_replaces_it_is_stored(app: Deployment) -> None:
+    app.put(Queue.WAITING, a_message())
+    app.queues.fail_next("put", times=1000)
+
+    with pytest.raises(StorageUnavailable):
+        app.wake.run()
+
+    assert app.all_stored() == {Queue.WAITING: 1}
+
+
+def test_a_failing_delete_duplicates_and_never_loses(app: Deployment) -> None:
+    app.put(Queue.WAITING, a_message())
+    app.queues.fail_next("delete")
+
+    with pytest.raises(StorageUnavailable):
+        app.wake.run()
+    app.clock.advance(10 * MINUTE)
+    app.wake.run()
+
+    assert app.all_stored() == {Queue.RETRIES: 2}
+
+
+def test_wake_ends_though_every_message_is_kept(app: Deployment) -> None:
+    app.queues.put(Queue.WAITING, '{"pushgrid":2}')
+
+    app.wake.run()
+
+    assert app.queues.waits(Queue.WAITING) == [5 * MINUTE]
+
+
+def test_wake_moves_more_than_one_intake_holds(
+    app: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(receiving, "MOST_EVENTS", 3)
+    app.put(Queue.WAITING, *[a_message([a_delivery(n)], subscription=f"s-{n}") for n in range(40)])
+
+    app.wake.run()
+
+    assert app.all_stored() == {Queue.RETRIES: 40}
+
+
+# --- intake
+
+
+def test_an_intake_is_bounded_in_bytes(app: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(receiving, "MOST_BYTES", 1)
+    app.put(Queue.WAITING, *[a_message()] * 40)
+
+    taken = app.intake.take(Queue.WAITING, app.in_a_minute())
+
+    assert len(taken) == 32
+
+
+def test_an_intake_ends_at_its_deadline(app: Deployment) -> None:
+    app.put(Queue.WAITING, a_message())
+
+    assert app.intake.take(Queue.WAITING, app.clock.now()) == []
+
+
+def test_what_was_received_is_handled_though_receiving_then_fails(
+    app: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is hidden for ten minutes already, and retries should not be that late."""
+    app.put(Queue.WAITING, *[a_message()] * 40)
+    receive, calls = app.queues.receive, iter([None, StorageUnavailable()])
+
+    def failing(queue: Queue, hidden_for: timedelta) -> object:
+        if error := next(calls, None):
+            raise error
+        return receive(queue, hidden_for)
+
+    monkeypatch.setattr(app.queues, "receive", failing)
+
+    assert len(app.intake.take(Queue.WAITING, app.in_a_minute())) == 32
+
+
+def test_nothing_received_is_told(app: Deployment) -> None:
+    app.queues.fail_next("receive")
+
+    with pytest.raises(StorageUnavailable):
+        app.intake.take(Queue.WAITING, app.in_a_minute())
+
+
+def test_what_cannot_be_read_becomes_a_record(app: Deployment) -> None:
+    app.queues.put(Queue.WAITING, "damaged \u00fc")
+    app.put(Queue.WAITING, a_message())
+
+    app.wake.run()
+
+    assert app.all_stored() == {Queue.RETRIES: 1}
+    ((path, body),) = app.dead_letters.poison.items()
+    record = json.loads(body)
+    assert path.startswith("waiting/2026/2/9/12/")
+    assert (record["body"], record["queue"], record["events"]) == ("damaged \u00fc", "waiting", [])
+    assert record["reason"].startswith("not a delivery message")
+    assert record["recordedAt"] == "2026-02-09T12:00:00.0000000Z"
+
+
+def test_a_record_that_cannot_be_written_never_blocks_the_rest(
+    app: Deployment, logged: Logged
+) -> None:
+    app.queues.put(Queue.WAITING, "damaged")
+    app.put(Queue.WAITING, a_message())
+    app.dead_letters.fail_next("write_poison")
+
+    app.wake.run()
+    after_first = app.all_stored()
+    app.clock.advance(10 * MINUTE)
+    app.wake.run()
+
+    assert after_first == {Queue.WAITING: 1, Queue.RETRIES: 1}
+    assert (app.all_stored(), len(app.dead_letters.poison)) == ({Queue.RETRIES: 1}, 1)
+    assert len(logged("message.unhandled")) == 1
+
+
+@pytest.mark.parametrize("queue", [Queue.WAITING, Queue.RETRIES_POISON, Queue.DELIVERIES_POISON])
+def test_dead_letters_among_deliveries_become_a_record(app: Deployment, queue: Queue) -> None:
+    app.put(queue, a_message(dead_letter=a_note()))
+
+    assert app.intake.take(queue, app.in_a_minute()) == []
+    assert (app.all_stored(), len(app.dead_letters.poison)) == ({}, 1)
+
+
+# --- poison
+
+
+@pytest.mark.parametrize("queue", [Queue.DELIVERIES_POISON, Queue.RETRIES_POISON])
+def test_poison_is_tried_again_for_three_rounds(app: Deployment, queue: Queue) -> None:
+    """Design §2, order of writes 6."""
+    message = a_message(due=START - HOUR)
+    rounds = []
+    for _ in range(3):
+        app.put(queue, message)
+        app.return_poison.run(app.in_a_minute())
+        (message,) = app.on(Queue.RETRIES)
+        rounds.append((message.rounds, message.due, app.queues.waits(Queue.RETRIES)))
+        app.queues.stored.clear()
+
+    app.put(queue, message)
+    app.return_poison.run(app.in_a_minute())
+
+    assert rounds == [(number, None, [timedelta()]) for number in (1, 2, 3)]
+    assert app.all_stored() == {}
+    (record,) = map(json.loads, app.dead_letters.poison.values())
+    assert record["body"] == encode(message)[0]
+    assert record["reason"] == "failed again after 3 rounds"
+    assert record["events"] == [json.loads(a_delivery().text or "")]
+    assert record["queue"] == queue
+
+
+def test_a_poison_record_has_parked_events_as_far_as_they_are_there(app: Deployment) -> None:
+    name = app.payloads.write("p", START + HOUR, [text(id="parked"), ""])
+    origin = ORIGIN._replace(payload=name)
+    deliveries = [a_delivery(number, text=None, origin=origin) for number in range(2)]
+    app.put(Queue.RETRIES_POISON, a_message(deliveries, rounds=3))
+
+    app.return_poison.run(app.in_a_minute())
+
+    (record,) = map(json.loads, app.dead_letters.poison.values())
+    assert record["events"] == [json.loads(text(id="parked")), None]
+
+
+def test_an_event_that_is_no_json_is_recorded_as_it_is(app: Deployment) -> None:
+    """Else its message would come back for ever."""
+    app.put(Queue.RETRIES_POISON, a_message([a_delivery(text="{damaged")], rounds=3))
+
+    app.return_poison.run(app.in_a_minute())
+
+    (record,) = map(json.loads, app.dead_letters.poison.values())
+    assert (record["events"], app.all_stored()) == (["{damaged"], {})
+
+
+@pytest.mark.parametrize(
+    ("rounds", "fail"),
+    [
+        pytest.param(0, lambda app: app.queues.fail_next("put", times=1000), id="put back"),
+        pytest.param(3, lambda app: app.dead_letters.fail_next("write_poison"), id="record"),
+        pytest.param(3, lambda app: app.payloads.fail_next("read"), id="events"),
+    ],
+)
+def test_poison_is_deleted_only_after_what_replaces_it_is_stored(
+    app: Deployment, rounds: int, fail: Callable[[Deployment], None]
+) -> None:
+    parked = a_delivery(text=None, origin=ORIGIN._replace(payload="2026/x"))
+    app.put(Queue.RETRIES_POISON, a_message([parked], rounds=rounds))
+    fail(app)
+
+    with pytest.raises(StorageUnavailable):
+        app.return_poison.run(app.in_a_minute())
+
+    assert app.all_stored() == {Queue.RETRIES_POISON: 1}
+
+
+# --- housekeeping
+
+
+def run_housekeeping(app: Deployment) -> None:
+    app.housekeeping.run(app.in_a_minute())
+
+
+def test_expired_payloads_are_deleted_once_an_hour(app: Deployment) -> None:
+    for _ in range(25):
+        run_housekeeping(app)
+        app.clock.advance(HOUR)
+    app.payloads.write("old", START - 3 * HOUR, ["x"])
+
+    run_housekeeping(app)
+    app.payloads.write("older", START - 5 * HOUR, ["x"])
+    app.clock.advance(59 * MINUTE)
+    run_housekeeping(app)
+
+    assert [name.split("/")[1].split("-")[0] for name in app.payloads.blobs] == ["older"]
+
+
+def test_the_first_run_deletes_nothing_for_a_day(app: Deployment) -> None:
+    app.payloads.write("old", START - HOUR, ["x"])
+    kept = []
+    for _ in range(25):
+        run_housekeeping(app)
+        kept.append(len(app.payloads.blobs))
+        app.clock.advance(HOUR)
+
+    assert kept == [1] * 24 + [0]
+
+
+@pytest.mark.parametrize(("gap", "kept"), [(3 * HOUR, 0), (3 * HOUR + SECOND, 1)])
+def test_after_a_gap_nothing_is_deleted_for_a_day(
+    app: Deployment, gap: timedelta, kept: int
+) -> None:
+    """Design §2, order of writes 5: the app was down, and its messages are late."""
+    for _ in range(26):
+        run_housekeeping(app)
+        app.clock.advance(HOUR)
+    app.payloads.write("old", START, ["x"])
+    app.clock.advance(gap - HOUR)
+
+    run_housekeeping(app)
+    after_gap = len(app.payloads.blobs)
+    for _ in range(24):
+        app.clock.advance(HOUR)
+        run_housekeeping(app)
+
+    assert (after_gap, len(app.payloads.blobs)) == (kept, 0)
+
+
+def test_only_one_of_two_instances_deletes(
+    app: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app.payloads.fail_next("delete_expired")
+
+    def taken(*_: object) -> object:
+        raise Conflict
+
+    monkeypatch.setattr(app.resources, "put", taken)
+
+    run_housekeeping(app)
+
+    assert app.resources.get(Table.TOPICS, "state", "housekeeping") is None
+
+
+# --- the timer
+
+
+@dataclass
+class Recorded:
+    """A job that tells when it was run, and may fail."""
+
+    error: Exception | None = None
+    deadlines: list[datetime] = field(default_factory=list)
+
+    def run(self, deadline: datetime) -> None:
+        self.deadlines.append(deadline)
+        if self.error:
+            raise self.error
+
+
+@pytest.mark.parametrize("error", [StorageUnavailable(), KeyError("a bug"), ValueError("a bug")])
+def test_a_failing_job_does_not_stop_the_others(error: Exception, logged: Logged) -> None:
+    jobs: dict[str, Job] = {
+        "first": Recorded(error),
+        "second": Recorded(),
+        "third": Recorded(error),
+    }
+
+    TimerJobs(jobs=jobs, clock=FakeClock()).run()
+
+    assert [each.deadlines for each in jobs.values() if isinstance(each, Recorded)] == [
+        [START + MINUTE]
+    ] * 3
+    assert [line["job"] for line in logged("timer.failed")] == ["first", "third"]
+
+
+# --- rules
+
+
+@pytest.mark.parametrize(
+    ("tags", "profile"),
+    [
+        pytest.param({}, "quick", id="default"),
+        pytest.param({"deliveryProfile": "latest"}, "latest", id="the tag wins"),
+        pytest.param({"deliveryProfile": "1999"}, "quick", id="an unknown tag"),
+    ],
+)
+def test_the_topics_tag_wins_over_the_default(
+    tags: dict[str, str], profile: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quick = replace(PROFILES["latest"], name="quick")
+    monkeypatch.setattr("shared.engine.terms.PROFILES", {**PROFILES, "quick": quick})
+    directory = Directory()
+    directory.topics["orders"] = a_topic(tags=tags)
+    rules = Rules(topics=directory, default_profile="quick", time_scale=1)
+
+    assert rules.terms(a_subscription()).profile.name == profile
+
+
+def test_terms_are_the_policy_and_the_profile_scaled() -> None:
+    """Design §3: the time to live is scaled as the waits are; a deleted topic has no tag."""
+    rules = Rules(topics=Directory(), default_profile="latest", time_scale=60)
+    policy = RetryPolicy(max_delivery_attempts=7, event_time_to_live_minutes=30)
+
+    terms = rules.terms(a_subscription(retry_policy=policy))
+
+    assert (terms.max_attempts, terms.time_to_live) == (7, 30 * SECOND)
+    assert terms.profile.tail == 12 * MINUTE
+    assert rules.default.dead_letter_keep == 4 * MINUTE
