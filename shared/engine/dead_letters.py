@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -12,6 +12,7 @@ from shared import telemetry
 from shared.clock import Clock
 from shared.deadletter.batching import batches, blob_body, blob_path
 from shared.deadletter.record import record
+from shared.delivery.delivery import Delivery
 from shared.delivery.message import DeadLetterNote
 from shared.delivery.policy import EndReason
 from shared.engine.payloads import texts_of
@@ -34,10 +35,11 @@ class _Place(NamedTuple):
 
 
 class _Ready(NamedTuple):
-    """A message with the records of its events."""
+    """A message with the records of its events, and those whose event is gone."""
 
     readable: Readable
     records: list[str]
+    missing: list[Delivery]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,14 +83,16 @@ class WriteDeadLetters:
 
     def _write_place(self, place: _Place, group: list[Readable], deadline: datetime) -> None:
         """Write one subscription's blobs; what fails or comes too late stays for another run."""
-        pending = list(group)
+        stored = 0
+        leave = self._hide  # What comes too late was not even tried.
         try:
             for batch in batches(self._sized(group)):
                 if self.clock.now() >= deadline:
                     break
-                self._write_batch(place, batch)
-                del pending[: len(batch)]
-        except StorageUnavailable as error:
+                self._store(place, batch)
+                stored += len(batch)
+        except (StorageUnavailable, ValueError) as error:
+            leave = self._keep_or_drop
             telemetry.error(
                 "deadletter.failed",
                 topic=place.topic,
@@ -96,22 +100,31 @@ class WriteDeadLetters:
                 container=place.container,
                 detail=str(error),
             )
-        for each in pending:
-            self._keep_or_drop(each)
+        for each in group[:stored]:
+            self.receiver.delete(Queue.DEADLETTERS, each.received)
+        for each in group[stored:]:
+            leave(each)
 
     def _sized(self, group: list[Readable]) -> Iterable[tuple[_Ready, int, int]]:
         """Yield each message with its records, their number and their size."""
         for each in group:
-            note = _note(each)
-            records = []
+            ready = _Ready(each, [], [])
             for delivery, text in texts_of(each.message.deliveries, self.payloads):
                 if text is None:
-                    dropped(each.message, [delivery], EndReason.PAYLOAD_MISSING)
+                    ready.missing.append(delivery)
                 else:
-                    records.append(record(delivery, text, note))
-            yield _Ready(each, records), len(records), sum(map(len, records))
+                    ready.records.extend(self._record(each, delivery, text))
+            yield ready, len(ready.records), sum(map(len, ready.records))
 
-    def _write_batch(self, place: _Place, batch: list[_Ready]) -> None:
+    def _record(self, each: Readable, delivery: Delivery, text: str) -> Iterator[str]:
+        """Yield the event's dead letter; where none can be made, that never harms the others."""
+        try:
+            yield record(delivery, text, _note(each))
+        except (ValueError, TypeError, LookupError, RecursionError) as error:
+            reason = f"no dead letter can be made: {error!r}"
+            self.intake.records.write(Queue.DEADLETTERS, each.received.text, reason, [text])
+
+    def _store(self, place: _Place, batch: list[_Ready]) -> None:
         records = [(text, 1, len(text)) for ready in batch for text in ready.records]
         for texts in batches(records):
             path = blob_path(place.subscription, self.clock.now(), self.new_id())
@@ -126,18 +139,22 @@ class WriteDeadLetters:
                 count=len(texts),
             )
         for ready in batch:
-            self.receiver.delete(Queue.DEADLETTERS, ready.readable.received)
+            if ready.missing:
+                dropped(ready.readable.message, ready.missing, EndReason.PAYLOAD_MISSING)
 
     def _keep_or_drop(self, each: Readable) -> None:
         if self.clock.now() - _note(each).ended_at < self.keep:
-            self.receiver.hide(Queue.DEADLETTERS, each.received, AGAIN_IN)
+            self._hide(each)
         else:
             dropped(each.message, each.message.deliveries, EndReason.DESTINATION_UNAVAILABLE)
             self.receiver.delete(Queue.DEADLETTERS, each.received)
 
+    def _hide(self, each: Readable) -> None:
+        self.receiver.hide(Queue.DEADLETTERS, each.received, AGAIN_IN)
+
 
 def _note(each: Readable) -> DeadLetterNote:
     note = each.message.dead_letter
-    if note is None:  # pragma: no cover - nobody else writes to this queue
+    if note is None:  # pragma: no cover - the intake lets no other message through
         raise ValueError("a delivery among the dead letters")
     return note

@@ -1,0 +1,288 @@
+"""Writing dead letters: one blob per subscription and run; messages go only after it is stored."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from shared.engine.ports import Queue
+from shared.errors import StorageUnavailable
+from shared.subscriptions.subscription import DeadLetterDestination
+from tests.builders import ACCOUNT, DEAD, ORIGIN, PARKED, a_delivery, a_message, a_note, text
+from tests.fakes import START
+from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
+
+HOUR = timedelta(hours=1)
+OTHER = DeadLetterDestination(account=ACCOUNT, container="other")
+
+
+def dead(*positions: int, **overrides: Any) -> Any:
+    note = overrides.pop("note", a_note(ended_at=START))
+    return a_message([a_delivery(number) for number in positions], dead_letter=note, **overrides)
+
+
+def run(app: Deployment) -> None:
+    app.write_dead_letters.run(app.in_a_minute())
+
+
+def written(app: Deployment) -> list[tuple[str, list[str]]]:
+    """Say for each blob where it is, without its id, and which events it has."""
+    return sorted(
+        (f"{container}/{path.rpartition('/')[0]}", [each["id"] for each in json.loads(body)])
+        for (container, path), body in app.dead_letters.blobs.items()
+    )
+
+
+def test_a_run_writes_one_blob_for_each_subscription(app: Deployment) -> None:
+    app.put(Queue.DEADLETTERS, dead(0, 1), dead(2, subscription="billing"), dead(3))
+    app.put(Queue.DEADLETTERS, dead(4, note=a_note(destination=OTHER)), dead(5, subscription="CRM"))
+
+    run(app)
+
+    assert written(app) == [
+        ("dead/BILLING/2026/2/9/12", ["e-2"]),
+        ("dead/CRM/2026/2/9/12", ["e-0", "e-1", "e-3", "e-5"]),
+        ("other/CRM/2026/2/9/12", ["e-4"]),
+    ]
+    assert app.all_stored() == {}
+
+
+def test_nothing_is_written_where_nothing_waits(app: Deployment) -> None:
+    run(app)
+
+    assert app.dead_letters.blobs == {}
+
+
+def test_a_hidden_dead_letter_is_not_yet_written(app: Deployment) -> None:
+    app.put(Queue.DEADLETTERS, dead(0))
+    app.queues.stored[Queue.DEADLETTERS][0].visible_at += SECOND
+
+    run(app)
+
+    assert app.dead_letters.blobs == {}
+
+
+def test_more_than_a_thousand_events_take_more_blobs(app: Deployment) -> None:
+    for start in range(0, 1050, 50):
+        app.put(Queue.DEADLETTERS, dead(*range(start, start + 50)))
+
+    run(app)
+
+    assert sorted(len(ids) for _, ids in written(app)) == [50, 1000]
+
+
+def test_parked_events_are_written_with_their_payload(app: Deployment, logged: Logged) -> None:
+    name = app.payloads.write("p", START + HOUR, [text(id="parked"), ""])
+    origin = ORIGIN._replace(payload=name)
+    deliveries = [a_delivery(number, text=None, origin=origin) for number in range(2)]
+    app.put(Queue.DEADLETTERS, a_message([*deliveries, a_delivery(2)], dead_letter=a_note()))
+
+    run(app)
+
+    assert [ids for _, ids in written(app)] == [["parked", "e-2"]]
+    (line,) = logged("delivery.dropped")
+    assert (line["reason"], line["count"]) == ("PayloadMissing", 1)
+
+
+def test_a_message_whose_payload_is_gone_leaves_no_empty_blob(app: Deployment) -> None:
+    parked = a_delivery(text=None, origin=PARKED)
+    app.put(Queue.DEADLETTERS, a_message([parked], dead_letter=a_note()))
+
+    run(app)
+
+    assert (app.dead_letters.blobs, app.all_stored()) == ({}, {})
+
+
+def test_a_missing_container_drops_at_once(app: Deployment, logged: Logged) -> None:
+    """Contract §3.3, 8: "dropped if not found"."""
+    app.dead_letters.missing.add("dead")
+    app.put(Queue.DEADLETTERS, dead(0, 1), dead(2, note=a_note(destination=OTHER)))
+
+    run(app)
+
+    (line,) = logged("delivery.dropped")
+    assert (line["reason"], line["count"]) == ("DeadLetterContainerNotFound", 2)
+    assert (len(app.dead_letters.blobs), app.all_stored()) == (1, {})
+
+
+def fail_write(app: Deployment) -> None:
+    app.dead_letters.fail_next("write", times=1000)
+
+
+def fail_read(app: Deployment) -> None:
+    app.payloads.fail_next("read", times=1000)
+
+
+@pytest.mark.parametrize("fail", [fail_write, fail_read])
+def test_what_fails_is_kept_and_tried_again(
+    app: Deployment, fail: Callable[[Deployment], None]
+) -> None:
+    name = app.payloads.write("p", START + HOUR, [text()])
+    parked = a_delivery(text=None, origin=ORIGIN._replace(payload=name))
+    app.put(Queue.DEADLETTERS, a_message([parked], dead_letter=a_note()))
+    fail(app)
+
+    run(app)
+    after_failure = app.queues.waits(Queue.DEADLETTERS)
+    app.dead_letters._before.clear()
+    app.payloads._before.clear()
+    app.clock.advance(MINUTE)
+    run(app)
+
+    assert after_failure == [MINUTE]
+    assert (len(app.dead_letters.blobs), app.all_stored()) == (1, {})
+
+
+@pytest.mark.parametrize(
+    ("age", "left"), [(4 * HOUR - SECOND, 1), (4 * HOUR, 0)], ids=["just before", "4 h"]
+)
+def test_what_has_failed_for_four_hours_is_dropped_and_counted(
+    app: Deployment, logged: Logged, age: timedelta, left: int
+) -> None:
+    app.put(Queue.DEADLETTERS, dead(0, 1))
+    app.clock.advance(age)
+    fail_write(app)
+
+    run(app)
+
+    assert len(app.on(Queue.DEADLETTERS)) == left
+    counts = [(line["reason"], line["count"]) for line in logged("delivery.dropped")]
+    assert counts == [("DeadLetterDestinationUnavailable", 2)] * (1 - left)
+
+
+def test_one_destination_that_fails_leaves_others_alone(app: Deployment) -> None:
+    app.put(Queue.DEADLETTERS, dead(0), dead(1, subscription="billing"))
+    app.dead_letters.fail_next("write")
+
+    run(app)
+
+    assert [ids for _, ids in written(app)] == [["e-1"]]
+    assert app.waiting(Queue.DEADLETTERS) == [(MINUTE, [0])]
+
+
+def test_another_account_is_a_destination_that_fails(app: Deployment) -> None:
+    """It used to raise, and no dead letter was written ever after."""
+    elsewhere = DeadLetterDestination(account="elsewhere", container="dead")
+    app.put(Queue.DEADLETTERS, dead(0, note=a_note(destination=elsewhere)))
+    app.put(Queue.DEADLETTERS, dead(1, subscription="billing"))
+
+    run(app)
+
+    assert [ids for _, ids in written(app)] == [["e-1"]]
+    assert app.waiting(Queue.DEADLETTERS) == [(MINUTE, [0])]
+
+
+def test_an_event_without_a_dead_letter_never_harms_the_others(app: Deployment) -> None:
+    """It used to raise at every run, and the timer wrote nothing more."""
+    broken = a_delivery(1, text='["damaged"]')
+    app.put(Queue.DEADLETTERS, a_message([a_delivery(0), broken], dead_letter=a_note()), dead(2))
+
+    run(app)
+
+    assert [ids for _, ids in written(app)] == [["e-0", "e-2"]]
+    (record,) = map(json.loads, app.dead_letters.poison.values())
+    assert record["events"] == [["damaged"]]
+    assert record["reason"].startswith("no dead letter can be made")
+    assert app.all_stored() == {}
+
+
+def test_deliveries_among_dead_letters_become_a_record(app: Deployment) -> None:
+    app.put(Queue.DEADLETTERS, a_message(), dead(1))
+
+    run(app)
+
+    assert [ids for _, ids in written(app)] == [["e-1"]]
+    assert (len(app.dead_letters.poison), app.all_stored()) == (1, {})
+
+
+def test_messages_are_deleted_only_after_their_blob_is_stored(
+    app: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Design §2, order of writes 3."""
+    app.put(Queue.DEADLETTERS, dead(0))
+    blobs_at_delete = []
+    delete = app.queues.delete
+
+    def watched(*args: Any) -> None:
+        blobs_at_delete.append(len(app.dead_letters.blobs))
+        delete(*args)
+
+    monkeypatch.setattr(app.queues, "delete", watched)
+
+    run(app)
+
+    assert blobs_at_delete == [1]
+
+
+@pytest.mark.parametrize("age", [timedelta(), 5 * HOUR], ids=["new", "old"])
+def test_a_failing_delete_duplicates_and_never_loses(
+    app: Deployment, logged: Logged, age: timedelta
+) -> None:
+    """It is a fault of queues, not of the destination: nothing is dropped for it."""
+    app.put(Queue.DEADLETTERS, dead(0))
+    app.clock.advance(age)
+    app.queues.fail_next("delete")
+
+    with pytest.raises(StorageUnavailable):
+        run(app)
+    app.clock.advance(10 * MINUTE)
+    run(app)
+
+    assert [ids for _, ids in written(app)] == [["e-0"], ["e-0"]]
+    assert (app.all_stored(), logged("delivery.dropped")) == ({}, [])
+
+
+def test_what_the_deadline_leaves_is_kept_however_old_it_is(
+    app: Deployment, logged: Logged, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was not even tried: after five hours of downtime the first run dropped it."""
+    for start in range(0, 1050, 50):
+        app.put(Queue.DEADLETTERS, dead(*range(start, start + 50)))
+    app.put(Queue.DEADLETTERS, dead(7, subscription="billing"))
+    app.clock.advance(5 * HOUR)
+    write = app.dead_letters.write
+
+    def slow(*args: Any) -> bool:
+        app.clock.advance(2 * MINUTE)
+        return write(*args)
+
+    monkeypatch.setattr(app.dead_letters, "write", slow)
+
+    run(app)
+
+    assert [len(ids) for _, ids in written(app)] == [1000]
+    assert app.queues.waits(Queue.DEADLETTERS) == [MINUTE, MINUTE]
+    assert logged("delivery.dropped") == []
+
+
+def test_a_destination_has_a_minute_of_a_run(
+    app: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that no destination holds up the others."""
+    for start in range(0, 2000, 50):
+        app.put(Queue.DEADLETTERS, dead(*range(start, start + 50)))
+    app.put(Queue.DEADLETTERS, dead(7, subscription="billing"))
+    write = app.dead_letters.write
+
+    def slow(*args: Any) -> bool:
+        app.clock.advance(61 * SECOND)
+        return write(*args)
+
+    monkeypatch.setattr(app.dead_letters, "write", slow)
+
+    app.write_dead_letters.run(app.clock.now() + 2 * MINUTE)
+
+    assert [path.split("/")[1] for path, _ in written(app)] == ["BILLING", "CRM"]
+
+
+def test_the_destination_is_the_one_of_the_end(app: Deployment) -> None:
+    """docs/decisions.md: a subscription deleted meanwhile loses no dead letters."""
+    app.put(Queue.DEADLETTERS, dead(0, note=a_note(destination=DEAD)))
+
+    run(app)
+
+    assert [path for path, _ in written(app)] == ["dead/CRM/2026/2/9/12"]
