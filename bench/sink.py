@@ -1,7 +1,7 @@
 """
 A subscriber that costs as little as possible, as a process of its own.
 
-It answers every push 200, at ``/busy`` 503, and keeps the delays since the time in the event's data.
+It answers every push 200, at ``/busy`` 503, and keeps the delays since the time in the data.
 ``GET /stats?reset`` returns and forgets what it counted.
 """
 
