@@ -10,7 +10,7 @@ from datetime import timedelta
 
 import pytest
 
-from shared.adapters.push_pool import ThreadedPushPool
+from shared.adapters.push_pool import ThreadedPushPool, _Todo
 
 MINUTE = timedelta(minutes=1)
 PATIENCE = 10  # seconds after which a test that hangs fails
@@ -293,6 +293,16 @@ def test_what_a_push_raises_ends_the_run(time: Time, error: BaseException) -> No
     assert begun == ["a", "b"]
     assert drained(pool.run("key", ["d"], push, MINUTE)) == [("d", "d")]
     assert_all_given_back(pool)
+
+
+def test_another_lane_may_take_the_last_item_first() -> None:
+    def meanwhile() -> float:
+        todo.give_up()
+        return 0.0
+
+    todo = _Todo(["a"], meanwhile, 1.0)
+
+    assert todo.take() is None
 
 
 def test_no_items_are_no_work(time: Time) -> None:

@@ -1,0 +1,341 @@
+"""Publishing: 200 only after everything that matches is stored. Design §2, order of writes 1."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from shared.engine.ports import Queue
+from shared.engine.publish import PAYLOAD_KEPT_FOR
+from shared.http import HttpAnswer, HttpRequest
+from shared.subscriptions.subscription import EventFilter
+from tests.builders import KEY, TOPIC_ID, noise
+from tests.fakes import START
+from tests.functional.deployment import MINUTE, Deployment, Logged
+
+URL = "https://pushgrid.example/topics/orders/api/events?api-version=2018-01-01"
+
+
+def event(number: int = 0, **overrides: Any) -> dict[str, Any]:
+    return {
+        "id": f"e-{number}",
+        "subject": f"/orders/{number}",
+        "eventType": "Shop.OrderPlaced",
+        "eventTime": "2026-02-09T12:00:00Z",
+        "data": {"n": number},
+    } | overrides
+
+
+def publish(
+    app: Deployment,
+    *events: dict[str, Any],
+    method: str = "POST",
+    topic: str = "orders",
+    body: bytes | None = None,
+    **headers: str,
+) -> HttpAnswer:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return app.publish.run(
+        HttpRequest(
+            method=method,
+            url=URL,
+            headers={"aeg-sas-key": KEY, "content-type": "application/json"} | named,
+            params={"topic": topic},
+            query={"api-version": "2018-01-01"},
+            body=json.dumps(events).encode() if body is None else body,
+        )
+    )
+
+
+def code(answer: HttpAnswer) -> str:
+    return str(json.loads(answer.body)["error"]["details"][0]["code"])
+
+
+def nothing_stored(app: Deployment) -> bool:
+    return app.all_stored() == {} and app.payloads.blobs == {}
+
+
+def test_an_accepted_event_is_on_the_queue(app: Deployment) -> None:
+    app.subscribe()
+
+    answer = publish(app, event())
+
+    assert (answer.status, answer.body) == (200, b"")
+    (message,) = app.on(Queue.DELIVERIES)
+    (delivery,) = message.deliveries
+    assert json.loads(delivery.text or "") == event() | {
+        "topic": TOPIC_ID,
+        "dataVersion": "",
+        "metadataVersion": "1",
+    }
+    assert (delivery.origin.published_at, delivery.attempts) == (START, 0)
+    assert (message.due, app.queues.waits(Queue.DELIVERIES)) == (None, [timedelta()])
+
+
+@pytest.mark.parametrize(
+    ("events", "subscriptions", "messages"),
+    [(1, 0, 0), (1, 1, 1), (10, 3, 3), (64, 2, 2), (65, 2, 4), (200, 1, 4)],
+)
+def test_messages_are_as_few_as_the_events_fit_into(
+    app: Deployment, events: int, subscriptions: int, messages: int
+) -> None:
+    for number in range(subscriptions):
+        app.subscribe(name=f"s-{number}")
+
+    answer = publish(app, *[event(number) for number in range(events)])
+
+    assert answer.status == 200
+    found = app.on(Queue.DELIVERIES)
+    assert len(found) == messages
+    assert sum(len(message.deliveries) for message in found) == events * subscriptions
+    assert app.payloads.blobs == {}
+
+
+def test_events_that_nobody_wants_are_accepted(app: Deployment, logged: Logged) -> None:
+    app.subscribe(filter=EventFilter(subject_begins_with="/returns"))
+
+    answer = publish(app, event(), event(1, data=noise(200_000)))
+
+    assert answer.status == 200
+    assert nothing_stored(app)
+    assert [line["unmatched"] for line in logged("event.published")] == [2]
+
+
+def test_each_subscription_gets_what_it_wants(app: Deployment) -> None:
+    app.subscribe(name="all")
+    app.subscribe(name="one", filter=EventFilter(subject_ends_with="/1"))
+
+    publish(app, event(0), event(1))
+
+    found = {
+        message.subscription: [delivery.position for delivery in message.deliveries]
+        for message in app.on(Queue.DELIVERIES)
+    }
+    assert found == {"all": [0, 1], "one": [1]}
+
+
+def test_what_is_too_large_goes_to_exactly_one_payload_blob(app: Deployment) -> None:
+    for number in range(3):
+        app.subscribe(name=f"s-{number}")
+
+    publish(app, event(0), event(1, data=noise(90_000, 1)), event(2, data=noise(90_000, 2)))
+
+    ((name, lines),) = app.payloads.blobs.items()
+    assert [bool(line) for line in lines] == [False, True, True]
+    assert len(app.on(Queue.DELIVERIES)) == 3
+    for message in app.on(Queue.DELIVERIES):
+        assert [each.origin.payload for each in message.deliveries] == [None, name, name]
+
+
+def test_a_payload_is_kept_for_four_days(app: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Design §2, order of writes 5: longer than any message can live."""
+    app.subscribe()
+    expiries = []
+    write = app.payloads.write
+
+    def watched(publish_id: str, expires: Any, texts: Any) -> str:
+        expiries.append(expires)
+        return write(publish_id, expires, texts)
+
+    monkeypatch.setattr(app.payloads, "write", watched)
+
+    publish(app, event(data=noise(90_000)))
+
+    assert expiries == [START + timedelta(days=4)]
+    longest = timedelta(hours=24 + 12 + 4 + 4, minutes=5)
+    assert longest < PAYLOAD_KEPT_FOR
+
+
+def test_what_is_large_but_not_wanted_is_not_stored(app: Deployment) -> None:
+    app.subscribe(filter=EventFilter(subject_ends_with="/0"))
+
+    publish(app, event(0), event(1, data=noise(90_000)))
+
+    assert app.payloads.blobs == {}
+
+
+def test_the_payload_is_stored_before_any_message(app: Deployment) -> None:
+    app.subscribe()
+    app.payloads.fail_next("write")
+
+    answer = publish(app, event(0), event(1, data=noise(90_000)))
+
+    assert (answer.status, app.all_stored()) == (503, {})
+
+
+@pytest.mark.parametrize(
+    "fail",
+    [
+        pytest.param(lambda app: app.directory.fail_next("topic"), id="topic"),
+        pytest.param(lambda app: app.directory.fail_next("of_topic"), id="subscriptions"),
+        pytest.param(lambda app: app.payloads.fail_next("write"), id="payload"),
+        pytest.param(lambda app: app.payloads.fail_next("write", after=True), id="payload, late"),
+        pytest.param(lambda app: app.queues.fail_next("put_all"), id="messages"),
+        pytest.param(lambda app: app.queues.fail_next("put", times=1), id="one message"),
+        pytest.param(lambda app: app.queues.fail_next("put_all", after=True), id="messages, late"),
+    ],
+)
+def test_while_storage_fails_the_publisher_is_told_to_come_again(
+    app: Deployment, fail: Callable[[Deployment], None]
+) -> None:
+    for number in range(3):
+        app.subscribe(name=f"s-{number}")
+    fail(app)
+
+    answer = publish(app, event(0), event(1, data=noise(90_000)))
+
+    assert (answer.status, code(answer)) == (503, "ServiceUnavailable")
+    assert int(answer.headers["Retry-After"]) > 0
+    assert publish(app, event(0), event(1, data=noise(90_000))).status == 200
+
+
+def system_ids(app: Deployment) -> list[str]:
+    found = [
+        delivery.system_id(message.topic, message.subscription)
+        for message in app.on(Queue.DELIVERIES)
+        for delivery in message.deliveries
+    ]
+    app.queues.stored.clear()
+    return found
+
+
+def test_a_repeated_request_has_the_same_system_ids(app: Deployment) -> None:
+    """Design §2: the SDKs keep x-ms-client-request-id on their retries."""
+    app.subscribe()
+    publish(app, event(0), event(1), x_ms_client_request_id="r-1")
+    first = system_ids(app)
+
+    app.clock.advance(MINUTE)
+    publish(app, event(0), event(1), x_ms_client_request_id="r-1")
+
+    assert system_ids(app) == first
+    assert len(set(first)) == 2
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        pytest.param(lambda app: publish(app, event(0), x_ms_client_request_id="r-2"), id="id"),
+        pytest.param(lambda app: publish(app, event(1), x_ms_client_request_id="r-1"), id="body"),
+        pytest.param(lambda app: publish(app, event(0)), id="no id"),
+    ],
+)
+def test_another_request_has_other_system_ids(
+    app: Deployment, again: Callable[[Deployment], object]
+) -> None:
+    app.subscribe()
+    publish(app, event(0), x_ms_client_request_id="r-1")
+    first = system_ids(app)
+
+    again(app)
+
+    assert not set(first) & set(system_ids(app))
+
+
+def test_without_a_client_request_id_every_request_is_new(app: Deployment) -> None:
+    app.subscribe()
+    publish(app, event(0))
+    first = system_ids(app)
+
+    publish(app, event(0))
+
+    assert system_ids(app) != first
+
+
+def test_an_unknown_topic_is_not_found(app: Deployment) -> None:
+    answer = publish(app, event(), topic="returns")
+
+    assert (answer.status, code(answer)) == (404, "ResourceNotFound")
+    assert f"request URI '{URL}'" in json.loads(answer.body)["error"]["message"]
+
+
+def test_the_name_of_a_topic_has_no_case(app: Deployment) -> None:
+    app.subscribe()
+
+    assert publish(app, event(), topic="ORDERS").status == 200
+    assert len(app.on(Queue.DELIVERIES)) == 1
+
+
+@pytest.mark.parametrize("body", [b"", b"[" * 1000, json.dumps([event()]).encode()])
+def test_a_wrong_key_is_refused_before_the_body_counts(
+    app: Deployment, logged: Logged, body: bytes
+) -> None:
+    app.subscribe()
+    for store in (app.queues, app.payloads):  # any call would answer 503
+        for method in ("put_all", "put", "write"):
+            if hasattr(store, method):
+                store.fail_next(method)
+    app.directory.fail_next("of_topic")
+
+    answer = publish(app, body=body, aeg_sas_key="d3Jvbmc=")
+
+    assert (answer.status, code(answer)) == (401, "Unauthorized")
+    assert nothing_stored(app)
+    (line,) = logged("publish.refused")
+    assert (line["topic"], line["status"]) == ("orders", 401)
+    assert "d3Jvbmc=" not in str(line)
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "PATCH", "DELETE"])
+def test_other_methods_are_not_allowed(app: Deployment, method: str) -> None:
+    answer = publish(app, event(), method=method, aeg_sas_key="")
+
+    assert (answer.status, answer.headers["Allow"]) == (405, "OPTIONS, POST")
+    assert nothing_stored(app)
+
+
+def test_options_tells_the_schema(app: Deployment) -> None:
+    answer = publish(app, method="OPTIONS", body=b"")
+
+    assert answer.status == 200
+    assert answer.headers["Allow"] == "POST,OPTIONS"
+    assert answer.headers["aeg-input-event-schema"] == "EventGridEvent"
+
+
+def test_options_takes_a_key_as_publishing_does(app: Deployment) -> None:
+    assert publish(app, method="OPTIONS", body=b"", aeg_sas_key="d3Jvbmc=").status == 401
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(b"", id="empty"),
+        pytest.param(b"[]", id="no events"),
+        pytest.param(b"{", id="no JSON"),
+        pytest.param(json.dumps([event(0), {"id": "e-1"}]).encode(), id="one bad event"),
+        pytest.param(json.dumps([event(0), event(1, extra=1)]).encode(), id="unknown member"),
+        pytest.param(b'[{"id":"\xff"}]', id="no UTF-8"),
+    ],
+)
+def test_of_bad_input_nothing_is_stored(app: Deployment, body: bytes) -> None:
+    """Contract §1.1: all or nothing."""
+    app.subscribe()
+
+    answer = publish(app, body=body)
+
+    assert (answer.status, code(answer)) == (400, "InputJsonInvalid")
+    assert nothing_stored(app)
+
+
+def test_a_refusal_names_its_request(app: Deployment) -> None:
+    answer = publish(app, body=b"")
+
+    assert answer.headers["x-ms-request-id"] in json.loads(answer.body)["error"]["message"]
+
+
+def test_what_was_published_is_delivered_as_it_was_stored(app: Deployment) -> None:
+    """Both rooms together: inline and parked, numbers and Unicode."""
+    app.subscribe()
+    events = [event(0, data=[1.5, 10**30, "\u00fc\U0001f600"]), event(1, data=noise(90_000))]
+    publish(app, *events)
+
+    for text in app.queues.texts(Queue.DELIVERIES):
+        app.deliver.run(text.encode())
+
+    received = [json.loads(sent.request.body)[0] for sent in app.pusher.sent]
+    stamps = {"topic": TOPIC_ID, "dataVersion": "", "metadataVersion": "1"}
+    assert received == [each | stamps for each in events]
