@@ -133,6 +133,26 @@ def test_a_group_still_fits_at_every_retry() -> None:
         assert all(len(text) <= MAX_STORED for texts in encoded for text in texts)
 
 
+@pytest.mark.parametrize("size", range(600, 720, 10))
+def test_events_of_many_requests_fit_with_their_origins(size: int) -> None:
+    """Merged retries: each event comes with a request of its own, every counter at its longest."""
+    widest = Attempt(max(Outcome, key=len), 599, START)
+    group = [
+        a_delivery(
+            4999 - number,
+            text=compact(noise(size, number)),
+            origin=ORIGIN._replace(publish_id=f"{number:032x}"),
+            attempts=30,
+            last=widest,
+        )
+        for number in range(64)
+    ]
+
+    texts = encode(a_message(group))
+
+    assert all(len(text) <= MAX_STORED for text in texts)
+
+
 def test_the_reckoned_widths_are_never_exceeded() -> None:
     """The longest names there can be, every counter at its longest."""
     widest = Attempt(max(Outcome, key=len), 599, START)
