@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
-from shared.delivery.delivery import Delivery
 from shared.delivery.message import DeliveryMessage, NewerMessage, encode
 from shared.delivery.message_reader import decode
 from shared.engine.dead_letters import WriteDeadLetters
@@ -170,13 +168,8 @@ class Deployment:
     def all_stored(self) -> dict[Queue, int]:
         return {queue: len(texts) for queue in Queue if (texts := self.queues.texts(queue))}
 
-    def in_a_minute(self) -> Any:
+    def in_a_minute(self) -> datetime:
         return self.clock.now() + MINUTE
-
-
-def since(delivery: Delivery, **changes: Any) -> Delivery:
-    """Return the delivery as it came to be meanwhile."""
-    return replace(delivery, **changes)
 
 
 def _new_id() -> str:
