@@ -1,0 +1,124 @@
+"""
+The probe: each function does what its message, request or setting says, and records each call.
+
+It is copied into an app's folders as it is, and runs on any host of Azure Functions. Hence the
+standard library and azure.functions only, and a file of JSON lines for the records: the setting
+PROBE_RECORDS names it.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import time
+import urllib.parse
+import urllib.request
+from typing import Any
+
+import azure.functions as func
+
+
+def queue(message: func.QueueMessage, context: func.Context) -> None:
+    """Obey the message: ``sleep 2``, ``raise``, ``delete <url>``, ``hide 3 <url>`` (the first time)."""
+    body = message.get_body()
+    call = {
+        "body": base64.b64encode(body).decode(),
+        "id": message.id,
+        "dequeue_count": message.dequeue_count,
+        "pop_receipt": message.pop_receipt,
+        "time_next_visible": _iso(message.time_next_visible),
+        "insertion_time": _iso(message.insertion_time),
+    }
+    with _Recorded(context, **call):
+        verb, _, rest = body[:2048].decode(errors="replace").partition(" ")
+        if verb == "sleep":
+            time.sleep(float(rest))
+        elif verb == "raise":
+            raise RuntimeError("as told")
+        elif verb == "delete":
+            _storage("DELETE", rest, message)
+        elif verb == "hide" and message.dequeue_count == 1:
+            seconds, _, url = rest.partition(" ")
+            _storage("PUT", url, message, visibilitytimeout=seconds)
+
+
+def http(req: func.HttpRequest, context: func.Context) -> Any:
+    """Answer with what was seen, or do what ``do`` says."""
+    do, _, rest = req.params.get("do", "").partition(" ")
+    body = req.get_body()
+    seen = {
+        "function": context.function_name,
+        "method": req.method,
+        "url": req.url,
+        "params": dict(req.params),
+        "route_params": dict(req.route_params),
+        "headers": dict(req.headers),
+        "length": len(body),
+        "body": base64.b64encode(body[:2048]).decode(),
+    }
+    with _Recorded(context):
+        if do == "sleep":
+            time.sleep(float(rest))
+        if do == "raise":
+            raise RuntimeError("as told")
+        if do == "setting":
+            return os.environ.get(rest, "")
+        if do in _ANSWERS:
+            return _ANSWERS[do]
+    return func.HttpResponse(json.dumps(seen), mimetype="application/json")
+
+
+def timer(tick: func.TimerRequest, context: func.Context) -> None:
+    """Record the tick, and take as long as the setting PROBE_SLEEP_<function> says."""
+    with _Recorded(context, past_due=tick.past_due, schedule_status=tick.schedule_status):
+        time.sleep(float(os.environ.get(f"PROBE_SLEEP_{context.function_name}", "0")))
+
+
+class _Recorded:
+    def __init__(self, context: func.Context, **call: object) -> None:
+        self._call = {"function": context.function_name, "run": context.invocation_id, **call}
+
+    def __enter__(self) -> None:
+        self._write("start")
+
+    def __exit__(self, *_: object) -> None:
+        self._write("end")
+
+    def _write(self, moment: str) -> None:
+        line = {"moment": moment, "at": time.time(), "host": os.environ.get("PROBE_HOST"), **self._call}
+        # One write of one line at the end: no other process's line gets in between.
+        with open(os.environ["PROBE_RECORDS"], "ab", buffering=0) as records:
+            records.write(json.dumps(line).encode() + b"\n")
+
+
+def _storage(method: str, url: str, message: func.QueueMessage, **query: str) -> None:
+    # The test's url holds a signature; what only the function knows is added here.
+    place, _, signature = url.partition("?")
+    query["popreceipt"] = message.pop_receipt or ""
+    target = f"{place}/messages/{message.id}?{urllib.parse.urlencode(query)}&{signature}"
+    request = urllib.request.Request(target, method=method)
+    with urllib.request.urlopen(request, timeout=20):
+        pass
+
+
+def _iso(moment: Any) -> str | None:
+    return moment.isoformat() if moment else None
+
+
+def _cookies() -> func.HttpResponse:
+    answer = func.HttpResponse("crumbs", status_code=201)
+    for text in ("a=1; Path=/; HttpOnly", "b=2; Secure"):
+        answer.headers.add("Set-Cookie", text)
+    return answer
+
+
+_ANSWERS: dict[str, Any] = {
+    "none": None,
+    "str": "grüße",
+    "bytes": func.HttpResponse(b"\x00\xff", mimetype="application/octet-stream"),
+    "empty": func.HttpResponse(status_code=204),
+    "cookies": _cookies(),
+    "unicode": func.HttpResponse("x", headers={"X-Odd": "grüße"}),
+    "header": func.HttpResponse("x", status_code=418, headers={"X-Plain": "a b"}),
+}

@@ -1,0 +1,82 @@
+"""A door before one port of the storage: what goes through is noted, and it can be shut."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Door:
+    """Passes connections on to *target*, a port of this machine."""
+
+    def __init__(self, target: int) -> None:
+        self.target = target
+        self.port = 0
+        #: When a batch of messages was asked for.
+        self.receives: list[float] = []
+        self._listener: socket.socket | None = None
+        self._sockets: list[socket.socket] = []
+        self._threads: list[threading.Thread] = []
+
+    def open(self) -> None:
+        """Let connections through."""
+        listener = socket.socket()
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(("127.0.0.1", self.port))
+        listener.listen(64)
+        self.port = listener.getsockname()[1]
+        self._listener = listener
+        self._start(self._accept, listener)
+
+    def shut(self) -> None:
+        """Refuse connections, and cut those that are open."""
+        listener, self._listener = self._listener, None
+        for each in [*([listener] if listener else []), *self._sockets]:
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+            each.close()
+        for thread in self._threads:
+            thread.join(10)
+        self._sockets.clear()
+        self._threads.clear()
+
+    def _start(self, work: object, *arguments: object) -> None:
+        thread = threading.Thread(target=work, args=arguments, daemon=True)  # type: ignore[arg-type]
+        self._threads.append(thread)
+        thread.start()
+
+    def _accept(self, listener: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                guest, _ = listener.accept()
+                there = socket.create_connection(("127.0.0.1", self.target))
+                self._sockets += [guest, there]
+                self._start(self._pump, guest, there)
+                self._start(self._pump, there, guest)
+
+    def _pump(self, source: socket.socket, target: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                if data.startswith(b"GET ") and b"numofmessages" in data.split(b"\r\n", 1)[0]:
+                    self.receives.append(time.monotonic())
+                target.sendall(data)
+        for each in (source, target):
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+
+
+@contextlib.contextmanager
+def door_to(target: int) -> Iterator[Door]:
+    """Open a door to *target* for the block."""
+    door = Door(target)
+    door.open()
+    try:
+        yield door
+    finally:
+        door.shut()

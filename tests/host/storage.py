@@ -1,0 +1,129 @@
+"""The storage account as the suite knows it: queues and blobs, by the official SDKs."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import uuid
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from azure.core.exceptions import ResourceExistsError, ResourceNotFoundError
+from azure.storage.blob import BlobServiceClient
+from azure.storage.queue import (
+    AccountSasPermissions,
+    QueueClient,
+    QueueServiceClient,
+    ResourceTypes,
+    generate_account_sas,
+)
+
+from devhost.azurite import ACCOUNT, KEY
+from tests.host.running import until
+
+if TYPE_CHECKING:
+    from devhost.azurite import Azurite
+
+HOSTS = "azure-webjobs-hosts"
+
+
+class Storage:
+    """One account."""
+
+    def __init__(self, azurite: Azurite) -> None:
+        self.connection_string = azurite.connection_string
+        self._queue_url = azurite.queue_url
+        self._queues = QueueServiceClient.from_connection_string(self.connection_string)
+        self._blobs = BlobServiceClient.from_connection_string(self.connection_string)
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._queues.close()
+        self._blobs.close()
+
+    @staticmethod
+    def new_name(label: str) -> str:
+        """Return a queue's name that nobody has."""
+        return f"{label}-{uuid.uuid4().hex[:12]}"
+
+    def queue(self, label: str) -> str:
+        """Make a queue; returns its name."""
+        name = self.new_name(label)
+        self.client(name).create_queue()
+        return name
+
+    def client(self, name: str) -> QueueClient:
+        """Return the client of a queue; it neither encodes nor decodes."""
+        return self._queues.get_queue_client(name)
+
+    def send(self, name: str, body: str | bytes) -> None:
+        """Send a message as the host expects it by default: base64."""
+        data = body.encode() if isinstance(body, str) else body
+        self.client(name).send_message(encoded(data))
+
+    def count(self, name: str) -> int:
+        """Return how many messages there are, hidden ones included; -1: there is no queue."""
+        try:
+            return self.client(name).get_queue_properties().approximate_message_count or 0
+        except ResourceNotFoundError:
+            return -1
+
+    def wait_empty(self, name: str) -> None:
+        """Wait until all messages are gone."""
+        until(lambda: self.count(name) == 0)
+
+    def wait_poison(self, name: str) -> str:
+        """Return the text of the one message in *name*'s poison queue, waiting for it."""
+        until(lambda: self.count(f"{name}-poison") == 1)
+        (message,) = self.client(f"{name}-poison").peek_messages(max_messages=32)
+        return str(message.content)
+
+    def signed_url(self, name: str) -> str:
+        """Return a queue's URL with the right to delete and update its messages."""
+        signature = generate_account_sas(
+            ACCOUNT,
+            KEY,
+            resource_types=ResourceTypes(object=True),
+            permission=AccountSasPermissions(read=True, write=True, delete=True, update=True, process=True),
+            expiry=datetime.now(UTC) + timedelta(hours=1),
+        )
+        return f"{self._queue_url}/{name}?{signature}"
+
+    def timer_status(self, host_id: str, function: str) -> dict[str, str] | None:
+        """Return what is remembered of a timer."""
+        try:
+            text = self._status(host_id, function).download_blob().readall()
+        except ResourceNotFoundError:
+            return None
+        document: dict[str, str] = json.loads(text)
+        return document
+
+    def age_timer(self, host_id: str, function: str, by: timedelta) -> None:
+        """Set a timer's status back, as if the host had been away for that long."""
+        status = self.timer_status(host_id, function)
+        assert status is not None
+        aged = {name: _earlier(text, by) for name, text in status.items()}
+        self._status(host_id, function).upload_blob(json.dumps(aged), overwrite=True)
+
+    def secrets(self, host_id: str, name: str, document: object) -> None:
+        """Write a file of keys where the real host looks for them."""
+        with contextlib.suppress(ResourceExistsError):
+            self._blobs.create_container("azure-webjobs-secrets")
+        blob = self._blobs.get_blob_client("azure-webjobs-secrets", f"{host_id}/{name}.json")
+        blob.upload_blob(json.dumps(document), overwrite=True)
+
+    def _status(self, host_id: str, function: str) -> Any:
+        path = f"timers/{host_id}/Host.Functions.{function}/status"
+        return self._blobs.get_blob_client(HOSTS, path)
+
+
+def encoded(body: bytes) -> str:
+    """Return *body* as the host expects it by default."""
+    return base64.b64encode(body).decode()
+
+
+def _earlier(text: str, by: timedelta) -> str:
+    moment = datetime.fromisoformat(text)
+    # The year 1 stands for "never".
+    return text if moment.year == 1 else (moment - by).isoformat()
