@@ -387,5 +387,5 @@ def test_terms_are_the_policy_and_the_profile_scaled() -> None:
     terms = rules.terms(a_subscription(retry_policy=policy))
 
     assert (terms.max_attempts, terms.time_to_live) == (7, 30 * SECOND)
-    assert terms.profile.tail == 12 * MINUTE
-    assert rules.default.dead_letter_keep == 4 * MINUTE
+    assert terms.profile.schedule.tail == 12 * MINUTE
+    assert terms.profile.dead_letter_keep == 4 * MINUTE

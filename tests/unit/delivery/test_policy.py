@@ -23,11 +23,11 @@ from shared.delivery.policy import (
 )
 from shared.delivery.profiles import PROFILES
 from shared.http import Failure, NotAnswered
-from tests.builders import a_delivery, an_outcome, terms
+from tests.builders import DEAD, a_delivery, an_outcome, terms
 from tests.fakes import START, answered
 
 LATEST = PROFILES["latest"]
-NO_ANSWER = an_outcome(Outcome.SOCKET_ERROR, None)
+NO_ANSWER = an_outcome(Outcome.GENERIC_ERROR, None)  # the one without a probation
 SECOND = timedelta(seconds=1)
 
 
@@ -52,7 +52,7 @@ def story(
 
 
 def outcome_of(status: int) -> DeliveryOutcome:
-    return classify(answered(status), LATEST)
+    return classify(answered(status), LATEST.success_codes)
 
 
 BY_SCHEDULE = (
@@ -182,8 +182,8 @@ def test_some_answers_are_never_retried(status: int, reason: str) -> None:
 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_every_code_that_is_never_retried_has_a_reason(profile: str) -> None:
-    for status in PROFILES[profile].never_retried:
-        rules = terms(profile=profile)
+    rules = terms(profile=profile, dead_letter=DEAD)
+    for status in rules.rules.never_retried:
         decision = decide(a_delivery(attempts=1), outcome_of(status), rules, START, 0)
         assert isinstance(decision, End), status
 
@@ -232,7 +232,7 @@ def test_a_retry_names_the_rule_behind_it(
 
 def test_our_own_timeout_has_no_minimum() -> None:
     """Design §3: minimum delays are keyed by HTTP status; a 408 answer waits 2 min."""
-    timed_out = classify(NotAnswered(Failure.TIMED_OUT, "", 30.0), LATEST)
+    timed_out = classify(NotAnswered(Failure.TIMED_OUT, "", 30.0), LATEST.success_codes)
 
     decision = retry(a_delivery(attempts=1), timed_out, terms(), START, 0.0)
 
@@ -283,12 +283,21 @@ def test_a_scaled_profile_divides_every_wait_but_no_network_timeout() -> None:
     """Design §3, PUSHGRID_TIME_SCALE."""
     scaled = LATEST.scaled(50)
 
-    assert [step * 50 for step in scaled.schedule] == list(LATEST.schedule)
-    assert {code: wait * 50 for code, wait in scaled.minimum_delay.items()} == LATEST.minimum_delay
-    for name in ("tail", "jitter_limit", "other_minimum_delay", "dead_letter_delay"):
-        assert getattr(scaled, name) * 50 == getattr(LATEST, name), name
+    assert [step * 50 for step in scaled.schedule.steps] == list(LATEST.schedule.steps)
+    assert scaled.schedule.tail == timedelta(hours=12) / 50
+    assert scaled.schedule.jitter_limit == timedelta(seconds=3) / 50
+    for kind, rules in LATEST.endpoints.items():
+        shorter = scaled.endpoints[kind]
+        waits = {code: wait * 50 for code, wait in shorter.minimum_delay.items()}
+        assert waits == rules.minimum_delay
+        assert shorter.other_minimum_delay * 50 == rules.other_minimum_delay
+        assert shorter.never_retried == rules.never_retried
+    assert {o: time * 50 for o, time in scaled.probation.items()} == LATEST.probation
+    assert scaled.delayed_delivery
+    assert scaled.delayed_delivery.first_hold == timedelta(minutes=1) / 50
+    assert scaled.dead_letter_delay == timedelta(minutes=5) / 50
     assert scaled.dead_letter_keep == timedelta(hours=4) / 50
-    for name in ("name", "acknowledgement_timeout", "success_codes", "never_retried"):
+    for name in ("name", "acknowledgement_timeout", "success_codes", "late_answers_for", "limits"):
         assert getattr(scaled, name) == getattr(LATEST, name), name
 
 
