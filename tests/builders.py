@@ -135,8 +135,9 @@ def terms(
     dead_letter: DeadLetterDestination | None = None,
 ) -> DeliveryTerms:
     return DeliveryTerms(
-        profile=PROFILES[profile].scaled(time_scale),
+        profile=PROFILES[profile],
         max_attempts=max_attempts,
-        time_to_live=timedelta(minutes=minutes) / time_scale,
+        time_to_live=timedelta(minutes=minutes),
         dead_letter=dead_letter,
+        time_scale=time_scale,
     )

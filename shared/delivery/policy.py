@@ -45,9 +45,10 @@ _FINAL = {
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryTerms:
     """
-    The rules for one subscription: the profile and the retry policy, both scaled in time.
+    The rules for one subscription: the profile, and what its retry policy makes of the limits.
 
-    *max_attempts* ``None``: they have no limit. *dead_letter* ``None``: what ends is dropped.
+    *max_attempts* ``None``: they have no limit. *dead_letter* ``None``: what ends is dropped. All
+    times are the documented ones; the clock runs *time_scale* times as fast for them.
     """
 
     profile: DeliveryProfile
@@ -55,6 +56,7 @@ class DeliveryTerms:
     time_to_live: timedelta
     dead_letter: DeadLetterDestination | None = None
     endpoint: EndpointType = EndpointType.WEBHOOK
+    time_scale: float = 1.0
 
     @property
     def rules(self) -> EndpointRules:
@@ -63,6 +65,14 @@ class DeliveryTerms:
     def allow(self, attempts: int) -> bool:
         """Tell whether there may be another attempt after so many."""
         return self.max_attempts is None or attempts < self.max_attempts
+
+    def age(self, delivery: Delivery, now: datetime) -> timedelta:
+        """Return the documented time since publish."""
+        return (now - delivery.origin.published_at) * self.time_scale
+
+    def real(self, documented: timedelta) -> timedelta:
+        """Return how long a documented time takes here."""
+        return documented / self.time_scale
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +116,7 @@ def before_attempt(delivery: Delivery, terms: DeliveryTerms, now: datetime) -> G
     Time to live is looked at only here, when the event is due: it runs from publish, and an event
     that is exactly as old counts as expired. Source: "Delivery and retry", Dead-letter events.
     """
-    if now - delivery.origin.published_at >= terms.time_to_live:
+    if terms.age(delivery, now) >= terms.time_to_live:
         return End(EndReason.TIME_TO_LIVE, f"older than {_text(terms.time_to_live)}")
     if not terms.allow(delivery.attempts):  # The policy was tightened while it waited.
         return _exhausted(terms)
@@ -145,10 +155,10 @@ def retry(
     jitter: float,
 ) -> RetryAt:
     """Say when attempt *delivery.attempts* + 1 is due: the latest time that any rule asks for."""
-    due, why = max(_dues(delivery, outcome, terms, now), key=lambda each: each[0])
+    wait, why = max(_waits(delivery, outcome, terms, now), key=lambda each: each[0])
     schedule = terms.profile.schedule
-    spread = min((due - now) * schedule.jitter_share, schedule.jitter_limit)
-    return RetryAt(max(due + spread * jitter, now + timedelta(seconds=1)), why)
+    spread = min(wait * schedule.jitter_share, schedule.jitter_limit)
+    return RetryAt(now + max(terms.real(wait + spread * jitter), timedelta(seconds=1)), why)
 
 
 def _is_final(outcome: DeliveryOutcome, terms: DeliveryTerms) -> bool:
@@ -159,34 +169,34 @@ def _is_final(outcome: DeliveryOutcome, terms: DeliveryTerms) -> bool:
     return outcome.status in terms.rules.never_retried
 
 
-def _dues(
+def _waits(
     delivery: Delivery, outcome: DeliveryOutcome, terms: DeliveryTerms, now: datetime
-) -> list[tuple[datetime, str]]:
-    """Return each rule's time with its name; of equal times the first counts."""
-    dues = [_scheduled(delivery, terms, now)]
+) -> list[tuple[timedelta, str]]:
+    """Return what each rule asks for, with its name; of equal waits the first counts."""
+    waits = [_scheduled(delivery, terms, now)]
     if outcome.status is not None:
         rules = terms.rules
         minimum = rules.minimum_delay.get(outcome.status, rules.other_minimum_delay)
-        dues.append((now + minimum, f"minimum for {outcome.status}: {_text(minimum)}"))
+        waits.append((minimum, f"minimum for {outcome.status}: {_text(minimum)}"))
     if probation := terms.profile.probation.get(outcome.outcome):
-        dues.append((now + probation, f"probation for {outcome.outcome}: {_text(probation)}"))
-    return dues
+        waits.append((probation, f"probation for {outcome.outcome}: {_text(probation)}"))
+    return waits
 
 
-def _scheduled(delivery: Delivery, terms: DeliveryTerms, now: datetime) -> tuple[datetime, str]:
+def _scheduled(delivery: Delivery, terms: DeliveryTerms, now: datetime) -> tuple[timedelta, str]:
     """Say what the schedule alone asks for after attempt *delivery.attempts*."""
     schedule, attempts = terms.profile.schedule, delivery.attempts
+    age = terms.age(delivery, now)
     beyond = attempts - len(schedule.steps)
-    published_at = delivery.origin.published_at
     if schedule.tail is None and beyond > 0:
         # Nothing is left but the end, which is looked at when the event is due (contract §3.3, 15).
-        return published_at + terms.time_to_live, "the schedule has ended: waits for its expiry"
+        return terms.time_to_live - age, "the schedule has ended: waits for its expiry"
     step = schedule.steps[attempts - 1] if beyond <= 0 else schedule.tail or timedelta()
     if not schedule.by_age:
         name = f" step {attempts}: {_text(step)}" if beyond <= 0 else f": every {_text(step)}"
-        return now + step, f"schedule{name}"
-    age = step if beyond <= 0 else schedule.steps[-1] + beyond * step
-    return max(published_at + age, now), f"schedule: {_text(age)} after publish"
+        return step, f"schedule{name}"
+    slot = step if beyond <= 0 else schedule.steps[-1] + beyond * step
+    return max(slot - age, timedelta()), f"schedule: {_text(slot)} after publish"
 
 
 def _exhausted(terms: DeliveryTerms) -> End:

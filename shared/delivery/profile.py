@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
 
@@ -41,13 +41,6 @@ class EndpointRules:
     minimum_delay: Mapping[int, timedelta] = field(default_factory=dict)
     other_minimum_delay: timedelta = timedelta()
 
-    def scaled(self, time_scale: float) -> EndpointRules:
-        return replace(
-            self,
-            minimum_delay={code: wait / time_scale for code, wait in self.minimum_delay.items()},
-            other_minimum_delay=self.other_minimum_delay / time_scale,
-        )
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
@@ -64,14 +57,6 @@ class Schedule:
     by_age: bool = False
     jitter_share: float = 0.1
     jitter_limit: timedelta = timedelta(seconds=3)
-
-    def scaled(self, time_scale: float) -> Schedule:
-        return replace(
-            self,
-            steps=tuple(step / time_scale for step in self.steps),
-            tail=self.tail / time_scale if self.tail else None,
-            jitter_limit=self.jitter_limit / time_scale,
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,13 +78,6 @@ class DelayedDelivery:
     failures: int
     first_hold: timedelta
     longest_hold: timedelta
-
-    def scaled(self, time_scale: float) -> DelayedDelivery:
-        return replace(
-            self,
-            first_hold=self.first_hold / time_scale,
-            longest_hold=self.longest_hold / time_scale,
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,15 +106,3 @@ class DeliveryProfile:
     late_answers_for: timedelta | None = None
     probation: Mapping[Outcome, timedelta] = field(default_factory=dict)
     delayed_delivery: DelayedDelivery | None = None
-
-    def scaled(self, time_scale: float) -> DeliveryProfile:
-        """Return the same rules with every wait divided, never the network's own times."""
-        return replace(
-            self,
-            schedule=self.schedule.scaled(time_scale),
-            endpoints={kind: rules.scaled(time_scale) for kind, rules in self.endpoints.items()},
-            dead_letter_delay=self.dead_letter_delay / time_scale,
-            dead_letter_keep=self.dead_letter_keep / time_scale,
-            probation={outcome: time / time_scale for outcome, time in self.probation.items()},
-            delayed_delivery=self.delayed_delivery and self.delayed_delivery.scaled(time_scale),
-        )

@@ -114,10 +114,10 @@ class Progress:
     ) -> None:
         profile = self.terms.profile
         last = max((each.last.at for each in deliveries if each.last), default=None)
-        visible_at = last + profile.dead_letter_delay if last else now
+        visible_at = last + self.terms.real(profile.dead_letter_delay) if last else now
         note = DeadLetterNote(
             reason=reason,
-            keep_until=visible_at + profile.dead_letter_keep,
+            keep_until=visible_at + self.terms.real(profile.dead_letter_keep),
             destination=destination,
             topic_id=self.subscription.topic_id,
             input_schema=self.subscription.input_schema,

@@ -28,12 +28,13 @@ class Rules:
         profile = tagged or PROFILES[self.default_profile]
         max_attempts, time_to_live = _limits(profile, subscription.retry_policy)
         return DeliveryTerms(
-            profile=profile.scaled(self.time_scale),
+            profile=profile,
             max_attempts=max_attempts,
-            time_to_live=time_to_live / self.time_scale,
+            time_to_live=time_to_live,
             dead_letter=(
                 subscription.dead_letter if Feature.DEAD_LETTERS in profile.features else None
             ),
+            time_scale=self.time_scale,
         )
 
 

@@ -279,26 +279,23 @@ def test_full_jitter_reaches_its_bounds() -> None:
     assert [round(due.total_seconds(), 3) for due in dues] == [11, 33, 6 * 3600 + 3]
 
 
-def test_a_scaled_profile_divides_every_wait_but_no_network_timeout() -> None:
-    """Design §3, PUSHGRID_TIME_SCALE."""
-    scaled = LATEST.scaled(50)
+@pytest.mark.parametrize("scale", [10, 50])
+def test_the_time_scale_divides_every_wait_and_no_reason(scale: int) -> None:
+    """Design §3, PUSHGRID_TIME_SCALE: reasons name the documented times."""
+    for attempts in range(1, 31):
+        delivery = a_delivery(attempts=attempts)
+        slow = retry(delivery, outcome_of(404), terms(), START, 0.5)
+        quick = retry(delivery, outcome_of(404), terms(time_scale=scale), START, 0.5)
 
-    assert [step * 50 for step in scaled.schedule.steps] == list(LATEST.schedule.steps)
-    assert scaled.schedule.tail == timedelta(hours=12) / 50
-    assert scaled.schedule.jitter_limit == timedelta(seconds=3) / 50
-    for kind, rules in LATEST.endpoints.items():
-        shorter = scaled.endpoints[kind]
-        waits = {code: wait * 50 for code, wait in shorter.minimum_delay.items()}
-        assert waits == rules.minimum_delay
-        assert shorter.other_minimum_delay * 50 == rules.other_minimum_delay
-        assert shorter.never_retried == rules.never_retried
-    assert {o: time * 50 for o, time in scaled.probation.items()} == LATEST.probation
-    assert scaled.delayed_delivery
-    assert scaled.delayed_delivery.first_hold == timedelta(minutes=1) / 50
-    assert scaled.dead_letter_delay == timedelta(minutes=5) / 50
-    assert scaled.dead_letter_keep == timedelta(hours=4) / 50
-    for name in ("name", "acknowledgement_timeout", "success_codes", "late_answers_for", "limits"):
-        assert getattr(scaled, name) == getattr(LATEST, name), name
+        assert quick.due - START == (slow.due - START) / scale
+        assert quick.why == slow.why
+
+
+def test_the_time_to_live_is_scaled() -> None:
+    rules = terms(minutes=10, time_scale=60)
+
+    assert isinstance(before_attempt(a_delivery(), rules, START + 9.9 * SECOND), Go)
+    assert isinstance(before_attempt(a_delivery(), rules, START + 10 * SECOND), End)
 
 
 def test_no_wait_falls_below_a_second() -> None:
