@@ -215,7 +215,6 @@ def deadletter_timer() -> TimerJobs:
         store=_dead_letter_blobs(),
         clock=_clock,
         new_id=_new_id,
-        keep=_rules().default.dead_letter_keep,
     )
     poison = ReturnPoison(
         intake=_intake(),

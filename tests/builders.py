@@ -107,7 +107,7 @@ def a_delivery(position: int = 0, **overrides: Any) -> Delivery:
 def a_note(**overrides: Any) -> DeadLetterNote:
     values: dict[str, Any] = {
         "reason": EndReason.MAX_ATTEMPTS,
-        "ended_at": START,
+        "keep_until": START + timedelta(hours=4),
         "destination": DEAD,
         "topic_id": TOPIC_ID,
         "input_schema": InputSchema.EVENT_GRID,
@@ -132,9 +132,12 @@ def terms(
     minutes: float = 1440,
     profile: str = "latest",
     time_scale: float = 1,
+    dead_letter: DeadLetterDestination | None = None,
 ) -> DeliveryTerms:
     return DeliveryTerms(
-        profile=PROFILES[profile].scaled(time_scale),
+        profile=PROFILES[profile],
         max_attempts=max_attempts,
-        time_to_live=timedelta(minutes=minutes) / time_scale,
+        time_to_live=timedelta(minutes=minutes),
+        dead_letter=dead_letter,
+        time_scale=time_scale,
     )

@@ -74,7 +74,7 @@ def runs(draw: st.DrawFn) -> list[Delivery]:
 notes = st.builds(
     DeadLetterNote,
     reason=st.sampled_from(EndReason),
-    ended_at=moments,
+    keep_until=moments,
     destination=st.builds(DeadLetterDestination, account=names, container=names),
     topic_id=any_text,
     input_schema=st.sampled_from(InputSchema),

@@ -29,10 +29,14 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetterNote:
-    """Everything but the events that writing dead letters takes, decided when they ended."""
+    """
+    Everything but the events that writing dead letters takes, decided when they ended.
+
+    A write that fails is tried again until *keep_until*; then the events are dropped.
+    """
 
     reason: EndReason
-    ended_at: datetime
+    keep_until: datetime
     destination: DeadLetterDestination
     topic_id: str
     input_schema: InputSchema
@@ -123,7 +127,7 @@ def _continues(previous: Delivery, delivery: Delivery) -> bool:
 def _note(note: DeadLetterNote) -> list[Any]:
     return [
         note.reason,
-        _micros(note.ended_at),
+        _micros(note.keep_until),
         note.destination.account,
         note.destination.container,
         note.topic_id,

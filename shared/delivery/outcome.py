@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from shared.http import Answered, Exchange, Failure
-
-if TYPE_CHECKING:
-    from shared.delivery.profiles import DeliveryProfile
 
 
 class Outcome(StrEnum):
@@ -69,14 +66,14 @@ _BY_FAILURE = {
 }
 
 
-def classify(exchange: Exchange, profile: DeliveryProfile) -> DeliveryOutcome:
+def classify(exchange: Exchange, success_codes: Collection[int]) -> DeliveryOutcome:
     """
     Name the outcome of an attempt; only the status counts, never the body.
 
     Source: contract §2.3 (success codes, redirects are failures) and §3.7 (names).
     """
     if isinstance(exchange, Answered):
-        if exchange.status in profile.success_codes:
+        if exchange.status in success_codes:
             outcome = Outcome.DELIVERED
         else:
             outcome = _BY_STATUS.get(exchange.status, Outcome.GENERIC_ERROR)

@@ -8,7 +8,8 @@ from enum import StrEnum
 
 from shared.delivery.delivery import Delivery
 from shared.delivery.outcome import DeliveryOutcome, Outcome
-from shared.delivery.profiles import DeliveryProfile
+from shared.delivery.profile import DeliveryProfile, EndpointRules, EndpointType
+from shared.subscriptions.subscription import DeadLetterDestination
 
 
 class EndReason(StrEnum):
@@ -23,28 +24,55 @@ class EndReason(StrEnum):
     BAD_REQUEST = "UndeliverableDueToHttpBadRequest"
     UNAUTHORIZED = "UndeliverableDueToHttpUnauthorized"
     FORBIDDEN = "UndeliverableDueToHttpForbidden"
+    NOT_FOUND = "UndeliverableDueToHttpNotFound"
     PAYLOAD_TOO_LARGE = "UndeliverableDueToHttpPayloadTooLarge"
+    CLIENT_ERROR = "UndeliverableDueToClientError"
     SUBSCRIPTION_DELETED = "SubscriptionDeleted"
     PAYLOAD_MISSING = "PayloadMissing"
     CONTAINER_NOT_FOUND = "DeadLetterContainerNotFound"
     DESTINATION_UNAVAILABLE = "DeadLetterDestinationUnavailable"
 
 
-_NEVER_RETRIED = {
+_FINAL = {
     Outcome.BAD_REQUEST: EndReason.BAD_REQUEST,
     Outcome.UNAUTHORIZED: EndReason.UNAUTHORIZED,
     Outcome.FORBIDDEN: EndReason.FORBIDDEN,
+    Outcome.NOT_FOUND: EndReason.NOT_FOUND,
     Outcome.PAYLOAD_TOO_LARGE: EndReason.PAYLOAD_TOO_LARGE,
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryTerms:
-    """The rules for one subscription: the profile and the retry policy, both scaled in time."""
+    """
+    The rules for one subscription: the profile, and what its retry policy makes of the limits.
+
+    *max_attempts* ``None``: they have no limit. *dead_letter* ``None``: what ends is dropped. All
+    times are the documented ones; the clock runs *time_scale* times as fast for them.
+    """
 
     profile: DeliveryProfile
-    max_attempts: int
+    max_attempts: int | None
     time_to_live: timedelta
+    dead_letter: DeadLetterDestination | None = None
+    endpoint: EndpointType = EndpointType.WEBHOOK
+    time_scale: float = 1.0
+
+    @property
+    def rules(self) -> EndpointRules:
+        return self.profile.endpoints[self.endpoint]
+
+    def allow(self, attempts: int) -> bool:
+        """Tell whether there may be another attempt after so many."""
+        return self.max_attempts is None or attempts < self.max_attempts
+
+    def age(self, delivery: Delivery, now: datetime) -> timedelta:
+        """Return the documented time since publish."""
+        return (now - delivery.origin.published_at) * self.time_scale
+
+    def real(self, documented: timedelta) -> timedelta:
+        """Return how long a documented time takes here."""
+        return documented / self.time_scale
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +116,9 @@ def before_attempt(delivery: Delivery, terms: DeliveryTerms, now: datetime) -> G
     Time to live is looked at only here, when the event is due: it runs from publish, and an event
     that is exactly as old counts as expired. Source: "Delivery and retry", Dead-letter events.
     """
-    if now - delivery.origin.published_at >= terms.time_to_live:
+    if terms.age(delivery, now) >= terms.time_to_live:
         return End(EndReason.TIME_TO_LIVE, f"older than {_text(terms.time_to_live)}")
-    if delivery.attempts >= terms.max_attempts:  # The policy was tightened while it waited.
+    if not terms.allow(delivery.attempts):  # The policy was tightened while it waited.
         return _exhausted(terms)
     return Go()
 
@@ -110,10 +138,11 @@ def decide(
     """
     if outcome.outcome is Outcome.DELIVERED:
         return Delivered()
-    if outcome.status in terms.profile.never_retried:
-        why = f"{outcome.status} is never retried"
-        return End(_NEVER_RETRIED[outcome.outcome], why, is_final_answer=True)
-    if delivery.attempts >= terms.max_attempts:
+    if _is_final(outcome, terms):
+        reason = _FINAL.get(outcome.outcome, EndReason.CLIENT_ERROR)
+        why = f"{outcome.status or outcome.outcome} is never retried"
+        return End(reason, why, is_final_answer=True)
+    if not terms.allow(delivery.attempts):
         return _exhausted(terms)
     return retry(delivery, outcome, terms, now, jitter)
 
@@ -125,24 +154,49 @@ def retry(
     now: datetime,
     jitter: float,
 ) -> RetryAt:
-    """Say when attempt *delivery.attempts* + 1 is due: the longest wait that any rule asks for."""
-    wait, why = max(_waits(delivery.attempts, outcome, terms.profile), key=lambda each: each[0])
-    spread = min(wait * terms.profile.jitter_share, terms.profile.jitter_limit)
-    return RetryAt(now + max(wait + spread * jitter, timedelta(seconds=1)), why)
+    """Say when attempt *delivery.attempts* + 1 is due: the latest time that any rule asks for."""
+    wait, why = max(_waits(delivery, outcome, terms, now), key=lambda each: each[0])
+    schedule = terms.profile.schedule
+    spread = min(wait * schedule.jitter_share, schedule.jitter_limit)
+    return RetryAt(now + max(terms.real(wait + spread * jitter), timedelta(seconds=1)), why)
+
+
+def _is_final(outcome: DeliveryOutcome, terms: DeliveryTerms) -> bool:
+    if terms.profile.final_only_with_dead_letter and not terms.dead_letter:
+        return False
+    if outcome.status is None:
+        return outcome.outcome in terms.rules.final_failures
+    return outcome.status in terms.rules.never_retried
 
 
 def _waits(
-    attempts: int, outcome: DeliveryOutcome, profile: DeliveryProfile
+    delivery: Delivery, outcome: DeliveryOutcome, terms: DeliveryTerms, now: datetime
 ) -> list[tuple[timedelta, str]]:
-    if attempts <= len(profile.schedule):
-        step = profile.schedule[attempts - 1]
-        waits = [(step, f"schedule step {attempts}: {_text(step)}")]
-    else:
-        waits = [(profile.tail, f"schedule: every {_text(profile.tail)}")]
+    """Return what each rule asks for, with its name; of equal waits the first counts."""
+    waits = [_scheduled(delivery, terms, now)]
     if outcome.status is not None:
-        minimum = profile.minimum_delay.get(outcome.status, profile.other_minimum_delay)
+        rules = terms.rules
+        minimum = rules.minimum_delay.get(outcome.status, rules.other_minimum_delay)
         waits.append((minimum, f"minimum for {outcome.status}: {_text(minimum)}"))
+    if probation := terms.profile.probation.get(outcome.outcome):
+        waits.append((probation, f"probation for {outcome.outcome}: {_text(probation)}"))
     return waits
+
+
+def _scheduled(delivery: Delivery, terms: DeliveryTerms, now: datetime) -> tuple[timedelta, str]:
+    """Say what the schedule alone asks for after attempt *delivery.attempts*."""
+    schedule, attempts = terms.profile.schedule, delivery.attempts
+    age = terms.age(delivery, now)
+    beyond = attempts - len(schedule.steps)
+    if schedule.tail is None and beyond > 0:
+        # Nothing is left but the end, which is looked at when the event is due (contract §3.3, 15).
+        return terms.time_to_live - age, "the schedule has ended: waits for its expiry"
+    step = schedule.steps[attempts - 1] if beyond <= 0 else schedule.tail or timedelta()
+    if not schedule.by_age:
+        name = f" step {attempts}: {_text(step)}" if beyond <= 0 else f": every {_text(step)}"
+        return step, f"schedule{name}"
+    slot = step if beyond <= 0 else schedule.steps[-1] + beyond * step
+    return max(slot - age, timedelta()), f"schedule: {_text(slot)} after publish"
 
 
 def _exhausted(terms: DeliveryTerms) -> End:

@@ -44,11 +44,7 @@ class _Ready(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteDeadLetters:
-    """
-    The timer's first job.
-
-    *keep* is how long, from the end of an event, a failing write is tried before it is dropped.
-    """
+    """The timer's first job."""
 
     intake: Intake
     receiver: Receiver
@@ -56,7 +52,6 @@ class WriteDeadLetters:
     store: DeadLetterStore
     clock: Clock
     new_id: Callable[[], str]
-    keep: timedelta
 
     def run(self, deadline: datetime) -> None:
         """
@@ -143,7 +138,7 @@ class WriteDeadLetters:
                 dropped(ready.readable.message, ready.missing, EndReason.PAYLOAD_MISSING)
 
     def _keep_or_drop(self, each: Readable) -> None:
-        if self.clock.now() - _note(each).ended_at < self.keep:
+        if self.clock.now() < _note(each).keep_until:
             self._hide(each)
         else:
             dropped(each.message, each.message.deliveries, EndReason.DESTINATION_UNAVAILABLE)

@@ -138,7 +138,9 @@ class Deliver:
                 exchange = self.pusher.send(request, terms.profile.acknowledgement_timeout)
             except Exception as error:  # noqa: BLE001 - one event never harms its group
                 exchange = NotAnswered(Failure.UNSENDABLE, repr(error), 0.0)
-            return _Pushed(classify(exchange, terms.profile), began_at, self.clock.now())
+            return _Pushed(
+                classify(exchange, terms.profile.success_codes), began_at, self.clock.now()
+            )
 
         key = f"{subscription.topic}/{subscription.name}".lower()
         begun: set[Delivery] = set()

@@ -15,7 +15,7 @@ from shared.delivery.message import DeadLetterNote, DeliveryMessage
 from shared.delivery.outcome import DeliveryOutcome
 from shared.delivery.policy import DeliveryTerms, End, EndReason, RetryAt, decide, retry
 from shared.engine.requeue import Requeue
-from shared.subscriptions.subscription import EventSubscription
+from shared.subscriptions.subscription import DeadLetterDestination, EventSubscription
 
 GATHER_FOR = timedelta(seconds=1)  # failures within this time share their retry message
 
@@ -38,7 +38,9 @@ class Progress:
     is_current: Callable[[], bool]
     counts: Counter[str] = field(default_factory=Counter)
     _retries: list[tuple[datetime, Delivery]] = field(default_factory=list)
-    _dead: dict[EndReason, list[Delivery]] = field(default_factory=lambda: defaultdict(list))
+    _dead: dict[tuple[EndReason, DeadLetterDestination], list[Delivery]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
     _oldest: datetime | None = None
 
     def attempted(
@@ -62,9 +64,9 @@ class Progress:
 
     def ended(self, delivery: Delivery, reason: EndReason) -> None:
         """Give a delivery up: dead-letter it where a destination is configured, else drop it."""
-        if self.subscription.dead_letter:
+        if destination := self.terms.dead_letter:
             self.counts["dead_lettered"] += 1
-            self._dead[reason].append(delivery)
+            self._dead[reason, destination].append(delivery)
             self._oldest = self._oldest or self.clock.now()
         else:
             self.counts["dropped"] += 1
@@ -94,8 +96,8 @@ class Progress:
         for due, deliveries in due_together(self._retries, now):
             self.requeue.at_due(self._message(deliveries, due=due))
         self._retries.clear()
-        for reason, deliveries in self._dead.items():
-            self._dead_letter(reason, deliveries, now)
+        for (reason, destination), deliveries in self._dead.items():
+            self._dead_letter(reason, destination, deliveries, now)
         self._dead.clear()
         self._oldest = None
 
@@ -103,20 +105,24 @@ class Progress:
         self._retries.append((due, delivery))
         self._oldest = self._oldest or self.clock.now()
 
-    def _dead_letter(self, reason: EndReason, deliveries: list[Delivery], now: datetime) -> None:
-        destination = self.subscription.dead_letter
-        if destination is None:  # pragma: no cover - ended() saw one
-            return
+    def _dead_letter(
+        self,
+        reason: EndReason,
+        destination: DeadLetterDestination,
+        deliveries: list[Delivery],
+        now: datetime,
+    ) -> None:
+        profile = self.terms.profile
+        last = max((each.last.at for each in deliveries if each.last), default=None)
+        visible_at = last + self.terms.real(profile.dead_letter_delay) if last else now
         note = DeadLetterNote(
             reason=reason,
-            ended_at=now,
+            keep_until=visible_at + self.terms.real(profile.dead_letter_keep),
             destination=destination,
             topic_id=self.subscription.topic_id,
             input_schema=self.subscription.input_schema,
             delivery_schema=self.subscription.delivery_schema,
         )
-        last = max((each.last.at for each in deliveries if each.last), default=None)
-        visible_at = last + self.terms.profile.dead_letter_delay if last else now
         self.requeue.as_dead_letters(self._message(deliveries, dead_letter=note), visible_at)
 
     def _message(

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from shared.delivery.policy import DeliveryTerms
-from shared.delivery.profiles import PROFILES, DeliveryProfile
+from shared.delivery.profile import DeliveryProfile, Feature
+from shared.delivery.profiles import PROFILES
 from shared.engine.ports import TopicReader
-from shared.subscriptions.subscription import EventSubscription
+from shared.subscriptions.subscription import EventSubscription, RetryPolicy
 from shared.subscriptions.topic_codec import PROFILE_TAG
 
 
@@ -20,19 +21,32 @@ class Rules:
     default_profile: str
     time_scale: float
 
-    @property
-    def default(self) -> DeliveryProfile:
-        """Return the deployment's profile, scaled."""
-        return PROFILES[self.default_profile].scaled(self.time_scale)
-
     def terms(self, subscription: EventSubscription) -> DeliveryTerms:
         """Return the rules for one subscription: the topic's tag wins over the default."""
         topic = self.topics.topic(subscription.topic)
         tagged = PROFILES.get(topic.tags.get(PROFILE_TAG, "")) if topic else None
         profile = tagged or PROFILES[self.default_profile]
-        policy = subscription.retry_policy
+        max_attempts, time_to_live = _limits(profile, subscription.retry_policy)
         return DeliveryTerms(
-            profile=profile.scaled(self.time_scale),
-            max_attempts=policy.max_delivery_attempts,
-            time_to_live=timedelta(minutes=policy.event_time_to_live_minutes) / self.time_scale,
+            profile=profile,
+            max_attempts=max_attempts,
+            time_to_live=time_to_live,
+            dead_letter=(
+                subscription.dead_letter if Feature.DEAD_LETTERS in profile.features else None
+            ),
+            time_scale=self.time_scale,
         )
+
+
+def _limits(profile: DeliveryProfile, policy: RetryPolicy) -> tuple[int | None, timedelta]:
+    """Return the subscription's limits; what the profile doesn't have counts as not given."""
+    attempts = profile.limits.attempts
+    time_to_live, shortest, longest = profile.limits.time_to_live
+    given = timedelta(minutes=policy.event_time_to_live_minutes)
+    if shortest <= given <= longest:
+        time_to_live = given
+    if attempts is None:
+        return None, time_to_live
+    default, fewest, most = attempts
+    chosen = policy.max_delivery_attempts
+    return chosen if fewest <= chosen <= most else default, time_to_live

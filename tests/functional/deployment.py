@@ -120,7 +120,6 @@ class Deployment:
             store=self.dead_letters,
             clock=self.clock,
             new_id=_new_id,
-            keep=rules.default.dead_letter_keep,
         )
         self.return_poison = ReturnPoison(
             intake=self.intake,

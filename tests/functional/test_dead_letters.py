@@ -21,7 +21,7 @@ OTHER = DeadLetterDestination(account=ACCOUNT, container="other")
 
 
 def dead(*positions: int, **overrides: Any) -> Any:
-    note = overrides.pop("note", a_note(ended_at=START))
+    note = overrides.pop("note", a_note())
     return a_message([a_delivery(number) for number in positions], dead_letter=note, **overrides)
 
 

@@ -61,7 +61,7 @@ def test_a_failure_is_stored_for_its_retry(app: Deployment) -> None:
 
 def test_jitter_is_added_and_visibility_rounded_up(app: Deployment) -> None:
     app.subscribe()
-    app.pusher.script(URL, NO_ANSWER)
+    app.pusher.script(URL, answered(500))
     app.jitter = 0.55
 
     app.run(a_message())
@@ -143,7 +143,8 @@ def test_what_is_never_retried_becomes_a_dead_letter(app: Deployment) -> None:
     (message,) = app.on(Queue.DEADLETTERS)
     note = message.dead_letter
     assert note is not None
-    assert (note.reason.value, note.ended_at) == ("UndeliverableDueToHttpBadRequest", START)
+    assert note.reason.value == "UndeliverableDueToHttpBadRequest"
+    assert note.keep_until == START + 5 * MINUTE + timedelta(hours=4)
     assert (note.destination, note.topic_id) == (DEAD, subscription.topic_id)
     assert app.all_stored() == {Queue.DEADLETTERS: 1}
 
@@ -174,7 +175,7 @@ def test_a_final_answer_is_believed_only_of_the_current_subscription(
     app.subscribe()
     assert isinstance(meanwhile, type(a_subscription()))
     app.directory.change(meanwhile)
-    app.pusher.script(URL, answered(403))
+    app.pusher.script(URL, answered(400))
 
     app.run(a_message())
 

@@ -17,7 +17,16 @@ from shared.engine.terms import Rules
 from shared.engine.timer_jobs import Job, TimerJobs
 from shared.errors import Conflict, StorageUnavailable
 from shared.subscriptions.subscription import RetryPolicy
-from tests.builders import ORIGIN, a_delivery, a_message, a_note, a_subscription, a_topic, text
+from tests.builders import (
+    DEAD,
+    ORIGIN,
+    a_delivery,
+    a_message,
+    a_note,
+    a_subscription,
+    a_topic,
+    text,
+)
 from tests.fakes import START, FakeClock
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Directory, Logged
 
@@ -379,13 +388,32 @@ def test_the_topics_tag_wins_over_the_default(
     assert rules.terms(a_subscription()).profile.name == profile
 
 
-def test_terms_are_the_policy_and_the_profile_scaled() -> None:
-    """Design §3: the time to live is scaled as the waits are; a deleted topic has no tag."""
+def test_terms_are_the_policy_within_the_profile() -> None:
     rules = Rules(topics=Directory(), default_profile="latest", time_scale=60)
     policy = RetryPolicy(max_delivery_attempts=7, event_time_to_live_minutes=30)
 
-    terms = rules.terms(a_subscription(retry_policy=policy))
+    terms = rules.terms(a_subscription(retry_policy=policy, dead_letter=DEAD))
 
-    assert (terms.max_attempts, terms.time_to_live) == (7, 30 * SECOND)
-    assert terms.profile.tail == 12 * MINUTE
-    assert rules.default.dead_letter_keep == 4 * MINUTE
+    assert (terms.max_attempts, terms.time_to_live) == (7, 30 * MINUTE)
+    assert (terms.profile.name, terms.time_scale) == ("latest", 60)
+    assert terms.dead_letter == DEAD
+
+
+def test_what_the_profile_does_not_have_is_ignored() -> None:
+    """2017 has neither a retry policy nor dead letters."""
+    rules = Rules(topics=Directory(), default_profile="2017", time_scale=1)
+    policy = RetryPolicy(max_delivery_attempts=7, event_time_to_live_minutes=30)
+
+    terms = rules.terms(a_subscription(retry_policy=policy, dead_letter=DEAD))
+
+    assert (terms.max_attempts, terms.time_to_live) == (None, 120 * MINUTE)
+    assert terms.dead_letter is None
+
+
+def test_a_limit_beyond_the_profile_is_its_default() -> None:
+    """A basic topic's 30 attempts under the rules of namespaces, which have at most 10."""
+    rules = Rules(topics=Directory(), default_profile="ns", time_scale=1)
+
+    terms = rules.terms(a_subscription())
+
+    assert (terms.max_attempts, terms.time_to_live) == (10, 1440 * MINUTE)

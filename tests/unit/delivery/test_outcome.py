@@ -9,7 +9,7 @@ from shared.delivery.profiles import PROFILES
 from shared.http import Failure, NotAnswered
 from tests.fakes import answered
 
-LATEST = PROFILES["latest"]
+LATEST = PROFILES["latest"].success_codes
 SUCCESSES = (200, 201, 202, 203, 204)
 NAMED = {
     400: "BadRequest",

@@ -23,11 +23,11 @@ from shared.delivery.policy import (
 )
 from shared.delivery.profiles import PROFILES
 from shared.http import Failure, NotAnswered
-from tests.builders import a_delivery, an_outcome, terms
+from tests.builders import DEAD, a_delivery, an_outcome, terms
 from tests.fakes import START, answered
 
 LATEST = PROFILES["latest"]
-NO_ANSWER = an_outcome(Outcome.SOCKET_ERROR, None)
+NO_ANSWER = an_outcome(Outcome.GENERIC_ERROR, None)  # the one without a probation
 SECOND = timedelta(seconds=1)
 
 
@@ -52,7 +52,7 @@ def story(
 
 
 def outcome_of(status: int) -> DeliveryOutcome:
-    return classify(answered(status), LATEST)
+    return classify(answered(status), LATEST.success_codes)
 
 
 BY_SCHEDULE = (
@@ -182,8 +182,8 @@ def test_some_answers_are_never_retried(status: int, reason: str) -> None:
 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_every_code_that_is_never_retried_has_a_reason(profile: str) -> None:
-    for status in PROFILES[profile].never_retried:
-        rules = terms(profile=profile)
+    rules = terms(profile=profile, dead_letter=DEAD)
+    for status in rules.rules.never_retried:
         decision = decide(a_delivery(attempts=1), outcome_of(status), rules, START, 0)
         assert isinstance(decision, End), status
 
@@ -232,7 +232,7 @@ def test_a_retry_names_the_rule_behind_it(
 
 def test_our_own_timeout_has_no_minimum() -> None:
     """Design §3: minimum delays are keyed by HTTP status; a 408 answer waits 2 min."""
-    timed_out = classify(NotAnswered(Failure.TIMED_OUT, "", 30.0), LATEST)
+    timed_out = classify(NotAnswered(Failure.TIMED_OUT, "", 30.0), LATEST.success_codes)
 
     decision = retry(a_delivery(attempts=1), timed_out, terms(), START, 0.0)
 
@@ -279,17 +279,23 @@ def test_full_jitter_reaches_its_bounds() -> None:
     assert [round(due.total_seconds(), 3) for due in dues] == [11, 33, 6 * 3600 + 3]
 
 
-def test_a_scaled_profile_divides_every_wait_but_no_network_timeout() -> None:
-    """Design §3, PUSHGRID_TIME_SCALE."""
-    scaled = LATEST.scaled(50)
+@pytest.mark.parametrize("scale", [10, 50])
+def test_the_time_scale_divides_every_wait_and_no_reason(scale: int) -> None:
+    """Design §3, PUSHGRID_TIME_SCALE: reasons name the documented times."""
+    for attempts in range(1, 31):
+        delivery = a_delivery(attempts=attempts)
+        slow = retry(delivery, outcome_of(404), terms(), START, 0.5)
+        quick = retry(delivery, outcome_of(404), terms(time_scale=scale), START, 0.5)
 
-    assert [step * 50 for step in scaled.schedule] == list(LATEST.schedule)
-    assert {code: wait * 50 for code, wait in scaled.minimum_delay.items()} == LATEST.minimum_delay
-    for name in ("tail", "jitter_limit", "other_minimum_delay", "dead_letter_delay"):
-        assert getattr(scaled, name) * 50 == getattr(LATEST, name), name
-    assert scaled.dead_letter_keep == timedelta(hours=4) / 50
-    for name in ("name", "acknowledgement_timeout", "success_codes", "never_retried"):
-        assert getattr(scaled, name) == getattr(LATEST, name), name
+        assert quick.due - START == (slow.due - START) / scale
+        assert quick.why == slow.why
+
+
+def test_the_time_to_live_is_scaled() -> None:
+    rules = terms(minutes=10, time_scale=60)
+
+    assert isinstance(before_attempt(a_delivery(), rules, START + 9.9 * SECOND), Go)
+    assert isinstance(before_attempt(a_delivery(), rules, START + 10 * SECOND), End)
 
 
 def test_no_wait_falls_below_a_second() -> None:

@@ -1,0 +1,144 @@
+"""`python -m cli explain`: when an event is tried, and the rule behind every time."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from datetime import timedelta
+from typing import Any
+
+from shared.delivery.forecast import Forecast, forecast
+from shared.delivery.policy import DeliveryTerms
+from shared.delivery.profile import DeliveryProfile, EndpointType, Feature
+from shared.delivery.profiles import PROFILES
+from shared.subscriptions.subscription import DeadLetterDestination
+
+_SOMEWHERE = DeadLetterDestination(account="", container="")
+
+
+def add_to(commands: Any) -> None:
+    """Add the command to the parser's sub-commands."""
+    parser = commands.add_parser("explain", help="when an event is tried, and why then")
+    parser.add_argument(
+        "--profile", choices=list(PROFILES), default="latest", help="edition (default: latest)"
+    )
+    parser.add_argument(
+        "--endpoint", choices=[each.value for each in EndpointType], default="webhook"
+    )
+    parser.add_argument(
+        "--answers",
+        required=True,
+        metavar="A,B,…",
+        help="status codes, timeout, refused, dns, tls; the last one repeats",
+    )
+    parser.add_argument("--ttl-minutes", type=int, metavar="N", help="time to live")
+    parser.add_argument("--max-attempts", type=int, metavar="N")
+    parser.add_argument(
+        "--dead-letter", action="store_true", help="a dead-letter destination is configured"
+    )
+    parser.add_argument(
+        "--response-seconds", type=float, default=0.0, metavar="N", help="an answer takes so long"
+    )
+    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the attempt table; returns 2 for arguments that make no sense."""
+    try:
+        profile = PROFILES[options.profile]
+        told = forecast(
+            [each.strip() for each in options.answers.split(",")],
+            _terms(profile, options),
+            timedelta(seconds=_positive(options.response_seconds)),
+        )
+    except (ValueError, OverflowError) as error:
+        print(f"explain: {error}", file=sys.stderr)
+        return 2
+    print(json.dumps(_document(profile, told)) if options.json else _table(profile, told))
+    return 0
+
+
+def _terms(profile: DeliveryProfile, options: argparse.Namespace) -> DeliveryTerms:
+    default, least, most = profile.limits.time_to_live
+    minutes = options.ttl_minutes
+    time_to_live = default if minutes is None else timedelta(minutes=minutes)
+    if not least <= time_to_live <= most:
+        raise ValueError(f"--ttl-minutes: {profile.name} has {_range(least, most)}")
+    attempts = profile.limits.attempts
+    max_attempts = options.max_attempts
+    if attempts is None:
+        if max_attempts is not None:
+            raise ValueError(f"--max-attempts: {profile.name} has no number of attempts")
+    elif max_attempts is None:
+        max_attempts = attempts[0]
+    elif not attempts[1] <= max_attempts <= attempts[2]:
+        raise ValueError(f"--max-attempts: {profile.name} has {attempts[1]} to {attempts[2]}")
+    if options.dead_letter and Feature.DEAD_LETTERS not in profile.features:
+        raise ValueError(f"--dead-letter: {profile.name} has no dead letters")
+    return DeliveryTerms(
+        profile=profile,
+        max_attempts=max_attempts,
+        time_to_live=time_to_live,
+        dead_letter=_SOMEWHERE if options.dead_letter else None,
+        endpoint=EndpointType(options.endpoint),
+    )
+
+
+def _range(least: timedelta, most: timedelta) -> str:
+    minutes = [int(each.total_seconds()) // 60 for each in (least, most)]
+    return f"{minutes[0]} minutes" if least == most else f"{minutes[0]} to {minutes[1]} minutes"
+
+
+def _positive(seconds: float) -> float:
+    if not 0 <= seconds < float("inf"):
+        raise ValueError("--response-seconds: not a time")
+    return seconds
+
+
+def _seconds(moment: timedelta | None) -> float | None:
+    return None if moment is None else moment.total_seconds()
+
+
+def _document(profile: DeliveryProfile, told: Forecast) -> dict[str, Any]:
+    return {
+        "profile": profile.name,
+        "attempts": [
+            {
+                "number": each.number,
+                "at": _seconds(each.at),
+                "answer": each.answer,
+                "outcome": each.outcome,
+                "next_at": _seconds(each.next_at),
+                "why": each.why,
+            }
+            for each in told.attempts
+        ],
+        "end": {
+            "state": told.state,
+            "reason": told.reason,
+            "at": _seconds(told.at),
+            "blob_at": _seconds(told.blob_at),
+        },
+    }
+
+
+def _table(profile: DeliveryProfile, told: Forecast) -> str:
+    lines = [f"Profile {profile.name} (edition of {profile.edition})", ""]
+    lines.append(f"{'#':>3}  {'at':>12}  {'answer':<8} {'outcome':<16} {'next at':>12}  because of")
+    lines += [
+        f"{each.number:>3}  {_clock(each.at):>12}  {each.answer:<8} {each.outcome:<16} "
+        f"{_clock(each.next_at):>12}  {each.why}"
+        for each in told.attempts
+    ]
+    reason = f": {told.reason} ({told.why})" if told.reason else ""
+    lines += ["", f"{_clock(told.at)}  {told.state}{reason}"]
+    if told.blob_at is not None:
+        lines.append(f"{_clock(told.blob_at)}  its blob is due")
+    return "\n".join(lines)
+
+
+def _clock(moment: timedelta | None) -> str:
+    """Write a time since publish: 1:46:40, with parts of a second where there are any."""
+    return "-" if moment is None else str(moment).removesuffix("000")

@@ -1,0 +1,152 @@
+"""What would become of an event: the rules that deliver, asked in advance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+
+from shared.delivery.delivery import Delivery, Origin
+from shared.delivery.outcome import Outcome, classify
+from shared.delivery.policy import (
+    Decision,
+    Delivered,
+    DeliveryTerms,
+    End,
+    EndReason,
+    RetryAt,
+    before_attempt,
+    decide,
+)
+from shared.delivery.profile import DeliveryProfile
+from shared.http import Answered, Exchange, Failure, NotAnswered
+
+_PUBLISHED = datetime(2026, 1, 1, tzinfo=UTC)
+_DELIVERED = "the endpoint took it"
+_FAILURES = {
+    "refused": Failure.SOCKET,
+    "dns": Failure.RESOLUTION,
+    "tls": Failure.TLS,
+}
+
+
+class EndState(StrEnum):
+    """What becomes of an event in the end."""
+
+    DELIVERED = "delivered"
+    DEAD_LETTERED = "deadLettered"
+    DROPPED = "dropped"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForecastAttempt:
+    """
+    One attempt, in time since publish.
+
+    *next_at* is when the next one is due, ``None`` if there is none; *why* names the rule.
+    """
+
+    number: int
+    at: timedelta
+    answer: str
+    outcome: Outcome
+    next_at: timedelta | None
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """
+    The whole story of an event.
+
+    *at* is when its end is decided, *blob_at* when its dead letter is due.
+    """
+
+    attempts: tuple[ForecastAttempt, ...]
+    state: EndState
+    reason: EndReason | None
+    why: str
+    at: timedelta
+    blob_at: timedelta | None
+
+
+def forecast(
+    answers: Sequence[str], terms: DeliveryTerms, takes: timedelta = timedelta()
+) -> Forecast:
+    """
+    Follow one event from publish to its end.
+
+    *answers* are status codes, ``timeout``, ``refused``, ``dns`` or ``tls``; the last one repeats.
+    Each is given after *takes*, a timeout after the profile's time. There is no jitter, and nobody
+    else's event disturbs the subscription.
+
+    Raises:
+        ValueError: an answer is none of these.
+    """
+    exchanges = [_exchange(answer, takes, terms.profile) for answer in answers]
+    delivery = Delivery(origin=Origin("", _PUBLISHED, None), position=0, text="")
+    attempts: list[ForecastAttempt] = []
+    now = _PUBLISHED
+    while True:
+        verdict = before_attempt(delivery, terms, now)
+        if isinstance(verdict, End):
+            return _ended(attempts, delivery, verdict, terms, now)
+        index = min(delivery.attempts, len(answers) - 1)
+        outcome = classify(exchanges[index], terms.profile.success_codes)
+        delivery = delivery.tried(outcome, now)
+        failed_at = now + timedelta(seconds=outcome.seconds)
+        decision = decide(delivery, outcome, terms, failed_at, 0.0)
+        retry = decision if isinstance(decision, RetryAt) else None
+        attempts.append(
+            ForecastAttempt(
+                number=delivery.attempts,
+                at=now - _PUBLISHED,
+                answer=answers[index],
+                outcome=outcome.outcome,
+                next_at=retry.due - _PUBLISHED if retry else None,
+                why=_DELIVERED if isinstance(decision, Delivered) else decision.why,
+            )
+        )
+        if retry is None:
+            return _ended(attempts, delivery, decision, terms, failed_at)
+        now = retry.due
+
+
+def _ended(
+    attempts: Sequence[ForecastAttempt],
+    delivery: Delivery,
+    decision: Decision,
+    terms: DeliveryTerms,
+    now: datetime,
+) -> Forecast:
+    if not isinstance(decision, End):
+        state, reason, why = EndState.DELIVERED, None, _DELIVERED
+    else:
+        state = EndState.DEAD_LETTERED if terms.dead_letter else EndState.DROPPED
+        reason, why = decision.reason, decision.why
+    blob_at = None
+    if state is EndState.DEAD_LETTERED:
+        # The blob follows the last attempt; an end that is noticed later is written at once.
+        last = delivery.last.at + terms.profile.dead_letter_delay if delivery.last else now
+        blob_at = max(last, now) - _PUBLISHED
+    return Forecast(
+        attempts=tuple(attempts),
+        state=state,
+        reason=reason,
+        why=why,
+        at=now - _PUBLISHED,
+        blob_at=blob_at,
+    )
+
+
+def _exchange(answer: str, takes: timedelta, profile: DeliveryProfile) -> Exchange:
+    limit = profile.acknowledgement_timeout
+    if answer == "timeout" or takes > limit:
+        return NotAnswered(Failure.TIMED_OUT, "", limit.total_seconds())
+    if failure := _FAILURES.get(answer):
+        return NotAnswered(failure, "", takes.total_seconds())
+    if not (answer.isascii() and answer.isdigit() and 100 <= int(answer) <= 599):  # noqa: PLR2004
+        others = ", ".join(("timeout", *_FAILURES))
+        raise ValueError(f"'{answer}' is neither a status code nor one of {others}")
+    return Answered(int(answer), {}, b"", takes.total_seconds())
