@@ -25,12 +25,10 @@ class _Stats:
     def __init__(self) -> None:
         self.delays: list[float] = []
         self.ids: set[bytes] = set()
-        self.first = 0.0
         self.last = 0.0
 
     def count(self, body: bytes) -> None:
         now = time.time()
-        self.first = self.first or now
         self.last = now
         if found := _SENT.search(body):
             self.delays.append(now - float(found[1]))
@@ -42,7 +40,6 @@ class _Stats:
         answer = {
             "count": len(delays),
             "distinct": len(self.ids),
-            "first": self.first,
             "last": self.last,
             "p50": delays[len(delays) // 2] if delays else None,
             "p99": delays[len(delays) * 99 // 100] if delays else None,

@@ -29,14 +29,14 @@ import requests
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from cli.local.arm import ADMIN_KEY, Arm
+from cli.local.arm import Arm
+from cli.local.host_settings import host_settings
 from cli.local.storage_proxy import StorageProxy, running_storage_proxy
 from devhost.azurite import Azurite, running_azurite
 from devhost.process import RunningHost, running_host
 
 _ROOT = Path(__file__).parents[1]
 _THREADS = 16
-_MB = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -281,16 +281,12 @@ def memory_mb(pid: int) -> float:
 
 
 def settings(azurite: Azurite) -> dict[str, str]:
-    """Return the host's settings."""
-    return {
-        "AzureWebJobsStorage": azurite.connection_string,
-        "PUSHGRID_ADMIN_KEY": ADMIN_KEY,
-        "PUSHGRID_ALLOW_HTTP": "true",
-        "PUSHGRID_ALLOWED_NETWORKS": "127.0.0.0/8",
-        "PUSHGRID_WAKE_SCHEDULE": "0 * * * * *",
-        "PUSHGRID_DEADLETTER_SCHEDULE": "0 */5 * * * *",
-        "PYTHON_THREADPOOL_THREAD_COUNT": "32",
-    }
+    """Return the host's settings, its timers as often as on Azure."""
+    return host_settings(
+        azurite,
+        PUSHGRID_WAKE_SCHEDULE="0 * * * * *",
+        PUSHGRID_DEADLETTER_SCHEDULE="0 */5 * * * *",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

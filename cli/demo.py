@@ -12,7 +12,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from cli.local.arm import ADMIN_KEY, Arm, dead_letter_destination
+from cli.local.arm import Arm, dead_letter_destination
+from cli.local.host_settings import host_settings
 from cli.local.subscriber import Push, Subscriber, answers, running_subscriber
 from devhost.azurite import ACCOUNT, Azurite, running_azurite
 from devhost.errors import HostError
@@ -25,15 +26,6 @@ TIME_SCALE = 20
 TOPIC = "orders"
 CONTAINER = "deadletters-demo"
 _STORY_SECONDS = 50.0
-_HOST_SETTINGS = {
-    "PUSHGRID_ADMIN_KEY": ADMIN_KEY,
-    "PUSHGRID_ALLOW_HTTP": "true",
-    "PUSHGRID_ALLOWED_NETWORKS": "127.0.0.0/8",
-    "PUSHGRID_TIME_SCALE": str(TIME_SCALE),
-    "PUSHGRID_WAKE_SCHEDULE": "*/2 * * * * *",
-    "PUSHGRID_DEADLETTER_SCHEDULE": "*/2 * * * * *",
-    "PYTHON_THREADPOOL_THREAD_COUNT": "32",
-}
 
 
 def add_to(commands: Any) -> None:
@@ -104,7 +96,7 @@ def _tell(options: argparse.Namespace, stack: ExitStack) -> int:
     print("Starting storage (Azurite) and the Functions host …", flush=True)
     azurite = stack.enter_context(running_azurite())
     teller = _Teller()
-    settings = _HOST_SETTINGS | {"AzureWebJobsStorage": azurite.connection_string}
+    settings = host_settings(azurite, PUSHGRID_TIME_SCALE=str(TIME_SCALE))
     host = stack.enter_context(
         running_host(settings, options=("--port", str(options.port)), on_line=teller.on_line)
     )

@@ -5,6 +5,8 @@ import azure.functions as func
 from shared import wiring
 from shared.adapters import functions_http
 
+wiring.settings()  # What is wrong with them shows when the app is loaded.
+
 
 def main(req: func.HttpRequest) -> func.HttpResponse:
     """Answer one management request."""

@@ -4,6 +4,8 @@ import azure.functions as func
 
 from shared import wiring
 
+wiring.settings()  # What is wrong with them shows when the app is loaded.
+
 
 async def main(message: func.QueueMessage) -> None:
     """Push the deliveries of one queue message."""

@@ -122,17 +122,21 @@ def _networks(text: str) -> tuple[Network, ...]:
 
 
 def _scale(text: str) -> float:
-    number = float(text)
-    if not 1 <= number <= 100_000:  # noqa: PLR2004
-        raise ValueError(f"{text} is not between 1 and 100000")
-    return number
+    return _between(1, 100_000, text)
 
 
 def _seconds(text: str) -> timedelta:
-    number = float(text)
-    if not 0 <= number <= 3600:  # noqa: PLR2004
-        raise ValueError(f"{text} is not between 0 and 3600 seconds")
-    return timedelta(seconds=number)
+    return timedelta(seconds=_between(0, 3600, text))
+
+
+def _between(least: float, most: float, text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = float("nan")
+    if not least <= number <= most:
+        raise ValueError(f"'{text}' is not a number from {least:g} to {most:g}")
+    return number
 
 
 def _url(text: str) -> str:

@@ -11,7 +11,7 @@ from shared.clock import timestamp
 
 _log = logging.getLogger("pushgrid")
 
-Field = str | int | float | bool | None | datetime | Enum
+Field = str | int | float | bool | None | datetime | Enum | list[str]
 
 
 def info(event: str, **fields: Field) -> None:

@@ -15,9 +15,9 @@ from shared.deadletter.record import record
 from shared.delivery.delivery import Delivery
 from shared.delivery.message import DeadLetterNote
 from shared.delivery.policy import EndReason
+from shared.engine.drops import dropped
 from shared.engine.payloads import texts_of
 from shared.engine.ports import DeadLetterStore, PayloadStore, Queue, Receiver
-from shared.engine.progress import dropped
 from shared.engine.receiving import Intake, Readable
 from shared.errors import StorageUnavailable
 
@@ -88,13 +88,7 @@ class WriteDeadLetters:
                 stored += len(batch)
         except (StorageUnavailable, ValueError) as error:
             leave = self._keep_or_drop
-            telemetry.error(
-                "deadletter.failed",
-                topic=place.topic,
-                subscription=place.subscription,
-                container=place.container,
-                detail=str(error),
-            )
+            telemetry.error("deadletter.failed", **_named(place), detail=str(error))
         for each in group[:stored]:
             self.receiver.delete(Queue.DEADLETTERS, each.received)
         for each in group[stored:]:
@@ -124,28 +118,42 @@ class WriteDeadLetters:
         for texts in batches(records):
             path = blob_path(place.subscription, self.clock.now(), self.new_id())
             stored = self.store.write(place.account, place.container, path, blob_body(texts))
-            telemetry.warning(
-                "deadletter_batch" if stored else "delivery.dropped",
-                topic=place.topic,
-                subscription=place.subscription,
-                container=place.container,
-                path=path if stored else None,
-                reason=None if stored else EndReason.CONTAINER_NOT_FOUND,
-                count=len(texts),
-            )
+            if stored:
+                telemetry.warning("deadletter_batch", **_named(place), path=path, count=len(texts))
+            else:
+                dropped(
+                    place.topic,
+                    place.subscription,
+                    EndReason.CONTAINER_NOT_FOUND,
+                    texts,
+                    container=place.container,
+                )
         for ready in batch:
             if ready.missing:
-                dropped(ready.readable.message, ready.missing, EndReason.PAYLOAD_MISSING)
+                gone = [None] * len(ready.missing)
+                dropped(place.topic, place.subscription, EndReason.PAYLOAD_MISSING, gone)
 
     def _keep_or_drop(self, each: Readable) -> None:
         if self.clock.now() < _note(each).keep_until:
             self._hide(each)
         else:
-            dropped(each.message, each.message.deliveries, EndReason.DESTINATION_UNAVAILABLE)
+            message = each.message
+            texts = [delivery.text for delivery in message.deliveries]
+            reason = EndReason.DESTINATION_UNAVAILABLE
+            dropped(message.topic, message.subscription, reason, texts)
             self.receiver.delete(Queue.DEADLETTERS, each.received)
 
     def _hide(self, each: Readable) -> None:
         self.receiver.hide(Queue.DEADLETTERS, each.received, AGAIN_IN)
+
+
+def _named(place: _Place) -> dict[str, str]:
+    """Return what names a place in the log."""
+    return {
+        "topic": place.topic,
+        "subscription": place.subscription,
+        "container": place.container,
+    }
 
 
 def _note(each: Readable) -> DeadLetterNote:

@@ -16,9 +16,10 @@ from shared.delivery.message_reader import decode
 from shared.delivery.outcome import DeliveryOutcome, classify
 from shared.delivery.policy import DeliveryTerms, EndReason, Go, before_attempt
 from shared.delivery.push_request import push_request
+from shared.engine.drops import dropped
 from shared.engine.payloads import texts_of
 from shared.engine.ports import PayloadStore, Pusher, PushPool, Queue, SubscriptionReader
-from shared.engine.progress import Progress, dropped
+from shared.engine.progress import Progress
 from shared.engine.requeue import Requeue
 from shared.engine.terms import Rules
 from shared.errors import MalformedMessage, StorageUnavailable
@@ -70,15 +71,17 @@ class Deliver:
         try:
             subscription = self._subscription(message)
             if subscription is None:
-                dropped(message, message.deliveries, EndReason.SUBSCRIPTION_DELETED)
+                texts = [delivery.text for delivery in message.deliveries]
+                gone = EndReason.SUBSCRIPTION_DELETED
+                dropped(message.topic, message.subscription, gone, texts)
                 return
             terms = self.rules.terms(subscription)
-            texts = texts_of(message.deliveries, self.payloads)
+            events = texts_of(message.deliveries, self.payloads)
         except StorageUnavailable:
             again_at = self.clock.now() + UNSURE_AGAIN_IN
             self.requeue.at_due(replace(message, due=again_at))
             return
-        self._deliver(message, subscription, terms, texts)
+        self._deliver(message, subscription, terms, events)
 
     def _subscription(self, message: DeliveryMessage) -> EventSubscription | None:
         """Return the subscription that the message is for; its absence is believed only fresh."""
@@ -92,7 +95,7 @@ class Deliver:
         message: DeliveryMessage,
         subscription: EventSubscription,
         terms: DeliveryTerms,
-        texts: Sequence[tuple[Delivery, str | None]],
+        events: Sequence[tuple[Delivery, str | None]],
     ) -> None:
         started_at = self.clock.now()
         progress = Progress(
@@ -105,14 +108,14 @@ class Deliver:
             is_current=self._currency(subscription),
         )
         going: list[tuple[Delivery, str]] = []
-        for delivery, text in texts:
+        for delivery, text in events:
             verdict = before_attempt(delivery, terms, started_at)
             if text is None:
                 progress.lost(delivery)
             elif isinstance(verdict, Go):
                 going.append((delivery, text))
             else:
-                progress.ended(delivery, verdict.reason)
+                progress.ended(delivery, text, verdict)
         self._push(going, subscription, terms, progress)
         progress.flush()
         telemetry.info(
@@ -145,9 +148,9 @@ class Deliver:
         key = f"{subscription.topic}/{subscription.name}".lower()
         begun: set[Delivery] = set()
         for finished in self.pool.run(key, going, push, WAIT_FOR_SLOTS):
-            for (delivery, _), pushed in finished:
+            for (delivery, text), pushed in finished:
                 begun.add(delivery)
-                progress.attempted(delivery, *pushed)
+                progress.attempted(delivery, text, *pushed)
             progress.flush(only_old=True)
         if rest := [delivery for delivery, _ in going if delivery not in begun]:
             progress.put_back(rest, self.clock.now() + PACE)

@@ -13,7 +13,16 @@ from shared.delivery.delivery import Delivery
 from shared.delivery.due import due_together
 from shared.delivery.message import DeadLetterNote, DeliveryMessage
 from shared.delivery.outcome import DeliveryOutcome
-from shared.delivery.policy import DeliveryTerms, End, EndReason, RetryAt, decide, retry
+from shared.delivery.policy import (
+    Delivered,
+    DeliveryTerms,
+    End,
+    EndReason,
+    RetryAt,
+    decide,
+    retry,
+)
+from shared.engine.drops import dropped, event_id
 from shared.engine.requeue import Requeue
 from shared.subscriptions.subscription import DeadLetterDestination, EventSubscription
 
@@ -44,38 +53,40 @@ class Progress:
     _oldest: datetime | None = None
 
     def attempted(
-        self, delivery: Delivery, outcome: DeliveryOutcome, began_at: datetime, ended_at: datetime
+        self,
+        delivery: Delivery,
+        text: str,
+        outcome: DeliveryOutcome,
+        began_at: datetime,
+        ended_at: datetime,
     ) -> None:
-        """Decide what follows an attempt."""
+        """Decide what follows an attempt to push the event *text*."""
         tried = delivery.tried(outcome, began_at)
         decision = decide(tried, outcome, self.terms, ended_at, self.jitter)
         if isinstance(decision, End) and decision.is_final_answer and not self.is_current():
             decision = retry(tried, outcome, self.terms, ended_at, self.jitter)
-            decision = replace(decision, why=f"subscription changed; {decision.why}")
+            why = f"the end is not confirmed, the subscription may have changed; {decision.why}"
+            decision = replace(decision, why=why)
         if isinstance(decision, RetryAt):
             self.counts["retried"] += 1
             self._remember(decision.due, tried)
-        elif isinstance(decision, End):
-            self.ended(tried, decision.reason)
-        else:
+        elif isinstance(decision, Delivered):
             self.counts["delivered"] += 1
             return
-        self._tell(tried, outcome, decision)
+        self._tell(tried, text, outcome, decision)
+        if isinstance(decision, End):
+            self._end(tried, text, decision)
 
-    def ended(self, delivery: Delivery, reason: EndReason) -> None:
-        """Give a delivery up: dead-letter it where a destination is configured, else drop it."""
-        if destination := self.terms.dead_letter:
-            self.counts["dead_lettered"] += 1
-            self._dead[reason, destination].append(delivery)
-            self._oldest = self._oldest or self.clock.now()
-        else:
-            self.counts["dropped"] += 1
-            dropped(self.message, [delivery], reason)
+    def ended(self, delivery: Delivery, text: str, end: End) -> None:
+        """Give up a delivery that is not tried any more."""
+        telemetry.info(
+            "delivery.ended", **self._named(delivery, text), reason=end.reason, why=end.why
+        )
+        self._end(delivery, text, end)
 
     def lost(self, delivery: Delivery) -> None:
         """Record the end of a delivery whose event is gone: there is nothing to dead-letter."""
-        self.counts["dropped"] += 1
-        dropped(self.message, [delivery], EndReason.PAYLOAD_MISSING)
+        self._drop(delivery, None, EndReason.PAYLOAD_MISSING)
 
     def put_back(self, deliveries: Sequence[Delivery], due: datetime) -> None:
         """Store deliveries that were not tried; this counts as no attempt."""
@@ -140,14 +151,29 @@ class Progress:
             dead_letter=dead_letter,
         )
 
-    def _tell(self, tried: Delivery, outcome: DeliveryOutcome, decision: RetryAt | End) -> None:
+    def _end(self, delivery: Delivery, text: str, end: End) -> None:
+        """Dead-letter it where a destination is configured, else drop it."""
+        if destination := self.terms.dead_letter:
+            self.counts["dead_lettered"] += 1
+            self._dead[end.reason, destination].append(delivery)
+            self._oldest = self._oldest or self.clock.now()
+        else:
+            self._drop(delivery, text, end.reason)
+
+    def _drop(self, delivery: Delivery, text: str | None, reason: EndReason) -> None:
+        topic, subscription = self.message.topic, self.message.subscription
+        system_id = delivery.system_id(topic, subscription)
+        self.counts["dropped"] += 1
+        dropped(topic, subscription, reason, [text], system_id=system_id)
+
+    def _tell(
+        self, tried: Delivery, text: str, outcome: DeliveryOutcome, decision: RetryAt | End
+    ) -> None:
         retries = decision if isinstance(decision, RetryAt) else None
         ends = decision if isinstance(decision, End) else None
         telemetry.info(
             "delivery.attempted",
-            topic=self.message.topic,
-            subscription=self.message.subscription,
-            event_id=tried.system_id(self.message.topic, self.message.subscription),
+            **self._named(tried, text),
             attempt=tried.attempts,
             attempt_max=self.terms.max_attempts,
             outcome=outcome.outcome,
@@ -161,14 +187,12 @@ class Progress:
             profile=self.terms.profile.name,
         )
 
-
-def dropped(message: DeliveryMessage, deliveries: Sequence[Delivery], reason: EndReason) -> None:
-    """Say that deliveries ended without a dead letter."""
-    telemetry.warning(
-        "delivery.dropped",
-        topic=message.topic,
-        subscription=message.subscription,
-        reason=reason,
-        count=len(deliveries),
-        event_id=deliveries[0].system_id(message.topic, message.subscription),
-    )
+    def _named(self, delivery: Delivery, text: str) -> dict[str, str | None]:
+        """Return what names a delivery in the log: the publisher's id, and its own."""
+        topic, subscription = self.message.topic, self.message.subscription
+        return {
+            "topic": topic,
+            "subscription": subscription,
+            "event_id": event_id(text),
+            "system_id": delivery.system_id(topic, subscription),
+        }

@@ -47,7 +47,7 @@ class Publish:
                 "publish.refused",
                 topic=request.params.get("topic"),
                 status=error.status,
-                code=error.code,
+                code=error.faults[0].code,
                 request_id=request_id,
             )
             return error_answer(error, request_id=request_id, now=self.clock.now())

@@ -7,24 +7,11 @@ from contextlib import ExitStack
 
 import pytest
 
-from cli.local.arm import ADMIN_KEY, Arm
+from cli.local.arm import Arm
+from cli.local.host_settings import host_settings
 from cli.local.subscriber import Answer, Subscriber, running_subscriber
 from devhost.azurite import Azurite, running_azurite
 from devhost.process import RunningHost, running_host
-
-SETTINGS = {
-    "PUSHGRID_ADMIN_KEY": ADMIN_KEY,
-    "PUSHGRID_ALLOW_HTTP": "true",
-    "PUSHGRID_ALLOWED_NETWORKS": "127.0.0.0/8",
-    "PUSHGRID_WAKE_SCHEDULE": "*/2 * * * * *",
-    "PUSHGRID_DEADLETTER_SCHEDULE": "*/2 * * * * *",
-    "PYTHON_THREADPOOL_THREAD_COUNT": "32",
-}
-
-
-def host_settings(azurite: Azurite, **changes: str) -> dict[str, str]:
-    """Return the settings of a local run on *azurite*."""
-    return SETTINGS | {"AzureWebJobsStorage": azurite.connection_string} | changes
 
 
 @pytest.fixture(scope="module")

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from azure.core.exceptions import HttpResponseError
 
 from cli.local.arm import Arm
+from cli.local.host_settings import host_settings
 from cli.local.storage_proxy import running_storage_proxy
 from cli.local.subscriber import Subscriber, answers
 from devhost.azurite import running_azurite
 from devhost.process import running_host
-from tests.e2e.conftest import host_settings
 from tests.e2e.publishing import an_event, ids, post, send
 
 ONE_EVENT = (

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cli.local.arm import Arm
+from cli.local.host_settings import host_settings
 from cli.local.storage_proxy import running_storage_proxy
 from cli.local.subscriber import Subscriber
 from devhost.azurite import running_azurite
 from devhost.process import running_host
-from tests.e2e.conftest import host_settings
 from tests.e2e.publishing import an_event, ids, send
 
 MOST = 0.2  # storage requests for one delivered event, polls of the idle host included

@@ -1,0 +1,20 @@
+"""The settings with which demo, benchmark and tests run the host on this machine."""
+
+from __future__ import annotations
+
+from cli.local.arm import ADMIN_KEY
+from devhost.azurite import Azurite
+
+_SETTINGS = {
+    "PUSHGRID_ADMIN_KEY": ADMIN_KEY,
+    "PUSHGRID_ALLOW_HTTP": "true",
+    "PUSHGRID_ALLOWED_NETWORKS": "127.0.0.0/8",
+    "PUSHGRID_WAKE_SCHEDULE": "*/2 * * * * *",
+    "PUSHGRID_DEADLETTER_SCHEDULE": "*/2 * * * * *",
+    "PYTHON_THREADPOOL_THREAD_COUNT": "32",
+}
+
+
+def host_settings(azurite: Azurite, **changes: str) -> dict[str, str]:
+    """Return the settings of a host on *azurite*; *changes* win."""
+    return _SETTINGS | {"AzureWebJobsStorage": azurite.connection_string} | changes
