@@ -21,15 +21,11 @@ def add_to(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Listen until Ctrl-C."""
+    lock = threading.Lock()
 
     def answer(push: Push) -> int:
-        if options.json:
-            line = {"headers": dict(push.headers), "body": json.loads(push.body)}
-            print(json.dumps(line), flush=True)
-        else:
-            attempt = int(push.headers.get("aeg-delivery-count", 0)) + 1
-            print(f"attempt {attempt}, answered {options.answer}:", flush=True)
-            print(json.dumps(json.loads(push.body), indent=2), flush=True)
+        with lock:
+            print(_as_json(push) if options.json else _as_text(push, options.answer), flush=True)
         return int(options.answer)
 
     try:
@@ -42,3 +38,17 @@ def run(options: argparse.Namespace) -> int:
         print(f"listen: port {options.port}: {error.strerror}")
         return 1
     return 0
+
+
+def _as_json(push: Push) -> str:
+    return json.dumps({"headers": dict(push.headers), "body": json.loads(push.body)})
+
+
+def _as_text(push: Push, answer: int) -> str:
+    headers = push.headers
+    attempt = int(headers.get("aeg-delivery-count", 0)) + 1
+    title = f"{headers.get('aeg-subscription-name', '?')}, attempt {attempt}, answered {answer}"
+    output_id = headers.get("aeg-output-event-id", "?")
+    return f"{title} (aeg-output-event-id {output_id}):\n" + json.dumps(
+        json.loads(push.body), indent=2
+    )
