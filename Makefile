@@ -2,6 +2,7 @@
 PYTHON ?= python3.11
 VENV := .venv
 PY := $(VENV)/bin/python
+WORKER := .venv-worker
 CODE := shared devhost cli bench tests $(wildcard *_function)
 
 .DEFAULT_GOAL := help
@@ -16,6 +17,14 @@ $(VENV)/.stamp: requirements.txt requirements-dev.txt package.json package-lock.
 	@PYTHON="$(PYTHON)" sh setup.sh $(VENV)
 	@touch $@
 
+# The oracle of tests/worker. It is made for 3.13 and newer, and runs on 3.11 as well.
+$(WORKER)/.stamp: requirements.txt requirements-worker.txt | $(VENV)/.stamp
+	@echo "setup: the worker's own library into $(WORKER)"
+	@$(PY) -m venv --clear $(WORKER)
+	@$(WORKER)/bin/python -m pip install --quiet --disable-pip-version-check --ignore-requires-python -r requirements-worker.txt > $(WORKER)/setup.log 2>&1 \
+	  || { tail -n 5 $(WORKER)/setup.log >&2; exit 1; }
+	@touch $@
+
 run: setup ## the main job on real parts, told as a story (ONCE=1: ends when told)
 	@$(PY) -m cli demo $(if $(ONCE),--once)
 
@@ -27,7 +36,7 @@ check: setup ## format, lint, types, imports, unit and functional tests
 	@$(VENV)/bin/codespell $(CODE) docs README.md
 	@$(PY) -m pytest -q tests/unit tests/functional
 
-test: check ## every check and test there is
+test: check $(WORKER)/.stamp ## every check and test there is
 	@$(PY) -m pytest -q --ignore=tests/unit --ignore=tests/functional tests
 
 fmt: setup ## format and mend what can be mended
@@ -38,4 +47,4 @@ bench: setup ## throughput, side by side with its floors
 	@$(PY) bench/throughput.py
 
 clean: ## forget everything that setup made
-	rm -rf $(VENV) node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(WORKER) node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis
