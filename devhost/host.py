@@ -165,8 +165,8 @@ class Host:
             if log.shows_successes(report.name, self._plan.options.log_levels):
                 self._console.line(f"{start}  ok  {took}")
             return
-        text = " ".join(str(report.fault).split())
-        self._console.line(f"{start}  FAILED  {took}  {type(report.fault).__name__}: {text}")
+        text = " ".join(report.text.split())
+        self._console.line(f"{start}  FAILED  {took}  {text}")
         if trace := app_traceback(report.fault):
             self._console.trouble(trace)
 

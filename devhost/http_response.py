@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
 
 _OURS = frozenset((b"content-length", b"transfer-encoding", b"connection", b"date"))
 _LOWEST, _HIGHEST = 200, 999
+# What the worker's protocol has room for; a cookie's other attributes are lost on the way.
+_COOKIE_ATTRIBUTES = ("expires", "path", "domain", "max-age", "secure", "httponly", "samesite")
+_COOKIE_TIME = "%a, %d %b %Y %H:%M:%S GMT"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +79,10 @@ def _cookies(jars: Any) -> Iterator[tuple[bytes, bytes]]:
     jar: SimpleCookie
     for jar in jars:
         for morsel in jar.values():
-            yield _header("Set-Cookie", morsel.OutputString())
+            if morsel["expires"]:
+                # The worker reads the time, and fails where it cannot.
+                datetime.strptime(morsel["expires"], _COOKIE_TIME).replace(tzinfo=UTC)
+            yield _header("Set-Cookie", morsel.OutputString(list(_COOKIE_ATTRIBUTES)))
 
 
 def _header(name: str, value: object) -> tuple[bytes, bytes]:

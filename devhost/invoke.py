@@ -49,6 +49,15 @@ class Report:
     #: None: well.
     fault: BaseException | None
 
+    @property
+    def text(self) -> str:
+        """What the worker tells of the fault: its class and its words."""
+        try:
+            return f"{type(self.fault).__name__}: {self.fault}"
+        # The words are the app's code as well.
+        except Exception:  # noqa: BLE001
+            return f"{type(self.fault).__name__}: it has no text, as its __str__ fails"
+
 
 class _Context(func.Context):
     """What a function gets that declares `context`."""
@@ -79,7 +88,7 @@ class _Context(func.Context):
 
     @property
     def retry_context(self) -> Any:
-        return None
+        return types.SimpleNamespace(retry_count=0, max_retry_count=0, rpc_exception=None)
 
 
 _thread_local = threading.local()
@@ -145,8 +154,7 @@ class Invoker:
         if function.fault is not None:
             raise RuntimeError(function.fault)
         trigger = function.metadata.trigger
-        converter = self._registry.get(BINDING_TYPES[type(trigger)])
-        arguments = {trigger.name: converter.decode(data, trigger_metadata=trigger_metadata)}
+        arguments = {trigger.name: self._decode(function, data, trigger_metadata)}
         if function.wants_context:
             arguments["context"] = _Context(function, invocation_id)
         token = log.running.set(function.metadata.name)
@@ -161,15 +169,32 @@ class Invoker:
             log.running.reset(token)
         return self._encode(function, returned)
 
+    def _decode(
+        self, function: Function, data: Datum, trigger_metadata: Mapping[str, Datum] | None
+    ) -> object:
+        if function.is_generic:
+            if data.type == "http":
+                raise ValueError("a request cannot be had as str or bytes")
+            return data.value
+        converter = self._registry.get(BINDING_TYPES[type(function.metadata.trigger)])
+        decoded: object = converter.decode(data, trigger_metadata=trigger_metadata)
+        return decoded
+
     def _encode(self, function: Function, returned: object) -> Datum | None:
-        if returned is None:
-            return None
         if not function.metadata.returns_http:
+            if returned is None:
+                return None
             raise RuntimeError(
                 f"function {function.metadata.name!r} without a $return binding "
                 "returned a non-None value"
             )
-        datum: Datum = self._registry.get("http").encode(returned, expected_type=None)
+        try:
+            datum: Datum = self._registry.get("http").encode(returned, expected_type=None)
+        except NotImplementedError:
+            raise TypeError(
+                f"an http output cannot be a {type(returned).__name__}; "
+                "it can be azure.functions.HttpResponse or str"
+            ) from None
         return datum
 
 

@@ -19,7 +19,7 @@ import azure.functions as func
 from devhost.metadata import BINDING_TYPES, FunctionMetadata
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 NAMESPACE = "__app__"
 _CONTEXT = "context"
@@ -35,11 +35,16 @@ class Function:
     call: Callable[..., Any]
     is_async: bool = False
     wants_context: bool = False
+    #: Annotated `str` or `bytes`: the trigger's data as it is, with no class around it.
+    is_generic: bool = False
     fault: str | None = None
 
 
-class _UnusableError(Exception):
-    """The worker would refuse the function."""
+class FunctionLoadError(Exception):
+    """The worker would refuse the function; the text is the worker's own, word by word."""
+
+    def __init__(self, function: str, words: str) -> None:
+        super().__init__(f"cannot load the {function} function: {words}")
 
 
 def prepare(root: Path) -> None:
@@ -60,25 +65,28 @@ def load(metadata: FunctionMetadata) -> Function:
     try:
         call = _import(metadata)
         wants_context = _check_signature(call, metadata)
-    except _UnusableError as fault:
-        return _broken(metadata, str(fault))
+    except (FunctionLoadError, NameError) as fault:
+        return _broken(metadata, fault)
     # A module may raise anything at all, and may even try to leave: the other functions go on.
     except (Exception, SystemExit) as fault:  # noqa: BLE001
         _log.error("%s cannot be imported\n%s", metadata.name, _apps_traceback(fault))
-        return _broken(metadata, f"import failed: {type(fault).__name__}: {fault}")
+        return _broken(metadata, fault)
     return Function(
         metadata=metadata,
         call=call,
         is_async=inspect.iscoroutinefunction(call),
         wants_context=wants_context,
+        is_generic=typing.get_type_hints(call).get(metadata.trigger.name) in (str, bytes),
     )
 
 
-def _broken(metadata: FunctionMetadata, fault: str) -> Function:
-    def call(**_: object) -> None:
-        raise RuntimeError(fault)
+def _broken(metadata: FunctionMetadata, fault: BaseException) -> Function:
+    text = f"{type(fault).__name__}: {fault}"
 
-    return Function(metadata=metadata, call=call, fault=fault)
+    def call(**_: object) -> None:
+        raise RuntimeError(text)
+
+    return Function(metadata=metadata, call=call, fault=text)
 
 
 def _apps_traceback(fault: BaseException) -> str:
@@ -95,52 +103,72 @@ def _apps_traceback(fault: BaseException) -> str:
 def _import(metadata: FunctionMetadata) -> Callable[..., Any]:
     script = metadata.script
     if script.suffix != ".py":
-        raise _UnusableError(f"scriptFile must be a .py file: {script.name}")
+        raise FunctionLoadError(metadata.name, f"scriptFile {script.name} is no .py file")
     parts = [NAMESPACE, metadata.name]
     if script.stem.lower() != "__init__":
         parts.append(script.stem)
     module = importlib.import_module(".".join(parts))
     call = getattr(module, metadata.entry_point, None)
     if call is None or not callable(call):
-        raise _UnusableError(f"{script.name} has no function {metadata.entry_point}")
+        raise FunctionLoadError(
+            metadata.name, f"{script.name} has no function {metadata.entry_point}"
+        )
     return typing.cast("Callable[..., Any]", call)
 
 
 def _check_signature(call: Callable[..., Any], metadata: FunctionMetadata) -> bool:
-    parameters = inspect.signature(call).parameters
+    parameters, hints = inspect.signature(call).parameters, typing.get_type_hints(call)
     trigger = metadata.trigger
     wants_context = _CONTEXT in parameters and trigger.name != _CONTEXT
+    if wants_context and not _is_class(hints.get(_CONTEXT, func.Context), "Context"):
+        raise FunctionLoadError(
+            metadata.name,
+            'the "context" parameter is expected to be of type azure.functions.Context, '
+            f'got "{hints[_CONTEXT]!r}"',
+        )
     declared = set(parameters) - ({_CONTEXT} if wants_context else set())
-    if extra := sorted(declared - {trigger.name}):
-        raise _UnusableError(f"parameters not in function.json: {', '.join(extra)}")
+    if extra := declared - {trigger.name}:
+        raise FunctionLoadError(
+            metadata.name,
+            f"the following parameters are declared in Python but not in function.json: {extra!r}",
+        )
     if trigger.name not in declared:
-        raise _UnusableError(f"function.json's {trigger.name!r} is not a parameter")
-    _check_annotations(call, metadata, wants_context=wants_context)
+        raise FunctionLoadError(
+            metadata.name,
+            "the following parameters are declared in function.json but not in Python: "
+            + repr({trigger.name}),
+        )
+    _check_annotations(hints, metadata)
     return wants_context
 
 
-def _check_annotations(
-    call: Callable[..., Any], metadata: FunctionMetadata, *, wants_context: bool
-) -> None:
-    try:
-        hints = typing.get_type_hints(call)
-    except NameError as fault:
-        raise _UnusableError(f"an annotation cannot be resolved: {fault}") from fault
-    if wants_context and not _is_class_below(hints.get(_CONTEXT, func.Context), func.Context):
-        raise _UnusableError("context must be annotated azure.functions.Context")
+def _check_annotations(hints: Mapping[str, Any], metadata: FunctionMetadata) -> None:
     name, kind = metadata.trigger.name, BINDING_TYPES[type(metadata.trigger)]
     converter = func.get_binding_registry().get(kind)
-    annotation = hints.get(name, Any)
-    fits = isinstance(annotation, type) and converter.check_input_type_annotation(annotation)
-    if annotation is not Any and not fits:
-        raise _UnusableError(f"the annotation of {name} does not fit a {kind}")
-    if metadata.returns_http:
-        returned = hints.get("return", str)
-        if isinstance(returned, type) and not issubclass(returned, (func.HttpResponse, str)):
-            raise _UnusableError(
-                "the return annotation must be azure.functions.HttpResponse or str"
-            )
+    if name in hints and not isinstance(hints[name], type):
+        raise FunctionLoadError(
+            metadata.name, f"binding {name} has invalid non-type annotation {hints[name]!r}"
+        )
+    annotation = hints.get(name, str)
+    if annotation not in (str, bytes) and not converter.check_input_type_annotation(annotation):
+        raise FunctionLoadError(
+            metadata.name,
+            f'type of {name} binding in function.json "{kind}" does not match its Python '
+            f'annotation "{annotation.__name__}"',
+        )
+    returned = hints.get("return", str)
+    if not metadata.returns_http:
+        return
+    if not isinstance(returned, type):
+        raise FunctionLoadError(
+            metadata.name, f"has invalid non-type return annotation {returned!r}"
+        )
+    if not issubclass(returned, (func.HttpResponse, str)):
+        raise FunctionLoadError(
+            metadata.name,
+            f'Python return annotation "{returned.__name__}" does not match binding type "http"',
+        )
 
 
-def _is_class_below(annotation: object, wanted: type) -> bool:
-    return isinstance(annotation, type) and issubclass(annotation, wanted)
+def _is_class(annotation: object, name: str) -> bool:
+    return isinstance(annotation, type) and annotation.__name__ == name

@@ -71,7 +71,7 @@ def test_what_is_wrong_is_said_and_the_others_go_on(start, function, tmp_path):
 
     assert host.get("/good") == (200, b"0")
     assert host.get("/bad_import") == (500, b"")
-    host.wait_for("ERROR  import failed: ModuleNotFoundError: No module named 'nothing_here'")
+    host.wait_for("ERROR  ModuleNotFoundError: No module named 'nothing_here'")
     host.wait_for("ERROR  setting NONE, named by queueName, is missing")
     host.wait_for("ERROR  setting AzureWebJobsStorage (where storage is) is missing")
     host.wait_for("ERROR  function.json is not JSON: line 1")

@@ -201,7 +201,7 @@ PLAIN = {"content-type": "text/plain; charset=utf-8"}
     ("call", "expected"),
     [
         pytest.param(raises, FAILED, id="raise"),
-        pytest.param(lambda _req: None, (200, {"content-length": "0"}, b""), id="none"),
+        pytest.param(lambda _req: None, (500, {"content-length": "0"}, b""), id="none"),
         pytest.param(
             lambda _req: "héllo", (200, PLAIN | {"content-length": "6"}, "héllo".encode()), id="str"
         ),

@@ -98,17 +98,30 @@ def test_returned_values_go_through_the_converter(call, http_function, returned,
     assert value is None or datum.value == value
 
 
-def test_returning_none_is_nothing(call, http_function, queue_function):
-    assert call(http_function(lambda _req: None)) is None
+def test_returning_none_is_nothing(call, queue_function):
     assert call(queue_function(lambda _message: None), TEXT, {}) is None
 
 
-@pytest.mark.parametrize("returned", [b"bytes", 5, {}])
+@pytest.mark.parametrize("returned", [None, b"bytes", 5, {}])
 def test_returning_what_has_no_converter_fails(call, http_function, reports, returned):
     with pytest.raises(InvocationError):
         call(http_function(lambda _req: returned))
 
-    assert isinstance(reports[0].fault, NotImplementedError)
+    assert isinstance(reports[0].fault, TypeError)
+
+
+def test_a_fault_whose_text_fails_is_told_all_the_same(call, http_function, reports):
+    class MuteError(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError
+
+    def main(_req):
+        raise MuteError
+
+    with pytest.raises(InvocationError):
+        call(http_function(main))
+
+    assert reports[0].text == "MuteError: it has no text, as its __str__ fails"
 
 
 def test_a_value_without_return_binding_fails(call, queue_function, reports):
@@ -196,6 +209,7 @@ def test_no_more_run_at_once_than_there_are_threads(http_function, reports):
         most.append(len(running))
         both.wait()
         running.pop()
+        return ""
 
     async def scene(threads: ThreadPoolExecutor) -> None:
         invoker = Invoker(threads=threads, timeout=None, report=reports.append)
@@ -218,6 +232,7 @@ def test_log_lines_carry_the_functions_name(call, http_function):
     def main(_req):
         seen.append(log.running.get())
         logging.getLogger("app").info("x")
+        return ""
 
     call(http_function(main))
 

@@ -75,16 +75,16 @@ def test_the_apps_folder_comes_last(load, tmp_path):
 @pytest.mark.parametrize(
     ("source", "words"),
     [
-        ("import nothing_here", "import failed: ModuleNotFoundError: No module named"),
-        ("def main(m:", "import failed: SyntaxError"),
-        ("import sys; sys.exit(3)", "import failed: SystemExit: 3"),
+        ("import nothing_here", "ModuleNotFoundError: No module named"),
+        ("def main(m:", "SyntaxError: "),
+        ("import sys; sys.exit(3)", "SystemExit: 3"),
         ("", "__init__.py has no function main"),
         ("main = 5", "__init__.py has no function main"),
-        ("def main(): ...", "function.json's 'm' is not a parameter"),
-        ("def main(m, n): ...", "parameters not in function.json: n"),
-        ("def main(m: int): ...", "the annotation of m does not fit a queueTrigger"),
-        ("def main(m: 'Nothing'): ...", "an annotation cannot be resolved"),
-        ("def main(m, context: int): ...", "context must be annotated"),
+        ("def main(): ...", "declared in function.json but not in Python: {'m'}"),
+        ("def main(m, n): ...", "declared in Python but not in function.json: {'n'}"),
+        ("def main(m: int): ...", 'does not match its Python annotation "int"'),
+        ("def main(m: 'Nothing'): ...", "NameError: name 'Nothing'"),
+        ("def main(m, context: int): ...", "to be of type azure.functions.Context"),
     ],
 )  # fmt: skip
 def test_faults(load, source, words):
@@ -100,6 +100,7 @@ def test_faults(load, source, words):
     [
         "m",
         "m: func.QueueMessage",
+        "m: str",
         "m: 'func.QueueMessage', context",
         "m, context: func.Context",
     ],

@@ -1,0 +1,311 @@
+"""Awkward functions: each a folder's source, its trigger, and inputs for it."""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+QUEUE = {"type": "queueTrigger", "direction": "in", "name": "message", "queueName": "jobs"}
+BINARY = QUEUE | {"dataType": "binary"}
+TIMER = {"type": "timerTrigger", "direction": "in", "name": "tick", "schedule": "0 * * * * *"}
+HTTP = {"type": "httpTrigger", "direction": "in", "name": "req", "authLevel": "anonymous"}
+RETURN = {"type": "http", "direction": "out", "name": "$return"}
+
+#: In the app's root: what functions call to say what they see.
+EYES = """
+SEEN = []
+
+def see(*what):
+    SEEN.append([plain(each) for each in what])
+
+def plain(each):
+    if isinstance(each, (bytes, bytearray)):
+        return [type(each).__name__, bytes(each).hex()]
+    if each is None or isinstance(each, (bool, int, float, str)):
+        return each
+    if isinstance(each, dict):
+        return {str(key): plain(value) for key, value in each.items()}
+    if isinstance(each, (list, tuple)):
+        return [plain(value) for value in each]
+    return [type(each).__name__, str(each)]
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One function, and what it is given: at most one input."""
+
+    source: str
+    bindings: tuple[dict[str, Any], ...]
+    data: dict[str, Any] | None = None
+    metadata: dict[str, Any] | None = None
+    document: dict[str, Any] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
+
+
+def text(value: str) -> dict[str, Any]:
+    return {"type": "string", "value": value}
+
+
+def binary(value: bytes) -> dict[str, Any]:
+    return {"type": "bytes", "value": base64.b64encode(value).decode()}
+
+
+def parsed(value: Any) -> dict[str, Any]:
+    return {"type": "json", "value": json.dumps(value)}
+
+
+def request(body: bytes = b"", **changes: Any) -> dict[str, Any]:
+    value = {
+        "method": "POST",
+        "url": "http://127.0.0.1/things/1?a=b",
+        "headers": {"content-type": "application/json", "x-many": "1,2"},
+        "query": {"a": "b"},
+        "params": {"id": "1"},
+        "body": base64.b64encode(body).decode(),
+    }
+    return {"type": "http", "value": value | changes}
+
+
+def message(**changes: Any) -> dict[str, Any]:
+    """Return the metadata of a queue message, as the real host sends it."""
+    return {
+        "Id": text("5f2c"),
+        "PopReceipt": text("AgAAAA"),
+        "DequeueCount": parsed(3),
+        "InsertionTime": parsed("2026-11-21T12:00:00+00:00"),
+        "ExpirationTime": parsed("2026-11-28T12:00:00+00:00"),
+        "NextVisibleTime": parsed("2026-11-21T12:10:00+00:00"),
+        "QueueTrigger": text("x"),
+    } | changes
+
+
+def tick(*, past_due: bool, status: Any = None) -> dict[str, Any]:
+    return parsed(
+        {"Schedule": {"AdjustForDST": True}, "ScheduleStatus": status, "IsPastDue": past_due}
+    )
+
+
+_SEE = "import azure.functions as func\nfrom eyes import see\n"
+_MESSAGE = """
+    see(type(message).__name__, message.get_body(), message.id, message.dequeue_count,
+        message.pop_receipt, message.insertion_time, message.expiration_time,
+        message.time_next_visible)
+"""
+_LOOK = "def main(message: func.QueueMessage) -> None:" + _MESSAGE
+_STATUS = {
+    "Last": "2026-11-21T12:00:00+00:00",
+    "Next": "2026-11-21T12:01:00+00:00",
+    "LastUpdated": "2026-11-21T12:00:00+00:00",
+}
+
+
+def _http(source: str, **changes: Any) -> Case:
+    given: dict[str, Any] = {"data": request(b"{}"), "bindings": (HTTP, RETURN)}
+    return Case(source=_SEE + source, **(given | changes))
+
+
+def _queue(source: str, **changes: Any) -> Case:
+    given: dict[str, Any] = {"data": text("x"), "metadata": message(), "bindings": (QUEUE,)}
+    return Case(source=_SEE + source, **(given | changes))
+
+
+def _look(**changes: Any) -> Case:
+    return _queue(_LOOK, **changes)
+
+
+def _returns(expression: str) -> Case:
+    return _http(f"def main(req): return {expression}")
+
+
+CASES: dict[str, Case] = {
+    "queue_text": _look(),
+    "queue_umlauts": _look(data=text("grüße ☃ 𝄞")),
+    "queue_like_json": _look(data=text('{"a": [1, null]}')),
+    "queue_like_a_number": _look(data=text("12")),
+    "queue_empty": _look(data=text("")),
+    "queue_binary": _look(data=binary(b"\x00\xff"), bindings=(BINARY,)),
+    "queue_overwritten": _look(
+        metadata=message(Id=text("mine"), DequeueCount=text("7"), PopReceipt=text("slip"))
+    ),
+    "queue_bad_count": _look(metadata=message(DequeueCount=text("abc"))),
+    "queue_bad_time": _look(metadata=message(InsertionTime=text("yesterday"))),
+    "queue_json_text": _queue("def main(message): see(message.get_json())", data=text("[1]")),
+    "queue_not_json": _queue("def main(message): see(message.get_json())"),
+    "queue_as_str": _queue("def main(message: str): see(type(message).__name__, message)"),
+    "queue_as_bytes": _queue("def main(message: bytes): see(type(message).__name__, message)"),
+    "queue_binary_as_bytes": _queue(
+        "def main(message: bytes): see(type(message).__name__, message)",
+        data=binary(b"\x00\xff"),
+        bindings=(BINARY,),
+    ),
+    "queue_returns": _queue("def main(message): return 'x'"),
+    "queue_async": _queue(
+        "import asyncio\nasync def main(message):\n    await asyncio.sleep(0)\n    see(message.id)"
+    ),
+    "queue_async_fails": _queue("async def main(message): raise KeyError('gone')"),
+    "timer_on_time": _queue(
+        "def main(tick: func.TimerRequest):\n"
+        "    see(tick.past_due, tick.schedule, tick.schedule_status)",
+        bindings=(TIMER,),
+        data=tick(past_due=False),
+        metadata=None,
+    ),
+    "timer_past_due": _queue(
+        "def main(tick: func.TimerRequest):\n"
+        "    see(tick.past_due, tick.schedule, tick.schedule_status)",
+        bindings=(TIMER,),
+        data=tick(past_due=True, status=_STATUS),
+        metadata=None,
+    ),
+    "timer_as_str": _queue(
+        "def main(tick: str): see(type(tick).__name__, tick)",
+        bindings=(TIMER,),
+        data=tick(past_due=True),
+        metadata=None,
+    ),
+    "http_request": _http(
+        "def main(req):\n"
+        "    see(req.method, req.url, dict(req.headers), dict(req.params),\n"
+        "        dict(req.route_params), req.get_body(), req.headers.get('X-MANY'),\n"
+        "        req.get_json())\n"
+        "    return func.HttpResponse()",
+        data=request(b'{"a": 1}'),
+    ),
+    "http_form": _http(
+        "def main(req):\n    see(dict(req.form))\n    return 'x'",
+        data=request(b"a=1&b=%20", headers={"content-type": "application/x-www-form-urlencoded"}),
+    ),
+    "http_not_json": _http("def main(req): return str(req.get_json())", data=request(b"\xff{")),
+    "http_as_str": _http("def main(req: str): return req"),
+    "http_no_body": _http("def main(req): return str(req.get_body())", data=request()),
+    "http_async": _http("async def main(req): return 'async'"),
+    "returns_none": _returns("None"),
+    "returns_str": _returns("'grüße'"),
+    "returns_bytes": _returns("b'x'"),
+    "returns_dict": _returns("{'a': 1}"),
+    "returns_int": _returns("7"),
+    "returns_response": _returns("func.HttpResponse('grüße', status_code=202)"),
+    "returns_binary": _returns("func.HttpResponse(b'\\x00', mimetype='application/x-odd')"),
+    "returns_nothing": _returns("func.HttpResponse(status_code=204)"),
+    "returns_charset": _returns("func.HttpResponse('ü', charset='latin-1')"),
+    "returns_odd_headers": _returns(
+        "func.HttpResponse('x', headers={'X-Odd': 'a  b;c=\"d\"', 'x-empty': '',"
+        " 'Content-Type': 'text/x-own', 'ETag': 'W/\"1\"'})"
+    ),
+    "returns_number_header": _returns("func.HttpResponse('x', headers={'X-Number': 7})"),
+    "returns_cookies": _http(
+        "def main(req):\n"
+        "    answer = func.HttpResponse('x')\n"
+        "    answer.headers.add('Set-Cookie', 'a=1; Path=/p; HttpOnly; SameSite=Lax')\n"
+        "    answer.headers.add('Set-Cookie', 'b=2; Domain=example.com; Max-Age=60; Secure')\n"
+        "    answer.headers.add('Set-Cookie',\n"
+        "        'c=3; Expires=Thu, 12 Jan 2017 13:55:08 GMT; SameSite=None')\n"
+        "    answer.headers.add('Set-Cookie', 'd=4; Comment=lost; Version=1')\n"
+        "    return answer"
+    ),
+    "returns_bad_cookie": _http(
+        "def main(req):\n"
+        "    answer = func.HttpResponse('x')\n"
+        "    answer.headers.add('Set-Cookie', 'a=1; Expires=tomorrow')\n"
+        "    return answer"
+    ),
+    "returns_body_only": _returns("func.HttpResponse('x', status_code=299)"),
+    "no_return_binding": _http("def main(req): return 'x'", bindings=(HTTP,)),
+    "no_return_binding_none": _http("def main(req): see('called')", bindings=(HTTP,)),
+    "fails": _http("def main(req): raise ValueError('boom')"),
+    "fails_without_words": _http("def main(req): raise ValueError"),
+    "fails_with_notes": _http(
+        "def main(req):\n    fault = ValueError('boom')\n    fault.add_note('more')\n"
+        "    raise fault"
+    ),
+    "fails_in_a_chain": _http(
+        "def main(req):\n    try: 1 / 0\n    except ZeroDivisionError as e:\n"
+        "        raise KeyError('k') from e"
+    ),
+    "fails_in_lines": _http("def main(req): raise RuntimeError('one\\ntwo')"),
+    "fails_in_a_group": _http("def main(req): raise ExceptionGroup('many', [ValueError('a')])"),
+    "fails_with_own_class": _http(
+        "class OddError(Exception):\n    def __str__(self): return 'odd'\n"
+        "def main(req): raise OddError(1, 2)"
+    ),
+    "fails_without_text": _http(
+        "class MuteError(Exception):\n    def __str__(self): raise RuntimeError\n"
+        "def main(req): raise MuteError"
+    ),
+    "context": _http(
+        "def main(req, context: func.Context):\n"
+        "    see(context.function_name, context.function_directory.rsplit('/', 1)[1],\n"
+        "        bool(context.invocation_id),\n"
+        "        context.thread_local_storage.invocation_id == context.invocation_id,\n"
+        "        context.trace_context.trace_parent, context.trace_context.trace_state,\n"
+        "        dict(context.trace_context.attributes), context.retry_context.retry_count,\n"
+        "        context.retry_context.max_retry_count)\n"
+        "    return 'x'"
+    ),
+    "context_untyped": _http(
+        "def main(req, context):\n    see(context.function_name)\n    return ''"
+    ),
+    "context_wrong": _http("def main(req, context: int): return ''"),
+    "names": _http(
+        "def main(req):\n    see(__name__, __package__, __file__.rsplit('/', 2)[1:])\n    return ''"
+    ),
+    "relative": _http(
+        "from . import beside\nfrom .beside import WORD\n"
+        "def main(req):\n    see(WORD, beside.__name__)\n    return ''",
+        files={"beside.py": "WORD = 'found'\n"},
+    ),
+    "relative_up": _http(
+        "from ..eyes import see as other\nfrom eyes import see\n"
+        "def main(req):\n    see(other is see, other.__module__)\n    return ''"
+    ),
+    "script_file": Case(
+        source="",
+        bindings=(HTTP, RETURN),
+        data=request(),
+        document={"scriptFile": "other.py"},
+        files={"other.py": _SEE + "def main(req):\n    see(__name__)\n    return ''"},
+    ),
+    "script_not_python": Case(
+        source="",
+        bindings=(HTTP, RETURN),
+        document={"scriptFile": "other.txt"},
+        files={"other.txt": "x"},
+    ),
+    "entry_point": _http("def go(req): return 'went'", document={"entryPoint": "go"}),
+    "entry_point_missing": _http("def main(req): return ''", document={"entryPoint": "go"}),
+    "entry_point_no_function": _http("main = 7"),
+    "entry_point_object": _http(
+        "class Main:\n    def __call__(self, req): return 'object'\nmain = Main()"
+    ),
+    "import_missing": _http("import nothing_here\ndef main(req): return ''"),
+    "import_wrong_name": _http("from json import nothing_here\ndef main(req): return ''"),
+    "import_syntax": _http("def main(req) return ''"),
+    "import_fails": _http("raise ValueError('at import')"),
+    "import_key": _http("{}['gone']"),
+    "parameter_missing": _http("def main(): return ''"),
+    "parameter_other_name": _http("def main(request): return ''"),
+    "parameter_extra": _http("def main(req, more): return ''"),
+    "parameter_default": _http("def main(req, more=1): return ''"),
+    "parameter_keywords": _http("def main(**req): return ''"),
+    "annotation_int": _http("def main(req: int): return ''"),
+    "annotation_other": _http("def main(req: func.QueueMessage): return ''"),
+    "annotation_text": _http("def main(req: 'func.HttpRequest') -> 'func.HttpResponse': return ''"),
+    "annotation_unknown": _http("def main(req: 'Nothing'): return ''"),
+    "annotation_no_type": _http("def main(req: 7): return ''"),
+    "annotation_optional": _http("def main(req: func.HttpRequest | None): return ''"),
+    "annotation_return_str": _http("def main(req) -> str: return 'x'"),
+    "annotation_return_int": _http("def main(req) -> int: return 7"),
+    "annotation_return_none": _http("def main(req) -> None: return None"),
+    "annotation_return_odd": _http("def main(req) -> 7: return ''"),
+    "annotation_return_bytes": _http("def main(req) -> bytes: return b''"),
+    "annotation_any": _http("import typing\ndef main(req: typing.Any): return ''"),
+    "annotation_queue_int": _queue("def main(message: int): pass"),
+    "annotation_timer_queue": _queue(
+        "def main(tick: func.QueueMessage): pass", bindings=(TIMER,), data=tick(past_due=False)
+    ),
+    "inout": _http("def main(req): return ''", bindings=(HTTP | {"direction": "inout"}, RETURN)),
+    "return_in": _http("def main(req): return ''", bindings=(HTTP, RETURN | {"direction": "in"})),
+}

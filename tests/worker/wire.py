@@ -1,0 +1,44 @@
+"""How both sides of the comparison speak: a case as one JSON line, what came of it as another."""
+
+from __future__ import annotations
+
+import base64
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def serve(run: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    """Answer each line of stdin with a line on stdout; whatever else is printed goes to stderr."""
+    out, sys.stdout = sys.stdout, sys.stderr
+    for line in sys.stdin:
+        out.write(json.dumps(run(json.loads(line))) + "\n")
+        out.flush()
+
+
+def prepare_sight(root: str) -> None:
+    """Let functions import `eyes`, which stands in the app's root."""
+    if root not in sys.path:
+        sys.path.append(root)
+
+
+def sight() -> list[Any]:
+    """Return what the functions said to have seen since the last time."""
+    eyes = sys.modules.get("eyes")
+    seen = list(eyes.SEEN) if eyes else []
+    if eyes:
+        eyes.SEEN.clear()
+    return seen
+
+
+def b64(data: bytes) -> str:
+    """Return *data* as JSON can carry it."""
+    return base64.b64encode(data).decode()
+
+
+def cookie(name: str, value: str, **attributes: Any) -> dict[str, Any]:
+    """Return a cookie with those attributes that are set."""
+    return {"name": name, "value": value} | {key: each for key, each in attributes.items() if each}
