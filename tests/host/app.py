@@ -33,17 +33,19 @@ class App:
     def local_settings(self, **values: str) -> None:
         """Write local.settings.json."""
         settled = {"FUNCTIONS_WORKER_RUNTIME": "python"} | values
-        self._write(
-            self.root / "local.settings.json", {"IsEncrypted": False, "Values": settled}
-        )
+        self._write(self.root / "local.settings.json", {"IsEncrypted": False, "Values": settled})
 
     def queue(self, name: str, queue: str, **binding: Any) -> None:
         """Add a queue function."""
-        self._add(name, "queue", {"type": "queueTrigger", "name": "message", "queueName": queue}, binding)
+        self._add(
+            name, "queue", {"type": "queueTrigger", "name": "message", "queueName": queue}, binding
+        )
 
     def timer(self, name: str, schedule: str, **binding: Any) -> None:
         """Add a timer function, or give it another schedule."""
-        self._add(name, "timer", {"type": "timerTrigger", "name": "tick", "schedule": schedule}, binding)
+        self._add(
+            name, "timer", {"type": "timerTrigger", "name": "tick", "schedule": schedule}, binding
+        )
 
     def http(self, name: str, route: str | None = None, **binding: Any) -> None:
         """Add an HTTP function."""

@@ -69,11 +69,16 @@ class Host:
             if call["function"] == function and call["moment"] == moment
         ]
 
-    def wait_calls(self, function: str, count: int = 1, moment: str = "start", seconds: float = PATIENCE) -> list[dict[str, Any]]:
+    def wait_calls(
+        self, function: str, count: int = 1, moment: str = "start", seconds: float = PATIENCE
+    ) -> list[dict[str, Any]]:
         """Wait until *function* has been called *count* times."""
-        return until(lambda: (found := self.calls(function, moment))[count - 1 :] and found, seconds)
+        until(lambda: len(self.calls(function, moment)) >= count, seconds)
+        return self.calls(function, moment)
 
-    def request(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> Answer:
+    def request(
+        self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None
+    ) -> Answer:
         """Send one request on a connection of its own."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         with contextlib.closing(connection):

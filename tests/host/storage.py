@@ -84,8 +84,10 @@ class Storage:
         signature = generate_account_sas(
             ACCOUNT,
             KEY,
-            resource_types=ResourceTypes(object=True),
-            permission=AccountSasPermissions(read=True, write=True, delete=True, update=True, process=True),
+            resource_types=ResourceTypes(service=True, container=True, object=True),
+            permission=AccountSasPermissions(
+                read=True, write=True, delete=True, update=True, process=True
+            ),
             expiry=datetime.now(UTC) + timedelta(hours=1),
         )
         return f"{self._queue_url}/{name}?{signature}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import signal
 import time
 from typing import TYPE_CHECKING
@@ -45,9 +46,7 @@ def host(
     settings: dict[str, str],
 ) -> Iterator[Host]:
     app = new_app()
-    app.host_json(
-        maxPollingInterval="00:00:02", visibilityTimeout="00:00:05", maxDequeueCount=3
-    )
+    app.host_json(maxPollingInterval="00:00:02", visibilityTimeout="00:00:05", maxDequeueCount=3)
     app.queue("Q04", queues["Q04"])
     app.queue("Q05", queues["Q05"])
     app.queue("Q11", queues["Q11"], connection="Watched")
@@ -79,13 +78,13 @@ def test_q05_a_poison_queue_has_none(host, queues, storage):
     Q5, second half: a message that fails on `x-poison` is left alone until its ten minutes end.
 
     It is never moved, and maxDequeueCount does not stop it (5.3.8 of the extension and later).
-    Source: Storage.Common Queues/QueueProcessor.cs, QueueListenerFactory.CreatePoisonQueueReference.
+    Source: Storage.Common Queues/QueueProcessor.cs, QueueListenerFactory.cs (2024-10).
     """
     storage.send(queues["Q05"], "raise")
 
     calls = host.wait_calls("Q05", 4, seconds=5 * (_HIDDEN_SECONDS + 5))
 
-    gaps = [after["at"] - call["at"] for call, after in zip(calls, calls[1:], strict=False)]
+    gaps = [after["at"] - call["at"] for call, after in itertools.pairwise(calls)]
     # Storage counts in whole seconds from the receive, which is before the call.
     assert all(gap >= _HIDDEN_SECONDS - 1 for gap in gaps)
     assert [call["dequeue_count"] for call in calls[:4]] == [1, 2, 3, 4]
@@ -103,7 +102,7 @@ def test_q11_idle_polls_grow_rarer_up_to_the_longest_interval(host, queues, stor
     start = len(door.receives)
     until(lambda: len(door.receives) >= start + 9)
     polls = door.receives[start : start + 9]
-    gaps = [after - poll for poll, after in zip(polls, polls[1:], strict=False)]
+    gaps = [after - poll for poll, after in itertools.pairwise(polls)]
 
     # One fifth less than the nominal step is the least that chance allows. One more poll may lie
     # between the work and our look, so a step may be seen one place earlier.

@@ -14,13 +14,14 @@ import os
 import time
 import urllib.parse
 import urllib.request
+from pathlib import Path
 from typing import Any
 
 import azure.functions as func
 
 
 def queue(message: func.QueueMessage, context: func.Context) -> None:
-    """Obey the message: ``sleep 2``, ``raise``, ``delete <url>``, ``hide 3 <url>`` (the first time)."""
+    """Obey the message: `sleep 2`, `raise`, `delete <url>`, `hide 3 <url>` (the first time)."""
     body = message.get_body()
     call = {
         "body": base64.b64encode(body).decode(),
@@ -43,7 +44,7 @@ def queue(message: func.QueueMessage, context: func.Context) -> None:
             _storage("PUT", url, message, visibilitytimeout=seconds)
 
 
-def http(req: func.HttpRequest, context: func.Context) -> Any:
+def http(req: func.HttpRequest, context: func.Context):
     """Answer with what was seen, or do what ``do`` says."""
     do, _, rest = req.params.get("do", "").partition(" ")
     body = req.get_body()
@@ -71,7 +72,7 @@ def http(req: func.HttpRequest, context: func.Context) -> Any:
 
 def timer(tick: func.TimerRequest, context: func.Context) -> None:
     """Record the tick, and take as long as the setting PROBE_SLEEP_<function> says."""
-    with _Recorded(context, past_due=tick.past_due, schedule_status=tick.schedule_status):
+    with _Recorded(context, past_due=tick.past_due, schedule_status=_status(tick)):
         time.sleep(float(os.environ.get(f"PROBE_SLEEP_{context.function_name}", "0")))
 
 
@@ -86,9 +87,14 @@ class _Recorded:
         self._write("end")
 
     def _write(self, moment: str) -> None:
-        line = {"moment": moment, "at": time.time(), "host": os.environ.get("PROBE_HOST"), **self._call}
+        line = {
+            "moment": moment,
+            "at": time.time(),
+            "host": os.environ.get("PROBE_HOST"),
+            **self._call,
+        }
         # One write of one line at the end: no other process's line gets in between.
-        with open(os.environ["PROBE_RECORDS"], "ab", buffering=0) as records:
+        with Path(os.environ["PROBE_RECORDS"]).open("ab", buffering=0) as records:
             records.write(json.dumps(line).encode() + b"\n")
 
 
@@ -100,6 +106,10 @@ def _storage(method: str, url: str, message: func.QueueMessage, **query: str) ->
     request = urllib.request.Request(target, method=method)
     with urllib.request.urlopen(request, timeout=20):
         pass
+
+
+def _status(tick: Any) -> Any:
+    return tick.schedule_status
 
 
 def _iso(moment: Any) -> str | None:

@@ -1,0 +1,88 @@
+"""Rows G1-G3: settings, the time limit and threads."""
+
+from __future__ import annotations
+
+import itertools
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.host.running import Host, running, until
+from tests.host.storage import encoded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.host.app import App
+    from tests.host.storage import Storage
+
+_THREADS = 4
+
+
+@pytest.fixture(scope="module")
+def host(new_app: Callable[[], App], settings: dict[str, str]) -> Iterator[Host]:
+    app = new_app()
+    app.host_json(prefix="file")
+    prefix = "AzureFunctionsJobHost__extensions__http__routePrefix"
+    app.local_settings(BOTH="file", FILE="file", PYTHON_THREADPOOL_THREAD_COUNT="9")
+    app.http("Web", "web")
+    given = {"BOTH": "environment", "PYTHON_THREADPOOL_THREAD_COUNT": str(_THREADS)}
+    with running(app, settings | given | {prefix: "given"}) as started:
+        yield started
+
+
+def test_g01_the_environment_wins(host):
+    """
+    G1: the environment over local.settings.json, and `AzureFunctionsJobHost__…` over host.json.
+
+    Source: azure-functions-core-tools StartHostAction.cs; host HostJsonFileConfigurationSource.cs.
+    """
+    for name, text in (("BOTH", b"environment"), ("FILE", b"file"), ("NONE", b"")):
+        answer = host.request("GET", f"/given/web?do=setting%20{name}")
+        assert (answer.status, answer.body) == (200, text)
+    assert host.request("GET", "/file/web").status == 404
+
+
+def test_g03_as_many_calls_at_once_as_threads(host):
+    """
+    G3: 40 calls on four threads are four at a time.
+
+    Source: azure-functions-python-worker dispatcher.py, PYTHON_THREADPOOL_THREAD_COUNT (2026).
+    """
+    with ThreadPoolExecutor(40) as clients:
+        calls = [
+            clients.submit(host.request, "GET", "/given/web?do=sleep%200.3") for _ in range(40)
+        ]
+        assert {call.result().status for call in calls} == {200}
+
+    steps = [(call["at"], 1) for call in host.calls("Web")]
+    steps += [(call["at"], -1) for call in host.calls("Web", "end")]
+    assert max(itertools.accumulate(step for _, step in sorted(steps))) == _THREADS
+
+
+def test_g02_a_function_that_takes_too_long_has_failed(
+    new_app: Callable[[], App], settings: dict[str, str], storage: Storage
+) -> None:
+    """
+    G2: after functionTimeout an HTTP call is answered 500 and a message takes the failure path.
+
+    The real host then starts its worker process anew, and what else ran in it has failed as well.
+    The local host has one process, which goes on: this half is left open here.
+    Source: azure-functions-host WebScriptHostExceptionHandler.cs; docs, functions-host-json (2026).
+    """
+    app, queue = new_app(), storage.queue("g02")
+    app.host_json(maxDequeueCount=2)
+    app.http("Web", "web")
+    app.queue("Work", queue)
+    given = {"AzureFunctionsJobHost__functionTimeout": "00:00:02"}
+    with running(app, settings | given) as host:
+        answer = host.request("GET", "/web?do=sleep%205")
+
+        assert (answer.status, answer.body) == (500, b"")
+        assert host.calls("Web", "end") == []
+        storage.send(queue, "sleep 5")
+        assert storage.wait_poison(queue) == encoded(b"sleep 5")
+        first, second = host.calls("Work")
+        assert second["at"] - first["at"] >= 2.0
+        assert until(lambda: host.request("GET", "/web").status == 200)
