@@ -31,7 +31,7 @@ if TYPE_CHECKING:  # A function imports only what it uses: cold starts.
     from shared.engine.publish import Publish
     from shared.engine.receiving import Intake
     from shared.engine.requeue import Requeue
-    from shared.engine.terms import Rules
+    from shared.engine.rules import Rules
     from shared.engine.timer_jobs import TimerJobs
     from shared.engine.wake import Wake
     from shared.settings import Settings
@@ -256,7 +256,7 @@ def manage() -> Manage:
 
 @_once
 def _rules() -> Rules:
-    from shared.engine.terms import Rules
+    from shared.engine.rules import Rules
 
     return Rules(
         topics=_directory(),

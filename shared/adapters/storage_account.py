@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from shared.adapters.storage_connection import Connection, Service
-from shared.adapters.storage_errors import create, storage_errors
-from shared.engine.ports import Queue, Table
 
 if TYPE_CHECKING:
     from azure.core.pipeline.transport import RequestsTransport
@@ -26,8 +24,7 @@ CONNECTIONS = 64
 T = TypeVar("T")
 
 # At INFO these write several lines a request, and the Functions worker runs the root at INFO.
-for _name in ("azure.core", "azure.identity", "azure.storage", "azure.data"):
-    logging.getLogger(_name).setLevel(logging.WARNING)
+_TALKATIVE = ("azure.core", "azure.identity", "azure.storage", "azure.data")
 
 
 class StorageAccount:
@@ -43,6 +40,8 @@ class StorageAccount:
         self._prefix = prefix
         self._lock = threading.RLock()
         self._made: dict[str, Any] = {}
+        for name in _TALKATIVE:
+            logging.getLogger(name).setLevel(logging.WARNING)
 
     @property
     def account_name(self) -> str:
@@ -67,27 +66,6 @@ class StorageAccount:
     def foreign_container(self, name: str) -> ContainerClient:
         """Return the client of any container of the account."""
         return self._blobs().get_container_client(name)
-
-    def ensure(self) -> None:
-        """
-        Create what is missing of our queues, tables and containers: one listing of each kind.
-
-        Raises:
-            StorageUnavailable: some may have been created.
-        """
-        with storage_errors():
-            there = {str(each.name) for each in self._queues().list_queues()}
-            for name in self._missing(Queue, there):
-                create(self.queue(name).create_queue)
-            there = {str(each.name) for each in self._tables().list_tables()}
-            for name in self._missing(Table, there):
-                create(self.table(name).create_table)
-            there = {str(each.name) for each in self._blobs().list_containers()}
-            for name in self._missing((PAYLOADS, POISON), there):
-                create(self.container(name).create_container)
-
-    def _missing(self, names: Iterable[str], there: set[str]) -> list[str]:
-        return [name for name in names if self._prefix + name not in there]
 
     def _queues(self) -> QueueServiceClient:
         def make() -> QueueServiceClient:

@@ -36,7 +36,12 @@ def blob_body(records: Sequence[str]) -> bytes:
     return ("[" + ",\n".join(records) + "]").encode("ascii")
 
 
-def blob_path(subscription: str, written_at: datetime, blob_id: str) -> str:
-    """Name a blob of dead letters: UTC, not zero-padded. Source: contract §4.1."""
+def dead_letter_path(subscription: str, written_at: datetime, blob_id: str) -> str:
+    """Name a blob of dead letters after its subscription, in capitals. Source: contract §4.1."""
+    return blob_path(subscription.upper(), written_at, blob_id)
+
+
+def blob_path(folder: str, written_at: datetime, blob_id: str) -> str:
+    """Name a blob by the hour in which it is written: UTC, not zero-padded."""
     at = written_at.astimezone(UTC)
-    return f"{subscription.upper()}/{at.year}/{at.month}/{at.day}/{at.hour}/{blob_id}.json"
+    return f"{folder}/{at.year}/{at.month}/{at.day}/{at.hour}/{blob_id}.json"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from shared.delivery.delivery import Delivery, Origin
 from shared.delivery.message import DeliveryMessage, encode_group
-from shared.delivery.packing import split
+from shared.delivery.packing import fits_inline, split
 from shared.events.event import Event
 from shared.subscriptions.filters import matches
 from shared.subscriptions.subscription import EventSubscription
@@ -25,23 +25,38 @@ def match(
     return [(subscription, positions) for subscription, positions in matched if positions]
 
 
+def parked_lines(
+    matched: Sequence[tuple[EventSubscription, Positions]], events: Sequence[Event]
+) -> list[str]:
+    """
+    Return the lines of the request's payload blob; none if every event fits into a message.
+
+    A line an event: its text if it is too large for a message and wanted, else nothing.
+    """
+    wanted = {position for _, positions in matched for position in positions}
+    large = {position for position in wanted if not fits_inline(events[position].text)}
+    return [event.text if i in large else "" for i, event in enumerate(events)] if large else []
+
+
 def fan_out(
     matched: Sequence[tuple[EventSubscription, Positions]],
-    texts: Sequence[str | None],
-    inline: Origin,
-    parked: Origin,
+    events: Sequence[Event],
+    lines: Sequence[str],
+    origin: Origin,
 ) -> list[str]:
     """
     Write the messages, as few as the events fit into.
 
-    *texts* holds ``None`` for an event that lies in the payload blob of *parked*. Subscriptions
-    that get the same events share the packing of their texts, which is most of the work.
+    *lines* are those of the payload blob that *origin* names. Subscriptions that get the same
+    events share the packing of their texts, which is most of the work.
     """
+    inline = origin._replace(payload=None)
+    texts = [None if lines and lines[i] else event.text for i, event in enumerate(events)]
     packed_groups: dict[Positions, list[tuple[list[Delivery], str]]] = {}
     messages: list[str] = []
     for subscription, positions in matched:
         if positions not in packed_groups:
-            packed_groups[positions] = _groups(positions, texts, inline, parked)
+            packed_groups[positions] = _groups(positions, texts, inline, origin)
         header = DeliveryMessage(
             topic=subscription.topic,
             subscription=subscription.name,

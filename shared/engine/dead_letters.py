@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from shared import telemetry
 from shared.clock import Clock
-from shared.deadletter.batching import batches, blob_body, blob_path
+from shared.deadletter.batching import batches, blob_body, dead_letter_path
 from shared.deadletter.record import record
 from shared.delivery.delivery import Delivery
 from shared.delivery.message import DeadLetterNote
@@ -116,7 +116,7 @@ class WriteDeadLetters:
     def _store(self, place: _Place, batch: list[_Ready]) -> None:
         records = [(text, 1, len(text)) for ready in batch for text in ready.records]
         for texts in batches(records):
-            path = blob_path(place.subscription, self.clock.now(), self.new_id())
+            path = dead_letter_path(place.subscription, self.clock.now(), self.new_id())
             stored = self.store.write(place.account, place.container, path, blob_body(texts))
             if stored:
                 telemetry.warning("deadletter_batch", **_named(place), path=path, count=len(texts))

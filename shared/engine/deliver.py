@@ -20,14 +20,13 @@ from shared.engine.drops import dropped
 from shared.engine.payloads import texts_of
 from shared.engine.ports import PayloadStore, Pusher, PushPool, Queue, SubscriptionReader
 from shared.engine.progress import Progress
-from shared.engine.requeue import Requeue
-from shared.engine.terms import Rules
+from shared.engine.requeue import NEWER_AGAIN_IN, Requeue
+from shared.engine.rules import Rules
 from shared.errors import MalformedMessage, StorageUnavailable
 from shared.http import Failure, NotAnswered
 from shared.subscriptions.subscription import EventSubscription
 
 EARLY = timedelta(seconds=2)  # a message that comes sooner than this before it is due goes back
-NEWER_AGAIN_IN = timedelta(minutes=5)  # until an instance with the newer version may have it
 UNSURE_AGAIN_IN = timedelta(minutes=1)  # until storage may answer again
 WAIT_FOR_SLOTS = timedelta(seconds=60)  # no push of an invocation begins later
 PACE = timedelta(seconds=10)  # until deliveries that found no slot are tried again

@@ -28,7 +28,7 @@ class PoisonRecords:
             StorageUnavailable: the message must not be deleted.
         """
         now = self.clock.now()
-        path = f"{queue}/{blob_path('', now, self.new_id()).removeprefix('/')}"
+        path = blob_path(queue, now, self.new_id())
         record = {
             "queue": queue,
             "reason": reason,

@@ -11,8 +11,7 @@ from datetime import timedelta
 from shared import telemetry
 from shared.clock import Clock
 from shared.delivery.delivery import Origin
-from shared.delivery.fan_out import fan_out, match
-from shared.delivery.packing import fits_inline
+from shared.delivery.fan_out import fan_out, match, parked_lines
 from shared.engine.ports import PayloadStore, Queue, Sender, SubscriptionReader, TopicReader
 from shared.errors import AppError, MethodNotAllowed, NotFound
 from shared.events.access import authorize
@@ -69,26 +68,22 @@ class Publish:
     def _store(self, topic: Topic, request: HttpRequest, events: Sequence[Event]) -> None:
         now = self.clock.now()
         matched = match(events, self.subscriptions.of_topic(topic.name))
-        wanted = {position for _, positions in matched for position in positions}
-        large = {position for position in wanted if not fits_inline(events[position].text)}
-        inline = Origin(self._publish_id(topic, request), now, None)
-        parked = inline
-        if large:
-            lines = [event.text if i in large else "" for i, event in enumerate(events)]
-            blob = self.payloads.write(inline.publish_id, now + PAYLOAD_KEPT_FOR, lines)
-            parked = inline._replace(payload=blob)
-        texts = [None if i in large else event.text for i, event in enumerate(events)]
-        messages = fan_out(matched, texts, inline, parked)
+        lines = parked_lines(matched, events)
+        origin = Origin(self._publish_id(topic, request), now, None)
+        if lines:
+            blob = self.payloads.write(origin.publish_id, now + PAYLOAD_KEPT_FOR, lines)
+            origin = origin._replace(payload=blob)
+        messages = fan_out(matched, events, lines, origin)
         self.sender.put_all(Queue.DELIVERIES, messages)
         telemetry.info(
             "event.published",
             topic=topic.name,
-            publish_id=inline.publish_id,
+            publish_id=origin.publish_id,
             events=len(events),
-            unmatched=len(events) - len(wanted),
+            unmatched=len(events) - len({i for _, positions in matched for i in positions}),
             deliveries=sum(len(positions) for _, positions in matched),
             messages=len(messages),
-            parked=len(large) or None,
+            parked=sum(map(bool, lines)) or None,
             seconds=round((self.clock.now() - now).total_seconds(), 3),
         )
 

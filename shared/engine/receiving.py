@@ -12,10 +12,10 @@ from shared.delivery.message import DeliveryMessage, NewerMessage
 from shared.delivery.message_reader import decode
 from shared.engine.poison_records import PoisonRecords
 from shared.engine.ports import Queue, Received, Receiver
+from shared.engine.requeue import NEWER_AGAIN_IN
 from shared.errors import MalformedMessage, StorageUnavailable
 
 HIDDEN_FOR = timedelta(minutes=10)  # longer than any run of a timer
-NEWER_AGAIN_IN = timedelta(minutes=5)  # until an instance with the newer version may have it
 MOST_EVENTS = 20_000  # of one intake: what is held in memory at once …
 MOST_BYTES = 64 * 1024 * 1024  # … and how much of it
 

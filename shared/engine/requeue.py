@@ -13,6 +13,7 @@ from shared.errors import StorageUnavailable
 
 LONG_WAIT = timedelta(minutes=10)  # what waits longer must not make Azure scale out
 WAKE_AHEAD = timedelta(minutes=1)  # the period of the timer that looks at the long waits
+NEWER_AGAIN_IN = timedelta(minutes=5)  # until an instance with the newer version may have it
 PATIENCE = timedelta(minutes=2)  # how long a failing put is repeated
 _PAUSES = (0.2, 0.5, 1, 2, 5, 10)  # seconds between those puts; the last one repeats
 
@@ -24,7 +25,6 @@ class Requeue:
     sender: Sender
     clock: Clock
     sleep: Callable[[float], None]
-    long_wait: timedelta = LONG_WAIT
 
     def at_due(self, message: DeliveryMessage) -> None:
         """
@@ -34,7 +34,7 @@ class Requeue:
             StorageUnavailable: storage failed for two minutes; nothing is promised.
         """
         wait = (message.due - self.clock.now()) if message.due else timedelta()
-        if wait > self.long_wait:
+        if wait > LONG_WAIT:
             self._put_all(Queue.WAITING, message, wait - WAKE_AHEAD)
         else:
             self._put_all(Queue.RETRIES, message, max(wait, timedelta()))

@@ -18,7 +18,7 @@ from shared.engine.ports import Queue
 from shared.engine.publish import Publish
 from shared.engine.receiving import Intake
 from shared.engine.requeue import Requeue
-from shared.engine.terms import Rules
+from shared.engine.rules import Rules
 from shared.engine.wake import Wake
 from shared.events.topic import Topic
 from shared.subscriptions.subscription import EventSubscription

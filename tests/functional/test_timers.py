@@ -13,7 +13,7 @@ from shared.delivery.message import encode
 from shared.delivery.profiles import PROFILES
 from shared.engine import receiving
 from shared.engine.ports import Queue, Table
-from shared.engine.terms import Rules
+from shared.engine.rules import Rules
 from shared.engine.timer_jobs import Job, TimerJobs
 from shared.errors import Conflict, StorageUnavailable
 from shared.subscriptions.subscription import RetryPolicy
@@ -380,7 +380,7 @@ def test_the_topics_tag_wins_over_the_default(
     tags: dict[str, str], profile: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     quick = replace(PROFILES["latest"], name="quick")
-    monkeypatch.setattr("shared.engine.terms.PROFILES", {**PROFILES, "quick": quick})
+    monkeypatch.setattr("shared.engine.rules.PROFILES", {**PROFILES, "quick": quick})
     directory = Directory()
     directory.topics["orders"] = a_topic(tags=tags)
     rules = Rules(topics=directory, default_profile="quick", time_scale=1)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.deadletter.batching import MAX_BYTES, MAX_EVENTS, batches, blob_body, blob_path
+from shared.deadletter.batching import MAX_BYTES, MAX_EVENTS, batches, blob_body, dead_letter_path
 
 MIB = 1024 * 1024
 
@@ -76,4 +76,4 @@ def test_a_blob_is_an_array_with_a_record_a_line(records: list[str]) -> None:
     ],
 )
 def test_the_path_is_upper_case_and_unpadded_utc(at: datetime, path: str) -> None:
-    assert blob_path("Orders-to-crm", at, "id") == path
+    assert dead_letter_path("Orders-to-crm", at, "id") == path

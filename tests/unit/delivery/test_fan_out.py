@@ -8,12 +8,12 @@ from dataclasses import replace
 import pytest
 
 from shared.delivery.delivery import Delivery
-from shared.delivery.fan_out import fan_out, match
+from shared.delivery.fan_out import fan_out, match, parked_lines
 from shared.delivery.message import DeliveryMessage
 from shared.delivery.message_reader import decode
 from shared.delivery.packing import split
 from shared.subscriptions.subscription import EventFilter
-from tests.builders import ORIGIN, PARKED, a_subscription, an_event, compact, noise
+from tests.builders import ORIGIN, PARKED, a_subscription, an_event, noise
 
 EVENTS = [an_event(id=f"e-{n}", subject=f"/orders/{n}", eventType=f"T{n % 2}") for n in range(4)]
 ALL = a_subscription(name="all")
@@ -33,13 +33,13 @@ def test_each_subscription_gets_what_its_filter_wants() -> None:
 
 def test_nothing_matches_without_subscriptions() -> None:
     assert match(EVENTS, []) == []
-    assert fan_out([], [], ORIGIN, PARKED) == []
+    assert fan_out([], [], [], ORIGIN) == []
 
 
 def test_a_subscription_gets_one_message_for_what_fits_into_one() -> None:
     texts = [event.text for event in EVENTS]
 
-    messages = read(fan_out(match(EVENTS, [ALL, ODD]), texts, ORIGIN, PARKED))
+    messages = read(fan_out(match(EVENTS, [ALL, ODD]), EVENTS, [], ORIGIN))
 
     assert messages == [
         DeliveryMessage(
@@ -64,7 +64,7 @@ def test_messages_are_as_few_as_can_be(events: int, subscriptions: int, messages
         for number in range(subscriptions)
     ]
 
-    found = read(fan_out(matched, ["{}"] * events, ORIGIN, PARKED))
+    found = read(fan_out(matched, [an_event()] * events, [], ORIGIN))
 
     assert len(found) == messages
     for number in range(subscriptions):
@@ -89,15 +89,15 @@ def test_subscriptions_with_the_same_events_share_the_packing(
     monkeypatch.setattr("shared.delivery.fan_out.split", counted)
     same = [replace(ALL, name=f"s-{number}") for number in range(5)]
 
-    fan_out(match(EVENTS, [*same, ODD]), [event.text for event in EVENTS], ORIGIN, PARKED)
+    fan_out(match(EVENTS, [*same, ODD]), EVENTS, [], ORIGIN)
 
     assert packed == [4, 2]
 
 
 def test_inline_and_parked_events_travel_together() -> None:
-    texts = [EVENTS[0].text, None, EVENTS[2].text, None]
+    lines = ["", EVENTS[1].text, "", EVENTS[3].text]
 
-    (message,) = read(fan_out([(ALL, (0, 1, 2, 3))], texts, ORIGIN, PARKED))
+    (message,) = read(fan_out([(ALL, (0, 1, 2, 3))], EVENTS, lines, PARKED))
 
     found = [(each.origin.payload, each.position, each.text) for each in message.deliveries]
     assert found == [
@@ -109,9 +109,18 @@ def test_inline_and_parked_events_travel_together() -> None:
 
 
 def test_a_group_too_large_for_one_message_is_split_and_loses_nothing() -> None:
-    texts = [compact(noise(9000, number)) for number in range(20)]
+    events = [an_event(data=noise(9000, number)) for number in range(20)]
+    texts = [event.text for event in events]
 
-    messages = read(fan_out([(ALL, tuple(range(20)))], texts, ORIGIN, PARKED))
+    messages = read(fan_out([(ALL, tuple(range(20)))], events, [], ORIGIN))
 
     found = [each.text for message in messages for each in message.deliveries]
     assert (found, len(messages)) == (texts, 4)
+
+
+def test_only_what_is_wanted_and_too_large_is_parked() -> None:
+    large = an_event(data=noise(60_000))
+    events = [an_event(), large, large]
+
+    assert parked_lines([(ALL, (0, 1))], events) == ["", large.text, ""]
+    assert parked_lines([(ALL, (0,))], events) == []
