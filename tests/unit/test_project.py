@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from shared import settings
+from shared import settings, wiring
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = sorted(path.parent for path in ROOT.glob("*_function/function.json"))
@@ -83,3 +83,9 @@ def test_glossary_names_the_outcomes_words_once():
     words = re.findall(r"^\| ([^|]+) \|", (ROOT / "docs/glossary.md").read_text(), re.MULTILINE)
 
     assert len(words) == len(set(words))
+
+
+def test_the_threads_that_deliver_are_as_many_as_the_host_starts():
+    queues = json.loads((ROOT / "host.json").read_text())["extensions"]["queues"]
+
+    assert wiring.INVOCATIONS == 2 * (queues["batchSize"] + queues["newBatchThreshold"])
