@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from typing import Any, NoReturn
+from typing import Any
 
-from shared.errors import AppError, Fault, InvalidDocument, TooLarge
+from shared.errors import AppError, Fault, InvalidDocument, InvalidEvents, TooLarge
+from shared.events import strict_json
 from shared.http import HttpAnswer
 
 LONGEST_BODY = 1_048_576
-DEEPEST = 64
 _CODE = "InvalidRequestContent"
 
 
@@ -26,19 +25,11 @@ def read_json(body: bytes) -> object:
         message = f"The request content is larger than {LONGEST_BODY} bytes."
         raise TooLarge(message, faults=(Fault(code="RequestEntityTooLarge", message=message),))
     try:
-        value = json.loads(
-            body.decode("utf-8-sig"), parse_constant=_refuse_number, parse_float=_finite
-        )
-        _check_depth(value)
-        # Half of a surrogate pair is legal in JSON's escapes, but can't be written as UTF-8.
-        json.dumps(value, ensure_ascii=False).encode()
-    except (ValueError, RecursionError) as error:
+        return strict_json.parse(body)
+    except InvalidEvents as error:
         message = "The request content was invalid and could not be deserialized"
-        # The decoder's own words quote nothing of the body but its position.
-        reason = error.msg if isinstance(error, json.JSONDecodeError) else _reason(error)
-        fault = Fault(code=_CODE, message=f"{message}: '{reason}'.")
+        fault = Fault(code=_CODE, message=f"{message}: '{error.message.removesuffix('.')}'.")
         raise InvalidDocument(fault.message, faults=(fault,)) from error
-    return value
 
 
 def answer(status: int, document: Mapping[str, Any] | None = None) -> HttpAnswer:
@@ -49,7 +40,7 @@ def answer(status: int, document: Mapping[str, Any] | None = None) -> HttpAnswer
     return HttpAnswer(
         status=status,
         headers=headers,
-        body=json.dumps(document, separators=(",", ":")).encode(),
+        body=strict_json.dumps(document).encode(),
     )
 
 
@@ -78,34 +69,3 @@ def error_answer(error: AppError) -> HttpAnswer:
             }
         },
     )
-
-
-def _refuse_number(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a JSON number")
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if number in {float("inf"), float("-inf")}:
-        _refuse_number(text[:32])
-    return number
-
-
-def _check_depth(value: object) -> None:
-    level = [value]
-    for _ in range(DEEPEST):
-        level = [
-            item
-            for outer in level
-            if isinstance(outer, dict | list)
-            for item in (outer.values() if isinstance(outer, dict) else outer)
-        ]
-    # What is left lies within as many levels; only another one there is too many.
-    if any(isinstance(item, dict | list) for item in level):
-        raise ValueError(f"it is nested deeper than {DEEPEST} levels")
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, UnicodeError):
-        return "it is not UTF-8"
-    return "it is nested too deep" if isinstance(error, RecursionError) else str(error)
