@@ -15,10 +15,8 @@ _PRINTABLE = re.compile(r"[!-~]+")  # ASCII without space: what a request line c
 _NEVER = re.compile(r'["<>\\^`{|}]')  # RFC 3986 has no place for them
 _USER = re.compile(r"[^/]*//[^/?]*@")
 _LABEL = r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?"
-_AUTHORITY = re.compile(
-    rf"(\[(?P<v6>[0-9a-f:.]+)\]|(?=[^:]{{1,254}}(:|\Z)){_LABEL}(\.{_LABEL})*\.?)(:[0-9]{{1,5}})?",
-    re.IGNORECASE,
-)
+_NAME = rf"(?=[^:]{{1,253}}\.?(:|\Z)){_LABEL}(\.{_LABEL})*\.?"
+_AUTHORITY = re.compile(rf"(\[(?P<v6>[0-9a-f:.]+)\]|{_NAME})(:[0-9]{{1,5}})?", re.IGNORECASE)
 
 
 def url_fault(url: str | None, *, allow_http: bool) -> str | None:

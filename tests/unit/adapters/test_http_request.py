@@ -6,13 +6,14 @@ import string
 from ipaddress import ip_address
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from shared.adapters.http_failure import NoAnswer
 from shared.adapters.http_request import Target, parse_url, write_request
 from shared.adapters.http_resolver import as_literal
 from shared.http import Failure, OutboundRequest
+from shared.subscriptions.endpoint_rules import url_fault
 
 ENDPOINT = "https://a.example/hook"
 
@@ -111,6 +112,31 @@ def test_any_text_is_a_target_or_refused(url: str) -> None:
     assert line.isascii()
     assert line.isprintable()
     assert " " not in line
+
+
+_LABELS = st.from_regex(r"[A-Za-z0-9_-]{1,64}", fullmatch=True)
+_HOSTS = (
+    st.lists(_LABELS, min_size=1, max_size=9).map(".".join)
+    | st.integers(250, 256).map(lambda length: ("a." * 128)[: length - 1] + "b")
+    | st.ip_addresses().map(
+        lambda address: f"[{address}]" if address.version == 6 else f"{address}"
+    )
+)
+_URLS = st.builds(
+    "{}://{}{}{}{}".format,
+    st.sampled_from(["https", "HTTP"]),
+    _HOSTS,
+    st.sampled_from(["", "."]),
+    st.just("") | st.integers(0, 65_536).map(":{}".format),
+    st.text(string.printable).map("/".__add__) | st.sampled_from(["", "?a=b", "?"]),
+)
+
+
+@given(url=_URLS)
+@example(url=f"https://{'a.' * 126}ab/")
+def test_what_a_subscription_may_name_can_be_sent_to(url: str) -> None:
+    if url_fault(url, allow_http=True) is None:
+        assert parse_url(url).authority
 
 
 def write(headers: dict[str, str], method: str = "POST", body: bytes = b"") -> bytes:

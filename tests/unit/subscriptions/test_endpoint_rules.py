@@ -7,6 +7,7 @@ import pytest
 from shared.subscriptions.endpoint_rules import INVALID_URL, LONGEST_URL, base_url, url_fault
 
 _STEM = "https://a.example/"
+_LONGEST_NAME = "a." * 126 + "a"  # 253 characters; a full stop at its end doesn't count
 
 
 @pytest.mark.parametrize(
@@ -23,6 +24,8 @@ _STEM = "https://a.example/"
         "https://192.0.2.1/",
         "https://[2001:db8::1]:65535/",
         f"https://{'a' * 63}.example/",
+        f"https://{_LONGEST_NAME}/",
+        f"https://{_LONGEST_NAME}.:443/",
         _STEM + "x" * (LONGEST_URL - len(_STEM)),
     ],
 )
@@ -55,7 +58,7 @@ def test_a_proper_https_url_is_accepted(url: str) -> None:
         ("https://-crm.example/", "host"),
         ("https://crm-.example/", "host"),
         (f"https://{'a' * 64}.example/", "host"),
-        ("https://" + "a." * 127 + "ab/", "host"),
+        (f"https://{_LONGEST_NAME}a/", "host"),
         ("https://crm%2eexample/", "host"),
         ("https://[::1/", "host"),
         ("https://[::1]x/", "host"),
