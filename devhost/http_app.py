@@ -34,6 +34,13 @@ class Endpoint:
     trigger: HttpTrigger
     route: routes.Route
 
+    def hides(self, later: Endpoint) -> bool:
+        """Say whether no request can reach *later*, which has the same route."""
+        mine, theirs = self.trigger.methods, later.trigger.methods
+        return self.route.template.lower() == later.route.template.lower() and (
+            not mine or bool(theirs and theirs <= mine)
+        )
+
 
 def endpoint(function: Function, prefix: str) -> Endpoint:
     """

@@ -86,6 +86,7 @@ class QueueListener:
         self._wake = asyncio.Event()
         self._stopping = False
         self._trouble = ""
+        self._is_gone = False
 
     def notify(self) -> None:
         """End the wait between two polls: this host has put a message on the queue."""
@@ -116,9 +117,11 @@ class QueueListener:
                 known_to_exist = known_to_exist or await self._queues.source.exists()
                 if known_to_exist and not self._stopping:
                     found = await self._receive()
+                    self._report_found()
                 self._report("")
             except QueueGoneError:
                 known_to_exist = False
+                self._report_gone()
             except StorageBusyError as fault:
                 known_to_exist = False
                 self._report(str(fault))
@@ -212,6 +215,16 @@ class QueueListener:
             except StorageBusyError:
                 await asyncio.sleep(delay)
         return await step()
+
+    def _report_gone(self) -> None:
+        if not self._is_gone:
+            _log.warning("queue %s is gone, waiting for it", self._trigger.queue)
+        self._is_gone = True
+
+    def _report_found(self) -> None:
+        if self._is_gone:
+            _log.warning("queue %s is there again", self._trigger.queue)
+        self._is_gone = False
 
     def _report(self, trouble: str) -> None:
         if trouble and trouble != self._trouble:

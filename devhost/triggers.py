@@ -91,6 +91,9 @@ class Triggers:
 
     def _add_endpoint(self, function: Function, trigger: HttpTrigger) -> str:
         endpoint = http_app.endpoint(function, self._plan.options.route_prefix)
+        for earlier in self.endpoints:
+            if earlier.hides(endpoint):
+                return f"never called: {earlier.function.metadata.name} has the same route"
         self.endpoints.append(endpoint)
         methods = ",".join(sorted(trigger.methods)) or "any method"
         return f"http   /{endpoint.route.template}  [{methods}]"
