@@ -17,9 +17,7 @@ _LENGTH = re.compile(r"[0-9]{1,18}")
 _WITHOUT_BODY = frozenset({204, 304})
 
 
-def read_body(
-    connection: Connection, head: Head, method: str, deadline: float
-) -> tuple[bytes, bool]:
+def read_body(connection: Connection, head: Head, deadline: float) -> tuple[bytes, bool]:
     """
     Read at most the first 64 KiB of the body; return it and whether it came to its proper end.
 
@@ -29,7 +27,7 @@ def read_body(
     complete = False
     # Broken, late or malformed: the outcome stays, the connection goes.
     with suppress(NoAnswer):
-        complete = body.read(head, method)
+        complete = body.read(head)
     return bytes(body.content), complete
 
 
@@ -41,8 +39,8 @@ class _Body:
         self._raw_left = _MAX_RAW_BODY
         self.content = bytearray()
 
-    def read(self, head: Head, method: str) -> bool:
-        if head.status in _WITHOUT_BODY or method == "HEAD":
+    def read(self, head: Head) -> bool:
+        if head.status in _WITHOUT_BODY:
             return True
         coding = head.headers.get("transfer-encoding")
         length = head.headers.get("content-length")

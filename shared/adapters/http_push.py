@@ -32,7 +32,6 @@ _BODY_SECONDS = 2.0
 class _Call(NamedTuple):
     """A request as bytes, and the time it may take once it is on its way."""
 
-    method: str
     target: Target
     data: bytes
     timeout: float
@@ -71,7 +70,7 @@ class HttpPusher:
             target = parse_url(request.url)
             data = write_request(request, target)
             self._refuse(target)
-            return self._exchange(_Call(request.method, target, data, timeout.total_seconds()))
+            return self._exchange(_Call(target, data, timeout.total_seconds()))
         except NoAnswer as none:
             return NotAnswered(none.failure, none.detail, monotonic() - begun)
         except OSError as error:  # no more sockets, for one
@@ -132,7 +131,7 @@ class HttpPusher:
             all_sent = connection.send(call.data, started + call.timeout)
             head = read_head(connection, started + call.timeout)
             seconds = monotonic() - started
-            body, complete = read_body(connection, head, call.method, monotonic() + _BODY_SECONDS)
+            body, complete = read_body(connection, head, monotonic() + _BODY_SECONDS)
             if all_sent and complete and head.stays_open and not connection.buffer:
                 self._pool.give(connection, head.keep_for)
                 kept = True

@@ -17,6 +17,7 @@ _SENDABLE = re.compile(r"[\x21-\x7e]*")
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _ILLEGAL_VALUE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]|[^\x00-\xff]")
 _FRAMING = frozenset({"host", "content-length", "connection", "transfer-encoding", "upgrade"})
+_METHODS = frozenset({"POST", "OPTIONS"})  # pushes and handshakes
 _PORTS = {"http": 80, "https": 443}
 _HIGHEST_PORT = 65535
 
@@ -25,8 +26,8 @@ class Target(NamedTuple):
     """
     Where a URL points to.
 
-    *host* is lower-case and in its ASCII form, *authority* is the same for the Host header,
-    *path* the path and query exactly as given.
+    *host* is lower-case, *authority* is the same for the Host header, *path* the path and query
+    exactly as given.
     """
 
     scheme: str
@@ -43,7 +44,7 @@ def parse_url(url: str) -> Target:
 
     Raises:
         NoAnswer: it can't be sent to: another scheme, userinfo, no host, a bad port, a zone id,
-            spaces, control characters or anything else that is not ASCII outside the host.
+            spaces, control characters or anything else that is not ASCII.
     """
     whole = _URL.fullmatch(url)
     if whole is None:
@@ -59,7 +60,8 @@ def parse_url(url: str) -> Target:
     port = int(parts[2]) if parts[2] else _PORTS[scheme]
     if not 1 <= port <= _HIGHEST_PORT:
         raise _unsendable("port out of range")
-    name = _ascii(parts[1]).lower()
+    _check_host(parts[1])
+    name = parts[1].lower()
     return Target(
         scheme=scheme,
         host=name.strip("[]"),
@@ -73,21 +75,22 @@ def write_request(request: OutboundRequest, target: Target) -> bytes:
     """
     Write head and body as one piece: sent at once they cost one system call and one packet.
 
-    Exactly the request's headers are sent, plus Host and, with a body or a method that is expected
-    to have one, Content-Length.
+    Exactly the request's headers are sent, plus Host and, but for OPTIONS without a body,
+    Content-Length.
 
     Raises:
-        NoAnswer: a method or header that HTTP can't carry, or that is the sender's own business.
+        NoAnswer: a header that HTTP can't carry, or that is the sender's own business; a method
+            whose answers are not understood here.
     """
-    if not _TOKEN.fullmatch(request.method) or request.method == "CONNECT":
-        raise _unsendable("illegal method")
+    if request.method not in _METHODS:
+        raise _unsendable("neither POST nor OPTIONS")
     lines = [f"{request.method} {target.path} HTTP/1.1\r\nHost: {target.authority}\r\n"]
     for name, value in request.headers.items():
         check_name(name)
         if _ILLEGAL_VALUE.search(value):
             raise _unsendable(f"illegal value of header {name}")
         lines.append(f"{name}: {value}\r\n")
-    if request.body or request.method not in {"GET", "HEAD", "OPTIONS", "DELETE"}:
+    if request.body or request.method == "POST":
         lines.append(f"Content-Length: {len(request.body)}\r\n")
     lines.append("\r\n")
     return "".join(lines).encode("latin-1") + request.body
@@ -107,23 +110,15 @@ def check_name(name: str) -> None:
         raise _unsendable(f"header {name} is written by the sender")
 
 
-def _ascii(host: str) -> str:
-    if host.startswith("["):
-        try:
-            IPv6Address(host[1:-1])
-        except ValueError as error:
-            raise _unsendable("illegal IPv6 address") from error
-        return host
-    if not host.isascii():
-        import idna  # rarely needed, and slow to load
-
-        try:
-            host = idna.encode(host, uts46=True).decode("ascii")
-        except idna.IDNAError as error:
-            raise _unsendable("a host name that IDNA can't express") from error
-    if not _NAME.fullmatch(host):
-        raise _unsendable("illegal host name")
-    return host
+def _check_host(host: str) -> None:
+    if not host.startswith("["):
+        if not _NAME.fullmatch(host):
+            raise _unsendable("illegal host name")
+        return
+    try:
+        IPv6Address(host[1:-1])
+    except ValueError as error:
+        raise _unsendable("illegal IPv6 address") from error
 
 
 def _unsendable(detail: str) -> NoAnswer:

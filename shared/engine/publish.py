@@ -62,7 +62,7 @@ class Publish:
         authorize(request, topic, self.clock.now())
         if request.method == "OPTIONS":
             return options_answer(topic, request_id)
-        self._store(topic, request, read_events(request, topic, self.clock.now()))
+        self._store(topic, request, read_events(request, topic))
         return accepted(request, request_id)
 
     def _store(self, topic: Topic, request: HttpRequest, events: Sequence[Event]) -> None:

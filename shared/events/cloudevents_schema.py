@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import binascii
 import re
-from datetime import datetime
 from typing import Any
 
 from shared.errors import UnsupportedMediaType
@@ -29,7 +28,7 @@ _EXTENSION = re.compile(r"[a-z0-9]{1,20}", re.ASCII)
 _SPEC_VERSION = "1.0"
 
 
-def parse(request: HttpRequest, _topic: Topic, _received_at: datetime) -> tuple[Event, ...]:
+def parse(request: HttpRequest, _topic: Topic) -> tuple[Event, ...]:
     """
     Read the events of a request in structured, batch or binary mode.
 

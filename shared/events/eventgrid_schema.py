@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
 from shared.errors import Unauthenticated
@@ -21,7 +20,7 @@ _KNOWN = frozenset({*_REQUIRED, *_OPTIONAL, "data"})
 _METADATA_VERSION = "1"
 
 
-def parse(request: HttpRequest, topic: Topic, _received_at: datetime) -> tuple[Event, ...]:
+def parse(request: HttpRequest, topic: Topic) -> tuple[Event, ...]:
     """
     Read an array of events, or a single one, whatever the content type says.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import datetime
 
 from shared.errors import Fault, InvalidEvents, TooLarge
 from shared.events import cloudevents_schema, eventgrid_schema
@@ -15,15 +14,14 @@ from shared.http import HttpRequest
 API_VERSION = "2018-01-01"
 LARGEST_REQUEST = 1_536_000  # bytes; the official SDK's tests assert it, documented is 1 MB
 
-# *received_at* is for what a schema may leave out.
-_Parser = Callable[[HttpRequest, Topic, datetime], tuple[Event, ...]]
+_Parser = Callable[[HttpRequest, Topic], tuple[Event, ...]]
 _PARSERS: Mapping[InputSchema, _Parser] = {
     InputSchema.EVENT_GRID: eventgrid_schema.parse,
     InputSchema.CLOUD_EVENTS: cloudevents_schema.parse,
 }
 
 
-def read_events(request: HttpRequest, topic: Topic, now: datetime) -> tuple[Event, ...]:
+def read_events(request: HttpRequest, topic: Topic) -> tuple[Event, ...]:
     """
     Read the events of an authorized request: all of them, at least one, stamped.
 
@@ -38,7 +36,7 @@ def read_events(request: HttpRequest, topic: Topic, now: datetime) -> tuple[Even
     _check_api_version(request)
     if len(request.body) > LARGEST_REQUEST:
         raise TooLarge(f"The maximum size ({LARGEST_REQUEST}) has been exceeded.")
-    return _PARSERS[topic.input_schema](request, topic, now)
+    return _PARSERS[topic.input_schema](request, topic)
 
 
 def _check_api_version(request: HttpRequest) -> None:

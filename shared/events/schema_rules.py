@@ -15,7 +15,6 @@ LARGEST_EVENT = 1_049_600  # bytes, as observed; documented is 1 MB
 SCHEMA_NAMES: Mapping[InputSchema, str] = {
     InputSchema.EVENT_GRID: "EventGridEvent",
     InputSchema.CLOUD_EVENTS: "CloudEventV10",
-    InputSchema.CUSTOM: "CustomInputEvent",
 }
 
 _TOKENS: Mapping[type, str] = {

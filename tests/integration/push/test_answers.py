@@ -263,16 +263,6 @@ def test_an_answer_may_come_in_single_bytes(pusher: HttpPusher) -> None:
         assert server.connections == 1
 
 
-def test_head_has_no_body(pusher: HttpPusher) -> None:
-    with Server(always(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n")) as server:
-        for _ in range(2):
-            answered = push(pusher, server.url, method="HEAD", body=b"")
-
-            assert isinstance(answered, Answered)
-            assert answered.body == b""
-        assert server.connections == 1
-
-
 def test_the_wire_carries_the_headers_given_and_no_others(pusher: HttpPusher) -> None:
     with Server(always(EMPTY)) as server:
         push(

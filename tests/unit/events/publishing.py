@@ -74,13 +74,13 @@ def body_of(value: object) -> bytes:
 
 
 def read_grid(body: bytes, **headers: str) -> tuple[Event, ...]:
-    return read_events(a_request(body, headers), a_topic(), NOW)
+    return read_events(a_request(body, headers), a_topic())
 
 
 def read_cloud(body: bytes, content_type: str = BATCH, **headers: str) -> tuple[Event, ...]:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     request = a_request(body, {"content-type": content_type, **named})
-    return read_events(request, a_topic(InputSchema.CLOUD_EVENTS), NOW)
+    return read_events(request, a_topic(InputSchema.CLOUD_EVENTS))
 
 
 def refusal(read: Any, *arguments: Any, **named: Any) -> tuple[int, str, str, str]:

@@ -15,7 +15,6 @@ from shared.events.topic import InputSchema
 from tests.unit.events.publishing import (
     ARM_ID,
     BATCH,
-    NOW,
     STRUCTURED,
     a_request,
     a_topic,
@@ -85,6 +84,6 @@ def test_a_request_is_read_or_refused_and_never_fails(body, content_type, header
     request = a_request(body, {"content-type": content_type, **headers})
 
     with contextlib.suppress(AppError):
-        for event in read_events(request, a_topic(schema), NOW):
+        for event in read_events(request, a_topic(schema)):
             json.loads(event.text)["id"].encode()
             event.text.encode("ascii")

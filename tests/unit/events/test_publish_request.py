@@ -82,14 +82,14 @@ def test_a_large_cloud_event_is_refused():
 def test_the_api_version_may_be_absent(query):
     request = a_request(body_of([members()]), query=query)
 
-    assert len(read_events(request, a_topic(), NOW)) == 1
+    assert len(read_events(request, a_topic())) == 1
 
 
 @pytest.mark.parametrize("version", ["2024-06-01", ""])
 def test_another_api_version_is_refused(version):
     request = a_request(b"x" * 1_536_001, query={"api-version": version})
 
-    assert refusal(read_events, request, a_topic(), NOW) == (
+    assert refusal(read_events, request, a_topic()) == (
         400,
         "BadRequest",
         "UnsupportedApiVersion",
@@ -113,7 +113,7 @@ def test_requests_of_the_official_python_client_are_accepted(name):
     stamps = {} if is_cloud else {"topic": ARM_ID, "metadataVersion": "1"}
 
     authorize(request, topic, NOW)
-    events = read_events(request, topic, NOW)
+    events = read_events(request, topic)
 
     assert [json.loads(event.text) for event in events] == [
         event | stamps for event in json.loads(captured["body"])

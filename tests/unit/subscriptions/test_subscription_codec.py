@@ -208,7 +208,6 @@ def test_the_matrix_allows_what_is_documented() -> None:
     assert {str(key): {*map(str, value)} for key, value in DELIVERY_SCHEMAS.items()} == {
         "EventGridSchema": {"EventGridSchema", "CloudEventSchemaV1_0"},
         "CloudEventSchemaV1_0": {"CloudEventSchemaV1_0"},
-        "CustomEventSchema": {"EventGridSchema", "CustomInputSchema", "CloudEventSchemaV1_0"},
     }
 
 
