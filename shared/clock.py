@@ -20,6 +20,13 @@ class SystemClock:
         return datetime.now(UTC)
 
 
+def american(moment: datetime) -> str:
+    """Write *moment* as Event Grid does in its error messages: ``1/2/2025 3:04:05 AM``."""
+    half = "AM" if moment.hour < 12 else "PM"  # noqa: PLR2004 - noon
+    hour = moment.hour % 12 or 12
+    return f"{moment.month}/{moment.day}/{moment.year} {hour}:{moment:%M:%S} {half}"
+
+
 def timestamp(moment: datetime) -> str:
     """Write *moment* as Event Grid does: UTC, seven fractional digits, ``Z``."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f") + "0Z"

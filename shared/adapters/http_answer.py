@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from shared.adapters.http_connection import Connection
 from shared.adapters.http_failure import NoAnswer
+from shared.adapters.http_request import TOKEN
 from shared.http import Failure
 
 _MAX_HEAD = 64 * 1024
@@ -14,7 +15,6 @@ _MAX_HEADERS = 100
 _END = re.compile(rb"\n\r?\n")
 _BEGINNING = b"HTTP/1."
 _STATUS = re.compile(r"HTTP/1\.([0-9]) ([1-9][0-9]{2})(?: .*)?")
-_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _ILLEGAL = re.compile(r"[\r\0]")
 _KEEP_FOR = re.compile(r"timeout\s*=\s*([0-9]{1,6})")
 _SWITCHING = 101
@@ -96,7 +96,7 @@ def parse_head(block: bytes) -> Head:
             headers[name] = f"{headers[name]} {line.strip()}"
             continue
         name, colon, value = line.partition(":")
-        if not colon or not _TOKEN.fullmatch(name):
+        if not colon or not TOKEN.fullmatch(name):
             raise malformed("a header line that is none")
         name, value = name.lower(), value.strip(" \t\r")
         headers[name] = f"{headers[name]}, {value}" if name in headers else value

@@ -14,7 +14,7 @@ _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]*)([^#]*)(?:#.*)?")
 _AUTHORITY = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\[\]:@%]+)(?::([0-9]{0,5}))?")
 _NAME = re.compile(r"(?=.{1,253}\.?\Z)[A-Za-z0-9_-]{1,63}(?:\.[A-Za-z0-9_-]{1,63})*\.?")
 _SENDABLE = re.compile(r"[\x21-\x7e]*")
-_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # such as the name of a header
 _ILLEGAL_VALUE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]|[^\x00-\xff]")
 _FRAMING = frozenset({"host", "content-length", "connection", "transfer-encoding", "upgrade"})
 _METHODS = frozenset({"POST", "OPTIONS"})  # pushes and handshakes
@@ -104,7 +104,7 @@ def check_name(name: str) -> None:
     Raises:
         NoAnswer: it is illegal, or one that frames the message and so is ours alone to write.
     """
-    if not _TOKEN.fullmatch(name):
+    if not TOKEN.fullmatch(name):
         raise _unsendable("illegal header name")
     if name.lower() in _FRAMING:
         raise _unsendable(f"header {name} is written by the sender")

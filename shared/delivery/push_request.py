@@ -7,9 +7,7 @@ import json
 from shared.delivery.conversion import convert
 from shared.delivery.delivery import Delivery
 from shared.http import OutboundRequest
-from shared.subscriptions.subscription import DeliverySchema, EventSubscription
-
-ORIGIN = "eventgrid.azure.net"  # what CloudEvents endpoints agree to in the handshake
+from shared.subscriptions.subscription import ORIGIN, DeliverySchema, EventSubscription
 
 
 def push_request(subscription: EventSubscription, delivery: Delivery, text: str) -> OutboundRequest:

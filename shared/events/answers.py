@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from shared.clock import american
 from shared.errors import AppError, MethodNotAllowed, StorageUnavailable, TooLarge
 from shared.events.publish_request import API_VERSION
 from shared.events.schema_rules import SCHEMA_NAMES
@@ -64,9 +65,7 @@ def error_answer(error: AppError, *, request_id: str, now: datetime) -> HttpAnsw
 
 
 def _reference(request_id: str, now: datetime) -> str:
-    half = "PM" if now.hour >= 12 else "AM"  # noqa: PLR2004 - noon
-    time = f"{now.hour % 12 or 12}:{now:%M:%S} {half}"
     return (
-        f" Report '{request_id}:1:{now.month}/{now.day}/{now.year} {time} (UTC)'"
+        f" Report '{request_id}:1:{american(now)} (UTC)'"
         " to our forums for assistance or raise a support ticket."
     )

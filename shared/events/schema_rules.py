@@ -9,7 +9,7 @@ from shared.errors import InvalidEvents, TooLarge
 from shared.events import strict_json
 from shared.events.topic import InputSchema
 
-MOST_EVENTS = 5000  # a request; Event Grid "Quotas and limits" (2023-11-15)
+MOST_EVENTS = 5000  # of a request; Event Grid "Quotas and limits" (2023-11-15)
 LARGEST_EVENT = 1_049_600  # bytes, as observed; documented is 1 MB
 
 SCHEMA_NAMES: Mapping[InputSchema, str] = {

@@ -6,9 +6,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from shared.events.schema_rules import MOST_EVENTS
 from shared.subscriptions.deployment import Deployment
 from shared.subscriptions.endpoint_rules import base_url, url_fault
-from shared.subscriptions.sections import Section
+from shared.subscriptions.sections import TLS_VERSIONS, Section
 
 ENDPOINT_TYPES = (
     "WebHook",
@@ -21,9 +22,8 @@ ENDPOINT_TYPES = (
     "MonitorAlert",
     "NamespaceTopic",
 )
-MOST_EVENTS, MOST_KILOBYTES = 5000, 1024
+MOST_KILOBYTES = 1024
 _ONE_EVENT, _KILOBYTES = 1, 64  # what stands for: no output batching
-_TLS_VERSIONS = ("1.0", "1.1", "1.2")
 _UNSUPPORTED = (
     "deliveryAttributeMappings",
     "azureActiveDirectoryTenantId",
@@ -102,7 +102,7 @@ def _webhook(section: Section, deployment: Deployment) -> dict[str, Any]:
         "maxEventsPerBatch": _ONE_EVENT,
         "preferredBatchSizeInKilobytes": kilobytes or _KILOBYTES,
     }
-    tls = section.choice("minimumTlsVersionAllowed", _TLS_VERSIONS)
+    tls = section.choice("minimumTlsVersionAllowed", TLS_VERSIONS)
     return stored if tls is None else stored | {"minimumTlsVersionAllowed": tls}
 
 

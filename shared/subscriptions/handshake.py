@@ -7,13 +7,12 @@ from datetime import datetime, timedelta
 from http import HTTPStatus
 from typing import NamedTuple
 
-from shared.clock import timestamp
+from shared.clock import american, timestamp
 from shared.errors import HandshakeFailed
 from shared.http import Answered, Exchange, Failure, NotAnswered, OutboundRequest
 from shared.subscriptions.endpoint_rules import base_url
-from shared.subscriptions.subscription import DeliverySchema, EventSubscription
+from shared.subscriptions.subscription import ORIGIN, DeliverySchema, EventSubscription
 
-ORIGIN = "eventgrid.azure.net"  # the Functions trigger answers this very text
 TIME_LIMIT = timedelta(seconds=30)
 PAUSE = timedelta(seconds=5)
 TRIES = 3  # how many is not published
@@ -92,7 +91,7 @@ def judge(asked: Challenge, exchange: Exchange, failed: Failed) -> None:
         raise HandshakeFailed(
             f"Webhook validation handshake failed for {base_url(asked.request.url)}. {reason} "
             f"For troubleshooting, visit https://aka.ms/{help_page}. "
-            f"Activity id:{failed.activity_id}, timestamp: {_american(failed.at)} (UTC)."
+            f"Activity id:{failed.activity_id}, timestamp: {american(failed.at)} (UTC)."
         )
 
 
@@ -151,9 +150,3 @@ def _validation_response(body: bytes) -> str | None:
         if name.casefold() == "validationresponse" and isinstance(value, str):
             return value
     return None
-
-
-def _american(moment: datetime) -> str:
-    half = "AM" if moment.hour < 12 else "PM"  # noqa: PLR2004
-    hour = moment.hour % 12 or 12
-    return f"{moment.month}/{moment.day}/{moment.year} {hour}:{moment:%M:%S} {half}"

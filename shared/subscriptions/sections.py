@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 from shared.errors import Fault, InvalidDocument
 
+TLS_VERSIONS = ("1.0", "1.1", "1.2")  # of minimumTlsVersionAllowed, whatever has it
+
 
 class Section(NamedTuple):
     """

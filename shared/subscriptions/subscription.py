@@ -7,6 +7,9 @@ from enum import StrEnum
 
 from shared.events.topic import InputSchema
 
+# What endpoints of CloudEvents agree to; the Functions trigger answers this very text.
+ORIGIN = "eventgrid.azure.net"
+
 
 class DeliverySchema(StrEnum):
     """What subscribers receive; the values are the ARM names."""

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from shared.events.topic import InputSchema, Topic
 from shared.subscriptions.deployment import Deployment
-from shared.subscriptions.sections import Section, document, raise_faults
+from shared.subscriptions.sections import TLS_VERSIONS, Section, document, raise_faults
 
 TYPE = "Microsoft.EventGrid/topics"
 PROFILE_TAG = "deliveryProfile"
@@ -16,7 +16,6 @@ _NAME = re.compile(r"[A-Za-z0-9-]{3,50}")
 _RESERVED = ("microsoft", "eventgrid", "system")
 _SUBSCRIPTION = re.compile(r"[A-Za-z0-9-]{1,64}")
 _GROUP = re.compile(r"[A-Za-z0-9_.()-]{0,89}[A-Za-z0-9_()-]")  # no full stop at the end
-_TLS_VERSIONS = ("1.0", "1.1", "1.2")
 _KEPT = ("identity", "kind", "sku")  # say nothing here, but clients expect them back
 _MOST_TAGS, _LONGEST_TAG_NAME, _LONGEST_TAG = 50, 512, 256
 
@@ -179,7 +178,7 @@ def _properties(section: Section) -> dict[str, Any]:
         "disableLocalAuth": False,
     }
     kept = {
-        "minimumTlsVersionAllowed": section.choice("minimumTlsVersionAllowed", _TLS_VERSIONS),
+        "minimumTlsVersionAllowed": section.choice("minimumTlsVersionAllowed", TLS_VERSIONS),
         "dataResidencyBoundary": section.text("dataResidencyBoundary"),
         "eventTypeInfo": section.section("eventTypeInfo").members or None,
     }
