@@ -24,16 +24,17 @@ class AppError(Exception):
     The request can't be served.
 
     *status* is the HTTP status, *code* the name that Event Grid gives it in ``error.code``.
-    *faults* names everything that is wrong, at least one.
+    *faults* names everything that is wrong, at least one; *detail_code* is the code of that one
+    where it has another.
     """
 
     status: ClassVar[int] = 500
     code: ClassVar[str] = "InternalServerError"
-    detail_code: ClassVar[str] = "InternalServerError"
+    detail_code: ClassVar[str] = ""
 
     def __init__(self, message: str | None = None, *, faults: tuple[Fault, ...] = ()) -> None:
         self.message = message or (self.__doc__ or "").strip()
-        self.faults = faults or (Fault(code=self.detail_code, message=self.message),)
+        self.faults = faults or (Fault(code=self.detail_code or self.code, message=self.message),)
         super().__init__(self.message)
 
 
@@ -58,7 +59,6 @@ class InvalidDocument(AppError):
 
     status = 400
     code = "InvalidRequest"
-    detail_code = "InvalidRequest"
 
 
 class Unauthenticated(AppError):
@@ -66,7 +66,6 @@ class Unauthenticated(AppError):
 
     status = 401
     code = "Unauthorized"
-    detail_code = "Unauthorized"
 
 
 class NotFound(AppError):
@@ -82,7 +81,6 @@ class MethodNotAllowed(AppError):
 
     status = 405
     code = "MethodNotAllowed"
-    detail_code = "MethodNotAllowed"
 
 
 class Conflict(AppError):
@@ -90,7 +88,6 @@ class Conflict(AppError):
 
     status = 409
     code = "Conflict"
-    detail_code = "Conflict"
 
 
 class TooLarge(AppError):
@@ -114,7 +111,6 @@ class HandshakeFailed(AppError):
 
     status = 400
     code = "Url validation"
-    detail_code = "Url validation"
 
 
 class StorageUnavailable(AppError):
@@ -122,7 +118,6 @@ class StorageUnavailable(AppError):
 
     status = 503
     code = "ServiceUnavailable"
-    detail_code = "ServiceUnavailable"
 
 
 class MalformedMessage(AppError):

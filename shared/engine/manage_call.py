@@ -87,6 +87,6 @@ def _top(text: str | None) -> int:
         return _DEFAULT_TOP
     if not _THREE_DIGITS.fullmatch(text) or not 1 <= int(text) <= _MOST_TOP:
         message = f"$top must be a whole number between 1 and {_MOST_TOP}."
-        fault = Fault(code=InvalidDocument.detail_code, message=message, target="$top")
+        fault = Fault(code=InvalidDocument.code, message=message, target="$top")
         raise InvalidDocument(message, faults=(fault,))
     return int(text)

@@ -28,7 +28,7 @@ def parse_filter(text: str) -> NameTest:
         return _Parser(_tokens(text)).parse()
     except ValueError as error:
         message = f"The $filter is invalid: {error}."
-        fault = Fault(code=InvalidDocument.detail_code, message=message, target="$filter")
+        fault = Fault(code=InvalidDocument.code, message=message, target="$filter")
         raise InvalidDocument(message, faults=(fault,)) from error
 
 

@@ -10,7 +10,6 @@ from shared.delivery.profile import DeliveryProfile, Feature
 from shared.delivery.profiles import PROFILES
 from shared.engine.ports import TopicReader
 from shared.subscriptions.subscription import EventSubscription, RetryPolicy
-from shared.subscriptions.topic_codec import PROFILE_TAG
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +23,7 @@ class Rules:
     def terms(self, subscription: EventSubscription) -> DeliveryTerms:
         """Return the rules for one subscription: the topic's tag wins over the default."""
         topic = self.topics.topic(subscription.topic)
-        tagged = PROFILES.get(topic.tags.get(PROFILE_TAG, "")) if topic else None
+        tagged = PROFILES.get(topic.profile or "") if topic else None
         profile = tagged or PROFILES[self.default_profile]
         max_attempts, time_to_live = _limits(profile, subscription.retry_policy)
         return DeliveryTerms(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -21,7 +20,7 @@ class Topic:
     A custom topic.
 
     *arm_id* is the full resource id, in the case in which it was created. Both keys are valid at
-    once; they are base64 text.
+    once; they are base64 text. *profile* is the delivery profile's name, ``None`` the default one.
     """
 
     name: str
@@ -29,4 +28,4 @@ class Topic:
     input_schema: InputSchema
     key1: str = field(repr=False)
     key2: str = field(repr=False)
-    tags: Mapping[str, str] = field(default_factory=dict)
+    profile: str | None = None

@@ -15,10 +15,10 @@ def matches(event_filter: EventFilter, event: Event) -> bool:
 
     Source: Event Grid "Understand event filtering" (2022-09-09).
     """
-    types = event_filter.folded_types
+    types = event_filter.included_event_types
     if types is not None and event.event_type.casefold() not in types:
         return False
-    prefix, suffix = event_filter.prefix, event_filter.suffix
+    prefix, suffix = event_filter.subject_begins_with, event_filter.subject_ends_with
     if not prefix and not suffix:
         return True
     subject = event.subject

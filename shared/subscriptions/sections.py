@@ -29,7 +29,7 @@ class Section(NamedTuple):
     def refuse(self, name: str, message: str) -> None:
         """Gather a fault of the member *name*."""
         target = self.target(name)
-        self.faults.append(Fault(code=InvalidDocument.detail_code, message=message, target=target))
+        self.faults.append(Fault(code=InvalidDocument.code, message=message, target=target))
 
     def refuse_unsupported(self, name: str) -> None:
         """Refuse a member that says anything: better an error than a promise not kept."""
@@ -103,7 +103,7 @@ def document(body: object) -> Section:
     root = Section(body if isinstance(body, dict) else {}, "", [])
     if not isinstance(body, dict):
         message = "The request content must be a JSON object."
-        root.faults.append(Fault(code=InvalidDocument.detail_code, message=message))
+        root.faults.append(Fault(code=InvalidDocument.code, message=message))
     return root
 
 

@@ -24,25 +24,14 @@ class EventFilter:
     """
     Which events a subscription wants; everything must match.
 
-    *included_event_types* ``None`` means all. *folded_types*, *prefix* and *suffix* are derived:
-    what is compared with every event, folded once.
+    What is compared with every event is folded already: *included_event_types*, where ``None``
+    means all, and, unless *is_subject_case_sensitive*, both ends of the subject.
     """
 
     included_event_types: frozenset[str] | None = None
     subject_begins_with: str = ""
     subject_ends_with: str = ""
     is_subject_case_sensitive: bool = False
-    folded_types: frozenset[str] | None = field(init=False, repr=False, compare=False)
-    prefix: str = field(init=False, repr=False, compare=False)
-    suffix: str = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        types = self.included_event_types
-        fold = str if self.is_subject_case_sensitive else str.casefold
-        derive = object.__setattr__  # the one way to fill a frozen value
-        derive(self, "folded_types", types and frozenset(name.casefold() for name in types))
-        derive(self, "prefix", fold(self.subject_begins_with))
-        derive(self, "suffix", fold(self.subject_ends_with))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -148,14 +148,15 @@ def _filter(section: Section) -> dict[str, Any]:
 
 
 def _filter_of(stored: Mapping[str, Any]) -> EventFilter:
-    types: list[str] = stored.get("includedEventTypes", [])
-    # Clients of very old versions write "All" where later ones leave the list out.
-    includes_all = not types or [name.casefold() for name in types] == ["all"]
+    types = [name.casefold() for name in stored.get("includedEventTypes", [])]
+    is_case_sensitive = stored.get("isSubjectCaseSensitive", False)
+    fold = str if is_case_sensitive else str.casefold
     return EventFilter(
-        included_event_types=None if includes_all else frozenset(types),
-        subject_begins_with=stored["subjectBeginsWith"],
-        subject_ends_with=stored["subjectEndsWith"],
-        is_subject_case_sensitive=stored.get("isSubjectCaseSensitive", False),
+        # Clients of very old versions write "All" where later ones leave the list out.
+        included_event_types=None if types in ([], ["all"]) else frozenset(types),
+        subject_begins_with=fold(stored["subjectBeginsWith"]),
+        subject_ends_with=fold(stored["subjectEndsWith"]),
+        is_subject_case_sensitive=is_case_sensitive,
     )
 
 

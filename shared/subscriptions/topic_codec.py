@@ -11,7 +11,7 @@ from shared.subscriptions.deployment import Deployment
 from shared.subscriptions.sections import TLS_VERSIONS, Section, document, raise_faults
 
 TYPE = "Microsoft.EventGrid/topics"
-PROFILE_TAG = "deliveryProfile"
+_PROFILE_TAG = "deliveryProfile".casefold()  # tags have no case
 _NAME = re.compile(r"[A-Za-z0-9-]{3,50}")
 _RESERVED = ("microsoft", "eventgrid", "system")
 _SUBSCRIPTION = re.compile(r"[A-Za-z0-9-]{1,64}")
@@ -105,14 +105,14 @@ def render_topic(stored: Mapping[str, Any], public_url: str) -> dict[str, Any]:
 
 def topic_of(stored: Mapping[str, Any]) -> Topic:
     """Read a stored topic as the data plane sees it."""
-    tags = stored["tags"] or {}
+    tags = {name.casefold(): value for name, value in (stored["tags"] or {}).items()}
     return Topic(
         name=stored["name"],
         arm_id=stored["id"],
         input_schema=InputSchema(stored["properties"]["inputSchema"]),
         key1=stored["keys"]["key1"],
         key2=stored["keys"]["key2"],
-        tags={PROFILE_TAG if _is_profile(name) else name: tags[name] for name in tags},
+        profile=tags.get(_PROFILE_TAG),
     )
 
 
@@ -146,7 +146,7 @@ def _tags(root: Section, deployment: Deployment) -> Mapping[str, str] | None:
             tags.refuse(name, f"A tag must be a string of at most {_LONGEST_TAG} characters.")
         elif not 0 < len(name) <= _LONGEST_TAG_NAME:
             root.refuse("tags", f"The name of a tag must be 1-{_LONGEST_TAG_NAME} characters long.")
-        elif _is_profile(name):
+        elif name.casefold() == _PROFILE_TAG:
             _check_profile(tags, name, value, deployment)
     return tags.members or None
 
@@ -155,10 +155,6 @@ def _check_profile(tags: Section, name: str, value: str, deployment: Deployment)
     if value not in deployment.profiles:
         known = ", ".join(sorted(deployment.profiles))
         tags.refuse(name, f"There is no delivery profile '{value}'; there are: {known}.")
-
-
-def _is_profile(tag: str) -> bool:
-    return tag.casefold() == PROFILE_TAG.casefold()
 
 
 def _properties(section: Section) -> dict[str, Any]:

@@ -498,7 +498,7 @@ def test_failures_are_stored_while_slow_ones_go_on(app: Deployment) -> None:
 
 
 def test_a_tagged_topic_has_its_own_profile(app: Deployment, logged: Logged) -> None:
-    app.directory.topics["orders"] = a_topic(tags={"deliveryProfile": "latest"})
+    app.directory.topics["orders"] = a_topic(profile="latest")
     app.deliver = replace(
         app.deliver, rules=replace(app.deliver.rules, default_profile="none such")
     )

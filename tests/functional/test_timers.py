@@ -369,20 +369,20 @@ def test_a_failing_job_does_not_stop_the_others(error: Exception, logged: Logged
 
 
 @pytest.mark.parametrize(
-    ("tags", "profile"),
+    ("tagged", "profile"),
     [
-        pytest.param({}, "quick", id="default"),
-        pytest.param({"deliveryProfile": "latest"}, "latest", id="the tag wins"),
-        pytest.param({"deliveryProfile": "1999"}, "quick", id="an unknown tag"),
+        pytest.param(None, "quick", id="default"),
+        pytest.param("latest", "latest", id="the tag wins"),
+        pytest.param("1999", "quick", id="an unknown tag"),
     ],
 )
 def test_the_topics_tag_wins_over_the_default(
-    tags: dict[str, str], profile: str, monkeypatch: pytest.MonkeyPatch
+    tagged: str | None, profile: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     quick = replace(PROFILES["latest"], name="quick")
     monkeypatch.setattr("shared.engine.rules.PROFILES", {**PROFILES, "quick": quick})
     directory = Directory()
-    directory.topics["orders"] = a_topic(tags=tags)
+    directory.topics["orders"] = a_topic(profile=tagged)
     rules = Rules(topics=directory, default_profile="quick", time_scale=1)
 
     assert rules.terms(a_subscription()).profile.name == profile

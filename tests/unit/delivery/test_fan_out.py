@@ -17,7 +17,7 @@ from tests.builders import ORIGIN, PARKED, a_subscription, an_event, noise
 
 EVENTS = [an_event(id=f"e-{n}", subject=f"/orders/{n}", eventType=f"T{n % 2}") for n in range(4)]
 ALL = a_subscription(name="all")
-ODD = a_subscription(name="odd", filter=EventFilter(included_event_types=frozenset({"T1"})))
+ODD = a_subscription(name="odd", filter=EventFilter(included_event_types=frozenset({"t1"})))
 NONE = a_subscription(name="none", filter=EventFilter(subject_begins_with="/returns"))
 
 

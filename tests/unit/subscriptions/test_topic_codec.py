@@ -85,9 +85,9 @@ def test_the_data_plane_sees_name_schema_keys_and_profile() -> None:
         input_schema=InputSchema.EVENT_GRID,
         key1="key1",
         key2="key2",
-        tags={"deliveryProfile": "2017", "team": "crm"},
+        profile="2017",
     )
-    assert topic_of(topic()).tags == {}
+    assert topic_of(topic()).profile is None
 
 
 def test_replacing_keeps_id_name_and_keys() -> None:
