@@ -252,6 +252,10 @@ class InlinePushPool:
         for item in items[: max(0, len(items) - self.unstarted)]:
             yield [(item, work(item))]
 
+    def pace(self, key: str, count: int) -> timedelta:
+        del key, count
+        return timedelta(seconds=10)
+
 
 class Sent(NamedTuple):
     """A request that was pushed."""

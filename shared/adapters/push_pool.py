@@ -1,71 +1,24 @@
-"""The threads that push: a pool of their own, with so many slots for each subscription."""
+"""The threads that push: a pool of their own, with slots for each subscription."""
 
 from __future__ import annotations
 
 import time
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from queue import Empty, SimpleQueue
-from threading import Lock
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
+
+from shared.adapters.push_slots import MOST, START, Inbox, Slots
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 THREADS = 128
-SLOTS = 16  # of one key at a time
 TICK = 1.0  # seconds after which a run reports even if nothing is finished
 
-_SLOT = object()  # a slot was handed to this run
 _ENDED = object()  # one of this run's lanes has ended
-
-Inbox = SimpleQueue[Any]
-
-
-class _Slots:
-    """Counts the slots in use for each key; who waits longest gets the next one."""
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._lock = Lock()
-        self._used: dict[str, int] = defaultdict(int)
-        self._waiting: dict[str, deque[Inbox]] = defaultdict(deque)
-
-    def take(self, key: str) -> bool:
-        with self._lock:
-            if self._used[key] >= self._limit:
-                return False
-            self._used[key] += 1
-            return True
-
-    def wait(self, key: str, inbox: Inbox) -> None:
-        """Ask for a slot: ``_SLOT`` is put into *inbox* when there is one."""
-        with self._lock:
-            if self._used[key] < self._limit:
-                self._used[key] += 1
-                inbox.put(_SLOT)
-            else:
-                self._waiting[key].append(inbox)
-
-    def give_back(self, key: str) -> None:
-        with self._lock:
-            if self._waiting[key]:
-                self._waiting[key].popleft().put(_SLOT)
-            else:
-                self._used[key] -= 1
-            if not self._used[key]:
-                del self._used[key], self._waiting[key]
-
-    def leave(self, key: str, inbox: Inbox) -> None:
-        """Stop waiting; a slot that was handed over meanwhile goes back."""
-        with self._lock:
-            waits = inbox in self._waiting[key]
-            if waits:
-                self._waiting[key].remove(inbox)
-        if not waits:
-            self.give_back(key)
 
 
 class _Todo(Generic[T]):
@@ -105,45 +58,59 @@ class _Run(Generic[T, R]):
     def finished(self) -> list[tuple[T, R]]:
         return [self._done.popleft() for _ in range(len(self._done))]
 
-    def push(self) -> None:
+    def push(self, slots: Slots, clock: Callable[[], float]) -> None:
         """Push what is left; the run is not woken for each, that would cost more."""
         try:
             while taken := self.todo.take():
+                began = clock()
                 self._done.append((taken[0], self._work(taken[0])))
+                if not slots.pushed(self.key, clock() - began):
+                    return
         except BaseException as error:  # noqa: BLE001 - raised again in the thread of the run
             self.todo.give_up()
             self.broken.append(error)
 
 
 class ThreadedPushPool:
-    """Implements the port ``PushPool``. *clock* is monotonic, in seconds; so is *tick*."""
+    """
+    Implements the port ``PushPool``: threads of its own, and slots for each key.
+
+    *clock* is monotonic, in seconds; so is *tick*.
+    """
 
     def __init__(
         self,
         threads: int = THREADS,
-        slots: int = SLOTS,
+        slots: Slots | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,
         tick: float = TICK,
     ) -> None:
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="push")
-        self._slots = _Slots(slots)
+        self._slots = slots or Slots(START, MOST, clock)
         self._clock = clock
         self._tick = tick
 
     def run(
         self, key: str, items: Sequence[T], work: Callable[[T], R], stop_after: timedelta
     ) -> Iterator[list[tuple[T, R]]]:
-        """Do the port's work. What *work* raises ends the run: nothing more is begun."""
+        """
+        Do the port's work. What *work* raises ends the run: nothing more is begun.
+
+        A run that has no slot does not wait for one of a key that is stuck: whoever waits holds
+        one of the host's few messages, which others need.
+        """
         stop_at = self._clock() + stop_after.total_seconds()
         run = _Run(key, _Todo(items, self._clock, stop_at), work)
         try:
             while run.lanes < len(items) and self._slots.take(key):
                 self._begin(run)
             if run.lanes < len(items):
-                run.is_waiting = True
-                self._slots.wait(key, run.inbox)
+                self._wait(run)
             while run.lanes or run.todo:
+                if not run.lanes and self._slots.is_stuck(key):
+                    run.todo.give_up()
+                    break
                 for token in _arrivals(run.inbox, self._tick):
                     self._heed(run, token)
                 yield run.finished()
@@ -155,20 +122,31 @@ class ThreadedPushPool:
         if run.broken:
             raise run.broken[0]
 
+    def pace(self, key: str, count: int) -> timedelta:
+        """Return how long *count* items that found no slot should stay away."""
+        return self._slots.pace(key, count)
+
     def _heed(self, run: _Run[T, R], token: object) -> None:
         if token is _ENDED:
             run.lanes -= 1
-        elif run.todo:
+            if run.todo and not run.lanes and not run.is_waiting:  # The key lost slots.
+                self._wait(run)
+            return
+        run.is_waiting = False
+        if run.todo:
             self._begin(run)
-            self._slots.wait(run.key, run.inbox)
+            self._wait(run)
         else:
-            run.is_waiting = False
             self._slots.give_back(run.key)
+
+    def _wait(self, run: _Run[T, R]) -> None:
+        run.is_waiting = True
+        self._slots.wait(run.key, run.inbox)
 
     def _begin(self, run: _Run[T, R]) -> None:
         def lane() -> None:
             try:
-                run.push()
+                run.push(self._slots, self._clock)
             finally:
                 self._slots.give_back(run.key)
                 run.inbox.put(_ENDED)

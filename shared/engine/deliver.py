@@ -29,7 +29,6 @@ from shared.subscriptions.subscription import EventSubscription
 EARLY = timedelta(seconds=2)  # a message that comes sooner than this before it is due goes back
 UNSURE_AGAIN_IN = timedelta(minutes=1)  # until storage may answer again
 WAIT_FOR_SLOTS = timedelta(seconds=60)  # no push of an invocation begins later
-PACE = timedelta(seconds=10)  # until deliveries that found no slot are tried again
 
 
 class _Pushed(NamedTuple):
@@ -152,7 +151,7 @@ class Deliver:
                 progress.attempted(delivery, text, *pushed)
             progress.flush(only_old=True)
         if rest := [delivery for delivery, _ in going if delivery not in begun]:
-            progress.put_back(rest, self.clock.now() + PACE)
+            progress.put_back(rest, self.clock.now() + self.pool.pace(key, len(rest)))
 
     def _currency(self, used: EventSubscription) -> Callable[[], bool]:
         """Return a question to storage that is asked at most once: is *used* still as it is?"""

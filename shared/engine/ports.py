@@ -182,8 +182,12 @@ class PushPool(Protocol):
         """
         Do *work* on every item and yield what is finished, at least once a second, maybe nothing.
 
-        No item is begun later than *stop_after* from now; one that was not begun is never yielded.
+        No item is begun later than *stop_after* from now, nor where waiting would be in vain; one
+        that was not begun is never yielded.
         """
+
+    def pace(self, key: str, count: int) -> timedelta:
+        """Return how long *count* items that were not begun should stay away."""
 
 
 class Pusher(Protocol):

@@ -11,6 +11,7 @@ from datetime import timedelta
 import pytest
 
 from shared.adapters.push_pool import ThreadedPushPool, _Todo
+from shared.adapters.push_slots import Slots
 
 MINUTE = timedelta(minutes=1)
 PATIENCE = 10  # seconds after which a test that hangs fails
@@ -61,7 +62,7 @@ def work() -> Iterator[Work]:
 
 
 def a_pool(time: Time, *, threads: int = 8, slots: int = 2) -> ThreadedPushPool:
-    return ThreadedPushPool(threads, slots, clock=time, tick=0.001)
+    return ThreadedPushPool(threads, Slots(slots, slots, time), clock=time, tick=0.001)
 
 
 def drained(run: Iterator[list[tuple[str, str]]]) -> list[tuple[str, str]]:
@@ -71,7 +72,7 @@ def drained(run: Iterator[list[tuple[str, str]]]) -> list[tuple[str, str]]:
 def assert_all_given_back(pool: ThreadedPushPool) -> None:
     """No slot is taken and nobody waits, once all threads have ended."""
     pool._threads.shutdown()
-    assert (dict(pool._slots._used), dict(pool._slots._waiting)) == ({}, {})
+    assert pool._slots.in_use() == 0
 
 
 def test_every_item_is_pushed_and_yielded_once(time: Time) -> None:
@@ -199,6 +200,44 @@ def test_who_waits_in_vain_goes_away_with_nothing(time: Time, work: Work) -> Non
     assert_all_given_back(pool)
 
 
+def test_nobody_waits_for_a_key_that_is_stuck(time: Time, work: Work) -> None:
+    """Whoever waited would hold one of the host's few messages, which other keys need."""
+    pool = a_pool(time, slots=2)
+    hanging = pool.run("key", ["a", "b"], work, MINUTE)
+    next(hanging)
+    work.wait_for(2)
+    waiting = pool.run("key", ["c"], str.upper, MINUTE)
+    next(waiting)
+
+    time.seconds += 1.5
+
+    assert drained(waiting) == []
+    assert drained(pool.run("key", ["d"], str.upper, MINUTE)) == []
+    assert drained(pool.run("other", ["e"], str.upper, MINUTE)) == [("e", "E")]
+    work.release()
+    assert len(drained(hanging)) == 2
+    assert_all_given_back(pool)
+
+
+def test_a_key_that_has_become_slow_goes_on_with_fewer_lanes(time: Time) -> None:
+    """The first two pushes take a minute; the run ends all the same, on the one slot left."""
+    pool = ThreadedPushPool(8, Slots(2, 2, time), clock=time, tick=0.001)
+    both = threading.Barrier(2, timeout=PATIENCE)
+
+    def push(item: str) -> str:
+        if item in "ab":
+            both.wait()
+            if item == "a":
+                time.seconds += 60
+            both.wait()
+        return item
+
+    found = drained(pool.run("key", list("abcdef"), push, 10 * MINUTE))
+
+    assert sorted(found) == [(item, item) for item in "abcdef"]
+    assert_all_given_back(pool)
+
+
 def test_a_slot_that_comes_too_late_goes_back_at_once(
     time: Time, work: Work, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -225,7 +264,7 @@ def test_a_slot_that_comes_too_late_goes_back_at_once(
     next(late)
 
     assert submitted == []
-    assert pool._slots._used == {"key": 1}
+    assert pool._slots.in_use() == 1
     work.release()
     assert drained(late) == [("b", "B")]
     assert_all_given_back(pool)
