@@ -57,8 +57,12 @@ class StatusStore(Protocol):
 class Lock(Protocol):
     """Held by one host of those with the same host id."""
 
-    async def acquire(self) -> bool:
-        """Try to take it; False: another host has it. May raise StorageBusyError."""
+    async def acquire(self, lost: Callable[[], None]) -> bool:
+        """
+        Try to take it; False: another host has it. May raise StorageBusyError.
+
+        *lost* is called when it could not be kept.
+        """
 
     async def release(self) -> None:
         """Give it back."""
@@ -110,38 +114,45 @@ class Timer:
         self._lock = lock
         self._invoke = invoke
         self._now = now
-        self._stopped = asyncio.Event()
+        self._halted = asyncio.Event()
+        self._stopping = False
         self._trouble = False
 
     def stop(self) -> None:
         """Start no more runs; one that is under way goes on."""
-        self._stopped.set()
+        self._stopping = True
+        self._halted.set()
 
     async def run(self) -> None:
-        """Fire when due until stopped."""
-        if not await self._acquire():
-            return
-        try:
-            await self._fire_until_stopped()
-        finally:
-            await self._lock.release()
+        """Fire when due until stopped, as long as no other host does."""
+        while await self._acquire():
+            try:
+                await self._fire_until_halted()
+            finally:
+                await self._lock.release()
+            if not self._stopping:
+                _log.warning(
+                    "timer %s: its lease was lost, trying for it again",
+                    self._function.metadata.name,
+                )
+                self._halted.clear()
 
     async def _acquire(self) -> bool:
-        while not self._stopped.is_set():
-            taken = await self._insist(self._lock.acquire)
+        while not self._stopping:
+            taken = await self._insist(lambda: self._lock.acquire(self._halted.set))
             if taken:
                 return True
             await self._sleep(self._lock.recovery_interval)
         return False
 
-    async def _fire_until_stopped(self) -> None:
+    async def _fire_until_halted(self) -> None:
         now = self._now()
         status = await self._known_status(now)
         if status and status.next and now > status.next:
             status = await self._fire(now, status, past_due=True)
-        elif self._trigger.run_on_startup and not self._stopped.is_set():
+        elif self._trigger.run_on_startup and not self._halted.is_set():
             status = await self._fire(now, status, past_due=False)
-        while not self._stopped.is_set():
+        while not self._halted.is_set():
             due = self._schedule.next_after(self._now())
             if due is None:
                 _log.warning(
@@ -149,7 +160,7 @@ class Timer:
                     self._function.metadata.name,
                     self._trigger.schedule,
                 )
-                await self._stopped.wait()
+                await self._halted.wait()
                 return
             if await self._wait_until(due):
                 status = await self._fire(due, status, past_due=False)
@@ -192,13 +203,13 @@ class Timer:
         while (left := due - self._now()) > timedelta(0):
             if await self._sleep(min(left, _LONGEST_SLEEP)):
                 return False
-        return not self._stopped.is_set()
+        return not self._halted.is_set()
 
     async def _sleep(self, delay: timedelta) -> bool:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(delay.total_seconds()):
-                await self._stopped.wait()
-        return self._stopped.is_set()
+                await self._halted.wait()
+        return self._halted.is_set()
 
     async def _insist(self, step: Callable[[], Awaitable[_T]]) -> _T | None:
         while True:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import time
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -129,27 +130,30 @@ class BlobLock:
         self._options = options
         self._lease: Any = None
         self._renewal: asyncio.Task[None] | None = None
+        self._renewed_at = 0.0
 
     @property
     def recovery_interval(self) -> timedelta:
         """How long to wait before the next try."""
         return self._options.recovery_polling_interval
 
-    async def acquire(self) -> bool:
-        """Try to take the lease."""
+    async def acquire(self, lost: Callable[[], None]) -> bool:
+        """Try to take the lease; *lost* is called when it ran out."""
+        self._renewed_at = time.monotonic()
         self._lease = await self._blobs.run(self._acquire)
         if self._lease is None:
             return False
-        self._renewal = asyncio.create_task(self._renew())
+        self._renewal = asyncio.create_task(self._renew(lost))
         return True
 
     async def release(self) -> None:
         """Give the lease back, so that another host need not wait for its end."""
         if self._renewal:
             self._renewal.cancel()
-        if self._lease is not None:
+        lease, self._lease = self._lease, None
+        if lease is not None:
             with contextlib.suppress(StorageBusyError):
-                await self._blobs.run(self._lease.release)
+                await self._blobs.run(lease.release)
 
     def _acquire(self) -> object | None:
         try:
@@ -167,16 +171,31 @@ class BlobLock:
     def _take(self) -> object:
         return self._blob.acquire_lease(lease_duration=int(self._options.period.total_seconds()))
 
-    async def _renew(self) -> None:
+    async def _renew(self, lost: Callable[[], None]) -> None:
+        period = self._options.period.total_seconds()
         while True:
-            await asyncio.sleep(self._options.period.total_seconds() / 2)
-            try:
-                await self._blobs.run(self._lease.renew)
-            except StorageBusyError as fault:
-                # A storage that forgot the lease (a new Azurite) has forgotten the others' too.
-                _log.debug("a timer's lease was not renewed: %s", fault)
-                with contextlib.suppress(StorageBusyError):
-                    self._lease = await self._blobs.run(self._acquire) or self._lease
+            await asyncio.sleep(period / 2)
+            tried_at = time.monotonic()
+            if await self._renew_once():
+                self._renewed_at = tried_at
+            elif time.monotonic() - self._renewed_at >= period:
+                # It has run out, and another host may have it by now.
+                self._lease = None
+                lost()
+                return
+
+    async def _renew_once(self) -> bool:
+        try:
+            await self._blobs.run(self._lease.renew)
+        except StorageBusyError as fault:
+            # A storage that forgot the lease (a new Azurite) has forgotten the others' too.
+            _log.debug("a timer's lease was not renewed: %s", fault)
+            with contextlib.suppress(StorageBusyError):
+                if anew := await self._blobs.run(self._acquire):
+                    self._lease = anew
+                    return True
+            return False
+        return True
 
 
 def _moment(text: str) -> datetime | None:

@@ -135,6 +135,33 @@ def test_storage_that_goes_for_a_while_loses_no_message(start, function, doors, 
     no_traceback(host)
 
 
+def test_a_host_cut_off_leaves_the_timer_to_another(start, function, doors, azurite):
+    blobs, _, way = doors
+    function("clock", TICK, **TIMER)
+    lease = {
+        "AzureFunctionsWebHost__hostid": f"pair{uuid.uuid4().hex[:8]}",
+        "AzureFunctionsJobHost__singleton__listenerLockPeriod": "00:00:15",
+        "AzureFunctionsJobHost__singleton__listenerLockRecoveryPollingInterval": "00:00:01",
+    }
+    cut_off = start(AzureWebJobsStorage=way, **lease)
+    cut_off.wait_for("clock  ok")
+    other = start(AzureWebJobsStorage=azurite.connection_string, **lease)
+    other.wait_for("ready ")
+    time.sleep(2)
+    assert count(other, "clock  ok") == 0
+
+    blobs.shut()
+    until(lambda: count(other, "clock  ok") > 0)
+    cut_off.wait_for("timer clock: its lease was lost, trying for it again")
+    blobs.open()
+    cut_off.wait_for("timer clock: storage answers again")
+
+    ticks = count(cut_off, "clock  ok"), count(other, "clock  ok")
+    until(lambda: count(other, "clock  ok") > ticks[1] + 3)
+    assert count(cut_off, "clock  ok") == ticks[0]
+    no_traceback(cut_off)
+
+
 def test_a_queue_deleted_under_the_host_is_missed_and_found_again(start, function, azurite, queue):
     function("work", WORK, queueName=queue.queue_name, **QUEUE)
     host = start(AzureWebJobsStorage=azurite.connection_string)

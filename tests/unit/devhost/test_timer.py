@@ -37,10 +37,15 @@ class Lock:
     def __init__(self) -> None:
         self.taken_for = 0
         self.tries = 0
+        self.lost_after = 0.0
         self.released = False
 
-    async def acquire(self):
+    async def acquire(self, lost):
         self.tries += 1
+        if self.lost_after:
+            asyncio.get_running_loop().call_later(self.lost_after, lost)
+            self.lost_after, self.taken_for = 0.0, self.tries + 1
+            return True
         return self.tries > self.taken_for
 
     async def release(self):
@@ -163,6 +168,14 @@ def test_only_the_host_with_the_lock_fires(tick, lock):
 
     assert tick("0 * * * * *", 200) == [180]
     assert lock.tries == 3
+
+
+def test_a_host_that_lost_the_lock_tries_for_it_again(tick, lock, caplog):
+    lock.lost_after = 5.0
+
+    assert tick("*/2 * * * * *", 69) == [2, 4, 66, 68]
+    assert lock.tries == 3
+    assert "its lease was lost" in caplog.text
 
 
 def test_the_lock_is_given_back(tick, lock):
