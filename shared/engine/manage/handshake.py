@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shared import telemetry
-from shared.engine.manage_call import ManagePorts
+from shared.engine.manage.call import ManagePorts
 from shared.errors import HandshakeFailed
 from shared.http import Answered, Exchange
 from shared.subscriptions.handshake import (

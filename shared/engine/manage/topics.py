@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from shared import telemetry
-from shared.engine.manage_call import WRITE_TRIES, Call, ManagePorts, Page, not_found
-from shared.engine.manage_json import answer, read_json
+from shared.engine.manage.arm_json import answer, read_json
+from shared.engine.manage.call import WRITE_TRIES, Call, ManagePorts, not_found
+from shared.engine.manage.page import answer_page
 from shared.engine.ports import CUSTOM_TOPICS, Resource, Table
 from shared.errors import Conflict, NotFound
 from shared.http import HttpAnswer
@@ -64,16 +65,12 @@ def list_topics(ports: ManagePorts, call: Call) -> HttpAnswer:
     scope = f"/subscriptions/{call.names['subscription']}/"
     if "group" in call.names:
         scope += f"resourceGroups/{call.names['group']}/"
-    page = Page(
-        call,
-        [
-            topic
-            for topic in ports.resources.list(Table.TOPICS, CUSTOM_TOPICS)
-            if topic.document["id"].casefold().startswith(scope.casefold())
-        ],
-    )
-    topics = [render_topic(topic.document, call.public_url) for topic in page.resources]
-    return answer(200, {"value": topics, "nextLink": page.next_link})
+    found = [
+        topic
+        for topic in ports.resources.list(Table.TOPICS, CUSTOM_TOPICS)
+        if topic.document["id"].casefold().startswith(scope.casefold())
+    ]
+    return answer_page(call, found, lambda stored: render_topic(stored, call.public_url))
 
 
 def topic_resource(ports: ManagePorts, call: Call) -> Resource:

@@ -9,15 +9,15 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from shared.engine.manage_call import Call, ManagePorts
-from shared.engine.manage_json import error_answer
-from shared.engine.manage_subscriptions import (
+from shared.engine.manage.arm_json import error_answer
+from shared.engine.manage.call import Call, ManagePorts
+from shared.engine.manage.subscriptions import (
     delete_subscription,
     get_subscription,
     list_subscriptions,
     put_subscription,
 )
-from shared.engine.manage_topics import delete_topic, get_topic, list_keys, list_topics, put_topic
+from shared.engine.manage.topics import delete_topic, get_topic, list_keys, list_topics, put_topic
 from shared.errors import (
     AppError,
     Fault,

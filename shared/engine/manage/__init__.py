@@ -1,0 +1,1 @@
+"""The management API: topics and event subscriptions as ARM documents."""

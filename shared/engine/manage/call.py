@@ -1,0 +1,54 @@
+"""What every handler of the management API is given: the ports, and the request taken apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from shared.clock import Clock
+from shared.engine.ports import Pusher, ResourceStore
+from shared.errors import NotFound
+from shared.subscriptions.deployment import Deployment
+
+WRITE_TRIES = 3  # how often a lost race for a row is run again
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManagePorts:
+    """
+    What managing needs of the world.
+
+    *admin_key* ``None`` closes the API. *public_url* ``None`` means: from each request. *new_key*
+    makes an access key, *new_id* an id nobody has; *sleep* takes seconds.
+    """
+
+    resources: ResourceStore
+    pusher: Pusher
+    clock: Clock
+    deployment: Deployment
+    admin_key: str | None = field(repr=False)
+    public_url: str | None
+    new_key: Callable[[], str]
+    new_id: Callable[[], str]
+    sleep: Callable[[float], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """
+    One request.
+
+    *names* are the parts of the path under the route's names, decoded. *path* is the path as the
+    client sent it. *query* has lower-case names.
+    """
+
+    names: Mapping[str, str]
+    path: str
+    query: Mapping[str, str]
+    body: bytes
+    public_url: str
+
+
+def not_found(kind: str, name: str, group: str) -> NotFound:
+    """Build ARM's error for a resource that is not there."""
+    return NotFound(f"The Resource '{kind}/{name}' under resource group '{group}' was not found.")
