@@ -20,11 +20,12 @@ class Settings:
     Everything that can be set, each with the name of its environment variable in ``NAMES``.
 
     *admin_key* ``None`` closes the management API. *public_url* ``None`` means: from the request.
+    The schedules are the host's to read: without them it leaves out the timers alone.
     """
 
     storage: Mapping[str, str] = field(repr=False)
-    wake_schedule: str
-    deadletter_schedule: str
+    wake_schedule: str | None = None
+    deadletter_schedule: str | None = None
     admin_key: str | None = field(default=None, repr=False)
     profile: str = "latest"
     public_url: str | None = None
@@ -70,17 +71,10 @@ def from_environ(environ: Mapping[str, str], profiles: frozenset[str]) -> Settin
             faults.append(Fault(code="InvalidSetting", message=f"{name}: {error}", target=name))
             return default
 
-    def required(member: str) -> str:
-        text = environ.get(NAMES[member], "").strip()
-        if not text:
-            name = NAMES[member]
-            faults.append(Fault(code="MissingSetting", message=f"{name} is not set", target=name))
-        return text
-
     settings = Settings(
         storage=_storage(environ, faults),
-        wake_schedule=required("wake_schedule"),
-        deadletter_schedule=required("deadletter_schedule"),
+        wake_schedule=read("wake_schedule", str, None),
+        deadletter_schedule=read("deadletter_schedule", str, None),
         admin_key=read("admin_key", _secret, None),
         profile=read("profile", _one_of(profiles), "latest"),
         public_url=read("public_url", _url, None),

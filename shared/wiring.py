@@ -67,6 +67,10 @@ def _new_key() -> str:
     return base64.b64encode(secrets.token_bytes(32)).decode("ascii")
 
 
+def _public_host() -> str:
+    return urlsplit(settings().public_url or "").hostname or ""
+
+
 def _identity_endpoints() -> list[tuple[str, int]]:
     """Return where the platform hands out tokens to this app: nothing is ever sent there."""
     urls = [urlsplit(os.environ.get(name, "")) for name in ("IDENTITY_ENDPOINT", "MSI_ENDPOINT")]
@@ -139,7 +143,7 @@ def _pusher() -> HttpPusher:
     guard = OutboundGuard(
         allow_http=settings().allow_http,
         allowed_networks=settings().allowed_networks,
-        own_hosts=[os.environ.get("WEBSITE_HOSTNAME", "")],
+        own_hosts=[os.environ.get("WEBSITE_HOSTNAME", ""), _public_host()],
         identity_endpoints=_identity_endpoints(),
     )
     return HttpPusher(guard)

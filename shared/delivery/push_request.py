@@ -9,6 +9,8 @@ from shared.delivery.delivery import Delivery
 from shared.http import OutboundRequest
 from shared.subscriptions.subscription import ORIGIN, DeliverySchema, EventSubscription
 
+MAX_HEADER = 1024  # characters of a value that comes from an event: a longer one is left out
+
 
 def push_request(subscription: EventSubscription, delivery: Delivery, text: str) -> OutboundRequest:
     """
@@ -36,7 +38,18 @@ def push_request(subscription: EventSubscription, delivery: Delivery, text: str)
             "Content-Type": "application/json; charset=utf-8",
             "aeg-metadata-version": "1",
         }
-        if data_version.isascii() and data_version.isprintable():
+        if _fits_a_header(data_version):
             headers["aeg-data-version"] = data_version
         body = f"[{body}]"
-    return OutboundRequest("POST", subscription.endpoint_url, headers, body.encode("ascii"))
+    return OutboundRequest("POST", subscription.endpoint_url, headers, _utf8(body))
+
+
+def _fits_a_header(value: str) -> bool:
+    return len(value) <= MAX_HEADER and value.isascii() and value.isprintable()
+
+
+def _utf8(body: str) -> bytes:
+    """Return the JSON without escapes that UTF-8 doesn't need: they would treble some texts."""
+    if "\\u" in body:
+        body = json.dumps(json.loads(body), ensure_ascii=False, separators=(",", ":"))
+    return body.encode()

@@ -15,8 +15,9 @@ from shared.engine.ports import Queue, Received, Receiver
 from shared.engine.requeue import NEWER_AGAIN_IN
 from shared.errors import MalformedMessage, StorageUnavailable
 
-HIDDEN_FOR = timedelta(minutes=10)  # longer than any run of a timer
-MOST_EVENTS = 20_000  # of one intake: what is held in memory at once …
+HIDDEN_FOR = timedelta(minutes=5)  # no run of a timer is longer
+MOST_MESSAGES = 1000  # of one intake: each is deleted one by one, and deadlines lie between
+MOST_EVENTS = 20_000  # … what is held in memory at once …
 MOST_BYTES = 64 * 1024 * 1024  # … and how much of it
 
 
@@ -45,7 +46,12 @@ class Intake:
         """
         taken: list[Readable] = []
         events = size = 0
-        while events < MOST_EVENTS and size < MOST_BYTES and self.clock.now() < deadline:
+        while (
+            len(taken) < MOST_MESSAGES
+            and events < MOST_EVENTS
+            and size < MOST_BYTES
+            and self.clock.now() < deadline
+        ):
             try:
                 batch = self.receiver.receive(queue, HIDDEN_FOR)
             except StorageUnavailable:

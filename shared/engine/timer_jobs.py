@@ -24,7 +24,7 @@ class TimerJobs:
 
     jobs: Mapping[str, Job]
     clock: Clock
-    run_for: timedelta = timedelta(minutes=3)  # and a storage call may last: under five in all
+    run_for: timedelta = timedelta(minutes=2)  # and a put may be repeated for two more
 
     def run(self) -> None:
         """Run every job; one that fails says so and is tried again at the next run."""

@@ -13,7 +13,7 @@ from shared.engine.ports import Queue, Receiver
 from shared.engine.receiving import Intake, Readable
 from shared.engine.requeue import Requeue
 
-RUN_FOR = timedelta(minutes=4)
+RUN_FOR = timedelta(minutes=2)  # and a put may be repeated for two more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

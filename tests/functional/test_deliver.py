@@ -547,3 +547,12 @@ def test_a_whole_day_of_failures_ends_in_one_dead_letter(app: Deployment) -> Non
     (letter,) = json.loads(blob)
     assert (letter["deadLetterReason"], letter["deliveryAttempts"]) == ("TimeToLiveExceeded", 11)
     assert app.all_stored() == {}
+
+
+def test_no_push_of_an_invocation_begins_after_a_minute(app: Deployment) -> None:
+    """Design §2, Isolation: with 42 s for the push itself, far from the host's own limit."""
+    app.subscribe()
+
+    app.run(a_message())
+
+    assert app.pool.stop_after == [timedelta(minutes=1)]

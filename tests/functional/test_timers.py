@@ -13,6 +13,7 @@ from shared.delivery.message import encode
 from shared.delivery.profiles import PROFILES
 from shared.engine import receiving
 from shared.engine.ports import Queue, Table
+from shared.engine.receiving import Readable
 from shared.engine.rules import Rules
 from shared.engine.timer_jobs import Job, TimerJobs
 from shared.errors import Conflict, StorageUnavailable
@@ -124,6 +125,38 @@ def test_an_intake_is_bounded_in_bytes(app: Deployment, monkeypatch: pytest.Monk
     taken = app.intake.take(Queue.WAITING, app.in_a_minute())
 
     assert len(taken) == 32
+
+
+def test_an_intake_is_bounded_in_messages(app: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is deleted one by one, and only between intakes is the time looked at."""
+    monkeypatch.setattr(receiving, "MOST_MESSAGES", 33)
+    app.put(Queue.WAITING, *[a_message()] * 80)
+
+    assert len(app.intake.take(Queue.WAITING, app.in_a_minute())) == 64
+
+
+def test_what_is_taken_is_hidden_for_longer_than_a_run(app: Deployment) -> None:
+    """Two runs at a time would do everything twice; after a crash it comes again."""
+    app.put(Queue.WAITING, a_message())
+    app.intake.take(Queue.WAITING, app.in_a_minute())
+
+    app.clock.advance(5 * MINUTE - SECOND)
+    assert app.intake.take(Queue.WAITING, app.in_a_minute()) == []
+    app.clock.advance(SECOND)
+    assert len(app.intake.take(Queue.WAITING, app.in_a_minute())) == 1
+
+
+def test_wake_begins_nothing_new_after_two_minutes(app: Deployment) -> None:
+    deadlines: list[datetime] = []
+
+    class Watched:
+        def take(self, _: Queue, deadline: datetime) -> list[Readable]:
+            deadlines.append(deadline)
+            return []
+
+    replace(app.wake, intake=Watched()).run()  # type: ignore[arg-type]  # only take() is used
+
+    assert deadlines == [START + 2 * MINUTE]
 
 
 def test_an_intake_ends_at_its_deadline(app: Deployment) -> None:
@@ -360,7 +393,7 @@ def test_a_failing_job_does_not_stop_the_others(error: Exception, logged: Logged
     TimerJobs(jobs=jobs, clock=FakeClock()).run()
 
     assert [each.deadlines for each in jobs.values() if isinstance(each, Recorded)] == [
-        [START + MINUTE]
+        [START + 40 * SECOND]
     ] * 3
     assert [line["job"] for line in logged("timer.failed")] == ["first", "third"]
 

@@ -97,14 +97,32 @@ def test_a_data_version_that_no_header_can_hold_is_left_out(version: str) -> Non
 
 
 def test_what_is_stored_is_what_is_sent() -> None:
-    """Numbers and Unicode as the publisher wrote them: the bytes are not written anew."""
-    event = (
-        '{"dataVersion":"","data":[1.10,1E5,-0,123456789012345678901234567890,"\\u00fc\\ud83d"]}'
-    )
+    """The bytes of an event in ASCII are not written anew."""
+    event = '{"dataVersion":"","data":[1.10,1E5,-0,123456789012345678901234567890,"a\\nb"]}'
 
     request = push_request(a_subscription(), a_delivery(), event)
 
     assert request.body == f"[{event}]".encode()
+
+
+@pytest.mark.parametrize("value", ["grüße", "☃💶", "\x01\x7f", "\\u00e9", '"'], ids=ascii)
+def test_text_is_sent_as_utf_8(value: str) -> None:
+    """Escapes would make a text of a megabyte three, and receivers have limits."""
+    request = push_request(a_subscription(), a_delivery(), text(data=value))
+
+    assert json.loads(request.body)[0]["data"] == value
+    if value.isprintable() and "\\" not in value:
+        assert json.dumps(value, ensure_ascii=False).encode() in request.body
+
+
+def test_a_data_version_too_long_for_a_header_is_left_out() -> None:
+    """Servers refuse such headers; the event itself is delivered."""
+    just, over = ("v" * length for length in (1024, 1025))
+
+    headers = push_request(a_subscription(), a_delivery(), text(dataVersion=just)).headers
+    assert headers["aeg-data-version"] == just
+    headers = push_request(a_subscription(), a_delivery(), text(dataVersion=over)).headers
+    assert "aeg-data-version" not in headers
 
 
 @given(json_values)
