@@ -112,7 +112,8 @@ def test_q11_idle_polls_grow_rarer_up_to_the_longest_interval(host, queues, stor
     # One fifth less than the nominal step is the least that chance allows. One more poll may lie
     # between the work and our look, so a step may be seen one place earlier.
     least = [0.1, 0.1 + 0.08, 0.1 + 0.16, 0.1 + 0.32, 0.1 + 0.64, 0.1 + 1.28, 2.0, 2.0]
-    assert all(gap >= at_least * 0.98 for gap, at_least in zip(gaps, least, strict=True)), gaps
+    # Each is noted a little late.
+    assert all(gap >= at_least - 0.05 for gap, at_least in zip(gaps, least, strict=True)), gaps
     assert gaps[0] < gaps[4] < gaps[6]
     assert max(gaps) < 2.0 + 2.0
 
