@@ -37,7 +37,10 @@ def base_url(url: str) -> str:
 def _reason(url: str, *, allow_http: bool) -> str | None:
     if reason := _text_reason(url):
         return reason
-    if not url.lower().startswith(("https://", "http://") if allow_http else "https://"):
+    start = url[: len("https://")].lower()
+    if start.startswith("http://") and not allow_http:
+        return "its scheme is http, which only the app's setting PUSHGRID_ALLOW_HTTP allows"
+    if not start.startswith(("https://", "http://")):
         return "its scheme is not https"
     return None if _leads_somewhere(url) else "its host or port is not legal"
 

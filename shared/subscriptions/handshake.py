@@ -16,8 +16,10 @@ from shared.subscriptions.subscription import ORIGIN, DeliverySchema, EventSubsc
 TIME_LIMIT = timedelta(seconds=30)
 PAUSE = timedelta(seconds=5)
 TRIES = 3  # how many is not published
-# Nothing would be different the next time after the other failures.
-_PASSING = {Failure.TIMED_OUT, Failure.RESOLUTION, Failure.SOCKET}
+_HOW_TO_ALLOW = (
+    "The app's settings PUSHGRID_ALLOWED_NETWORKS and PUSHGRID_ALLOW_HTTP say which addresses "
+    "besides public ones it may call, and whether without TLS."
+)
 
 
 class Challenge(NamedTuple):
@@ -73,8 +75,12 @@ def challenge(
 
 
 def is_worth_repeating(exchange: Exchange) -> bool:
-    """Tell whether there was no answer, and might be one the next time."""
-    return isinstance(exchange, NotAnswered) and exchange.failure in _PASSING
+    """
+    Tell whether the endpoint kept silent; any other failure is known at once, and is told at once.
+
+    Source: "A request that gives no answer in 30 s is cancelled and retried after 5 s."
+    """
+    return isinstance(exchange, NotAnswered) and exchange.failure is Failure.TIMED_OUT
 
 
 def judge(asked: Challenge, exchange: Exchange, failed: Failed) -> None:
@@ -127,7 +133,10 @@ def _bad_response(method: str, exchange: Exchange) -> str:
         code = _status_name(exchange.status)
     else:
         code = f"Unknown ({exchange.failure})"
-    return f"Http {method} request failed with response code {code}."
+    reason = f"Http {method} request failed with response code {code}."
+    if isinstance(exchange, NotAnswered) and exchange.failure is Failure.NOT_ALLOWED:
+        return f"{reason} {_HOW_TO_ALLOW}"
+    return reason
 
 
 def _status_name(status: int) -> str:

@@ -60,6 +60,8 @@ def test_cloud_events_are_asked_their_own_way(orders: World) -> None:
         (answered(202), "response code Accepted"),
         (answered(404), "response code NotFound"),
         (NotAnswered(Failure.NOT_ALLOWED, "10.0.0.1", 0), "Unknown (address not allowed)"),
+        (NotAnswered(Failure.SOCKET, "10.0.0.1", 0), "Unknown (connection failed)"),
+        (NotAnswered(Failure.RESOLUTION, "10.0.0.1", 0), "Unknown (name not resolved)"),
     ],
 )
 def test_a_failed_handshake_creates_nothing(orders: World, exchange: Exchange, words: str) -> None:

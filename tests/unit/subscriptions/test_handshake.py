@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from shared.errors import HandshakeFailed
 from shared.http import Answered, Exchange, Failure, NotAnswered
+from shared.settings import NAMES
 from shared.subscriptions.handshake import (
     PAUSE,
     TIME_LIMIT,
@@ -151,6 +153,18 @@ def test_anything_else_is_no_proof(exchange: Exchange, reason: str) -> None:
     assert CODE not in message
 
 
+@pytest.mark.parametrize("schema", ["EventGridSchema", "CloudEventSchemaV1_0"])
+@pytest.mark.parametrize("failure", Failure)
+def test_only_a_refusal_of_our_own_names_the_settings(schema: str, failure: Failure) -> None:
+    with pytest.raises(HandshakeFailed) as caught:
+        judge(asked(schema), NotAnswered(failure, "", 0), FAILED)
+
+    named = {"PUSHGRID_ALLOWED_NETWORKS", "PUSHGRID_ALLOW_HTTP"}
+    assert named < set(NAMES.values())
+    expected = named if failure is Failure.NOT_ALLOWED else set()
+    assert set(re.findall(r"PUSHGRID_\w+", caught.value.message)) == expected
+
+
 @pytest.mark.parametrize("status", [200, 204, 405, 500])
 @pytest.mark.parametrize("origin", ["eventgrid.azure.net", "EventGrid.Azure.Net", " * "])
 def test_the_origin_is_a_proof_whatever_the_status(status: int, origin: str) -> None:
@@ -203,8 +217,8 @@ def test_the_time_is_written_as_event_grid_writes_it(hour: int, text: str) -> No
     ("exchange", "expected"),
     [
         (NotAnswered(Failure.TIMED_OUT, "", 30), True),
-        (NotAnswered(Failure.SOCKET, "", 0), True),
-        (NotAnswered(Failure.RESOLUTION, "", 0), True),
+        (NotAnswered(Failure.SOCKET, "", 0), False),
+        (NotAnswered(Failure.RESOLUTION, "", 0), False),
         (NotAnswered(Failure.TLS, "", 0), False),
         (NotAnswered(Failure.NOT_ALLOWED, "", 0), False),
         (NotAnswered(Failure.UNSENDABLE, "", 0), False),
