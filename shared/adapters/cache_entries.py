@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 from shared.errors import StorageUnavailable
 
-ENTRIES_AT_MOST = 10_000
+MAX_ENTRIES = 10_000
 
 V = TypeVar("V")
 
@@ -93,5 +93,5 @@ class Entries(Generic[V]):
                 due = self._monotonic() + self._seconds_for(value)
                 self._entries[key] = Entry(value, due)
                 self._entries.move_to_end(key)
-                if len(self._entries) > ENTRIES_AT_MOST:
+                if len(self._entries) > MAX_ENTRIES:
                     self._entries.popitem(last=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from shared.adapters.http_connection import Connection
+from shared.adapters.http_connection import HttpConnection
 from shared.adapters.http_failure import NoAnswer
 from shared.adapters.http_request import TOKEN
 from shared.http import Failure
@@ -35,7 +35,7 @@ class Head(NamedTuple):
         return float(said[1]) if said else None
 
 
-def read_head(connection: Connection, deadline: float) -> Head:
+def read_head(connection: HttpConnection, deadline: float) -> Head:
     """
     Read up to the end of the headers of the final response; informational ones are skipped.
 
@@ -54,7 +54,7 @@ def read_head(connection: Connection, deadline: float) -> Head:
         allowance -= len(block)
 
 
-def _read_block(connection: Connection, deadline: float, allowance: int) -> bytes:
+def _read_block(connection: HttpConnection, deadline: float, allowance: int) -> bytes:
     buffer = connection.buffer
     searched = 0
     while True:

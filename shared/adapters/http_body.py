@@ -6,7 +6,7 @@ import re
 from contextlib import suppress
 
 from shared.adapters.http_answer import Head, malformed
-from shared.adapters.http_connection import Connection
+from shared.adapters.http_connection import HttpConnection
 from shared.adapters.http_failure import NoAnswer
 
 MAX_BODY = 64 * 1024
@@ -17,7 +17,7 @@ _LENGTH = re.compile(r"[0-9]{1,18}")
 _WITHOUT_BODY = frozenset({204, 304})
 
 
-def read_body(connection: Connection, head: Head, deadline: float) -> tuple[bytes, bool]:
+def read_body(connection: HttpConnection, head: Head, deadline: float) -> tuple[bytes, bool]:
     """
     Read at most the first 64 KiB of the body; return it and whether it came to its proper end.
 
@@ -32,7 +32,7 @@ def read_body(connection: Connection, head: Head, deadline: float) -> tuple[byte
 
 
 class _Body:
-    def __init__(self, connection: Connection, deadline: float) -> None:
+    def __init__(self, connection: HttpConnection, deadline: float) -> None:
         self._connection = connection
         self._buffer = connection.buffer
         self._deadline = deadline

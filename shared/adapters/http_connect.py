@@ -6,15 +6,16 @@ import select
 import socket
 from collections.abc import Sequence
 from errno import EINPROGRESS, ETIMEDOUT
+from ipaddress import IPv4Address
 from time import monotonic
 
-from shared.adapters.http_connection import Connection, Endpoint, failed
+from shared.adapters.http_connection import Endpoint, HttpConnection, failed
 from shared.adapters.http_failure import NoAnswer
 from shared.adapters.outbound_guard import Address
 from shared.http import Failure
 
 
-def connect(addresses: Sequence[Address], endpoint: Endpoint, deadline: float) -> Connection:
+def connect(addresses: Sequence[Address], endpoint: Endpoint, deadline: float) -> HttpConnection:
     """
     Connect to the first of *addresses* that lets us; each gets its share of the time left.
 
@@ -30,8 +31,8 @@ def connect(addresses: Sequence[Address], endpoint: Endpoint, deadline: float) -
     return _connect(addresses[-1], endpoint, deadline)
 
 
-def _connect(address: Address, endpoint: Endpoint, deadline: float) -> Connection:
-    family = socket.AF_INET if address.version == 4 else socket.AF_INET6  # noqa: PLR2004
+def _connect(address: Address, endpoint: Endpoint, deadline: float) -> HttpConnection:
+    family = socket.AF_INET if isinstance(address, IPv4Address) else socket.AF_INET6
     try:
         raw = socket.socket(family, socket.SOCK_STREAM)
     except OSError as error:
@@ -39,7 +40,7 @@ def _connect(address: Address, endpoint: Endpoint, deadline: float) -> Connectio
     try:
         raw.setblocking(False)
         raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connection = Connection(raw, endpoint)
+        connection = HttpConnection(raw, endpoint)
         # The text of a parsed address never goes through a resolver.
         code = raw.connect_ex((str(address), endpoint[2]))
         if code == EINPROGRESS:
@@ -47,7 +48,7 @@ def _connect(address: Address, endpoint: Endpoint, deadline: float) -> Connectio
             code = raw.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if code:
             failure = Failure.TIMED_OUT if code == ETIMEDOUT else Failure.SOCKET
-            raise NoAnswer(failure, f"connecting to {address}: error {code}")  # noqa: TRY301
+            raise NoAnswer(failure, f"connecting to {address}: error {code}")  # noqa: TRY301 - closed below
     except BaseException:
         raw.close()
         raise

@@ -21,7 +21,7 @@ _CLOSED = (ssl.SSLEOFError, ssl.SSLZeroReturnError)
 Endpoint = tuple[str, str, int]  # scheme, host, port
 
 
-class Connection:
+class HttpConnection:
     """
     A connected socket that never blocks in a call of its own.
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from threading import Lock
 from time import monotonic
 
-from shared.adapters.http_connection import Connection, Endpoint
+from shared.adapters.http_connection import Endpoint, HttpConnection
 
 _IDLE_SECONDS = 60.0
-_MOST_SECONDS = 600.0  # then a new one, so that a moved name is noticed
+_MAX_SECONDS = 600.0  # then a new one, so that a moved name is noticed
 _SWEEP_SECONDS = 5.0
-_MOST_PER_ENDPOINT = 64
-_MOST = 512
+_MAX_PER_ENDPOINT = 64
+_MAX_IDLE = 512
 
 
 class Pool:
@@ -25,11 +25,11 @@ class Pool:
     def __init__(self) -> None:
         self._lock = Lock()
         # The endpoint used last comes last.
-        self._idle: dict[Endpoint, list[Connection]] = {}
+        self._idle: dict[Endpoint, list[HttpConnection]] = {}
         self._count = 0
         self._next_sweep = 0.0
 
-    def take(self, endpoint: Endpoint) -> Connection | None:
+    def take(self, endpoint: Endpoint) -> HttpConnection | None:
         """Return an idle connection that is still good, or ``None``."""
         while True:
             with self._lock:
@@ -42,21 +42,21 @@ class Pool:
                 return connection
             connection.close()
 
-    def give(self, connection: Connection, keep_for: float | None) -> None:
+    def give(self, connection: HttpConnection, keep_for: float | None) -> None:
         """Keep *connection*, for less than *keep_for* seconds if the peer has set such a limit."""
         now = monotonic()
         idle = _IDLE_SECONDS if keep_for is None else min(_IDLE_SECONDS, keep_for - 1)
-        connection.expires = min(now + idle, connection.born + _MOST_SECONDS)
-        surplus: list[Connection] = []
+        connection.expires = min(now + idle, connection.born + _MAX_SECONDS)
+        surplus: list[HttpConnection] = []
         with self._lock:
             stack = self._idle.pop(connection.endpoint, None) or []
             self._idle[connection.endpoint] = stack
             stack.append(connection)
             self._count += 1
-            if len(stack) > _MOST_PER_ENDPOINT:
+            if len(stack) > _MAX_PER_ENDPOINT:
                 surplus.append(stack.pop(0))
                 self._count -= 1
-            if now >= self._next_sweep or self._count > _MOST:
+            if now >= self._next_sweep or self._count > _MAX_IDLE:
                 self._sweep(now, surplus)
         for each in surplus:
             each.close()
@@ -71,12 +71,12 @@ class Pool:
             for connection in stack:
                 connection.close()
 
-    def _sweep(self, now: float, surplus: list[Connection]) -> None:
+    def _sweep(self, now: float, surplus: list[HttpConnection]) -> None:
         """Move what is too old, and what is too many, to *surplus*."""
         self._next_sweep = now + _SWEEP_SECONDS
         for endpoint, stack in list(self._idle.items()):
             fresh = [connection for connection in stack if connection.expires > now]
-            while fresh and self._count - (len(stack) - len(fresh)) > _MOST:
+            while fresh and self._count - (len(stack) - len(fresh)) > _MAX_IDLE:
                 fresh.pop(0)
             surplus.extend(connection for connection in stack if connection not in fresh)
             self._count -= len(stack) - len(fresh)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from shared.adapters.http_answer import read_head
 from shared.adapters.http_body import read_body
 from shared.adapters.http_connect import connect
-from shared.adapters.http_connection import Connection, Endpoint
+from shared.adapters.http_connection import Endpoint, HttpConnection
 from shared.adapters.http_failure import NoAnswer
 from shared.adapters.http_pool import Pool
 from shared.adapters.http_request import Target, parse_url, write_request
@@ -103,7 +103,7 @@ class HttpPusher:
         connection = self._connect(endpoint, min(_CONNECT_SECONDS, call.timeout))
         return self._converse(connection, call, monotonic())
 
-    def _connect(self, endpoint: Endpoint, seconds: float) -> Connection:
+    def _connect(self, endpoint: Endpoint, seconds: float) -> HttpConnection:
         scheme, host, port = endpoint
         deadline = monotonic() + seconds
         candidates = self._resolver.addresses(host, deadline)
@@ -125,7 +125,7 @@ class HttpPusher:
             raise NoAnswer(Failure.NOT_ALLOWED, "; ".join(str(why) for _, why in verdicts))
         return allowed
 
-    def _converse(self, connection: Connection, call: _Call, started: float) -> Answered:
+    def _converse(self, connection: HttpConnection, call: _Call, started: float) -> Answered:
         kept = False
         try:
             all_sent = connection.send(call.data, started + call.timeout)

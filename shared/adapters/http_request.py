@@ -19,7 +19,7 @@ _ILLEGAL_VALUE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]|[^\x00-\xff]")
 _FRAMING = frozenset({"host", "content-length", "connection", "transfer-encoding", "upgrade"})
 _METHODS = frozenset({"POST", "OPTIONS"})  # pushes and handshakes
 _PORTS = {"http": 80, "https": 443}
-_HIGHEST_PORT = 65535
+_MAX_PORT = 65535
 
 
 class Target(NamedTuple):
@@ -58,7 +58,7 @@ def parse_url(url: str) -> Target:
     if parts is None:
         raise _unsendable("no host, userinfo, a zone id or a bad port")
     port = int(parts[2]) if parts[2] else _PORTS[scheme]
-    if not 1 <= port <= _HIGHEST_PORT:
+    if not 1 <= port <= _MAX_PORT:
         raise _unsendable("port out of range")
     _check_host(parts[1])
     name = parts[1].lower()

@@ -16,8 +16,8 @@ from shared.http import Failure
 Lookup = Callable[[str], Sequence[Address]]
 
 _REMEMBER_SECONDS = 5.0
-_REMEMBER_MOST = 1024
-_MOST_LOOKUPS = 64
+_MAX_REMEMBERED = 1024
+_MAX_LOOKUPS = 64
 
 
 def system_lookup(host: str) -> Sequence[Address]:
@@ -69,7 +69,7 @@ class Resolver:
             raise NoAnswer(Failure.RESOLUTION, f"{host}: {error}") from error
 
     def _start(self, host: str) -> Future[Sequence[Address]]:
-        if len(self._running) >= _MOST_LOOKUPS:
+        if len(self._running) >= _MAX_LOOKUPS:
             raise NoAnswer(Failure.RESOLUTION, "too many names are being resolved")
         future: Future[Sequence[Address]] = Future()
         self._running[host] = future
@@ -90,7 +90,7 @@ class Resolver:
         with self._lock:
             del self._running[host]
             if found:
-                if len(self._known) >= _REMEMBER_MOST:
+                if len(self._known) >= _MAX_REMEMBERED:
                     self._known.clear()
                 self._known[host] = (monotonic() + _REMEMBER_SECONDS, found)
         if found:

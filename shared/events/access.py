@@ -14,7 +14,7 @@ from shared.http import HttpRequest
 
 KEY = "aeg-sas-key"
 TOKEN = "aeg-sas-token"  # noqa: S105 - a name
-_LONGEST_QUOTE = 1024
+_MAX_QUOTE = 1024
 
 
 def authorize(request: HttpRequest, topic: Topic, now: datetime) -> None:
@@ -80,7 +80,7 @@ def _check_token(request: HttpRequest, topic: Topic, token: str, now: datetime) 
         raise InvalidSignature(
             f"Invalid key in {TOKEN}. Valid format"
             " :r=UrlEncodedResource&e=UrlEncodedUtcExpiration&s=UrlEncodedSignature."
-            f" Input sas string: {clip(token, _LONGEST_QUOTE)}"
+            f" Input sas string: {clip(token, _MAX_QUOTE)}"
         )
     if not any([signature.is_by(topic.key1), signature.is_by(topic.key2)]):
         raise _refused(request, "The signature is not by one of the topic's keys.")

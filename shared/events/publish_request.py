@@ -12,7 +12,7 @@ from shared.events.topic import InputSchema, Topic
 from shared.http import HttpRequest
 
 API_VERSION = "2018-01-01"
-LARGEST_REQUEST = 1_536_000  # bytes; the official SDK's tests assert it, documented is 1 MB
+MAX_REQUEST_SIZE = 1_536_000  # bytes; the official SDK's tests assert it, documented is 1 MB
 
 _Parser = Callable[[HttpRequest, Topic], tuple[Event, ...]]
 _PARSERS: Mapping[InputSchema, _Parser] = {
@@ -34,8 +34,8 @@ def read_events(request: HttpRequest, topic: Topic) -> tuple[Event, ...]:
     Source: order of checks as observed (contract §1.6).
     """
     _check_api_version(request)
-    if len(request.body) > LARGEST_REQUEST:
-        raise TooLarge(f"The maximum size ({LARGEST_REQUEST}) has been exceeded.")
+    if len(request.body) > MAX_REQUEST_SIZE:
+        raise TooLarge(f"The maximum size ({MAX_REQUEST_SIZE}) has been exceeded.")
     return _PARSERS[topic.input_schema](request, topic)
 
 

@@ -9,8 +9,8 @@ from shared.errors import InvalidEvents, TooLarge
 from shared.events import strict_json
 from shared.events.topic import InputSchema
 
-MOST_EVENTS = 5000  # of a request; Event Grid "Quotas and limits" (2023-11-15)
-LARGEST_EVENT = 1_049_600  # bytes, as observed; documented is 1 MB
+MAX_EVENTS = 5000  # of a request; Event Grid "Quotas and limits" (2023-11-15)
+MAX_EVENT_SIZE = 1_049_600  # bytes, as observed; documented is 1 MB
 
 SCHEMA_NAMES: Mapping[InputSchema, str] = {
     InputSchema.EVENT_GRID: "EventGridEvent",
@@ -41,16 +41,16 @@ def check_events(schema: InputSchema, events: list[Any], body: bytes) -> list[di
     """
     if not events:
         raise wrong_token(schema, "StartObject", "EndArray")
-    if len(events) > MOST_EVENTS:
+    if len(events) > MAX_EVENTS:
         raise InvalidEvents(
-            f"The request has {len(events)} events. The maximum number ({MOST_EVENTS})"
+            f"The request has {len(events)} events. The maximum number ({MAX_EVENTS})"
             " has been exceeded."
         )
     for event in events:
         if not isinstance(event, dict):
             raise wrong_token(schema, "StartObject", token(event))
-    if len(body) > LARGEST_EVENT and any(strict_json.size(e) > LARGEST_EVENT for e in events):
-        raise TooLarge(f"The maximum size ({LARGEST_EVENT}) has been exceeded.")
+    if len(body) > MAX_EVENT_SIZE and any(strict_json.size(e) > MAX_EVENT_SIZE for e in events):
+        raise TooLarge(f"The maximum size ({MAX_EVENT_SIZE}) has been exceeded.")
     return events
 
 

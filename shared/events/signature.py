@@ -15,7 +15,7 @@ _US_ENGLISH = re.compile(
     r"(\d{1,2})/(\d{1,2})/(\d{4}),? (\d{1,2}):(\d\d):(\d\d) ([AP])M(?: ([+-]\d\d:\d\d))?", re.ASCII
 )
 _NARROW_BLANKS = {0x202F: " ", 0xA0: " "}  # what newer ICU puts before AM and PM
-_LONGEST_EXPIRY = 64
+_MAX_EXPIRY = 64
 _HALF_DAY = 12
 
 
@@ -76,7 +76,7 @@ def _place(url: str) -> tuple[str, str] | None:
 
 def _moment(text: str) -> datetime | None:
     """Read an expiry in one of the forms that the official clients write; without offset, UTC."""
-    if len(text) > _LONGEST_EXPIRY:
+    if len(text) > _MAX_EXPIRY:
         return None
     text = text.translate(_NARROW_BLANKS)
     if match := _US_ENGLISH.fullmatch(text):

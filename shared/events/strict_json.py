@@ -9,8 +9,8 @@ from typing import Any, NoReturn
 
 from shared.errors import InvalidEvents
 
-DEEPEST = 64
-LONGEST_INTEGER = 1000  # characters; reading an integer takes time quadratic in them
+MAX_DEPTH = 64
+MAX_INTEGER = 1000  # characters; reading an integer takes time quadratic in them
 
 
 def parse(body: bytes) -> Any:
@@ -35,7 +35,7 @@ def parse(body: bytes) -> Any:
         raise _malformed(error, text) from None
     except RecursionError:
         raise _too_deep() from None
-    if _is_deeper(body, DEEPEST):
+    if _is_deeper(body, MAX_DEPTH):
         raise _too_deep()
     # Only escapes can bring surrogates in, so most bodies need no second look.
     if ("\\ud" in text or "\\uD" in text) and _LONE_SURROGATE.search(text.replace("\\\\", "?")):
@@ -61,7 +61,7 @@ def _finite(text: str) -> float:
 
 
 def _integer(text: str) -> int:
-    if len(text) > LONGEST_INTEGER:
+    if len(text) > MAX_INTEGER:
         raise InvalidEvents("The JSON received has a number that is out of range.")
     return int(text)
 
@@ -98,7 +98,7 @@ def _malformed(error: json.JSONDecodeError, text: str) -> InvalidEvents:
 
 
 def _too_deep() -> InvalidEvents:
-    return InvalidEvents(f"The JSON received is nested deeper than {DEEPEST} levels.")
+    return InvalidEvents(f"The JSON received is nested deeper than {MAX_DEPTH} levels.")
 
 
 _BRACES_TO_BRACKETS = bytes.maketrans(b"{}", b"[]")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from shared.events.schema_rules import MOST_EVENTS
+from shared.events.schema_rules import MAX_EVENTS
 from shared.subscriptions.deployment import Deployment
 from shared.subscriptions.endpoint_rules import base_url, url_fault
 from shared.subscriptions.sections import TLS_VERSIONS, Section
@@ -22,7 +22,7 @@ ENDPOINT_TYPES = (
     "MonitorAlert",
     "NamespaceTopic",
 )
-MOST_KILOBYTES = 1024
+MAX_KILOBYTES = 1024
 _ONE_EVENT, _KILOBYTES = 1, 64  # what stands for: no output batching
 _UNSUPPORTED = (
     "deliveryAttributeMappings",
@@ -88,8 +88,8 @@ def _webhook(section: Section, deployment: Deployment) -> dict[str, Any]:
         section.refuse("endpointUrl", fault)
     for member in _UNSUPPORTED:
         section.refuse_unsupported(member)
-    events = section.number("maxEventsPerBatch", 1, MOST_EVENTS)
-    kilobytes = section.number("preferredBatchSizeInKilobytes", 1, MOST_KILOBYTES)
+    events = section.number("maxEventsPerBatch", 1, MAX_EVENTS)
+    kilobytes = section.number("preferredBatchSizeInKilobytes", 1, MAX_KILOBYTES)
     if (events or _ONE_EVENT) != _ONE_EVENT:
         section.refuse("maxEventsPerBatch", "Output batching is not supported: it can only be 1.")
     elif events is None and kilobytes not in (None, _KILOBYTES):

@@ -10,7 +10,7 @@ INVALID_URL = (
     "Invalid event subscription request: Supplied URL is invalid. It cannot be null or empty and "
     "should be a proper HTTPS URL like https://www.example.com."
 )
-LONGEST_URL = 2048
+MAX_URL = 2048
 _PRINTABLE = re.compile(r"[!-~]+")  # ASCII without space: what a request line can carry
 _NEVER = re.compile(r'["<>\\^`{|}]')  # RFC 3986 has no place for them
 _USER = re.compile(r"[^/]*//[^/?]*@")
@@ -48,8 +48,8 @@ def _reason(url: str, *, allow_http: bool) -> str | None:
 def _text_reason(url: str) -> str | None:
     if not url:
         return "it is empty"
-    if len(url) > LONGEST_URL:
-        return f"it is longer than {LONGEST_URL} characters"
+    if len(url) > MAX_URL:
+        return f"it is longer than {MAX_URL} characters"
     if not _PRINTABLE.fullmatch(url) or _NEVER.search(url):
         return "it has characters that must be percent-encoded"
     if "#" in url:

@@ -17,7 +17,7 @@ _RESERVED = ("microsoft", "eventgrid", "system")
 _SUBSCRIPTION = re.compile(r"[A-Za-z0-9-]{1,64}")
 _GROUP = re.compile(r"[A-Za-z0-9_.()-]{0,89}[A-Za-z0-9_()-]")  # no full stop at the end
 _KEPT = ("identity", "kind", "sku")  # say nothing here, but clients expect them back
-_MOST_TAGS, _LONGEST_TAG_NAME, _LONGEST_TAG = 50, 512, 256
+_MAX_TAGS, _MAX_TAG_NAME, _MAX_TAG = 50, 512, 256
 
 
 class TopicPath(NamedTuple):
@@ -139,13 +139,13 @@ def _check_path(root: Section, path: TopicPath) -> None:
 
 def _tags(root: Section, deployment: Deployment) -> Mapping[str, str] | None:
     tags = root.section("tags")
-    if len(tags.members) > _MOST_TAGS:
-        root.refuse("tags", f"A resource can have {_MOST_TAGS} tags.")
+    if len(tags.members) > _MAX_TAGS:
+        root.refuse("tags", f"A resource can have {_MAX_TAGS} tags.")
     for name, value in tags.members.items():
-        if not isinstance(value, str) or len(value) > _LONGEST_TAG:
-            tags.refuse(name, f"A tag must be a string of at most {_LONGEST_TAG} characters.")
-        elif not 0 < len(name) <= _LONGEST_TAG_NAME:
-            root.refuse("tags", f"The name of a tag must be 1-{_LONGEST_TAG_NAME} characters long.")
+        if not isinstance(value, str) or len(value) > _MAX_TAG:
+            tags.refuse(name, f"A tag must be a string of at most {_MAX_TAG} characters.")
+        elif not 0 < len(name) <= _MAX_TAG_NAME:
+            root.refuse("tags", f"The name of a tag must be 1-{_MAX_TAG_NAME} characters long.")
         elif name.casefold() == _PROFILE_TAG:
             _check_profile(tags, name, value, deployment)
     return tags.members or None

@@ -9,7 +9,7 @@ from shared.errors import AppError, Fault, InvalidDocument, InvalidEvents, TooLa
 from shared.events import strict_json
 from shared.http import HttpAnswer
 
-LONGEST_BODY = 1_048_576
+MAX_BODY = 1_048_576
 _CODE = "InvalidRequestContent"
 
 
@@ -21,8 +21,8 @@ def read_json(body: bytes) -> object:
         TooLarge: it is larger than 1 MiB.
         InvalidDocument: it is not JSON, or no number, text or depth that can be kept.
     """
-    if len(body) > LONGEST_BODY:
-        message = f"The request content is larger than {LONGEST_BODY} bytes."
+    if len(body) > MAX_BODY:
+        message = f"The request content is larger than {MAX_BODY} bytes."
         raise TooLarge(message, faults=(Fault(code="RequestEntityTooLarge", message=message),))
     try:
         return strict_json.parse(body)

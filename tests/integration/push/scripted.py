@@ -8,6 +8,7 @@ import struct
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 from ipaddress import ip_network
 from threading import Event, Thread
 from types import TracebackType
@@ -130,7 +131,7 @@ class Server:
             with suppress(TimeoutError):
                 accepted, _ = self._listener.accept()
                 self.connections += 1
-                self._start(lambda peer=accepted, n=self.connections: self._serve(peer, n))  # type: ignore[misc]
+                self._start(partial(self._serve, accepted, self.connections))
 
     def _serve(self, accepted: socket.socket, number: int) -> None:
         accepted.settimeout(5)

@@ -29,7 +29,7 @@ CLOSED = OutboundGuard(allow_http=True)
         "[::ffff:127.0.0.1]",
         "[::ffff:7f00:1]",
         "[::1]",
-        "0.0.0.0",  # noqa: S104
+        "0.0.0.0",  # noqa: S104 - nothing binds it
         "0",
         "inner.test",
     ],

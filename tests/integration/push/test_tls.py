@@ -18,6 +18,7 @@ from tests.integration.push.scripted import (
     PATIENT,
     SHORT,
     Peer,
+    Script,
     Server,
     always,
     once,
@@ -148,7 +149,7 @@ def test_a_server_that_does_not_speak_tls(tls_pusher: HttpPusher) -> None:
 
 
 @pytest.mark.parametrize("dribbles", [False, True])
-def test_the_handshake_is_bounded(tls_pusher: HttpPusher, dribbles: bool) -> None:  # noqa: FBT001
+def test_the_handshake_is_bounded(tls_pusher: HttpPusher, dribbles: bool) -> None:  # noqa: FBT001 - a row
     def script(peer: Peer) -> None:
         if dribbles:  # the start of a ServerHello that never ends
             peer.dribble(b"\x16\x03\x03\x40\x00\x02\x00\x3f\xfc\x03\x03" + bytes(1000))
@@ -172,8 +173,8 @@ def never_reading(peer: Peer) -> None:
 
 
 @pytest.mark.parametrize("script", [dribbling, never_reading])
-def test_the_deadline_holds(tls_pusher: HttpPusher, authority: Authority, script: object) -> None:
-    with Server(script, authority.server("good.test")) as server:  # type: ignore[arg-type]
+def test_the_deadline_holds(tls_pusher: HttpPusher, authority: Authority, script: Script) -> None:
+    with Server(script, authority.server("good.test")) as server:
         none = push(tls_pusher, f"https://good.test:{server.port}/", SHORT, body=bytes(20_000_000))
 
         assert isinstance(none, NotAnswered)

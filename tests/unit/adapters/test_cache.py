@@ -367,7 +367,7 @@ def test_a_read_that_began_before_a_change_is_not_kept(
 def test_the_topics_used_longest_ago_are_dropped_first(
     directory: CachedDirectory, store: CountingResources, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cache_entries, "ENTRIES_AT_MOST", 2)
+    monkeypatch.setattr(cache_entries, "MAX_ENTRIES", 2)
     for name in ("a", "b", "c"):
         put_topic(store, name)
     for name in ("a", "b", "a", "c"):

@@ -221,7 +221,7 @@ def test_no_header_breaks_out_of_its_line(headers: dict[str, str], body: bytes) 
         ("127.1", "127.0.0.1"),
         ("0177.0.0.1", "127.0.0.1"),
         ("010.8.8.8", "8.8.8.8"),
-        ("0", "0.0.0.0"),  # noqa: S104
+        ("0", "0.0.0.0"),  # noqa: S104 - nothing binds it
         ("::1", "::1"),
         ("::ffff:7f00:1", "::ffff:127.0.0.1"),
         ("a.example", None),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shared.subscriptions.endpoint_rules import INVALID_URL, LONGEST_URL, base_url, url_fault
+from shared.subscriptions.endpoint_rules import INVALID_URL, MAX_URL, base_url, url_fault
 
 _STEM = "https://a.example/"
 _LONGEST_NAME = "a." * 126 + "a"  # 253 characters; a full stop at its end doesn't count
@@ -26,7 +26,7 @@ _LONGEST_NAME = "a." * 126 + "a"  # 253 characters; a full stop at its end doesn
         f"https://{'a' * 63}.example/",
         f"https://{_LONGEST_NAME}/",
         f"https://{_LONGEST_NAME}.:443/",
-        _STEM + "x" * (LONGEST_URL - len(_STEM)),
+        _STEM + "x" * (MAX_URL - len(_STEM)),
     ],
 )
 def test_a_proper_https_url_is_accepted(url: str) -> None:
@@ -38,7 +38,7 @@ def test_a_proper_https_url_is_accepted(url: str) -> None:
     [
         (None, "empty"),
         ("", "empty"),
-        (_STEM + "x" * (LONGEST_URL - len(_STEM) + 1), "longer"),
+        (_STEM + "x" * (MAX_URL - len(_STEM) + 1), "longer"),
         ("http://crm.example/", "PUSHGRID_ALLOW_HTTP"),
         ("HTTP://crm.example/", "PUSHGRID_ALLOW_HTTP"),
         ("ftp://crm.example/", "scheme is not https"),

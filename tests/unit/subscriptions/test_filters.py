@@ -85,7 +85,7 @@ def a_filter(**members: Any) -> EventFilter:
         pytest.param({"subjectBeginsWith": "ΟΔΟΣ"}, an_event("οδοσα"), True, id="final sigma"),
     ],
 )
-def test_a_filter_matches(members: dict[str, Any], event: Event, expected: bool) -> None:  # noqa: FBT001
+def test_a_filter_matches(members: dict[str, Any], event: Event, expected: bool) -> None:  # noqa: FBT001 - a row
     assert matches(a_filter(**members), event) is expected
 
 

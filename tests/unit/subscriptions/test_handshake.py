@@ -227,5 +227,5 @@ def test_the_time_is_written_as_event_grid_writes_it(hour: int, text: str) -> No
         (answered(200), False),
     ],
 )
-def test_only_silence_is_asked_again(exchange: Exchange, expected: bool) -> None:  # noqa: FBT001
+def test_only_silence_is_asked_again(exchange: Exchange, expected: bool) -> None:  # noqa: FBT001 - a row
     assert is_worth_repeating(exchange) is expected

@@ -265,7 +265,7 @@ def test_an_illegal_name_is_refused(name: str) -> None:
 def test_the_ranges_of_the_retry_policy(
     member: str,
     value: Any,
-    is_legal: bool,  # noqa: FBT001
+    is_legal: bool,  # noqa: FBT001 - a row
 ) -> None:
     if is_legal:
         assert subscription(retryPolicy={member: value})["properties"]["retryPolicy"][member]
