@@ -9,7 +9,7 @@ import pytest
 
 from shared.adapters.http_push import HttpPusher
 from shared.http import Answered, Failure, NotAnswered
-from tests.integration.push.scripted import EMPTY, OK, Peer, Script, Server, always, once, push
+from tests.integration.push.scripted import OK, Peer, Script, Server, always, once, push
 
 LIMIT = 64 * 1024
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -261,43 +261,3 @@ def test_an_answer_may_come_in_single_bytes(pusher: HttpPusher) -> None:
             assert isinstance(answered, Answered)
             assert (answered.status, answered.body) == (200, b"ok")
         assert server.connections == 1
-
-
-def test_the_wire_carries_the_headers_given_and_no_others(pusher: HttpPusher) -> None:
-    with Server(always(EMPTY)) as server:
-        push(
-            pusher, server.url, headers={"aeg-event-type": "Notification", "x": "é\t"}, body=b"[1]"
-        )
-        push(pusher, server.url, method="OPTIONS", body=b"")
-
-        host = b"Host: 127.0.0.1:%d\r\n" % server.port
-        assert server.requests == [
-            b"POST /hook?code=a%2Fb HTTP/1.1\r\n" + host + b"aeg-event-type: Notification\r\n"
-            b"x: \xe9\t\r\nContent-Length: 3\r\n\r\n[1]",
-            b"OPTIONS /hook?code=a%2Fb HTTP/1.1\r\n" + host + b"\r\n",
-        ]
-
-
-def test_an_early_answer_ends_the_sending(pusher: HttpPusher) -> None:
-    """A server may refuse a large body without ever reading it."""
-
-    def script(peer: Peer) -> None:
-        peer.send(b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n")
-        peer.wait()
-
-    with Server(script) as server:
-        answered = push(pusher, server.url, body=bytes(20_000_000))
-        push(pusher, server.url, body=bytes(20_000_000))
-
-        assert isinstance(answered, Answered)
-        assert answered.status == 413
-        assert server.connections == 2  # half a request is on the first one
-
-
-def test_a_large_body_arrives_whole(pusher: HttpPusher) -> None:
-    body = bytes(range(256)) * 20_000
-    with Server(always(OK)) as server:
-        answered = push(pusher, server.url, body=body)
-
-        assert isinstance(answered, Answered)
-        assert server.requests[0].endswith(b"\r\n\r\n" + body)

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
-import threading
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from shared.adapters import cache_entries
 from shared.adapters.cache import CachedDirectory, ForgetfulStore
 from shared.engine.ports import Resource, Table
 from shared.errors import StorageUnavailable
@@ -25,23 +22,19 @@ CACHE_FOR = SECOND * 5
 
 
 class CountingResources(MemoryResources):
-    """Counts reads, and can hold one up."""
+    """Counts reads."""
 
     def __init__(self) -> None:
         super().__init__()
         self.reads = 0
-        self.before_read: Callable[[], None] = lambda: None
 
     def get(self, table: Table, partition: str, name: str) -> Resource | None:
         self.reads += 1
-        self.before_read()
         return super().get(table, partition, name)
 
     def list(self, table: Table, partition: str) -> Sequence[Resource]:
         self.reads += 1
-        found = super().list(table, partition)
-        self.before_read()
-        return found
+        return super().list(table, partition)
 
 
 @pytest.fixture
@@ -288,94 +281,3 @@ def test_a_change_that_may_be_stored_is_seen_at_once(
         forgetful.put(Table.TOPICS, "topic", "orders", {"name": "orders"}, None)
 
     assert directory.topic("orders") is not None
-
-
-def test_others_are_served_the_old_value_while_one_reads(
-    directory: CachedDirectory, store: CountingResources, clock: FakeClock
-) -> None:
-    put_subscription(store, "a")
-    directory.of_topic("orders")
-    put_subscription(store, "a", "g2")
-    clock.advance(CACHE_FOR)
-    begun, go_on = threading.Event(), threading.Event()
-
-    def hold() -> None:
-        begun.set()
-        assert go_on.wait(10)
-
-    store.before_read = hold
-    store.reads = 0
-    with ThreadPoolExecutor(1) as pool:
-        reader = pool.submit(generations, directory)
-        assert begun.wait(10)
-        others = [generations(directory) for _ in range(3)]
-        go_on.set()
-
-    assert (others, reader.result()) == ([[("a", "g1")]] * 3, [("a", "g2")])
-    assert store.reads == 1
-
-
-@pytest.mark.parametrize("fails", [False, True])
-def test_with_no_old_value_others_wait_for_the_one_who_reads(
-    directory: CachedDirectory, store: CountingResources, *, fails: bool
-) -> None:
-    put_topic(store)
-    begun, go_on = threading.Event(), threading.Event()
-
-    def hold() -> None:
-        begun.set()
-        assert go_on.wait(10)
-        if fails:
-            raise StorageUnavailable
-
-    store.before_read = hold
-    store.reads = 0
-    with ThreadPoolExecutor(4) as pool:
-        waiting = [pool.submit(directory.topic, "orders") for _ in range(4)]
-        assert begun.wait(10)
-        go_on.set()
-        errors = [type(each.exception(10)) for each in waiting]
-
-    # Whoever came after the end of a failed read has read again.
-    assert store.reads == 1 or fails
-    assert errors == [StorageUnavailable if fails else type(None)] * 4
-
-
-def test_a_read_that_began_before_a_change_is_not_kept(
-    directory: CachedDirectory, store: CountingResources
-) -> None:
-    put_subscription(store, "a")
-    begun, go_on = threading.Event(), threading.Event()
-
-    def hold() -> None:
-        begun.set()
-        assert go_on.wait(10)
-
-    store.before_read = hold
-    with ThreadPoolExecutor(1) as pool:
-        reader = pool.submit(generations, directory)
-        assert begun.wait(10)
-        store.before_read = lambda: None
-        put_subscription(store, "a", "g2")
-        directory.forget("orders")
-        go_on.set()
-
-    assert reader.result() == [("a", "g1")]
-    assert generations(directory) == [("a", "g2")]
-
-
-def test_the_topics_used_longest_ago_are_dropped_first(
-    directory: CachedDirectory, store: CountingResources, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(cache_entries, "MAX_ENTRIES", 2)
-    for name in ("a", "b", "c"):
-        put_topic(store, name)
-    for name in ("a", "b", "a", "c"):
-        directory.topic(name)
-    store.reads = 0
-
-    directory.topic("a")
-    kept = store.reads
-    directory.topic("b")
-
-    assert (kept, store.reads) == (0, 1)
