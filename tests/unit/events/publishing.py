@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -14,13 +13,9 @@ from shared.events.event import Event
 from shared.events.publish_request import read_events
 from shared.events.topic import InputSchema, Topic
 from shared.http import HttpRequest
+from tests import builders
 
 NOW = datetime(2025, 1, 2, 3, 4, 5, tzinfo=UTC)
-ARM_ID = (
-    "/subscriptions/11111111-2222-3333-4444-555555555555/resourceGroups/shop/providers"
-    "/Microsoft.EventGrid/topics/orders"
-)
-KEY1 = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
 KEY2 = "+/+/MzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
 URL = "https://orders.local-1.eventgrid.azure.net/api/events"
 BATCH = "application/cloudevents-batch+json; charset=utf-8"
@@ -34,7 +29,7 @@ RECEIVES = (
 
 
 def a_topic(schema: InputSchema = InputSchema.EVENT_GRID) -> Topic:
-    return Topic(name="orders", arm_id=ARM_ID, input_schema=schema, key1=KEY1, key2=KEY2)
+    return builders.a_topic(input_schema=schema, key2=KEY2)
 
 
 def a_request(
@@ -48,15 +43,9 @@ def a_request(
 
 
 def members(**changes: Any) -> dict[str, Any]:
-    """Make an event of the EventGridSchema; a member that is ``...`` is left out."""
-    event = {
-        "id": "1",
-        "subject": "/orders/17",
-        "eventType": "Shop.OrderPlaced",
-        "eventTime": "2025-01-02T03:04:05Z",
-        "data": {"total": 12.5},
-    }
-    return _changed(event, changes)
+    """Make an event of the EventGridSchema as published; a member that is ``...`` is left out."""
+    unstamped = builders.members(topic=..., dataVersion=..., metadataVersion=...)
+    return _changed(unstamped, changes)
 
 
 def cloud_members(**changes: Any) -> dict[str, Any]:
@@ -70,7 +59,7 @@ def _changed(event: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, 
 
 
 def body_of(value: object) -> bytes:
-    return json.dumps(value, separators=(",", ":")).encode()
+    return builders.compact(value).encode()
 
 
 def read_grid(body: bytes, **headers: str) -> tuple[Event, ...]:

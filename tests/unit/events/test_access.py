@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from shared.errors import InvalidSignature, Unauthenticated
 from shared.events.access import authorize
-from tests.unit.events.publishing import KEY1, KEY2, NOW, URL, a_request, a_topic, refusal
+from tests.builders import KEY
+from tests.unit.events.publishing import KEY2, NOW, URL, a_request, a_topic, refusal
 from tests.unit.events.signing import VECTORS, sign
 
 _EXPIRES = datetime(2030, 1, 1, tzinfo=UTC)
@@ -66,7 +67,7 @@ def test_signatures_expire(client):
     assert refusal(authorize, request, a_topic(), _EXPIRES) == _unauthorized(_EXPIRED)
 
 
-@pytest.mark.parametrize("key", [KEY1, KEY2], ids=["key1", "key2"])
+@pytest.mark.parametrize("key", [KEY, KEY2], ids=["key1", "key2"])
 def test_both_keys_pass(key):
     _authorize({"aeg-sas-key": key})
     _authorize(query={"aeg-sas-key": key})
@@ -81,12 +82,12 @@ def test_a_plus_in_the_query_may_be_bare():
     ("headers", "query", "message"),
     [
         pytest.param({}, {}, _NONE, id="nothing"),
-        pytest.param({"aeg-sas-key": KEY1[:-1]}, {}, _KEY, id="part of a key"),
-        pytest.param({"aeg-sas-key": KEY1.lower()}, {}, _KEY, id="another case"),
+        pytest.param({"aeg-sas-key": KEY[:-1]}, {}, _KEY, id="part of a key"),
+        pytest.param({"aeg-sas-key": KEY.lower()}, {}, _KEY, id="another case"),
         pytest.param({"aeg-sas-key": "é\udc80"}, {}, _KEY, id="not ASCII"),
         pytest.param({"aeg-sas-key": "a" * 1_000_000}, {}, _KEY, id="huge"),
         pytest.param({}, {"aeg-sas-key": "x"}, _KEY, id="key in the query"),
-        pytest.param({"aeg-sas-key": "x"}, {"aeg-sas-key": KEY1}, _KEY, id="header before query"),
+        pytest.param({"aeg-sas-key": "x"}, {"aeg-sas-key": KEY}, _KEY, id="header before query"),
         pytest.param(
             {"authorization": "Bearer x"}, {}, "Unable to read access token.", id="bearer"
         ),

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from shared.events.topic import InputSchema
+from tests.builders import TOPIC_ID
 from tests.unit.events.publishing import (
-    ARM_ID,
     CONFIGURED,
     RECEIVES,
     bad_json,
@@ -20,7 +20,7 @@ from tests.unit.events.publishing import (
 
 _CONFIGURED = CONFIGURED.format("EventGridEvent")
 _RECEIVES = RECEIVES.format("EventGridEvent")
-_STAMPS = {"topic": ARM_ID, "dataVersion": "", "metadataVersion": "1"}
+_STAMPS = {"topic": TOPIC_ID, "dataVersion": "", "metadataVersion": "1"}
 _ISO = "'eventTime' property to be a date and time in ISO 8601 form."
 
 
@@ -44,7 +44,7 @@ def _expected(expected: str, actual: str) -> str:
     [
         pytest.param({}, _STAMPS, id="everything"),
         pytest.param(
-            {"topic": ARM_ID, "dataVersion": "2", "metadataVersion": "1"},
+            {"topic": TOPIC_ID, "dataVersion": "2", "metadataVersion": "1"},
             {"dataVersion": "2"},
             id="nothing",
         ),
@@ -76,7 +76,7 @@ def test_text_is_one_line_of_ascii():
 
     assert event.text.isascii()
     assert event.text.isprintable()
-    assert event.text.startswith('{"id":"1","subject":"/orders/17","eventType":')
+    assert event.text.startswith('{"id":"e-0","subject":"/orders/17","eventType":')
 
 
 def test_events_keep_their_order():
@@ -157,12 +157,12 @@ def test_what_does_not_conform_is_refused(value, message):
     assert refusal(read_grid, body_of(value)) == bad_json(message)
 
 
-@pytest.mark.parametrize("topic", ["/x", "", ARM_ID.upper(), f"{ARM_ID}/"])
+@pytest.mark.parametrize("topic", ["/x", "", TOPIC_ID.upper(), f"{TOPIC_ID}/"])
 def test_the_name_of_another_topic_is_not_authorized(topic):
     """401, not 400, as observed (contract §1.2)."""
     message = (
         f"The request is not authorized for the topic '{topic}'."
-        f" The property 'topic' must be absent or '{ARM_ID}'."
+        f" The property 'topic' must be absent or '{TOPIC_ID}'."
     )
 
     assert refusal(read_grid, body_of([members(), members(topic=topic)])) == (

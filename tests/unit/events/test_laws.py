@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from shared.errors import AppError
 from shared.events.publish_request import read_events
 from shared.events.topic import InputSchema
+from tests.builders import TOPIC_ID
+from tests.strategies import any_text, json_values
 from tests.unit.events.publishing import (
-    ARM_ID,
     BATCH,
     STRUCTURED,
     a_request,
@@ -25,16 +26,6 @@ from tests.unit.events.publishing import (
     read_grid,
 )
 
-_TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
-_JSON: st.SearchStrategy[Any] = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | _TEXT,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_TEXT, inner, max_size=3),
-    max_leaves=8,
-)
 _CONTENT_TYPES = st.sampled_from([BATCH, STRUCTURED, "application/json", "text/plain"]) | st.text()
 
 
@@ -43,11 +34,13 @@ def _same(left: Any, right: Any) -> bool:
     return repr(left) == repr(right)
 
 
-@given(events=st.lists(st.tuples(_TEXT, _JSON), min_size=1, max_size=3), escaped=st.booleans())
+@given(
+    events=st.lists(st.tuples(any_text, json_values), min_size=1, max_size=3), escaped=st.booleans()
+)
 def test_events_survive_unchanged(events, escaped):
     sent = [
         members(
-            id="1", subject=subject, data=data, topic=ARM_ID, dataVersion="", metadataVersion="1"
+            id="1", subject=subject, data=data, topic=TOPIC_ID, dataVersion="", metadataVersion="1"
         )
         for subject, data in events
     ]
@@ -59,7 +52,7 @@ def test_events_survive_unchanged(events, escaped):
     assert read == read_grid(f"[{','.join(event.text for event in read)}]".encode())
 
 
-@given(data=_JSON, extension=st.booleans() | st.integers() | _TEXT, escaped=st.booleans())
+@given(data=json_values, extension=st.booleans() | st.integers() | any_text, escaped=st.booleans())
 def test_cloud_events_survive_unchanged(data, extension, escaped):
     sent = [cloud_members(data=data, tenant=extension)]
 
@@ -71,8 +64,8 @@ def test_cloud_events_survive_unchanged(data, extension, escaped):
 
 @given(
     body=st.binary()
-    | _JSON.map(body_of)
-    | st.dictionaries(st.sampled_from([*members(), *cloud_members()]), _JSON).map(body_of),
+    | json_values.map(body_of)
+    | st.dictionaries(st.sampled_from([*members(), *cloud_members()]), json_values).map(body_of),
     content_type=_CONTENT_TYPES,
     headers=st.dictionaries(
         st.sampled_from(["ce-id", "ce-source", "ce-type", "ce-specversion", "ce-x", "ce-data"]),

@@ -11,8 +11,8 @@ from shared.events.access import authorize
 from shared.events.publish_request import read_events
 from shared.events.topic import InputSchema
 from shared.http import HttpRequest
+from tests.builders import TOPIC_ID
 from tests.unit.events.publishing import (
-    ARM_ID,
     BATCH,
     NOW,
     a_request,
@@ -110,7 +110,7 @@ def test_requests_of_the_official_python_client_are_accepted(name):
         query={"api-version": "2018-01-01"},
         body=captured["body"].encode(),
     )
-    stamps = {} if is_cloud else {"topic": ARM_ID, "metadataVersion": "1"}
+    stamps = {} if is_cloud else {"topic": TOPIC_ID, "metadataVersion": "1"}
 
     authorize(request, topic, NOW)
     events = read_events(request, topic)

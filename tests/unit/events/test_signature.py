@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.events.signature import Signature
-from tests.unit.events.publishing import KEY1, KEY2, NOW, URL
+from tests.builders import KEY
+from tests.unit.events.publishing import KEY2, NOW, URL
 from tests.unit.events.signing import VECTORS, seal, sign
 
 _EXPIRES = datetime(2030, 1, 1, tzinfo=UTC)
@@ -24,14 +25,14 @@ def _read(token: str) -> Signature:
 
 @pytest.mark.parametrize("client", VECTORS)
 def test_one_key_signed_it(client):
-    assert _read(VECTORS[client]).is_by(KEY1)
+    assert _read(VECTORS[client]).is_by(KEY)
     assert not _read(VECTORS[client]).is_by(KEY2)
 
 
 @given(
     resource=st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20),
     seconds=st.integers(min_value=1, max_value=10**9),
-    key=st.sampled_from([KEY1, KEY2]),
+    key=st.sampled_from([KEY, KEY2]),
 )
 def test_what_is_signed_is_read(resource, seconds, key):
     expires = NOW + timedelta(seconds=seconds)
@@ -50,7 +51,7 @@ def test_what_is_changed_after_signing_is_not_signed(position, replacement):
 
     signature = Signature.parse(changed)
 
-    assert changed == token or signature is None or not signature.is_by(KEY1)
+    assert changed == token or signature is None or not signature.is_by(KEY)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +99,7 @@ def test_expiry_is_read_in_every_form(expiry, moment, encode):
     token = seal(f"r={encode(URL)}&e={encode(expiry)}")
 
     assert _read(token).expires == moment
-    assert _read(token).is_by(KEY1)
+    assert _read(token).is_by(KEY)
 
 
 _ORDERS = "https://grid.example/topics/orders/api/events"
