@@ -20,7 +20,7 @@ from shared.subscriptions.subscription import EventSubscription
 
 def shake_hands(ports: ManagePorts, subscription: EventSubscription) -> None:
     """
-    Ask the endpoint for its consent; ask again while it gives no answer at all.
+    Ask the endpoint for its consent; ask again while it keeps silent.
 
     Raises:
         HandshakeFailed: it did not consent.

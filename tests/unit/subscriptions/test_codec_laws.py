@@ -11,35 +11,28 @@ from hypothesis import strategies as st
 from shared.errors import AppError
 from shared.subscriptions.subscription_codec import render_subscription, subscription_of
 from shared.subscriptions.topic_codec import TopicPath, render_topic, topic_of
+from tests.strategies import json_values
 from tests.unit.subscriptions.documents import dead_letter, subscription, topic, webhook
 
-_SCALARS = (
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20)
-)
-_JSON = st.recursive(
-    _SCALARS,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner),
-    max_leaves=8,
-)
 _URLS = st.text() | st.text(alphabet="htps:/[]@#?%.a1").map("https://".__add__)
 
 
 def _objects(*names: str, **known: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     """Objects with members of these *names*, and often sensible values for those *known*."""
-    members: dict[str, st.SearchStrategy[Any]] = dict.fromkeys(names, _JSON)
-    members |= {name: value | _JSON for name, value in known.items()}
+    members: dict[str, st.SearchStrategy[Any]] = dict.fromkeys(names, json_values)
+    members |= {name: value | json_values for name, value in known.items()}
     return st.fixed_dictionaries({}, optional=members)
 
 
-_TOPICS = _JSON | _objects(
+_TOPICS = json_values | _objects(
     *("location", "identity", "sku", "kind"),
-    tags=st.dictionaries(st.sampled_from(["deliveryProfile", "a", ""]), _JSON),
+    tags=st.dictionaries(st.sampled_from(["deliveryProfile", "a", ""]), json_values),
     properties=_objects(
         *("inputSchema", "inputSchemaMapping", "publicNetworkAccess", "inboundIpRules"),
         *("disableLocalAuth", "minimumTlsVersionAllowed", "eventTypeInfo"),
     ),
 )
-_SUBSCRIPTIONS = _JSON | _objects(
+_SUBSCRIPTIONS = json_values | _objects(
     properties=_objects(
         *("labels", "expirationTimeUtc", "deliveryWithResourceIdentity"),
         destination=_objects(

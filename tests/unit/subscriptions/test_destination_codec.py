@@ -179,9 +179,7 @@ def test_dead_letters_go_to_no_other_account(account: str) -> None:
 def test_a_legal_container_is_accepted(container: str) -> None:
     stored = subscription(deadLetterDestination=dead_letter(container=container))
 
-    assert subscription_of(stored).dead_letter == DeadLetterDestination(
-        account="acct", container=container
-    )
+    assert subscription_of(stored).dead_letter == DeadLetterDestination(container=container)
 
 
 @pytest.mark.parametrize(

@@ -139,7 +139,7 @@ def test_the_data_plane_sees_everything_it_needs() -> None:
             subject_ends_with="z",
         ),
         retry_policy=RetryPolicy(max_delivery_attempts=3, event_time_to_live_minutes=5),
-        dead_letter=DeadLetterDestination(account="acct", container="dead"),
+        dead_letter=DeadLetterDestination(container="dead"),
     )
     assert subscription_of(subscription()).dead_letter is None
 
