@@ -14,7 +14,7 @@ from shared.delivery.profile import DeliveryProfile, EndpointType, Feature
 from shared.delivery.profiles import PROFILES
 from shared.subscriptions.subscription import DeadLetterDestination
 
-_SOMEWHERE = DeadLetterDestination(account="", container="")
+_SOMEWHERE = DeadLetterDestination(container="")
 
 
 def add_to(commands: Any) -> None:

@@ -23,11 +23,10 @@ from shared.subscriptions.subscription import (
 )
 from tests.fakes import START
 
-ACCOUNT = "devstoreaccount1"
 TOPIC_ID = "/subscriptions/s1/resourceGroups/rg/providers/Microsoft.EventGrid/topics/orders"
 KEY = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
 URL = "https://crm.example/hook?code=s3cret"
-DEAD = DeadLetterDestination(account=ACCOUNT, container="dead")
+DEAD = DeadLetterDestination(container="dead")
 ORIGIN = Origin(uuid.UUID(int=1).hex, START, None)
 PARKED = ORIGIN._replace(payload=f"2026021312/{uuid.UUID(int=1).hex}-0123456789ab")
 

@@ -176,16 +176,13 @@ class MemoryPayloads(Faulty):
 class MemoryDeadLetters(Faulty):
     """DeadLetterStore. Every container exists but those in *missing*."""
 
-    def __init__(self, account: str = "devstoreaccount1") -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._account = account
         self.missing: set[str] = set()
         self.blobs: dict[tuple[str, str], bytes] = {}  # by container and path
         self.poison: dict[str, bytes] = {}
 
-    def write(self, account: str, container: str, path: str, body: bytes) -> bool:
-        if account.lower() != self._account:
-            raise ValueError(f"'{account}' is not the app's storage account")
+    def write(self, container: str, path: str, body: bytes) -> bool:
         with self._at_work("write"):
             if container in self.missing:
                 return False

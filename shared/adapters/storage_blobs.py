@@ -102,19 +102,12 @@ def _delete(client: ContainerClient, names: Sequence[str]) -> int:
 
 
 class StorageDeadLetters:
-    """
-    DeadLetterStore on blobs of the app's own account. Nothing is overwritten.
-
-    Raises:
-        ValueError: the account is another; whoever reads subscriptions refuses it before.
-    """
+    """DeadLetterStore on blobs of the app's own account. Nothing is overwritten."""
 
     def __init__(self, account: StorageAccount) -> None:
         self._account = account
 
-    def write(self, account: str, container: str, path: str, body: bytes) -> bool:
-        if account.lower() != self._account.account_name.lower():
-            raise ValueError(f"'{account}' is not the app's storage account")
+    def write(self, container: str, path: str, body: bytes) -> bool:
         client = self._account.foreign_container(container)
         with storage_errors():
             return unless(lambda: _write_once(client, path, body), *_NO_CONTAINER) is not None

@@ -128,7 +128,6 @@ def _note(note: DeadLetterNote) -> list[Any]:
     return [
         note.reason,
         _micros(note.keep_until),
-        note.destination.account,
         note.destination.container,
         note.topic_id,
         note.input_schema,

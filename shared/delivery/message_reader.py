@@ -94,11 +94,11 @@ def _attempt(outcome: object, status: object, at: object) -> Attempt:
 
 
 def _note(wire: list[Any]) -> DeadLetterNote:
-    reason, keep_until, account, container, topic_id, input_schema, delivery_schema = wire
+    reason, keep_until, container, topic_id, input_schema, delivery_schema = wire
     return DeadLetterNote(
         reason=EndReason(reason),
         keep_until=_moment(keep_until),
-        destination=DeadLetterDestination(account=_text(account), container=_text(container)),
+        destination=DeadLetterDestination(container=_text(container)),
         topic_id=_text(topic_id),
         input_schema=InputSchema(input_schema),
         delivery_schema=DeliverySchema(delivery_schema),

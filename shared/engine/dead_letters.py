@@ -28,7 +28,6 @@ DESTINATION_FOR = timedelta(minutes=1)  # of one run, so that no destination hol
 class _Place(NamedTuple):
     """Where a blob goes: dead letters of one subscription share one."""
 
-    account: str
     container: str
     topic: str
     subscription: str
@@ -67,7 +66,6 @@ class WriteDeadLetters:
                 message = each.message
                 places[
                     _Place(
-                        destination.account,
                         destination.container,
                         message.topic.lower(),
                         message.subscription.lower(),
@@ -86,7 +84,7 @@ class WriteDeadLetters:
                     break
                 self._store(place, batch)
                 stored += len(batch)
-        except (StorageUnavailable, ValueError) as error:
+        except StorageUnavailable as error:
             leave = self._keep_or_drop
             telemetry.error("deadletter.failed", **_named(place), detail=str(error))
         for each in group[:stored]:
@@ -117,7 +115,7 @@ class WriteDeadLetters:
         records = [(text, 1, len(text)) for ready in batch for text in ready.records]
         for texts in batches(records):
             path = dead_letter_path(place.subscription, self.clock.now(), self.new_id())
-            stored = self.store.write(place.account, place.container, path, blob_body(texts))
+            stored = self.store.write(place.container, path, blob_body(texts))
             if stored:
                 telemetry.warning("deadletter_batch", **_named(place), path=path, count=len(texts))
             else:

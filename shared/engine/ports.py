@@ -107,9 +107,9 @@ class PayloadStore(Protocol):
 class DeadLetterStore(Protocol):
     """Containers for dead letters, and the one for our own poison."""
 
-    def write(self, account: str, container: str, path: str, body: bytes) -> bool:
+    def write(self, container: str, path: str, body: bytes) -> bool:
         """
-        Store a blob of JSON; return ``False`` if there is no such container.
+        Store a blob of JSON; return ``False`` if the account has no such container.
 
         Raises:
             StorageUnavailable: anything else that keeps it from being stored.

@@ -46,7 +46,6 @@ class RetryPolicy:
 class DeadLetterDestination:
     """A blob container of the app's own storage account."""
 
-    account: str
     container: str
 
 

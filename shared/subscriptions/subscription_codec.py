@@ -120,10 +120,7 @@ def subscription_of(stored: Mapping[str, Any]) -> EventSubscription:
             event_time_to_live_minutes=retry["eventTimeToLiveInMinutes"],
         ),
         dead_letter=dead_letter
-        and DeadLetterDestination(
-            account=dead_letter["properties"]["resourceId"].rpartition("/")[2],
-            container=dead_letter["properties"]["blobContainerName"],
-        ),
+        and DeadLetterDestination(container=dead_letter["properties"]["blobContainerName"]),
     )
 
 

@@ -14,7 +14,6 @@ from shared.engine.ports import DeadLetterStore
 from shared.errors import StorageUnavailable
 from tests.fakes import MemoryDeadLetters
 
-ACCOUNT = "devstoreaccount1"
 PATH = "orders/new/2026/2/9/12/8a5f9e5c.json"
 MISSING = "no-such-container"
 
@@ -29,14 +28,14 @@ class Subject:
     poison: Callable[[str], bytes]
 
     def write(self, body: bytes = b"[{}]") -> bool:
-        return self.store.write(ACCOUNT, self.container, PATH, body)
+        return self.store.write(self.container, PATH, body)
 
 
 @pytest.fixture(params=["memory", "azurite"])
 def subject(request: pytest.FixtureRequest) -> Iterator[Subject]:
     container = f"c{uuid.uuid4().hex}"
     if request.param == "memory":
-        memory = MemoryDeadLetters(ACCOUNT)
+        memory = MemoryDeadLetters()
         memory.missing.update({MISSING, "Bad_Name", "x"})
         yield Subject(
             memory,
@@ -65,16 +64,7 @@ def test_a_dead_letter_is_stored_as_it_is(subject: Subject) -> None:
 
 @pytest.mark.parametrize("container", [MISSING, "Bad_Name", "x"])
 def test_a_missing_container_is_said(subject: Subject, container: str) -> None:
-    assert not subject.store.write(ACCOUNT, container, PATH, b"[]")
-
-
-def test_the_account_has_no_case(subject: Subject) -> None:
-    assert subject.store.write(ACCOUNT.upper(), subject.container, PATH, b"[]")
-
-
-def test_another_account_is_refused(subject: Subject) -> None:
-    with pytest.raises(ValueError, match="elsewhere"):
-        subject.store.write("elsewhere", subject.container, PATH, b"[]")
+    assert not subject.store.write(container, PATH, b"[]")
 
 
 def test_another_blob_is_not_overwritten(subject: Subject) -> None:

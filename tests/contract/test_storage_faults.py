@@ -68,7 +68,7 @@ def read_payload(account: StorageAccount) -> None:
 
 
 def write_dead_letter(account: StorageAccount) -> None:
-    StorageDeadLetters(account).write("acc", "dead", "a.json", b"[]")
+    StorageDeadLetters(account).write("dead", "a.json", b"[]")
 
 
 EVERYTHING = [read_queue, read_table, write_payload, read_payload, write_dead_letter]
@@ -252,7 +252,7 @@ def test_a_container_that_is_being_deleted_is_missing(storage: ScriptedStorage) 
     storage.script = [Answer(409, "ContainerBeingDeleted")]
     store = StorageDeadLetters(account_at(storage.server_port))
 
-    assert not store.write("acc", "dead", "a.json", b"[]")
+    assert not store.write("dead", "a.json", b"[]")
 
 
 def test_a_table_that_is_being_deleted_is_not_empty(storage: ScriptedStorage) -> None:

@@ -12,12 +12,12 @@ import pytest
 from shared.engine.ports import Queue
 from shared.errors import StorageUnavailable
 from shared.subscriptions.subscription import DeadLetterDestination
-from tests.builders import ACCOUNT, DEAD, ORIGIN, PARKED, a_delivery, a_message, a_note, text
+from tests.builders import DEAD, ORIGIN, PARKED, a_delivery, a_message, a_note, text
 from tests.fakes import START
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
 
 HOUR = timedelta(hours=1)
-OTHER = DeadLetterDestination(account=ACCOUNT, container="other")
+OTHER = DeadLetterDestination(container="other")
 
 
 def dead(*positions: int, **overrides: Any) -> Any:
@@ -157,18 +157,6 @@ def test_what_has_failed_for_four_hours_is_dropped_and_counted(
 def test_one_destination_that_fails_leaves_others_alone(app: Deployment) -> None:
     app.put(Queue.DEADLETTERS, dead(0), dead(1, subscription="billing"))
     app.dead_letters.fail_next("write")
-
-    run(app)
-
-    assert [ids for _, ids in written(app)] == [["e-1"]]
-    assert app.waiting(Queue.DEADLETTERS) == [(MINUTE, [0])]
-
-
-def test_another_account_is_a_destination_that_fails(app: Deployment) -> None:
-    """It used to raise, and no dead letter was written ever after."""
-    elsewhere = DeadLetterDestination(account="elsewhere", container="dead")
-    app.put(Queue.DEADLETTERS, dead(0, note=a_note(destination=elsewhere)))
-    app.put(Queue.DEADLETTERS, dead(1, subscription="billing"))
 
     run(app)
 

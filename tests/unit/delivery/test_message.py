@@ -159,7 +159,7 @@ def test_the_reckoned_widths_are_never_exceeded() -> None:
     topic_id = f"/subscriptions/{'s' * 64}/resourceGroups/{'r' * 90}/providers/Microsoft.EventGrid"
     note = a_note(
         reason=max(EndReason, key=len),
-        destination=DeadLetterDestination(account="a" * 24, container="c" * 63),
+        destination=DeadLetterDestination(container="c" * 63),
         topic_id=f"{topic_id}/topics/{'t' * 50}",
     )
     origins = [PARKED._replace(publish_id=f"{number:032x}") for number in range(64)]
