@@ -6,7 +6,7 @@ WORKER := .venv-worker
 CODE := shared devhost cli bench tests $(wildcard *_function)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test check fmt bench clean
+.PHONY: help setup run azurite test check fmt bench clean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -38,6 +38,10 @@ check: setup ## format, lint, types, imports, unit and functional tests
 
 test: check $(WORKER)/.stamp ## every check and test there is
 	@$(PY) -m pytest -q --ignore=tests/unit --ignore=tests/functional tests
+
+azurite: setup ## a storage for local runs that stays, in .azurite/
+	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" node node_modules/azurite/dist/src/azurite.js \
+	  --location .azurite --skipApiVersionCheck --disableTelemetry
 
 fmt: setup ## format and mend what can be mended
 	@$(PY) -m ruff check --quiet --fix-only $(CODE)
