@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import signal
 import threading
 import time
 from collections.abc import Callable
@@ -13,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from cli.local.arm import Arm, dead_letter_destination
+from cli.local.ending import end_on_signals
 from cli.local.host_settings import host_settings
 from cli.local.subscriber import Push, Subscriber, answers, running_subscriber
 from devhost.azurite import ACCOUNT, Azurite, running_azurite
@@ -38,8 +38,7 @@ def add_to(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Tell the story; returns 0 if every step of it was seen."""
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _interrupt)
+    end_on_signals()
     try:
         with ExitStack() as stack:
             return _tell(options, stack)
@@ -49,10 +48,6 @@ def run(options: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         print("\nThe demo has ended.")
         return 130 if options.once else 0
-
-
-def _interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
 
 
 @dataclass(slots=True, kw_only=True)

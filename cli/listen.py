@@ -7,6 +7,7 @@ import json
 import threading
 from typing import Any
 
+from cli.local.ending import end_on_signals
 from cli.local.subscriber import Push, running_subscriber
 
 
@@ -21,6 +22,7 @@ def add_to(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Listen until Ctrl-C."""
+    end_on_signals()
     lock = threading.Lock()
 
     def answer(push: Push) -> int:

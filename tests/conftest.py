@@ -11,7 +11,7 @@ from hypothesis import settings
 
 from devhost.azurite import Azurite, running_azurite
 
-_MARKED = {"contract", "integration", "e2e", "host", "perf"}
+_MARKED = {"contract", "integration", "e2e", "host", "perf", "worker"}
 
 # The developer's own settings must not reach the tests.
 for _name in list(os.environ):
