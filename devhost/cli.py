@@ -67,7 +67,9 @@ def _parser() -> argparse.ArgumentParser:
         metavar="SECONDS",
         help="how long a received message is hidden; for tests, the real host has 10 minutes",
     )
-    parser.add_argument("--enable-auth", action="store_true", help="ask callers for keys")
+    parser.add_argument(
+        "--enable-auth", action="store_true", help="ask for function keys where authLevel says so"
+    )
     return parser
 
 

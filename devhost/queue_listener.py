@@ -229,7 +229,9 @@ class QueueListener:
     def _report(self, trouble: str) -> None:
         if trouble and trouble != self._trouble:
             _log.warning(
-                "queue %s: storage does not answer, still trying: %s", self._trigger.queue, trouble
+                "queue %s: storage does not answer, still trying (--azurite starts one): %s",
+                self._trigger.queue,
+                trouble,
             )
         elif self._trouble and not trouble:
             _log.warning("queue %s: storage answers again", self._trigger.queue)

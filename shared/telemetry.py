@@ -20,7 +20,7 @@ def info(event: str, **fields: Field) -> None:
 
 
 def warning(event: str, **fields: Field) -> None:
-    """Write that an event was given up."""
+    """Write what an operator should look at: an event given up, a message that came back."""
     _write(logging.WARNING, event, fields)
 
 

@@ -10,7 +10,7 @@ from azure.storage.queue import ExponentialRetry
 
 class ShortRetries(ExponentialRetry):
     """
-    At most three tries about a second apart: some 15 seconds in all.
+    At most three tries about a second apart, two where connecting fails: 16 seconds at the worst.
 
     Queues and blobs use it alike. A try that ended in a read timeout is the last: a storage that
     hangs once has used up the time of all three.

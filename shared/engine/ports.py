@@ -39,7 +39,7 @@ CUSTOM_TOPICS = "topic"  # the kind of a custom topic: its partition in ``Table.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Received:
-    """A message taken from a queue and hidden from others until *hidden_until* has passed."""
+    """A message taken from a queue and hidden from others for as long as was asked."""
 
     text: str
     handle: object  # the adapter's own: what deleting or hiding it again needs

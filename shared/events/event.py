@@ -12,7 +12,7 @@ from shared.events.topic import InputSchema
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
     """
-    An accepted event: valid by construction, stamped as Event Grid stamps it.
+    An accepted event: valid by construction, and stamped where its schema says so.
 
     *members* is the JSON object under the schema's own names. *text* is the same object as compact
     JSON in ASCII: what is stored, and what is delivered where the delivery schema is the same.

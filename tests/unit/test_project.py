@@ -79,7 +79,7 @@ def test_what_is_installed_is_what_is_pinned():
             assert importlib.metadata.version(name) == version
 
 
-def test_glossary_names_the_outcomes_words_once():
+def test_the_glossary_names_no_word_twice():
     words = re.findall(r"^\| ([^|]+) \|", (ROOT / "docs/glossary.md").read_text(), re.MULTILINE)
 
     assert len(words) == len(set(words))

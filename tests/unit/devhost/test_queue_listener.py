@@ -48,7 +48,8 @@ def test_storage_that_does_not_answer_is_told_of_once_and_kept_trying(listen, qu
 
     assert len(app.calls) == 1
     assert [record.getMessage() for record in caplog.records] == [
-        "queue work: storage does not answer, still trying: connection refused",
+        "queue work: storage does not answer, still trying (--azurite starts one): "
+        "connection refused",
         "queue work: storage answers again",
     ]
 
