@@ -20,7 +20,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -303,27 +303,28 @@ def run_cases(cases: tuple[Case, ...]) -> Result:
     waiting = None
     rows: list[Row] = []
     raw: list[float] = []
-    with ExitStack() as stack:
-        sink = stack.enter_context(running_sink())
-        azurite = stack.enter_context(running_azurite())
-        floors = azurite_rates(azurite)
+    with running_sink() as sink:
+        with running_azurite() as azurite:
+            floors = azurite_rates(azurite)
         for case in cases:
-            # A host of its own for each case: memory is the most it ever had.
-            with running_host(settings(azurite)) as host:
-                progress(f"timing {case.name}")
+            # A storage and a host of its own: what one case leaves behind slows no other.
+            progress(f"timing {case.name}")
+            with running_azurite() as azurite, running_host(settings(azurite)) as host:
                 row = measure(case, host, sink, None)
             raw.append(raw_post_rate(sink))
+            progress(f"counting {case.name}")
             with (
+                running_azurite() as azurite,
                 running_storage_proxy(azurite) as proxy,
                 running_host(settings(proxy.azurite)) as host,
             ):
-                progress(f"counting {case.name}")
                 counted = measure(case, host, sink, proxy)
             rows.append(replace(row, operations=counted.operations))
         floors["raw POST"] = statistics.median(raw)
         if cases == CASES:
             progress("10,000 events waiting for retry")
-            waiting = memory_while_waiting(azurite, sink)
+            with running_azurite() as azurite:
+                waiting = memory_while_waiting(azurite, sink)
     return Result(rows=rows, floors=floors, waiting_mb=waiting)
 
 

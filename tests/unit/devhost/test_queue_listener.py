@@ -46,10 +46,10 @@ def test_storage_that_does_not_answer_is_told_of_once_and_kept_trying(listen, qu
 
     listen(10)
 
+    still_trying = "storage does not answer, still trying"
     assert len(app.calls) == 1
     assert [record.getMessage() for record in caplog.records] == [
-        "queue work: storage does not answer, still trying (--azurite starts one): "
-        "connection refused",
+        f"queue work: {still_trying} (--azurite starts one): connection refused",
         "queue work: storage answers again",
     ]
 
