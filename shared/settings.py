@@ -6,12 +6,21 @@ import ipaddress
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from enum import StrEnum
 from typing import TypeVar
 
 from shared.errors import Fault, InvalidSettings
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 T = TypeVar("T")
+
+
+class AttemptLogging(StrEnum):
+    """Which delivery attempts go to the tables of attempts."""
+
+    FAILURES = "failures"
+    ALL = "all"
+    OFF = "off"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +42,10 @@ class Settings:
     allowed_networks: tuple[Network, ...] = ()
     time_scale: float = 1.0
     cache_for: timedelta = timedelta(seconds=5)
+    attempt_log: AttemptLogging = AttemptLogging.FAILURES
+    honor_retry_after: bool = False
+    probation_counts_attempt: bool = False
+    probation_ends_events: bool = False
 
 
 STORAGE = "AzureWebJobsStorage"
@@ -47,6 +60,10 @@ NAMES = {
     "allowed_networks": "PUSHGRID_ALLOWED_NETWORKS",
     "time_scale": "PUSHGRID_TIME_SCALE",
     "cache_for": "PUSHGRID_CACHE_SECONDS",
+    "attempt_log": "PUSHGRID_ATTEMPT_LOG",
+    "honor_retry_after": "PUSHGRID_HONOR_RETRY_AFTER",
+    "probation_counts_attempt": "PUSHGRID_PROBATION_COUNTS_ATTEMPT",
+    "probation_ends_events": "PUSHGRID_PROBATION_ENDS_EVENTS",
 }
 _UNRESOLVED = "@Microsoft.KeyVault("  # what is left in place of a reference that can't be resolved
 
@@ -82,6 +99,10 @@ def from_environ(environ: Mapping[str, str], profiles: frozenset[str]) -> Settin
         allowed_networks=read("allowed_networks", _networks, ()),
         time_scale=read("time_scale", _scale, 1.0),
         cache_for=read("cache_for", _seconds, timedelta(seconds=5)),
+        attempt_log=read("attempt_log", _logging, AttemptLogging.FAILURES),
+        honor_retry_after=read("honor_retry_after", _boolean, False),
+        probation_counts_attempt=read("probation_counts_attempt", _boolean, False),
+        probation_ends_events=read("probation_ends_events", _boolean, False),
     )
     if faults:
         raise InvalidSettings("; ".join(fault.message for fault in faults), faults=tuple(faults))
@@ -137,6 +158,10 @@ def _url(text: str) -> str:
     if not text.startswith(("https://", "http://")):
         raise ValueError(f"'{text}' is not an http or https URL")
     return text.rstrip("/")
+
+
+def _logging(text: str) -> AttemptLogging:
+    return AttemptLogging(_one_of(frozenset(AttemptLogging))(text.lower()))
 
 
 def _one_of(allowed: frozenset[str]) -> Callable[[str], str]:

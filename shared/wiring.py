@@ -266,6 +266,9 @@ def _rules() -> Rules:
         topics=_directory(),
         default_profile=settings().profile,
         time_scale=settings().time_scale,
+        honor_retry_after=settings().honor_retry_after,
+        probation_counts_attempt=settings().probation_counts_attempt,
+        probation_ends_events=settings().probation_ends_events,
     )
 
 

@@ -48,7 +48,8 @@ class DeliveryTerms:
     The rules for one subscription: the profile, and what its retry policy makes of the limits.
 
     *max_attempts* ``None``: they have no limit. *dead_letter* ``None``: what ends is dropped. All
-    times are the documented ones; the clock runs *time_scale* times as fast for them.
+    times are the documented ones; the clock runs *time_scale* times as fast for them. The switches
+    are the deployment's: what they mean is said where they are asked for.
     """
 
     profile: DeliveryProfile
@@ -57,6 +58,9 @@ class DeliveryTerms:
     dead_letter: DeadLetterDestination | None = None
     endpoint: EndpointType = EndpointType.WEBHOOK
     time_scale: float = 1.0
+    honor_retry_after: bool = False
+    probation_counts_attempt: bool = False
+    probation_ends_events: bool = False
 
     @property
     def rules(self) -> EndpointRules:

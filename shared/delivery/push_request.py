@@ -5,20 +5,21 @@ from __future__ import annotations
 import json
 
 from shared.delivery.conversion import convert
-from shared.delivery.delivery import Delivery
+from shared.delivery.parcel import Parcel
 from shared.http import OutboundRequest
 from shared.subscriptions.subscription import ORIGIN, DeliverySchema, EventSubscription
 
 MAX_HEADER = 1024  # characters of a value that comes from an event: a longer one is left out
 
 
-def push_request(subscription: EventSubscription, delivery: Delivery, text: str) -> OutboundRequest:
+def push_request(subscription: EventSubscription, parcel: Parcel) -> OutboundRequest:
     """
-    Build the request for the next attempt of *delivery*, whose event is *text*.
+    Build the request for the next attempt of the parcel's deliveries.
 
     ``aeg-delivery-count`` counts the attempts made before: the first delivery says 0.
     Source: contract §2.1 (headers) and §2.2 (bodies).
     """
+    ((delivery, text),) = parcel
     body = convert(text, subscription.input_schema, subscription.delivery_schema)
     headers = {
         "aeg-event-type": "Notification",

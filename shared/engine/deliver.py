@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import cache
-from typing import NamedTuple
 
 from shared import telemetry
 from shared.clock import Clock
 from shared.delivery.delivery import Delivery
 from shared.delivery.message import DeliveryMessage, NewerMessage
 from shared.delivery.message_reader import decode
-from shared.delivery.outcome import DeliveryOutcome, classify
+from shared.delivery.outcome import classify
+from shared.delivery.parcel import Loaded, Parcel, parcels
 from shared.delivery.policy import DeliveryTerms, EndReason, Go, before_attempt
 from shared.delivery.push_request import push_request
 from shared.engine.drops import dropped
 from shared.engine.payloads import texts_of
 from shared.engine.ports import PayloadStore, Pusher, PushPool, Queue, SubscriptionReader
-from shared.engine.progress import Progress
+from shared.engine.progress import Progress, Pushed
 from shared.engine.requeue import NEWER_AGAIN_IN, Requeue
 from shared.engine.rules import Rules
 from shared.errors import MalformedMessage, StorageUnavailable
@@ -29,12 +29,6 @@ from shared.subscriptions.subscription import EventSubscription
 EARLY = timedelta(seconds=2)  # a message that comes sooner than this before it is due goes back
 UNSURE_AGAIN_IN = timedelta(minutes=1)  # until storage may answer again
 WAIT_FOR_SLOTS = timedelta(seconds=60)  # no push of an invocation begins later
-
-
-class _Pushed(NamedTuple):
-    outcome: DeliveryOutcome
-    began_at: datetime
-    ended_at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,13 +99,13 @@ class Deliver:
             jitter=self.jitter(),
             is_current=self._currency(subscription),
         )
-        going: list[tuple[Delivery, str]] = []
+        going: list[Loaded] = []
         for delivery, text in events:
             verdict = before_attempt(delivery, terms, started_at)
             if text is None:
                 progress.lost(delivery)
             elif isinstance(verdict, Go):
-                going.append((delivery, text))
+                going.append(Loaded(delivery, text))
             else:
                 progress.ended(delivery, text, verdict)
         self._push(going, subscription, terms, progress)
@@ -126,32 +120,31 @@ class Deliver:
 
     def _push(
         self,
-        going: Sequence[tuple[Delivery, str]],
+        going: Sequence[Loaded],
         subscription: EventSubscription,
         terms: DeliveryTerms,
         progress: Progress,
     ) -> None:
-        def push(item: tuple[Delivery, str]) -> _Pushed:
-            delivery, text = item
+        def push(parcel: Parcel) -> Pushed:
             began_at = self.clock.now()
             try:
-                request = push_request(subscription, delivery, text)
+                request = push_request(subscription, parcel)
                 exchange = self.pusher.send(request, terms.profile.acknowledgement_timeout)
             except Exception as error:  # noqa: BLE001 - one event never harms its group
                 exchange = NotAnswered(Failure.UNSENDABLE, repr(error), 0.0)
-            return _Pushed(
-                classify(exchange, terms.profile.success_codes), began_at, self.clock.now()
-            )
+            outcome = classify(exchange, terms.profile.success_codes)
+            return Pushed(outcome, began_at, self.clock.now())
 
         key = f"{subscription.topic}/{subscription.name}".lower()
-        begun: set[Delivery] = set()
-        for finished in self.pool.run(key, going, push, WAIT_FOR_SLOTS):
-            for (delivery, text), pushed in finished:
-                begun.add(delivery)
-                progress.attempted(delivery, text, *pushed)
+        waiting = dict.fromkeys(parcels(subscription, going))
+        for finished in self.pool.run(key, list(waiting), push, WAIT_FOR_SLOTS):
+            for parcel, pushed in finished:
+                del waiting[parcel]
+                progress.attempted(parcel, pushed)
             progress.flush(only_old=True)
-        if rest := [delivery for delivery, _ in going if delivery not in begun]:
-            progress.put_back(rest, self.clock.now() + self.pool.pace(key, len(rest)))
+        if waiting:
+            rest = [loaded.delivery for parcel in waiting for loaded in parcel]
+            progress.put_back(rest, self.clock.now() + self.pool.pace(key, len(waiting)))
 
     def _currency(self, used: EventSubscription) -> Callable[[], bool]:
         """Return a question to storage that is asked at most once: is *used* still as it is?"""

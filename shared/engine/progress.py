@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from shared import telemetry
 from shared.clock import Clock
@@ -13,6 +14,7 @@ from shared.delivery.delivery import Delivery
 from shared.delivery.due import due_together
 from shared.delivery.message import DeadLetterNote, DeliveryMessage
 from shared.delivery.outcome import DeliveryOutcome
+from shared.delivery.parcel import Loaded, Parcel
 from shared.delivery.policy import (
     Delivered,
     DeliveryTerms,
@@ -27,6 +29,14 @@ from shared.engine.requeue import Requeue
 from shared.subscriptions.subscription import DeadLetterDestination, EventSubscription
 
 GATHER_FOR = timedelta(seconds=1)  # failures within this time share their retry message
+
+
+class Pushed(NamedTuple):
+    """What came of one request, and from when to when it was tried."""
+
+    outcome: DeliveryOutcome
+    began_at: datetime
+    ended_at: datetime
 
 
 @dataclass(slots=True, kw_only=True)
@@ -52,30 +62,10 @@ class Progress:
     )
     _oldest: datetime | None = None
 
-    def attempted(
-        self,
-        delivery: Delivery,
-        text: str,
-        outcome: DeliveryOutcome,
-        began_at: datetime,
-        ended_at: datetime,
-    ) -> None:
-        """Decide what follows an attempt to push the event *text*."""
-        tried = delivery.tried(outcome, began_at)
-        decision = decide(tried, outcome, self.terms, ended_at, self.jitter)
-        if isinstance(decision, End) and decision.is_final_answer and not self.is_current():
-            decision = retry(tried, outcome, self.terms, ended_at, self.jitter)
-            why = f"the end is not confirmed, the subscription may have changed; {decision.why}"
-            decision = replace(decision, why=why)
-        if isinstance(decision, RetryAt):
-            self.counts["retried"] += 1
-            self._remember(decision.due, tried)
-        elif isinstance(decision, Delivered):
-            self.counts["delivered"] += 1
-            return
-        self._tell(tried, text, outcome, decision)
-        if isinstance(decision, End):
-            self._end(tried, text, decision)
+    def attempted(self, parcel: Parcel, pushed: Pushed) -> None:
+        """Decide what follows an attempt to push *parcel*; its events share the outcome."""
+        for loaded in parcel:
+            self._attempted(loaded, pushed)
 
     def ended(self, delivery: Delivery, text: str, end: End) -> None:
         """Give up a delivery that is not tried any more."""
@@ -111,6 +101,24 @@ class Progress:
             self._dead_letter(reason, destination, deliveries, now)
         self._dead.clear()
         self._oldest = None
+
+    def _attempted(self, loaded: Loaded, pushed: Pushed) -> None:
+        outcome, text = pushed.outcome, loaded.text
+        tried = loaded.delivery.tried(outcome, pushed.began_at)
+        decision = decide(tried, outcome, self.terms, pushed.ended_at, self.jitter)
+        if isinstance(decision, End) and decision.is_final_answer and not self.is_current():
+            decision = retry(tried, outcome, self.terms, pushed.ended_at, self.jitter)
+            why = f"the end is not confirmed, the subscription may have changed; {decision.why}"
+            decision = replace(decision, why=why)
+        if isinstance(decision, RetryAt):
+            self.counts["retried"] += 1
+            self._remember(decision.due, tried)
+        elif isinstance(decision, Delivered):
+            self.counts["delivered"] += 1
+            return
+        self._tell(tried, text, outcome, decision)
+        if isinstance(decision, End):
+            self._end(tried, text, decision)
 
     def _remember(self, due: datetime, delivery: Delivery) -> None:
         self._retries.append((due, delivery))

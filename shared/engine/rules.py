@@ -14,11 +14,14 @@ from shared.subscriptions.subscription import EventSubscription, RetryPolicy
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """The deployment's choice of profile and of time scale."""
+    """The deployment's choice of profile, of time scale and of what the editions leave open."""
 
     topics: TopicReader
     default_profile: str
     time_scale: float
+    honor_retry_after: bool = False
+    probation_counts_attempt: bool = False
+    probation_ends_events: bool = False
 
     def terms(self, subscription: EventSubscription) -> DeliveryTerms:
         """Return the rules for one subscription: the topic's tag wins over the default."""
@@ -34,6 +37,9 @@ class Rules:
                 subscription.dead_letter if Feature.DEAD_LETTERS in profile.features else None
             ),
             time_scale=self.time_scale,
+            honor_retry_after=self.honor_retry_after,
+            probation_counts_attempt=self.probation_counts_attempt,
+            probation_ends_events=self.probation_ends_events,
         )
 
 
