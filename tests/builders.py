@@ -132,6 +132,7 @@ def terms(
     profile: str = "latest",
     time_scale: float = 1,
     dead_letter: DeadLetterDestination | None = None,
+    **switches: bool,
 ) -> DeliveryTerms:
     return DeliveryTerms(
         profile=PROFILES[profile],
@@ -139,4 +140,5 @@ def terms(
         time_to_live=timedelta(minutes=minutes),
         dead_letter=dead_letter,
         time_scale=time_scale,
+        **switches,
     )

@@ -36,13 +36,14 @@ class DeliveryOutcome:
     One attempt's outcome.
 
     *status* is the HTTP status, ``None`` without an answer. *seconds* is how long the endpoint
-    took. *detail* is for the operator's log only.
+    took. *detail* is for the operator's log only. *retry_after* is that header as it was sent.
     """
 
     outcome: Outcome
     status: int | None
     seconds: float
     detail: str = ""
+    retry_after: str | None = None
 
 
 _BY_STATUS = {
@@ -68,7 +69,7 @@ _BY_FAILURE = {
 
 def classify(exchange: Exchange, success_codes: Collection[int]) -> DeliveryOutcome:
     """
-    Name the outcome of an attempt; only the status counts, never the body.
+    Name the outcome of an attempt; only the status counts, never the body nor a header.
 
     Source: contract §2.3 (success codes, redirects are failures) and §3.7 (names).
     """
@@ -77,7 +78,12 @@ def classify(exchange: Exchange, success_codes: Collection[int]) -> DeliveryOutc
             outcome = Outcome.DELIVERED
         else:
             outcome = _BY_STATUS.get(exchange.status, Outcome.GENERIC_ERROR)
-        return DeliveryOutcome(outcome=outcome, status=exchange.status, seconds=exchange.seconds)
+        return DeliveryOutcome(
+            outcome=outcome,
+            status=exchange.status,
+            seconds=exchange.seconds,
+            retry_after=exchange.headers.get("retry-after"),
+        )
     return DeliveryOutcome(
         outcome=_BY_FAILURE[exchange.failure],
         status=None,

@@ -9,6 +9,7 @@ from enum import StrEnum
 from shared.delivery.delivery import Delivery
 from shared.delivery.outcome import DeliveryOutcome, Outcome
 from shared.delivery.profile import DeliveryProfile, EndpointRules, EndpointType
+from shared.delivery.retry_after import asked_wait
 from shared.subscriptions.subscription import DeadLetterDestination
 
 
@@ -40,6 +41,10 @@ _FINAL = {
     Outcome.NOT_FOUND: EndReason.NOT_FOUND,
     Outcome.PAYLOAD_TOO_LARGE: EndReason.PAYLOAD_TOO_LARGE,
 }
+
+
+_MAY_ASK_TO_WAIT = frozenset({429, 503})  # statuses whose Retry-After may count
+_MOST_TIMES = 2  # the wait otherwise chosen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,7 +167,28 @@ def retry(
     wait, why = max(_waits(delivery, outcome, terms, now), key=lambda each: each[0])
     schedule = terms.profile.schedule
     spread = min(wait * schedule.jitter_share, schedule.jitter_limit)
-    return RetryAt(now + max(terms.real(wait + spread * jitter), timedelta(seconds=1)), why)
+    chosen = max(terms.real(wait + spread * jitter), timedelta(seconds=1))
+    return _asked_later(outcome, terms, now, chosen) or RetryAt(now + chosen, why)
+
+
+def _asked_later(
+    outcome: DeliveryOutcome, terms: DeliveryTerms, now: datetime, chosen: timedelta
+) -> RetryAt | None:
+    """
+    Follow the endpoint's Retry-After where the deployment wants it and it is the longer wait.
+
+    It is real time, like *chosen*. Source: RFC 9110, 10.2.3; the limit is ours: an endpoint must
+    not use up an event's time to live with one answer.
+    """
+    if not terms.honor_retry_after or outcome.status not in _MAY_ASK_TO_WAIT:
+        return None
+    asked = asked_wait(outcome.retry_after, now)
+    if asked is None or asked <= chosen:
+        return None
+    why = f"Retry-After of the endpoint: {_text(asked)}"
+    if asked > chosen * _MOST_TIMES:
+        asked, why = chosen * _MOST_TIMES, f"{why}, limited to twice the wait"
+    return RetryAt(now + asked, why)
 
 
 def _is_final(outcome: DeliveryOutcome, terms: DeliveryTerms) -> bool:

@@ -1,0 +1,49 @@
+"""An endpoint that says when it wants to be asked again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from shared.engine.ports import Queue
+from tests.builders import URL, a_delivery, a_message
+from tests.fakes import START, answered
+from tests.functional.deployment import SECOND, Deployment, Logged
+
+
+@pytest.mark.parametrize(
+    ("honored", "waits"), [(True, 45), (False, 30)], ids=["honored", "the default"]
+)
+def test_a_busy_endpoint_is_left_alone_for_as_long_as_it_asks(
+    app: Deployment, logged: Logged, *, honored: bool, waits: int
+) -> None:
+    app.subscribe()
+    app.deliver = replace(app.deliver, rules=replace(app.deliver.rules, honor_retry_after=honored))
+    app.pusher.script(URL, answered(503, headers={"retry-after": "45"}))
+
+    app.run(a_message())
+
+    (message,) = app.on(Queue.RETRIES)
+    assert message.due == START + waits * SECOND
+    (line,) = logged("delivery.attempted")
+    expected = "Retry-After of the endpoint: 45 s" if honored else "minimum for 503: 30 s"
+    assert line["why"] == expected
+
+
+def test_events_that_were_asked_to_wait_differently_go_apart(app: Deployment) -> None:
+    app.subscribe()
+    app.deliver = replace(app.deliver, rules=replace(app.deliver.rules, honor_retry_after=True))
+    app.pusher.script(
+        URL,
+        answered(429, headers={"retry-after": "600"}),  # twice the 10 s otherwise chosen
+        answered(429, headers={"retry-after": "never"}),
+    )
+
+    app.run(a_message([a_delivery(0), a_delivery(1)]))
+
+    assert app.waiting(Queue.RETRIES) == [
+        (timedelta(seconds=10), [1]),
+        (timedelta(seconds=20), [0]),
+    ]
