@@ -132,7 +132,7 @@ def terms(
     profile: str = "latest",
     time_scale: float = 1,
     dead_letter: DeadLetterDestination | None = None,
-    **switches: bool,
+    **switches: Any,
 ) -> DeliveryTerms:
     return DeliveryTerms(
         profile=PROFILES[profile],
