@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -82,3 +83,14 @@ class NotAnswered(NamedTuple):
 
 
 Exchange = Answered | NotAnswered
+
+
+class Late(NamedTuple):
+    """
+    Who wants an answer that comes after the time limit, but within *until* of the send's start.
+
+    *tell* is called at most once, in a thread of the sender's, and must not raise; no body is read.
+    """
+
+    until: timedelta
+    tell: Callable[[Answered], None]

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, TypeVar
 
-from shared.engine.ports import Queue, Received, Resource, Table
+from shared.engine.ports import Queue, Receipt, Received, Resource, Table
 from shared.errors import Conflict, InvalidDocument, StorageUnavailable
-from shared.http import Answered, Exchange, OutboundRequest
+from shared.http import Answered, Exchange, Late, OutboundRequest
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -73,7 +73,7 @@ class Stored:
     text: str
     visible_at: datetime
     identity: str = field(default_factory=lambda: uuid.uuid4().hex)
-    receipt: str = ""
+    receipt: str = field(default_factory=lambda: uuid.uuid4().hex)
 
 
 class MemoryQueues(Faulty):
@@ -93,14 +93,32 @@ class MemoryQueues(Faulty):
         now = self._clock.now()
         return [max(timedelta(), message.visible_at - now) for message in self.stored[queue]]
 
-    def put(self, queue: Queue, text: str, visible_in: timedelta = timedelta()) -> None:
+    def put(self, queue: Queue, text: str, visible_in: timedelta = timedelta()) -> Receipt:
         with self._at_work("put"):
-            self.stored[queue].append(Stored(text, self._in(visible_in)))
+            message = Stored(text, self._in(visible_in))
+            self.stored[queue].append(message)
+            return Receipt((message.identity, message.receipt))
 
     def put_all(self, queue: Queue, texts: Sequence[str]) -> None:
         with self._at_work("put_all"):
             for text in texts:
                 self.put(queue, text)
+
+    def take_back(self, queue: Queue, receipt: Receipt) -> bool:
+        with self._at_work("take_back"):
+            if held := self._held(queue, receipt):
+                self.stored[queue].remove(held)
+            return held is not None
+
+    def replace(
+        self, queue: Queue, receipt: Receipt, text: str, visible_in: timedelta
+    ) -> Receipt | None:
+        with self._at_work("replace"):
+            if (held := self._held(queue, receipt)) is None:
+                return None
+            held.text = text
+            self._hide(held, visible_in)
+            return Receipt((held.identity, held.receipt))
 
     def receive(self, queue: Queue, hidden_for: timedelta) -> Sequence[Received]:
         with self._at_work("receive"):
@@ -115,23 +133,17 @@ class MemoryQueues(Faulty):
 
     def delete(self, queue: Queue, message: Received) -> None:
         with self._at_work("delete"):
-            if held := self._held(queue, message):
+            if held := self._held(queue, message.handle):
                 self.stored[queue].remove(held)
 
     def hide(self, queue: Queue, message: Received, visible_in: timedelta) -> None:
         with self._at_work("hide"):
-            if held := self._held(queue, message):
+            if held := self._held(queue, message.handle):
                 self._hide(held, visible_in)
 
-    def _held(self, queue: Queue, message: Received) -> Stored | None:
-        return next(
-            (
-                each
-                for each in self.stored[queue]
-                if (each.identity, each.receipt) == message.handle
-            ),
-            None,
-        )
+    def _held(self, queue: Queue, handle: object) -> Stored | None:
+        stored = self.stored[queue]
+        return next((each for each in stored if (each.identity, each.receipt) == handle), None)
 
     def _hide(self, message: Stored, wait: timedelta) -> None:
         message.visible_at = self._in(wait)
@@ -261,6 +273,7 @@ class Sent(NamedTuple):
     request: OutboundRequest
     timeout: timedelta
     at: datetime
+    late: Late | None = None
 
 
 class ScriptedPusher:
@@ -276,9 +289,11 @@ class ScriptedPusher:
         """Answer requests to *url* with *exchanges*."""
         self._scripts[url] = list(exchanges)
 
-    def send(self, request: OutboundRequest, timeout: timedelta) -> Exchange:
+    def send(
+        self, request: OutboundRequest, timeout: timedelta, late: Late | None = None
+    ) -> Exchange:
         with self._lock:
-            self.sent.append(Sent(request, timeout, self._clock.now()))
+            self.sent.append(Sent(request, timeout, self._clock.now(), late))
             script = self._scripts.get(request.url) or [answered(200)]
             return script.pop(0) if len(script) > 1 else script[0]
 

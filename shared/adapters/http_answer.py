@@ -35,42 +35,54 @@ class Head(NamedTuple):
         return float(said[1]) if said else None
 
 
-def read_head(connection: HttpConnection, deadline: float) -> Head:
+class HeadReader:
     """
-    Read up to the end of the headers of the final response; informational ones are skipped.
+    Reads the head of one answer from a connection.
 
-    Raises:
-        NoAnswer: no complete head until the deadline, or the connection ended before, or what
-            arrived is not HTTP/1 within our limits.
+    Where a deadline ended the reading, it can be taken up again: the limits are those of the whole.
     """
-    allowance = _MAX_HEAD
-    while True:
-        block = _read_block(connection, deadline, allowance)
-        head = parse_head(block)
-        if head.status >= _FIRST_FINAL:
-            return head
-        if head.status == _SWITCHING:
-            raise malformed("switches to a protocol nobody asked for")
-        allowance -= len(block)
 
+    __slots__ = ("_allowance", "_connection", "_searched")
 
-def _read_block(connection: HttpConnection, deadline: float, allowance: int) -> bytes:
-    buffer = connection.buffer
-    searched = 0
-    while True:
-        if found := _END.search(buffer, searched):
-            block = bytes(buffer[: found.end()])
-            if len(block) > allowance:
+    def __init__(self, connection: HttpConnection) -> None:
+        self._connection = connection
+        self._allowance = _MAX_HEAD
+        self._searched = 0  # bytes of the buffer that are known to hold no end
+
+    def read(self, deadline: float) -> Head:
+        """
+        Read up to the end of the headers of the final response; informational ones are skipped.
+
+        Raises:
+            NoAnswer: no complete head until the deadline, or the connection ended before, or what
+                arrived is not HTTP/1 within our limits.
+        """
+        while True:
+            block = self._block(deadline)
+            head = parse_head(block)
+            if head.status >= _FIRST_FINAL:
+                return head
+            if head.status == _SWITCHING:
+                raise malformed("switches to a protocol nobody asked for")
+            self._allowance -= len(block)
+
+    def _block(self, deadline: float) -> bytes:
+        buffer = self._connection.buffer
+        while True:
+            if found := _END.search(buffer, self._searched):
+                block = bytes(buffer[: found.end()])
+                if len(block) > self._allowance:
+                    raise malformed("head too large")
+                del buffer[: found.end()]
+                self._searched = 0
+                return block
+            if not buffer.startswith(_BEGINNING[: len(buffer)]):
+                raise malformed("does not begin with HTTP/1")
+            if len(buffer) > self._allowance:
                 raise malformed("head too large")
-            del buffer[: found.end()]
-            return block
-        if not buffer.startswith(_BEGINNING[: len(buffer)]):
-            raise malformed("does not begin with HTTP/1")
-        if len(buffer) > allowance:
-            raise malformed("head too large")
-        searched = max(0, len(buffer) - 2)
-        if not connection.receive(deadline):
-            raise NoAnswer(Failure.SOCKET, "closed before a complete response head")
+            self._searched = max(0, len(buffer) - 2)
+            if not self._connection.receive(deadline):
+                raise NoAnswer(Failure.SOCKET, "closed before a complete response head")
 
 
 def parse_head(block: bytes) -> Head:

@@ -181,6 +181,10 @@ class HttpConnection:
                 raise
         raise failed(error) from error
 
+    def fileno(self) -> int:
+        """Return the socket's file descriptor, to wait for it together with others."""
+        return self._socket.fileno()
+
     def close(self) -> None:
         """Close the socket."""
         self._socket.close()

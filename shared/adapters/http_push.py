@@ -10,31 +10,34 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import timedelta
 from time import monotonic
 from typing import NamedTuple
 
-from shared.adapters.http_answer import read_head
+from shared.adapters.http_answer import HeadReader
 from shared.adapters.http_body import read_body
 from shared.adapters.http_connect import connect
 from shared.adapters.http_connection import Endpoint, HttpConnection
 from shared.adapters.http_failure import NoAnswer
+from shared.adapters.http_late import LateAnswers, Unanswered
 from shared.adapters.http_pool import Pool
 from shared.adapters.http_request import Target, parse_url, write_request
 from shared.adapters.http_resolver import Lookup, Resolver, as_literal, system_lookup
 from shared.adapters.outbound_guard import Address, OutboundGuard
-from shared.http import Answered, Exchange, Failure, NotAnswered, OutboundRequest
+from shared.http import Answered, Exchange, Failure, Late, NotAnswered, OutboundRequest
 
 _CONNECT_SECONDS = 10.0
 _BODY_SECONDS = 2.0
 
 
 class _Call(NamedTuple):
-    """A request as bytes, and the time it may take once it is on its way."""
+    """A request as bytes, the time it may take once it is on its way, and who waits beyond it."""
 
     target: Target
     data: bytes
     timeout: float
+    late: Late | None
 
 
 class HttpPusher:
@@ -49,6 +52,9 @@ class HttpPusher:
     a byte of an answer, the request is sent once more on a new connection, within the same
     timeout. The peer may have handled the first one: delivery is at least once, and a duplicate is
     better than a failure nobody caused.
+
+    With *late* a request that was sent whole, and not answered in time, leaves its connection to
+    ``LateAnswers``.
     """
 
     def __init__(
@@ -62,23 +68,27 @@ class HttpPusher:
         self._tls = tls or default_tls()
         self._resolver = Resolver(lookup)
         self._pool = Pool()
+        self._late_answers = LateAnswers()
 
-    def send(self, request: OutboundRequest, timeout: timedelta) -> Exchange:
+    def send(
+        self, request: OutboundRequest, timeout: timedelta, late: Late | None = None
+    ) -> Exchange:
         """Send and wait for the response headers for at most *timeout*. Never raises."""
         begun = monotonic()
         try:
             target = parse_url(request.url)
             data = write_request(request, target)
             self._refuse(target)
-            return self._exchange(_Call(target, data, timeout.total_seconds()))
+            return self._exchange(_Call(target, data, timeout.total_seconds(), late))
         except NoAnswer as none:
             return NotAnswered(none.failure, none.detail, monotonic() - begun)
         except OSError as error:  # no more sockets, for one
             return NotAnswered(Failure.SOCKET, str(error), monotonic() - begun)
 
     def close(self) -> None:
-        """Close the idle connections."""
+        """Close the connections that are idle or wait for a late answer."""
         self._pool.close()
+        self._late_answers.close()
 
     def _refuse(self, target: Target) -> None:
         refused = self._guard.refuse_scheme(target.scheme) or self._guard.refuse_host(
@@ -127,9 +137,18 @@ class HttpPusher:
 
     def _converse(self, connection: HttpConnection, call: _Call, started: float) -> Answered:
         kept = False
+        reader = HeadReader(connection)
         try:
             all_sent = connection.send(call.data, started + call.timeout)
-            head = read_head(connection, started + call.timeout)
+            try:
+                head = reader.read(started + call.timeout)
+            except NoAnswer as none:
+                if none.failure is Failure.TIMED_OUT and all_sent and call.late:
+                    with suppress(OSError):  # No room to wait: the timeout is what counts.
+                        late = Unanswered(connection, reader, started, call.late)
+                        self._late_answers.wait_for(late)
+                        kept = True
+                raise
             seconds = monotonic() - started
             body, complete = read_body(connection, head, monotonic() + _BODY_SECONDS)
             if all_sent and complete and head.stays_open and not connection.buffer:

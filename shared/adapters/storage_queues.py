@@ -12,7 +12,7 @@ from azure.core.exceptions import HttpResponseError
 
 from shared.adapters.storage_account import StorageAccount
 from shared.adapters.storage_errors import create, has_code, storage_errors, unless
-from shared.engine.ports import Queue, Received
+from shared.engine.ports import Queue, Receipt, Received
 from shared.errors import StorageUnavailable
 
 MAX_VISIBILITY_SECONDS = 7 * 24 * 3600
@@ -31,22 +31,23 @@ class StorageQueues:
         self._pool: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
 
-    def put(self, queue: Queue, text: str, visible_in: timedelta = timedelta()) -> None:
+    def put(self, queue: Queue, text: str, visible_in: timedelta = timedelta()) -> Receipt:
         client = self._account.queue(queue)
 
-        def send() -> None:
-            client.send_message(
+        def send() -> Receipt:
+            sent = client.send_message(
                 text, visibility_timeout=whole_seconds(visible_in), time_to_live=_NEVER
             )
+            return Receipt((sent.id, sent.pop_receipt))
 
         with storage_errors():
             try:
-                send()
+                return send()
             except HttpResponseError as error:
                 if not has_code(error, "QueueNotFound"):
                     raise
                 create(client.create_queue)
-                send()
+                return send()
 
     def put_all(self, queue: Queue, texts: Sequence[str]) -> None:
         if len(texts) == 1:
@@ -59,6 +60,33 @@ class StorageQueues:
                 raise error
         if errors:
             raise StorageUnavailable from errors[0]
+
+    def take_back(self, queue: Queue, receipt: Receipt) -> bool:
+        client = self._account.queue(queue)
+        identity, pop_receipt = _handle(receipt)
+
+        def delete() -> bool:
+            client.delete_message(identity, pop_receipt)
+            return True
+
+        with storage_errors():
+            return unless(delete, *_GONE) or False
+
+    def replace(
+        self, queue: Queue, receipt: Receipt, text: str, visible_in: timedelta
+    ) -> Receipt | None:
+        client = self._account.queue(queue)
+        identity, pop_receipt = _handle(receipt)
+        seconds = whole_seconds(visible_in)
+
+        def update() -> Receipt:
+            updated = client.update_message(
+                identity, pop_receipt, content=text, visibility_timeout=seconds
+            )
+            return Receipt((identity, updated.pop_receipt))
+
+        with storage_errors():
+            return unless(update, *_GONE)
 
     def receive(self, queue: Queue, hidden_for: timedelta) -> Sequence[Received]:
         pages = (
@@ -78,13 +106,13 @@ class StorageQueues:
 
     def delete(self, queue: Queue, message: Received) -> None:
         client = self._account.queue(queue)
-        identity, receipt = _handle(message)
+        identity, receipt = _handle(message.handle)
         with storage_errors():
             unless(lambda: client.delete_message(identity, receipt), *_GONE)
 
     def hide(self, queue: Queue, message: Received, visible_in: timedelta) -> None:
         client = self._account.queue(queue)
-        identity, receipt = _handle(message)
+        identity, receipt = _handle(message.handle)
         seconds = whole_seconds(visible_in)
         with storage_errors():
             unless(
@@ -103,9 +131,9 @@ def whole_seconds(wait: timedelta) -> int:
     return max(0, min(math.ceil(wait.total_seconds()), MAX_VISIBILITY_SECONDS))
 
 
-def _handle(message: Received) -> tuple[str, str]:
-    match message.handle:
+def _handle(handle: object) -> tuple[str, str]:
+    match handle:
         case (str(identity), str(receipt)):
             return identity, receipt
         case other:
-            raise ValueError(f"{other!r} is no message of this adapter")
+            raise ValueError(f"{other!r} is no handle of this adapter")

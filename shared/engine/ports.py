@@ -6,14 +6,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any, Protocol, TypeVar
+from typing import Any, NewType, Protocol, TypeVar
 
 from shared.events.topic import Topic
-from shared.http import Exchange, OutboundRequest
+from shared.http import Exchange, Late, OutboundRequest
 from shared.subscriptions.subscription import EventSubscription
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+# The adapter's own: good for its message until somebody receives that.
+Receipt = NewType("Receipt", object)
 
 
 class Queue(StrEnum):
@@ -56,7 +59,7 @@ class Resource:
 class Sender(Protocol):
     """Puts messages on queues. They never expire."""
 
-    def put(self, queue: Queue, text: str, visible_in: timedelta = timedelta()) -> None:
+    def put(self, queue: Queue, text: str, visible_in: timedelta = timedelta()) -> Receipt:
         """
         Store one message, hidden for *visible_in*, which is rounded up to whole seconds.
 
@@ -70,6 +73,26 @@ class Sender(Protocol):
 
         Raises:
             StorageUnavailable: some may be stored.
+        """
+
+    def take_back(self, queue: Queue, receipt: Receipt) -> bool:
+        """
+        Delete what was put; return ``False`` if somebody has received it meanwhile.
+
+        Raises:
+            StorageUnavailable: it may or may not be deleted.
+        """
+
+    def replace(
+        self, queue: Queue, receipt: Receipt, text: str, visible_in: timedelta
+    ) -> Receipt | None:
+        """
+        Change what was put, and hide it for *visible_in* from now; return its new receipt.
+
+        ``None`` if somebody has received it meanwhile: then it stays as it was.
+
+        Raises:
+            StorageUnavailable: it may or may not be changed.
         """
 
 
@@ -193,5 +216,13 @@ class PushPool(Protocol):
 class Pusher(Protocol):
     """Sends requests to endpoints, through the outbound guard."""
 
-    def send(self, request: OutboundRequest, timeout: timedelta) -> Exchange:
-        """Send and wait for the response headers for at most *timeout*. Never raises."""
+    def send(
+        self, request: OutboundRequest, timeout: timedelta, late: Late | None = None
+    ) -> Exchange:
+        """
+        Send and wait for the response headers for at most *timeout*. Never raises.
+
+        With *late* a request that was sent but not answered in time is ``TIMED_OUT`` as well, but
+        its connection is kept, and its answer told if it comes. That is best effort: there is a
+        limit to the connections that wait.
+        """

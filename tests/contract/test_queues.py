@@ -196,3 +196,60 @@ def test_a_handle_on_a_missing_queue_does_nothing(subject: Subject) -> None:
     subject.queues.hide(Queue.WAITING, message, timedelta())
 
     assert subject.texts() == []
+
+
+def test_what_was_put_can_be_taken_back(subject: Subject) -> None:
+    now = subject.queues.put(Queue.WAITING, "now")
+    later = subject.queues.put(Queue.WAITING, "later", visible_in=SECOND)
+    subject.queues.put(Queue.WAITING, "other")
+
+    taken = [subject.queues.take_back(Queue.WAITING, receipt) for receipt in (now, later)]
+    subject.wait(SECOND * 1.3)
+
+    assert (taken, subject.texts()) == ([True, True], ["other"])
+
+
+def test_what_was_put_can_be_replaced_while_it_is_hidden(subject: Subject) -> None:
+    receipt = subject.queues.put(Queue.WAITING, "three", visible_in=HOUR)
+
+    receipt = subject.queues.replace(Queue.WAITING, receipt, "two", HOUR) or receipt
+    still_hidden = subject.texts()
+    again = subject.queues.replace(Queue.WAITING, receipt, "one", SECOND)
+    subject.wait(SECOND * 1.3)
+
+    assert again
+    assert (still_hidden, subject.texts()) == ([], ["one"])
+
+
+def test_what_was_replaced_has_a_receipt_of_its_own(subject: Subject) -> None:
+    old = subject.queues.put(Queue.WAITING, "two", visible_in=HOUR)
+    new = subject.queues.replace(Queue.WAITING, old, "one", HOUR)
+
+    assert new
+    assert not subject.queues.take_back(Queue.WAITING, old)
+    assert subject.queues.take_back(Queue.WAITING, new)
+    assert not subject.queues.take_back(Queue.WAITING, new)
+
+
+def test_a_receipt_is_good_until_somebody_receives_the_message(subject: Subject) -> None:
+    """Also when it was hidden, and is visible again: it may have been handled meanwhile."""
+    receipt = subject.queues.put(Queue.WAITING, "one")
+    (message,) = subject.queues.receive(Queue.WAITING, SECOND)
+
+    while_held = subject.queues.replace(Queue.WAITING, receipt, "other", HOUR)
+    subject.queues.hide(Queue.WAITING, message, timedelta())
+
+    assert while_held is None
+    assert subject.queues.replace(Queue.WAITING, receipt, "other", HOUR) is None
+    assert not subject.queues.take_back(Queue.WAITING, receipt)
+    assert subject.texts() == ["one"]
+
+
+def test_a_receipt_of_what_was_deleted_is_good_for_nothing(subject: Subject) -> None:
+    receipt = subject.queues.put(Queue.WAITING, "one")
+    (message,) = subject.queues.receive(Queue.WAITING, HOUR)
+    subject.queues.delete(Queue.WAITING, message)
+
+    assert not subject.queues.take_back(Queue.WAITING, receipt)
+    assert subject.queues.replace(Queue.WAITING, receipt, "other", HOUR) is None
+    assert subject.texts() == []

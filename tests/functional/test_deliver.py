@@ -13,7 +13,7 @@ from shared.delivery.message import encode
 from shared.delivery.outcome import Outcome
 from shared.engine.ports import Queue
 from shared.errors import MalformedMessage, StorageUnavailable
-from shared.http import Exchange, Failure, NotAnswered, OutboundRequest
+from shared.http import Exchange, Failure, Late, NotAnswered, OutboundRequest
 from shared.subscriptions.subscription import RetryPolicy
 from tests.builders import (
     DEAD,
@@ -103,10 +103,12 @@ def test_failures_due_together_share_a_retry_message(app: Deployment) -> None:
 class Troubled(ScriptedPusher):
     """A bug of ours in the middle of a group."""
 
-    def send(self, request: OutboundRequest, timeout: timedelta) -> Exchange:
+    def send(
+        self, request: OutboundRequest, timeout: timedelta, late: Late | None = None
+    ) -> Exchange:
         if b"e-1" in request.body:
             raise RuntimeError("a bug")
-        return super().send(request, timeout)
+        return super().send(request, timeout, late)
 
 
 def test_an_exception_while_pushing_is_that_events_outcome(app: Deployment) -> None:
@@ -477,10 +479,12 @@ class Slow(ScriptedPusher):
         self._queues = app.queues
         self.stored: list[int] = []
 
-    def send(self, request: OutboundRequest, timeout: timedelta) -> Exchange:
+    def send(
+        self, request: OutboundRequest, timeout: timedelta, late: Late | None = None
+    ) -> Exchange:
         self.stored.append(len(self._queues.texts(Queue.RETRIES)))
         self._clock.advance(SECOND)
-        return super().send(request, timeout)
+        return super().send(request, timeout, late)
 
 
 def test_failures_are_stored_while_slow_ones_go_on(app: Deployment) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from shared.engine.manage.api import Manage
-from shared.http import Exchange, HttpAnswer, HttpRequest, OutboundRequest
+from shared.http import Exchange, HttpAnswer, HttpRequest, Late, OutboundRequest
 from shared.subscriptions.deployment import Deployment
 from tests.fakes import FakeClock, MemoryResources, ScriptedPusher, answered
 
@@ -37,10 +37,12 @@ class Endpoints(ScriptedPusher):
         super().__init__(clock)
         self.meanwhile: list[Callable[[], object]] = []  # what happens during the next handshakes
 
-    def send(self, request: OutboundRequest, timeout: timedelta) -> Exchange:
+    def send(
+        self, request: OutboundRequest, timeout: timedelta, late: Late | None = None
+    ) -> Exchange:
         if self.meanwhile:
             self.meanwhile.pop(0)()
-        scripted = super().send(request, timeout)
+        scripted = super().send(request, timeout, late)
         if request.url in self._scripts:
             return scripted
         if request.method == "OPTIONS":
