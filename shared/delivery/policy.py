@@ -10,7 +10,7 @@ from shared.delivery.delivery import Delivery
 from shared.delivery.outcome import DeliveryOutcome, Outcome
 from shared.delivery.profile import DeliveryProfile, EndpointRules, EndpointType
 from shared.delivery.retry_after import asked_wait
-from shared.subscriptions.subscription import DeadLetterDestination
+from shared.subscriptions.subscription import Batching, DeadLetterDestination, DeliveryHeader
 
 
 class EndReason(StrEnum):
@@ -50,9 +50,10 @@ _MOST_TIMES = 2  # the wait otherwise chosen
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryTerms:
     """
-    The rules for one subscription: the profile, and what its retry policy makes of the limits.
+    The rules for one subscription: the profile, and what it makes of the subscription's wishes.
 
-    *max_attempts* ``None``: they have no limit. *dead_letter* ``None``: what ends is dropped. All
+    *max_attempts* ``None``: they have no limit. *dead_letter* ``None``: what ends is dropped.
+    *batching* ``None``: an event a request. *headers* are the custom ones. All
     times are the documented ones; the clock runs *time_scale* times as fast for them. The switches
     are the deployment's: what they mean is said where they are asked for.
     """
@@ -61,6 +62,8 @@ class DeliveryTerms:
     max_attempts: int | None
     time_to_live: timedelta
     dead_letter: DeadLetterDestination | None = None
+    batching: Batching | None = None
+    headers: tuple[DeliveryHeader, ...] = ()
     endpoint: EndpointType = EndpointType.WEBHOOK
     time_scale: float = 1.0
     honor_retry_after: bool = False

@@ -29,13 +29,14 @@ class Rules:
         tagged = PROFILES.get(topic.profile or "") if topic else None
         profile = tagged or PROFILES[self.default_profile]
         max_attempts, time_to_live = _limits(profile, subscription.retry_policy)
+        has = profile.features.__contains__
         return DeliveryTerms(
             profile=profile,
             max_attempts=max_attempts,
             time_to_live=time_to_live,
-            dead_letter=(
-                subscription.dead_letter if Feature.DEAD_LETTERS in profile.features else None
-            ),
+            dead_letter=subscription.dead_letter if has(Feature.DEAD_LETTERS) else None,
+            batching=subscription.batching if has(Feature.OUTPUT_BATCHING) else None,
+            headers=subscription.headers if has(Feature.CUSTOM_HEADERS) else (),
             time_scale=self.time_scale,
             honor_retry_after=self.honor_retry_after,
             probation_counts_attempt=self.probation_counts_attempt,
@@ -47,11 +48,11 @@ def _limits(profile: DeliveryProfile, policy: RetryPolicy) -> tuple[int | None, 
     """Return the subscription's limits; what the profile doesn't have counts as not given."""
     attempts = profile.limits.attempts
     time_to_live, shortest, longest = profile.limits.time_to_live
-    given = timedelta(minutes=policy.event_time_to_live_minutes)
+    given = timedelta(minutes=policy.event_time_to_live_minutes or 0)
     if shortest <= given <= longest:
         time_to_live = given
     if attempts is None:
         return None, time_to_live
     default, fewest, most = attempts
-    chosen = policy.max_delivery_attempts
+    chosen = policy.max_delivery_attempts or 0
     return chosen if fewest <= chosen <= most else default, time_to_live

@@ -36,10 +36,14 @@ class EventFilter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """Limits on trying: all attempts, the first included, and minutes since publish."""
+    """
+    Limits on trying: all attempts, the first included, and minutes since publish.
 
-    max_delivery_attempts: int = 30
-    event_time_to_live_minutes: int = 1440
+    ``None``: the default of the topic's delivery profile.
+    """
+
+    max_delivery_attempts: int | None = None
+    event_time_to_live_minutes: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,12 +54,42 @@ class DeadLetterDestination:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Batching:
+    """How many events share a request: never more than these, and about so large a body."""
+
+    max_events: int
+    preferred_kilobytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StaticHeader:
+    """A header with the same value in every request to the endpoint, the handshake included."""
+
+    name: str
+    value: str = field(repr=False)
+    is_secret: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DynamicHeader:
+    """A header whose value each event gives: *path* are the names that lead to it."""
+
+    name: str
+    path: tuple[str, ...]
+
+
+DeliveryHeader = StaticHeader | DynamicHeader
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EventSubscription:
     """
     One subscription as the delivering side needs it.
 
     *generation* is new at each creation: what waits for an earlier generation is dropped.
     *topic* is the topic's name, *topic_id* its ARM id. The query of *endpoint_url* may be secret.
+    *batching* ``None``: an event a request. What the topic's delivery profile doesn't have does
+    not apply: ``DeliveryTerms`` say what does.
     """
 
     topic: str
@@ -68,3 +102,5 @@ class EventSubscription:
     filter: EventFilter = EventFilter()
     retry_policy: RetryPolicy = RetryPolicy()
     dead_letter: DeadLetterDestination | None = None
+    batching: Batching | None = None
+    headers: tuple[DeliveryHeader, ...] = ()

@@ -28,7 +28,7 @@ DELIVERY_SCHEMAS = {
     InputSchema.EVENT_GRID: (DeliverySchema.EVENT_GRID, DeliverySchema.CLOUD_EVENTS),
     InputSchema.CLOUD_EVENTS: (DeliverySchema.CLOUD_EVENTS,),
 }
-_MAX_POLICY = RetryPolicy()  # the default is also the most there can be
+_MAX_POLICY = (30, 1440)  # the default is also the most there can be
 _NAME = re.compile(r"[A-Za-z0-9-]{3,64}")
 _UNSUPPORTED = (
     "expirationTimeUtc",
@@ -158,8 +158,7 @@ def _filter_of(stored: Mapping[str, Any]) -> EventFilter:
 
 
 def _retry_policy(section: Section) -> dict[str, int]:
-    attempts = _MAX_POLICY.max_delivery_attempts
-    minutes = _MAX_POLICY.event_time_to_live_minutes
+    attempts, minutes = _MAX_POLICY
     return {
         "maxDeliveryAttempts": section.number("maxDeliveryAttempts", 1, attempts) or attempts,
         "eventTimeToLiveInMinutes": section.number("eventTimeToLiveInMinutes", 1, minutes)

@@ -10,26 +10,20 @@ from datetime import datetime, timedelta
 import pytest
 
 from shared.delivery.message import encode
-from shared.delivery.profiles import PROFILES
 from shared.engine import receiving
 from shared.engine.ports import Queue, Table
 from shared.engine.receiving import Readable
-from shared.engine.rules import Rules
 from shared.engine.timer_jobs import Job, TimerJobs
 from shared.errors import Conflict, StorageUnavailable
-from shared.subscriptions.subscription import RetryPolicy
 from tests.builders import (
-    DEAD,
     ORIGIN,
     a_delivery,
     a_message,
     a_note,
-    a_subscription,
-    a_topic,
     text,
 )
 from tests.fakes import START, FakeClock
-from tests.functional.deployment import MINUTE, SECOND, Deployment, Directory, Logged
+from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
 
 HOUR = timedelta(hours=1)
 
@@ -396,57 +390,3 @@ def test_a_failing_job_does_not_stop_the_others(error: Exception, logged: Logged
         [START + 40 * SECOND]
     ] * 3
     assert [line["job"] for line in logged("timer.failed")] == ["first", "third"]
-
-
-# --- rules
-
-
-@pytest.mark.parametrize(
-    ("tagged", "profile"),
-    [
-        pytest.param(None, "quick", id="default"),
-        pytest.param("latest", "latest", id="the tag wins"),
-        pytest.param("1999", "quick", id="an unknown tag"),
-    ],
-)
-def test_the_topics_tag_wins_over_the_default(
-    tagged: str | None, profile: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    quick = replace(PROFILES["latest"], name="quick")
-    monkeypatch.setattr("shared.engine.rules.PROFILES", {**PROFILES, "quick": quick})
-    directory = Directory()
-    directory.topics["orders"] = a_topic(profile=tagged)
-    rules = Rules(topics=directory, default_profile="quick", time_scale=1)
-
-    assert rules.terms(a_subscription()).profile.name == profile
-
-
-def test_terms_are_the_policy_within_the_profile() -> None:
-    rules = Rules(topics=Directory(), default_profile="latest", time_scale=60)
-    policy = RetryPolicy(max_delivery_attempts=7, event_time_to_live_minutes=30)
-
-    terms = rules.terms(a_subscription(retry_policy=policy, dead_letter=DEAD))
-
-    assert (terms.max_attempts, terms.time_to_live) == (7, 30 * MINUTE)
-    assert (terms.profile.name, terms.time_scale) == ("latest", 60)
-    assert terms.dead_letter == DEAD
-
-
-def test_what_the_profile_does_not_have_is_ignored() -> None:
-    """2017 has neither a retry policy nor dead letters."""
-    rules = Rules(topics=Directory(), default_profile="2017", time_scale=1)
-    policy = RetryPolicy(max_delivery_attempts=7, event_time_to_live_minutes=30)
-
-    terms = rules.terms(a_subscription(retry_policy=policy, dead_letter=DEAD))
-
-    assert (terms.max_attempts, terms.time_to_live) == (None, 120 * MINUTE)
-    assert terms.dead_letter is None
-
-
-def test_a_limit_beyond_the_profile_is_its_default() -> None:
-    """A basic topic's 30 attempts under the rules of namespaces, which have at most 10."""
-    rules = Rules(topics=Directory(), default_profile="ns", time_scale=1)
-
-    terms = rules.terms(a_subscription())
-
-    assert (terms.max_attempts, terms.time_to_live) == (10, 1440 * MINUTE)
