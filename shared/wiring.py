@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # A function imports only what it uses: cold starts.
     from shared.adapters.cache import CachedDirectory
     from shared.adapters.http_push import HttpPusher
     from shared.adapters.storage_account import StorageAccount
+    from shared.adapters.storage_attempts import StorageAttempts
     from shared.adapters.storage_blobs import StorageDeadLetters, StoragePayloads
     from shared.adapters.storage_queues import StorageQueues
     from shared.adapters.storage_tables import StorageResources
@@ -111,6 +112,13 @@ def _tables() -> StorageResources:
 
 
 @_once
+def _attempts() -> StorageAttempts:
+    from shared.adapters.storage_attempts import StorageAttempts
+
+    return StorageAttempts(_account(), _clock)
+
+
+@_once
 def _payloads() -> StoragePayloads:
     from shared.adapters.storage_blobs import StoragePayloads
 
@@ -171,6 +179,7 @@ def publish() -> Publish:
 def deliver() -> Deliver:
     """Return the use case of both queue triggers."""
     from shared.adapters.push_pool import ThreadedPushPool
+    from shared.engine.attempt_history import AttemptHistory
     from shared.engine.deliver import Deliver
 
     return Deliver(
@@ -179,6 +188,7 @@ def deliver() -> Deliver:
         pusher=_pusher(),
         pool=ThreadedPushPool(),
         requeue=_requeue(),
+        history=AttemptHistory(log=_attempts(), logging=settings().attempt_log, clock=_clock),
         clock=_clock,
         jitter=random.random,
         rules=_rules(),
@@ -227,7 +237,9 @@ def deadletter_timer() -> TimerJobs:
         records=_records(),
         payloads=_payloads(),
     )
-    housekeeping = Housekeeping(payloads=_payloads(), state=_tables(), clock=_clock)
+    housekeeping = Housekeeping(
+        payloads=_payloads(), attempts=_attempts(), state=_tables(), clock=_clock
+    )
     return TimerJobs(
         jobs={"dead letters": write, "poison": poison, "housekeeping": housekeeping}, clock=_clock
     )

@@ -59,6 +59,13 @@ class StorageAccount:
             f"table {name}", lambda: self._tables().get_table_client(self._prefix + name)
         )
 
+    def tables_named(self, beginning: str) -> list[str]:
+        """Return the names of our tables that begin with *beginning* and a digit."""
+        start = self._prefix + beginning
+        digits = f"TableName ge '{start}0' and TableName lt '{start}:'"
+        found = self._tables().query_tables(digits)
+        return [table.name.removeprefix(self._prefix) for table in found]
+
     def container(self, name: str) -> ContainerClient:
         """Return the client of a container of ours."""
         return self.foreign_container(self._prefix + name)

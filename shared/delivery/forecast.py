@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from enum import StrEnum
 
 from shared.delivery.delivery import Delivery, Origin
 from shared.delivery.outcome import Outcome, classify
@@ -15,6 +14,7 @@ from shared.delivery.policy import (
     DeliveryTerms,
     End,
     EndReason,
+    EndState,
     RetryAt,
     before_attempt,
     decide,
@@ -29,14 +29,6 @@ _FAILURES = {
     "dns": Failure.RESOLUTION,
     "tls": Failure.TLS,
 }
-
-
-class EndState(StrEnum):
-    """What becomes of an event in the end."""
-
-    DELIVERED = "delivered"
-    DEAD_LETTERED = "deadLettered"
-    DROPPED = "dropped"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

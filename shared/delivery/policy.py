@@ -13,6 +13,14 @@ from shared.delivery.retry_after import asked_wait
 from shared.subscriptions.subscription import Batching, DeadLetterDestination, DeliveryHeader
 
 
+class EndState(StrEnum):
+    """What becomes of an event in the end."""
+
+    DELIVERED = "delivered"
+    DEAD_LETTERED = "deadLettered"
+    DROPPED = "dropped"
+
+
 class EndReason(StrEnum):
     """
     Why a delivery ended without success: ``deadLetterReason``, or the reason of a drop.

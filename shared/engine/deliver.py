@@ -16,6 +16,7 @@ from shared.delivery.outcome import classify
 from shared.delivery.parcel import Loaded, Parcel, parcels
 from shared.delivery.policy import DeliveryTerms, EndReason, Go, before_attempt
 from shared.delivery.push_request import push_request
+from shared.engine.attempt_history import AttemptHistory
 from shared.engine.drops import dropped
 from shared.engine.payloads import texts_of
 from shared.engine.ports import PayloadStore, Pusher, PushPool, Queue, SubscriptionReader
@@ -40,6 +41,7 @@ class Deliver:
     pusher: Pusher
     pool: PushPool
     requeue: Requeue
+    history: AttemptHistory
     clock: Clock
     jitter: Callable[[], float]
     rules: Rules
@@ -95,6 +97,7 @@ class Deliver:
             subscription=subscription,
             terms=terms,
             requeue=self.requeue,
+            history=self.history.of(message, terms),
             clock=self.clock,
             jitter=self.jitter(),
             is_current=self._currency(subscription),

@@ -1,4 +1,4 @@
-"""Remove payload blobs whose time is over, but never soon after a gap in these runs."""
+"""Remove what is old: payload blobs, but never soon after a gap in these runs, and attempts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from datetime import datetime, timedelta
 
 from shared import telemetry
 from shared.clock import Clock, timestamp
-from shared.engine.ports import PayloadStore, ResourceStore, Table
+from shared.delivery.attempt_record import KEPT_FOR
+from shared.engine.ports import AttemptLog, PayloadStore, ResourceStore, Table
 from shared.errors import Conflict
 
 EVERY = timedelta(hours=1)  # listing blobs is the dearest operation there is
@@ -21,12 +22,13 @@ class Housekeeping:
     """The timer's last job; *payloads* know from their names when their time is over."""
 
     payloads: PayloadStore
+    attempts: AttemptLog
     state: ResourceStore
     clock: Clock
 
     def run(self, deadline: datetime) -> None:
         """
-        Delete expired payloads, once an hour over all instances.
+        Delete expired payloads and the attempts of old days, once an hour over all instances.
 
         Raises:
             StorageUnavailable: tried again at the next run.
@@ -47,6 +49,8 @@ class Housekeeping:
         if now >= hold_until:
             deleted = self.payloads.delete_expired(now, deadline)
             telemetry.info("payloads.deleted", count=deleted)
+        if dropped := self.attempts.drop_before(now.date() - KEPT_FOR, deadline):
+            telemetry.info("attempts.dropped", days=dropped)
 
 
 def _moment(text: str) -> datetime:

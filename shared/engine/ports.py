@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from enum import StrEnum
 from typing import Any, NewType, Protocol, TypeVar
 
+from shared.delivery.attempt_record import AttemptRecord
 from shared.events.topic import Topic
 from shared.http import Exchange, Late, OutboundRequest
 from shared.subscriptions.subscription import EventSubscription
@@ -144,6 +145,26 @@ class DeadLetterStore(Protocol):
 
         Raises:
             StorageUnavailable: it may or may not be stored.
+        """
+
+
+class AttemptLog(Protocol):
+    """Attempts that were made, by the day on which their event was published."""
+
+    def write(self, records: Sequence[AttemptRecord]) -> None:
+        """
+        Store *records*, over what is there of the same attempt; quick, also to give up.
+
+        Raises:
+            StorageUnavailable: some may be stored.
+        """
+
+    def drop_before(self, day: date, deadline: datetime) -> int:
+        """
+        Forget all days before *day*, until *deadline*; return how many there were.
+
+        Raises:
+            StorageUnavailable: some may be forgotten.
         """
 
 

@@ -24,6 +24,7 @@ from shared.delivery.policy import (
     decide,
     retry,
 )
+from shared.engine.attempt_history import MessageHistory
 from shared.engine.drops import dropped, event_id
 from shared.engine.requeue import Requeue
 from shared.subscriptions.subscription import DeadLetterDestination, EventSubscription
@@ -52,6 +53,7 @@ class Progress:
     subscription: EventSubscription
     terms: DeliveryTerms
     requeue: Requeue
+    history: MessageHistory
     clock: Clock
     jitter: float
     is_current: Callable[[], bool]
@@ -72,11 +74,14 @@ class Progress:
         telemetry.info(
             "delivery.ended", **self._named(delivery, text), reason=end.reason, why=end.why
         )
+        self.history.ended(delivery, text, end)
         self._end(delivery, text, end)
 
     def lost(self, delivery: Delivery) -> None:
         """Record the end of a delivery whose event is gone: there is nothing to dead-letter."""
-        self._drop(delivery, None, EndReason.PAYLOAD_MISSING)
+        end = End(EndReason.PAYLOAD_MISSING, "its payload blob is gone")
+        self.history.ended(delivery, None, end)
+        self._drop(delivery, None, end.reason)
 
     def put_back(self, deliveries: Sequence[Delivery], due: datetime) -> None:
         """Store deliveries that were not tried; this counts as no attempt."""
@@ -86,13 +91,13 @@ class Progress:
 
     def flush(self, *, only_old: bool = False) -> None:
         """
-        Store what was decided.
+        Store what was decided, and only then what there is to tell of it.
 
         Raises:
             StorageUnavailable: the message must not be deleted.
         """
         now = self.clock.now()
-        if self._oldest is None or (only_old and now - self._oldest < GATHER_FOR):
+        if only_old and (self._oldest is None or now - self._oldest < GATHER_FOR):
             return
         for due, deliveries in due_together(self._retries, now):
             self.requeue.at_due(self._message(deliveries, due=due))
@@ -101,6 +106,7 @@ class Progress:
             self._dead_letter(reason, destination, deliveries, now)
         self._dead.clear()
         self._oldest = None
+        self.history.write()
 
     def _attempted(self, loaded: Loaded, pushed: Pushed) -> None:
         outcome, text = pushed.outcome, loaded.text
@@ -110,6 +116,7 @@ class Progress:
             decision = retry(tried, outcome, self.terms, pushed.ended_at, self.jitter)
             why = f"the end is not confirmed, the subscription may have changed; {decision.why}"
             decision = replace(decision, why=why)
+        self.history.attempted(tried, text, pushed.began_at, outcome, decision)
         if isinstance(decision, RetryAt):
             self.counts["retried"] += 1
             self._remember(decision.due, tried)

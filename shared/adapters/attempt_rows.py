@@ -1,0 +1,119 @@
+"""Attempts as rows: which table, which keys, which properties."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, date, datetime
+from typing import Any
+
+from shared.delivery.attempt_record import AttemptRecord
+from shared.delivery.outcome import DeliveryOutcome, Outcome
+from shared.delivery.policy import EndReason, EndState
+
+TABLE = "attempts"  # and the day of publishing
+MOST_CHARACTERS = 512  # of a text: a hundred rows stay far below the 4 MiB of a transaction
+
+_DAY = "%Y%m%d"
+_HOUR = "%Y%m%d%H"
+_TABLE = re.compile(rf"{TABLE}[0-9]{{8}}")
+_NO_KEY = re.compile(r"[^a-z0-9-]")
+
+
+def table_of(day: date) -> str:
+    """Return the name of the table for events that were published on *day* (UTC)."""
+    return f"{TABLE}{day:{_DAY}}"
+
+
+def day_of(table: str) -> date | None:
+    """Return the day of a table; ``None`` if it is none of ours."""
+    if not _TABLE.fullmatch(table):
+        return None
+    try:
+        return datetime.strptime(table[len(TABLE) :], _DAY).replace(tzinfo=UTC).date()
+    except ValueError:
+        return None
+
+
+def partition_of(topic: str, subscription: str, published_at: datetime) -> str:
+    """Return the partition of a subscription and an hour; they sort by time."""
+    return f"{_keys(topic, subscription)}{published_at.astimezone(UTC):{_HOUR}}"
+
+
+def partitions_since(topic: str, subscription: str, since: datetime) -> tuple[str, str]:
+    """Return the first partition from *since* on, and what all of them come before."""
+    return partition_of(topic, subscription, since), f"{_keys(topic, subscription)}:"
+
+
+def entity_of(record: AttemptRecord) -> dict[str, Any]:
+    """
+    Write a record as a row; what is not known is left out.
+
+    The row's key sorts by attempt within an event; the end that follows the last attempt comes
+    after it. An attempt that is repeated, since its message came twice, takes the first one's row.
+    """
+    outcome = record.outcome
+    row: dict[str, Any] = {
+        "PartitionKey": partition_of(record.topic, record.subscription, record.published_at),
+        "RowKey": f"{record.system_id}|{record.number:04}{'' if outcome else '|end'}",
+        "Topic": record.topic,
+        "Subscription": record.subscription,
+        "SystemId": record.system_id,
+        "EventId": event_id_of(record.event_id) if record.event_id is not None else None,
+        "PublishedAt": record.published_at,
+        "Number": record.number,
+        "At": record.at,
+        "NextAt": record.next_at,
+        "State": _text(record.state),
+        "Reason": _text(record.reason),
+        "Why": _text(record.why),
+    }
+    if outcome:
+        row |= {
+            "Outcome": _text(outcome.outcome),
+            "Status": outcome.status,
+            "Seconds": float(outcome.seconds),
+            "Detail": _text(outcome.detail),
+        }
+    return {name: value for name, value in row.items() if value is not None}
+
+
+def record_of(row: Mapping[str, Any]) -> AttemptRecord:
+    """Read a row that ``entity_of`` wrote."""
+    outcome = None
+    if "Outcome" in row:
+        outcome = DeliveryOutcome(
+            outcome=Outcome(row["Outcome"]),
+            status=row.get("Status"),
+            seconds=row["Seconds"],
+            detail=row.get("Detail", ""),
+        )
+    return AttemptRecord(
+        topic=row["Topic"],
+        subscription=row["Subscription"],
+        system_id=row["SystemId"],
+        event_id=row.get("EventId"),
+        published_at=row["PublishedAt"],
+        number=row["Number"],
+        at=row["At"],
+        outcome=outcome,
+        next_at=row.get("NextAt"),
+        state=EndState(row["State"]) if "State" in row else None,
+        reason=EndReason(row["Reason"]) if "Reason" in row else None,
+        why=row.get("Why", ""),
+    )
+
+
+def event_id_of(text: str) -> str:
+    """Return an event's id as rows hold it."""
+    return text[:MOST_CHARACTERS]
+
+
+def _text(text: str | None) -> str | None:
+    return str(text)[:MOST_CHARACTERS] if text else None
+
+
+def _keys(*names: str) -> str:
+    """Return names as part of a key: legal, and different for different names, but for case."""
+    legal = [_NO_KEY.sub(lambda found: f"_{ord(found[0]):x}_", name.lower()) for name in names]
+    return "".join(f"{name}|" for name in legal)

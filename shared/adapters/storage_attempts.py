@@ -1,0 +1,112 @@
+"""Tables of attempts, one a day."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, date, datetime
+from functools import partial
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from shared.adapters.attempt_rows import (
+    TABLE,
+    day_of,
+    entity_of,
+    event_id_of,
+    partitions_since,
+    record_of,
+    table_of,
+)
+from shared.adapters.storage_account import StorageAccount
+from shared.adapters.storage_errors import create, storage_errors, unless
+from shared.clock import Clock
+from shared.delivery.attempt_record import AttemptRecord
+
+if TYPE_CHECKING:
+    from azure.data.tables import TableClient
+
+MOST_ROWS = 100  # of one transaction, all of one partition
+WRITE_SECONDS = 3  # that a transaction may take with its one repetition: nobody waits for it
+_NO_TABLE = "TableNotFound"
+_BEING_DELETED = "TableBeingDeleted"
+
+Row = dict[str, Any]
+
+
+class StorageAttempts:
+    """AttemptLog on Azure tables, and what reads them. A table that is missing is made."""
+
+    def __init__(self, account: StorageAccount, clock: Clock) -> None:
+        self._account = account
+        self._clock = clock
+
+    def write(self, records: Sequence[AttemptRecord]) -> None:
+        # A transaction has a row once: of the same attempt, made twice, the last counts.
+        rows = {(_table(each), *_keys(row := entity_of(each))): row for each in records}
+        for (table, _), keys in groupby(sorted(rows), key=lambda key: key[:2]):
+            partition = [rows[key] for key in keys]
+            client = self._account.table(table)
+            for start in range(0, len(partition), MOST_ROWS):
+                with storage_errors():
+                    _write(client, partition[start : start + MOST_ROWS])
+
+    def drop_before(self, day: date, deadline: datetime) -> int:
+        dropped = 0
+        with storage_errors():
+            for name, its_day in self._days():
+                if its_day < day and self._clock.now() < deadline:
+                    client = self._account.table(name)
+                    unless(client.delete_table, _NO_TABLE, _BEING_DELETED)
+                    dropped += 1
+        return dropped
+
+    def read(
+        self, topic: str, subscription: str, since: datetime, event_id: str | None = None
+    ) -> Iterator[Sequence[AttemptRecord]]:
+        """
+        Yield the records of events published since the hour of *since*: a day at a time, the last
+        day first, within a day by hour, event and attempt.
+
+        Raises:
+            StorageUnavailable: storage did not answer.
+        """
+        with storage_errors():
+            names = [name for name, day in self._days() if day >= since.astimezone(UTC).date()]
+        first, end = partitions_since(topic, subscription, since)
+        wanted = "PartitionKey ge @first and PartitionKey lt @end"
+        values = {"first": first, "end": end}
+        if event_id is not None:
+            wanted += " and EventId eq @event"
+            values["event"] = event_id_of(event_id)
+        for name in reversed(names):
+            query = partial(self._account.table(name).query_entities, wanted, parameters=values)
+            with storage_errors():
+                rows = unless(lambda: list(query()), _NO_TABLE)  # noqa: B023 - called at once
+            yield [record_of(row) for row in rows or ()]
+
+    def _days(self) -> list[tuple[str, date]]:
+        """Return our tables and their days, the first day first."""
+        names = sorted(self._account.tables_named(TABLE))
+        return [(name, day) for name in names if (day := day_of(name))]
+
+
+def _table(record: AttemptRecord) -> str:
+    return table_of(record.published_at.astimezone(UTC).date())
+
+
+def _keys(row: Row) -> tuple[str, str]:
+    return row["PartitionKey"], row["RowKey"]
+
+
+def _write(client: TableClient, rows: Sequence[Row]) -> None:
+    from azure.data.tables import UpdateMode
+
+    limits: dict[str, Any] = {"timeout": WRITE_SECONDS, "retry_total": 1}
+
+    def write() -> object:
+        operations = [("upsert", row, {"mode": UpdateMode.REPLACE}) for row in rows]
+        return client.submit_transaction(operations, **limits)
+
+    if unless(write, _NO_TABLE) is None:
+        create(lambda: client.create_table(**limits))
+        write()

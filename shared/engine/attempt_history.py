@@ -1,0 +1,133 @@
+"""Which attempts are kept for people to look at; keeping them never disturbs delivering."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from shared import telemetry
+from shared.clock import Clock
+from shared.delivery.attempt_record import KEPT_FOR, AttemptRecord
+from shared.delivery.delivery import Delivery
+from shared.delivery.message import DeliveryMessage
+from shared.delivery.outcome import DeliveryOutcome
+from shared.delivery.policy import (
+    Decision,
+    Delivered,
+    DeliveryTerms,
+    End,
+    EndReason,
+    EndState,
+    RetryAt,
+)
+from shared.engine.drops import event_id
+from shared.engine.ports import AttemptLog
+from shared.errors import StorageUnavailable
+from shared.settings import AttemptLogging
+
+QUIET_FOR = timedelta(seconds=30)  # after a failure: what is not kept then is lost, and said so
+
+
+@dataclass(slots=True, kw_only=True)
+class AttemptHistory:
+    """One per process. After a write that failed none is tried for a while."""
+
+    log: AttemptLog
+    logging: AttemptLogging
+    clock: Clock
+    _quiet_until: datetime | None = None
+
+    def of(self, message: DeliveryMessage, terms: DeliveryTerms) -> MessageHistory:
+        """Begin the part of one message."""
+        return MessageHistory(history=self, message=message, terms=terms)
+
+    def keeps(self, state: EndState | None) -> bool:
+        if self.logging is AttemptLogging.FAILURES:
+            return state is not EndState.DELIVERED
+        return self.logging is AttemptLogging.ALL
+
+    def write(self, records: list[AttemptRecord]) -> None:
+        """Store *records*; what can't be stored soon is given up."""
+        now = self.clock.now()
+        if self._quiet_until and now < self._quiet_until:
+            return
+        # The table of an older day is gone, and must not come back.
+        oldest = now.date() - KEPT_FOR
+        kept = [each for each in records if each.published_at.date() >= oldest]
+        if not kept:
+            return
+        try:
+            self.log.write(kept)
+        except StorageUnavailable as error:
+            self._quiet_until = now + QUIET_FOR
+            quiet = QUIET_FOR.total_seconds()
+            telemetry.error(
+                "attempts.lost", count=len(kept), quiet_seconds=quiet, detail=str(error)
+            )
+
+
+@dataclass(slots=True, kw_only=True)
+class MessageHistory:
+    """Gathers what there is to tell of one message's deliveries."""
+
+    history: AttemptHistory
+    message: DeliveryMessage
+    terms: DeliveryTerms
+    _records: list[AttemptRecord] = field(default_factory=list)
+
+    def attempted(
+        self,
+        tried: Delivery,
+        text: str,
+        at: datetime,
+        outcome: DeliveryOutcome,
+        decision: Decision,
+    ) -> None:
+        """Remember an attempt that began *at*; *tried* has it counted already."""
+        self._remember(tried, text, at, outcome, decision)
+
+    def ended(self, delivery: Delivery, text: str | None, end: End) -> None:
+        """Remember an end that was noticed when the delivery was due; *text* is there no more."""
+        self._remember(delivery, text, self.history.clock.now(), None, end)
+
+    def write(self) -> None:
+        """Store what was gathered."""
+        if self._records:
+            self.history.write(self._records)
+            self._records.clear()
+
+    def _remember(
+        self,
+        delivery: Delivery,
+        text: str | None,
+        at: datetime,
+        outcome: DeliveryOutcome | None,
+        decision: Decision,
+    ) -> None:
+        state = self._state(decision)
+        if not self.history.keeps(state):
+            return
+        topic, subscription = self.message.topic, self.message.subscription
+        record = AttemptRecord(
+            topic=topic,
+            subscription=subscription,
+            system_id=delivery.system_id(topic, subscription),
+            event_id=event_id(text) if text else None,
+            published_at=delivery.origin.published_at,
+            number=delivery.attempts,
+            at=at,
+            outcome=outcome,
+            next_at=decision.due if isinstance(decision, RetryAt) else None,
+            state=state,
+            reason=decision.reason if isinstance(decision, End) else None,
+            why="" if isinstance(decision, Delivered) else decision.why,
+        )
+        self._records.append(record)
+
+    def _state(self, decision: Decision) -> EndState | None:
+        if isinstance(decision, RetryAt):
+            return None
+        if isinstance(decision, Delivered):
+            return EndState.DELIVERED
+        can_be_kept = self.terms.dead_letter and decision.reason is not EndReason.PAYLOAD_MISSING
+        return EndState.DEAD_LETTERED if can_be_kept else EndState.DROPPED
