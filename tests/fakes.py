@@ -9,9 +9,10 @@ import uuid
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any, NamedTuple, TypeVar
 
+from shared.delivery.attempt_record import AttemptRecord
 from shared.engine.ports import Queue, Receipt, Received, Resource, Table
 from shared.errors import Conflict, InvalidDocument, StorageUnavailable
 from shared.http import Answered, Exchange, Late, OutboundRequest
@@ -206,6 +207,49 @@ class MemoryDeadLetters(Faulty):
         with self._at_work("write_poison"):
             if self.poison.setdefault(path, body) != body:
                 raise StorageUnavailable
+
+
+class MemoryAttempts(Faulty):
+    """AttemptLog, and the reading of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writes: list[int] = []  # how many records each write had
+        self._rows: dict[tuple[Any, ...], AttemptRecord] = {}
+
+    @property
+    def records(self) -> list[AttemptRecord]:
+        """Return what is stored, by event and attempt."""
+        return [self._rows[key] for key in sorted(self._rows)]
+
+    def write(self, records: Sequence[AttemptRecord]) -> None:
+        with self._at_work("write"):
+            self.writes.append(len(records))
+            for each in records:
+                hour = each.published_at.replace(minute=0, second=0, microsecond=0)
+                key = (hour, each.system_id, each.number, each.outcome is None)
+                self._rows[(each.topic.lower(), each.subscription.lower(), *key)] = each
+
+    def drop_before(self, day: date, deadline: datetime) -> int:
+        del deadline
+        with self._at_work("drop_before"):
+            old = {key: key[2].date() for key in self._rows if key[2].date() < day}
+            for key in old:
+                del self._rows[key]
+            return len(set(old.values()))
+
+    def read(
+        self, topic: str, subscription: str, since: datetime, event_id: str | None = None
+    ) -> Iterator[Sequence[AttemptRecord]]:
+        first = since.replace(minute=0, second=0, microsecond=0)
+        keys = [
+            key
+            for key in sorted(self._rows)
+            if key[:2] == (topic.lower(), subscription.lower()) and key[2] >= first
+        ]
+        for day in sorted({key[2].date() for key in keys}, reverse=True):
+            found = [self._rows[key] for key in keys if key[2].date() == day]
+            yield [each for each in found if event_id in {None, each.event_id}]
 
 
 class MemoryResources(Faulty):

@@ -9,6 +9,7 @@ from typing import Any
 
 from shared.delivery.message import DeliveryMessage, NewerMessage, encode
 from shared.delivery.message_reader import decode
+from shared.engine.attempt_history import AttemptHistory
 from shared.engine.dead_letters import WriteDeadLetters
 from shared.engine.deliver import Deliver
 from shared.engine.housekeeping import Housekeeping
@@ -21,12 +22,14 @@ from shared.engine.requeue import Requeue
 from shared.engine.rules import Rules
 from shared.engine.wake import Wake
 from shared.events.topic import Topic
+from shared.settings import AttemptLogging
 from shared.subscriptions.subscription import EventSubscription
 from tests.builders import a_subscription, a_topic
 from tests.fakes import (
     FakeClock,
     Faulty,
     InlinePushPool,
+    MemoryAttempts,
     MemoryDeadLetters,
     MemoryPayloads,
     MemoryQueues,
@@ -84,6 +87,7 @@ class Deployment:
         self.payloads = MemoryPayloads(self.clock)
         self.dead_letters = MemoryDeadLetters()
         self.resources = MemoryResources()
+        self.attempts = MemoryAttempts()
         self.pusher = ScriptedPusher(self.clock)
         self.pool = InlinePushPool()
         self.slept: list[float] = []
@@ -106,6 +110,9 @@ class Deployment:
             pusher=self.pusher,
             pool=self.pool,
             requeue=requeue,
+            history=AttemptHistory(
+                log=self.attempts, logging=AttemptLogging.FAILURES, clock=self.clock
+            ),
             clock=self.clock,
             jitter=lambda: self.jitter,
             rules=rules,
@@ -129,7 +136,10 @@ class Deployment:
             payloads=self.payloads,
         )
         self.housekeeping = Housekeeping(
-            payloads=self.payloads, state=self.resources, clock=self.clock
+            payloads=self.payloads,
+            attempts=self.attempts,
+            state=self.resources,
+            clock=self.clock,
         )
 
     def _sleep(self, seconds: float) -> None:
