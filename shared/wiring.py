@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import wraps
-from threading import RLock
+from threading import Lock, RLock
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 from urllib.parse import urlsplit
 
@@ -192,6 +192,7 @@ def deliver() -> Deliver:
         clock=_clock,
         jitter=random.random,
         rules=_rules(),
+        new_lock=Lock,
     )
 
 

@@ -32,6 +32,9 @@ class Origin(NamedTuple):
     payload: str | None
 
 
+Key = tuple[Origin, int]  # what tells a delivery from the others of its subscription
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delivery:
     """
@@ -46,6 +49,10 @@ class Delivery:
     text: str | None
     attempts: int = 0
     last: Attempt | None = None
+
+    @property
+    def key(self) -> Key:
+        return self.origin, self.position
 
     def tried(self, outcome: DeliveryOutcome, at: datetime) -> Delivery:
         """Count an attempt that began at *at*."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, NamedTuple
 
 from shared.delivery.delivery import Delivery, Origin
-from shared.delivery.packing import split
+from shared.delivery.packing import pack, split
 from shared.delivery.policy import EndReason
 from shared.events.topic import InputSchema
 from shared.subscriptions.subscription import DeadLetterDestination, DeliverySchema
@@ -69,12 +69,23 @@ class NewerMessage(NamedTuple):
 
 def encode(message: DeliveryMessage) -> list[str]:
     """Write a message as the text of one or, where it no longer fits, several queue messages."""
-    deliveries, texts = message.deliveries, []
+    return [text for _, text in encode_parts(message)]
+
+
+def encode_parts(message: DeliveryMessage) -> Iterator[tuple[DeliveryMessage, str]]:
+    """Divide a message into those that fit into a queue message each, and write them."""
+    deliveries = message.deliveries
     start = 0
     for count, packed in split([d.text for d in deliveries], [d.origin for d in deliveries]):
-        texts.append(encode_group(message, deliveries[start : start + count], packed))
+        group = deliveries[start : start + count]
+        yield replace(message, deliveries=group), encode_group(message, group, packed)
         start += count
-    return texts
+
+
+def encode_rest(message: DeliveryMessage) -> str:
+    """Write what is left of a message that did fit into a queue message."""
+    texts = [delivery.text for delivery in message.deliveries if delivery.text is not None]
+    return encode_group(message, message.deliveries, pack(texts) if texts else "")
 
 
 def encode_group(message: DeliveryMessage, group: Sequence[Delivery], packed: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cache
@@ -18,6 +19,7 @@ from shared.delivery.policy import DeliveryTerms, EndReason, Go, before_attempt
 from shared.delivery.push_request import push_request
 from shared.engine.attempt_history import AttemptHistory
 from shared.engine.drops import dropped
+from shared.engine.late import LateAnswers
 from shared.engine.payloads import texts_of
 from shared.engine.ports import PayloadStore, Pusher, PushPool, Queue, SubscriptionReader
 from shared.engine.progress import Progress, Pushed
@@ -45,6 +47,7 @@ class Deliver:
     clock: Clock
     jitter: Callable[[], float]
     rules: Rules
+    new_lock: Callable[[], AbstractContextManager[object]]
 
     def run(self, body: bytes) -> None:
         """
@@ -98,6 +101,12 @@ class Deliver:
             terms=terms,
             requeue=self.requeue,
             history=self.history.of(message, terms),
+            late=LateAnswers(
+                message=message,
+                profile=terms.profile,
+                requeue=self.requeue,
+                lock=self.new_lock(),
+            ),
             clock=self.clock,
             jitter=self.jitter(),
             is_current=self._currency(subscription),
@@ -128,11 +137,13 @@ class Deliver:
         terms: DeliveryTerms,
         progress: Progress,
     ) -> None:
+        timeout = terms.profile.acknowledgement_timeout
+
         def push(parcel: Parcel) -> Pushed:
             began_at = self.clock.now()
             try:
                 request = push_request(subscription, parcel)
-                exchange = self.pusher.send(request, terms.profile.acknowledgement_timeout)
+                exchange = self.pusher.send(request, timeout, progress.late.awaited(parcel))
             except Exception as error:  # noqa: BLE001 - one event never harms its group
                 exchange = NotAnswered(Failure.UNSENDABLE, repr(error), 0.0)
             outcome = classify(exchange, terms.profile.success_codes)

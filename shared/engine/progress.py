@@ -26,7 +26,8 @@ from shared.delivery.policy import (
 )
 from shared.engine.attempt_history import MessageHistory
 from shared.engine.drops import dropped, event_id
-from shared.engine.requeue import Requeue
+from shared.engine.late import LateAnswers
+from shared.engine.requeue import Queued, Requeue
 from shared.subscriptions.subscription import DeadLetterDestination, EventSubscription
 
 GATHER_FOR = timedelta(seconds=1)  # failures within this time share their retry message
@@ -54,6 +55,7 @@ class Progress:
     terms: DeliveryTerms
     requeue: Requeue
     history: MessageHistory
+    late: LateAnswers
     clock: Clock
     jitter: float
     is_current: Callable[[], bool]
@@ -100,7 +102,8 @@ class Progress:
         if only_old and (self._oldest is None or now - self._oldest < GATHER_FOR):
             return
         for due, deliveries in due_together(self._retries, now):
-            self.requeue.at_due(self._message(deliveries, due=due))
+            message = self._message(deliveries, due=due)
+            self._store(message, self.requeue.at_due, "retried")
         self._retries.clear()
         for (reason, destination), deliveries in self._dead.items():
             self._dead_letter(reason, destination, deliveries, now)
@@ -149,7 +152,22 @@ class Progress:
             input_schema=self.subscription.input_schema,
             delivery_schema=self.subscription.delivery_schema,
         )
-        self.requeue.as_dead_letters(self._message(deliveries, dead_letter=note), visible_at)
+        self._store(
+            self._message(deliveries, dead_letter=note),
+            lambda message: self.requeue.as_dead_letters(message, visible_at),
+            "dead_lettered",
+        )
+
+    def _store(
+        self,
+        message: DeliveryMessage,
+        put: Callable[[DeliveryMessage], Sequence[Queued]],
+        counted: str,
+    ) -> None:
+        """Store what has not been delivered meanwhile; it was *counted* for what it is."""
+        delivered = self.late.store(message, put)
+        self.counts[counted] -= delivered
+        self.counts["delivered"] += delivered
 
     def _message(
         self,
@@ -177,6 +195,9 @@ class Progress:
 
     def _drop(self, delivery: Delivery, text: str | None, reason: EndReason) -> None:
         topic, subscription = self.message.topic, self.message.subscription
+        if not self.late.drops(delivery):
+            self.counts["delivered"] += 1
+            return
         system_id = delivery.system_id(topic, subscription)
         self.counts["dropped"] += 1
         dropped(topic, subscription, reason, [text], system_id=system_id)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from shared.clock import Clock
-from shared.delivery.message import DeliveryMessage, encode
-from shared.engine.ports import Queue, Sender
+from shared.delivery.delivery import Delivery
+from shared.delivery.message import DeliveryMessage, encode_parts, encode_rest
+from shared.engine.ports import Queue, Receipt, Sender
 from shared.errors import StorageUnavailable
 
 LONG_WAIT = timedelta(minutes=10)  # what waits longer must not make Azure scale out
@@ -16,6 +18,15 @@ WAKE_AHEAD = timedelta(minutes=1)  # the period of the timer that looks at the l
 NEWER_AGAIN_IN = timedelta(minutes=5)  # until an instance with the newer version may have it
 PATIENCE = timedelta(minutes=2)  # how long a failing put is repeated
 _PAUSES = (0.2, 0.5, 1, 2, 5, 10)  # seconds between those puts; the last one repeats
+
+
+class Queued(NamedTuple):
+    """A message that was stored for later, and what changing it again needs."""
+
+    queue: Queue
+    receipt: Receipt
+    message: DeliveryMessage
+    visible_at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +37,7 @@ class Requeue:
     clock: Clock
     sleep: Callable[[float], None]
 
-    def at_due(self, message: DeliveryMessage) -> None:
+    def at_due(self, message: DeliveryMessage) -> list[Queued]:
         """
         Store deliveries so that they are received at ``message.due``, or now without one.
 
@@ -35,11 +46,10 @@ class Requeue:
         """
         wait = (message.due - self.clock.now()) if message.due else timedelta()
         if wait > LONG_WAIT:
-            self._put_all(Queue.WAITING, message, wait - WAKE_AHEAD)
-        else:
-            self._put_all(Queue.RETRIES, message, max(wait, timedelta()))
+            return self._put_all(Queue.WAITING, message, wait - WAKE_AHEAD)
+        return self._put_all(Queue.RETRIES, message, max(wait, timedelta()))
 
-    def as_dead_letters(self, message: DeliveryMessage, visible_at: datetime) -> None:
+    def as_dead_letters(self, message: DeliveryMessage, visible_at: datetime) -> list[Queued]:
         """
         Store ended deliveries so that the next timer after *visible_at* writes their blob.
 
@@ -47,23 +57,45 @@ class Requeue:
             StorageUnavailable: storage failed for two minutes; nothing is promised.
         """
         wait = max(visible_at - self.clock.now(), timedelta())
-        self._put_all(Queue.DEADLETTERS, message, wait)
+        return self._put_all(Queue.DEADLETTERS, message, wait)
 
-    def put(self, queue: Queue, text: str, visible_in: timedelta) -> None:
+    def shrink(self, queued: Queued, deliveries: Sequence[Delivery]) -> Queued | None:
+        """
+        Leave only *deliveries* in a stored message, and delete it if there are none.
+
+        What is left is visible when it would have been. ``None`` if somebody has received the
+        message meanwhile: then it stays as it was.
+
+        Raises:
+            StorageUnavailable: it may or may not be changed.
+        """
+        queue, receipt = queued.queue, queued.receipt
+        message = replace(queued.message, deliveries=tuple(deliveries))
+        if not deliveries:
+            gone = self.sender.take_back(queue, receipt)
+            return queued._replace(message=message) if gone else None
+        wait = max(queued.visible_at - self.clock.now(), timedelta())
+        renewed = self.sender.replace(queue, receipt, encode_rest(message), wait)
+        return queued._replace(message=message, receipt=renewed) if renewed else None
+
+    def put(self, queue: Queue, text: str, visible_in: timedelta) -> Receipt:
         """Put one message, patiently. Raises StorageUnavailable after two minutes of failures."""
         give_up_at = self.clock.now() + PATIENCE
         failures = 0
         while True:
             try:
-                self.sender.put(queue, text, visible_in)
+                return self.sender.put(queue, text, visible_in)
             except StorageUnavailable:
                 if self.clock.now() >= give_up_at:
                     raise
                 self.sleep(_PAUSES[min(failures, len(_PAUSES) - 1)])
                 failures += 1
-            else:
-                return
 
-    def _put_all(self, queue: Queue, message: DeliveryMessage, visible_in: timedelta) -> None:
-        for text in encode(message):
-            self.put(queue, text, visible_in)
+    def _put_all(
+        self, queue: Queue, message: DeliveryMessage, visible_in: timedelta
+    ) -> list[Queued]:
+        visible_at = self.clock.now() + visible_in
+        return [
+            Queued(queue, self.put(queue, text, visible_in), part, visible_at)
+            for part, text in encode_parts(message)
+        ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
+from threading import Lock
 from typing import Any
 
 from shared.delivery.message import DeliveryMessage, NewerMessage, encode
@@ -116,6 +117,7 @@ class Deployment:
             clock=self.clock,
             jitter=lambda: self.jitter,
             rules=rules,
+            new_lock=Lock,
         )
         self.wake = Wake(
             intake=self.intake, receiver=self.queues, requeue=requeue, clock=self.clock

@@ -1,0 +1,104 @@
+"""What a success that comes after the acknowledgement timeout still changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from shared import telemetry
+from shared.delivery.delivery import Delivery, Key
+from shared.delivery.message import DeliveryMessage
+from shared.delivery.outcome import Outcome, classify
+from shared.delivery.parcel import Parcel
+from shared.delivery.profile import DeliveryProfile
+from shared.engine.drops import event_id
+from shared.engine.requeue import Queued, Requeue
+from shared.errors import StorageUnavailable
+from shared.http import Answered, Late
+
+
+@dataclass(slots=True, kw_only=True)
+class LateAnswers:
+    """
+    The late answers to one invocation's requests, and the messages that they can cancel.
+
+    A success that comes before its deliveries are stored for later leaves them out; after that, it
+    deletes their message, or takes them out of it. This works until somebody has received the
+    message: then the retry has begun, and is a duplicate. Source: contract §3.5, late response
+    rule ("best effort").
+
+    The *lock* is held while messages are stored, so that a success never comes in between.
+    """
+
+    message: DeliveryMessage
+    profile: DeliveryProfile
+    requeue: Requeue
+    lock: AbstractContextManager[object]
+    _delivered: set[Key] = field(default_factory=set)
+    _dropped: set[Key] = field(default_factory=set)
+    _stored: list[Queued] = field(default_factory=list)
+
+    def awaited(self, parcel: Parcel) -> Late | None:
+        """Return who wants a late answer to *parcel*; nobody where the profile has no such rule."""
+        until = self.profile.late_answers_for
+        return Late(until, partial(self._told, parcel)) if until else None
+
+    def store(
+        self, message: DeliveryMessage, put: Callable[[DeliveryMessage], Sequence[Queued]]
+    ) -> int:
+        """
+        Let *put* store what has not been delivered meanwhile; return how many deliveries have.
+
+        Raises:
+            StorageUnavailable: as *put* does.
+        """
+        with self.lock:
+            left = tuple(each for each in message.deliveries if each.key not in self._delivered)
+            if left:
+                self._stored += put(replace(message, deliveries=left))
+            return len(message.deliveries) - len(left)
+
+    def drops(self, delivery: Delivery) -> bool:
+        """Learn that a delivery is to be dropped; return ``False`` if it has been delivered."""
+        with self.lock:
+            if delivery.key in self._delivered:
+                return False
+            self._dropped.add(delivery.key)
+            return True
+
+    def _told(self, parcel: Parcel, answer: Answered) -> None:
+        outcome = classify(answer, self.profile.success_codes)
+        if outcome.outcome is not Outcome.DELIVERED:
+            return  # Its attempt has failed already.
+        keys = {loaded.delivery.key for loaded in parcel}
+        with self.lock:
+            self._delivered |= keys
+            cancelled = self._cancel(keys) and keys.isdisjoint(self._dropped)
+        telemetry.info(
+            "delivery.answered_late",
+            topic=self.message.topic,
+            subscription=self.message.subscription,
+            event_ids=[event_id(loaded.text) or "" for loaded in parcel],
+            status=outcome.status,
+            seconds=round(outcome.seconds, 3),
+            cancelled=cancelled,
+        )
+
+    def _cancel(self, keys: set[Key]) -> bool:
+        """Take deliveries out of every message that has them; return whether all could be had."""
+        kept: list[Queued] = []
+        cancelled = True
+        for queued in self._stored:
+            rest = [each for each in queued.message.deliveries if each.key not in keys]
+            if len(rest) == len(queued.message.deliveries):
+                kept.append(queued)
+                continue
+            shrunk = None
+            with suppress(StorageUnavailable):  # The log has it; the retry goes its way.
+                shrunk = self.requeue.shrink(queued, rest)
+            cancelled = cancelled and shrunk is not None
+            kept.append(shrunk or queued)
+        self._stored = kept
+        return cancelled

@@ -1,0 +1,275 @@
+"""The 3-minute rule: a success after the timeout cancels what was stored. Contract §3.5."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from threading import Thread
+
+import pytest
+
+from shared.engine.ports import Queue, Receipt
+from shared.http import Exchange, Failure, Late, NotAnswered, OutboundRequest
+from shared.subscriptions.subscription import RetryPolicy
+from tests.builders import DEAD, URL, a_delivery, a_message, a_topic, noise, text
+from tests.fakes import START, ScriptedPusher, answered
+from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
+
+TIMEOUT = NotAnswered(Failure.TIMED_OUT, "no answer in time", 30)
+ONE_ATTEMPT = RetryPolicy(max_delivery_attempts=1)
+
+
+def time_out(app: Deployment, events: int = 1, **subscription: object) -> None:
+    """Deliver a message whose every event meets a timeout."""
+    app.subscribe(**subscription)
+    app.pusher.script(URL, TIMEOUT)
+    app.run(a_message([a_delivery(number) for number in range(events)]))
+
+
+def answer_late(app: Deployment, event: int = 0, status: int = 200, seconds: float = 35) -> None:
+    """Let the answer to the push of *event* come now."""
+    late = app.pusher.sent[event].late
+    assert late
+    late.tell(answered(status, seconds=seconds))
+
+
+def test_answers_are_awaited_as_long_as_the_profile_says(app: Deployment) -> None:
+    time_out(app)
+
+    (sent,) = app.pusher.sent
+    assert sent.late
+    assert (sent.timeout, sent.late.until) == (30 * SECOND, 3 * MINUTE)
+
+
+@pytest.mark.parametrize("profile", ["2017", "ns"])
+def test_a_profile_without_the_rule_awaits_nothing(app: Deployment, profile: str) -> None:
+    app.directory.topics["orders"] = a_topic(profile=profile)
+
+    time_out(app)
+
+    assert app.pusher.sent[0].late is None
+
+
+def test_the_wait_is_not_scaled(app: Deployment) -> None:
+    """It is the endpoint's time, not the schedule's."""
+    app.deliver = replace(app.deliver, rules=replace(app.deliver.rules, time_scale=60))
+
+    time_out(app)
+
+    late = app.pusher.sent[0].late
+    assert late
+    assert late.until == 3 * MINUTE
+
+
+def test_a_late_success_takes_the_retry_back(app: Deployment, logged: Logged) -> None:
+    time_out(app)
+    app.clock.advance(5 * SECOND)
+
+    answer_late(app)
+
+    assert app.all_stored() == {}
+    (line,) = logged("delivery.answered_late")
+    assert (
+        line.items()
+        >= {
+            "topic": "orders",
+            "subscription": "crm",
+            "event_ids": ["e-0"],
+            "status": 200,
+            "seconds": 35,
+            "cancelled": True,
+        }.items()
+    )
+
+
+def test_a_late_failure_changes_nothing(app: Deployment, logged: Logged) -> None:
+    time_out(app)
+
+    answer_late(app, status=503)
+
+    assert app.all_stored() == {Queue.RETRIES: 1}
+    assert logged("delivery.answered_late") == []
+
+
+def test_success_is_what_the_profile_calls_so(app: Deployment) -> None:
+    time_out(app)
+
+    answer_late(app, status=206)
+
+    assert app.all_stored() == {Queue.RETRIES: 1}
+
+
+def test_a_group_shrinks_and_keeps_its_time(app: Deployment) -> None:
+    """The rest is due when it was, not its whole wait from now on."""
+    time_out(app, events=3)
+    app.clock.advance(4 * SECOND)
+
+    answer_late(app, event=1)
+
+    assert app.waiting(Queue.RETRIES) == [(6 * SECOND, [0, 2])]
+    assert app.on(Queue.RETRIES)[0].due == START + 10 * SECOND
+
+
+def test_a_group_shrinks_until_nothing_is_left(app: Deployment) -> None:
+    time_out(app, events=3)
+
+    sizes = []
+    for event in (2, 0, 1):
+        answer_late(app, event)
+        sizes.append([len(message.deliveries) for message in app.on(Queue.RETRIES)])
+
+    assert sizes == [[2], [1], []]
+
+
+def test_what_became_several_messages_is_known_apart(app: Deployment) -> None:
+    """A group that no longer fits into one message: each knows which deliveries it has."""
+    big = [text(id=f"e-{number}", data=noise(30_000, number)) for number in range(3)]
+    deliveries = [a_delivery(number, text=each) for number, each in enumerate(big)]
+    requeue = app.deliver.requeue
+
+    first, second, _ = requeue.at_due(a_message(deliveries, due=app.in_a_minute()))
+    shrunk = [requeue.shrink(each, []) for each in (second, first)]
+
+    assert all(shrunk)
+    assert app.waiting(Queue.RETRIES) == [(MINUTE, [2])]
+
+
+def test_what_somebody_has_received_is_left_alone(app: Deployment, logged: Logged) -> None:
+    """The retry has begun: it is a duplicate, which "best effort" allows."""
+    time_out(app, events=2)
+    app.clock.advance(11 * SECOND)
+    app.queues.receive(Queue.RETRIES, MINUTE)
+
+    answer_late(app, 0)
+    answer_late(app, 1)
+
+    assert [positions for _, positions in app.waiting(Queue.RETRIES)] == [[0, 1]]
+    assert [line["cancelled"] for line in logged("delivery.answered_late")] == [False, False]
+
+
+def test_a_late_success_takes_the_dead_letter_back(app: Deployment) -> None:
+    time_out(app, retry_policy=ONE_ATTEMPT, dead_letter=DEAD)
+    stored = app.all_stored()
+
+    answer_late(app)
+
+    assert (stored, app.all_stored()) == ({Queue.DEADLETTERS: 1}, {})
+
+
+def test_dead_letters_shrink_and_keep_their_time(app: Deployment) -> None:
+    time_out(app, events=2, retry_policy=ONE_ATTEMPT, dead_letter=DEAD)
+    app.clock.advance(MINUTE)
+
+    answer_late(app, 0)
+
+    assert app.waiting(Queue.DEADLETTERS) == [(4 * MINUTE, [1])]
+    assert app.on(Queue.DEADLETTERS)[0].dead_letter is not None
+
+
+def test_a_long_wait_is_taken_back_too(app: Deployment) -> None:
+    app.subscribe()
+    app.pusher.script(URL, TIMEOUT)
+    app.run(a_message([a_delivery(attempts=8)]))
+    stored = app.all_stored()
+
+    answer_late(app)
+
+    assert (stored, app.all_stored()) == ({Queue.WAITING: 1}, {})
+
+
+def test_what_was_dropped_stays_so(app: Deployment, logged: Logged) -> None:
+    time_out(app, retry_policy=ONE_ATTEMPT)
+
+    answer_late(app)
+
+    assert [line["cancelled"] for line in logged("delivery.answered_late")] == [False]
+    assert len(logged("delivery.dropped")) == 1
+
+
+class EarlyAnswer(ScriptedPusher):
+    """Every push times out, and its answer comes before anything is stored."""
+
+    def send(
+        self, request: OutboundRequest, timeout: timedelta, late: Late | None = None
+    ) -> Exchange:
+        super().send(request, timeout, late)
+        if late and b'"e-0"' in request.body:
+            late.tell(answered(200, seconds=30.1))
+        return TIMEOUT
+
+
+@pytest.mark.parametrize(
+    ("overrides", "queue", "counted"),
+    [
+        pytest.param({}, Queue.RETRIES, "retried", id="retry"),
+        pytest.param(
+            {"retry_policy": ONE_ATTEMPT, "dead_letter": DEAD},
+            Queue.DEADLETTERS,
+            "dead_lettered",
+            id="dead letter",
+        ),
+        pytest.param({"retry_policy": ONE_ATTEMPT}, None, "dropped", id="drop"),
+    ],
+)
+def test_a_success_before_anything_is_stored_leaves_its_event_out(
+    app: Deployment,
+    logged: Logged,
+    overrides: dict[str, object],
+    queue: Queue | None,
+    counted: str,
+) -> None:
+    app.subscribe(**overrides)
+    app.deliver = replace(app.deliver, pusher=EarlyAnswer(app.clock))
+
+    app.run(a_message([a_delivery(0), a_delivery(1)]))
+
+    left = (
+        [each.position for message in app.on(queue) for each in message.deliveries]
+        if queue
+        else [1]
+    )
+    assert left == [1]
+    (run,) = logged("delivery.run")
+    assert (run["delivered"], run[counted]) == (1, 1)
+    assert [line["cancelled"] for line in logged("delivery.answered_late")] == [True]
+
+
+def test_a_success_while_its_retry_is_being_stored_takes_it_back(
+    app: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put = app.queues.put
+    telling: list[Thread] = []
+
+    def slow_put(queue: Queue, text: str, visible_in: timedelta) -> Receipt:
+        receipt = put(queue, text, visible_in)
+        telling.append(Thread(target=answer_late, args=(app,)))
+        telling[0].start()
+        telling[0].join(0.1)  # It waits until the receipt is known.
+        return receipt
+
+    monkeypatch.setattr(app.queues, "put", slow_put)
+    time_out(app)
+    telling[0].join()
+
+    assert app.all_stored() == {}
+
+
+def test_storage_that_fails_leaves_the_retry(app: Deployment, logged: Logged) -> None:
+    time_out(app)
+    app.queues.fail_next("take_back")
+
+    answer_late(app)
+
+    assert app.all_stored() == {Queue.RETRIES: 1}
+    assert [line["cancelled"] for line in logged("delivery.answered_late")] == [False]
+
+
+def test_storage_that_loses_an_answer_costs_a_duplicate_at_most(app: Deployment) -> None:
+    """The message was changed, but nobody knows its new receipt: the rest stays as it is."""
+    time_out(app, events=3)
+    app.queues.fail_next("replace", after=True)
+
+    for event in range(3):
+        answer_late(app, event)
+
+    assert [positions for _, positions in app.waiting(Queue.RETRIES)] == [[1, 2]]
