@@ -250,6 +250,7 @@ def deadletter_timer() -> TimerJobs:
 def manage() -> Manage:
     """Return the management API."""
     from shared.adapters.cache import ForgetfulStore
+    from shared.delivery.profile import limits_of
     from shared.delivery.profiles import PROFILES
     from shared.engine.manage.api import Manage
     from shared.subscriptions.deployment import Deployment
@@ -260,7 +261,8 @@ def manage() -> Manage:
         clock=_clock,
         deployment=Deployment(
             account=_account().account_name,
-            profiles=frozenset(PROFILES),
+            profiles={name: limits_of(profile) for name, profile in PROFILES.items()},
+            default_profile=settings().profile,
             allow_http=settings().allow_http,
         ),
         admin_key=settings().admin_key,

@@ -2,7 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+
+Range = tuple[int, int, int]  # default, least and most; equal where nothing can be chosen
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileLimits:
+    """
+    What a subscription can ask for under the delivery profile *name*.
+
+    *attempts* ``None``: they have no limit. *minutes* are those of the time to live.
+    """
+
+    name: str
+    attempts: Range | None
+    minutes: Range
+    has_dead_letters: bool = True
+    has_batching: bool = True
+    has_custom_headers: bool = True
+
+    @property
+    def whose(self) -> str:
+        """Say whose limits these are, at the end of a sentence."""
+        return f" under the delivery profile {self.name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -11,9 +35,14 @@ class Deployment:
     What resources can refer to.
 
     *account* is the app's own storage account, the only one that dead letters go to. *profiles*
-    are the delivery profiles there are. *allow_http* lets endpoints have no TLS.
+    are the delivery profiles there are, by name. *allow_http* lets endpoints have no TLS.
     """
 
     account: str
-    profiles: frozenset[str]
+    profiles: Mapping[str, ProfileLimits]
+    default_profile: str
     allow_http: bool = False
+
+    def limits(self, tagged: str | None) -> ProfileLimits:
+        """Return the limits of the profile that a topic is tagged with, else of the default."""
+        return self.profiles.get(tagged or "") or self.profiles[self.default_profile]

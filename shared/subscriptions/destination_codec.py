@@ -7,9 +7,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from shared.events.schema_rules import MAX_EVENTS
-from shared.subscriptions.deployment import Deployment
+from shared.subscriptions.delivery_attributes import (
+    MEMBER,
+    headers_of,
+    parse_attributes,
+    render_attributes,
+)
+from shared.subscriptions.deployment import Deployment, ProfileLimits
 from shared.subscriptions.endpoint_rules import base_url, url_fault
 from shared.subscriptions.sections import TLS_VERSIONS, Section
+from shared.subscriptions.subscription import Batching, DeliveryHeader
 
 ENDPOINT_TYPES = (
     "WebHook",
@@ -24,18 +31,17 @@ ENDPOINT_TYPES = (
 )
 MAX_KILOBYTES = 1024
 _ONE_EVENT, _KILOBYTES = 1, 64  # what stands for: no output batching
-_UNSUPPORTED = (
-    "deliveryAttributeMappings",
-    "azureActiveDirectoryTenantId",
-    "azureActiveDirectoryApplicationIdOrUri",
-)
+_EVENTS = 10  # where only the size of a batch is given (contract §2.4)
+_UNSUPPORTED = ("azureActiveDirectoryTenantId", "azureActiveDirectoryApplicationIdOrUri")
 _ACCOUNT = re.compile(r"[a-z0-9]{3,24}")
 _CONTAINER = re.compile(r"(?=.{3,63}\Z)[a-z0-9]+(-[a-z0-9]+)*")
 # What the app and its host keep in the same account.
 _OWN_CONTAINER = re.compile(r"payloads|poison|azure-webjobs-.*|app-package.*|\$.*")
 
 
-def parse_destination(properties: Section, deployment: Deployment) -> dict[str, Any]:
+def parse_destination(
+    properties: Section, deployment: Deployment, limits: ProfileLimits
+) -> dict[str, Any]:
     """Read ``destination``; what is wrong goes to the faults of *properties*."""
     if not properties.has("destination"):
         # One fault is enough where another form of destination is refused already.
@@ -50,20 +56,48 @@ def parse_destination(properties: Section, deployment: Deployment) -> dict[str, 
         section.refuse("endpointType", f"The endpoint type {kind} is not supported.")
     if kind != "WebHook":
         return {}
-    return {"endpointType": kind, "properties": _webhook(section.section("properties"), deployment)}
+    webhook = _webhook(section.section("properties"), deployment, limits)
+    return {"endpointType": kind, "properties": webhook}
 
 
 def render_destination(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """Write a destination as ARM does: of the URL, whose query is secret, only the rest."""
+    """Write a destination as ARM does: without its secrets, of which the URL's query is one."""
     properties = stored["properties"]
-    url = base_url(properties["endpointUrl"])
-    return {**stored, "properties": {**properties, "endpointUrl": None, "endpointBaseUrl": url}}
+    shown: dict[str, Any] = {
+        "endpointUrl": None,
+        "endpointBaseUrl": base_url(properties["endpointUrl"]),
+    }
+    if mappings := properties.get(MEMBER):
+        shown[MEMBER] = render_attributes(mappings)
+    return {**stored, "properties": {**properties, **shown}}
 
 
-def parse_dead_letter(properties: Section, deployment: Deployment) -> dict[str, Any] | None:
+def batching_of(stored: Mapping[str, Any]) -> Batching | None:
+    """Read how many events a stored destination gets at a time; ``None``: one."""
+    properties = stored["properties"]
+    events, kilobytes = (
+        properties["maxEventsPerBatch"],
+        properties["preferredBatchSizeInKilobytes"],
+    )
+    if events == _ONE_EVENT:
+        return None
+    return Batching(max_events=events, preferred_kilobytes=kilobytes)
+
+
+def custom_headers_of(stored: Mapping[str, Any]) -> tuple[DeliveryHeader, ...]:
+    """Read which headers of its own a stored destination gets."""
+    return headers_of(stored["properties"].get(MEMBER, ()))
+
+
+def parse_dead_letter(
+    properties: Section, deployment: Deployment, limits: ProfileLimits
+) -> dict[str, Any] | None:
     """Read ``deadLetterDestination``; ``None`` if there is none."""
     if not properties.has("deadLetterDestination"):
         return None
+    if not limits.has_dead_letters:
+        message = f"There are no dead letters{limits.whose}."
+        properties.refuse("deadLetterDestination", message)
     section = properties.section("deadLetterDestination")
     if not section.has("endpointType"):
         section.refuse("endpointType", "The endpoint type is missing.")
@@ -81,29 +115,40 @@ def parse_dead_letter(properties: Section, deployment: Deployment) -> dict[str, 
     }
 
 
-def _webhook(section: Section, deployment: Deployment) -> dict[str, Any]:
+def _webhook(section: Section, deployment: Deployment, limits: ProfileLimits) -> dict[str, Any]:
     url = section.text("endpointUrl")
     fault = url_fault(url, allow_http=deployment.allow_http)
     if fault and (url is not None or not section.has("endpointUrl")):
         section.refuse("endpointUrl", fault)
     for member in _UNSUPPORTED:
         section.refuse_unsupported(member)
-    events = section.number("maxEventsPerBatch", 1, MAX_EVENTS)
-    kilobytes = section.number("preferredBatchSizeInKilobytes", 1, MAX_KILOBYTES)
-    if (events or _ONE_EVENT) != _ONE_EVENT:
-        section.refuse("maxEventsPerBatch", "Output batching is not supported: it can only be 1.")
-    elif events is None and kilobytes not in (None, _KILOBYTES):
-        section.refuse(
-            "preferredBatchSizeInKilobytes",
-            "Output batching is not supported: without maxEventsPerBatch 1 it can only be 64.",
-        )
-    stored = {
+    events, kilobytes = _batching(section, limits)
+    stored: dict[str, Any] = {
         "endpointUrl": url,
-        "maxEventsPerBatch": _ONE_EVENT,
-        "preferredBatchSizeInKilobytes": kilobytes or _KILOBYTES,
+        "maxEventsPerBatch": events,
+        "preferredBatchSizeInKilobytes": kilobytes,
     }
+    if mappings := parse_attributes(section):
+        stored[MEMBER] = mappings
+        if not limits.has_custom_headers:
+            section.refuse(MEMBER, f"There are no custom delivery headers{limits.whose}.")
     tls = section.choice("minimumTlsVersionAllowed", TLS_VERSIONS)
     return stored if tls is None else stored | {"minimumTlsVersionAllowed": tls}
+
+
+def _batching(section: Section, limits: ProfileLimits) -> tuple[int, int]:
+    """
+    Read the two knobs; a single event is no batch.
+
+    Clients that know nothing of batching send 1 and 64: what they mean is that it is off.
+    """
+    asked = section.number("maxEventsPerBatch", 1, MAX_EVENTS)
+    kilobytes = section.number("preferredBatchSizeInKilobytes", 1, MAX_KILOBYTES) or _KILOBYTES
+    events = asked or (_ONE_EVENT if kilobytes == _KILOBYTES else _EVENTS)
+    if events != _ONE_EVENT and not limits.has_batching:
+        member = "maxEventsPerBatch" if asked else "preferredBatchSizeInKilobytes"
+        section.refuse(member, f"There is no output batching{limits.whose}.")
+    return events, kilobytes
 
 
 def _check_account(blob: Section, account: str, own: str) -> None:

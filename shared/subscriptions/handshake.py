@@ -10,6 +10,7 @@ from typing import NamedTuple
 from shared.clock import american, timestamp
 from shared.errors import HandshakeFailed
 from shared.http import Answered, Exchange, Failure, NotAnswered, OutboundRequest
+from shared.subscriptions.delivery_attributes import static_values
 from shared.subscriptions.endpoint_rules import base_url
 from shared.subscriptions.subscription import ORIGIN, DeliverySchema, EventSubscription
 
@@ -46,11 +47,13 @@ def challenge(
     """
     Build the request that asks the endpoint of *subscription* for its consent.
 
+    Its static headers go along: they may be what lets a request in at all.
+
     Source: Event Grid "Webhook endpoint validation" with the Event Grid schema (2024-09-25) and
     the CloudEvents schema (2023-09-25); CloudEvents "Web hooks for event delivery", section 4.
     """
     if subscription.delivery_schema is DeliverySchema.CLOUD_EVENTS:
-        headers = {"WebHook-Request-Origin": ORIGIN}
+        headers = {"WebHook-Request-Origin": ORIGIN} | static_values(subscription.headers)
         return Challenge(OutboundRequest("OPTIONS", subscription.endpoint_url, headers, b""), "")
     event = {
         "id": event_id,
@@ -69,7 +72,7 @@ def challenge(
         "aeg-delivery-count": "0",
         "aeg-data-version": "1",
         "aeg-metadata-version": "1",
-    }
+    } | static_values(subscription.headers)
     body = json.dumps([event], separators=(",", ":")).encode()
     return Challenge(OutboundRequest("POST", subscription.endpoint_url, headers, body), code)
 

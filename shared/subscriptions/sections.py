@@ -44,6 +44,17 @@ class Section(NamedTuple):
         value = self._typed(name, dict, "an object")
         return Section(value or {}, self.target(name), self.faults)
 
+    def sections(self, name: str) -> list[Section]:
+        """Return the objects of a list inside this one, none if there is no list."""
+        value = self._typed(name, list, "a list of objects") or []
+        if not all(isinstance(item, dict) for item in value):
+            self.refuse(name, f"{self.target(name)} must be a list of objects.")
+            return []
+        target = self.target(name)
+        return [
+            Section(item, f"{target}[{number}]", self.faults) for number, item in enumerate(value)
+        ]
+
     def text(self, name: str) -> str | None:
         value: str | None = self._typed(name, str, "a string")
         return value
@@ -57,15 +68,14 @@ class Section(NamedTuple):
         value: bool | None = self._typed(name, bool, "true or false")
         return value
 
-    def number(self, name: str, low: int, high: int) -> int | None:
-        """Return a whole number between *low* and *high*, both included."""
+    def number(self, name: str, low: int, high: int, whose: str = "") -> int | None:
+        """Return a whole number between *low* and *high*, both included; *whose* range it is."""
         value = self.members.get(name)
         if value is None:
             return None
         if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-            self.refuse(
-                name, f"{self.target(name)} must be a whole number between {low} and {high}."
-            )
+            span = str(low) if low == high else f"a whole number between {low} and {high}"
+            self.refuse(name, f"{self.target(name)} must be {span}{whose}.")
             return None
         return value
 

@@ -7,8 +7,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from shared.events.topic import InputSchema
-from shared.subscriptions.deployment import Deployment
+from shared.subscriptions.deployment import Deployment, ProfileLimits
 from shared.subscriptions.destination_codec import (
+    batching_of,
+    custom_headers_of,
     parse_dead_letter,
     parse_destination,
     render_destination,
@@ -21,6 +23,7 @@ from shared.subscriptions.subscription import (
     EventSubscription,
     RetryPolicy,
 )
+from shared.subscriptions.topic_codec import profile_tag
 
 TYPE = "Microsoft.EventGrid/topics/eventSubscriptions"
 # For each input schema what it can be delivered as; the first is the default.
@@ -28,7 +31,6 @@ DELIVERY_SCHEMAS = {
     InputSchema.EVENT_GRID: (DeliverySchema.EVENT_GRID, DeliverySchema.CLOUD_EVENTS),
     InputSchema.CLOUD_EVENTS: (DeliverySchema.CLOUD_EVENTS,),
 }
-_MAX_POLICY = (30, 1440)  # the default is also the most there can be
 _NAME = re.compile(r"[A-Za-z0-9-]{3,64}")
 _UNSUPPORTED = (
     "expirationTimeUtc",
@@ -50,7 +52,8 @@ def parse_subscription(  # noqa: PLR0913 - each is named
     Read the body of a PUT into the document to store under the stored *topic*.
 
     An *existing* subscription keeps its id and generation, so that what waits goes to the
-    corrected endpoint; a new one gets a generation of its own.
+    corrected endpoint; a new one gets a generation of its own. What the topic's delivery profile
+    does not have is refused.
 
     Raises:
         InvalidDocument: all faults at once.
@@ -64,6 +67,7 @@ def parse_subscription(  # noqa: PLR0913 - each is named
     for member in _UNSUPPORTED:
         properties.refuse_unsupported(member)
     input_schema = InputSchema(topic["properties"]["inputSchema"])
+    limits = deployment.limits(profile_tag(topic))
     labels = properties.texts("labels")
     stored: dict[str, Any] = {
         "id": existing["id"] if existing else f"{topic['id']}/eventSubscriptions/{name}",
@@ -72,20 +76,24 @@ def parse_subscription(  # noqa: PLR0913 - each is named
         "topicId": topic["id"],
         "inputSchema": str(input_schema),
         "properties": {
-            "destination": parse_destination(properties, deployment),
+            "destination": parse_destination(properties, deployment, limits),
             "filter": _filter(properties.section("filter")),
             "labels": None if labels is None else list(labels),
             "eventDeliverySchema": _delivery_schema(properties, input_schema, existing),
-            "retryPolicy": _retry_policy(properties.section("retryPolicy")),
-            "deadLetterDestination": parse_dead_letter(properties, deployment),
+            "retryPolicy": _retry_policy(properties.section("retryPolicy"), limits),
+            "deadLetterDestination": parse_dead_letter(properties, deployment, limits),
         },
     }
     raise_faults(root.faults)
     return stored | {"generation": existing["generation"] if existing else new_id()}
 
 
-def render_subscription(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """Write a stored subscription as ARM does; of the endpoint's URL only what is not secret."""
+def render_subscription(stored: Mapping[str, Any], limits: ProfileLimits) -> dict[str, Any]:
+    """
+    Write a stored subscription as ARM does; of secrets only that they are there.
+
+    *limits* are those of its topic: what its retry policy leaves open is their default.
+    """
     properties = stored["properties"]
     return {
         "id": stored["id"],
@@ -97,6 +105,7 @@ def render_subscription(stored: Mapping[str, Any]) -> dict[str, Any]:
             "topic": stored["topicId"],
             "provisioningState": "Succeeded",
             "destination": render_destination(properties["destination"]),
+            "retryPolicy": _render_retry_policy(properties["retryPolicy"], limits),
             "expirationTimeUtc": None,
         },
     }
@@ -106,12 +115,13 @@ def subscription_of(stored: Mapping[str, Any]) -> EventSubscription:
     """Read a stored subscription as the data plane sees it."""
     properties = stored["properties"]
     retry, dead_letter = properties["retryPolicy"], properties["deadLetterDestination"]
+    destination = properties["destination"]
     return EventSubscription(
         topic=stored["topicName"],
         topic_id=stored["topicId"],
         name=stored["name"],
         generation=stored["generation"],
-        endpoint_url=properties["destination"]["properties"]["endpointUrl"],
+        endpoint_url=destination["properties"]["endpointUrl"],
         input_schema=InputSchema(stored["inputSchema"]),
         delivery_schema=DeliverySchema(properties["eventDeliverySchema"]),
         filter=_filter_of(properties["filter"]),
@@ -121,6 +131,8 @@ def subscription_of(stored: Mapping[str, Any]) -> EventSubscription:
         ),
         dead_letter=dead_letter
         and DeadLetterDestination(container=dead_letter["properties"]["blobContainerName"]),
+        batching=batching_of(destination),
+        headers=custom_headers_of(destination),
     )
 
 
@@ -157,12 +169,26 @@ def _filter_of(stored: Mapping[str, Any]) -> EventFilter:
     )
 
 
-def _retry_policy(section: Section) -> dict[str, int]:
-    attempts, minutes = _MAX_POLICY
+def _retry_policy(section: Section, limits: ProfileLimits) -> dict[str, int | None]:
+    """Read the policy; what it leaves open stays so, since profiles have defaults of their own."""
+    attempts = None
+    if limits.attempts:
+        _, fewest, most = limits.attempts
+        attempts = section.number("maxDeliveryAttempts", fewest, most, limits.whose)
+    elif section.has("maxDeliveryAttempts"):
+        section.refuse("maxDeliveryAttempts", f"Attempts have no limit{limits.whose}.")
+    _, shortest, longest = limits.minutes
+    minutes = section.number("eventTimeToLiveInMinutes", shortest, longest, limits.whose)
+    return {"maxDeliveryAttempts": attempts, "eventTimeToLiveInMinutes": minutes}
+
+
+def _render_retry_policy(
+    stored: Mapping[str, int | None], limits: ProfileLimits
+) -> dict[str, int | None]:
+    attempts, minutes = stored["maxDeliveryAttempts"], stored["eventTimeToLiveInMinutes"]
     return {
-        "maxDeliveryAttempts": section.number("maxDeliveryAttempts", 1, attempts) or attempts,
-        "eventTimeToLiveInMinutes": section.number("eventTimeToLiveInMinutes", 1, minutes)
-        or minutes,
+        "maxDeliveryAttempts": attempts or (limits.attempts and limits.attempts[0]),
+        "eventTimeToLiveInMinutes": minutes or limits.minutes[0],
     }
 
 

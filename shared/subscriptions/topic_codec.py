@@ -105,15 +105,20 @@ def render_topic(stored: Mapping[str, Any], public_url: str) -> dict[str, Any]:
 
 def topic_of(stored: Mapping[str, Any]) -> Topic:
     """Read a stored topic as the data plane sees it."""
-    tags = {name.casefold(): value for name, value in (stored["tags"] or {}).items()}
     return Topic(
         name=stored["name"],
         arm_id=stored["id"],
         input_schema=InputSchema(stored["properties"]["inputSchema"]),
         key1=stored["keys"]["key1"],
         key2=stored["keys"]["key2"],
-        profile=tags.get(_PROFILE_TAG),
+        profile=profile_tag(stored),
     )
+
+
+def profile_tag(stored: Mapping[str, Any]) -> str | None:
+    """Return the delivery profile that a stored topic asks for; ``None``: the deployment's."""
+    tags = {name.casefold(): value for name, value in (stored["tags"] or {}).items()}
+    return tags.get(_PROFILE_TAG)
 
 
 def is_topic_name(name: str) -> bool:

@@ -14,6 +14,7 @@ from shared.engine.manage.topics import find_topic, topic_not_found, topic_resou
 from shared.engine.ports import Resource, Table
 from shared.errors import Conflict
 from shared.http import HttpAnswer
+from shared.subscriptions.deployment import ProfileLimits
 from shared.subscriptions.subscription_codec import (
     TYPE,
     is_subscription_name,
@@ -21,6 +22,7 @@ from shared.subscriptions.subscription_codec import (
     render_subscription,
     subscription_of,
 )
+from shared.subscriptions.topic_codec import profile_tag
 
 
 def put_subscription(ports: ManagePorts, call: Call) -> HttpAnswer:
@@ -54,18 +56,18 @@ def put_subscription(ports: ManagePorts, call: Call) -> HttpAnswer:
                 generation=wanted.generation,
                 action="put",
             )
-            return answer(201, render_subscription(stored))
+            return answer(201, render_subscription(stored, _limits(ports, topic)))
     raise Conflict
 
 
 def get_subscription(ports: ManagePorts, call: Call) -> HttpAnswer:
-    topic_resource(ports, call)
+    topic = topic_resource(ports, call)
     existing = _named(ports, call)
     if existing is None:
         topic_type, _, kind = TYPE.rpartition("/")
         kind = f"{topic_type}/{call.names['topic']}/{kind}"
         raise not_found(kind, call.names["name"], call.names["group"])
-    return answer(200, render_subscription(existing.document))
+    return answer(200, render_subscription(existing.document, _limits(ports, topic)))
 
 
 def delete_subscription(ports: ManagePorts, call: Call) -> HttpAnswer:
@@ -86,9 +88,10 @@ def delete_subscription(ports: ManagePorts, call: Call) -> HttpAnswer:
 
 
 def list_subscriptions(ports: ManagePorts, call: Call) -> HttpAnswer:
-    topic = topic_resource(ports, call).document["name"]
-    found = ports.resources.list(Table.EVENT_SUBSCRIPTIONS, topic)
-    return answer_page(call, found, render_subscription)
+    topic = topic_resource(ports, call)
+    limits = _limits(ports, topic)
+    found = ports.resources.list(Table.EVENT_SUBSCRIPTIONS, topic.document["name"])
+    return answer_page(call, found, lambda stored: render_subscription(stored, limits))
 
 
 def _named(ports: ManagePorts, call: Call) -> Resource | None:
@@ -96,6 +99,10 @@ def _named(ports: ManagePorts, call: Call) -> Resource | None:
     if not is_subscription_name(name):
         return None
     return ports.resources.get(Table.EVENT_SUBSCRIPTIONS, call.names["topic"], name)
+
+
+def _limits(ports: ManagePorts, topic: Resource) -> ProfileLimits:
+    return ports.deployment.limits(profile_tag(topic.document))
 
 
 def _endpoint(existing: Resource | None) -> str | None:

@@ -10,6 +10,8 @@ from datetime import timedelta
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
+from shared.delivery.profile import limits_of
+from shared.delivery.profiles import PROFILES
 from shared.engine.manage.api import Manage
 from shared.http import Exchange, HttpAnswer, HttpRequest, Late, OutboundRequest
 from shared.subscriptions.deployment import Deployment
@@ -67,7 +69,11 @@ class World:
             resources=self.resources,
             pusher=self.pusher,
             clock=self.clock,
-            deployment=Deployment(account="acct", profiles=frozenset({"latest"})),
+            deployment=Deployment(
+                account="acct",
+                profiles={name: limits_of(profile) for name, profile in PROFILES.items()},
+                default_profile="latest",
+            ),
             admin_key=KEY,
             public_url=None,
             new_key=lambda: next(keys),

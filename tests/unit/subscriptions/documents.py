@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from shared.errors import Fault, InvalidDocument
-from shared.subscriptions.deployment import Deployment
+from shared.subscriptions.deployment import Deployment, ProfileLimits
 from shared.subscriptions.subscription_codec import parse_subscription
 from shared.subscriptions.topic_codec import TopicPath, TopicSecrets, parse_topic
 
@@ -15,8 +16,19 @@ ACCOUNT_ID = (
     "/subscriptions/s1/resourceGroups/rg/providers/Microsoft.Storage/storageAccounts/{account}"
 )
 PATH = TopicPath("s1", "rg", "orders")
-DEPLOYMENT = Deployment(account="acct", profiles=frozenset({"2017", "latest"}))
-HTTP_DEPLOYMENT = Deployment(account="acct", profiles=frozenset(), allow_http=True)
+LATEST = ProfileLimits(name="latest", attempts=(30, 1, 30), minutes=(1440, 1, 1440))
+OLD = ProfileLimits(
+    name="2017",
+    attempts=None,
+    minutes=(120, 120, 120),
+    has_dead_letters=False,
+    has_batching=False,
+    has_custom_headers=False,
+)
+DEPLOYMENT = Deployment(
+    account="acct", profiles={"2017": OLD, "latest": LATEST}, default_profile="latest"
+)
+HTTP_DEPLOYMENT = replace(DEPLOYMENT, allow_http=True)
 
 
 def topic(

@@ -12,7 +12,7 @@ from shared.errors import AppError
 from shared.subscriptions.subscription_codec import render_subscription, subscription_of
 from shared.subscriptions.topic_codec import TopicPath, render_topic, topic_of
 from tests.strategies import json_values
-from tests.unit.subscriptions.documents import dead_letter, subscription, topic, webhook
+from tests.unit.subscriptions.documents import LATEST, dead_letter, subscription, topic, webhook
 
 _URLS = st.text() | st.text(alphabet="htps:/[]@#?%.a1").map("https://".__add__)
 
@@ -103,10 +103,13 @@ def test_a_subscription_is_read_or_refused(body: object, name: str) -> None:
 )
 def test_an_answer_sent_back_changes_nothing(properties: dict[str, Any]) -> None:
     stored = subscription(**properties)
-    answer = render_subscription(stored)
+    answer = render_subscription(stored, LATEST)
     answer["properties"]["destination"]["properties"] |= webhook()["properties"]
 
     again = subscription(answer, existing=stored)
 
+    # A policy that was left open is answered with the profile's defaults.
+    assert render_subscription(again, LATEST) == render_subscription(stored, LATEST)
+    again["properties"]["retryPolicy"] = stored["properties"]["retryPolicy"]
     assert again == stored
     assert subscription_of(again) == subscription_of(stored)

@@ -8,13 +8,16 @@ import pytest
 
 from shared.errors import InvalidDocument
 from shared.subscriptions.subscription import (
+    Batching,
     DeadLetterDestination,
 )
 from shared.subscriptions.subscription_codec import (
+    render_subscription,
     subscription_of,
 )
 from tests.unit.subscriptions.documents import (
     HTTP_DEPLOYMENT,
+    LATEST,
     dead_letter,
     only_fault,
     subscription,
@@ -73,34 +76,16 @@ def test_http_is_accepted_where_the_deployment_allows_it() -> None:
             id="http",
         ),
         pytest.param(
-            {"destination": webhook(maxEventsPerBatch=2)},
-            "destination.properties.maxEventsPerBatch",
-            "batching is not supported",
-            id="batching",
-        ),
-        pytest.param(
             {"destination": webhook(maxEventsPerBatch=5001)},
             "destination.properties.maxEventsPerBatch",
             "between 1 and 5000",
             id="batch out of range",
         ),
         pytest.param(
-            {"destination": webhook(preferredBatchSizeInKilobytes=63)},
-            "destination.properties.preferredBatchSizeInKilobytes",
-            "batching is not supported",
-            id="batching by size",
-        ),
-        pytest.param(
             {"destination": webhook(maxEventsPerBatch=1, preferredBatchSizeInKilobytes=1025)},
             "destination.properties.preferredBatchSizeInKilobytes",
             "between 1 and 1024",
             id="batch size out of range",
-        ),
-        pytest.param(
-            {"destination": webhook(deliveryAttributeMappings=[{"name": "x"}])},
-            "destination.properties.deliveryAttributeMappings",
-            "not supported",
-            id="delivery attributes",
         ),
         pytest.param(
             {"destination": webhook(azureActiveDirectoryTenantId="t")},
@@ -204,3 +189,43 @@ def test_dead_letters_need_account_and_container() -> None:
 
     stem = "properties.deadLetterDestination.properties"
     assert targets(caught.value) == [f"{stem}.resourceId", f"{stem}.blobContainerName"]
+
+
+@pytest.mark.parametrize(
+    ("knobs", "shown", "batching"),
+    [
+        pytest.param({}, (1, 64), None, id="nothing"),
+        pytest.param(
+            {"maxEventsPerBatch": 1, "preferredBatchSizeInKilobytes": 64},
+            (1, 64),
+            None,
+            id="what clients send that know nothing of it",
+        ),
+        pytest.param({"maxEventsPerBatch": 1}, (1, 64), None, id="an event"),
+        pytest.param(
+            {"maxEventsPerBatch": 1, "preferredBatchSizeInKilobytes": 1024},
+            (1, 1024),
+            None,
+            id="an event, however large a batch",
+        ),
+        pytest.param({"preferredBatchSizeInKilobytes": 64}, (1, 64), None, id="the usual size"),
+        pytest.param({"preferredBatchSizeInKilobytes": 1}, (10, 1), (10, 1), id="another size"),
+        pytest.param({"maxEventsPerBatch": 2}, (2, 64), (2, 64), id="two events"),
+        pytest.param(
+            {"maxEventsPerBatch": 5000, "preferredBatchSizeInKilobytes": 1024},
+            (5000, 1024),
+            (5000, 1024),
+            id="the most there can be",
+        ),
+    ],
+)
+def test_batching_is_on_for_more_than_one_event(
+    knobs: dict[str, int], shown: tuple[int, int], batching: tuple[int, int] | None
+) -> None:
+    """Contract §2.4: clients always send 1 and 64; only a size means 10 events."""
+    stored = subscription(destination=webhook(**knobs))
+
+    answer = render_subscription(stored, LATEST)["properties"]["destination"]["properties"]
+    assert (answer["maxEventsPerBatch"], answer["preferredBatchSizeInKilobytes"]) == shown
+    expected = batching and Batching(max_events=batching[0], preferred_kilobytes=batching[1])
+    assert subscription_of(stored).batching == expected

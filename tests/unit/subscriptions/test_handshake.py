@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -22,7 +23,7 @@ from shared.subscriptions.handshake import (
     judge,
 )
 from shared.subscriptions.subscription_codec import subscription_of
-from tests.unit.subscriptions.documents import subscription
+from tests.unit.subscriptions.documents import subscription, webhook
 
 NOW = datetime(2025, 1, 2, 3, 4, 5, 123456, tzinfo=UTC)
 CODE = "5120A7-CODE"
@@ -30,8 +31,8 @@ URL = "https://crm.example/hook?code=s3cret"
 FAILED = Failed(at=NOW, activity_id="activity-1")
 
 
-def asked(schema: str = "EventGridSchema") -> Challenge:
-    wanted = subscription_of(subscription(eventDeliverySchema=schema))
+def asked(schema: str = "EventGridSchema", **properties: Any) -> Challenge:
+    wanted = subscription_of(subscription(eventDeliverySchema=schema, **properties))
     return challenge(wanted, code=CODE, event_id="event-1", now=NOW)
 
 
@@ -75,6 +76,18 @@ def test_cloud_events_are_asked_by_options_with_our_origin() -> None:
 
     assert (request.method, request.url, request.body) == ("OPTIONS", URL, b"")
     assert request.headers == {"WebHook-Request-Origin": "eventgrid.azure.net"}
+
+
+@pytest.mark.parametrize("schema", ["EventGridSchema", "CloudEventSchemaV1_0"])
+def test_static_headers_go_along_and_dynamic_ones_have_no_event(schema: str) -> None:
+    mappings = [
+        {"name": "Authorization", "type": "Static", "properties": {"value": "k", "isSecret": True}},
+        {"name": "x-kind", "type": "Dynamic", "properties": {"sourceField": "subject"}},
+    ]
+
+    request = asked(schema, destination=webhook(deliveryAttributeMappings=mappings)).request
+
+    assert request.headers == asked(schema).request.headers | {"Authorization": "k"}
 
 
 def test_the_documented_times() -> None:

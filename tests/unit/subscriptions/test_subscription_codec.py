@@ -20,6 +20,7 @@ from shared.subscriptions.subscription_codec import (
     subscription_of,
 )
 from tests.unit.subscriptions.documents import (
+    LATEST,
     dead_letter,
     subscription,
     webhook,
@@ -29,7 +30,7 @@ TOPIC_ID = "/subscriptions/s1/resourceGroups/rg/providers/Microsoft.EventGrid/to
 
 
 def test_a_subscription_is_answered_with_its_defaults() -> None:
-    assert render_subscription(subscription()) == {
+    assert render_subscription(subscription(), LATEST) == {
         "id": f"{TOPIC_ID}/eventSubscriptions/crm",
         "name": "crm",
         "type": "Microsoft.EventGrid/topics/eventSubscriptions",
@@ -79,7 +80,7 @@ def test_everything_that_is_set_is_given_back_but_the_secret() -> None:
         "deadLetterDestination": dead_letter(),
     }
 
-    answer = render_subscription(subscription(**properties))
+    answer = render_subscription(subscription(**properties), LATEST)
 
     assert "s3cret" not in json.dumps(answer)
     destination = answer["properties"]["destination"]["properties"]
