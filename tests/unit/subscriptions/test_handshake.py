@@ -87,7 +87,7 @@ def test_static_headers_go_along_and_dynamic_ones_have_no_event(schema: str) -> 
 
     request = asked(schema, destination=webhook(deliveryAttributeMappings=mappings)).request
 
-    assert request.headers == asked(schema).request.headers | {"Authorization": "k"}
+    assert request.headers == {**asked(schema).request.headers, "Authorization": "k"}
 
 
 def test_the_documented_times() -> None:
