@@ -13,12 +13,12 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any, NamedTuple, TypeVar
 
 from shared.delivery.attempt_record import AttemptRecord
-from shared.engine.ports import Queue, Receipt, Received, Resource, Table
+from shared.engine.ports import PushResult, Queue, Receipt, Received, Resource, Table
 from shared.errors import Conflict, InvalidDocument, StorageUnavailable
 from shared.http import Answered, Exchange, Late, OutboundRequest
 
 T = TypeVar("T")
-R = TypeVar("R")
+R = TypeVar("R", bound=PushResult)
 
 START = datetime(2026, 2, 9, 12, 0, tzinfo=UTC)
 

@@ -10,12 +10,12 @@ from datetime import timedelta
 from queue import Empty, SimpleQueue
 from typing import Generic, TypeVar
 
-from shared.adapters.push_slots import MOST, START, Inbox, Slots
+from shared.adapters.push_slots import MOST, START, THREADS, Slots, Visit
+from shared.engine.ports import PushResult
 
 T = TypeVar("T")
-R = TypeVar("R")
+R = TypeVar("R", bound=PushResult)
 
-THREADS = 128
 TICK = 1.0  # seconds after which a run reports even if nothing is finished
 
 _ENDED = object()  # one of this run's lanes has ended
@@ -45,10 +45,9 @@ class _Todo(Generic[T]):
 class _Run(Generic[T, R]):
     """One run on its lanes: threads that push one item after the other, a slot each."""
 
-    def __init__(self, key: str, todo: _Todo[T], work: Callable[[T], R]) -> None:
-        self.key = key
+    def __init__(self, visit: Visit, todo: _Todo[T], work: Callable[[T], R]) -> None:
+        self.visit = visit
         self.todo = todo
-        self.inbox: Inbox = SimpleQueue()
         self.lanes = 0
         self.is_waiting = False  # for another slot
         self.broken: list[BaseException] = []
@@ -63,8 +62,10 @@ class _Run(Generic[T, R]):
         try:
             while taken := self.todo.take():
                 began = clock()
-                self._done.append((taken[0], self._work(taken[0])))
-                if not slots.pushed(self.key, clock() - began):
+                result = self._work(taken[0])
+                self._done.append((taken[0], result))
+                seconds = clock() - began
+                if not slots.pushed(self.visit, seconds, succeeded=result.succeeded):
                     return
         except BaseException as error:  # noqa: BLE001 - raised again in the thread of the run
             self.todo.give_up()
@@ -80,7 +81,7 @@ class ThreadedPushPool:
 
     def __init__(
         self,
-        threads: int = THREADS,
+        threads: int = THREADS.total,
         slots: Slots | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,
@@ -97,34 +98,39 @@ class ThreadedPushPool:
         """
         Do the port's work. What *work* raises ends the run: nothing more is begun.
 
-        A run that has no slot does not wait for one of a key that is stuck: whoever waits holds
-        one of the host's few messages, which others need.
+        A run that has no slot does not wait for one of a key that gets nowhere: whoever waits
+        holds one of the host's few messages, which others need.
         """
-        stop_at = self._clock() + stop_after.total_seconds()
-        run = _Run(key, _Todo(items, self._clock, stop_at), work)
-        try:
-            while run.lanes < len(items) and self._slots.take(key):
-                self._begin(run)
-            if run.lanes < len(items):
-                self._wait(run)
-            while run.lanes or run.todo:
-                if not run.lanes and self._slots.is_stuck(key):
-                    run.todo.give_up()
-                    break
-                for token in _arrivals(run.inbox, self._tick):
-                    self._heed(run, token)
-                yield run.finished()
-        finally:
-            run.todo.give_up()  # Whoever closes the run early wants nothing more begun.
-            if run.is_waiting:
-                self._slots.leave(key, run.inbox)
-        yield run.finished()
-        if run.broken:
-            raise run.broken[0]
+        if items and (visit := self._slots.enter(key)):
+            stop_at = self._clock() + stop_after.total_seconds()
+            run = _Run(visit, _Todo(items, self._clock, stop_at), work)
+            try:
+                yield from self._progress(run, len(items))
+            finally:
+                run.todo.give_up()  # Whoever closes the run early wants nothing more begun.
+                if run.is_waiting:
+                    self._slots.stop_waiting(visit)
+                self._slots.leave(visit)
+            yield run.finished()
+            if run.broken:
+                raise run.broken[0]
 
     def pace(self, key: str, count: int) -> timedelta:
         """Return how long *count* items that found no slot should stay away."""
         return self._slots.pace(key, count)
+
+    def _progress(self, run: _Run[T, R], count: int) -> Iterator[list[tuple[T, R]]]:
+        """Push *count* items on as many lanes as there are slots; yield what is finished."""
+        while run.lanes < count and self._slots.take(run.visit):
+            self._begin(run)
+        if run.lanes < count:
+            self._wait(run)
+        while run.lanes or run.todo:
+            if not run.lanes and self._slots.is_in_vain(run.visit):
+                return
+            for token in _arrivals(run.visit.inbox, self._tick):
+                self._heed(run, token)
+            yield run.finished()
 
     def _heed(self, run: _Run[T, R], token: object) -> None:
         if token is _ENDED:
@@ -137,25 +143,25 @@ class ThreadedPushPool:
             self._begin(run)
             self._wait(run)
         else:
-            self._slots.give_back(run.key)
+            self._slots.give_back(run.visit)
 
     def _wait(self, run: _Run[T, R]) -> None:
         run.is_waiting = True
-        self._slots.wait(run.key, run.inbox)
+        self._slots.wait(run.visit)
 
     def _begin(self, run: _Run[T, R]) -> None:
         def lane() -> None:
             try:
                 run.push(self._slots, self._clock)
             finally:
-                self._slots.give_back(run.key)
-                run.inbox.put(_ENDED)
+                self._slots.give_back(run.visit)
+                run.visit.inbox.put(_ENDED)
 
         self._threads.submit(lane)
         run.lanes += 1
 
 
-def _arrivals(inbox: Inbox, tick: float) -> Iterator[object]:
+def _arrivals(inbox: SimpleQueue[object], tick: float) -> Iterator[object]:
     """Yield what has arrived, after waiting for the first at most one tick."""
     try:
         yield inbox.get(timeout=tick)

@@ -14,7 +14,7 @@ from shared.http import Exchange, Late, OutboundRequest
 from shared.subscriptions.subscription import EventSubscription
 
 T = TypeVar("T")
-R = TypeVar("R")
+R = TypeVar("R", bound="PushResult")
 
 # The adapter's own: good for its message until somebody receives that.
 Receipt = NewType("Receipt", object)
@@ -215,6 +215,14 @@ class ResourceStore(Protocol):
 
     def list(self, table: Table, partition: str) -> Sequence[Resource]:
         """Return all documents of a partition, by name."""
+
+
+class PushResult(Protocol):
+    """What came of a push, as far as the pool must know."""
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether the endpoint took it: failures cost a key slots."""
 
 
 class PushPool(Protocol):

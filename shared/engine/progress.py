@@ -13,7 +13,7 @@ from shared.clock import Clock
 from shared.delivery.delivery import Delivery
 from shared.delivery.due import due_together
 from shared.delivery.message import DeadLetterNote, DeliveryMessage
-from shared.delivery.outcome import DeliveryOutcome
+from shared.delivery.outcome import DeliveryOutcome, Outcome
 from shared.delivery.parcel import Loaded, Parcel
 from shared.delivery.policy import (
     Delivered,
@@ -39,6 +39,11 @@ class Pushed(NamedTuple):
     outcome: DeliveryOutcome
     began_at: datetime
     ended_at: datetime
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether the endpoint took it."""
+        return self.outcome.outcome is Outcome.DELIVERED
 
 
 @dataclass(slots=True, kw_only=True)

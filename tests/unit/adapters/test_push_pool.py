@@ -27,6 +27,17 @@ class Time:
         return self.seconds
 
 
+class Text(str):
+    """What came of a push that succeeded."""
+
+    __slots__ = ()
+    succeeded = True
+
+
+def upper(item: str) -> Text:
+    return Text(item.upper())
+
+
 class Work:
     """Pushes that begin at once and last until they are released."""
 
@@ -35,11 +46,11 @@ class Work:
         self.items: list[str] = []
         self._release = threading.Event()
 
-    def __call__(self, item: str) -> str:
+    def __call__(self, item: str) -> Text:
         self.items.append(item)
         self.begun.release()
         assert self._release.wait(PATIENCE)
-        return item.upper()
+        return upper(item)
 
     def wait_for(self, count: int) -> None:
         for _ in range(count):
@@ -65,14 +76,16 @@ def a_pool(time: Time, *, threads: int = 8, slots: int = 2) -> ThreadedPushPool:
     return ThreadedPushPool(threads, Slots(slots, slots, time), clock=time, tick=0.001)
 
 
-def drained(run: Iterator[list[tuple[str, str]]]) -> list[tuple[str, str]]:
+def drained(run: Iterator[list[tuple[str, Text]]]) -> list[tuple[str, Text]]:
     return [pair for finished in run for pair in finished]
 
 
 def assert_all_given_back(pool: ThreadedPushPool) -> None:
     """No slot is taken and nobody waits, once all threads have ended."""
     pool._threads.shutdown()
-    assert pool._slots.in_use() == 0
+    assert pool._slots._used == 0
+    assert not pool._slots._waiting
+    assert not pool._slots._active
 
 
 def test_every_item_is_pushed_and_yielded_once(time: Time) -> None:
@@ -81,9 +94,9 @@ def test_every_item_is_pushed_and_yielded_once(time: Time) -> None:
     groups = [[f"{run}-{number}" for number in range(50)] for run in range(8)]
     pushed: list[str] = []
 
-    def push(item: str) -> str:
+    def push(item: str) -> Text:
         pushed.append(item)
-        return item.upper()
+        return upper(item)
 
     with ThreadPoolExecutor(8) as callers:
         found = list(
@@ -103,7 +116,7 @@ def test_a_key_never_has_more_than_its_slots(time: Time) -> None:
     lock = threading.Lock()
     now = most = 0
 
-    def push(item: str) -> str:
+    def push(item: str) -> Text:
         nonlocal now, most
         with lock:
             now += 1
@@ -111,7 +124,7 @@ def test_a_key_never_has_more_than_its_slots(time: Time) -> None:
         barrier.wait(PATIENCE)
         with lock:
             now -= 1
-        return item
+        return Text(item)
 
     with ThreadPoolExecutor(2) as callers:
         runs = [
@@ -131,7 +144,7 @@ def test_a_slow_key_leaves_others_alone(time: Time, work: Work) -> None:
     next(slow)
     work.wait_for(2)
 
-    quick = drained(pool.run("quick", ["x"], str.upper, MINUTE))
+    quick = drained(pool.run("quick", ["x"], upper, MINUTE))
 
     assert quick == [("x", "X")]
     work.release()
@@ -145,9 +158,9 @@ def test_runs_of_a_key_get_slots_in_the_order_in_which_they_asked(time: Time, wo
     next(first)
     order: list[str] = []
 
-    def push(item: str) -> str:
+    def push(item: str) -> Text:
         order.append(item)
-        return item
+        return Text(item)
 
     waiting = [pool.run("key", [f"{name}1", f"{name}2"], push, MINUTE) for name in "bcd"]
     for run in waiting:
@@ -175,9 +188,9 @@ def test_a_run_reports_though_nothing_is_finished(time: Time, work: Work) -> Non
 def test_no_push_begins_after_its_time(time: Time) -> None:
     pool = a_pool(time, slots=1)
 
-    def push(item: str) -> str:
+    def push(item: str) -> Text:
         time.seconds += 30
-        return item
+        return Text(item)
 
     found = drained(pool.run("key", list("abcde"), push, MINUTE))
 
@@ -189,7 +202,7 @@ def test_who_waits_in_vain_goes_away_with_nothing(time: Time, work: Work) -> Non
     pool = a_pool(time, slots=1)
     first = pool.run("key", ["a"], work, MINUTE)
     next(first)
-    second = pool.run("key", ["b"], str.upper, MINUTE)
+    second = pool.run("key", ["b"], upper, MINUTE)
     next(second)
 
     time.seconds += 60
@@ -206,14 +219,14 @@ def test_nobody_waits_for_a_key_that_is_stuck(time: Time, work: Work) -> None:
     hanging = pool.run("key", ["a", "b"], work, MINUTE)
     next(hanging)
     work.wait_for(2)
-    waiting = pool.run("key", ["c"], str.upper, MINUTE)
+    waiting = pool.run("key", ["c"], upper, MINUTE)
     next(waiting)
 
     time.seconds += 1.5
 
     assert drained(waiting) == []
-    assert drained(pool.run("key", ["d"], str.upper, MINUTE)) == []
-    assert drained(pool.run("other", ["e"], str.upper, MINUTE)) == [("e", "E")]
+    assert drained(pool.run("key", ["d"], upper, MINUTE)) == []
+    assert drained(pool.run("other", ["e"], upper, MINUTE)) == [("e", "E")]
     work.release()
     assert len(drained(hanging)) == 2
     assert_all_given_back(pool)
@@ -224,13 +237,13 @@ def test_a_key_that_has_become_slow_goes_on_with_fewer_lanes(time: Time) -> None
     pool = ThreadedPushPool(8, Slots(2, 2, time), clock=time, tick=0.001)
     both = threading.Barrier(2, timeout=PATIENCE)
 
-    def push(item: str) -> str:
+    def push(item: str) -> Text:
         if item in "ab":
             both.wait()
             if item == "a":
                 time.seconds += 60
             both.wait()
-        return item
+        return Text(item)
 
     found = drained(pool.run("key", list("abcdef"), push, 10 * MINUTE))
 
@@ -244,7 +257,9 @@ def test_a_slot_that_comes_too_late_goes_back_at_once(
     """It used to go round and round, a thread each time, until the last push had ended."""
     pool = a_pool(time)
     late = pool.run("key", ["b", "c", "d"], work, MINUTE)
-    pool._slots.take("key")
+    other = pool._slots.enter("key")
+    assert other
+    pool._slots.take(other)
     next(late)
     work.wait_for(1)
     submitted: list[object] = []
@@ -259,12 +274,13 @@ def test_a_slot_that_comes_too_late_goes_back_at_once(
     monkeypatch.setattr(pool._threads, "submit", counted)
     time.seconds += 60
 
-    pool._slots.give_back("key")
+    pool._slots.give_back(other)
+    pool._slots.leave(other)
     next(late)
     next(late)
 
     assert submitted == []
-    assert pool._slots.in_use() == 1
+    assert pool._slots._used == 1
     work.release()
     assert drained(late) == [("b", "B")]
     assert_all_given_back(pool)
@@ -287,14 +303,14 @@ def test_a_run_closed_while_it_waits_keeps_no_slot(time: Time, work: Work) -> No
     pool = a_pool(time, slots=1)
     first = pool.run("key", ["a"], work, MINUTE)
     next(first)
-    second = pool.run("key", ["b"], str.upper, MINUTE)
+    second = pool.run("key", ["b"], upper, MINUTE)
     next(second)
 
     second.close()  # type: ignore[attr-defined]
     work.release()
 
     assert drained(first) == [("a", "A")]
-    assert drained(pool.run("key", ["c"], str.upper, MINUTE)) == [("c", "C")]
+    assert drained(pool.run("key", ["c"], upper, MINUTE)) == [("c", "C")]
     assert_all_given_back(pool)
 
 
@@ -302,7 +318,7 @@ def test_a_slot_handed_over_to_a_run_that_is_then_closed_goes_on(time: Time, wor
     pool = a_pool(time, slots=1)
     first = pool.run("key", ["a"], work, MINUTE)
     next(first)
-    second = pool.run("key", ["b"], str.upper, MINUTE)
+    second = pool.run("key", ["b"], upper, MINUTE)
     next(second)
     work.release()
     drained(first)
@@ -318,14 +334,14 @@ def test_what_a_push_raises_ends_the_run(time: Time, error: BaseException) -> No
     pool = a_pool(time, slots=1)
     begun: list[str] = []
 
-    def push(item: str) -> str:
+    def push(item: str) -> Text:
         begun.append(item)
         if item == "b":
             raise error
-        return item
+        return Text(item)
 
     run = pool.run("key", list("abc"), push, MINUTE)
-    found: list[tuple[str, str]] = []
+    found: list[tuple[str, Text]] = []
     with pytest.raises(type(error)):
         found.extend(pair for finished in run for pair in finished)
 
@@ -347,7 +363,7 @@ def test_another_lane_may_take_the_last_item_first() -> None:
 def test_no_items_are_no_work(time: Time) -> None:
     pool = a_pool(time)
 
-    assert drained(pool.run("key", [], str.upper, MINUTE)) == []
+    assert drained(pool.run("key", [], upper, MINUTE)) == []
     assert_all_given_back(pool)
 
 
@@ -355,9 +371,9 @@ def test_threads_are_used_again(time: Time) -> None:
     pool = a_pool(time, threads=2)
     names: set[str] = set()
 
-    def push(item: str) -> str:
+    def push(item: str) -> Text:
         names.add(threading.current_thread().name)
-        return item
+        return Text(item)
 
     for number in range(50):
         drained(pool.run(f"key-{number}", ["a", "b", "c"], push, MINUTE))

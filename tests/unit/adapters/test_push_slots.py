@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from queue import SimpleQueue
-from typing import Any
+import pytest
 
 from shared.adapters import push_slots
-from shared.adapters.push_slots import SLOT, Slots
+from shared.adapters.push_slots import SLOT, Slots, Visit
 
 
 class Time:
@@ -24,100 +22,153 @@ def slots_of(start: int = 8, most: int = 64) -> tuple[Slots, Time]:
     return Slots(start, most, time), time
 
 
-def taken(slots: Slots, name: str = "key") -> int:
+def entered(slots: Slots, name: str = "key") -> Visit:
+    visit = slots.enter(name)
+    assert visit
+    return visit
+
+
+def taken(slots: Slots, visit: Visit) -> int:
     """Take every slot there is."""
     count = 0
-    while slots.take(name):
+    while slots.take(visit):
         count += 1
     return count
+
+
+def quick(slots: Slots, name: str, pushes: int = 100) -> Visit:
+    """Let *name* become a key that is known to be quick."""
+    visit = entered(slots, name)
+    slots.take(visit)
+    for _ in range(pushes):
+        slots.pushed(visit, 0.01, succeeded=True)
+    slots.give_back(visit)
+    return visit
 
 
 def test_a_key_starts_with_a_few_slots_and_earns_more() -> None:
     """Design §2, Isolation: starts at 8 and grows to 64 on quick successes."""
     slots, _ = slots_of()
-    assert taken(slots) == 8
+    visit = entered(slots)
+    assert taken(slots, visit) == 8
 
     for _ in range(100):
-        assert slots.pushed("key", 0.01)
+        assert slots.pushed(visit, 0.01, succeeded=True)
 
-    assert taken(slots) == 56
+    assert taken(slots, visit) == 56
 
 
-def test_slow_pushes_halve_the_slots_down_to_one() -> None:
+@pytest.mark.parametrize(
+    ("seconds", "succeeded"),
+    [(30.0, True), (0.01, False), (30.0, False)],
+    ids=["very slow", "quick failure", "timeout"],
+)
+def test_what_fails_or_is_very_slow_halves_the_slots_down_to_one(
+    seconds: float,
+    succeeded: bool,  # noqa: FBT001
+) -> None:
+    """Design §2, Isolation."""
     slots, _ = slots_of()
-    taken(slots)
+    visit = entered(slots)
+    taken(slots, visit)
 
-    kept = [slots.pushed("key", 30.0) for _ in range(4)]
+    kept = [slots.pushed(visit, seconds, succeeded=succeeded) for _ in range(4)]
 
     assert kept == [False] * 4
     for _ in range(8):
-        slots.give_back("key")
-    assert taken(slots) == 1
+        slots.give_back(visit)
+    assert taken(slots, visit) == 1
 
 
-def test_a_push_that_is_neither_quick_nor_slow_changes_nothing() -> None:
+def test_a_success_that_is_neither_quick_nor_very_slow_earns_nothing() -> None:
     slots, _ = slots_of()
-    taken(slots)
+    visit = entered(slots)
+    taken(slots, visit)
 
-    assert slots.pushed("key", 3.0)
+    assert slots.pushed(visit, 3.0, succeeded=True)
 
-    assert not slots.take("key")
+    assert not slots.take(visit)
+
+
+def test_a_key_that_has_become_slow_goes_back_to_where_it_started() -> None:
+    """Else it kept the slots it earned while it was quick, all that slow ones may have."""
+    slots, _ = slots_of()
+    visit = quick(slots, "key")
+    taken(slots, visit)
+
+    for _ in range(100):
+        if not slots.pushed(visit, 3.0, succeeded=True):
+            slots.give_back(visit)
+
+    assert visit.slots == 8
 
 
 def test_a_slot_that_is_earned_goes_to_who_waits() -> None:
     slots, _ = slots_of(start=1)
-    inbox: SimpleQueue[Any] = SimpleQueue()
-    slots.take("key")
-    slots.wait("key", inbox)
+    first, second = entered(slots), entered(slots)
+    slots.take(first)
+    slots.wait(second)
 
-    slots.pushed("key", 0.01)
+    slots.pushed(first, 0.01, succeeded=True)
 
-    assert inbox.get_nowait() is SLOT
+    assert second.inbox.get_nowait() is SLOT
+    assert second.slots == 1
 
 
-def test_a_key_is_stuck_when_no_push_ends() -> None:
+def test_waiting_is_in_vain_when_no_push_ends() -> None:
     slots, time = slots_of(start=2)
-    slots.take("key")
-    time.seconds = 10
-    assert not slots.is_stuck("key")  # A slot is free.
+    hanging, late = entered(slots), entered(slots)
+    taken(slots, hanging)
+    time.seconds = 0.9
+    assert not slots.is_in_vain(late)
 
-    slots.take("key")
-    assert slots.is_stuck("key")
+    time.seconds = 1.1
+    assert slots.is_in_vain(late)
+    assert not slots.is_in_vain(hanging)  # It has slots to wait for.
 
-    slots.pushed("key", 3.0)
-    assert not slots.is_stuck("key")
+    slots.pushed(hanging, 3.0, succeeded=True)
+    assert not slots.is_in_vain(late)
     time.seconds += 1.1
-    assert slots.is_stuck("key")
+    assert slots.is_in_vain(late)
 
 
-def test_who_is_turned_away_comes_back_after_those_before() -> None:
+def test_waiting_for_a_quick_key_is_never_in_vain() -> None:
+    """Its threads are in use elsewhere; they come free."""
+    slots, time = slots_of()
+    visit = quick(slots, "key")
+
+    time.seconds = 30
+
+    assert not slots.is_in_vain(visit)
+
+
+def test_who_waited_in_vain_keeps_no_slot() -> None:
     slots, _ = slots_of(start=1)
-    for _ in range(20):
-        slots.pushed("key", 5.0)
+    first, second = entered(slots), entered(slots)
+    slots.take(first)
 
-    waits = [slots.pace("key", 1) for _ in range(3)]
+    slots.wait(second)
+    slots.stop_waiting(second)
+    slots.give_back(first)
+    assert second.slots == 0
 
-    assert [round(wait.total_seconds()) for wait in waits] == [15, 20, 25]
-    assert slots.pace("key", 1000) == timedelta(minutes=5)
-
-
-def test_every_push_that_ends_brings_the_others_nearer() -> None:
-    slots, _ = slots_of(start=1, most=1)
-    slots.pace("key", 30)
-
-    for _ in range(30):
-        slots.pushed("key", 2.0)
-
-    assert slots.pace("key", 1) < timedelta(seconds=13)
+    slots.wait(second)  # It is handed over at once …
+    slots.stop_waiting(second)  # … and goes back.
+    assert second.slots == 0
+    assert slots.take(first)
 
 
 def test_idle_keys_are_forgotten_when_there_are_too_many() -> None:
     slots, _ = slots_of()
-    slots.take("busy")
+    busy = entered(slots, "busy")
+    slots.take(busy)
 
     for number in range(push_slots.MAX_KEYS + 1):
-        slots.take(f"key-{number}")
-        slots.give_back(f"key-{number}")
+        visit = entered(slots, f"key-{number}")
+        slots.take(visit)
+        slots.give_back(visit)
+        slots.leave(visit)
 
     assert len(slots._keys) < push_slots.MAX_KEYS
-    assert slots.in_use() == 1
+    assert list(slots._active) == ["busy"]
+    assert slots._keys["busy"].used == 1
