@@ -9,6 +9,7 @@ from datetime import timedelta
 from random import Random
 from typing import Any
 
+from shared.delivery.attempt_record import AttemptRecord
 from shared.delivery.delivery import Attempt, Delivery, Origin
 from shared.delivery.message import DeadLetterNote, DeliveryMessage
 from shared.delivery.outcome import DeliveryOutcome, Outcome
@@ -123,6 +124,22 @@ def a_message(deliveries: Sequence[Delivery] | None = None, **overrides: Any) ->
 
 def an_outcome(outcome: Outcome = Outcome.BUSY, status: int | None = 503) -> DeliveryOutcome:
     return DeliveryOutcome(outcome=outcome, status=status, seconds=0.1)
+
+
+def a_record(**overrides: Any) -> AttemptRecord:
+    values: dict[str, Any] = {
+        "topic": "orders",
+        "subscription": "crm",
+        "system_id": str(uuid.UUID(int=1)),
+        "event_id": "e-0",
+        "published_at": START,
+        "number": 1,
+        "at": START + timedelta(milliseconds=250),
+        "outcome": an_outcome(),
+        "next_at": START + timedelta(seconds=30),
+        "why": "minimum for 503: 30 s",
+    }
+    return AttemptRecord(**values | overrides)
 
 
 def terms(

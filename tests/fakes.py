@@ -249,7 +249,8 @@ class MemoryAttempts(Faulty):
         ]
         for day in sorted({key[2].date() for key in keys}, reverse=True):
             found = [self._rows[key] for key in keys if key[2].date() == day]
-            yield [each for each in found if event_id in {None, each.event_id}]
+            if wanted := [each for each in found if event_id in {None, each.event_id}]:
+                yield wanted
 
 
 class MemoryResources(Faulty):

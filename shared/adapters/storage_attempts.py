@@ -82,7 +82,8 @@ class StorageAttempts:
             query = partial(self._account.table(name).query_entities, wanted, parameters=values)
             with storage_errors():
                 rows = unless(lambda: list(query()), _NO_TABLE)  # noqa: B023 - called at once
-            yield [record_of(row) for row in rows or ()]
+            if rows:
+                yield [record_of(row) for row in rows]
 
     def _days(self) -> list[tuple[str, date]]:
         """Return our tables and their days, the first day first."""
@@ -101,7 +102,12 @@ def _keys(row: Row) -> tuple[str, str]:
 def _write(client: TableClient, rows: Sequence[Row]) -> None:
     from azure.data.tables import UpdateMode
 
-    limits: dict[str, Any] = {"timeout": WRITE_SECONDS, "retry_total": 1}
+    limits: dict[str, Any] = {
+        "timeout": WRITE_SECONDS,
+        "read_timeout": WRITE_SECONDS,
+        "retry_total": 1,
+        "retry_on_methods": frozenset({"POST"}),  # the same again does no harm
+    }
 
     def write() -> object:
         operations = [("upsert", row, {"mode": UpdateMode.REPLACE}) for row in rows]

@@ -22,7 +22,6 @@ from shared.delivery.policy import (
 )
 from shared.engine.drops import event_id
 from shared.engine.ports import AttemptLog
-from shared.errors import StorageUnavailable
 from shared.settings import AttemptLogging
 
 QUIET_FOR = timedelta(seconds=30)  # after a failure: what is not kept then is lost, and said so
@@ -58,11 +57,13 @@ class AttemptHistory:
             return
         try:
             self.log.write(kept)
-        except StorageUnavailable as error:
+        except Exception as error:  # noqa: BLE001 - what follows is stored: nobody must wait for this
             self._quiet_until = now + QUIET_FOR
-            quiet = QUIET_FOR.total_seconds()
             telemetry.error(
-                "attempts.lost", count=len(kept), quiet_seconds=quiet, detail=str(error)
+                "attempts.lost",
+                count=len(kept),
+                quiet_seconds=QUIET_FOR.total_seconds(),
+                detail=f"{type(error).__name__}: {error}",
             )
 
 

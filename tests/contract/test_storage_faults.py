@@ -11,14 +11,16 @@ from datetime import timedelta
 
 import pytest
 
-from shared.adapters import storage_account
+from shared.adapters import storage_account, storage_attempts
 from shared.adapters.storage_account import StorageAccount
+from shared.adapters.storage_attempts import StorageAttempts
 from shared.adapters.storage_blobs import StorageDeadLetters, StoragePayloads
 from shared.adapters.storage_queues import StorageQueues
 from shared.adapters.storage_retries import ShortRetries
 from shared.adapters.storage_tables import StorageResources
 from shared.engine.ports import Queue, Received, Table
 from shared.errors import StorageUnavailable
+from tests.builders import a_record
 from tests.contract.scripted_storage import STORED, Answer, ScriptedStorage
 from tests.fakes import START, FakeClock
 
@@ -71,7 +73,18 @@ def write_dead_letter(account: StorageAccount) -> None:
     StorageDeadLetters(account).write("dead", "a.json", b"[]")
 
 
-EVERYTHING = [read_queue, read_table, write_payload, read_payload, write_dead_letter]
+def write_attempt(account: StorageAccount) -> None:
+    StorageAttempts(account, FakeClock()).write([a_record()])
+
+
+EVERYTHING = [
+    read_queue,
+    read_table,
+    write_payload,
+    read_payload,
+    write_dead_letter,
+    write_attempt,
+]
 
 
 def test_messages_never_expire(storage: ScriptedStorage, queues: StorageQueues) -> None:
@@ -221,6 +234,7 @@ def test_every_service_that_hangs_is_asked_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(storage_account, "READ_SECONDS", 0.3)
+    monkeypatch.setattr(storage_attempts, "WRITE_SECONDS", 0.3)
     go_on = threading.Event()
     storage.choose = lambda _: Answer(0) if go_on.wait(10) else Answer(500)
 
@@ -260,3 +274,17 @@ def test_a_table_that_is_being_deleted_is_not_empty(storage: ScriptedStorage) ->
 
     with pytest.raises(StorageUnavailable):
         read_table(account_at(storage.server_port))
+
+
+def test_nobody_waits_long_for_the_log_of_attempts(storage: ScriptedStorage) -> None:
+    """A storage that hangs holds up the delivery for three seconds, and then for none."""
+    go_on = threading.Event()
+    storage.choose = lambda _: Answer(0) if go_on.wait(20) else Answer(500)
+    began = time.monotonic()
+
+    with pytest.raises(StorageUnavailable):
+        write_attempt(account_at(storage.server_port))
+
+    took = time.monotonic() - began
+    go_on.set()
+    assert took < 5

@@ -1,0 +1,188 @@
+"""AttemptLog: tables by day, in memory and on Azurite."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from datetime import date, timedelta
+from typing import Any, Protocol
+
+import pytest
+
+from shared.adapters.storage_account import StorageAccount
+from shared.adapters.storage_attempts import StorageAttempts
+from shared.delivery.attempt_record import AttemptRecord
+from shared.delivery.outcome import Outcome
+from shared.delivery.policy import EndReason, EndState
+from shared.engine.ports import AttemptLog
+from tests.builders import a_record, an_outcome
+from tests.fakes import START, FakeClock, MemoryAttempts
+
+HOUR = timedelta(hours=1)
+DAY = timedelta(days=1)
+LATER = START + HOUR  # a deadline that is far away
+
+
+class Readable(AttemptLog, Protocol):
+    read: Callable[..., Iterator[Sequence[AttemptRecord]]]
+
+
+@pytest.fixture
+def log(request: pytest.FixtureRequest, kind: str) -> Iterator[Any]:
+    """Give a log without tables."""
+    if kind == "memory":
+        yield MemoryAttempts()
+        return
+    connection = request.getfixturevalue("azurite").connection_string
+    account = StorageAccount({"": connection}, prefix=f"t{uuid.uuid4().hex[:12]}")
+    yield StorageAttempts(account, FakeClock())
+    for name in account.tables_named("attempts"):
+        account.table(name).delete_table()
+
+
+@pytest.fixture(params=["memory", "azurite"])
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def read(log: Readable, **changes: Any) -> list[AttemptRecord]:
+    asked = {"topic": "orders", "subscription": "crm", "since": START - 30 * DAY} | changes
+    return [record for day in log.read(**asked) for record in day]
+
+
+EVERY_KIND = [
+    a_record(),
+    a_record(number=2, outcome=an_outcome(Outcome.SOCKET_ERROR, None)),
+    a_record(
+        number=3,
+        outcome=replace(an_outcome(), detail="ü \U0001f600 'quoted'"),
+        next_at=None,
+        state=EndState.DEAD_LETTERED,
+        reason=EndReason.MAX_ATTEMPTS,
+        why="all 3 attempts made",
+    ),
+    a_record(
+        number=3,
+        event_id=None,
+        outcome=None,
+        next_at=None,
+        state=EndState.DROPPED,
+        reason=EndReason.PAYLOAD_MISSING,
+    ),
+]
+
+
+def test_a_record_comes_back_as_it_was(log: Readable) -> None:
+    """An end that was noticed later follows the last attempt."""
+    log.write(list(reversed(EVERY_KIND)))
+
+    assert read(log) == EVERY_KIND
+
+
+def test_nothing_is_there_before_the_first_write(log: Readable) -> None:
+    assert (read(log), log.drop_before(date(2030, 1, 1), LATER)) == ([], 0)
+
+
+def test_the_same_again_is_no_error_and_the_last_word(log: Readable) -> None:
+    """Its message came twice: one row, also where both are in one write."""
+    again = a_record(why="again")
+    log.write([a_record(), a_record()])
+
+    log.write([a_record(), again])
+
+    assert read(log) == [again]
+
+
+def test_several_subscriptions_hours_and_days_are_kept_apart(log: Readable) -> None:
+    records = [
+        a_record(system_id=str(uuid.UUID(int=number)), published_at=START - number * 7 * HOUR)
+        for number in range(8)
+    ]
+    others = [a_record(subscription="crm-2"), a_record(topic="orders2"), a_record(topic="order")]
+
+    log.write([*records, *others])
+
+    days = list(log.read("ORDERS", "Crm", START - 40 * HOUR))
+    assert [[each.published_at for each in day] for day in days] == [
+        [START - 7 * HOUR, START],
+        [START - 35 * HOUR, START - 28 * HOUR, START - 21 * HOUR, START - 14 * HOUR],
+    ]
+    assert read(log, topic="orders", subscription="crm-2") == [others[0]]
+
+
+def test_attempts_sort_by_number(log: Readable) -> None:
+    log.write([a_record(number=number) for number in (30, 9, 10, 1)])
+
+    assert [each.number for each in read(log)] == [1, 9, 10, 30]
+
+
+def test_one_event_can_be_asked_for(log: Readable) -> None:
+    odd = "it's /an\\id#? " + "x" * 20
+    log.write([a_record(), a_record(system_id=str(uuid.UUID(int=9)), event_id=odd)])
+
+    assert [each.event_id for each in read(log, event_id=odd)] == [odd]
+
+
+@pytest.mark.parametrize("kind", ["azurite"])
+def test_names_that_no_key_may_have_are_kept_all_the_same(log: Readable) -> None:
+    for number, name in enumerate(["ns/orders", "ns\\orders", "ns_2f_orders", "a#b?c", "ü|%"]):
+        record = a_record(topic=name, number=number)
+        log.write([record])
+
+        assert read(log, topic=name) == [record]
+
+
+@pytest.mark.parametrize("kind", ["azurite"])
+def test_more_than_a_transaction_can_hold_is_written(log: Readable) -> None:
+    """A hundred rows and 4 MiB are its limits: here every text is at its longest."""
+    longest = "\U0001f600" * 5000  # twelve bytes each, as JSON of ASCII
+    records = [
+        a_record(
+            system_id=str(uuid.UUID(int=number)),
+            event_id=longest,
+            why=longest,
+            outcome=replace(an_outcome(), detail=longest),
+        )
+        for number in range(250)
+    ]
+
+    log.write(records)
+
+    found = read(log, event_id=longest)
+    assert len(found) == 250
+    assert {len(each.event_id or "") for each in found} == {512}
+
+
+def test_old_days_are_dropped_and_no_others(log: Readable) -> None:
+    log.write(
+        [
+            a_record(system_id=str(uuid.UUID(int=number)), published_at=START - number * DAY)
+            for number in range(10)
+        ]
+    )
+
+    dropped = log.drop_before((START - 7 * DAY).date(), LATER)
+
+    assert dropped == 2
+    assert {START - each.published_at for each in read(log)} == {n * DAY for n in range(8)}
+    assert log.drop_before((START - 7 * DAY).date(), LATER) == 0
+
+
+@pytest.mark.parametrize("kind", ["azurite"])
+def test_nothing_is_dropped_after_the_deadline_or_that_is_not_ours(
+    log: StorageAttempts,
+) -> None:
+    log.write([a_record()])
+    others = ["attempts2", "attempts2026", "attempts20261399", "attemptsx", "topics"]
+    for name in others:
+        log._account.table(name).create_table()
+
+    late = log.drop_before(date(2030, 1, 1), START)
+    dropped = log.drop_before(date(2030, 1, 1), LATER)
+
+    left = {table.name for table in log._account._tables().list_tables()}
+    assert (late, dropped) == (0, 1)
+    assert {log._account._prefix + name for name in others} <= left
+    for name in others:
+        log._account.table(name).delete_table()

@@ -1,0 +1,269 @@
+"""What is kept of attempts, when it is written, and that nothing depends on it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from shared.delivery.attempt_record import AttemptRecord
+from shared.delivery.outcome import Outcome
+from shared.delivery.policy import EndReason, EndState
+from shared.engine.attempt_history import QUIET_FOR, AttemptHistory
+from shared.engine.ports import Queue
+from shared.errors import StorageUnavailable
+from shared.http import Failure, NotAnswered
+from shared.settings import AttemptLogging
+from shared.subscriptions.subscription import RetryPolicy
+from tests.builders import (
+    DEAD,
+    ORIGIN,
+    PARKED,
+    URL,
+    a_delivery,
+    a_message,
+    a_record,
+    an_attempt,
+)
+from tests.fakes import START, MemoryAttempts, answered
+from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
+
+DAY = timedelta(days=1)
+
+
+def keeping(app: Deployment, logging: AttemptLogging) -> None:
+    history = AttemptHistory(log=app.attempts, logging=logging, clock=app.clock)
+    app.deliver = replace(app.deliver, history=history)
+
+
+def test_a_failed_attempt_is_kept_with_the_next_time_and_its_reason(app: Deployment) -> None:
+    app.subscribe()
+    app.pusher.script(URL, answered(503, seconds=1.5))
+
+    app.run(a_message())
+
+    (record,) = app.attempts.records
+    assert record == AttemptRecord(
+        topic="orders",
+        subscription="crm",
+        system_id=a_delivery().system_id("orders", "crm"),
+        event_id="e-0",
+        published_at=START,
+        number=1,
+        at=START,
+        outcome=record.outcome,
+        next_at=START + 30 * SECOND,
+        why="minimum for 503: 30 s",
+    )
+    assert record.outcome
+    assert (record.outcome.outcome, record.outcome.status) == (Outcome.BUSY, 503)
+    assert record.outcome.seconds == 1.5
+
+
+def test_without_an_answer_the_detail_is_kept(app: Deployment) -> None:
+    app.subscribe()
+    app.pusher.script(URL, NotAnswered(Failure.TLS, "certificate has expired", 0.2))
+
+    app.run(a_message([a_delivery(attempts=3)]))
+
+    (record,) = app.attempts.records
+    assert record.outcome
+    assert (record.number, record.outcome.status) == (4, None)
+    assert record.outcome.detail == "TLS failed: certificate has expired"
+
+
+@pytest.mark.parametrize(
+    ("dead_letter", "state"), [(DEAD, EndState.DEAD_LETTERED), (None, EndState.DROPPED)]
+)
+def test_the_last_attempt_says_how_it_ended(
+    app: Deployment, dead_letter: object, state: EndState
+) -> None:
+    app.subscribe(dead_letter=dead_letter)
+    app.pusher.script(URL, answered(400))
+
+    app.run(a_message())
+
+    (record,) = app.attempts.records
+    assert (record.next_at, record.state, record.reason) == (None, state, EndReason.BAD_REQUEST)
+    assert record.why == "400 is never retried"
+
+
+def test_an_end_that_is_noticed_when_it_is_due_is_kept_beside_the_attempts(
+    app: Deployment,
+) -> None:
+    app.subscribe(dead_letter=DEAD, retry_policy=RetryPolicy(event_time_to_live_minutes=10))
+    app.clock.advance(10 * MINUTE)
+
+    app.run(a_message([a_delivery(attempts=4, last=an_attempt())]))
+
+    (record,) = app.attempts.records
+    assert (record.number, record.outcome, record.at) == (4, None, START + 10 * MINUTE)
+    assert (record.state, record.reason) == (EndState.DEAD_LETTERED, EndReason.TIME_TO_LIVE)
+    assert record.why == "older than 10 min"
+
+
+def test_an_event_that_is_gone_is_dropped_whatever_is_configured(app: Deployment) -> None:
+    app.subscribe(dead_letter=DEAD)
+
+    app.run(a_message([a_delivery(origin=PARKED, text=None)]))
+
+    (record,) = app.attempts.records
+    assert (record.event_id, record.state) == (None, EndState.DROPPED)
+    assert record.reason is EndReason.PAYLOAD_MISSING
+
+
+def test_a_healthy_delivery_writes_nothing(app: Deployment) -> None:
+    app.subscribe()
+
+    app.run(a_message([a_delivery(number) for number in range(5)]))
+
+    assert len(app.pusher.sent) == 5
+    assert app.attempts.writes == []
+
+
+def test_events_that_were_not_tried_leave_no_trace(app: Deployment) -> None:
+    """Put back for want of slots, received early, held: no attempt."""
+    app.subscribe()
+    app.pool.unstarted = 2
+
+    app.run(a_message([a_delivery(0), a_delivery(1)]))
+    app.run(a_message(due=START + 10 * SECOND))
+
+    assert app.attempts.writes == []
+
+
+def test_failures_of_one_message_are_one_write(app: Deployment) -> None:
+    app.subscribe()
+    app.pusher.script(URL, answered(500), answered(200), answered(404), answered(503))
+
+    app.run(a_message([a_delivery(number) for number in range(10)]))
+
+    assert app.attempts.writes == [9]
+
+
+@pytest.mark.parametrize(
+    ("logging", "kept"),
+    [
+        (AttemptLogging.FAILURES, [(1, None)]),
+        (AttemptLogging.ALL, [(0, EndState.DELIVERED), (1, None)]),
+        (AttemptLogging.OFF, []),
+    ],
+)
+def test_the_setting_says_which_attempts_are_kept(
+    app: Deployment, logging: AttemptLogging, kept: list[tuple[int, EndState | None]]
+) -> None:
+    keeping(app, logging)
+    app.subscribe()
+    app.pusher.script(URL, answered(200), answered(500))
+
+    app.run(a_message([a_delivery(0), a_delivery(1)]))
+
+    found = [(record.event_id, record.state) for record in app.attempts.records]
+    assert sorted(found) == [(f"e-{position}", state) for position, state in kept]
+    assert app.attempts.writes == ([len(kept)] if kept else [])
+
+
+class Watching(MemoryAttempts):
+    """Looks at the queue when it is written to."""
+
+    def __init__(self, app: Deployment) -> None:
+        super().__init__()
+        self.seen: list[dict[Queue, int]] = []
+        self._app = app
+
+    def write(self, records: Sequence[AttemptRecord]) -> None:
+        self.seen.append(self._app.all_stored())
+        super().write(records)
+
+
+def test_what_comes_next_is_stored_first(app: Deployment) -> None:
+    """Order of writes: the history is the last of all."""
+    log = app.attempts = Watching(app)
+    keeping(app, AttemptLogging.FAILURES)
+    app.subscribe(dead_letter=DEAD)
+    app.pusher.script(URL, answered(500), answered(413))
+
+    app.run(a_message([a_delivery(0), a_delivery(1)]))
+
+    assert log.seen == [{Queue.RETRIES: 1, Queue.DEADLETTERS: 1}]
+
+
+def test_what_could_not_be_stored_is_told_by_nobody(app: Deployment) -> None:
+    """The message comes again, and with it the attempt."""
+    app.subscribe()
+    app.pusher.script(URL, answered(500))
+    app.queues.fail_next("put", 10_000)
+
+    with pytest.raises(StorageUnavailable):
+        app.run(a_message())
+
+    assert app.attempts.writes == []
+
+
+class Broken(MemoryAttempts):
+    """Fails in ways that nobody has thought of."""
+
+    def write(self, records: Sequence[AttemptRecord]) -> None:
+        raise ValueError(str(len(records)))
+
+
+@pytest.mark.parametrize("kind", [MemoryAttempts, Broken], ids=["storage", "a fault of ours"])
+def test_a_write_that_fails_harms_no_delivery_and_is_said_once(
+    app: Deployment, logged: Logged, kind: type[MemoryAttempts]
+) -> None:
+    app.attempts = kind()
+    app.attempts.fail_next("write", 99)
+    keeping(app, AttemptLogging.FAILURES)
+    app.subscribe()
+    app.pusher.script(URL, answered(500))
+
+    for position in range(3):
+        app.run(a_message([a_delivery(position)]))
+
+    assert app.waiting(Queue.RETRIES) == [(10 * SECOND, [position]) for position in range(3)]
+    assert [line["count"] for line in logged("attempts.lost")] == [1]
+    assert app.slept == []
+
+
+def test_after_a_while_it_is_written_again(app: Deployment) -> None:
+    app.attempts.fail_next("write")
+    app.subscribe()
+    app.pusher.script(URL, answered(500))
+
+    for _ in range(3):
+        app.run(a_message())
+        app.clock.advance(QUIET_FOR / 2)
+
+    assert app.attempts.writes == [1]
+
+
+@pytest.mark.parametrize(("days", "kept"), [(7, 1), (8, 0)])
+def test_a_day_that_was_dropped_does_not_come_back(app: Deployment, days: int, kept: int) -> None:
+    app.subscribe()
+    origin = ORIGIN._replace(published_at=START - days * DAY)
+
+    app.run(a_message([a_delivery(origin=origin)]))
+
+    assert len(app.attempts.records) == kept
+
+
+def test_housekeeping_drops_days_older_than_a_week_once_an_hour(app: Deployment) -> None:
+    """From its first run on: nothing that waits needs them."""
+
+    def days() -> list[int]:
+        records = app.attempts.read("orders", "crm", START - 90 * DAY)
+        return sorted((START - day[0].published_at).days for day in records)
+
+    app.attempts.write([a_record(published_at=START - n * DAY) for n in range(10)])
+    app.housekeeping.run(app.in_a_minute())
+    first = days()
+    app.attempts.write([a_record(published_at=START - 9 * DAY)])
+    app.housekeeping.run(app.in_a_minute())
+    soon = days()
+    app.clock.advance(60 * MINUTE)
+    app.housekeeping.run(app.in_a_minute())
+
+    assert first == days() == list(range(8))
+    assert soon == [*range(8), 9]
