@@ -60,6 +60,14 @@ class Peer:
                 return self._socket.recv(most)
         return b""
 
+    def is_closed(self) -> bool:
+        """Look whether the client has gone."""
+        self._socket.settimeout(0.01)
+        try:
+            return not self._socket.recv(1)
+        except TimeoutError:
+            return False
+
     def send(self, data: bytes) -> None:
         self._socket.settimeout(5)
         self._socket.sendall(data)

@@ -6,11 +6,12 @@ import ssl
 from collections.abc import Iterator
 from datetime import timedelta
 from ipaddress import ip_address
+from queue import SimpleQueue
 
 import pytest
 
 from shared.adapters.http_push import HttpPusher, default_tls
-from shared.http import Answered, Failure, NotAnswered
+from shared.http import Answered, Failure, Late, NotAnswered, OutboundRequest
 from tests.integration.push.authority import Authority
 from tests.integration.push.scripted import (
     LOCAL,
@@ -202,3 +203,31 @@ def test_a_stale_connection_is_replaced(tls_pusher: HttpPusher, authority: Autho
             assert isinstance(push(tls_pusher, f"https://good.test:{server.port}/"), Answered)
 
         assert len(server.requests) == 3
+
+
+@pytest.mark.parametrize("pause", [0, 0.02], ids=["whole", "dribbled"])
+def test_a_late_answer_is_awaited_as_on_a_plain_connection(
+    tls_pusher: HttpPusher, authority: Authority, pause: float
+) -> None:
+    """Dribbled: every byte is a record of its own, and the first ones come before the timeout."""
+
+    def script(peer: Peer) -> None:
+        peer.read()
+        peer.send(OK[:4])
+        peer.stopped.wait(0.6)
+        if pause:
+            peer.dribble(OK[4:], pause)
+        else:
+            peer.send(OK[4:])
+        peer.receive()
+
+    told: SimpleQueue[Answered] = SimpleQueue()
+    with Server(script, authority.server("good.test")) as server:
+        url = f"https://good.test:{server.port}/"
+        request = OutboundRequest(method="POST", url=url, headers={}, body=b"[]")
+        late = Late(timedelta(minutes=1), told.put)
+        none = tls_pusher.send(request, timedelta(seconds=0.3), late)
+
+        assert isinstance(none, NotAnswered)
+        assert none.failure is Failure.TIMED_OUT
+        assert told.get(timeout=5).status == 200

@@ -1,0 +1,349 @@
+"""Answers after the timeout: one thread, at most 64 connections, and nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from threading import Event
+
+import pytest
+
+from shared.adapters.http_push import HttpPusher
+from shared.http import Answered, Exchange, Failure, Late, NotAnswered, OutboundRequest
+from tests.integration.push.scripted import OK, Peer, Script, Server, always, push
+
+TIMEOUT = timedelta(seconds=0.3)
+MINUTE = timedelta(minutes=1)
+FDS = Path("/proc/self/fd")
+
+
+class Waiting:
+    """Sends requests whose late answers are kept."""
+
+    def __init__(self, pusher: HttpPusher) -> None:
+        self._pusher = pusher
+        self._told: SimpleQueue[Answered] = SimpleQueue()
+
+    def send(
+        self,
+        url: str,
+        timeout: timedelta = TIMEOUT,
+        until: timedelta = MINUTE,
+        body: bytes = b"[]",
+    ) -> Exchange:
+        request = OutboundRequest(method="POST", url=url, headers={}, body=body)
+        return self._pusher.send(request, timeout, Late(until, self._told.put))
+
+    def told(self, within: float = 5) -> Answered | None:
+        """Return the next late answer, if there is one in so many seconds."""
+        try:
+            return self._told.get(timeout=within)
+        except Empty:
+            return None
+
+
+@pytest.fixture
+def waiting(pusher: HttpPusher) -> Iterator[Waiting]:
+    """Fail if a thread or a file descriptor is left behind."""
+    before = len(list(FDS.iterdir()))
+    yield Waiting(pusher)
+    pusher.close()
+    assert threads() == []
+    assert eventually(lambda: len(list(FDS.iterdir())) <= before)
+
+
+def threads() -> list[str]:
+    return [each.name for each in threading.enumerate() if each.name.startswith("late-")]
+
+
+def eventually(holds: object, within: float = 5) -> bool:
+    assert callable(holds)
+    end = time.monotonic() + within
+    while not holds():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def is_timeout(exchange: Exchange) -> bool:
+    return isinstance(exchange, NotAnswered) and exchange.failure is Failure.TIMED_OUT
+
+
+def answering_after(seconds: float, answer: bytes = OK) -> Script:
+    def script(peer: Peer) -> None:
+        peer.read()
+        peer.stopped.wait(seconds)
+        peer.send(answer)
+        peer.receive()  # until the client closes
+
+    return script
+
+
+def until_the_end(ended: Event) -> Script:
+    """Stay silent, and say when the client has gone."""
+
+    def script(peer: Peer) -> None:
+        peer.read()
+        if not peer.receive() and not peer.stopped.is_set():
+            ended.set()
+
+    return script
+
+
+def test_an_answer_after_the_timeout_is_told(waiting: Waiting) -> None:
+    with Server(answering_after(0.8, b"HTTP/1.1 201 Made\r\nX-A: b\r\n\r\nbody")) as server:
+        begun = time.monotonic()
+        exchange = waiting.send(server.url)
+        taken = time.monotonic() - begun
+        answer = waiting.told()
+
+    assert is_timeout(exchange)
+    assert taken < 0.8
+    assert answer
+    assert (answer.status, answer.headers, answer.body) == (201, {"x-a": "b"}, b"")
+    assert 0.8 <= answer.seconds < 3
+    assert len(server.requests) == 1
+
+
+def test_an_answer_in_time_is_not_told_again(waiting: Waiting) -> None:
+    with Server(always(OK)) as server:
+        exchange = waiting.send(server.url)
+
+        assert isinstance(exchange, Answered)
+        assert threads() == []
+        assert waiting.told(0.1) is None
+
+
+def test_nobody_waits_unless_asked_to(pusher: HttpPusher) -> None:
+    ended = Event()
+    with Server(until_the_end(ended)) as server:
+        assert is_timeout(push(pusher, server.url, TIMEOUT))
+        assert threads() == []
+        assert ended.wait(5)
+
+
+def test_a_head_may_have_begun_before_the_timeout(waiting: Waiting) -> None:
+    """What has come so far is kept: half a status line, an informational answer."""
+
+    def script(peer: Peer) -> None:
+        peer.read()
+        peer.send(b"HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 20")
+        peer.stopped.wait(0.6)
+        peer.dribble(b"0 OK\r\nX-A: b\r\n\r\n", 0.03)
+        peer.receive()
+
+    with Server(script) as server:
+        assert is_timeout(waiting.send(server.url))
+        answer = waiting.told()
+
+    assert answer
+    assert (answer.status, answer.headers) == (200, {"x-a": "b"})
+
+
+def test_a_connection_used_before_may_answer_late(waiting: Waiting) -> None:
+    def script(peer: Peer) -> None:
+        peer.read()
+        peer.send(OK)
+        peer.read()
+        peer.stopped.wait(0.6)
+        peer.send(OK)
+        peer.receive()
+
+    with Server(script) as server:
+        first, second = waiting.send(server.url), waiting.send(server.url)
+        answer = waiting.told()
+
+    assert isinstance(first, Answered)
+    assert is_timeout(second)
+    assert answer
+    assert (answer.status, server.connections) == (200, 1)
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        pytest.param(b"", id="close"),
+        pytest.param(b"HTTP/1.1 200 OK\r\nX-A", id="close in the middle"),
+        pytest.param(b"SSH-2.0-OpenSSH\r\n\r\n", id="not HTTP"),
+    ],
+)
+def test_whatever_else_comes_ends_the_waiting(waiting: Waiting, last: bytes) -> None:
+    def script(peer: Peer) -> None:
+        peer.read()
+        peer.stopped.wait(0.5)
+        peer.send(last)
+
+    with Server(script) as server:
+        assert is_timeout(waiting.send(server.url))
+
+        assert eventually(lambda: threads() == [])
+        assert waiting.told(0) is None
+
+
+def test_a_reset_ends_the_waiting(waiting: Waiting) -> None:
+    def script(peer: Peer) -> None:
+        peer.read()
+        peer.stopped.wait(0.5)
+        peer.reset()
+
+    with Server(script) as server:
+        assert is_timeout(waiting.send(server.url))
+
+        assert eventually(lambda: threads() == [])
+        assert waiting.told(0) is None
+
+
+def test_a_peer_that_sends_for_ever_is_given_up(waiting: Waiting) -> None:
+    """The limits of a head hold for all that comes, however it is cut into pieces."""
+
+    def script(peer: Peer) -> None:
+        peer.read()
+        while not peer.stopped.wait(0.001):
+            peer.send(b"HTTP/1.1 102 Processing\r\nX: " + b"y" * 1000 + b"\r\n\r\n")
+
+    with Server(script) as server:
+        assert is_timeout(waiting.send(server.url, timedelta(seconds=0.01)))
+
+        assert eventually(lambda: threads() == [])
+        assert waiting.told(0) is None
+
+
+def test_waiting_has_an_end(waiting: Waiting) -> None:
+    ended = Event()
+    with Server(until_the_end(ended)) as server:
+        begun = time.monotonic()
+        waiting.send(server.url, until=timedelta(seconds=0.8))
+        assert ended.wait(5)
+        taken = time.monotonic() - begun
+
+    assert 0.8 <= taken < 3
+    assert waiting.told(0) is None
+
+
+def test_a_dribbling_peer_costs_next_to_nothing(waiting: Waiting) -> None:
+    """Single bytes as fast as they go: they are looked at some fifty times a second."""
+
+    def script(peer: Peer) -> None:
+        peer.read()
+        peer.dribble(b"HTTP/1.1 200 OK\r\nX: " + b"y" * 60_000, 0.0002)
+
+    with Server(script) as server:
+        waiting.send(server.url, timedelta(seconds=0.1), until=timedelta(seconds=2))
+        (thread,) = [each for each in threading.enumerate() if each.name == "late-answers"]
+        began = time.monotonic()
+        used = 0.0
+        while thread.is_alive():
+            used = max(used, _cpu_seconds(thread.native_id or 0))
+            time.sleep(0.05)
+
+        assert time.monotonic() - began < 5
+        assert used < 0.5
+
+
+def _cpu_seconds(thread: int) -> float:
+    try:
+        stat = Path(f"/proc/self/task/{thread}/stat").read_text()
+    except OSError:  # It has ended meanwhile.
+        return 0.0
+    fields = stat.rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_a_request_that_was_not_sent_whole_awaits_nothing(waiting: Waiting) -> None:
+    """Who has not read the request can't have handled it."""
+    with Server(lambda peer: peer.wait()) as server:
+        assert is_timeout(waiting.send(server.url, body=bytes(20_000_000)))
+        assert threads() == []
+
+
+def test_beyond_64_the_oldest_is_given_up(waiting: Waiting) -> None:
+    answer = Event()
+    gone: list[int] = []
+
+    def script(peer: Peer) -> None:
+        peer.read()
+        while not answer.is_set() and not peer.stopped.is_set():
+            if peer.is_closed():
+                gone.append(peer.number)
+                return
+        peer.send(OK)
+        peer.receive()
+
+    with Server(script) as server, ThreadPoolExecutor(63) as senders:
+        first, second = waiting.send(server.url), waiting.send(server.url)
+        rest = list(senders.map(waiting.send, [server.url] * 62))
+        time.sleep(0.3)
+        with_64 = list(gone)
+        rest.append(waiting.send(server.url))
+        assert eventually(lambda: gone)
+        answer.set()
+        told = [waiting.told() for _ in range(64)]
+
+        assert all(is_timeout(each) for each in (first, second, *rest))
+        assert (with_64, gone) == ([], [1])
+        assert all(told)
+        assert waiting.told(0.1) is None
+
+
+def test_who_is_told_holds_up_nobody(pusher: HttpPusher) -> None:
+    """They store something, and storage may be slow."""
+    release, other = Event(), Event()
+
+    def tell_slowly(_: Answered) -> None:
+        release.wait(10)
+
+    def tell(_: Answered) -> None:
+        other.set()
+
+    request = OutboundRequest(method="POST", url="", headers={}, body=b"")
+    with Server(answering_after(0.5)) as first, Server(answering_after(0.9)) as second:
+        for server, late in ((first, Late(MINUTE, tell_slowly)), (second, Late(MINUTE, tell))):
+            pusher.send(request._replace(url=server.url), timedelta(seconds=0.1), late)
+
+        assert other.wait(5)
+        release.set()
+    assert eventually(lambda: threads() == [])
+
+
+def test_closing_gives_up_what_waits(waiting: Waiting, pusher: HttpPusher) -> None:
+    ended = Event()
+    with Server(until_the_end(ended)) as server:
+        waiting.send(server.url)
+        pusher.close()
+
+        assert ended.wait(5)
+        assert threads() == []
+
+
+def test_it_begins_again_after_a_pause(waiting: Waiting) -> None:
+    with Server(answering_after(0.5)) as server:
+        for _ in range(2):
+            waiting.send(server.url)
+            assert waiting.told()
+            assert eventually(lambda: threads() == [])
+
+
+class NoMoreThreads(threading.Thread):
+    """What starting a thread does when there are too many."""
+
+    def start(self) -> None:
+        raise RuntimeError("can't start new thread")
+
+
+def test_no_room_to_wait_is_a_timeout_all_the_same(
+    waiting: Waiting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shared.adapters.http_late.Thread", NoMoreThreads)
+    ended = Event()
+    with Server(until_the_end(ended)) as server:
+        exchange = waiting.send(server.url)
+
+        assert is_timeout(exchange)
+        assert ended.wait(5)
