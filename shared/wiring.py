@@ -27,6 +27,7 @@ if TYPE_CHECKING:  # A function imports only what it uses: cold starts.
     from shared.adapters.storage_queues import StorageQueues
     from shared.adapters.storage_tables import StorageResources
     from shared.engine.deliver import Deliver
+    from shared.engine.health import HealthTracker
     from shared.engine.manage.api import Manage
     from shared.engine.poison_records import PoisonRecords
     from shared.engine.publish import Publish
@@ -193,6 +194,7 @@ def deliver() -> Deliver:
         jitter=random.random,
         rules=_rules(),
         new_lock=Lock,
+        health=_health(),
     )
 
 
@@ -285,6 +287,14 @@ def _rules() -> Rules:
         probation_counts_attempt=settings().probation_counts_attempt,
         probation_ends_events=settings().probation_ends_events,
     )
+
+
+@_once
+def _health() -> HealthTracker:
+    from shared.adapters.health_table import TableHealth
+    from shared.engine.health import HealthTracker
+
+    return HealthTracker(TableHealth(_tables(), time.monotonic), _clock, Lock())
 
 
 @_once

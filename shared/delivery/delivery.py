@@ -59,6 +59,12 @@ class Delivery:
         last = Attempt(outcome.outcome, outcome.status, at)
         return replace(self, attempts=self.attempts + 1, last=last)
 
+    @property
+    def is_new(self) -> bool:
+        """Tell whether it was never pushed: at most its time in probation counts as an attempt."""
+        in_probation = self.last is not None and self.last.outcome is Outcome.PROBATION
+        return self.attempts == 0 or (self.attempts == 1 and in_probation)
+
     def system_id(self, topic: str, subscription: str) -> str:
         """Return the id of this delivery: the same at every attempt, and when it is sent again."""
         name = f"{self.origin.publish_id}/{self.position}/{topic.lower()}/{subscription.lower()}"

@@ -15,6 +15,7 @@ class Outcome(StrEnum):
 
     Source: Event Grid "Delivery and retry" (2023-03-01), Dead-letter events; ``GenericError`` from
     the diagnostic logs. ``Delivered`` is ours and never written to a dead letter.
+    ``Probation`` is no attempt's: its deliveries were held.
     """
 
     DELIVERED = "Delivered"
@@ -28,6 +29,7 @@ class Outcome(StrEnum):
     SOCKET_ERROR = "SocketError"
     RESOLUTION_ERROR = "ResolutionError"
     GENERIC_ERROR = "GenericError"
+    PROBATION = "Probation"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from shared.delivery.delivery import Delivery
+from shared.delivery.duration import in_words
 from shared.delivery.outcome import DeliveryOutcome, Outcome
 from shared.delivery.profile import DeliveryProfile, EndpointRules, EndpointType
 from shared.delivery.retry_after import asked_wait
@@ -36,6 +37,7 @@ class EndReason(StrEnum):
     NOT_FOUND = "UndeliverableDueToHttpNotFound"
     PAYLOAD_TOO_LARGE = "UndeliverableDueToHttpPayloadTooLarge"
     CLIENT_ERROR = "UndeliverableDueToClientError"
+    PROBATION = "UndeliverableDueToProbationCausedByClientError"
     SUBSCRIPTION_DELETED = "SubscriptionDeleted"
     PAYLOAD_MISSING = "PayloadMissing"
     CONTAINER_NOT_FOUND = "DeadLetterContainerNotFound"
@@ -137,7 +139,7 @@ def before_attempt(delivery: Delivery, terms: DeliveryTerms, now: datetime) -> G
     that is exactly as old counts as expired. Source: "Delivery and retry", Dead-letter events.
     """
     if terms.age(delivery, now) >= terms.time_to_live:
-        return End(EndReason.TIME_TO_LIVE, f"older than {_text(terms.time_to_live)}")
+        return End(EndReason.TIME_TO_LIVE, f"older than {in_words(terms.time_to_live)}")
     if not terms.allow(delivery.attempts):  # The policy was tightened while it waited.
         return _exhausted(terms)
     return Go()
@@ -196,7 +198,7 @@ def _asked_later(
     asked = asked_wait(outcome.retry_after, now)
     if asked is None or asked <= chosen:
         return None
-    why = f"Retry-After of the endpoint: {_text(asked)}"
+    why = f"Retry-After of the endpoint: {in_words(asked)}"
     if asked > chosen * _MOST_TIMES:
         asked, why = chosen * _MOST_TIMES, f"{why}, limited to twice the wait"
     return RetryAt(now + asked, why)
@@ -218,9 +220,9 @@ def _waits(
     if outcome.status is not None:
         rules = terms.rules
         minimum = rules.minimum_delay.get(outcome.status, rules.other_minimum_delay)
-        waits.append((minimum, f"minimum for {outcome.status}: {_text(minimum)}"))
+        waits.append((minimum, f"minimum for {outcome.status}: {in_words(minimum)}"))
     if probation := terms.profile.probation.get(outcome.outcome):
-        waits.append((probation, f"probation for {outcome.outcome}: {_text(probation)}"))
+        waits.append((probation, f"probation for {outcome.outcome}: {in_words(probation)}"))
     return waits
 
 
@@ -234,20 +236,11 @@ def _scheduled(delivery: Delivery, terms: DeliveryTerms, now: datetime) -> tuple
         return terms.time_to_live - age, "the schedule has ended: waits for its expiry"
     step = schedule.steps[attempts - 1] if beyond <= 0 else schedule.tail or timedelta()
     if not schedule.by_age:
-        name = f" step {attempts}: {_text(step)}" if beyond <= 0 else f": every {_text(step)}"
+        name = f" step {attempts}: {in_words(step)}" if beyond <= 0 else f": every {in_words(step)}"
         return step, f"schedule{name}"
     slot = step if beyond <= 0 else schedule.steps[-1] + beyond * step
-    return max(slot - age, timedelta()), f"schedule: {_text(slot)} after publish"
+    return max(slot - age, timedelta()), f"schedule: {in_words(slot)} after publish"
 
 
 def _exhausted(terms: DeliveryTerms) -> End:
     return End(EndReason.MAX_ATTEMPTS, f"all {terms.max_attempts} attempts made")
-
-
-def _text(wait: timedelta) -> str:
-    """Write a wait as people say it: 30 s, 5 min, 12 h."""
-    seconds = wait.total_seconds()
-    for unit, size in (("h", 3600), ("min", 60)):
-        if seconds >= size and seconds % size == 0:
-            return f"{seconds / size:g} {unit}"
-    return f"{seconds:g} s"

@@ -13,25 +13,23 @@ from shared.clock import Clock
 from shared.delivery.delivery import Delivery
 from shared.delivery.message import DeliveryMessage, NewerMessage
 from shared.delivery.message_reader import decode
-from shared.delivery.outcome import classify
-from shared.delivery.parcel import Loaded, Parcel, parcels
+from shared.delivery.parcel import Loaded, parcels
 from shared.delivery.policy import DeliveryTerms, EndReason, Go, before_attempt
-from shared.delivery.push_request import push_request
 from shared.engine.attempt_history import AttemptHistory
 from shared.engine.drops import dropped
+from shared.engine.health import HealthTracker
 from shared.engine.late import LateAnswers
 from shared.engine.payloads import texts_of
 from shared.engine.ports import PayloadStore, Pusher, PushPool, Queue, SubscriptionReader
-from shared.engine.progress import Progress, Pushed
+from shared.engine.progress import Progress
+from shared.engine.pushing import Pushing
 from shared.engine.requeue import NEWER_AGAIN_IN, Requeue
 from shared.engine.rules import Rules
 from shared.errors import MalformedMessage, StorageUnavailable
-from shared.http import Failure, NotAnswered
 from shared.subscriptions.subscription import EventSubscription
 
 EARLY = timedelta(seconds=2)  # a message that comes sooner than this before it is due goes back
 UNSURE_AGAIN_IN = timedelta(minutes=1)  # until storage may answer again
-WAIT_FOR_SLOTS = timedelta(seconds=60)  # no push of an invocation begins later
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +46,7 @@ class Deliver:
     jitter: Callable[[], float]
     rules: Rules
     new_lock: Callable[[], AbstractContextManager[object]]
+    health: HealthTracker
 
     def run(self, body: bytes) -> None:
         """
@@ -120,45 +119,29 @@ class Deliver:
                 going.append(Loaded(delivery, text))
             else:
                 progress.ended(delivery, text, verdict)
-        self._push(going, subscription, terms, progress)
+        if message.due is None:
+            self.health.arrived(subscription, len(going))
+        pushing = Pushing(
+            subscription=subscription,
+            terms=terms,
+            progress=progress,
+            health=self.health,
+            pusher=self.pusher,
+            pool=self.pool,
+            clock=self.clock,
+        )
+        pushing.push(parcels(subscription, going))
         progress.flush()
+        hold = progress.hold
         telemetry.info(
             "delivery.run",
             topic=message.topic,
             subscription=message.subscription,
             **progress.counts,
+            held_until=hold.until if hold else None,
+            held_because=hold.why if hold else None,
             seconds=round((self.clock.now() - started_at).total_seconds(), 3),
         )
-
-    def _push(
-        self,
-        going: Sequence[Loaded],
-        subscription: EventSubscription,
-        terms: DeliveryTerms,
-        progress: Progress,
-    ) -> None:
-        timeout = terms.profile.acknowledgement_timeout
-
-        def push(parcel: Parcel) -> Pushed:
-            began_at = self.clock.now()
-            try:
-                request = push_request(subscription, parcel)
-                exchange = self.pusher.send(request, timeout, progress.late.awaited(parcel))
-            except Exception as error:  # noqa: BLE001 - one event never harms its group
-                exchange = NotAnswered(Failure.UNSENDABLE, repr(error), 0.0)
-            outcome = classify(exchange, terms.profile.success_codes)
-            return Pushed(outcome, began_at, self.clock.now())
-
-        key = f"{subscription.topic}/{subscription.name}".lower()
-        waiting = dict.fromkeys(parcels(subscription, going))
-        for finished in self.pool.run(key, list(waiting), push, WAIT_FOR_SLOTS):
-            for parcel, pushed in finished:
-                del waiting[parcel]
-                progress.attempted(parcel, pushed)
-            progress.flush(only_old=True)
-        if waiting:
-            rest = [loaded.delivery for parcel in waiting for loaded in parcel]
-            progress.put_back(rest, self.clock.now() + self.pool.pace(key, len(waiting)))
 
     def _currency(self, used: EventSubscription) -> Callable[[], bool]:
         """Return a question to storage that is asked at most once: is *used* still as it is?"""

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from enum import StrEnum
-from typing import Any, NewType, Protocol, TypeVar
+from typing import Any, NamedTuple, NewType, Protocol, TypeVar
 
 from shared.delivery.attempt_record import AttemptRecord
+from shared.delivery.health import Health
 from shared.events.topic import Topic
 from shared.http import Exchange, Late, OutboundRequest
 from shared.subscriptions.subscription import EventSubscription
@@ -32,10 +33,11 @@ class Queue(StrEnum):
 
 
 class Table(StrEnum):
-    """Tables of ARM documents: topics by kind and name, subscriptions by topic and name."""
+    """Tables of documents: topics by kind and name, the others by topic and subscription."""
 
     TOPICS = "topics"
     EVENT_SUBSCRIPTIONS = "eventsubscriptions"
+    ENDPOINT_HEALTH = "endpointhealth"
 
 
 CUSTOM_TOPICS = "topic"  # the kind of a custom topic: its partition in ``Table.TOPICS``
@@ -221,8 +223,39 @@ class PushResult(Protocol):
     """What came of a push, as far as the pool must know."""
 
     @property
-    def succeeded(self) -> bool:
-        """Whether the endpoint took it: failures cost a key slots."""
+    def succeeded(self) -> bool | None:
+        """Whether the endpoint took it: failures cost a key slots. ``None``: it was not sent."""
+
+
+class StoredHealth(NamedTuple):
+    """The health of an endpoint as it is stored. *etag* changes with every write."""
+
+    health: Health
+    etag: str
+
+
+class HealthStore(Protocol):
+    """What all processes know of the endpoints' health: a row for each subscription."""
+
+    def seen(self, topic: str, name: str) -> StoredHealth | None:
+        """Return what was stored a second ago, or earlier while storage fails; never raises."""
+
+    def read(self, topic: str, name: str) -> StoredHealth | None:
+        """
+        Return what is stored now.
+
+        Raises:
+            StorageUnavailable: storage did not answer.
+        """
+
+    def write(self, topic: str, name: str, health: Health, etag: str | None) -> None:
+        """
+        Store it: only over the row of *etag*, or, with ``None``, only where there is none.
+
+        Raises:
+            Conflict: somebody else was first.
+            StorageUnavailable: it may or may not be stored.
+        """
 
 
 class PushPool(Protocol):

@@ -12,6 +12,7 @@ from shared import telemetry
 from shared.clock import Clock
 from shared.delivery.delivery import Delivery
 from shared.delivery.due import due_together
+from shared.delivery.health import Held
 from shared.delivery.message import DeadLetterNote, DeliveryMessage
 from shared.delivery.outcome import DeliveryOutcome, Outcome
 from shared.delivery.parcel import Loaded, Parcel
@@ -52,7 +53,7 @@ class Progress:
     Gathers the decisions on one message's deliveries and stores them in few messages.
 
     *is_current* reads the subscription past the cache and says whether it is still the one that
-    was used: only then is an endpoint's final answer believed.
+    was used: only then is an endpoint's final answer believed. *hold* is the last one that was met.
     """
 
     message: DeliveryMessage
@@ -64,11 +65,13 @@ class Progress:
     clock: Clock
     jitter: float
     is_current: Callable[[], bool]
+    hold: Held | None = None
     counts: Counter[str] = field(default_factory=Counter)
     _retries: list[tuple[datetime, Delivery]] = field(default_factory=list)
     _dead: dict[tuple[EndReason, DeadLetterDestination], list[Delivery]] = field(
         default_factory=lambda: defaultdict(list)
     )
+    _held: list[tuple[datetime, Delivery]] = field(default_factory=list)
     _oldest: datetime | None = None
 
     def attempted(self, parcel: Parcel, pushed: Pushed) -> None:
@@ -96,6 +99,12 @@ class Progress:
         for delivery in deliveries:
             self._remember(due, delivery)
 
+    def held(self, delivery: Delivery, due: datetime) -> None:
+        """Store a delivery that met a hold."""
+        self.counts["held"] += 1
+        self._held.append((due, delivery))
+        self._oldest = self._oldest or self.clock.now()
+
     def flush(self, *, only_old: bool = False) -> None:
         """
         Store what was decided, and only then what there is to tell of it.
@@ -110,6 +119,9 @@ class Progress:
             message = self._message(deliveries, due=due)
             self._store(message, self.requeue.at_due, "retried")
         self._retries.clear()
+        for due, deliveries in due_together(self._held, now):
+            self._store(self._message(deliveries, due=due), self.requeue.held, "held")
+        self._held.clear()
         for (reason, destination), deliveries in self._dead.items():
             self._dead_letter(reason, destination, deliveries, now)
         self._dead.clear()

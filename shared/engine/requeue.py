@@ -14,6 +14,7 @@ from shared.engine.ports import Queue, Receipt, Sender
 from shared.errors import StorageUnavailable
 
 LONG_WAIT = timedelta(minutes=10)  # what waits longer must not make Azure scale out
+LONG_HOLD = timedelta(minutes=1)  # … nor what a hold keeps longer: there may be very much of it
 WAKE_AHEAD = timedelta(minutes=1)  # the period of the timer that looks at the long waits
 NEWER_AGAIN_IN = timedelta(minutes=5)  # until an instance with the newer version may have it
 PATIENCE = timedelta(minutes=2)  # how long a failing put is repeated
@@ -44,8 +45,20 @@ class Requeue:
         Raises:
             StorageUnavailable: storage failed for two minutes; nothing is promised.
         """
+        return self._at_due(message, LONG_WAIT)
+
+    def held(self, message: DeliveryMessage) -> list[Queued]:
+        """
+        Store what a hold keeps from being pushed, as `at_due` does.
+
+        Raises:
+            StorageUnavailable: storage failed for two minutes; nothing is promised.
+        """
+        return self._at_due(message, LONG_HOLD)
+
+    def _at_due(self, message: DeliveryMessage, long: timedelta) -> list[Queued]:
         wait = (message.due - self.clock.now()) if message.due else timedelta()
-        if wait > LONG_WAIT:
+        if wait > long:
             return self._put_all(Queue.WAITING, message, wait - WAKE_AHEAD)
         return self._put_all(Queue.RETRIES, message, max(wait, timedelta()))
 

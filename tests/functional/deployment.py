@@ -8,11 +8,13 @@ from datetime import datetime, timedelta
 from threading import Lock
 from typing import Any
 
+from shared.adapters.health_table import TableHealth
 from shared.delivery.message import DeliveryMessage, NewerMessage, encode
 from shared.delivery.message_reader import decode
 from shared.engine.attempt_history import AttemptHistory
 from shared.engine.dead_letters import WriteDeadLetters
 from shared.engine.deliver import Deliver
+from shared.engine.health import HealthTracker
 from shared.engine.housekeeping import Housekeeping
 from shared.engine.poison import ReturnPoison
 from shared.engine.poison_records import PoisonRecords
@@ -118,6 +120,7 @@ class Deployment:
             jitter=lambda: self.jitter,
             rules=rules,
             new_lock=Lock,
+            health=self.tracker(),
         )
         self.wake = Wake(
             intake=self.intake, receiver=self.queues, requeue=requeue, clock=self.clock
@@ -143,6 +146,10 @@ class Deployment:
             state=self.resources,
             clock=self.clock,
         )
+
+    def tracker(self) -> HealthTracker:
+        """Give a process's view of the endpoints' health, which knows nothing yet."""
+        return HealthTracker(TableHealth(self.resources, self.clock.monotonic), self.clock, Lock())
 
     def _sleep(self, seconds: float) -> None:
         self.slept.append(seconds)

@@ -25,6 +25,7 @@ from tests.builders import (
     a_delivery,
     a_message,
     a_record,
+    a_topic,
     an_attempt,
 )
 from tests.fakes import START, MemoryAttempts, answered
@@ -135,6 +136,7 @@ def test_events_that_were_not_tried_leave_no_trace(app: Deployment) -> None:
 
 
 def test_failures_of_one_message_are_one_write(app: Deployment) -> None:
+    app.directory.topics["orders"] = a_topic(profile="2020")  # without probation
     app.subscribe()
     app.pusher.script(URL, answered(500), answered(200), answered(404), answered(503))
 

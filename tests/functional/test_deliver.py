@@ -92,12 +92,13 @@ def test_a_long_wait_lies_on_the_queue_without_a_trigger(
 
 
 def test_failures_due_together_share_a_retry_message(app: Deployment) -> None:
+    app.directory.topics["orders"] = a_topic(profile="2020")  # without probation
     app.subscribe()
-    app.pusher.script(URL, answered(200), answered(500), answered(404), answered(502))
+    app.pusher.script(URL, answered(200), answered(500), answered(408), answered(502))
 
     app.run(a_message([a_delivery(number) for number in range(4)]))
 
-    assert app.waiting(Queue.RETRIES) == [(10 * SECOND, [1, 3]), (5 * MINUTE, [2])]
+    assert app.waiting(Queue.RETRIES) == [(10 * SECOND, [1, 3]), (2 * MINUTE, [2])]
 
 
 class Troubled(ScriptedPusher):

@@ -19,8 +19,11 @@ TIMEOUT = NotAnswered(Failure.TIMED_OUT, "no answer in time", 30)
 ONE_ATTEMPT = RetryPolicy(max_delivery_attempts=1)
 
 
-def time_out(app: Deployment, events: int = 1, **subscription: object) -> None:
-    """Deliver a message whose every event meets a timeout."""
+def time_out(
+    app: Deployment, events: int = 1, profile: str = "2020", **subscription: object
+) -> None:
+    """Deliver a message whose every event meets a timeout: no probation keeps the later ones."""
+    app.directory.topics["orders"] = a_topic(profile=profile)
     app.subscribe(**subscription)
     app.pusher.script(URL, TIMEOUT)
     app.run(a_message([a_delivery(number) for number in range(events)]))
@@ -43,9 +46,7 @@ def test_answers_are_awaited_as_long_as_the_profile_says(app: Deployment) -> Non
 
 @pytest.mark.parametrize("profile", ["2017", "ns"])
 def test_a_profile_without_the_rule_awaits_nothing(app: Deployment, profile: str) -> None:
-    app.directory.topics["orders"] = a_topic(profile=profile)
-
-    time_out(app)
+    time_out(app, profile=profile)
 
     assert app.pusher.sent[0].late is None
 
@@ -218,6 +219,7 @@ def test_a_success_before_anything_is_stored_leaves_its_event_out(
     queue: Queue | None,
     counted: str,
 ) -> None:
+    app.directory.topics["orders"] = a_topic(profile="2020")  # without probation
     app.subscribe(**overrides)
     app.deliver = replace(app.deliver, pusher=EarlyAnswer(app.clock))
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from shared.engine.ports import Queue
-from tests.builders import URL, a_delivery, a_message
+from tests.builders import URL, a_delivery, a_message, a_topic
 from tests.fakes import START, answered
 from tests.functional.deployment import SECOND, Deployment, Logged
 
@@ -33,6 +33,7 @@ def test_a_busy_endpoint_is_left_alone_for_as_long_as_it_asks(
 
 
 def test_events_that_were_asked_to_wait_differently_go_apart(app: Deployment) -> None:
+    app.directory.topics["orders"] = a_topic(profile="2020")  # without probation
     app.subscribe()
     app.deliver = replace(app.deliver, rules=replace(app.deliver.rules, honor_retry_after=True))
     app.pusher.script(

@@ -1,0 +1,64 @@
+"""The endpoints' health in a table: read a topic at a time, and once a second at most."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+
+from shared import telemetry
+from shared.adapters.cache_entries import Entries
+from shared.delivery.health import Health
+from shared.delivery.health_codec import document_of, health_of
+from shared.engine.ports import Resource, ResourceStore, StoredHealth, Table
+from shared.errors import StorageUnavailable
+
+CACHE_FOR = timedelta(seconds=1)
+# What reading a document may raise that an older or newer version of the app has written.
+_UNREADABLE = (ValueError, LookupError, TypeError, AttributeError)
+
+_Rows = Mapping[str, StoredHealth]  # by subscription, in lower case
+
+
+class TableHealth:
+    """
+    HealthStore over a ResourceStore.
+
+    What was read lives for a second by *clock* (monotonic, in seconds), and serves at any age while
+    storage does not answer.
+    """
+
+    def __init__(self, store: ResourceStore, clock: Callable[[], float]) -> None:
+        self._store = store
+        self._topics = Entries[_Rows](clock, lambda _: CACHE_FOR.total_seconds())
+
+    def seen(self, topic: str, name: str) -> StoredHealth | None:
+        try:
+            rows = self._topics.get(topic.lower(), lambda: self._rows(topic))
+        except StorageUnavailable as error:
+            telemetry.error("health.unread", topic=topic, detail=str(error))
+            return None
+        return rows.get(name.lower())
+
+    def read(self, topic: str, name: str) -> StoredHealth | None:
+        resource = self._store.get(Table.ENDPOINT_HEALTH, topic, name)
+        return _stored(resource) if resource else None
+
+    def write(self, topic: str, name: str, health: Health, etag: str | None) -> None:
+        document = {"name": name, **document_of(health)}
+        written = self._store.put(Table.ENDPOINT_HEALTH, topic, name, document, etag)
+        row = {name.lower(): StoredHealth(health, written.etag)}
+        self._topics.update(topic.lower(), lambda rows: {**rows, **row})
+
+    def _rows(self, topic: str) -> _Rows:
+        resources = self._store.list(Table.ENDPOINT_HEALTH, topic)
+        return {str(each.document.get("name")).lower(): _stored(each) for each in resources}
+
+
+def _stored(resource: Resource) -> StoredHealth:
+    try:
+        health = health_of(resource.document)
+    except _UNREADABLE as error:
+        # Nobody's generation: it counts for nothing, and the next write replaces it.
+        telemetry.error("health.unreadable", etag=resource.etag, error=repr(error))
+        health = Health(generation="")
+    return StoredHealth(health, resource.etag)

@@ -1,0 +1,215 @@
+"""The health of a subscription's endpoint: when nothing is sent to it, why, and until when."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+
+from shared.delivery.duration import in_words
+from shared.delivery.outcome import Outcome
+from shared.delivery.policy import DeliveryTerms
+
+PROBE_MARGIN = timedelta(seconds=10)  # beyond the acknowledgement timeout, for a probe to end
+PROBE_LOOK = timedelta(seconds=3)  # what meets somebody's probe comes again after this
+_EVENTS_FAULT = frozenset({Outcome.BAD_REQUEST, Outcome.PAYLOAD_TOO_LARGE})
+_MOST_DOUBLINGS = 20
+_NEVER = datetime.min.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hold:
+    """
+    Nothing is sent from *since* until *until*, and then one probe first.
+
+    *probation* is the outcome that it is the probation for; ``None``: it is delayed delivery.
+    *delays* counts the holds of delayed delivery in a row. *probe_until* is when a probe that is
+    under way has ended at the latest, *turn* counts how often one was begun or given back. *rate*
+    is how many new events a second the subscription gets, as far as somebody has measured it.
+    """
+
+    since: datetime
+    until: datetime
+    why: str
+    probation: Outcome | None = None
+    delays: int = 0
+    probe_until: datetime | None = None
+    turn: int = 0
+    rate: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health:
+    """
+    What is known of a subscription's endpoint.
+
+    *released_at* is when a push was sent that showed that earlier holds are over. *failures* counts
+    the first attempts of different events that failed in a row, since *counted_from*.
+    """
+
+    generation: str
+    hold: Hold | None = None
+    released_at: datetime | None = None
+    failures: int = 0
+    counted_from: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """What came of a push. *is_first*: it had an event that was never pushed before."""
+
+    outcome: Outcome
+    is_first: bool
+    sent_at: datetime
+    ended_at: datetime
+    is_probe: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """Push whatever is due."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Push nothing until *until*. *probation* as in `Hold`."""
+
+    until: datetime
+    why: str
+    probation: Outcome | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NeedsProbe:
+    """A hold is over by time: whoever claims the probe pushes one request first."""
+
+
+Standing = Open | Held | NeedsProbe
+
+
+def standing(health: Health, now: datetime) -> Standing:
+    """Say whether anything may be pushed at *now*."""
+    hold = health.hold
+    if hold is None:
+        return Open()
+    if now < hold.until:
+        return Held(hold.until, hold.why, hold.probation)
+    if hold.probe_until and now < hold.probe_until:
+        return Held(min(now + PROBE_LOOK, hold.probe_until), "a probe is under way")
+    return NeedsProbe()
+
+
+def claim(health: Health, terms: DeliveryTerms, now: datetime) -> Health:
+    """Begin the probe of a hold that is over by time."""
+    hold = health.hold
+    if hold is None:
+        return health
+    until = now + terms.profile.acknowledgement_timeout + PROBE_MARGIN
+    return replace(health, hold=replace(hold, probe_until=until, turn=hold.turn + 1))
+
+
+def give_back(health: Health) -> Health:
+    """End a probe that says nothing about the endpoint: another may begin."""
+    hold = health.hold
+    if hold is None or hold.probe_until is None:
+        return health
+    return replace(health, hold=replace(hold, probe_until=None, turn=hold.turn + 1))
+
+
+def observe(health: Health, seen: Observation, terms: DeliveryTerms) -> Health:
+    """
+    Return the health after a push has ended.
+
+    Only a success that was sent after a hold began releases it. A request that is at fault itself
+    (400, 413) says nothing about the endpoint.
+    Source: "Delivery and retry" (2023-03-01), Delayed delivery and the table of probations; the
+    numbers of delayed delivery are ours (contract §3.6).
+    """
+    if seen.outcome in _EVENTS_FAULT:
+        return give_back(health) if seen.is_probe else health
+    if seen.outcome is Outcome.DELIVERED:
+        return _succeeded(health, seen)
+    failed = replace(health, failures=health.failures + seen.is_first)
+    hold = _hold(failed, seen, terms)
+    if hold is None and seen.is_probe and health.hold and health.hold.since < seen.sent_at:
+        # The failure asks for no other hold, and this one is over by time.
+        return replace(failed, hold=None, released_at=_latest(health.released_at, seen.sent_at))
+    return replace(failed, hold=_longer(failed.hold, hold))
+
+
+def merge(one: Health, other: Health) -> Health:
+    """
+    Return what both know of one generation; their order doesn't matter.
+
+    The later end of a hold wins, and the later release: a hold that began before it is over.
+    """
+    released_at = _latest(one.released_at, other.released_at)
+    hold: Hold | None = None
+    for each in (one.hold, other.hold):
+        if each and not (released_at and released_at > each.since):
+            hold = _longer(hold, each)
+    counted = max(one, other, key=lambda each: (each.counted_from or _NEVER, each.failures))
+    return replace(counted, hold=hold, released_at=released_at)
+
+
+def _succeeded(health: Health, seen: Observation) -> Health:
+    hold = health.hold
+    if hold is not None and seen.sent_at <= hold.since:
+        return health
+    if hold is None and not health.failures:
+        return health  # Mostly so: nothing changes.
+    return replace(
+        health,
+        hold=None,
+        released_at=_latest(health.released_at, seen.sent_at),
+        failures=0,
+        counted_from=_latest(health.counted_from, seen.ended_at),
+    )
+
+
+def _hold(health: Health, seen: Observation, terms: DeliveryTerms) -> Hold | None:
+    """Return the hold that a failure asks for, if any."""
+    old = health.hold
+    goes_on = old is not None and not seen.is_probe and seen.ended_at < old.until
+    since = old.since if old and goes_on else seen.ended_at
+    hold: Hold | None = None
+    if probation := terms.profile.probation.get(seen.outcome):
+        hold = Hold(
+            since=since,
+            until=seen.ended_at + terms.real(probation),
+            why=f"probation for {seen.outcome}: {in_words(probation)}",
+            probation=seen.outcome,
+        )
+    rule = terms.profile.delayed_delivery
+    delays = old.delays if old else 0
+    if rule and (seen.is_probe if delays else health.failures >= rule.failures):
+        doublings = min(delays, _MOST_DOUBLINGS)
+        wait = min(rule.first_hold * 2**doublings, rule.longest_hold)
+        delayed = Hold(
+            since=since,
+            until=seen.ended_at + terms.real(wait),
+            why=f"delayed delivery: {in_words(wait)}",
+            delays=delays + 1,
+        )
+        hold = _longer(hold, delayed)
+    return hold
+
+
+def _longer(one: Hold | None, other: Hold | None) -> Hold | None:
+    """Return the hold that ends later, with what is the most of both."""
+    if one is None or other is None:
+        return one or other
+    later = max(one, other, key=_rank)
+    return replace(
+        later,
+        since=max(one.since, other.since),
+        delays=max(one.delays, other.delays),
+        rate=max(one.rate, other.rate),
+    )
+
+
+def _rank(hold: Hold) -> tuple[datetime, int, datetime, str, str]:
+    return hold.until, hold.turn, hold.probe_until or _NEVER, hold.why, hold.probation or ""
+
+
+def _latest(one: datetime | None, other: datetime | None) -> datetime | None:
+    return max(one or _NEVER, other or _NEVER) if one or other else None

@@ -1,0 +1,81 @@
+"""How the health of an endpoint is written as a document of its table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from shared.delivery.health import Health, Hold
+from shared.delivery.outcome import Outcome
+
+
+def document_of(health: Health) -> Mapping[str, Any]:
+    """Write it; times are ISO 8601."""
+    hold = health.hold
+    return {
+        "generation": health.generation,
+        "heldUntil": _text(hold.until) if hold else None,
+        "hold": _hold(hold) if hold else None,
+        "releasedAt": _text(health.released_at),
+        "failures": health.failures,
+        "countedFrom": _text(health.counted_from),
+    }
+
+
+def health_of(document: Mapping[str, Any]) -> Health:
+    """
+    Read it.
+
+    Raises:
+        ValueError, LookupError, TypeError, AttributeError: it is none of ours.
+    """
+    hold = document["hold"]
+    return Health(
+        generation=str(document["generation"]),
+        hold=_hold_of(hold, _moment(document["heldUntil"])) if hold else None,
+        released_at=_time(document["releasedAt"]),
+        failures=int(document["failures"]),
+        counted_from=_time(document["countedFrom"]),
+    )
+
+
+def _hold(hold: Hold) -> Mapping[str, Any]:
+    return {
+        "since": _text(hold.since),
+        "why": hold.why,
+        "probation": hold.probation,
+        "delays": hold.delays,
+        "probeUntil": _text(hold.probe_until),
+        "turn": hold.turn,
+        "rate": hold.rate,
+    }
+
+
+def _hold_of(wire: Mapping[str, Any], until: datetime) -> Hold:
+    probation = wire["probation"]
+    return Hold(
+        since=_moment(wire["since"]),
+        until=until,
+        why=str(wire["why"]),
+        probation=Outcome(probation) if probation else None,
+        delays=int(wire["delays"]),
+        probe_until=_time(wire["probeUntil"]),
+        turn=int(wire["turn"]),
+        rate=float(wire["rate"]),
+    )
+
+
+def _text(moment: datetime | None) -> str | None:
+    return moment.isoformat() if moment else None
+
+
+def _time(text: str | None) -> datetime | None:
+    return _moment(text) if text else None
+
+
+def _moment(text: str) -> datetime:
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        raise ValueError("a time without its zone")
+    return moment

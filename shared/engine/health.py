@@ -1,0 +1,259 @@
+"""What this process knows of the endpoints' health, and its share in what all of them know."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from shared import telemetry
+from shared.clock import Clock
+from shared.delivery.health import (
+    PROBE_LOOK,
+    Health,
+    Held,
+    NeedsProbe,
+    Observation,
+    Open,
+    Standing,
+    claim,
+    give_back,
+    merge,
+    observe,
+    standing,
+)
+from shared.delivery.pace import Arrivals, places
+from shared.delivery.policy import DeliveryTerms
+from shared.engine.ports import HealthStore, StoredHealth
+from shared.errors import Conflict, StorageUnavailable
+from shared.subscriptions.subscription import EventSubscription
+
+LOOK = timedelta(minutes=5)  # what is held is looked at again after so long, released or not
+WRITE_AFTER = timedelta(seconds=1)  # between writes of what is not urgent
+FAILED_AGAIN_AFTER = timedelta(seconds=5)  # … and after one that failed
+MAX_KEYS = 10_000
+
+_RATE_CHANGE = 1.2  # by which a rate must have grown to be told to others
+_CLAIM_TRIES = 2
+
+_Key = tuple[str, str, str]
+
+
+@dataclass(slots=True, kw_only=True)
+class _Known:
+    """
+    One subscription as this process sees it.
+
+    *stored* is what the table is known to hold. What is not urgent may be written from *write_from*
+    on, nothing before *blocked_until*. *taken_until* is when the next held event may come back.
+    """
+
+    health: Health
+    arrivals: Arrivals
+    write_from: datetime
+    blocked_until: datetime
+    is_writing: bool = False
+    stored: Health | None = None
+    taken_until: datetime | None = None
+
+
+class HealthTracker:
+    """
+    Health of all endpoints: what was observed here counts at once, what others wrote soon.
+
+    Safe to use from any thread. While the table fails, what is known here is all there is.
+    """
+
+    def __init__(
+        self, store: HealthStore, clock: Clock, lock: AbstractContextManager[object]
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._lock = lock
+        self._known: OrderedDict[_Key, _Known] = OrderedDict()
+
+    def arrived(self, subscription: EventSubscription, count: int) -> None:
+        """Count new events, to know the subscription's usual rate."""
+        now = self._clock.now()
+        with self._lock:
+            known = self._of(subscription)
+            known.arrivals = known.arrivals.with_more(count, now)
+
+    def standing(self, subscription: EventSubscription, terms: DeliveryTerms) -> Standing:
+        """Say whether anything may be pushed, by all that is known; it may read the table."""
+        if not (terms.profile.probation or terms.profile.delayed_delivery):
+            return Open()
+        row = self._store.seen(subscription.topic, subscription.name)
+        with self._lock:
+            known = self._of(subscription)
+            _learn(known, row)
+            return standing(known.health, self._clock.now())
+
+    def held(self, subscription: EventSubscription) -> Held | None:
+        """Say what keeps a push from beginning, by what is known in memory."""
+        now = self._clock.now()
+        with self._lock:
+            found = standing(self._of(subscription).health, now)
+        if isinstance(found, NeedsProbe):
+            return Held(now + PROBE_LOOK, "a hold has ended, and its probe goes first")
+        return found if isinstance(found, Held) else None
+
+    def observed(
+        self, subscription: EventSubscription, terms: DeliveryTerms, seen: Observation
+    ) -> None:
+        """Learn what came of a push; `save` tells the others."""
+        with self._lock:
+            known = self._of(subscription)
+            known.health = observe(known.health, seen, terms)
+
+    def give_back(self, subscription: EventSubscription) -> None:
+        """Let somebody else probe: this process did not."""
+        with self._lock:
+            known = self._of(subscription)
+            known.health = give_back(known.health)
+
+    def claim_probe(self, subscription: EventSubscription, terms: DeliveryTerms) -> bool:
+        """Claim the probe of a hold that is over by time; one thread of one process gets it."""
+        now = self._clock.now()
+        with self._lock:
+            known = self._of(subscription)
+            before = known.health
+            if not isinstance(standing(before, now), NeedsProbe):
+                return False
+            known.health = claim(before, terms, now)
+        try:
+            for _ in range(_CLAIM_TRIES):
+                with suppress(Conflict):
+                    return self._claimed(subscription, known, before, terms)
+        except StorageUnavailable as error:
+            _complain(subscription, error)
+            return True  # Nobody can be asked.
+        with self._lock:  # Somebody has written, twice, but who knows what: look again soon.
+            if hold := known.health.hold:
+                soon = replace(hold, probe_until=now + PROBE_LOOK)
+                known.health = replace(known.health, hold=soon)
+        return False
+
+    def save(self, subscription: EventSubscription) -> None:
+        """Store what has changed: a hold, its release and a probe's end at once, others soon."""
+        now = self._clock.now()
+        with self._lock:
+            known = self._of(subscription)
+            if not _is_due(known, now):
+                return
+            known.write_from = now + WRITE_AFTER
+            known.is_writing = True
+        try:
+            row = self._store.seen(subscription.topic, subscription.name)
+            try:
+                self._write(subscription, known, row)
+            except Conflict:
+                row = self._store.read(subscription.topic, subscription.name)
+                self._write(subscription, known, row)
+        except Conflict:
+            pass  # Others write as well: what is still missing follows with the next change.
+        except StorageUnavailable as error:
+            known.blocked_until = now + FAILED_AGAIN_AFTER
+            _complain(subscription, error)
+        finally:
+            known.is_writing = False
+
+    def places(
+        self, subscription: EventSubscription, held: Held, sizes: Sequence[int]
+    ) -> list[datetime]:
+        """Return when held requests of so many events come back: paced, and not after `LOOK`."""
+        now = self._clock.now()
+        look_at = now + LOOK
+        if held.until > look_at:
+            return [look_at] * len(sizes)
+        with self._lock:
+            known = self._of(subscription)
+            rate = known.arrivals.per_second(now)
+            if hold := known.health.hold:
+                if rate > hold.rate * _RATE_CHANGE:
+                    known.health = replace(known.health, hold=replace(hold, rate=rate))
+                rate = max(rate, hold.rate)
+            *found, following = places(held.until, known.taken_until, rate, sizes)
+            known.taken_until = min(following, look_at)
+        return [min(each, look_at) for each in found]
+
+    def _claimed(
+        self,
+        subscription: EventSubscription,
+        known: _Known,
+        before: Health,
+        terms: DeliveryTerms,
+    ) -> bool:
+        row = self._store.read(subscription.topic, subscription.name)
+        now = self._clock.now()
+        fresh = row.health if row and row.health.generation == before.generation else before
+        merged = merge(before, fresh)
+        if not isinstance(standing(merged, now), NeedsProbe):
+            with self._lock:
+                _learn(known, row)
+            return False
+        claimed = claim(merged, terms, now)
+        self._store.write(subscription.topic, subscription.name, claimed, row.etag if row else None)
+        with self._lock:
+            known.health = merge(known.health, claimed)
+            known.stored = claimed
+        return True
+
+    def _write(
+        self, subscription: EventSubscription, known: _Known, row: StoredHealth | None
+    ) -> None:
+        with self._lock:
+            _learn(known, row)
+            health = known.health
+        self._store.write(subscription.topic, subscription.name, health, row.etag if row else None)
+        with self._lock:
+            known.stored = health
+
+    def _of(self, subscription: EventSubscription) -> _Known:
+        """Return what is known, maybe nothing yet. Only under the lock."""
+        generation = subscription.generation
+        key = (subscription.topic.lower(), subscription.name.lower(), generation)
+        known = self._known.get(key)
+        if known is None:
+            now = self._clock.now()
+            known = self._known[key] = _Known(
+                health=Health(generation=generation),
+                arrivals=Arrivals(now, now),
+                write_from=now,
+                blocked_until=now,
+            )
+            if len(self._known) > MAX_KEYS:
+                self._known.popitem(last=False)
+        self._known.move_to_end(key)
+        return known
+
+
+def _learn(known: _Known, row: StoredHealth | None) -> None:
+    """Take in what the table holds, unless it is about an earlier subscription of that name."""
+    if row and row.health.generation == known.health.generation:
+        known.stored = row.health
+        known.health = merge(known.health, row.health)
+
+
+def _is_due(known: _Known, now: datetime) -> bool:
+    health = known.health
+    stored = known.stored or Health(generation=health.generation)
+    if health == stored or known.is_writing or now < known.blocked_until:
+        return False
+    if now >= known.write_from:
+        return True
+    one, other = health.hold, stored.hold
+    if one is None or other is None:
+        return one is not other
+    return one.until - other.until >= WRITE_AFTER or one.turn != other.turn
+
+
+def _complain(subscription: EventSubscription, error: StorageUnavailable) -> None:
+    telemetry.error(
+        "health.unsaved",
+        topic=subscription.topic,
+        subscription=subscription.name,
+        detail=str(error),
+    )

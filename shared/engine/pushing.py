@@ -1,0 +1,121 @@
+"""Push what one invocation has, as far as the endpoint's health and its slots allow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from typing import NamedTuple
+
+from shared.clock import Clock
+from shared.delivery.health import Held, Observation, Open
+from shared.delivery.holding import hold_back
+from shared.delivery.outcome import classify
+from shared.delivery.parcel import Parcel
+from shared.delivery.policy import DeliveryTerms
+from shared.delivery.push_request import push_request
+from shared.engine.health import HealthTracker
+from shared.engine.ports import Pusher, PushPool
+from shared.engine.progress import Progress, Pushed
+from shared.http import Failure, NotAnswered
+from shared.subscriptions.subscription import EventSubscription
+
+WAIT_FOR_SLOTS = timedelta(seconds=60)  # no push of an invocation begins later
+
+
+class Met(NamedTuple):
+    """The hold that kept a request from being sent."""
+
+    held: Held
+
+    @property
+    def succeeded(self) -> None:
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pushing:
+    """Requests to one endpoint, side by side; what can't be sent now is put back, uncounted."""
+
+    subscription: EventSubscription
+    terms: DeliveryTerms
+    progress: Progress
+    health: HealthTracker
+    pusher: Pusher
+    pool: PushPool
+    clock: Clock
+
+    def push(self, rest: list[Parcel]) -> None:
+        """Push everything, or put it back; after a hold one request goes first, as its probe."""
+        while rest:
+            standing = self.health.standing(self.subscription, self.terms)
+            if isinstance(standing, Open):
+                self._run(rest)
+                return
+            if isinstance(standing, Held):
+                self._hold(rest, standing)
+                return
+            if self.health.claim_probe(self.subscription, self.terms):
+                probe, *rest = rest
+                self._run([probe], is_probe=True)
+
+    def _run(self, going: Sequence[Parcel], *, is_probe: bool = False) -> None:
+        """Push until a hold begins."""
+        key = f"{self.subscription.topic}/{self.subscription.name}".lower()
+        waiting = dict.fromkeys(going)
+        met: dict[Parcel, Held] = {}
+        push = partial(self._push, is_probe=is_probe)
+        for finished in self.pool.run(key, list(waiting), push, WAIT_FOR_SLOTS):
+            for parcel, result in finished:
+                del waiting[parcel]
+                if isinstance(result, Met):
+                    met[parcel] = result.held
+                else:
+                    self.progress.attempted(parcel, result)
+            self.health.save(self.subscription)
+            self.progress.flush(only_old=True)
+        if met:
+            self._hold(list(met), max(met.values(), key=lambda held: held.until))
+        if waiting:
+            rest = [loaded.delivery for parcel in waiting for loaded in parcel]
+            self.progress.put_back(rest, self.clock.now() + self.pool.pace(key, len(waiting)))
+            if is_probe:
+                self.health.give_back(self.subscription)
+                self.health.save(self.subscription)
+
+    def _push(self, parcel: Parcel, *, is_probe: bool) -> Pushed | Met:
+        if not is_probe and (held := self.health.held(self.subscription)):
+            return Met(held)
+        began_at = self.clock.now()
+        try:
+            request = push_request(self.subscription, parcel)
+            timeout = self.terms.profile.acknowledgement_timeout
+            exchange = self.pusher.send(request, timeout, self.progress.late.awaited(parcel))
+        except Exception as error:  # noqa: BLE001 - one event never harms its group
+            exchange = NotAnswered(Failure.UNSENDABLE, repr(error), 0.0)
+        outcome = classify(exchange, self.terms.profile.success_codes)
+        pushed = Pushed(outcome, began_at, self.clock.now())
+        seen = Observation(
+            outcome=outcome.outcome,
+            is_first=any(loaded.delivery.is_new for loaded in parcel),
+            sent_at=pushed.began_at,
+            ended_at=pushed.ended_at,
+            is_probe=is_probe,
+        )
+        self.health.observed(self.subscription, self.terms, seen)
+        return pushed
+
+    def _hold(self, going: Sequence[Parcel], held: Held) -> None:
+        """Put back what a hold keeps; what was to go in one request comes back together."""
+        now = self.clock.now()
+        places = self.health.places(self.subscription, held, [len(parcel) for parcel in going])
+        for parcel, due in zip(going, places, strict=True):
+            for delivery, text in parcel:
+                kept, end = hold_back(delivery, held, self.terms, now)
+                if end:
+                    self.progress.ended(kept, text, end)
+                else:
+                    self.progress.held(kept, due)
+        self.progress.hold = held
+        self.health.save(self.subscription)
