@@ -65,6 +65,10 @@ class Delivery:
         in_probation = self.last is not None and self.last.outcome is Outcome.PROBATION
         return self.attempts == 0 or (self.attempts == 1 and in_probation)
 
+    def was_tried_with(self, other: Delivery) -> bool:
+        """Tell whether both were in the same request when they were last tried."""
+        return self.last is not None and (self.attempts, self.last) == (other.attempts, other.last)
+
     def system_id(self, topic: str, subscription: str) -> str:
         """Return the id of this delivery: the same at every attempt, and when it is sent again."""
         name = f"{self.origin.publish_id}/{self.position}/{topic.lower()}/{subscription.lower()}"

@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 from shared.delivery.delivery import Delivery, Origin
 from shared.delivery.packing import pack, split
 from shared.delivery.policy import EndReason
+from shared.delivery.runs import runs_of
 from shared.events.topic import InputSchema
 from shared.subscriptions.subscription import DeadLetterDestination, DeliverySchema
 
-VERSION = 1
+VERSION = 2
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -49,7 +50,8 @@ class DeliveryMessage:
     Deliveries of one subscription that are due together.
 
     *due* is ``None`` for a first attempt. *rounds* counts how often the message came back from a
-    poison queue. With a *dead_letter* note the deliveries have ended and wait for their blob.
+    poison queue. *batch* is how many events share a request at most. With a *dead_letter* note the
+    deliveries have ended and wait for their blob.
     """
 
     topic: str
@@ -58,6 +60,7 @@ class DeliveryMessage:
     deliveries: tuple[Delivery, ...]
     due: datetime | None = None
     rounds: int = 0
+    batch: int = 1
     dead_letter: DeadLetterNote | None = None
 
 
@@ -74,12 +77,8 @@ def encode(message: DeliveryMessage) -> list[str]:
 
 def encode_parts(message: DeliveryMessage) -> Iterator[tuple[DeliveryMessage, str]]:
     """Divide a message into those that fit into a queue message each, and write them."""
-    deliveries = message.deliveries
-    start = 0
-    for count, packed in split([d.text for d in deliveries], [d.origin for d in deliveries]):
-        group = deliveries[start : start + count]
-        yield replace(message, deliveries=group), encode_group(message, group, packed)
-        start += count
+    for group, packed in split(message.deliveries, message.batch):
+        yield replace(message, deliveries=tuple(group)), encode_group(message, group, packed)
 
 
 def encode_rest(message: DeliveryMessage) -> str:
@@ -102,6 +101,8 @@ def encode_group(message: DeliveryMessage, group: Sequence[Delivery], packed: st
         wire["due"] = _micros(message.due)
     if message.rounds:
         wire["rounds"] = message.rounds
+    if message.batch > 1:
+        wire["batch"] = message.batch
     if message.dead_letter:
         wire["note"] = _note(message.dead_letter)
     wire["origins"] = [[o.publish_id, _micros(o.published_at), o.payload] for o in origins]
@@ -111,28 +112,14 @@ def encode_group(message: DeliveryMessage, group: Sequence[Delivery], packed: st
 
 
 def _runs(group: Sequence[Delivery], origins: dict[Origin, int]) -> list[list[Any]]:
-    """Return ``[origin, first position, count, attempts, outcome, status, at]`` for like events."""
-    runs: list[list[Any]] = []
-    previous: Delivery | None = None
-    for delivery in group:
-        if previous and _continues(previous, delivery):
-            runs[-1][2] += 1
-        else:
-            run: list[Any] = [origins[delivery.origin], delivery.position, 1, delivery.attempts]
-            if last := delivery.last:
-                run += [last.outcome, last.status, _micros(last.at)]
-            runs.append(run)
-        previous = delivery
-    return runs
-
-
-def _continues(previous: Delivery, delivery: Delivery) -> bool:
-    return (
-        delivery.position == previous.position + 1
-        and delivery.attempts == previous.attempts
-        and delivery.last == previous.last
-        and delivery.origin == previous.origin
-    )
+    """Return ``[origin, places, attempts, outcome, status, at]`` for each run."""
+    written = []
+    for delivery, places in runs_of(group):
+        run: list[Any] = [origins[delivery.origin], places, delivery.attempts]
+        if last := delivery.last:
+            run += [last.outcome, last.status, _micros(last.at)]
+        written.append(run)
+    return written
 
 
 def _note(note: DeadLetterNote) -> list[Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -20,6 +20,7 @@ from shared.delivery.message import (
 from shared.delivery.outcome import Outcome
 from shared.delivery.packing import unpack
 from shared.delivery.policy import EndReason
+from shared.delivery.runs import positions_of
 from shared.errors import MalformedMessage
 from shared.events.topic import InputSchema
 from shared.subscriptions.subscription import DeadLetterDestination, DeliverySchema
@@ -30,7 +31,7 @@ _DAMAGED = (ValueError, TypeError, KeyError, OverflowError, RecursionError, zlib
 
 def decode(text: str | bytes) -> DeliveryMessage | NewerMessage:
     """
-    Read a queue message.
+    Read a queue message, of this version or the one before.
 
     Raises:
         MalformedMessage: it is not one of ours, or damaged.
@@ -45,9 +46,10 @@ def decode(text: str | bytes) -> DeliveryMessage | NewerMessage:
             topic=_text(wire["topic"]),
             subscription=_text(wire["subscription"]),
             generation=_text(wire["generation"]),
-            deliveries=tuple(_deliveries(wire)),
+            deliveries=tuple(_deliveries(wire, version)),
             due=_moment(wire["due"]) if "due" in wire else None,
             rounds=_number(wire.get("rounds", 0)),
+            batch=_number(wire.get("batch", 1), 1, MOST_EVENTS),
             dead_letter=_note(wire["note"]) if is_dead_letter else None,
         )
     except _DAMAGED as error:
@@ -55,17 +57,17 @@ def decode(text: str | bytes) -> DeliveryMessage | NewerMessage:
         raise MalformedMessage(f"not a delivery message: {what}") from error
 
 
-def _deliveries(wire: dict[str, Any]) -> Iterator[Delivery]:
+def _deliveries(wire: dict[str, Any], version: int) -> Iterator[Delivery]:
     origins = [_origin(*each) for each in wire["origins"]]
     texts = unpack(_text(wire["packed"]))
     texts.reverse()  # the next one is last
     left = MOST_EVENTS
-    for number, first, count, attempts, *last in wire["runs"]:
+    for number, places, attempts, *last in map(_RUNS[version], wire["runs"]):
         origin = origins[_number(number, 0, len(origins) - 1)]
-        left -= _number(count, 1, left)
         tried = _number(attempts)
         attempt = _attempt(*last) if last else None
-        for position in range(_number(first), first + count):
+        for position in positions_of(places, left):
+            left -= 1
             if not origin.payload and not texts:
                 raise ValueError("fewer events than counted")
             yield Delivery(
@@ -79,6 +81,15 @@ def _deliveries(wire: dict[str, Any]) -> Iterator[Delivery]:
         raise ValueError("more events than counted")
     if left == MOST_EVENTS:
         raise ValueError("no events")
+
+
+def _first_version(run: list[Any]) -> list[Any]:
+    """Read a run as version 1 wrote it: without gaps."""
+    number, first, count, attempts, *last = run
+    return [number, [first, count], attempts, *last]
+
+
+_RUNS: dict[int, Callable[[list[Any]], list[Any]]] = {1: _first_version, 2: list}
 
 
 def _origin(publish_id: object, published_at: object, payload: object) -> Origin:

@@ -6,11 +6,15 @@ import base64
 import zlib
 from collections.abc import Iterator, Sequence
 
+from shared.delivery.delivery import Delivery
+from shared.delivery.runs import runs_of
+
 MAX_STORED = 48 * 1024  # bytes of a queue message; the service's own limit is 64 KiB
-MAX_EVENTS = 64  # of one message: what one invocation pushes
+MAX_EVENTS = 64  # of one message, if not a batch has more: what one invocation pushes
 MAX_UNPACKED = 512 * 1024  # bytes of one message's events in memory; a larger event goes alone
 MAX_BLOBS = 8  # payload blobs of one message: whoever delivers it reads them all
 EVENT_WIDTH = 72  # bytes that one event's counters take when every one is at its longest
+PLACE_WIDTH = 12  # bytes that each further gap among the events of one batch takes
 ORIGIN_WIDTH = 160  # bytes that the publish request of an event takes
 HEADER_WIDTH = 1024  # bytes of everything else in a message, with the longest names
 
@@ -34,39 +38,79 @@ def fits_inline(text: str) -> bool:
     return len(text) <= shortest_that_may_not or len(pack([text])) <= room
 
 
-def split(texts: Sequence[str | None], origins: Sequence[object]) -> Iterator[tuple[int, str]]:
-    """
-    Divide events, in order, into groups that fit into a message each, as few as reasonable.
+def most_events(batch: int) -> int:
+    """Return how many events a message may have where *batch* of them share a request."""
+    return batch * max(1, MAX_EVENTS // batch)
 
-    ``None`` is an event that is kept elsewhere. *origins* are the events' publish requests.
-    Yields the number of events of each group and its packed texts.
+
+def fits(group: Sequence[Delivery], batch: int) -> bool:
+    """Tell whether deliveries fit into one message together, now and at every retry."""
+    return _most(group) == len(group) and _width(group, _packed(group), batch) <= MAX_STORED
+
+
+def split(deliveries: Sequence[Delivery], batch: int) -> Iterator[tuple[Sequence[Delivery], str]]:
+    """
+    Divide deliveries, in order, into groups that fit into a message each, as few as reasonable.
+
+    *batch* is how many events share a request; those that did so before stay together.
+    Yields each group and its packed texts.
     """
     start = 0
-    while start < len(texts):
-        most = slice(start, start + MAX_EVENTS)
-        count = _most(texts[most], origins[most])
+    while start < len(deliveries):
+        count = _most(deliveries[start : start + most_events(batch)])
         while True:
-            end = start + count
-            inline = [text for text in texts[start:end] if text is not None]
-            packed = pack(inline) if inline else ""
-            width = HEADER_WIDTH + EVENT_WIDTH * count + len(packed)
-            width += ORIGIN_WIDTH * len(set(origins[start:end]))
+            count = _whole(deliveries, start, count) if batch > 1 else count
+            group = deliveries[start : start + count]
+            packed = _packed(group)
+            width = _width(group, packed, batch)
             if width <= MAX_STORED or count == 1:
                 break
             count = max(1, min(count - 1, count * MAX_STORED // width))
-        yield count, packed
-        start = end
+        yield group, packed
+        start += count
 
 
-def _most(texts: Sequence[str | None], origins: Sequence[object]) -> int:
-    """Return how many events, at least one, stay within the limits of memory."""
+def _packed(group: Sequence[Delivery]) -> str:
+    inline = [delivery.text for delivery in group if delivery.text is not None]
+    return pack(inline) if inline else ""
+
+
+def _width(group: Sequence[Delivery], packed: str, batch: int) -> int:
+    """
+    Reckon how long the message can become.
+
+    Events that are pushed one by one have counters of their own after that; a batch keeps sharing
+    them, and batches need not share a message.
+    """
+    origins = len({delivery.origin for delivery in group})
+    if batch > 1:
+        runs = runs_of(group)
+        gaps = sum(len(run.places) // 2 - 1 for run in runs)
+        counters = EVENT_WIDTH * len(runs) + PLACE_WIDTH * gaps
+    else:
+        counters = EVENT_WIDTH * len(group)
+    return HEADER_WIDTH + ORIGIN_WIDTH * origins + counters + len(packed)
+
+
+def _whole(deliveries: Sequence[Delivery], start: int, count: int) -> int:
+    """Return *count*, or fewer so that no request's events are torn apart, if there are others."""
+    end = start + count
+    if end == len(deliveries):
+        return count
+    while end > start and deliveries[end].was_tried_with(deliveries[end - 1]):
+        end -= 1
+    return end - start or count
+
+
+def _most(group: Sequence[Delivery]) -> int:
+    """Return how many deliveries, at least one, stay within the limits of memory."""
     size = 0
     blobs: set[object] = set()
-    for count, (text, origin) in enumerate(zip(texts, origins, strict=True)):
-        if text is None:
-            blobs.add(origin)
+    for count, delivery in enumerate(group):
+        if delivery.text is None:
+            blobs.add(delivery.origin)
         else:
-            size += len(text)
+            size += len(delivery.text)
         if size > MAX_UNPACKED or len(blobs) > MAX_BLOBS:
             return max(1, count)
-    return len(texts)
+    return len(group)

@@ -11,7 +11,12 @@ from shared.delivery.duration import in_words
 from shared.delivery.outcome import DeliveryOutcome, Outcome
 from shared.delivery.profile import DeliveryProfile, EndpointRules, EndpointType
 from shared.delivery.retry_after import asked_wait
-from shared.subscriptions.subscription import Batching, DeadLetterDestination, DeliveryHeader
+from shared.subscriptions.subscription import (
+    NO_BATCHING,
+    Batching,
+    DeadLetterDestination,
+    DeliveryHeader,
+)
 
 
 class EndState(StrEnum):
@@ -63,16 +68,16 @@ class DeliveryTerms:
     The rules for one subscription: the profile, and what it makes of the subscription's wishes.
 
     *max_attempts* ``None``: they have no limit. *dead_letter* ``None``: what ends is dropped.
-    *batching* ``None``: an event a request. *headers* are the custom ones. All
-    times are the documented ones; the clock runs *time_scale* times as fast for them. The switches
-    are the deployment's: what they mean is said where they are asked for.
+    *headers* are the custom ones. All times are the documented ones; the clock runs *time_scale*
+    times as fast for them. The switches are the deployment's: what they mean is said where they
+    are asked for.
     """
 
     profile: DeliveryProfile
     max_attempts: int | None
     time_to_live: timedelta
     dead_letter: DeadLetterDestination | None = None
-    batching: Batching | None = None
+    batching: Batching = NO_BATCHING
     headers: tuple[DeliveryHeader, ...] = ()
     endpoint: EndpointType = EndpointType.WEBHOOK
     time_scale: float = 1.0

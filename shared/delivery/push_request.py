@@ -1,56 +1,66 @@
-"""The request that brings an event to a subscriber."""
+"""The request that brings events to a subscriber."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
-from shared.delivery.conversion import convert
+from shared.delivery.body import event_body
+from shared.delivery.custom_headers import custom_headers
 from shared.delivery.parcel import Parcel
+from shared.delivery.policy import DeliveryTerms
 from shared.http import OutboundRequest
+from shared.subscriptions.delivery_attributes import fits_a_header
 from shared.subscriptions.subscription import ORIGIN, DeliverySchema, EventSubscription
 
-MAX_HEADER = 1024  # characters of a value that comes from an event: a longer one is left out
+MAX_DATA_VERSION = 1024  # characters: a longer one is left out
 
 
-def push_request(subscription: EventSubscription, parcel: Parcel) -> OutboundRequest:
+def push_request(
+    subscription: EventSubscription, terms: DeliveryTerms, parcel: Parcel
+) -> OutboundRequest:
     """
     Build the request for the next attempt of the parcel's deliveries.
 
-    ``aeg-delivery-count`` counts the attempts made before: the first delivery says 0.
-    Source: contract §2.1 (headers) and §2.2 (bodies).
+    ``aeg-delivery-count`` counts the attempts made before: the first delivery says 0. With
+    batching the body is an array even if it holds one event: receivers have chosen that form.
+
+    Source: contract §2.1 (headers), §2.2 (bodies), §2.4 and §2.5.
     """
-    ((delivery, text),) = parcel
-    body = convert(text, subscription.input_schema, subscription.delivery_schema)
+    first = parcel[0]
+    bodies = [event_body(subscription, loaded.text) for loaded in parcel]
+    is_batch = terms.batching.max_events > 1
     headers = {
         "aeg-event-type": "Notification",
         "aeg-subscription-name": subscription.name.upper(),
-        "aeg-delivery-count": str(delivery.attempts),
-        "aeg-output-event-id": delivery.system_id(subscription.topic, subscription.name),
+        "aeg-delivery-count": str(first.delivery.attempts),
     }
+    if len(parcel) == 1:
+        system_id = first.delivery.system_id(subscription.topic, subscription.name)
+        headers["aeg-output-event-id"] = system_id
     if subscription.delivery_schema is DeliverySchema.CLOUD_EVENTS:
+        is_array = is_batch
+        form = "cloudevents-batch" if is_batch else "cloudevents"
         headers |= {
-            "Content-Type": "application/cloudevents+json; charset=utf-8",
+            "Content-Type": f"application/{form}+json; charset=utf-8",
             "aeg-metadata-version": "1.0",
             "WebHook-Request-Origin": ORIGIN,
         }
     else:
-        data_version = str(json.loads(body).get("dataVersion", ""))
+        is_array = True
         headers |= {
             "Content-Type": "application/json; charset=utf-8",
             "aeg-metadata-version": "1",
-        }
-        if _fits_a_header(data_version):
-            headers["aeg-data-version"] = data_version
-        body = f"[{body}]"
-    return OutboundRequest("POST", subscription.endpoint_url, headers, _utf8(body))
+        } | _data_version(bodies)
+    headers |= custom_headers(terms.headers, first.text)
+    body = b"[%b]" % b",".join(bodies) if is_array else bodies[0]
+    return OutboundRequest("POST", subscription.endpoint_url, headers, body)
 
 
-def _fits_a_header(value: str) -> bool:
-    return len(value) <= MAX_HEADER and value.isascii() and value.isprintable()
-
-
-def _utf8(body: str) -> bytes:
-    """Return the JSON without escapes that UTF-8 doesn't need: they would treble some texts."""
-    if "\\u" in body:
-        body = json.dumps(json.loads(body), ensure_ascii=False, separators=(",", ":"))
-    return body.encode()
+def _data_version(bodies: Sequence[bytes]) -> dict[str, str]:
+    """Return the header that says which version all the events have, if they agree."""
+    versions = {str(json.loads(body).get("dataVersion", "")) for body in bodies}
+    version = versions.pop()
+    if versions or not fits_a_header(version, MAX_DATA_VERSION):
+        return {}
+    return {"aeg-data-version": version}

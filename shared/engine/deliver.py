@@ -130,7 +130,7 @@ class Deliver:
             pool=self.pool,
             clock=self.clock,
         )
-        pushing.push(parcels(subscription, going))
+        pushing.push(parcels(subscription, terms, going))
         progress.flush()
         hold = progress.hold
         telemetry.info(

@@ -17,6 +17,7 @@ from shared.delivery.message import DeadLetterNote, DeliveryMessage
 from shared.delivery.outcome import DeliveryOutcome, Outcome
 from shared.delivery.parcel import Loaded, Parcel
 from shared.delivery.policy import (
+    Decision,
     Delivered,
     DeliveryTerms,
     End,
@@ -26,7 +27,7 @@ from shared.delivery.policy import (
     retry,
 )
 from shared.engine.attempt_history import MessageHistory
-from shared.engine.drops import dropped, event_id
+from shared.engine.drops import MAX_IDS, dropped, event_id
 from shared.engine.late import LateAnswers
 from shared.engine.requeue import Queued, Requeue
 from shared.subscriptions.subscription import DeadLetterDestination, EventSubscription
@@ -75,9 +76,19 @@ class Progress:
     _oldest: datetime | None = None
 
     def attempted(self, parcel: Parcel, pushed: Pushed) -> None:
-        """Decide what follows an attempt to push *parcel*; its events share the outcome."""
-        for loaded in parcel:
-            self._attempted(loaded, pushed)
+        """Decide what follows an attempt; the parcel's events share it, and come back together."""
+        outcome = pushed.outcome
+        tried = [
+            Loaded(delivery.tried(outcome, pushed.began_at), text) for delivery, text in parcel
+        ]
+        decisions = [self._decide(each.delivery, pushed) for each in tried]
+        latest = max((each.due for each in decisions if isinstance(each, RetryAt)), default=None)
+        for (delivery, text), decision in zip(tried, decisions, strict=True):
+            if latest and isinstance(decision, RetryAt):
+                decision = replace(decision, due=latest)  # noqa: PLW2901 - the same, for all
+            self.history.attempted(delivery, text, pushed.began_at, outcome, decision)
+            self._follow(delivery, text, decision)
+        self._tell(tuple(tried), outcome, decisions[0])
 
     def ended(self, delivery: Delivery, text: str, end: End) -> None:
         """Give up a delivery that is not tried any more."""
@@ -128,24 +139,22 @@ class Progress:
         self._oldest = None
         self.history.write()
 
-    def _attempted(self, loaded: Loaded, pushed: Pushed) -> None:
-        outcome, text = pushed.outcome, loaded.text
-        tried = loaded.delivery.tried(outcome, pushed.began_at)
-        decision = decide(tried, outcome, self.terms, pushed.ended_at, self.jitter)
+    def _decide(self, tried: Delivery, pushed: Pushed) -> Decision:
+        decision = decide(tried, pushed.outcome, self.terms, pushed.ended_at, self.jitter)
         if isinstance(decision, End) and decision.is_final_answer and not self.is_current():
-            decision = retry(tried, outcome, self.terms, pushed.ended_at, self.jitter)
+            decision = retry(tried, pushed.outcome, self.terms, pushed.ended_at, self.jitter)
             why = f"the end is not confirmed, the subscription may have changed; {decision.why}"
             decision = replace(decision, why=why)
-        self.history.attempted(tried, text, pushed.began_at, outcome, decision)
+        return decision
+
+    def _follow(self, tried: Delivery, text: str, decision: Decision) -> None:
         if isinstance(decision, RetryAt):
             self.counts["retried"] += 1
             self._remember(decision.due, tried)
-        elif isinstance(decision, Delivered):
-            self.counts["delivered"] += 1
-            return
-        self._tell(tried, text, outcome, decision)
-        if isinstance(decision, End):
+        elif isinstance(decision, End):
             self._end(tried, text, decision)
+        else:
+            self.counts["delivered"] += 1
 
     def _remember(self, due: datetime, delivery: Delivery) -> None:
         self._retries.append((due, delivery))
@@ -198,6 +207,7 @@ class Progress:
             deliveries=tuple(deliveries),
             due=due,
             rounds=0,
+            batch=self.terms.batching.max_events,
             dead_letter=dead_letter,
         )
 
@@ -219,15 +229,16 @@ class Progress:
         self.counts["dropped"] += 1
         dropped(topic, subscription, reason, [text], system_id=system_id)
 
-    def _tell(
-        self, tried: Delivery, text: str, outcome: DeliveryOutcome, decision: RetryAt | End
-    ) -> None:
+    def _tell(self, tried: Parcel, outcome: DeliveryOutcome, decision: Decision) -> None:
+        """Write the line about a failed request, however many events it had."""
+        if isinstance(decision, Delivered):
+            return
         retries = decision if isinstance(decision, RetryAt) else None
         ends = decision if isinstance(decision, End) else None
         telemetry.info(
             "delivery.attempted",
-            **self._named(tried, text),
-            attempt=tried.attempts,
+            **(self._named(*tried[0]) if len(tried) == 1 else self._all_named(tried)),
+            attempt=tried[0].delivery.attempts,
             attempt_max=self.terms.max_attempts,
             outcome=outcome.outcome,
             status=outcome.status,
@@ -240,7 +251,17 @@ class Progress:
             profile=self.terms.profile.name,
         )
 
-    def _named(self, delivery: Delivery, text: str) -> dict[str, str | None]:
+    def _all_named(self, parcel: Parcel) -> dict[str, telemetry.Field]:
+        """Return what names the deliveries of a batch in the log: not all of very many."""
+        ids = [known for _, text in parcel[:MAX_IDS] if (known := event_id(text))]
+        return {
+            "topic": self.message.topic,
+            "subscription": self.message.subscription,
+            "count": len(parcel),
+            "event_ids": ids or None,
+        }
+
+    def _named(self, delivery: Delivery, text: str) -> dict[str, telemetry.Field]:
         """Return what names a delivery in the log: the publisher's id, and its own."""
         topic, subscription = self.message.topic, self.message.subscription
         return {

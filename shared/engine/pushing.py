@@ -89,7 +89,7 @@ class Pushing:
             return Met(held)
         began_at = self.clock.now()
         try:
-            request = push_request(self.subscription, parcel)
+            request = push_request(self.subscription, self.terms, parcel)
             timeout = self.terms.profile.acknowledgement_timeout
             exchange = self.pusher.send(request, timeout, self.progress.late.awaited(parcel))
         except Exception as error:  # noqa: BLE001 - one event never harms its group

@@ -9,7 +9,7 @@ from shared.delivery.policy import DeliveryTerms
 from shared.delivery.profile import DeliveryProfile, Feature
 from shared.delivery.profiles import PROFILES
 from shared.engine.ports import TopicReader
-from shared.subscriptions.subscription import EventSubscription, RetryPolicy
+from shared.subscriptions.subscription import NO_BATCHING, EventSubscription, RetryPolicy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +35,7 @@ class Rules:
             max_attempts=max_attempts,
             time_to_live=time_to_live,
             dead_letter=subscription.dead_letter if has(Feature.DEAD_LETTERS) else None,
-            batching=subscription.batching if has(Feature.OUTPUT_BATCHING) else None,
+            batching=subscription.batching if has(Feature.OUTPUT_BATCHING) else NO_BATCHING,
             headers=subscription.headers if has(Feature.CUSTOM_HEADERS) else (),
             time_scale=self.time_scale,
             honor_retry_after=self.honor_retry_after,

@@ -52,7 +52,8 @@ class Wake:
             for each in group
             for delivery in each.message.deliveries
         ]
+        merged = replace(group[0].message, batch=max(each.message.batch for each in group))
         for due, deliveries in due_together(waiting, now):
-            self.requeue.at_due(replace(group[0].message, due=due, deliveries=tuple(deliveries)))
+            self.requeue.at_due(replace(merged, due=due, deliveries=tuple(deliveries)))
         for each in group:
             self.receiver.delete(Queue.WAITING, each.received)

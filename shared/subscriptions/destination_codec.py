@@ -72,16 +72,13 @@ def render_destination(stored: Mapping[str, Any]) -> dict[str, Any]:
     return {**stored, "properties": {**properties, **shown}}
 
 
-def batching_of(stored: Mapping[str, Any]) -> Batching | None:
-    """Read how many events a stored destination gets at a time; ``None``: one."""
+def batching_of(stored: Mapping[str, Any]) -> Batching:
+    """Read how many events a stored destination gets at a time."""
     properties = stored["properties"]
-    events, kilobytes = (
-        properties["maxEventsPerBatch"],
-        properties["preferredBatchSizeInKilobytes"],
+    return Batching(
+        max_events=properties["maxEventsPerBatch"],
+        preferred_kilobytes=properties["preferredBatchSizeInKilobytes"],
     )
-    if events == _ONE_EVENT:
-        return None
-    return Batching(max_events=events, preferred_kilobytes=kilobytes)
 
 
 def custom_headers_of(stored: Mapping[str, Any]) -> tuple[DeliveryHeader, ...]:

@@ -55,10 +55,17 @@ class DeadLetterDestination:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batching:
-    """How many events share a request: never more than these, and about so large a body."""
+    """
+    How many events share a request: never more than *max_events*, and about so large a body.
 
-    max_events: int
-    preferred_kilobytes: int
+    One event is no batch: then batching is off.
+    """
+
+    max_events: int = 1
+    preferred_kilobytes: int = 64
+
+
+NO_BATCHING = Batching()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,8 +95,7 @@ class EventSubscription:
 
     *generation* is new at each creation: what waits for an earlier generation is dropped.
     *topic* is the topic's name, *topic_id* its ARM id. The query of *endpoint_url* may be secret.
-    *batching* ``None``: an event a request. What the topic's delivery profile doesn't have does
-    not apply: ``DeliveryTerms`` say what does.
+    What the topic's delivery profile doesn't have does not apply: ``DeliveryTerms`` say what does.
     """
 
     topic: str
@@ -102,5 +108,5 @@ class EventSubscription:
     filter: EventFilter = EventFilter()
     retry_policy: RetryPolicy = RetryPolicy()
     dead_letter: DeadLetterDestination | None = None
-    batching: Batching | None = None
+    batching: Batching = NO_BATCHING
     headers: tuple[DeliveryHeader, ...] = ()

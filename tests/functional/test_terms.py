@@ -90,5 +90,5 @@ def test_batching_and_headers_are_the_profiles(profile: str, *, has_both: bool) 
 
     terms = rules.terms(wished)
 
-    expected = (wished.batching, wished.headers) if has_both else (None, ())
+    expected = (wished.batching, wished.headers) if has_both else (Batching(), ())
     assert (terms.batching, terms.headers) == expected

@@ -82,9 +82,9 @@ def test_subscriptions_with_the_same_events_share_the_packing(
 ) -> None:
     packed: list[int] = []
 
-    def counted(texts: Sequence[str | None], origins: Sequence[object]) -> object:
-        packed.append(len(texts))
-        return split(texts, origins)
+    def counted(deliveries: Sequence[Delivery], batch: int) -> object:
+        packed.append(len(deliveries))
+        return split(deliveries, batch)
 
     monkeypatch.setattr("shared.delivery.fan_out.split", counted)
     same = [replace(ALL, name=f"s-{number}") for number in range(5)]

@@ -101,7 +101,7 @@ def test_like_events_take_one_line() -> None:
 
     runs = wire(a_message(group))["runs"]
 
-    assert [run[:4] for run in runs] == [[0, 0, 4, 1], [0, 4, 1, 2], [0, 6, 1, 2]]
+    assert [run[:3] for run in runs] == [[0, [0, 4], 1], [0, [4, 1, 1, 1], 2]]
 
 
 def test_neighbours_of_two_requests_are_kept_apart() -> None:
@@ -177,7 +177,7 @@ def test_the_reckoned_widths_are_never_exceeded() -> None:
 
 
 def test_a_newer_version_is_left_to_a_newer_app() -> None:
-    assert decode(compact({"pushgrid": 2, "something": "else"})) == NewerMessage(2)
+    assert decode(compact({"pushgrid": 3, "something": "else"})) == NewerMessage(3)
 
 
 DAMAGED = {
@@ -194,12 +194,12 @@ DAMAGED = {
     "version 0": compact(wire(pushgrid=0)),
     "version true": compact(wire(pushgrid=True)),
     "version text": compact(wire(pushgrid="1")),
-    "version infinite": compact(wire()).replace('"pushgrid":1', '"pushgrid":1e999'),
+    "version infinite": compact(wire()).replace('"pushgrid":2', '"pushgrid":2e999'),
     "a reserved kind": compact(wire(kind="fanout")),
     "no kind": compact({k: v for k, v in wire().items() if k != "kind"}),
     "topic is no text": compact(wire(topic=["orders"])),
     "due is no time": compact(wire(due="soon")),
-    "due is infinite": compact(wire()).replace('"pushgrid":1', '"pushgrid":1,"due":1e999'),
+    "due is infinite": compact(wire()).replace('"pushgrid":2', '"pushgrid":2,"due":1e999'),
     "due is beyond time": compact(wire(due=10**30)),
     "rounds below zero": compact(wire(rounds=-1)),
     "no note": compact(wire(kind="deadletter")),
@@ -214,25 +214,32 @@ DAMAGED = {
     "no origins": compact(wire(origins=[])),
     "an origin cut short": compact(wire(origins=[["p", 0]])),
     "a payload without a name": compact(wire(origins=[["p", 0, 5]])),
-    "an origin before the first": compact(wire(runs=[[-1, 0, 1, 0]])),
-    "an origin after the last": compact(wire(runs=[[1, 0, 1, 0]])),
+    "an origin before the first": compact(wire(runs=[[-1, [0, 1], 0]])),
+    "an origin after the last": compact(wire(runs=[[1, [0, 1], 0]])),
     "no runs": compact(wire(runs=[], packed="")),
-    "a run cut short": compact(wire(runs=[[0, 0, 1]])),
-    "a run too long": compact(wire(runs=[[0, 0, 1, 1, "Busy", 503, 0, 0]])),
-    "an unknown outcome": compact(wire(runs=[[0, 0, 1, 1, "Lazy", 503, 0]])),
-    "status is no number": compact(wire(runs=[[0, 0, 1, 1, "Busy", "503", 0]])),
-    "last attempt without time": compact(wire(runs=[[0, 0, 1, 1, "Busy", 503, None]])),
-    "attempts are no number": compact(wire(runs=[[0, 0, 1, "x"]])),
-    "attempts below zero": compact(wire(runs=[[0, 0, 1, -1]])),
-    "position below zero": compact(wire(runs=[[0, -1, 1, 0]])),
-    "position is no number": compact(wire(runs=[[0, 0.5, 1, 0]])),
-    "count is zero": compact(wire(runs=[[0, 0, 0, 0]])),
-    "fewer events than counted": compact(wire(runs=[[0, 0, 2, 0]])),
+    "a run cut short": compact(wire(runs=[[0, [0, 1]]])),
+    "a run too long": compact(wire(runs=[[0, [0, 1], 1, "Busy", 503, 0, 0]])),
+    "an unknown outcome": compact(wire(runs=[[0, [0, 1], 1, "Lazy", 503, 0]])),
+    "status is no number": compact(wire(runs=[[0, [0, 1], 1, "Busy", "503", 0]])),
+    "last attempt without time": compact(wire(runs=[[0, [0, 1], 1, "Busy", 503, None]])),
+    "attempts are no number": compact(wire(runs=[[0, [0, 1], "x"]])),
+    "attempts below zero": compact(wire(runs=[[0, [0, 1], -1]])),
+    "position below zero": compact(wire(runs=[[0, [-1, 1], 0]])),
+    "position is no number": compact(wire(runs=[[0, [0.5, 1], 0]])),
+    "no places": compact(wire(runs=[[0, [], 0]])),
+    "places cut short": compact(wire(runs=[[0, [0, 1, 1], 0]])),
+    "places are a number": compact(wire(runs=[[0, 7, 0]])),
+    "a place before the first": compact(wire(runs=[[0, [0, 1, -2, 1], 0]])),
+    "count is no number": compact(wire(runs=[[0, [0, True], 0]])),
+    "batch below one": compact(wire(batch=0)),
+    "batch larger than there can be": compact(wire(batch=5001)),
+    "count is zero": compact(wire(runs=[[0, [0, 0], 0]])),
+    "fewer events than counted": compact(wire(runs=[[0, [0, 2], 0]])),
     "more events than counted": compact(wire(a_message([a_delivery(0), a_delivery(1)]))).replace(
-        "[0,0,2,0]", "[0,0,1,0]"
+        "[0,[0,2],0]", "[0,[0,1],0]"
     ),
     "more events than there can be": compact(
-        wire(a_message([a_delivery(origin=PARKED, text=None)]), runs=[[0, 0, 10**12, 0]])
+        wire(a_message([a_delivery(origin=PARKED, text=None)]), runs=[[0, [0, 10**12], 0]])
     ),
 }
 
@@ -254,7 +261,7 @@ def test_what_is_said_of_damage_is_short() -> None:
 def test_as_many_events_as_a_request_may_have_can_be_read() -> None:
     parked = a_message([a_delivery(origin=PARKED, text=None)])
 
-    most = read(compact(wire(parked, runs=[[0, 0, MOST_EVENTS, 0]])))
+    most = read(compact(wire(parked, runs=[[0, [0, MOST_EVENTS], 0]])))
 
     assert [each.position for each in most.deliveries] == list(range(5000))
 

@@ -37,7 +37,12 @@ def test_nothing_unpacks_to_nothing() -> None:
 
 
 def counts(texts: list[str | None], origins: list[Origin] | None = None) -> list[int]:
-    return [count for count, _ in split(texts, origins or [ORIGIN] * len(texts))]
+    origins = origins or [ORIGIN] * len(texts)
+    group = [
+        a_delivery(number, text=text, origin=origin)
+        for number, (text, origin) in enumerate(zip(texts, origins, strict=True))
+    ]
+    return [len(part) for part, _ in split(group, 1)]
 
 
 @pytest.mark.parametrize(
@@ -83,9 +88,9 @@ def test_groups_keep_order_and_fit(kinds: list[int], size: int) -> None:
         for number, kind in enumerate(kinds)
     ]
 
-    groups = list(split([each.text for each in group], [each.origin for each in group]))
+    groups = list(split(group, 1))
 
-    assert sum(count for count, _ in groups) == len(group)
+    assert [each for part, _ in groups for each in part] == group
     texts = [each.text for each in group if each.text is not None]
     assert [text for _, packed in groups for text in unpack(packed)] == texts
     assert all(len(text) <= MAX_STORED for text in encode(a_message(group)))

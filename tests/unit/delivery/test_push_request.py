@@ -9,16 +9,30 @@ import pytest
 from hypothesis import given
 
 from shared.delivery.conversion import convert
-from shared.delivery.parcel import Loaded
+from shared.delivery.parcel import Loaded, Parcel
 from shared.delivery.push_request import push_request
 from shared.events.topic import InputSchema
 from shared.http import OutboundRequest
-from shared.subscriptions.subscription import DeliverySchema
-from tests.builders import ORIGIN, TOPIC_ID, URL, a_delivery, a_subscription, compact, members, text
+from shared.subscriptions.subscription import DeliverySchema, EventSubscription
+from tests.builders import (
+    ORIGIN,
+    TOPIC_ID,
+    URL,
+    a_delivery,
+    a_subscription,
+    compact,
+    members,
+    terms,
+    text,
+)
 from tests.strategies import json_values
 
 CLOUD = a_subscription(delivery_schema=DeliverySchema.CLOUD_EVENTS)
 CLOUD_EVENT = {"specversion": "1.0", "id": "e-0", "source": "/shop", "type": "t", "dataversion": 7}
+
+
+def pushed(subscription: EventSubscription, parcel: Parcel, **overrides: Any) -> OutboundRequest:
+    return push_request(subscription, terms(**overrides), parcel)
 
 
 def cloud(event: str) -> Any:
@@ -28,7 +42,7 @@ def cloud(event: str) -> Any:
 def test_an_event_grid_delivery_is_an_array_of_one() -> None:
     delivery = a_delivery(attempts=2)
 
-    request = push_request(a_subscription(name="To-Crm"), (Loaded(delivery, text()),))
+    request = pushed(a_subscription(name="To-Crm"), (Loaded(delivery, text()),))
 
     assert request == OutboundRequest(
         "POST",
@@ -47,7 +61,7 @@ def test_an_event_grid_delivery_is_an_array_of_one() -> None:
 
 
 def test_a_cloud_event_is_a_single_object() -> None:
-    request = push_request(CLOUD, (Loaded(a_delivery(), text()),))
+    request = pushed(CLOUD, (Loaded(a_delivery(), text()),))
 
     assert request.headers == {
         "aeg-event-type": "Notification",
@@ -66,7 +80,7 @@ def test_a_published_cloud_event_is_passed_on_as_it_is() -> None:
         input_schema=InputSchema.CLOUD_EVENTS, delivery_schema=DeliverySchema.CLOUD_EVENTS
     )
 
-    request = push_request(subscription, (Loaded(a_delivery(), compact(CLOUD_EVENT)),))
+    request = pushed(subscription, (Loaded(a_delivery(), compact(CLOUD_EVENT)),))
 
     assert request.body == compact(CLOUD_EVENT).encode()
 
@@ -76,14 +90,14 @@ def test_a_custom_event_is_an_array_of_the_original() -> None:
         input_schema=InputSchema.CUSTOM, delivery_schema=DeliverySchema.CUSTOM_INPUT
     )
 
-    request = push_request(subscription, (Loaded(a_delivery(), '{"key":1}'),))
+    request = pushed(subscription, (Loaded(a_delivery(), '{"key":1}'),))
 
     assert (request.body, request.headers["aeg-data-version"]) == (b'[{"key":1}]', "")
 
 
 @pytest.mark.parametrize("version", ["1.0", "", "2026-02 beta"])
 def test_the_data_version_is_the_events(version: str) -> None:
-    request = push_request(a_subscription(), (Loaded(a_delivery(), text(dataVersion=version)),))
+    request = pushed(a_subscription(), (Loaded(a_delivery(), text(dataVersion=version)),))
 
     assert request.headers["aeg-data-version"] == version
 
@@ -91,7 +105,7 @@ def test_the_data_version_is_the_events(version: str) -> None:
 @pytest.mark.parametrize("version", ["1\r\nX-Evil: 1", "1\x00", "ü", "\x7f"])
 def test_a_data_version_that_no_header_can_hold_is_left_out(version: str) -> None:
     """Design §5: no CR, LF or NUL in headers, nothing unencodable."""
-    request = push_request(a_subscription(), (Loaded(a_delivery(), text(dataVersion=version)),))
+    request = pushed(a_subscription(), (Loaded(a_delivery(), text(dataVersion=version)),))
 
     assert "aeg-data-version" not in request.headers
     assert json.loads(request.body)[0]["dataVersion"] == version
@@ -101,7 +115,7 @@ def test_what_is_stored_is_what_is_sent() -> None:
     """The bytes of an event in ASCII are not written anew."""
     event = '{"dataVersion":"","data":[1.10,1E5,-0,123456789012345678901234567890,"a\\nb"]}'
 
-    request = push_request(a_subscription(), (Loaded(a_delivery(), event),))
+    request = pushed(a_subscription(), (Loaded(a_delivery(), event),))
 
     assert request.body == f"[{event}]".encode()
 
@@ -109,7 +123,7 @@ def test_what_is_stored_is_what_is_sent() -> None:
 @pytest.mark.parametrize("value", ["grüße", "☃💶", "\x01\x7f", "\\u00e9", '"'], ids=ascii)
 def test_text_is_sent_as_utf_8(value: str) -> None:
     """Escapes would make a text of a megabyte three, and receivers have limits."""
-    request = push_request(a_subscription(), (Loaded(a_delivery(), text(data=value)),))
+    request = pushed(a_subscription(), (Loaded(a_delivery(), text(data=value)),))
 
     assert json.loads(request.body)[0]["data"] == value
     if value.isprintable() and "\\" not in value:
@@ -121,10 +135,10 @@ def test_a_data_version_too_long_for_a_header_is_left_out() -> None:
     just, over = ("v" * length for length in (1024, 1025))
 
     parcel = (Loaded(a_delivery(), text(dataVersion=just)),)
-    headers = push_request(a_subscription(), parcel).headers
+    headers = pushed(a_subscription(), parcel).headers
     assert headers["aeg-data-version"] == just
     parcel = (Loaded(a_delivery(), text(dataVersion=over)),)
-    headers = push_request(a_subscription(), parcel).headers
+    headers = pushed(a_subscription(), parcel).headers
     assert "aeg-data-version" not in headers
 
 

@@ -192,40 +192,41 @@ def test_dead_letters_need_account_and_container() -> None:
 
 
 @pytest.mark.parametrize(
-    ("knobs", "shown", "batching"),
+    ("knobs", "events", "kilobytes"),
     [
-        pytest.param({}, (1, 64), None, id="nothing"),
+        pytest.param({}, 1, 64, id="nothing"),
         pytest.param(
             {"maxEventsPerBatch": 1, "preferredBatchSizeInKilobytes": 64},
-            (1, 64),
-            None,
+            1,
+            64,
             id="what clients send that know nothing of it",
         ),
-        pytest.param({"maxEventsPerBatch": 1}, (1, 64), None, id="an event"),
+        pytest.param({"maxEventsPerBatch": 1}, 1, 64, id="an event"),
         pytest.param(
             {"maxEventsPerBatch": 1, "preferredBatchSizeInKilobytes": 1024},
-            (1, 1024),
-            None,
+            1,
+            1024,
             id="an event, however large a batch",
         ),
-        pytest.param({"preferredBatchSizeInKilobytes": 64}, (1, 64), None, id="the usual size"),
-        pytest.param({"preferredBatchSizeInKilobytes": 1}, (10, 1), (10, 1), id="another size"),
-        pytest.param({"maxEventsPerBatch": 2}, (2, 64), (2, 64), id="two events"),
+        pytest.param({"preferredBatchSizeInKilobytes": 64}, 1, 64, id="the usual size"),
+        pytest.param({"preferredBatchSizeInKilobytes": 1}, 10, 1, id="another size"),
+        pytest.param({"maxEventsPerBatch": 2}, 2, 64, id="two events"),
         pytest.param(
             {"maxEventsPerBatch": 5000, "preferredBatchSizeInKilobytes": 1024},
-            (5000, 1024),
-            (5000, 1024),
+            5000,
+            1024,
             id="the most there can be",
         ),
     ],
 )
 def test_batching_is_on_for_more_than_one_event(
-    knobs: dict[str, int], shown: tuple[int, int], batching: tuple[int, int] | None
+    knobs: dict[str, int], events: int, kilobytes: int
 ) -> None:
     """Contract §2.4: clients always send 1 and 64; only a size means 10 events."""
     stored = subscription(destination=webhook(**knobs))
 
     answer = render_subscription(stored, LATEST)["properties"]["destination"]["properties"]
-    assert (answer["maxEventsPerBatch"], answer["preferredBatchSizeInKilobytes"]) == shown
-    expected = batching and Batching(max_events=batching[0], preferred_kilobytes=batching[1])
+    shown = (answer["maxEventsPerBatch"], answer["preferredBatchSizeInKilobytes"])
+    assert shown == (events, kilobytes)
+    expected = Batching(max_events=events, preferred_kilobytes=kilobytes)
     assert subscription_of(stored).batching == expected

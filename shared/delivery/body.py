@@ -1,0 +1,20 @@
+"""The bytes of an event in the body of a request."""
+
+from __future__ import annotations
+
+import json
+
+from shared.delivery.conversion import convert
+from shared.subscriptions.subscription import EventSubscription
+
+
+def event_body(subscription: EventSubscription, text: str) -> bytes:
+    """
+    Return the event as its subscriber gets it: in the delivery schema, as UTF-8.
+
+    It is stored as ASCII; escapes that UTF-8 doesn't need would treble some texts.
+    """
+    body = convert(text, subscription.input_schema, subscription.delivery_schema)
+    if "\\u" in body:
+        body = json.dumps(json.loads(body), ensure_ascii=False, separators=(",", ":"))
+    return body.encode()
