@@ -15,16 +15,26 @@ from shared.delivery.profiles import PROFILES
 from shared.subscriptions.subscription import DeadLetterDestination
 
 _SOMEWHERE = DeadLetterDestination(container="")
+_MINUTE = timedelta(minutes=1)
+_LONGEST_ANSWER = 86400  # seconds: a day, longer than anybody waits
 
 
 def add_to(commands: Any) -> None:
     """Add the command to the parser's sub-commands."""
-    parser = commands.add_parser("explain", help="when an event is tried, and why then")
+    parser = commands.add_parser(
+        "explain",
+        help="when an event is tried, and why then",
+        description="When an event is tried, and the rule behind every time. Times count from"
+        " publish, without jitter.",
+    )
     parser.add_argument(
         "--profile", choices=list(PROFILES), default="latest", help="edition (default: latest)"
     )
     parser.add_argument(
-        "--endpoint", choices=[each.value for each in EndpointType], default="webhook"
+        "--endpoint",
+        choices=[each.value for each in EndpointType],
+        default="webhook",
+        help="kind of endpoint (default: webhook)",
     )
     parser.add_argument(
         "--answers",
@@ -32,15 +42,23 @@ def add_to(commands: Any) -> None:
         metavar="A,B,…",
         help="status codes, timeout, refused, dns, tls; the last one repeats",
     )
-    parser.add_argument("--ttl-minutes", type=int, metavar="N", help="time to live")
-    parser.add_argument("--max-attempts", type=int, metavar="N")
+    parser.add_argument(
+        "--ttl-minutes", type=int, metavar="N", help="time to live (default: the edition's)"
+    )
+    parser.add_argument(
+        "--max-attempts", type=int, metavar="N", help="the first included (default: the edition's)"
+    )
     parser.add_argument(
         "--dead-letter", action="store_true", help="a dead-letter destination is configured"
     )
     parser.add_argument(
-        "--response-seconds", type=float, default=0.0, metavar="N", help="an answer takes so long"
+        "--response-seconds",
+        type=float,
+        default=0.0,
+        metavar="N",
+        help="an answer takes so long (0)",
     )
-    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument("--json", action="store_true", help="for programs; times in seconds")
     parser.set_defaults(run=run)
 
 
@@ -53,19 +71,19 @@ def run(options: argparse.Namespace) -> int:
             _terms(profile, options),
             timedelta(seconds=_positive(options.response_seconds)),
         )
-    except (ValueError, OverflowError) as error:
-        print(f"explain: {error}", file=sys.stderr)
+    except ValueError as error:
+        print(f"python -m cli explain: {error}", file=sys.stderr)
         return 2
     print(json.dumps(_document(profile, told)) if options.json else _table(profile, told))
     return 0
 
 
 def _terms(profile: DeliveryProfile, options: argparse.Namespace) -> DeliveryTerms:
-    default, least, most = profile.limits.time_to_live
-    minutes = options.ttl_minutes
-    time_to_live = default if minutes is None else timedelta(minutes=minutes)
-    if not least <= time_to_live <= most:
-        raise ValueError(f"--ttl-minutes: {profile.name} has {_range(least, most)}")
+    default, least, most = (each // _MINUTE for each in profile.limits.time_to_live)
+    minutes = default if options.ttl_minutes is None else options.ttl_minutes
+    if not least <= minutes <= most:
+        asked = f"{least}" if least == most else f"{least} to {most}"
+        raise ValueError(f"--ttl-minutes: {profile.name} has {asked} minutes")
     attempts = profile.limits.attempts
     max_attempts = options.max_attempts
     if attempts is None:
@@ -74,26 +92,23 @@ def _terms(profile: DeliveryProfile, options: argparse.Namespace) -> DeliveryTer
     elif max_attempts is None:
         max_attempts = attempts[0]
     elif not attempts[1] <= max_attempts <= attempts[2]:
-        raise ValueError(f"--max-attempts: {profile.name} has {attempts[1]} to {attempts[2]}")
+        raise ValueError(
+            f"--max-attempts: {profile.name} has {attempts[1]} to {attempts[2]} attempts"
+        )
     if options.dead_letter and Feature.DEAD_LETTERS not in profile.features:
         raise ValueError(f"--dead-letter: {profile.name} has no dead letters")
     return DeliveryTerms(
         profile=profile,
         max_attempts=max_attempts,
-        time_to_live=time_to_live,
+        time_to_live=minutes * _MINUTE,
         dead_letter=_SOMEWHERE if options.dead_letter else None,
         endpoint=EndpointType(options.endpoint),
     )
 
 
-def _range(least: timedelta, most: timedelta) -> str:
-    minutes = [int(each.total_seconds()) // 60 for each in (least, most)]
-    return f"{minutes[0]} minutes" if least == most else f"{minutes[0]} to {minutes[1]} minutes"
-
-
 def _positive(seconds: float) -> float:
-    if not 0 <= seconds < float("inf"):
-        raise ValueError("--response-seconds: not a time")
+    if not 0 <= seconds <= _LONGEST_ANSWER:
+        raise ValueError(f"--response-seconds: 0 to {_LONGEST_ANSWER}")
     return seconds
 
 
@@ -140,5 +155,9 @@ def _table(profile: DeliveryProfile, told: Forecast) -> str:
 
 
 def _clock(moment: timedelta | None) -> str:
-    """Write a time since publish: 1:46:40, with parts of a second where there are any."""
-    return "-" if moment is None else str(moment).removesuffix("000")
+    """Write a time since publish: 34:46:40, with parts of a second where there are any."""
+    if moment is None:
+        return "-"
+    minutes, rest = divmod(moment, _MINUTE)
+    parts = f".{rest.microseconds // 1000:03}".removesuffix(".000")
+    return f"{minutes // 60}:{minutes % 60:02}:{rest.seconds:02}{parts}"

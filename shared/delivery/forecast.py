@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -24,6 +25,7 @@ from shared.http import Answered, Exchange, Failure, NotAnswered
 
 _PUBLISHED = datetime(2026, 1, 1, tzinfo=UTC)
 _DELIVERED = "the endpoint took it"
+_STATUS = re.compile("[2-5][0-9][0-9]")  # what 1xx announces comes later
 _FAILURES = {
     "refused": Failure.SOCKET,
     "dns": Failure.RESOLUTION,
@@ -138,7 +140,7 @@ def _exchange(answer: str, takes: timedelta, profile: DeliveryProfile) -> Exchan
         return NotAnswered(Failure.TIMED_OUT, "", limit.total_seconds())
     if failure := _FAILURES.get(answer):
         return NotAnswered(failure, "", takes.total_seconds())
-    if not (answer.isascii() and answer.isdigit() and 100 <= int(answer) <= 599):  # noqa: PLR2004
+    if not _STATUS.fullmatch(answer):
         others = ", ".join(("timeout", *_FAILURES))
-        raise ValueError(f"'{answer}' is neither a status code nor one of {others}")
+        raise ValueError(f"'{answer}' is neither a status (200 to 599) nor one of {others}")
     return Answered(int(answer), {}, b"", takes.total_seconds())
