@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.delivery.delivery import Attempt
-from shared.delivery.message import DeliveryMessage, Kind, NewerMessage, encode
+from shared.delivery.message import EPOCH, DeliveryMessage, Kind, NewerMessage, encode
 from shared.delivery.message_reader import MOST_EVENTS, decode
 from shared.delivery.outcome import Outcome
 from shared.delivery.packing import EVENT_WIDTH, HEADER_WIDTH, MAX_STORED, ORIGIN_WIDTH
@@ -174,6 +175,27 @@ def test_the_reckoned_widths_are_never_exceeded() -> None:
     assert len(compact(header)) <= HEADER_WIDTH
     assert len(compact(document["runs"])) <= EVENT_WIDTH
     assert len(compact(document["origins"])) <= ORIGIN_WIDTH
+
+
+def test_a_message_of_the_version_before_is_read() -> None:
+    """Events that wait while the app is replaced by a newer one go on."""
+    at = int((START - EPOCH) / timedelta(microseconds=1))
+    document = wire(a_message([a_delivery(number) for number in range(4)])) | {
+        "pushgrid": 1,
+        "runs": [[0, 0, 2, 0], [0, 2, 1, 3, "Busy", 503, at], [0, 3, 1, 1, "TimedOut", None, at]],
+    }
+
+    message = read(compact(document))
+
+    assert message == a_message(
+        [
+            a_delivery(0),
+            a_delivery(1),
+            a_delivery(2, attempts=3, last=an_attempt()),
+            a_delivery(3, attempts=1, last=an_attempt(Outcome.TIMED_OUT, None)),
+        ]
+    )
+    assert encode(message) == [compact(wire(message))]
 
 
 def test_a_newer_version_is_left_to_a_newer_app() -> None:

@@ -13,7 +13,13 @@ from shared.delivery.parcel import Loaded, Parcel
 from shared.delivery.push_request import push_request
 from shared.events.topic import InputSchema
 from shared.http import OutboundRequest
-from shared.subscriptions.subscription import DeliverySchema, EventSubscription
+from shared.subscriptions.subscription import (
+    Batching,
+    DeliverySchema,
+    DynamicHeader,
+    EventSubscription,
+    StaticHeader,
+)
 from tests.builders import (
     ORIGIN,
     TOPIC_ID,
@@ -83,6 +89,68 @@ def test_a_published_cloud_event_is_passed_on_as_it_is() -> None:
     request = pushed(subscription, (Loaded(a_delivery(), compact(CLOUD_EVENT)),))
 
     assert request.body == compact(CLOUD_EVENT).encode()
+
+
+BATCHES = {"batching": Batching(max_events=9)}
+
+
+def pair(**second: Any) -> Parcel:
+    delivery = a_delivery(1, attempts=2)
+    return (Loaded(a_delivery(attempts=2), text()), Loaded(delivery, text(id="e-1", **second)))
+
+
+def test_a_batch_is_one_array_and_names_no_single_event() -> None:
+    request = pushed(a_subscription(), pair(), **BATCHES)
+
+    assert request.headers == {
+        "aeg-event-type": "Notification",
+        "aeg-subscription-name": "CRM",
+        "aeg-delivery-count": "2",
+        "Content-Type": "application/json; charset=utf-8",
+        "aeg-metadata-version": "1",
+        "aeg-data-version": "1.0",
+    }
+    assert request.body == f"[{text()},{text(id='e-1')}]".encode()
+
+
+def test_a_batch_of_cloud_events_has_a_type_of_its_own() -> None:
+    request = pushed(CLOUD, pair(), **BATCHES)
+
+    assert request.headers["Content-Type"] == "application/cloudevents-batch+json; charset=utf-8"
+    assert json.loads(request.body) == [cloud(text()), cloud(text(id="e-1"))]
+    assert "aeg-output-event-id" not in request.headers
+
+
+def test_with_batching_one_event_is_an_array_too() -> None:
+    """Contract §2.2: consumers opted in. It has an id, and so the request names it."""
+    delivery = a_delivery()
+
+    request = pushed(CLOUD, (Loaded(delivery, text()),), **BATCHES)
+
+    assert json.loads(request.body) == [cloud(text())]
+    assert request.headers["Content-Type"] == "application/cloudevents-batch+json; charset=utf-8"
+    assert request.headers["aeg-output-event-id"] == delivery.system_id("orders", "crm")
+
+
+def test_a_data_version_is_named_only_where_all_agree() -> None:
+    request = pushed(a_subscription(), pair(dataVersion="2.0"), **BATCHES)
+
+    assert "aeg-data-version" not in request.headers
+
+
+@pytest.mark.parametrize("subscription", [a_subscription(), CLOUD])
+def test_custom_headers_go_along(subscription: EventSubscription) -> None:
+    headers = (
+        StaticHeader(name="Authorization", value="Bearer s3cret", is_secret=True),
+        DynamicHeader(name="x-total", path=("data", "total")),
+        DynamicHeader(name="x-none", path=("data", "none")),
+    )
+
+    request = pushed(subscription, pair(), headers=headers, **BATCHES)
+
+    without = pushed(subscription, pair(), **BATCHES)
+    custom = {"Authorization": "Bearer s3cret", "x-total": "12.5"}
+    assert request == without._replace(headers={**without.headers, **custom})
 
 
 def test_a_custom_event_is_an_array_of_the_original() -> None:
