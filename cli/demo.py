@@ -139,7 +139,7 @@ def _tell(options: argparse.Namespace, stack: ExitStack) -> int:
         teller.say("The story is complete.")
     if options.once or not complete:
         return 0 if complete else 1
-    print(_GOODBYE.format(url=host.url, key=arm.key(TOPIC), topic=TOPIC), flush=True)
+    print(_goodbye(host.url, arm.key(TOPIC), azurite), flush=True)
     while host.process.poll() is None:
         time.sleep(0.5)
     return 1
@@ -200,6 +200,10 @@ def _container(azurite: Azurite) -> ContainerClient:
     return service.get_container_client(CONTAINER)
 
 
+def _goodbye(url: str, key: str, azurite: Azurite) -> str:
+    return _GOODBYE.format(url=url, key=key, topic=TOPIC, storage=azurite.connection_string)
+
+
 _GOODBYE = """
 It goes on running until Ctrl-C. Send an event of your own:
 
@@ -207,4 +211,9 @@ It goes on running until Ctrl-C. Send an event of your own:
     -H "Content-Type: application/json" \\
     -d '[{{"id":"1","subject":"/orders/18","eventType":"Shop.OrderPaid","data":{{}},
           "eventTime":"2026-01-01T00:00:00Z","dataVersion":"1"}}]'
+
+Ask why an event was not delivered at its first attempt:
+
+  AzureWebJobsStorage='{storage}' \\
+    .venv/bin/python -m cli timeline --topic {topic} --subscription recovering
 """

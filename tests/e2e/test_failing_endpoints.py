@@ -7,6 +7,7 @@ import re
 import time
 import uuid
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 
 from azure.storage.blob import BlobServiceClient
 
@@ -14,26 +15,36 @@ from cli.local.arm import Arm, dead_letter_destination
 from cli.local.subscriber import Push, Subscriber, answers
 from devhost.azurite import ACCOUNT, Azurite
 from devhost.process import RunningHost
+from shared.adapters.storage_account import StorageAccount
+from shared.adapters.storage_attempts import StorageAttempts
+from shared.clock import SystemClock
 from tests.e2e.publishing import an_event, send
 
 SCALE = 10
 
 
 def test_a_busy_endpoint_gets_its_attempts_when_they_are_due(
-    host: RunningHost, arm: Arm, subscriber: Callable[..., Subscriber]
+    host: RunningHost, own_azurite: Azurite, arm: Arm, subscriber: Callable[..., Subscriber]
 ):
     """503 waits at least 30 s: attempts at 0, 30 and 60 s (contract §3.4), here 3 s apart."""
+    event = an_event()
     topic = f"busy-{uuid.uuid4().hex[:8]}"
     arm.create_topic(topic)
     receiver = subscriber(answers(503, 503, 200))
     arm.create_subscription(topic, "busy", receiver.url)
 
-    send(host.url, topic, arm.key(topic), [an_event()])
+    send(host.url, topic, arm.key(topic), [event])
     receiver.wait_for(lambda pushes: len(pushes) >= 3, 30)
     time.sleep(4)  # A fourth attempt would show.
 
     assert [push.headers["aeg-delivery-count"] for push in receiver.pushes] == ["0", "1", "2"]
     assert len({push.headers["aeg-output-event-id"] for push in receiver.pushes}) == 1
+    account = StorageAccount({"": own_azurite.connection_string})
+    (records,) = StorageAttempts(account, SystemClock()).read(
+        topic, "busy", datetime.now(UTC) - timedelta(hours=1)
+    )
+    assert [each.why for each in records] == ["minimum for 503: 30 s", "schedule step 2: 30 s"]
+    assert {each.event_id for each in records} == {event.id}
     times = [push.at for push in receiver.pushes]
     for gap in (times[1] - times[0], times[2] - times[1]):
         assert 30 / SCALE <= gap <= 30 / SCALE + 2.5

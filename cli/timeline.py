@@ -1,0 +1,110 @@
+"""`python -m cli timeline`: why an event was not delivered, attempt by attempt."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import re
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from cli.stories import document, latest, table
+from devhost.errors import HostError
+from devhost.settings import read_local_settings
+from shared.adapters.storage_account import StorageAccount
+from shared.adapters.storage_attempts import StorageAttempts
+from shared.clock import SystemClock
+from shared.delivery.attempt_record import KEPT_FOR
+from shared.delivery.profiles import PROFILES
+from shared.errors import InvalidSettings, StorageUnavailable
+from shared.settings import from_environ
+
+_ROOT = Path(__file__).parents[1]
+_NOTHING = 1  # exit code: asked, and nothing is there
+_TROUBLE = 2  # exit code: could not be asked
+_UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
+_AGO = re.compile(r"([0-9]{1,5})([mhd])")
+
+
+def add_to(commands: Any) -> None:
+    """Add the command to the parser's sub-commands."""
+    parser = commands.add_parser("timeline", help="why an event was not delivered")
+    parser.add_argument("--topic", required=True)
+    parser.add_argument("--subscription", required=True)
+    parser.add_argument("--event", metavar="ID", help="only the event that its publisher calls so")
+    parser.add_argument(
+        "--since",
+        default=f"{KEPT_FOR.days}d",
+        metavar="AGO",
+        help="published since the hour of then: 90m, 6h, 2d or 2026-02-09T12:00 (UTC); default: 7d",
+    )
+    parser.add_argument(
+        "--most", type=_some, default=20, metavar="N", help="the latest N events (default: 20)"
+    )
+    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print the timelines; returns 0, 1 if there are none, or 2 if storage could not be asked."""
+    now = datetime.now(UTC)
+    logging.getLogger("pushgrid").addHandler(logging.NullHandler())  # what is said here is enough
+    try:
+        attempts = StorageAttempts(StorageAccount(_storage()), SystemClock())
+        days = attempts.read(
+            options.topic, options.subscription, _since(options.since, now), options.event
+        )
+        stories = latest(days, options.most)
+    except (ValueError, InvalidSettings, HostError) as error:
+        print(f"timeline: {error}", file=sys.stderr)
+        return _TROUBLE
+    except StorageUnavailable as error:
+        what = type(error.__cause__ or error).__name__
+        print(f"timeline: the storage of AzureWebJobsStorage: {what}", file=sys.stderr)
+        return _TROUBLE
+    if options.json:
+        events = [document(story) for story in stories]
+        named = {"topic": options.topic, "subscription": options.subscription}
+        print(json.dumps(named | {"events": events}))
+    elif stories:
+        print("\n\n".join(table(story, now) for story in stories))
+    else:
+        print(_nothing(options))
+    return 0 if stories else _NOTHING
+
+
+def _nothing(options: argparse.Namespace) -> str:
+    event = f" of event '{options.event}'" if options.event else ""
+    return (
+        f"No failed attempt{event} is recorded for subscription '{options.subscription}' of topic "
+        f"'{options.topic}' since {options.since}.\nWhat was delivered at once is not recorded "
+        "unless PUSHGRID_ATTEMPT_LOG is 'all'; days are kept for a week."
+    )
+
+
+def _some(text: str) -> int:
+    if (number := int(text)) < 1:
+        raise argparse.ArgumentTypeError("there is nothing to show")
+    return number
+
+
+def _since(text: str, now: datetime) -> datetime:
+    """Read a time, absolute or ago. Raises ValueError for anything else."""
+    if ago := _AGO.fullmatch(text):
+        return now - int(ago[1]) * _UNITS[ago[2]]
+    try:
+        moment = datetime.fromisoformat(text)
+        since = moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise ValueError(f"--since: '{text}' is neither like 6h nor a time") from None
+    return since
+
+
+def _storage() -> Mapping[str, str]:
+    """Return the app's storage as its host finds it: the environment wins over the file."""
+    return from_environ(read_local_settings(_ROOT).values | os.environ, frozenset(PROFILES)).storage

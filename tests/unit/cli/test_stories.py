@@ -1,0 +1,147 @@
+"""The timeline of an event, for people and for programs."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+
+from cli.stories import Story, document, latest, table
+from shared.delivery.attempt_record import AttemptRecord
+from shared.delivery.outcome import DeliveryOutcome, Outcome
+from shared.delivery.policy import EndReason, EndState
+from tests.builders import a_record, an_outcome
+from tests.fakes import START
+
+SECOND = timedelta(seconds=1)
+ID = str(uuid.UUID(int=1))
+REFUSED = DeliveryOutcome(
+    outcome=Outcome.SOCKET_ERROR, status=None, seconds=0.01, detail="refused\x1b[31m"
+)
+LAST = a_record(
+    number=2,
+    at=START + 30.2 * SECOND,
+    outcome=REFUSED,
+    next_at=None,
+    state=EndState.DEAD_LETTERED,
+    reason=EndReason.MAX_ATTEMPTS,
+    why="all 2 attempts made",
+)
+EXPIRED = a_record(
+    number=1,
+    at=START + 600 * SECOND,
+    outcome=None,
+    next_at=None,
+    state=EndState.DROPPED,
+    reason=EndReason.TIME_TO_LIVE,
+    why="older than 5 min",
+)
+
+
+def test_people_read_a_line_per_attempt_and_one_for_the_end() -> None:
+    told = table(Story([a_record(), LAST]), START + 3600 * SECOND)
+
+    assert told.splitlines() == [
+        f"e-0  published 2026-02-09 12:00:00, 1:00:00 ago  (aeg-output-event-id {ID})",
+        (
+            "        when  UTC                    #  answer                        took"
+            "          next  because of"
+        ),
+        (
+            "   0:00:00.2  2026-02-09 12:00:00    1  503 Busy                    0.10 s"
+            "       0:00:30  minimum for 503: 30 s"
+        ),
+        (
+            "   0:00:30.2  2026-02-09 12:00:30    2  - SocketError               0.01 s"
+            "             -  all 2 attempts made (refused\ufffd[31m)"
+        ),
+        (
+            "   0:00:30.2  2026-02-09 12:00:30  deadLettered: MaxDeliveryAttemptsExceeded"
+            " (all 2 attempts made)"
+        ),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("records", "seconds", "last"),
+    [
+        ([a_record()], 10, "waits: the next attempt is due in 0:00:20"),
+        ([a_record()], 31, "no failure is recorded since: it was delivered then, or is held"),
+        (
+            [a_record(), EXPIRED],
+            999,
+            "0:10:00  2026-02-09 12:10:00  dropped: TimeToLiveExceeded (older than 5 min)",
+        ),
+    ],
+    ids=["waiting", "silence", "expired"],
+)
+def test_the_last_line_says_what_became_of_it(
+    records: list[AttemptRecord], seconds: int, last: str
+) -> None:
+    told = table(Story(records), START + seconds * SECOND)
+
+    assert told.splitlines()[-1].strip() == last
+    assert len(told.splitlines()) == 4
+
+
+def test_programs_get_the_same() -> None:
+    story = document(Story([a_record(), LAST]))
+
+    assert story["eventId"] == "e-0"
+    assert story["systemId"] == ID
+    assert story["publishedAt"] == "2026-02-09T12:00:00.0000000Z"
+    assert story["attempts"][0] == {
+        "number": 1,
+        "at": "2026-02-09T12:00:00.2500000Z",
+        "status": 503,
+        "outcome": "Busy",
+        "detail": None,
+        "seconds": 0.1,
+        "nextAt": "2026-02-09T12:00:30.0000000Z",
+        "why": "minimum for 503: 30 s",
+    }
+    assert [each["nextAt"] for each in story["attempts"]][1:] == [None]
+    assert story["end"] == {
+        "state": "deadLettered",
+        "reason": "MaxDeliveryAttemptsExceeded",
+        "why": "all 2 attempts made",
+        "at": "2026-02-09T12:00:30.2100000Z",
+    }
+    assert document(Story([a_record()]))["end"] is None
+    assert len(document(Story([a_record(), EXPIRED]))["attempts"]) == 1
+
+
+def test_a_delivered_event_ends_so() -> None:
+    """PUSHGRID_ATTEMPT_LOG is 'all'."""
+    taken = a_record(
+        number=2,
+        outcome=an_outcome(Outcome.DELIVERED, 200),
+        next_at=None,
+        state=EndState.DELIVERED,
+        why="",
+    )
+
+    assert document(Story([a_record(), taken]))["end"]["state"] == "delivered"
+    assert table(Story([taken]), START).splitlines()[-1].endswith("12:00:00  delivered")
+
+
+def test_the_latest_events_are_shown_and_no_more_days_are_read() -> None:
+    read: list[int] = []
+
+    def days() -> Iterator[list[AttemptRecord]]:
+        for day in range(9):
+            read.append(day)
+            at = START - timedelta(days=day)
+            yield [
+                a_record(system_id=f"{day}-{event}", published_at=at + event * SECOND, number=n)
+                for event in range(3)
+                for n in (1, 2)
+            ]
+
+    stories = latest(days(), 4)
+
+    assert [story.records[0].system_id for story in stories] == ["1-2", "0-0", "0-1", "0-2"]
+    assert [len(story.records) for story in stories] == [2, 2, 2, 2]
+    assert read == [0, 1]
