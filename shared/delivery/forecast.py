@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from shared.delivery.delivery import Delivery, Origin
-from shared.delivery.outcome import Outcome, classify
+from shared.delivery.outcome import DeliveryOutcome, Outcome, classify
 from shared.delivery.policy import (
     Decision,
     Delivered,
@@ -75,10 +75,14 @@ def forecast(
     Each is given after *takes*, a timeout after the profile's time. There is no jitter, and nobody
     else's event disturbs the subscription.
 
+    A success after the profile's timeout cancels what was stored after its own attempt, until that
+    is due; a retry that has begun goes on (contract §3.5, late response rule).
+
     Raises:
         ValueError: an answer is none of these.
     """
-    exchanges = [_exchange(answer, takes, terms.profile) for answer in answers]
+    profile = terms.profile
+    exchanges = [_exchange(answer, takes, profile) for answer in answers]
     delivery = Delivery(origin=Origin("", _PUBLISHED, None), position=0, text="")
     attempts: list[ForecastAttempt] = []
     now = _PUBLISHED
@@ -87,10 +91,15 @@ def forecast(
         if isinstance(verdict, End):
             return _ended(attempts, delivery, verdict, terms, now)
         index = min(delivery.attempts, len(answers) - 1)
-        outcome = classify(exchanges[index], terms.profile.success_codes)
+        outcome = classify(_in_time(exchanges[index], profile), profile.success_codes)
         delivery = delivery.tried(outcome, now)
-        failed_at = now + timedelta(seconds=outcome.seconds)
-        decision = decide(delivery, outcome, terms, failed_at, 0.0)
+        ended_at = now + timedelta(seconds=outcome.seconds)
+        decision = decide(delivery, outcome, terms, ended_at, 0.0)
+        why = _DELIVERED if isinstance(decision, Delivered) else decision.why
+        late = classify(exchanges[index], profile.success_codes)
+        if _cancels(late, decision, terms, now):
+            outcome, decision, ended_at = late, Delivered(), now + timedelta(seconds=late.seconds)
+            why = f"a late success, after {late.seconds:g} s: what was to follow is cancelled"
         retry = decision if isinstance(decision, RetryAt) else None
         attempts.append(
             ForecastAttempt(
@@ -99,12 +108,27 @@ def forecast(
                 answer=answers[index],
                 outcome=outcome.outcome,
                 next_at=retry.due - _PUBLISHED if retry else None,
-                why=_DELIVERED if isinstance(decision, Delivered) else decision.why,
+                why=why,
             )
         )
         if retry is None:
-            return _ended(attempts, delivery, decision, terms, failed_at)
+            return _ended(attempts, delivery, decision, terms, ended_at)
         now = retry.due
+
+
+def _cancels(
+    late: DeliveryOutcome, decision: Decision, terms: DeliveryTerms, sent_at: datetime
+) -> bool:
+    """Tell whether an answer to a request that timed out comes before what followed is due."""
+    if isinstance(decision, RetryAt):
+        until = decision.due
+    elif isinstance(decision, End) and terms.dead_letter:
+        until = sent_at + terms.profile.dead_letter_delay
+    else:
+        return False
+    awaited = terms.profile.late_answers_for or timedelta()
+    taken = timedelta(seconds=late.seconds)
+    return late.outcome is Outcome.DELIVERED and taken <= awaited and sent_at + taken < until
 
 
 def _ended(
@@ -134,9 +158,15 @@ def _ended(
     )
 
 
+def _in_time(exchange: Exchange, profile: DeliveryProfile) -> Exchange:
+    """Say what the sender makes of an answer at the acknowledgement timeout."""
+    limit = profile.acknowledgement_timeout.total_seconds()
+    return exchange if exchange.seconds <= limit else NotAnswered(Failure.TIMED_OUT, "", limit)
+
+
 def _exchange(answer: str, takes: timedelta, profile: DeliveryProfile) -> Exchange:
-    limit = profile.acknowledgement_timeout
-    if answer == "timeout" or takes > limit:
+    if answer == "timeout":
+        limit = profile.acknowledgement_timeout
         return NotAnswered(Failure.TIMED_OUT, "", limit.total_seconds())
     if failure := _FAILURES.get(answer):
         return NotAnswered(failure, "", takes.total_seconds())
