@@ -328,6 +328,7 @@ class ScriptedPusher:
         self._clock = clock
         self._scripts: dict[str, list[Exchange]] = {}
         self._lock = threading.Lock()
+        self.takes = timedelta()  # of the clock's time, each request
         self.sent: list[Sent] = []
 
     def script(self, url: str, *exchanges: Exchange) -> None:
@@ -339,6 +340,7 @@ class ScriptedPusher:
     ) -> Exchange:
         with self._lock:
             self.sent.append(Sent(request, timeout, self._clock.now(), late))
+            self._clock.advance(self.takes)
             script = self._scripts.get(request.url) or [answered(200)]
             return script.pop(0) if len(script) > 1 else script[0]
 

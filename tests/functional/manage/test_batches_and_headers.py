@@ -1,0 +1,78 @@
+"""Batching, custom headers and limits, as the callers of the management API see them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.functional.manage.world import CRM, ORDERS, World, hook
+
+LIST = f"{ORDERS}/eventSubscriptions"
+CLOUD = {"eventDeliverySchema": "CloudEventSchemaV1_0"}
+MAPPINGS = [
+    {"name": "x-team", "type": "Static", "properties": {"value": "crm"}},
+    {"name": "Authorization", "type": "Static", "properties": {"value": "k3y", "isSecret": True}},
+    {"name": "x-kind", "type": "Dynamic", "properties": {"sourceField": "data.kind"}},
+]
+
+
+def batched() -> dict[str, Any]:
+    body = hook()
+    body["properties"]["destination"]["properties"] |= {
+        "maxEventsPerBatch": 100,
+        "preferredBatchSizeInKilobytes": 1024,
+        "deliveryAttributeMappings": MAPPINGS,
+    }
+    return body
+
+
+@pytest.mark.parametrize("schema", [{}, CLOUD])
+def test_batching_and_headers_are_kept_and_secrets_are_not_shown(
+    orders: World, schema: dict[str, str]
+) -> None:
+    body = batched()
+    body["properties"] |= schema
+
+    answer = orders.json("PUT", CRM, body, status=201)
+
+    (sent,) = orders.pusher.sent
+    assert sent.request.headers["Authorization"] == "k3y"
+    assert "x-kind" not in sent.request.headers
+    for shown in (answer, orders.json("GET", CRM), orders.json("GET", LIST)["value"][0]):
+        properties = shown["properties"]["destination"]["properties"]
+        assert properties["maxEventsPerBatch"] == 100
+        values = [each["properties"] for each in properties["deliveryAttributeMappings"]]
+        assert values == [
+            {"value": "crm", "isSecret": False},
+            {"value": "Hidden", "isSecret": True},
+            {"sourceField": "data.kind"},
+        ]
+        assert "k3y" not in json.dumps(shown)
+
+
+def test_what_the_topics_profile_does_not_have_is_refused(world: World) -> None:
+    body = {"location": "x", "tags": {"deliveryProfile": "2019"}}
+    world.json("PUT", ORDERS, body, status=201)
+
+    error = world.error("PUT", CRM, batched(), status=400)
+
+    assert [fault["message"] for fault in error["details"]] == [
+        "There is no output batching under the delivery profile 2019.",
+        "There are no custom delivery headers under the delivery profile 2019.",
+    ]
+    assert world.pusher.sent == []
+
+
+def test_an_open_policy_follows_the_topics_profile(orders: World) -> None:
+    def policy() -> Any:
+        return orders.json("GET", CRM)["properties"]["retryPolicy"]
+
+    orders.json("PUT", CRM, hook(), status=201)
+    before = policy()
+    body = {"location": "x", "tags": {"deliveryProfile": "2017"}}
+    orders.json("PUT", ORDERS, body, status=201)
+
+    assert before == {"maxDeliveryAttempts": 30, "eventTimeToLiveInMinutes": 1440}
+    assert policy() == {"maxDeliveryAttempts": None, "eventTimeToLiveInMinutes": 120}

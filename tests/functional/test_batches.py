@@ -1,0 +1,191 @@
+"""Output batching and custom headers from publish to end: contract §2.4 and §2.5."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from shared.delivery.outcome import Outcome
+from shared.engine.ports import Queue
+from shared.subscriptions.subscription import Batching, DynamicHeader, StaticHeader
+from tests.builders import DEAD, ORIGIN, URL, a_delivery, a_message, a_topic, an_attempt, noise
+from tests.fakes import START, answered
+from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
+from tests.functional.test_publish import event, publish
+
+HUNDRED = Batching(max_events=100, preferred_kilobytes=1024)
+WITHOUT_PROBATION = "2020"
+
+
+@pytest.fixture(autouse=True)
+def _time_passes(app: Deployment) -> None:
+    """No two requests begin at the same time."""
+    app.pusher.takes = timedelta(milliseconds=1)
+
+
+def deliver(app: Deployment, queue: Queue = Queue.DELIVERIES) -> None:
+    """Deliver everything on a queue, once."""
+    texts = app.queues.texts(queue)
+    app.queues.stored[queue].clear()
+    for text in texts:
+        app.deliver.run(text.encode())
+
+
+def batches(app: Deployment) -> list[list[int]]:
+    """Return what was pushed: the number of every event, request by request."""
+    return [
+        [int(each["id"].removeprefix("e-")) for each in json.loads(sent.request.body)]
+        for sent in app.pusher.sent
+    ]
+
+
+def test_what_is_published_together_is_pushed_together(app: Deployment) -> None:
+    app.subscribe(batching=HUNDRED)
+
+    publish(app, *(event(number) for number in range(250)))
+    deliver(app)
+
+    assert batches(app) == [list(range(100)), list(range(100, 200)), list(range(200, 250))]
+    assert app.all_stored() == {}
+
+
+def test_a_failed_batch_comes_back_whole(app: Deployment) -> None:
+    app.subscribe(batching=HUNDRED)
+    app.pusher.script(URL, answered(503), answered(503), answered(200))
+    publish(app, *(event(number) for number in range(100)))
+
+    deliver(app)
+    (message,) = app.on(Queue.RETRIES)
+    assert {each.attempts for each in message.deliveries} == {1}
+    for _ in range(2):
+        app.clock.advance(MINUTE)
+        deliver(app, Queue.RETRIES)
+
+    assert batches(app) == [list(range(100))] * 3
+    counts = [sent.request.headers["aeg-delivery-count"] for sent in app.pusher.sent]
+    assert (counts, app.all_stored()) == (["0", "1", "2"], {})
+
+
+def test_batches_of_one_message_fail_each_for_itself(app: Deployment) -> None:
+    app.directory.topics["orders"] = a_topic(profile=WITHOUT_PROBATION)
+    app.subscribe(batching=Batching(max_events=20))
+    app.pusher.script(URL, answered(503), answered(200), answered(503), answered(200))
+    publish(app, *(event(number) for number in range(60)))
+
+    deliver(app)
+    app.clock.advance(MINUTE)
+    deliver(app, Queue.RETRIES)
+
+    first, second, third = (list(range(start, start + 20)) for start in (0, 20, 40))
+    assert batches(app) == [first, second, third, first, third]
+
+
+def test_large_events_wait_in_the_blob(app: Deployment) -> None:
+    app.subscribe(batching=HUNDRED)
+    app.pusher.script(URL, answered(503), answered(200))
+    publish(app, *(event(number, data=noise(3000, number)) for number in range(100)))
+
+    deliver(app)
+    app.clock.advance(MINUTE)
+    (message,) = app.on(Queue.RETRIES)
+    deliver(app, Queue.RETRIES)
+
+    assert len(app.payloads.blobs) == 1
+    assert all(each.text is None for each in message.deliveries)
+    assert batches(app) == [list(range(100))] * 2
+
+
+def test_a_refused_batch_is_dead_lettered_whole(app: Deployment, logged: Logged) -> None:
+    app.subscribe(batching=HUNDRED, dead_letter=DEAD)
+    app.pusher.script(URL, answered(400))
+    publish(app, *(event(number) for number in range(100)))
+
+    deliver(app)
+    assert [len(message.deliveries) for message in app.on(Queue.DEADLETTERS)] == [100]
+    app.clock.advance(6 * MINUTE)
+    app.write_dead_letters.run(app.in_a_minute())
+
+    (blob,) = app.dead_letters.blobs.values()
+    assert [each["id"] for each in json.loads(blob)] == [f"e-{number}" for number in range(100)]
+    (line,) = logged("delivery.attempted")
+    assert (line["count"], line["event_ids"][0], len(line["event_ids"])) == (100, "e-0", 20)
+    assert "event_id" not in line
+
+
+def test_what_found_no_slot_is_put_back_in_batches(app: Deployment) -> None:
+    app.subscribe(batching=Batching(max_events=30))
+    app.pool.unstarted = 1
+    publish(app, *(event(number) for number in range(60)))
+
+    deliver(app)
+
+    (message,) = app.on(Queue.RETRIES)
+    assert [each.position for each in message.deliveries] == list(range(30, 60))
+    assert {each.attempts for each in message.deliveries} == {0}
+
+
+def test_batches_that_wait_for_long_stay_whole(app: Deployment) -> None:
+    """The timer merges what is due; requests of their own stay requests of their own."""
+    app.subscribe(batching=Batching(max_events=64))
+    for number in range(3):
+        at = START + number * SECOND
+        last = an_attempt()._replace(at=at)
+        group = [
+            a_delivery(place, attempts=6, last=last)
+            for place in range(50 * number, 50 * number + 50)
+        ]
+        app.put(Queue.WAITING, a_message(group, due=START, batch=64))
+
+    app.wake.run()
+    found = [[each.position for each in message.deliveries] for message in app.on(Queue.RETRIES)]
+    deliver(app, Queue.RETRIES)
+
+    groups = [list(range(start, start + 50)) for start in (0, 50, 100)]
+    assert (found, batches(app)) == (groups, groups)
+
+
+def test_a_batch_comes_back_whole_where_ages_decide(app: Deployment) -> None:
+    """Its events may have been published at different times: the latest slot is everyone's."""
+    app.directory.topics["orders"] = a_topic(profile="ns")
+    app.subscribe(batching=HUNDRED)
+    app.pusher.script(URL, answered(503))
+    app.pusher.takes = timedelta()
+    other = ORIGIN._replace(publish_id="other", published_at=START - 15 * SECOND)
+
+    app.run(a_message([a_delivery(0, origin=other), a_delivery(1)], batch=100))
+
+    (message,) = app.on(Queue.RETRIES)
+    assert [each.position for each in message.deliveries] == [0, 1]
+    assert {each.last and each.last.outcome for each in message.deliveries} == {Outcome.BUSY}
+
+
+@pytest.mark.parametrize(
+    ("profile", "requests", "team"), [("2019", 3, None), ("2020", 1, "crm"), ("latest", 1, "crm")]
+)
+def test_what_a_profile_does_not_have_is_ignored(
+    app: Deployment, profile: str, requests: int, team: str | None
+) -> None:
+    """The topic's tag may change after the subscription was written."""
+    app.directory.topics["orders"] = a_topic(profile=profile)
+    app.subscribe(batching=HUNDRED, headers=(StaticHeader(name="x-team", value="crm"),))
+
+    publish(app, *(event(number) for number in range(3)))
+    deliver(app)
+
+    assert len(app.pusher.sent) == requests
+    assert {sent.request.headers.get("x-team") for sent in app.pusher.sent} == {team}
+
+
+def test_events_say_their_own_headers(app: Deployment) -> None:
+    kind = DynamicHeader(name="x-kind", path=("data", "kind"))
+    app.subscribe(batching=HUNDRED, headers=(kind,))
+    kinds: list[Any] = ["a", "b", "a", ["none"]]
+
+    publish(app, *(event(number, data={"kind": kind}) for number, kind in enumerate(kinds)))
+    deliver(app)
+
+    assert batches(app) == [[0, 2], [1], [3]]
+    assert [sent.request.headers.get("x-kind") for sent in app.pusher.sent] == ["a", "b", None]
