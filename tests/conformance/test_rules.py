@@ -1,55 +1,60 @@
-"""Every conformance case on the pure rules; contract §3, one file per edition."""
+"""Every conformance case on the pure rules."""
 
 from __future__ import annotations
 
-import json
 from datetime import timedelta
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from shared.delivery.forecast import forecast
+from shared.delivery.parcel import Loaded
 from shared.delivery.policy import DeliveryTerms
 from shared.delivery.profile import EndpointType
 from shared.delivery.profiles import PROFILES
-from tests.builders import DEAD
-
-FILES = {path.stem: json.loads(path.read_text()) for path in Path(__file__).parent.glob("*.json")}
-CASES = [
-    pytest.param(name, case, id=f"{name}: {case['name']}")
-    for name, document in sorted(FILES.items())
-    for case in document["cases"]
-]
+from shared.delivery.push_request import push_request
+from tests.builders import DEAD, a_delivery, a_subscription, text
+from tests.conformance.editions import CASES, FILES, Case
 
 
-def terms_of(profile_name: str, case: dict[str, Any]) -> DeliveryTerms:
+def terms_of(case: Case) -> DeliveryTerms:
     """Read a case's policy; what it does not say is the profile's default."""
-    profile = PROFILES[profile_name]
-    policy = case["policy"]
-    minutes = policy.get("eventTimeToLiveInMinutes")
+    profile = PROFILES[case.profile]
+    minutes = case.policy.get("eventTimeToLiveInMinutes")
     attempts = profile.limits.attempts
     return DeliveryTerms(
         profile=profile,
-        max_attempts=policy.get("maxDeliveryAttempts", attempts[0] if attempts else None),
+        max_attempts=case.policy.get("maxDeliveryAttempts", attempts[0] if attempts else None),
         time_to_live=timedelta(minutes=minutes) if minutes else profile.limits.time_to_live[0],
-        dead_letter=DEAD if case["deadLetter"] else None,
-        endpoint=EndpointType(case["endpoint"]),
+        dead_letter=DEAD if case.has_dead_letter else None,
+        endpoint=EndpointType(case.endpoint),
     )
 
 
-@pytest.mark.parametrize(("name", "case"), CASES)
-def test_the_rules_conform(name: str, case: dict[str, Any]):
-    told = forecast(case["answers"], terms_of(name, case))
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_the_rules_conform(case: Case):
+    told = forecast(case.answers, terms_of(case))
 
-    expected = case["expect"]
-    assert [each.at.total_seconds() for each in told.attempts] == expected["attempts"]
-    assert {
-        "state": told.state,
-        "reason": told.reason,
-        "at": told.at.total_seconds(),
-        "blobAt": None if told.blob_at is None else told.blob_at.total_seconds(),
-    } == expected["end"]
+    assert [each.at.total_seconds() for each in told.attempts] == list(case.attempts)
+    assert (told.state, told.reason) == (case.end.state, case.end.reason)
+    assert told.at.total_seconds() == case.end.at
+    assert (told.blob_at.total_seconds() if told.blob_at else None) == case.end.blob_at
+    if case.end.last_outcome:
+        assert told.attempts[-1].outcome == case.end.last_outcome
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_the_headers_conform(case: Case):
+    """``aeg-delivery-count`` says how many attempts there were before."""
+    terms = terms_of(case)
+    made = [each.number - 1 for each in forecast(case.answers, terms).attempts]
+
+    sent = [
+        push_request(a_subscription(), (Loaded(a_delivery(attempts=each), text()),), terms)
+        for each in made
+    ]
+
+    for name, values in case.headers.items():
+        assert tuple(request.headers[name] for request in sent) == values
 
 
 def test_every_edition_has_its_file():
@@ -57,5 +62,8 @@ def test_every_edition_has_its_file():
     assert all(document["profile"] == name for name, document in FILES.items())
 
 
-def test_every_case_cites_its_sentence():
-    assert all(case["source"] for document in FILES.values() for case in document["cases"])
+@pytest.mark.parametrize("name", FILES)
+def test_a_timeout_takes_the_edition_s_time(name: str):
+    allowed = PROFILES[name].acknowledgement_timeout.total_seconds()
+
+    assert FILES[name]["acknowledgementTimeout"] == allowed
