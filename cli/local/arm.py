@@ -30,9 +30,16 @@ class Arm:
         return str(self._call("POST", f"/topics/{topic}/listKeys")["key1"])
 
     def create_subscription(
-        self, topic: str, name: str, endpoint: str, **properties: Any
+        self,
+        topic: str,
+        name: str,
+        endpoint: str,
+        webhook: Mapping[str, Any] | None = None,
+        **properties: Any,
     ) -> dict[str, Any]:
-        destination = {"endpointType": "WebHook", "properties": {"endpointUrl": endpoint}}
+        """Create it; *webhook* are further members of the destination's properties."""
+        webhook = {"endpointUrl": endpoint} | dict(webhook or {})
+        destination = {"endpointType": "WebHook", "properties": webhook}
         body = {"properties": {"destination": destination} | properties}
         return self._call("PUT", f"/topics/{topic}/eventSubscriptions/{name}", body)
 

@@ -37,12 +37,13 @@ class Subscriber:
     """
     A running subscriber.
 
-    *answer* says which status a push gets; handshakes are always accepted and not kept.
+    *answer* says which status a push gets; handshakes are always accepted.
     """
 
     url: str
     answer: Answer
     pushes: list[Push] = field(default_factory=list)
+    handshakes: list[Push] = field(default_factory=list)
     _changed: threading.Condition = field(default_factory=threading.Condition)
 
     def receive(self, push: Push) -> int:
@@ -98,18 +99,23 @@ class _Handler(BaseHTTPRequestHandler):
     _NO_BODY: ClassVar[frozenset[int]] = frozenset({204, 304})
 
     def do_OPTIONS(self) -> None:
+        self.server.subscriber.handshakes.append(self._received())
         self._reply(200, b"", {"WebHook-Allowed-Origin": _ORIGIN, "WebHook-Allowed-Rate": "*"})
 
     def do_POST(self) -> None:
+        push = self._received()
+        if push.headers.get("aeg-event-type") == "SubscriptionValidation":
+            self.server.subscriber.handshakes.append(push)
+            code = push.events[0]["data"]["validationCode"]
+            self._reply(200, json.dumps({"validationResponse": code}).encode(), {})
+            return
+        self._reply(self.server.subscriber.receive(push), b"", {})
+
+    def _received(self) -> Push:
         at = time.time()
         body = self.rfile.read(int(self.headers.get("content-length", 0)))
         headers = {name.lower(): value for name, value in self.headers.items()}
-        if headers.get("aeg-event-type") == "SubscriptionValidation":
-            code = json.loads(body)[0]["data"]["validationCode"]
-            self._reply(200, json.dumps({"validationResponse": code}).encode(), {})
-            return
-        push = Push(at=at, path=self.path, headers=headers, body=body)
-        self._reply(self.server.subscriber.receive(push), b"", {})
+        return Push(at=at, path=self.path, headers=headers, body=body)
 
     def _reply(self, status: int, body: bytes, headers: Mapping[str, str]) -> None:
         self.send_response(status)

@@ -1,0 +1,91 @@
+"""Output batching and custom headers on the running system, at ten times the speed of a day."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+
+from cli.local.arm import Arm
+from cli.local.subscriber import Push, Subscriber
+from devhost.process import RunningHost
+from tests.e2e.publishing import an_event, ids, send
+
+EVENTS = 2000
+AT_A_TIME = 100
+HEADERS = [
+    {"name": "x-team", "type": "Static", "properties": {"value": "crm"}},
+    {"name": "Authorization", "type": "Static", "properties": {"value": "k3y", "isSecret": True}},
+    {"name": "x-kind", "type": "Dynamic", "properties": {"sourceField": "data.kind"}},
+]
+
+
+def batch_ids(push: Push) -> list[str]:
+    """Return the ids of a push, none of them twice."""
+    found = [event["id"] for event in push.events]
+    assert len(found) == len(set(found)) <= AT_A_TIME
+    return found
+
+
+def test_two_thousand_events_arrive_in_few_requests(
+    host: RunningHost,
+    arm: Arm,
+    subscriber: Callable[..., Subscriber],
+    report: Callable[[str], None],
+):
+    topic = f"batches-{uuid.uuid4().hex[:8]}"
+    arm.create_topic(topic)
+    receiver = subscriber()
+    arm.create_subscription(topic, "batches", receiver.url, {"maxEventsPerBatch": AT_A_TIME})
+    key = arm.key(topic)
+    events = [an_event(number) for number in range(EVENTS)]
+
+    for start in range(0, EVENTS, AT_A_TIME):
+        send(host.url, topic, key, events[start : start + AT_A_TIME])
+    receiver.wait_for(lambda pushes: len(ids(pushes)) >= EVENTS, 60)
+
+    arrived = [id_ for push in receiver.pushes for id_ in batch_ids(push)]
+    assert sorted(arrived) == sorted(event.id for event in events)
+    assert len(receiver.pushes) <= 60
+    assert not any("aeg-output-event-id" in push.headers for push in receiver.pushes)
+    report(f"{EVENTS} events in batches of {AT_A_TIME}: {len(receiver.pushes)} requests")
+
+
+def test_a_failed_batch_comes_back_whole_with_its_headers(
+    host: RunningHost, arm: Arm, subscriber: Callable[..., Subscriber]
+):
+    """The first request of each kind fails; a batch of 1 KB events is kept in the payload blob."""
+    topic = f"failing-{uuid.uuid4().hex[:8]}"
+    arm.create_topic(topic, tags={"deliveryProfile": "2020"})
+
+    def answer(push: Push) -> int:
+        return 503 if push.headers["aeg-delivery-count"] == "0" else 200
+
+    receiver = subscriber(answer)
+    webhook = {
+        "maxEventsPerBatch": AT_A_TIME,
+        "preferredBatchSizeInKilobytes": 1024,
+        "deliveryAttributeMappings": HEADERS,
+    }
+    shown = arm.create_subscription(topic, "failing", receiver.url, webhook)
+    events = [
+        an_event(number, kind="ab"[number % 2], filler=uuid.uuid4().hex * 32)
+        for number in range(2 * AT_A_TIME)
+    ]
+
+    send(host.url, topic, arm.key(topic), events)
+    receiver.wait_for(lambda pushes: len(pushes) >= 8, 30)
+
+    assert "k3y" not in str(shown)
+    (handshake,) = receiver.handshakes
+    assert (handshake.headers["x-team"], handshake.headers["authorization"]) == ("crm", "k3y")
+    first, second = (
+        [push for push in receiver.pushes if push.headers["aeg-delivery-count"] == count]
+        for count in "01"
+    )
+    assert sorted(map(batch_ids, first)) == sorted(map(batch_ids, second))
+    assert len(first) + len(second) == len(receiver.pushes)
+    for push in receiver.pushes:
+        assert push.headers["x-team"] == "crm"
+        assert push.headers["authorization"] == "k3y"
+        assert {event["data"]["kind"] for event in push.events} == {push.headers["x-kind"]}
+    assert ids(second) == {event.id for event in events}
