@@ -23,8 +23,11 @@ class Arm:
 
     url: str
 
-    def create_topic(self, name: str, **properties: Any) -> dict[str, Any]:
-        return self._call("PUT", f"/topics/{name}", {"location": "local", "properties": properties})
+    def create_topic(self, name: str, profile: str | None = None, **properties: Any) -> Any:
+        """Create it; *profile* is the delivery profile that it is tagged with."""
+        tags = {"deliveryProfile": profile} if profile else {}
+        body = {"location": "local", "tags": tags, "properties": properties}
+        return self._call("PUT", f"/topics/{name}", body)
 
     def key(self, topic: str) -> str:
         return str(self._call("POST", f"/topics/{topic}/listKeys")["key1"])

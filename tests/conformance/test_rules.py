@@ -49,7 +49,7 @@ def test_the_headers_conform(case: Case):
     made = [each.number - 1 for each in forecast(case.answers, terms).attempts]
 
     sent = [
-        push_request(a_subscription(), (Loaded(a_delivery(attempts=each), text()),), terms)
+        push_request(a_subscription(), terms, (Loaded(a_delivery(attempts=each), text()),))
         for each in made
     ]
 

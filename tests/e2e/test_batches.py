@@ -55,7 +55,7 @@ def test_a_failed_batch_comes_back_whole_with_its_headers(
 ):
     """The first request of each kind fails; a batch of 1 KB events is kept in the payload blob."""
     topic = f"failing-{uuid.uuid4().hex[:8]}"
-    arm.create_topic(topic, tags={"deliveryProfile": "2020"})
+    arm.create_topic(topic, profile="2020")
 
     def answer(push: Push) -> int:
         return 503 if push.headers["aeg-delivery-count"] == "0" else 200
