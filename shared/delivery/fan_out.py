@@ -8,6 +8,7 @@ from shared.delivery.delivery import Delivery, Origin
 from shared.delivery.message import EPOCH, DeliveryMessage, encode_group
 from shared.delivery.packing import fits, fits_inline, most_events, split
 from shared.events.event import Event
+from shared.subscriptions.facts import Facts
 from shared.subscriptions.filters import matches
 from shared.subscriptions.subscription import EventSubscription
 
@@ -19,8 +20,9 @@ def match(
     events: Sequence[Event], subscriptions: Sequence[EventSubscription]
 ) -> list[tuple[EventSubscription, Positions]]:
     """Say which subscription gets which events; subscriptions that get none are left out."""
+    facts = [Facts(event) for event in events]
     matched = [
-        (each, tuple(i for i, event in enumerate(events) if matches(each.filter, event)))
+        (each, tuple(i for i, event in enumerate(facts) if matches(each.filter, event)))
         for each in subscriptions
     ]
     return [(subscription, positions) for subscription, positions in matched if positions]

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from shared.events.topic import InputSchema
+from shared.subscriptions.advanced_filter import AdvancedFilter
 
 # What endpoints of CloudEvents agree to; the Functions trigger answers this very text.
 ORIGIN = "eventgrid.azure.net"
@@ -32,6 +33,7 @@ class EventFilter:
     subject_begins_with: str = ""
     subject_ends_with: str = ""
     is_subject_case_sensitive: bool = False
+    advanced: tuple[AdvancedFilter, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

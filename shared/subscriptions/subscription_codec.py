@@ -15,11 +15,11 @@ from shared.subscriptions.destination_codec import (
     parse_destination,
     render_destination,
 )
+from shared.subscriptions.filter_codec import filter_of, parse_filter
 from shared.subscriptions.sections import Section, document, raise_faults
 from shared.subscriptions.subscription import (
     DeadLetterDestination,
     DeliverySchema,
-    EventFilter,
     EventSubscription,
     RetryPolicy,
 )
@@ -77,7 +77,7 @@ def parse_subscription(  # noqa: PLR0913 - each is named
         "inputSchema": str(input_schema),
         "properties": {
             "destination": parse_destination(properties, deployment, limits),
-            "filter": _filter(properties.section("filter")),
+            "filter": parse_filter(properties.section("filter"), input_schema),
             "labels": None if labels is None else list(labels),
             "eventDeliverySchema": _delivery_schema(properties, input_schema, existing),
             "retryPolicy": _retry_policy(properties.section("retryPolicy"), limits),
@@ -124,7 +124,7 @@ def subscription_of(stored: Mapping[str, Any]) -> EventSubscription:
         endpoint_url=destination["properties"]["endpointUrl"],
         input_schema=InputSchema(stored["inputSchema"]),
         delivery_schema=DeliverySchema(properties["eventDeliverySchema"]),
-        filter=_filter_of(properties["filter"]),
+        filter=filter_of(properties["filter"]),
         retry_policy=RetryPolicy(
             max_delivery_attempts=retry["maxDeliveryAttempts"],
             event_time_to_live_minutes=retry["eventTimeToLiveInMinutes"],
@@ -138,35 +138,6 @@ def subscription_of(stored: Mapping[str, Any]) -> EventSubscription:
 
 def is_subscription_name(name: str) -> bool:
     return _NAME.fullmatch(name) is not None
-
-
-def _filter(section: Section) -> dict[str, Any]:
-    section.refuse_unsupported("advancedFilters")
-    types = section.texts("includedEventTypes")
-    stored: dict[str, Any] = {
-        "subjectBeginsWith": section.text("subjectBeginsWith") or "",
-        "subjectEndsWith": section.text("subjectEndsWith") or "",
-    }
-    if types:
-        stored["includedEventTypes"] = list(types)
-    if section.flag("isSubjectCaseSensitive"):
-        stored["isSubjectCaseSensitive"] = True
-    if section.flag("enableAdvancedFilteringOnArrays"):
-        stored["enableAdvancedFilteringOnArrays"] = True
-    return stored
-
-
-def _filter_of(stored: Mapping[str, Any]) -> EventFilter:
-    types = [name.casefold() for name in stored.get("includedEventTypes", [])]
-    is_case_sensitive = stored.get("isSubjectCaseSensitive", False)
-    fold = str if is_case_sensitive else str.casefold
-    return EventFilter(
-        # Clients of very old versions write "All" where later ones leave the list out.
-        included_event_types=None if types in ([], ["all"]) else frozenset(types),
-        subject_begins_with=fold(stored["subjectBeginsWith"]),
-        subject_ends_with=fold(stored["subjectEndsWith"]),
-        is_subject_case_sensitive=is_case_sensitive,
-    )
 
 
 def _retry_policy(section: Section, limits: ProfileLimits) -> dict[str, int | None]:

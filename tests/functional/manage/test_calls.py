@@ -210,7 +210,7 @@ def test_one_fault_is_the_error_itself(world: World) -> None:
 
 
 def test_all_faults_are_details_of_one_error(orders: World) -> None:
-    body = hook("http://x", filter={"advancedFilters": [{}]}, labels=1)
+    body = hook("http://x", filter={"advancedFilters": [1]}, labels=1)
 
     error = orders.error("PUT", CRM, body, status=400)
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from shared.events.event import Event
 from shared.events.topic import InputSchema
+from shared.subscriptions.facts import Facts
 from shared.subscriptions.filters import matches
 from shared.subscriptions.subscription import EventFilter
 from shared.subscriptions.subscription_codec import subscription_of
@@ -86,17 +87,17 @@ def a_filter(**members: Any) -> EventFilter:
     ],
 )
 def test_a_filter_matches(members: dict[str, Any], event: Event, expected: bool) -> None:  # noqa: FBT001 - a row
-    assert matches(a_filter(**members), event) is expected
+    assert matches(a_filter(**members), Facts(event)) is expected
 
 
 def test_cloud_events_are_matched_by_their_type() -> None:
     event = Event(schema=InputSchema.CLOUD_EVENTS, members={"type": "a.b"}, text="")
 
-    assert matches(a_filter(includedEventTypes=["A.B"]), event)
+    assert matches(a_filter(includedEventTypes=["A.B"]), Facts(event))
 
 
 @given(st.text(), st.text(), st.text())
 def test_every_beginning_and_end_of_a_subject_matches(begin: str, middle: str, end: str) -> None:
     wanted = a_filter(subjectBeginsWith=begin, subjectEndsWith=end)
 
-    assert matches(wanted, an_event(begin + middle + end))
+    assert matches(wanted, Facts(an_event(begin + middle + end)))

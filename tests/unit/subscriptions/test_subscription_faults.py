@@ -58,9 +58,9 @@ def test_the_ranges_of_the_retry_policy(
     [
         pytest.param(
             {"filter": {"advancedFilters": [{"operatorType": "IsNotNull"}]}},
-            "filter.advancedFilters",
-            "not supported",
-            id="advanced filters",
+            "filter.advancedFilters[0].key",
+            "missing",
+            id="advanced filter without a key",
         ),
         pytest.param(
             {"filter": {"includedEventTypes": ["a", 1]}},
@@ -135,7 +135,8 @@ def test_all_faults_are_reported_at_once() -> None:
         )
 
     assert sorted(str(target).rpartition(".")[2] for target in targets(caught.value)) == [
-        *("advancedFilters", "blobContainerName", "endpointUrl", "eventTimeToLiveInMinutes"),
-        *("maxDeliveryAttempts", "maxEventsPerBatch", "name", "resourceId", "subjectEndsWith"),
+        *("blobContainerName", "endpointUrl", "eventTimeToLiveInMinutes", "key"),
+        *("maxDeliveryAttempts", "maxEventsPerBatch", "name", "operatorType"),
+        *("resourceId", "subjectEndsWith"),
     ]
     assert all(fault.message in caught.value.message for fault in caught.value.faults)

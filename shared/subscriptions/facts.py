@@ -1,0 +1,68 @@
+"""What filters ask of one event, looked up and folded once however many filters ask."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Any, Final
+
+from shared.events.event import Event
+
+
+class Absence(Enum):
+    """The value of a key that an event doesn't have."""
+
+    MISSING = "missing"
+
+
+MISSING: Final = Absence.MISSING
+
+
+class Facts:
+    """
+    The values of one event, strings in folded case and arrays as tuples of such values.
+
+    A path's first key names a member of the event, whatever its case; the others are names within
+    ``data``. There is no way into the elements of an array.
+    """
+
+    __slots__ = ("_envelope", "_members", "_values", "event_type", "folded_subject", "subject")
+
+    def __init__(self, event: Event) -> None:
+        self._envelope = event.envelope
+        self._members: Mapping[str, Any] | None = None  # by folded names, once they are asked for
+        self._values: dict[tuple[str, ...], Any] = {}
+        self.subject = event.subject
+        self.folded_subject = fold(event.subject)
+        self.event_type = fold(event.event_type)
+
+    def value(self, path: tuple[str, ...]) -> Any:
+        """Return the value that *path* leads to, its first key folded; ``MISSING`` if none."""
+        try:
+            return self._values[path]
+        except KeyError:
+            found = self._values[path] = _normal(self._find(path))
+            return found
+
+    def _find(self, path: tuple[str, ...]) -> Any:
+        if self._members is None:
+            self._members = {fold(name): value for name, value in self._envelope.items()}
+        value: Any = self._members
+        for name in path:
+            if not isinstance(value, Mapping) or name not in value:
+                return MISSING
+            value = value[name]
+        return value
+
+
+def fold(text: str) -> str:
+    """Return *text* as it is compared where case doesn't count."""
+    return text.casefold()
+
+
+def _normal(value: Any) -> Any:
+    if isinstance(value, str):
+        return fold(value)
+    if isinstance(value, list):
+        return tuple(fold(each) if isinstance(each, str) else each for each in value)
+    return value

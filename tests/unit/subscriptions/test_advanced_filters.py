@@ -1,0 +1,263 @@
+"""Advanced filters: a truth table of operator and shape of value, and a slow reference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from shared.events.event import Event
+from shared.events.topic import InputSchema
+from shared.subscriptions.advanced_filter import Operator
+from shared.subscriptions.facts import Facts
+from shared.subscriptions.filters import matches
+from shared.subscriptions.subscription_codec import subscription_of
+from tests.unit.subscriptions.documents import subscription
+
+NOTHING = object()  # the key is missing
+
+# What an operator is given, a value it is true of, one of the same type it is false of, and one of
+# another type. Source: "Understand event filtering" (2022-09-09).
+OPERATORS: dict[Operator, tuple[dict[str, Any], Any, Any, Any]] = {
+    Operator.NUMBER_IN: ({"values": [3, 14.5]}, 14.5, 4, "3"),
+    Operator.NUMBER_NOT_IN: ({"values": [3, 14.5]}, 4, 3, "4"),
+    Operator.NUMBER_LESS_THAN: ({"value": 100}, 99.9, 100, "99"),
+    Operator.NUMBER_LESS_THAN_OR_EQUALS: ({"value": 100}, 100, 100.1, "99"),
+    Operator.NUMBER_GREATER_THAN: ({"value": 20}, 20.1, 20, True),
+    Operator.NUMBER_GREATER_THAN_OR_EQUALS: ({"value": 20}, 20, 19, True),
+    Operator.NUMBER_IN_RANGE: ({"values": [[3, 4], [8, 9]]}, 9, 5, "3"),
+    Operator.NUMBER_NOT_IN_RANGE: ({"values": [[3, 4], [8, 9]]}, 5, 8, "5"),
+    Operator.BOOL_EQUALS: ({"value": True}, True, False, 1),
+    Operator.STRING_IN: ({"values": ["Small", "large"]}, "sMALL", "smal", 1),
+    Operator.STRING_NOT_IN: ({"values": ["Small", "large"]}, "smal", "LARGE", 1),
+    Operator.STRING_CONTAINS: ({"values": ["Ab", "x"]}, "zaBz", "za", 1),
+    Operator.STRING_NOT_CONTAINS: ({"values": ["Ab", "x"]}, "za", "zaBz", 1),
+    Operator.STRING_BEGINS_WITH: ({"values": ["Ab", "x"]}, "aBz", "zab", True),
+    Operator.STRING_NOT_BEGINS_WITH: ({"values": ["Ab", "x"]}, "zab", "abz", True),
+    Operator.STRING_ENDS_WITH: ({"values": ["Ab", "x"]}, "zAB", "abz", 1),
+    Operator.STRING_NOT_ENDS_WITH: ({"values": ["Ab", "x"]}, "abz", "zAB", 1),
+    Operator.IS_NULL_OR_UNDEFINED: ({}, None, "a", 1),
+    Operator.IS_NOT_NULL: ({}, "a", None, None),
+}
+NEGATIVE = {each for each in Operator if "Not" in each} - {Operator.IS_NOT_NULL}
+EXISTENCE = {Operator.IS_NULL_OR_UNDEFINED, Operator.IS_NOT_NULL}
+MATCH_MISSING = {
+    *(Operator.NUMBER_NOT_IN, Operator.STRING_NOT_IN, Operator.NUMBER_NOT_IN_RANGE),
+    Operator.IS_NULL_OR_UNDEFINED,
+}
+COMPARING = sorted(set(Operator) - EXISTENCE)
+
+
+def verdict(
+    operator: Operator, value: Any, *, on_arrays: bool = False, given: dict[str, Any] | None = None
+) -> bool:
+    """Ask the product: a stored subscription with one filter, and an event with one value."""
+    document = {"operatorType": operator.lower(), "key": "data.a.b"}
+    document |= OPERATORS[operator][0] if given is None else given
+    stored = subscription(
+        filter={"advancedFilters": [document], "enableAdvancedFilteringOnArrays": on_arrays}
+    )
+    data = {"a": {} if value is NOTHING else {"b": value}}
+    event = Event(schema=InputSchema.EVENT_GRID, members={"eventType": "t", "data": data}, text="")
+    return matches(subscription_of(stored).filter, Facts(event))
+
+
+def test_the_table_has_every_operator() -> None:
+    assert (set(OPERATORS), len(OPERATORS)) == (set(Operator), 19)
+
+
+@pytest.mark.parametrize("operator", COMPARING)
+def test_a_value_of_its_type_decides(operator: Operator) -> None:
+    _, right, wrong, _ = OPERATORS[operator]
+
+    assert (verdict(operator, right), verdict(operator, wrong)) == (True, False)
+
+
+@pytest.mark.parametrize("operator", COMPARING)
+@pytest.mark.parametrize("value", ["of another type", {}, {"b": 1}])
+def test_a_value_of_another_type_never_matches(operator: Operator, value: Any) -> None:
+    other = OPERATORS[operator][3] if value == "of another type" else value
+
+    assert not verdict(operator, other)
+
+
+@pytest.mark.parametrize("value", [NOTHING, None], ids=["missing", "null"])
+@pytest.mark.parametrize("operator", Operator)
+def test_only_some_match_what_is_not_there(operator: Operator, value: object) -> None:
+    assert verdict(operator, value) is (operator in MATCH_MISSING)
+    assert verdict(operator, value, on_arrays=True) is (operator in MATCH_MISSING)
+
+
+@pytest.mark.parametrize("value", [0, "", False, [], [None], {}])
+def test_whatever_is_there_is_not_null(value: object) -> None:
+    assert verdict(Operator.IS_NOT_NULL, value)
+    assert not verdict(Operator.IS_NULL_OR_UNDEFINED, value)
+
+
+@pytest.mark.parametrize("operator", COMPARING)
+def test_an_array_never_matches_unless_asked_for(operator: Operator) -> None:
+    _, right, wrong, other = OPERATORS[operator]
+
+    assert not any(verdict(operator, each) for each in ([right], [wrong], [other], []))
+
+
+@pytest.mark.parametrize("operator", COMPARING)
+def test_an_array_matches_by_its_elements(operator: Operator) -> None:
+    _, right, wrong, other = OPERATORS[operator]
+    is_negative = operator in NEGATIVE
+
+    def on_array(*values: Any) -> bool:
+        return verdict(operator, list(values), on_arrays=True)
+
+    assert on_array(right)
+    assert not on_array(wrong)
+    assert on_array(wrong, right) is not is_negative  # any element, or: none of them
+    assert on_array(other, right)  # another type is skipped
+    assert on_array(other) is is_negative
+    assert on_array() is is_negative
+    assert on_array([right], {"b": right}) is is_negative  # no way into them
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [
+        ("Subject", "/Orders/17"),
+        ("ID", "e-0"),
+        ("eventType", "Shop.X"),
+        ("DATAVERSION", "1.0"),
+        ("topic", "/t"),
+        ("data.kind", "k"),
+        ("Data.kind", "k"),
+        ("data.deep.er.still", "d"),
+    ],
+)
+def test_keys_lead_to_their_values(key: str, expected: str) -> None:
+    members = {
+        "id": "e-0",
+        "topic": "/t",
+        "subject": "/Orders/17",
+        "eventType": "Shop.X",
+        "dataVersion": "1.0",
+        "data": {"kind": "k", "deep": {"er": {"still": "d"}}},
+    }
+    document = {"operatorType": "StringIn", "key": key, "values": [expected]}
+    stored = subscription(filter={"advancedFilters": [document]})
+    event = Event(schema=InputSchema.EVENT_GRID, members=members, text="")
+
+    assert matches(subscription_of(stored).filter, Facts(event))
+
+
+def test_names_within_data_have_their_case() -> None:
+    document = {"operatorType": "IsNotNull", "key": "data.Kind"}
+    stored = subscription(filter={"advancedFilters": [document]})
+    event = Event(
+        schema=InputSchema.EVENT_GRID, members={"eventType": "t", "data": {"kind": 1}}, text=""
+    )
+
+    assert not matches(subscription_of(stored).filter, Facts(event))
+
+
+def test_all_filters_must_match_also_those_of_one_key() -> None:
+    documents = [
+        {"operatorType": "NumberGreaterThan", "key": "data.n", "value": 1},
+        {"operatorType": "NumberLessThan", "key": "data.n", "value": 5},
+    ]
+    wanted = subscription_of(subscription(filter={"advancedFilters": documents})).filter
+
+    def takes(number: float) -> bool:
+        members = {"eventType": "t", "data": {"n": number}}
+        return matches(
+            wanted, Facts(Event(schema=InputSchema.EVENT_GRID, members=members, text=""))
+        )
+
+    assert [takes(number) for number in (1, 1.1, 4.9, 5)] == [False, True, True, False]
+
+
+# --- a reference, slow and written from the documents alone
+
+WORDS = st.sampled_from(["", "a", "A", "ab", "aB", "b", "ß", "SS", "ss", "ba", "straße"])
+NUMBERS = st.sampled_from([0, -0.0, 1, 1.0, 1.5, 2, -1, 10**15, 2**53, 1e300])
+SCALARS = st.one_of(st.none(), st.booleans(), NUMBERS, WORDS)
+VALUES = st.one_of(
+    st.just(NOTHING), SCALARS, st.lists(SCALARS, max_size=3), st.just({}), st.just([[1], {}])
+)
+POSITIVE: dict[str, Callable[[Any, Any], bool]] = {
+    "NumberIn": lambda value, given: value == given,
+    "NumberInRange": lambda value, given: given[0] <= value <= given[1],
+    "NumberLessThan": lambda value, given: value < given,
+    "NumberLessThanOrEquals": lambda value, given: value <= given,
+    "NumberGreaterThan": lambda value, given: value > given,
+    "NumberGreaterThanOrEquals": lambda value, given: value >= given,
+    "BoolEquals": lambda value, given: value == given,
+    "StringIn": lambda value, given: value.casefold() == given.casefold(),
+    "StringContains": lambda value, given: given.casefold() in value.casefold(),
+    "StringBeginsWith": lambda value, given: value.casefold().startswith(given.casefold()),
+    "StringEndsWith": lambda value, given: value.casefold().endswith(given.casefold()),
+}
+
+
+def reference(operator: str, value: Any, given: list[Any], *, on_arrays: bool) -> bool:
+    """Say what the documents say, a rule at a time."""
+    if operator in ("IsNotNull", "IsNullOrUndefined"):
+        return (value in (None, NOTHING)) is (operator == "IsNullOrUndefined")
+    if value in (None, NOTHING):
+        return operator in ("NumberNotIn", "StringNotIn", "NumberNotInRange")
+    if isinstance(value, list) and not on_arrays:
+        return False
+    types: tuple[type, ...] = (str,)
+    if operator.startswith("Number"):
+        types = (int, float)
+    elif operator == "BoolEquals":
+        types = (bool,)
+    test = POSITIVE[operator.replace("Not", "")]
+    elements = value if isinstance(value, list) else [value]
+    usable = [
+        each
+        for each in elements
+        if isinstance(each, types) and (bool in types or each not in FLAGS)
+    ]
+    if not usable and not isinstance(value, list):
+        return False
+    found = any(test(each, wanted) for each in usable for wanted in given)
+    return not found if "Not" in operator else found
+
+
+FLAGS = type("Flags", (), {"__contains__": lambda _, each: isinstance(each, bool)})()
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[Operator, Any, list[Any], bool]:
+    operator = draw(st.sampled_from(Operator))
+    if operator in EXISTENCE:
+        given: list[Any] = []
+    elif "Range" in operator:
+        given = draw(st.lists(st.lists(NUMBERS, min_size=2, max_size=2), min_size=1, max_size=3))
+    elif operator is Operator.BOOL_EQUALS:
+        given = [draw(st.booleans())]
+    elif operator.startswith("Number"):
+        most = 3 if "In" in operator else 1
+        given = draw(st.lists(NUMBERS, min_size=1, max_size=most))
+    else:
+        given = draw(st.lists(WORDS, min_size=1, max_size=3))
+    return operator, draw(VALUES), given, draw(st.booleans())
+
+
+@given(cases())
+@example((Operator.NUMBER_IN, True, [1], True))
+@example((Operator.NUMBER_NOT_IN, [True], [1], True))
+def test_the_product_agrees_with_the_reference(
+    case: tuple[Operator, Any, list[Any], bool],
+) -> None:
+    operator, value, given, on_arrays = case
+    members: dict[str, Any] = {"values": given}
+    if operator in EXISTENCE:
+        members = {"values": None}
+    elif operator is Operator.BOOL_EQUALS or "Than" in operator:
+        members = {"value": given[0]}
+
+    told = verdict(operator, value, on_arrays=on_arrays, given=members)
+
+    assert told is reference(operator, value, given, on_arrays=on_arrays)
