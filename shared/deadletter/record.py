@@ -11,14 +11,18 @@ from shared.delivery.delivery import Delivery
 from shared.delivery.message import DeadLetterNote
 from shared.subscriptions.subscription import DeliverySchema
 
+_WRITTEN_AS = {DeliverySchema.CUSTOM_INPUT: DeliverySchema.EVENT_GRID}
+
 
 def record(delivery: Delivery, text: str, note: DeadLetterNote) -> str:
     """
     Return the JSON of one dead letter, *text* being its event as it was published.
 
-    Source: contract §4.2. The time of the last attempt is left out where there was none.
+    Source: contract §4.2. An event of a custom schema is wrapped in Event Grid's, whatever was
+    delivered. The time of the last attempt is left out where there was none.
     """
-    event: dict[str, Any] = json.loads(convert(text, note.input_schema, note.delivery_schema))
+    schema = _WRITTEN_AS.get(note.delivery_schema, note.delivery_schema)
+    event: dict[str, Any] = json.loads(convert(text, note.input_schema, schema))
     last = delivery.last
     added: dict[str, Any] = {
         "deadLetterReason": note.reason,

@@ -34,6 +34,13 @@ def _event_grid_to_cloud_events(event: Members) -> Members:
     return converted | ({"data": event["data"]} if "data" in event else {})
 
 
-_CONVERSIONS: Mapping[tuple[InputSchema, DeliverySchema], Callable[[Members], Members]] = {
+def _as_published(event: Members) -> Any:
+    """Return what the publisher of a custom schema sent. Source: contract §1.4."""
+    return event["data"]
+
+
+_CONVERSIONS: Mapping[tuple[InputSchema, DeliverySchema], Callable[[Members], Any]] = {
     (InputSchema.EVENT_GRID, DeliverySchema.CLOUD_EVENTS): _event_grid_to_cloud_events,
+    (InputSchema.CUSTOM, DeliverySchema.CLOUD_EVENTS): _event_grid_to_cloud_events,
+    (InputSchema.CUSTOM, DeliverySchema.CUSTOM_INPUT): _as_published,
 }

@@ -51,15 +51,15 @@ def push_request(
         headers |= {
             "Content-Type": "application/json; charset=utf-8",
             "aeg-metadata-version": "1",
-        } | _data_version(bodies)
+        } | _data_version([loaded.text for loaded in parcel])
     headers |= custom_headers(terms.headers, first.text)
     body = b"[%b]" % b",".join(bodies) if is_array else bodies[0]
     return OutboundRequest("POST", subscription.endpoint_url, headers, body)
 
 
-def _data_version(bodies: Sequence[bytes]) -> dict[str, str]:
+def _data_version(texts: Sequence[str]) -> dict[str, str]:
     """Return the header that says which version all the events have, if they agree."""
-    versions = {str(json.loads(body).get("dataVersion", "")) for body in bodies}
+    versions = {str(json.loads(text).get("dataVersion", "")) for text in texts}
     version = versions.pop()
     if versions or not fits_a_header(version, MAX_DATA_VERSION):
         return {}

@@ -18,6 +18,7 @@ from shared.events.access import authorize
 from shared.events.answers import accepted, error_answer, options_answer
 from shared.events.event import Event
 from shared.events.publish_request import read_events
+from shared.events.schema_rules import Receipt
 from shared.events.topic import Topic
 from shared.http import HttpAnswer, HttpRequest
 
@@ -62,14 +63,15 @@ class Publish:
         authorize(request, topic, self.clock.now())
         if request.method == "OPTIONS":
             return options_answer(topic, request_id)
-        self._store(topic, request, read_events(request, topic))
+        receipt = Receipt(self.clock.now(), self._publish_id(topic, request))
+        self._store(topic, receipt, read_events(request, topic, receipt))
         return accepted(request, request_id)
 
-    def _store(self, topic: Topic, request: HttpRequest, events: Sequence[Event]) -> None:
+    def _store(self, topic: Topic, receipt: Receipt, events: Sequence[Event]) -> None:
         now = self.clock.now()
         matched = match(events, self.subscriptions.of_topic(topic.name))
         lines = parked_lines(matched, events)
-        origin = Origin(self._publish_id(topic, request), now, None)
+        origin = Origin(receipt.publish_id, now, None)
         if lines:
             blob = self.payloads.write(origin.publish_id, now + PAYLOAD_KEPT_FOR, lines)
             origin = origin._replace(payload=blob)

@@ -11,7 +11,14 @@ from shared.events import cloudevents_binary, strict_json
 from shared.events.event import Event
 from shared.events.event_time import is_rfc_3339
 from shared.events.media_type import MediaType
-from shared.events.schema_rules import check_events, requires, token, unexpected, wrong_token
+from shared.events.schema_rules import (
+    Receipt,
+    check_events,
+    requires,
+    token,
+    unexpected,
+    wrong_token,
+)
 from shared.events.topic import InputSchema, Topic
 from shared.http import HttpRequest
 
@@ -28,7 +35,7 @@ _EXTENSION = re.compile(r"[a-z0-9]{1,20}", re.ASCII)
 _SPEC_VERSION = "1.0"
 
 
-def parse(request: HttpRequest, _topic: Topic) -> tuple[Event, ...]:
+def parse(request: HttpRequest, _topic: Topic, _receipt: Receipt) -> tuple[Event, ...]:
     """
     Read the events of a request in structured, batch or binary mode.
 

@@ -23,11 +23,6 @@ class Event:
     text: str
 
     @property
-    def envelope(self) -> Mapping[str, Any]:
-        """What filters and headers see: the event's members, ``data`` among them."""
-        return self.members
-
-    @property
     def subject(self) -> str:
         return str(self.members.get("subject") or "")
 

@@ -8,7 +8,15 @@ from shared.errors import Unauthenticated
 from shared.events import strict_json
 from shared.events.event import Event
 from shared.events.event_time import is_iso_8601
-from shared.events.schema_rules import check_events, clip, requires, token, unexpected, wrong_token
+from shared.events.schema_rules import (
+    Receipt,
+    check_events,
+    clip,
+    requires,
+    token,
+    unexpected,
+    wrong_token,
+)
 from shared.events.topic import InputSchema, Topic
 from shared.http import HttpRequest
 
@@ -20,7 +28,7 @@ _KNOWN = frozenset({*_REQUIRED, *_OPTIONAL, "data"})
 _METADATA_VERSION = "1"
 
 
-def parse(request: HttpRequest, topic: Topic) -> tuple[Event, ...]:
+def parse(request: HttpRequest, topic: Topic, _receipt: Receipt) -> tuple[Event, ...]:
     """
     Read an array of events, or a single one, whatever the content type says.
 

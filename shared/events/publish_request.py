@@ -5,23 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from shared.errors import Fault, InvalidEvents, TooLarge
-from shared.events import cloudevents_schema, eventgrid_schema
+from shared.events import cloudevents_schema, custom_schema, eventgrid_schema
 from shared.events.event import Event
-from shared.events.schema_rules import clip
+from shared.events.schema_rules import Receipt, clip
 from shared.events.topic import InputSchema, Topic
 from shared.http import HttpRequest
 
 API_VERSION = "2018-01-01"
 MAX_REQUEST_SIZE = 1_536_000  # bytes; the official SDK's tests assert it, documented is 1 MB
 
-_Parser = Callable[[HttpRequest, Topic], tuple[Event, ...]]
+_Parser = Callable[[HttpRequest, Topic, Receipt], tuple[Event, ...]]
 _PARSERS: Mapping[InputSchema, _Parser] = {
     InputSchema.EVENT_GRID: eventgrid_schema.parse,
     InputSchema.CLOUD_EVENTS: cloudevents_schema.parse,
+    InputSchema.CUSTOM: custom_schema.parse,
 }
 
 
-def read_events(request: HttpRequest, topic: Topic) -> tuple[Event, ...]:
+def read_events(request: HttpRequest, topic: Topic, receipt: Receipt) -> tuple[Event, ...]:
     """
     Read the events of an authorized request: all of them, at least one, stamped.
 
@@ -36,7 +37,7 @@ def read_events(request: HttpRequest, topic: Topic) -> tuple[Event, ...]:
     _check_api_version(request)
     if len(request.body) > MAX_REQUEST_SIZE:
         raise TooLarge(f"The maximum size ({MAX_REQUEST_SIZE}) has been exceeded.")
-    return _PARSERS[topic.input_schema](request, topic)
+    return _PARSERS[topic.input_schema](request, topic, receipt)
 
 
 def _check_api_version(request: HttpRequest) -> None:

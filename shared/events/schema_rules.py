@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from datetime import datetime
+from typing import Any, NamedTuple
 
 from shared.errors import InvalidEvents, TooLarge
 from shared.events import strict_json
@@ -15,6 +16,7 @@ MAX_EVENT_SIZE = 1_049_600  # bytes, as observed; documented is 1 MB
 SCHEMA_NAMES: Mapping[InputSchema, str] = {
     InputSchema.EVENT_GRID: "EventGridEvent",
     InputSchema.CLOUD_EVENTS: "CloudEventV10",
+    InputSchema.CUSTOM: "CustomInputEvent",
 }
 
 _TOKENS: Mapping[type, str] = {
@@ -26,6 +28,13 @@ _TOKENS: Mapping[type, str] = {
     float: "Float",
     type(None): "Null",
 }
+
+
+class Receipt(NamedTuple):
+    """When a publish request came, and its id: the same when the publisher repeats it."""
+
+    at: datetime
+    publish_id: str
 
 
 def check_events(schema: InputSchema, events: list[Any], body: bytes) -> list[dict[str, Any]]:

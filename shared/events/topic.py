@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 
 class InputSchema(StrEnum):
@@ -14,6 +16,13 @@ class InputSchema(StrEnum):
     CUSTOM = "CustomEventSchema"
 
 
+class FieldMapping(NamedTuple):
+    """Where a field of Event Grid's envelope comes from: a field of the input, or a default."""
+
+    source: str | None
+    default: str | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topic:
     """
@@ -21,6 +30,7 @@ class Topic:
 
     *arm_id* is the full resource id, in the case in which it was created. Both keys are valid at
     once; they are base64 text. *profile* is the delivery profile's name, ``None`` the default one.
+    *mapping* is for the custom schema, by the names of Event Grid's own.
     """
 
     name: str
@@ -29,3 +39,4 @@ class Topic:
     key1: str = field(repr=False)
     key2: str = field(repr=False)
     profile: str | None = None
+    mapping: Mapping[str, FieldMapping] = field(default_factory=dict)

@@ -29,7 +29,7 @@ class Facts:
     __slots__ = ("_envelope", "_members", "_values", "event_type", "folded_subject", "subject")
 
     def __init__(self, event: Event) -> None:
-        self._envelope = event.envelope
+        self._envelope = event.members
         self._members: Mapping[str, Any] | None = None  # by folded names, once they are asked for
         self._values: dict[tuple[str, ...], Any] = {}
         self.subject = event.subject

@@ -30,6 +30,11 @@ TYPE = "Microsoft.EventGrid/topics/eventSubscriptions"
 DELIVERY_SCHEMAS = {
     InputSchema.EVENT_GRID: (DeliverySchema.EVENT_GRID, DeliverySchema.CLOUD_EVENTS),
     InputSchema.CLOUD_EVENTS: (DeliverySchema.CLOUD_EVENTS,),
+    InputSchema.CUSTOM: (
+        DeliverySchema.CUSTOM_INPUT,
+        DeliverySchema.EVENT_GRID,
+        DeliverySchema.CLOUD_EVENTS,
+    ),
 }
 _NAME = re.compile(r"[A-Za-z0-9-]{3,64}")
 _UNSUPPORTED = (

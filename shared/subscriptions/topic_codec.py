@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from shared.events.topic import InputSchema, Topic
 from shared.subscriptions.deployment import Deployment
+from shared.subscriptions.mapping_codec import mapping_of, parse_mapping
 from shared.subscriptions.sections import TLS_VERSIONS, Section, document, raise_faults
 
 TYPE = "Microsoft.EventGrid/topics"
@@ -75,6 +76,8 @@ def parse_topic(
             "inputSchema",
             f"The input schema of the topic is {was}; it can't be changed to {input_schema}.",
         )
+    elif existing and _mapping(stored) != _mapping(existing):
+        properties.refuse("inputSchemaMapping", "The input mapping of a topic can't be changed.")
     raise_faults(root.faults)
     stored["metricResourceId"] = existing["metricResourceId"] if existing else secrets.new_id()
     stored["keys"] = (
@@ -112,6 +115,7 @@ def topic_of(stored: Mapping[str, Any]) -> Topic:
         key1=stored["keys"]["key1"],
         key2=stored["keys"]["key2"],
         profile=profile_tag(stored),
+        mapping=mapping_of(stored["properties"].get("inputSchemaMapping")),
     )
 
 
@@ -119,6 +123,10 @@ def profile_tag(stored: Mapping[str, Any]) -> str | None:
     """Return the delivery profile that a stored topic asks for; ``None``: the deployment's."""
     tags = {name.casefold(): value for name, value in (stored["tags"] or {}).items()}
     return tags.get(_PROFILE_TAG)
+
+
+def _mapping(stored: Mapping[str, Any]) -> Any:
+    return stored["properties"].get("inputSchemaMapping")
 
 
 def is_topic_name(name: str) -> bool:
@@ -164,9 +172,7 @@ def _check_profile(tags: Section, name: str, value: str, deployment: Deployment)
 
 def _properties(section: Section) -> dict[str, Any]:
     schema = section.choice("inputSchema", tuple(InputSchema)) or InputSchema.EVENT_GRID
-    if schema == InputSchema.CUSTOM:
-        section.refuse("inputSchema", f"The input schema {schema} is not supported.")
-    section.refuse_unsupported("inputSchemaMapping")
+    mapping = parse_mapping(section, is_custom=schema == InputSchema.CUSTOM)
     section.refuse_unsupported("inboundIpRules")
     access = section.choice("publicNetworkAccess", ("Enabled", "Disabled"))
     if access == "Disabled":
@@ -179,6 +185,7 @@ def _properties(section: Section) -> dict[str, Any]:
         "disableLocalAuth": False,
     }
     kept = {
+        "inputSchemaMapping": mapping,
         "minimumTlsVersionAllowed": section.choice("minimumTlsVersionAllowed", TLS_VERSIONS),
         "dataResidencyBoundary": section.text("dataResidencyBoundary"),
         "eventTypeInfo": section.section("eventTypeInfo").members or None,

@@ -93,3 +93,12 @@ def test_a_record_is_one_line_of_ascii() -> None:
 
     assert line.isascii()
     assert "\n" not in line
+
+
+def test_a_custom_dead_letter_is_wrapped_in_the_envelope_whatever_was_delivered() -> None:
+    note = a_note(input_schema=InputSchema.CUSTOM, delivery_schema=DeliverySchema.CUSTOM_INPUT)
+
+    letter = json.loads(record(TRIED, text(data={"key": 1}), note))
+
+    assert (letter["eventType"], letter["data"]) == ("Shop.OrderPlaced", {"key": 1})
+    assert letter["deadLetterReason"] == "MaxDeliveryAttemptsExceeded"

@@ -158,9 +158,10 @@ def test_a_custom_event_is_an_array_of_the_original() -> None:
         input_schema=InputSchema.CUSTOM, delivery_schema=DeliverySchema.CUSTOM_INPUT
     )
 
-    request = pushed(subscription, (Loaded(a_delivery(), '{"key":1}'),))
+    parcel = (Loaded(a_delivery(), text(data={"key": 1}, dataVersion="7")),)
+    request = pushed(subscription, parcel)
 
-    assert (request.body, request.headers["aeg-data-version"]) == (b'[{"key":1}]', "")
+    assert (request.body, request.headers["aeg-data-version"]) == (b'[{"key":1}]', "7")
 
 
 @pytest.mark.parametrize("version", ["1.0", "", "2026-02 beta"])
@@ -243,7 +244,7 @@ def test_without_data_there_is_no_data() -> None:
 SAME = [
     (InputSchema.EVENT_GRID, DeliverySchema.EVENT_GRID),
     (InputSchema.CLOUD_EVENTS, DeliverySchema.CLOUD_EVENTS),
-    (InputSchema.CUSTOM, DeliverySchema.CUSTOM_INPUT),
+    (InputSchema.CUSTOM, DeliverySchema.EVENT_GRID),
 ]
 
 

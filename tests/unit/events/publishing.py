@@ -11,11 +11,13 @@ import pytest
 from shared.errors import AppError
 from shared.events.event import Event
 from shared.events.publish_request import read_events
+from shared.events.schema_rules import Receipt
 from shared.events.topic import InputSchema, Topic
 from shared.http import HttpRequest
 from tests import builders
 
 NOW = datetime(2025, 1, 2, 3, 4, 5, tzinfo=UTC)
+RECEIPT = Receipt(NOW, "8d3f2c1b0a9e4d7c8b6a5f4e3d2c1b0a")
 KEY2 = "+/+/MzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
 URL = "https://orders.local-1.eventgrid.azure.net/api/events"
 BATCH = "application/cloudevents-batch+json; charset=utf-8"
@@ -63,13 +65,13 @@ def body_of(value: object) -> bytes:
 
 
 def read_grid(body: bytes, **headers: str) -> tuple[Event, ...]:
-    return read_events(a_request(body, headers), a_topic())
+    return read_events(a_request(body, headers), a_topic(), RECEIPT)
 
 
 def read_cloud(body: bytes, content_type: str = BATCH, **headers: str) -> tuple[Event, ...]:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     request = a_request(body, {"content-type": content_type, **named})
-    return read_events(request, a_topic(InputSchema.CLOUD_EVENTS))
+    return read_events(request, a_topic(InputSchema.CLOUD_EVENTS), RECEIPT)
 
 
 def refusal(read: Any, *arguments: Any, **named: Any) -> tuple[int, str, str, str]:

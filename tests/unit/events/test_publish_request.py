@@ -15,6 +15,7 @@ from tests.builders import TOPIC_ID
 from tests.unit.events.publishing import (
     BATCH,
     NOW,
+    RECEIPT,
     a_request,
     a_topic,
     body_of,
@@ -82,14 +83,14 @@ def test_a_large_cloud_event_is_refused():
 def test_the_api_version_may_be_absent(query):
     request = a_request(body_of([members()]), query=query)
 
-    assert len(read_events(request, a_topic())) == 1
+    assert len(read_events(request, a_topic(), RECEIPT)) == 1
 
 
 @pytest.mark.parametrize("version", ["2024-06-01", ""])
 def test_another_api_version_is_refused(version):
     request = a_request(b"x" * 1_536_001, query={"api-version": version})
 
-    assert refusal(read_events, request, a_topic()) == (
+    assert refusal(read_events, request, a_topic(), RECEIPT) == (
         400,
         "BadRequest",
         "UnsupportedApiVersion",
@@ -113,7 +114,7 @@ def test_requests_of_the_official_python_client_are_accepted(name):
     stamps = {} if is_cloud else {"topic": TOPIC_ID, "metadataVersion": "1"}
 
     authorize(request, topic, NOW)
-    events = read_events(request, topic)
+    events = read_events(request, topic, RECEIPT)
 
     assert [json.loads(event.text) for event in events] == [
         event | stamps for event in json.loads(captured["body"])

@@ -15,6 +15,15 @@ from shared.subscriptions.topic_codec import TopicPath, TopicSecrets, parse_topi
 ACCOUNT_ID = (
     "/subscriptions/s1/resourceGroups/rg/providers/Microsoft.Storage/storageAccounts/{account}"
 )
+MAPPING = {
+    "inputSchemaMappingType": "Json",
+    "properties": {
+        "id": {"sourceField": "key"},
+        "eventType": {"sourceField": "kind", "defaultValue": "Shop.Generic"},
+        "subject": {"sourceField": "path", "defaultValue": "/none"},
+        "dataVersion": {"sourceField": None, "defaultValue": "1.0"},
+    },
+}
 PATH = TopicPath("s1", "rg", "orders")
 LATEST = ProfileLimits(name="latest", attempts=(30, 1, 30), minutes=(1440, 1, 1440))
 OLD = ProfileLimits(

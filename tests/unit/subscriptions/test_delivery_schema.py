@@ -16,16 +16,20 @@ from shared.subscriptions.subscription_codec import (
     subscription_of,
 )
 from tests.unit.subscriptions.documents import (
+    MAPPING,
     subscription,
     topic,
 )
 
 
-@pytest.mark.parametrize("input_schema", [InputSchema.EVENT_GRID, InputSchema.CLOUD_EVENTS])
+@pytest.mark.parametrize("input_schema", InputSchema)
 @pytest.mark.parametrize("delivery_schema", DeliverySchema)
 def test_the_matrix_of_schemas(input_schema: InputSchema, delivery_schema: DeliverySchema) -> None:
     """The matrix of Event Grid's "Event schemas", and the error its users report."""
-    of = topic(inputSchema=str(input_schema))
+    of = topic(
+        inputSchema=str(input_schema),
+        inputSchemaMapping=MAPPING if input_schema is InputSchema.CUSTOM else None,
+    )
 
     if delivery_schema in DELIVERY_SCHEMAS[input_schema]:
         stored = subscription(of=of, eventDeliverySchema=str(delivery_schema))
@@ -43,6 +47,7 @@ def test_the_matrix_allows_what_is_documented() -> None:
     assert {str(key): {*map(str, value)} for key, value in DELIVERY_SCHEMAS.items()} == {
         "EventGridSchema": {"EventGridSchema", "CloudEventSchemaV1_0"},
         "CloudEventSchemaV1_0": {"CloudEventSchemaV1_0"},
+        "CustomEventSchema": {"EventGridSchema", "CustomInputSchema", "CloudEventSchemaV1_0"},
     }
 
 
@@ -51,6 +56,10 @@ def test_the_matrix_allows_what_is_documented() -> None:
     [
         (topic(), DeliverySchema.EVENT_GRID),
         (topic(inputSchema="CloudEventSchemaV1_0"), DeliverySchema.CLOUD_EVENTS),
+        (
+            topic(inputSchema="CustomEventSchema", inputSchemaMapping=MAPPING),
+            DeliverySchema.CUSTOM_INPUT,
+        ),
     ],
 )
 def test_the_default_delivery_schema_is_the_topics(of: Any, default: DeliverySchema) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from shared.errors import InvalidDocument
 from shared.subscriptions.subscription_codec import render_subscription
-from tests.unit.subscriptions.documents import subscription, topic
+from tests.unit.subscriptions.documents import LATEST, subscription, topic
 
 
 def refusals(*filters: Any, of: dict[str, Any] | None = None) -> list[tuple[str | None, str]]:
@@ -87,7 +87,7 @@ def test_filters_read_back_with_numbers_as_doubles() -> None:
         one("IsNotNull", values=["ignored"]),
     ]
 
-    answer = render_subscription(subscription(filter={"advancedFilters": given}))
+    answer = render_subscription(subscription(filter={"advancedFilters": given}), LATEST)
 
     assert repr(answer["properties"]["filter"]["advancedFilters"]) == repr(
         [

@@ -169,9 +169,9 @@ def test_an_illegal_scope_is_refused(path: TopicPath) -> None:
         ),
         pytest.param(
             {"properties": {"inputSchema": "CustomEventSchema"}},
-            "properties.inputSchema",
-            "CustomEventSchema is not supported",
-            id="custom schema",
+            "properties.inputSchemaMapping",
+            "requires inputSchemaMapping",
+            id="custom schema without a mapping",
         ),
         pytest.param(
             {"properties": {"inputSchema": "Xml"}},
@@ -182,8 +182,8 @@ def test_an_illegal_scope_is_refused(path: TopicPath) -> None:
         pytest.param(
             {"properties": {"inputSchemaMapping": {"inputSchemaMappingType": "Json"}}},
             "properties.inputSchemaMapping",
-            "not supported",
-            id="mapping",
+            "CustomEventSchema only",
+            id="mapping of another schema",
         ),
         pytest.param(
             {"properties": {"inboundIpRules": [{"ipMask": "10.0.0.0/8"}]}},

@@ -1,0 +1,131 @@
+"""Custom events get the envelope that their topic maps them to; contract §1.4."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from shared.delivery.conversion import convert
+from shared.events.event import Event
+from shared.events.publish_request import read_events
+from shared.events.schema_rules import Receipt
+from shared.events.topic import FieldMapping, InputSchema, Topic
+from shared.subscriptions.subscription import DeliverySchema
+from tests import builders
+from tests.unit.events.publishing import NOW, RECEIPT, a_request, body_of, refusal
+
+MAPPING = {
+    "id": FieldMapping("key", None),
+    "eventTime": FieldMapping("at", None),
+    "eventType": FieldMapping("kind", "Shop.Generic"),
+    "subject": FieldMapping("order.path", None),
+    "dataVersion": FieldMapping(None, "1.0"),
+}
+ORDER = {"key": "o-1", "at": "2025-01-02T03:04:05Z", "kind": "Shop.X", "order": {"path": "/a"}}
+
+
+def a_topic(**mapping: FieldMapping | None) -> Topic:
+    chosen = {name: field for name, field in {**MAPPING, **mapping}.items() if field}
+    return builders.a_topic(input_schema=InputSchema.CUSTOM, mapping=chosen)
+
+
+def read(*events: Any, topic: Topic | None = None, receipt: Receipt = RECEIPT) -> tuple[Event, ...]:
+    return read_events(a_request(body_of(list(events))), topic or a_topic(), receipt)
+
+
+def test_an_event_is_mapped_and_kept_whole() -> None:
+    (event,) = read(ORDER)
+
+    assert event.members == {
+        "id": "o-1",
+        "topic": builders.TOPIC_ID,
+        "subject": "/a",
+        "eventType": "Shop.X",
+        "eventTime": "2025-01-02T03:04:05Z",
+        "data": ORDER,
+        "dataVersion": "1.0",
+        "metadataVersion": "1",
+    }
+    assert (json.loads(event.text), event.subject, event.event_type) == (
+        event.members,
+        "/a",
+        "Shop.X",
+    )
+
+
+def test_what_is_missing_is_the_default_or_made_up() -> None:
+    first, second = read({"order": {"path": "/a"}}, {"order": {"path": "/b"}, "kind": None})
+
+    assert (first.event_type, second.event_type) == ("Shop.Generic", "Shop.Generic")
+    assert first.members["eventTime"] == "2025-01-02T03:04:05.0000000Z"
+    assert len({first.members["id"], second.members["id"]}) == 2
+
+
+def test_a_made_up_id_is_the_same_when_the_request_is_repeated() -> None:
+    (first,), (again,) = read({"order": {"path": "/a"}}), read({"order": {"path": "/a"}})
+    (other,) = read({"order": {"path": "/a"}}, receipt=Receipt(NOW, "another"))
+
+    assert first.members["id"] == again.members["id"] != other.members["id"]
+
+
+def test_a_field_of_that_very_name_wins_over_a_path() -> None:
+    (event,) = read(ORDER | {"order.path": "/dotted"})
+
+    assert event.subject == "/dotted"
+
+
+def test_numbers_are_written_as_text() -> None:
+    (event,) = read(ORDER | {"key": 12345678901234567890})
+
+    assert event.members["id"] == "12345678901234567890"
+
+
+def test_a_single_object_is_an_array_of_one() -> None:
+    assert len(read_events(a_request(body_of(ORDER)), a_topic(), RECEIPT)) == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        pytest.param({"key": "1"}, "requires 'subject' property to be set", id="no subject"),
+        pytest.param(ORDER | {"kind": {}}, "'eventType' property to be a string", id="an object"),
+        pytest.param(ORDER | {"at": "now"}, "'eventTime' property to be a date", id="no time"),
+        pytest.param("x", "Expected: StartArray, Actual Token Received: String", id="a text"),
+        pytest.param([], "Actual Token Received: EndArray", id="nothing"),
+        pytest.param([1], "Expected: StartObject", id="no object"),
+    ],
+)
+def test_what_can_not_be_mapped_is_refused(body: Any, words: str) -> None:
+    request = a_request(body_of(body))
+
+    status, _, _, message = refusal(read_events, request, a_topic(), RECEIPT)
+
+    assert (status, "'CustomInputEvent' schema" in message, words in message) == (400, True, True)
+
+
+def test_a_field_without_mapping_and_default_is_required() -> None:
+    topic = a_topic(dataVersion=None)
+
+    assert "'dataVersion'" in refusal(read_events, a_request(body_of([ORDER])), topic, RECEIPT)[3]
+
+
+def test_it_is_delivered_in_every_schema() -> None:
+    (event,) = read(ORDER)
+
+    def told(wanted: DeliverySchema) -> Any:
+        return json.loads(convert(event.text, InputSchema.CUSTOM, wanted))
+
+    assert told(DeliverySchema.CUSTOM_INPUT) == ORDER
+    assert told(DeliverySchema.EVENT_GRID) == event.members
+    assert told(DeliverySchema.CLOUD_EVENTS) == {
+        "specversion": "1.0",
+        "id": "o-1",
+        "source": builders.TOPIC_ID,
+        "type": "Shop.X",
+        "time": "2025-01-02T03:04:05Z",
+        "subject": "/a",
+        "dataschema": "#1.0",
+        "data": ORDER,
+    }
