@@ -49,6 +49,8 @@ class HostBlobs:
             credential=account.sdk_credential(),
             retry_total=0,
             connection_timeout=5,
+            # Its dozen lines for each request would stand in the app's log as the app's own.
+            http_logging_level=logging.DEBUG,
         )
         self._host_id = host_id
         self._threads = threads
