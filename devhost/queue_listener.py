@@ -85,7 +85,7 @@ class QueueListener:
         self._has_room = asyncio.Event()
         self._wake = asyncio.Event()
         self._stopping = False
-        self._trouble = ""
+        self._trouble = False
         self._is_gone = False
 
     def notify(self) -> None:
@@ -227,7 +227,8 @@ class QueueListener:
         self._is_gone = False
 
     def _report(self, trouble: str) -> None:
-        if trouble and trouble != self._trouble:
+        # A storage that goes may say so in several ways: the first is enough.
+        if trouble and not self._trouble:
             _log.warning(
                 "queue %s: storage does not answer, still trying (--azurite starts one): %s",
                 self._trigger.queue,
@@ -235,4 +236,4 @@ class QueueListener:
             )
         elif self._trouble and not trouble:
             _log.warning("queue %s: storage answers again", self._trigger.queue)
-        self._trouble = trouble
+        self._trouble = bool(trouble)

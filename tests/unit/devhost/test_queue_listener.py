@@ -54,6 +54,18 @@ def test_storage_that_does_not_answer_is_told_of_once_and_kept_trying(listen, qu
     ]
 
 
+def test_storage_that_fails_in_many_ways_is_told_of_once(listen, queue, caplog):
+    reasons = ("503 ServerBusy", "connection refused", "no answer in time")
+    queue.faults["exists"] = [StorageBusyError(reason) for reason in reasons * 3]
+
+    listen(20)
+
+    assert [record.getMessage() for record in caplog.records] == [
+        "queue work: storage does not answer, still trying (--azurite starts one): 503 ServerBusy",
+        "queue work: storage answers again",
+    ]
+
+
 def test_storage_that_refuses_stops_the_host(listen, queue):
     queue.faults["exists"] = [StorageRefusedError("403 AuthenticationFailed")]
 
