@@ -122,7 +122,6 @@ def function(tmp_path: Path) -> Callable[..., None]:
             "http": {"routePrefix": ""},
             "queues": {"messageEncoding": "none", "maxPollingInterval": "00:00:00.200"},
         },
-        "logging": {"logLevel": {"Azure.Core": "Warning"}},
     }
     (tmp_path / "host.json").write_text(json.dumps(host))
 
