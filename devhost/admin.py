@@ -5,21 +5,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any
 
 from devhost.errors import InvocationError
+from devhost.http_request import Request
 from devhost.http_response import Response
+from devhost.keys import Keys
+from devhost.loader import Function
 from devhost.metadata import BINDING_TYPES
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping
-
-    from devhost.http_request import Request
-    from devhost.keys import Keys
-    from devhost.loader import Function
-
-    #: Runs a function by hand with a text as its input.
-    RunByHand = Callable[[Function, str], Awaitable[None]]
+#: Runs a function by hand with a text as its input.
+RunByHand = Callable[[Function, str], Awaitable[None]]
 
 _HOME = (
     b"<!doctype html><title>Local Functions host</title><p>The function app is up and running.\n"

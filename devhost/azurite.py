@@ -12,14 +12,12 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 from devhost.errors import HostError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 ACCOUNT = "devstoreaccount1"
 # Azurite's published account key: the same on every machine, a secret of nobody.

@@ -5,18 +5,15 @@ from __future__ import annotations
 import json
 import uuid
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
 from azure.functions.meta import Datum
 
 from devhost import queue_message
 from devhost.http_request import Request
+from devhost.invoke import Invoker
+from devhost.loader import Function
 from devhost.metadata import HttpTrigger, QueueTrigger
 from devhost.queue_storage import ReceivedMessage
-
-if TYPE_CHECKING:
-    from devhost.invoke import Invoker
-    from devhost.loader import Function
 
 
 async def run_by_hand(invoker: Invoker, function: Function, text: str) -> None:

@@ -7,18 +7,15 @@ import asyncio
 import contextlib
 import os
 import time
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from devhost import host_json, log, settings
 from devhost.azurite import running_azurite
 from devhost.errors import HostError
 from devhost.host import Host
 from devhost.triggers import Plan
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _DEFAULT_PORT = 7071
 

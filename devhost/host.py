@@ -6,8 +6,10 @@ import asyncio
 import functools
 import os
 import signal
+import socket
+from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import Any
 
 from devhost import loader, log, metadata
 from devhost.admin import Admin
@@ -16,19 +18,11 @@ from devhost.errors import BadFunctionError
 from devhost.http_app import HttpApp
 from devhost.http_server import ADDRESS, HttpServer, reserved_port
 from devhost.invoke import Invoker, Report, app_traceback
-from devhost.keys import make_keys
+from devhost.keys import Keys, make_keys
+from devhost.loader import Function
+from devhost.log import Console
 from devhost.metadata import BadFunction
-from devhost.triggers import Triggers
-
-if TYPE_CHECKING:
-    import socket
-    from collections.abc import Coroutine
-    from typing import Any
-
-    from devhost.keys import Keys
-    from devhost.loader import Function
-    from devhost.log import Console
-    from devhost.triggers import Plan
+from devhost.triggers import Plan, Triggers
 
 #: What the real host allows itself to finish.
 DRAIN_SECONDS = 30

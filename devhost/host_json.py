@@ -5,16 +5,13 @@ from __future__ import annotations
 import logging
 import os
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from devhost.errors import HostError
 from devhost.settings import as_text, read_json_object
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
 _OVERRIDE = re.compile(r"azurefunctionsjobhost(?:__|:)(.+)", re.IGNORECASE | re.DOTALL)
 _SEPARATOR = re.compile(r"__|:")

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from devhost import http_request, http_response, routes
+from devhost.admin import Admin
 from devhost.errors import BadFunctionError, InvocationError
+from devhost.http_request import Request
 from devhost.http_response import Response
+from devhost.invoke import Invoker
+from devhost.keys import Keys
+from devhost.loader import Function
 from devhost.metadata import HttpTrigger
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping
-
-    from devhost.admin import Admin
-    from devhost.http_request import Request
-    from devhost.invoke import Invoker
-    from devhost.keys import Keys
-    from devhost.loader import Function
 
 BODY_LIMIT = 104_857_600
 

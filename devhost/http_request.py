@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qsl, unquote_to_bytes
 
 from azure.functions.meta import Datum
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
 
 Receive = "Callable[[], Awaitable[Mapping[str, Any]]]"
 

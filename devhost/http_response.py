@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from http.cookies import SimpleCookie
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Mapping
-    from http.cookies import SimpleCookie
-
-    from azure.functions.meta import Datum
+from azure.functions.meta import Datum
 
 _OURS = frozenset((b"content-length", b"transfer-encoding", b"connection", b"date"))
 _LOWEST, _HIGHEST = 200, 999

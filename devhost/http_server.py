@@ -7,16 +7,12 @@ import contextlib
 import errno
 import os
 import socket
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import uvicorn
 
 from devhost.errors import HostError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from devhost.http_app import HttpApp
+from devhost.http_app import HttpApp
 
 ADDRESS = "127.0.0.1"
 _KEEP_ALIVE_SECONDS = 75

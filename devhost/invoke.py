@@ -12,23 +12,20 @@ import time
 import traceback
 import types
 import uuid
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import azure.functions as func
 from azure.functions.meta import Datum
 
 from devhost import log
 from devhost.errors import InvocationError
+from devhost.loader import Function
 from devhost.metadata import BINDING_TYPES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from concurrent.futures import Executor
-    from datetime import timedelta
-
-    from devhost.loader import Function
 
 _log = logging.getLogger(__name__)
 # Not the app's: this package, the standard library's threads, the converters.

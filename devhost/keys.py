@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import hmac
 import secrets
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from devhost.http_request import Request
-    from devhost.metadata import AuthLevel
+from devhost.http_request import Request
+from devhost.metadata import AuthLevel
 
 _MASTER = "DEVHOST_MASTER_KEY"
 _HOST = "DEVHOST_HOST_KEY"

@@ -10,16 +10,14 @@ import sys
 import traceback
 import types
 import typing
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import azure.functions as func
 
 from devhost.metadata import BINDING_TYPES, FunctionMetadata
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 NAMESPACE = "__app__"
 _CONTEXT = "context"

@@ -7,12 +7,10 @@ import logging
 import os
 import sys
 import threading
+from collections.abc import Mapping
 from contextvars import ContextVar
 from datetime import datetime
-from typing import TYPE_CHECKING, TextIO
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from typing import TextIO
 
 #: The function that is running, for the lines it logs; threads of the app's own do not have it.
 running: ContextVar[str] = ContextVar("running", default="")

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from devhost import settings
 from devhost.errors import BadFunctionError, HostError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 AuthLevel = Literal["anonymous", "function", "admin"]
 

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Iterator
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from devhost.queue_storage import (
     QueueGoneError,
+    QueueStore,
+    ReceivedMessage,
     StaleReceiptError,
     StorageBusyError,
     StorageRefusedError,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from devhost.queue_storage import QueueStore, ReceivedMessage
 
 _LEAST_INTERVAL = timedelta(minutes=1)
 

@@ -5,32 +5,29 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING
+
+from azure.functions.meta import Datum
 
 from devhost import queue_message
 from devhost.backoff import Backoff
 from devhost.errors import HostError, InvocationError
+from devhost.host_json import QueueOptions
+from devhost.loader import Function
 from devhost.metadata import QueueTrigger, is_queue_name
 from devhost.queue_lease import QueueLease
 from devhost.queue_storage import (
     QueueGoneError,
+    QueueStore,
+    ReceivedMessage,
     StaleReceiptError,
     StorageBusyError,
     StorageRefusedError,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
-
-    from azure.functions.meta import Datum
-
-    from devhost.host_json import QueueOptions
-    from devhost.loader import Function
-    from devhost.queue_storage import QueueStore, ReceivedMessage
-
-    Invoke = Callable[[Function, Datum, Mapping[str, Datum]], Awaitable[Datum | None]]
+Invoke = Callable[[Function, Datum, Mapping[str, Datum]], Awaitable[Datum | None]]
 
 #: The real host's, whatever host.json says.
 INVISIBILITY = timedelta(minutes=10)

@@ -5,15 +5,12 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from datetime import datetime
 
 from azure.functions.meta import Datum
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
-
-    from devhost.queue_storage import ReceivedMessage
+from devhost.queue_storage import ReceivedMessage
 
 
 class UndecodableError(Exception):

@@ -9,21 +9,19 @@ from __future__ import annotations
 
 import asyncio
 import functools
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 from urllib.parse import quote, urlencode, urlsplit
 from xml.etree import ElementTree as ET
 from xml.sax.saxutils import escape
 
 import urllib3
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from concurrent.futures import Executor
-
-    from devhost.storage_account import StorageAccount
+from devhost.storage_account import StorageAccount
 
 _CONNECT_SECONDS, _READ_SECONDS = 5.0, 60.0
 _STALE = ("MessageNotFound", "PopReceiptMismatch")

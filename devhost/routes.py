@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import re
 import uuid
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from devhost.errors import BadFunctionError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 _INT = re.compile(r"\s*[+-]?\d+\s*")
 _DECIMAL = re.compile(r"\s*[+-]?(\d+(\.\d*)?|\.\d+)\s*")

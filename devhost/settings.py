@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from devhost.errors import BadFunctionError, HostError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, MutableMapping
-    from pathlib import Path
 
 FILE = "local.settings.json"
 STORAGE = "AzureWebJobsStorage"

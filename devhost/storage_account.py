@@ -6,16 +6,14 @@ import base64
 import binascii
 import hashlib
 import hmac
+from collections.abc import Mapping
 from dataclasses import dataclass
 from email.utils import formatdate
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from devhost import azurite
 from devhost.errors import BadFunctionError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 API_VERSION = "2024-11-04"
 _SCOPE = "https://storage.azure.com/.default"

@@ -6,25 +6,22 @@ import asyncio
 import contextlib
 import json
 import logging
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from azure.functions.meta import Datum
 
 from devhost import ncrontab
 from devhost.errors import BadFunctionError, InvocationError
 from devhost.host_json import parse_time_span
+from devhost.loader import Function
 from devhost.metadata import TimerTrigger
+from devhost.ncrontab import Schedule
 from devhost.queue_storage import StorageBusyError
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from devhost.loader import Function
-    from devhost.ncrontab import Schedule
-
-    Invoke = Callable[[Function, Datum, None], Awaitable[Datum | None]]
+Invoke = Callable[[Function, Datum, None], Awaitable[Datum | None]]
 
 # Clocks are set and machines sleep: a long wait looks at the clock now and then.
 _LONGEST_SLEEP = timedelta(seconds=30)

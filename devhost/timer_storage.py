@@ -7,8 +7,10 @@ import contextlib
 import json
 import logging
 import time
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable
+from concurrent.futures import Executor
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
 
 from azure.core.exceptions import (
     AzureError,
@@ -17,20 +19,12 @@ from azure.core.exceptions import (
     ResourceNotFoundError,
     ServiceRequestError,
 )
-from azure.storage.blob import BlobServiceClient
+from azure.storage.blob import BlobClient, BlobServiceClient
 
+from devhost.host_json import LockOptions
 from devhost.queue_storage import StorageBusyError
+from devhost.storage_account import StorageAccount
 from devhost.timer import Status, to_json_time
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from concurrent.futures import Executor
-    from datetime import timedelta
-
-    from azure.storage.blob import BlobClient
-
-    from devhost.host_json import LockOptions
-    from devhost.storage_account import StorageAccount
 
 CONTAINER = "azure-webjobs-hosts"
 

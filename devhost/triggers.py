@@ -8,30 +8,24 @@ import os
 import platform
 import random
 import re
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import datetime
-from typing import TYPE_CHECKING
+from datetime import datetime, timedelta
+from pathlib import Path
 
 from devhost import http_app
 from devhost.errors import BadFunctionError
+from devhost.host_json import HostOptions
+from devhost.http_app import Endpoint
+from devhost.invoke import Invoker
+from devhost.loader import Function
 from devhost.metadata import HttpTrigger, QueueTrigger, TimerTrigger
 from devhost.queue_listener import QueueListener, Queues, poison_queue_name
 from devhost.queue_storage import RestQueue
 from devhost.settings import STORAGE
-from devhost.storage_account import find_account
+from devhost.storage_account import StorageAccount, find_account
 from devhost.timer import Timer
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import timedelta
-    from pathlib import Path
-
-    from devhost.host_json import HostOptions
-    from devhost.http_app import Endpoint
-    from devhost.invoke import Invoker
-    from devhost.loader import Function
-    from devhost.storage_account import StorageAccount
 
 _STORAGE_THREADS = 16
 _HOST_ID_LENGTH = 32

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
 import pytest
 
+from devhost.azurite import Azurite
 from tests.host.app import App
 from tests.host.storage import Storage
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from devhost.azurite import Azurite
 
 
 @pytest.fixture(scope="session")

@@ -13,14 +13,12 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from tests.host.app import App
+from tests.host.app import App
 
 _CHECKOUT = Path(__file__).parents[2]
 _COMMAND = os.environ.get("HOST_CMD", "")

@@ -7,7 +7,7 @@ import contextlib
 import json
 import uuid
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from azure.core.exceptions import ResourceExistsError, ResourceNotFoundError
 from azure.storage.blob import BlobServiceClient
@@ -19,11 +19,8 @@ from azure.storage.queue import (
     generate_account_sas,
 )
 
-from devhost.azurite import ACCOUNT, KEY
+from devhost.azurite import ACCOUNT, KEY, Azurite
 from tests.host.running import until
-
-if TYPE_CHECKING:
-    from devhost.azurite import Azurite
 
 HOSTS = "azure-webjobs-hosts"
 

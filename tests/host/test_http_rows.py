@@ -5,18 +5,14 @@ from __future__ import annotations
 import base64
 import itertools
 import socket
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 from urllib.parse import quote
 
 import pytest
 
+from tests.host.app import App
 from tests.host.running import Host, running
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tests.host.app import App
-    from tests.host.storage import Storage
+from tests.host.storage import Storage
 
 _BODY_LIMIT = 104_857_600
 

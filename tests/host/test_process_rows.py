@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.host.app import App
 from tests.host.running import Host, running, until
-from tests.host.storage import encoded
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tests.host.app import App
-    from tests.host.storage import Storage
+from tests.host.storage import Storage, encoded
 
 _THREADS = 4
 

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import base64
 import itertools
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.host.app import App
 from tests.host.running import Host, running, until
-from tests.host.storage import encoded
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tests.host.app import App
-    from tests.host.storage import Storage
+from tests.host.storage import Storage, encoded
 
 _BATCH, _THRESHOLD = 4, 2
 _LISTENING = ("Q01", "Q02", "Q03", "Q05", "Q06", "Q07", "Q08", "Q09", "Q10", "Q13", "Q15", "Q15B")

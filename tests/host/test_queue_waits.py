@@ -5,19 +5,15 @@ from __future__ import annotations
 import itertools
 import signal
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 from urllib.parse import urlsplit
 
 import pytest
 
+from tests.host.app import App
 from tests.host.proxy import Door, door_to
 from tests.host.running import IS_DEVHOST, Host, running, until
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tests.host.app import App
-    from tests.host.storage import Storage
+from tests.host.storage import Storage
 
 #: The local host's own switch shortens the ten minutes; another host is waited for.
 _HIDDEN_SECONDS = 4.0 if IS_DEVHOST else 600.0

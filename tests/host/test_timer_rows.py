@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import itertools
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from tests.host.app import App
 from tests.host.running import IS_DEVHOST, Host, running, until
 from tests.host.storage import Storage
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tests.host.app import App
 
 #: Another host takes a lease over when it has run out: 15 s is the least that it may be.
 _LEASE = {

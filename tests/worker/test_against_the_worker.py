@@ -14,15 +14,13 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from tests.worker.cases import CASES, EYES, Case, message, request, text, tick
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _HERE = Path(__file__).parent
 _CHECKOUT = _HERE.parents[1]

@@ -5,10 +5,8 @@ from __future__ import annotations
 import base64
 import json
 import sys
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from collections.abc import Callable
+from typing import Any
 
 
 def serve(run: Callable[[dict[str, Any]], dict[str, Any]]) -> None:

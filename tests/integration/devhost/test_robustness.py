@@ -7,8 +7,8 @@ import os
 import subprocess
 import time
 import uuid
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import pytest
@@ -16,11 +16,7 @@ from azure.storage.queue import QueueClient
 
 from devhost import azurite as azurite_module
 from tests.host.proxy import Door, door_to
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tests.integration.devhost.conftest import Program
+from tests.integration.devhost.conftest import Program
 
 HTTP = {"type": "httpTrigger", "name": "req"}
 QUEUE = {"type": "queueTrigger", "name": "message"}

@@ -6,10 +6,11 @@ import asyncio
 import contextlib
 import itertools
 import selectors
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -19,9 +20,6 @@ from devhost.loader import Function
 from devhost.metadata import FunctionMetadata, HttpTrigger, QueueTrigger, TimerTrigger
 from devhost.queue_listener import QueueListener, Queues, poison_queue_name
 from devhost.queue_storage import QueueGoneError, ReceivedMessage, StaleReceiptError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
 
 START = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 
