@@ -118,12 +118,15 @@ class _Section:
             raise HostError(f"host.json: {path} is {text!r}; it must be a number, {reach}")
         return int(text)
 
-    def span(self, path: str, default: str, low: timedelta) -> timedelta:
+    def span(
+        self, path: str, default: str, low: timedelta, high: timedelta | None = None
+    ) -> timedelta:
         text = self.text(path, default).strip()
         span = parse_time_span(text)
-        if span is None or span < low:
+        if span is None or span < low or (high is not None and span > high):
+            reach = f"{low} or more" if high is None else f"from {low} to {high}"
             raise HostError(
-                f"host.json: {path} is {text!r}; it must be a time like 00:00:02, {low} or more"
+                f"host.json: {path} is {text!r}; it must be a time like 00:00:02, {reach}"
             )
         return span
 
@@ -132,7 +135,13 @@ def _options(section: _Section) -> HostOptions:
     return HostOptions(
         queues=_queue_options(section),
         lock=LockOptions(
-            period=section.span("singleton.listenerLockPeriod", "00:01:00", timedelta(seconds=15)),
+            # What storage lets a lease last.
+            period=section.span(
+                "singleton.listenerLockPeriod",
+                "00:01:00",
+                timedelta(seconds=15),
+                timedelta(seconds=60),
+            ),
             recovery_polling_interval=section.span(
                 "singleton.listenerLockRecoveryPollingInterval", "00:01:00", timedelta(seconds=1)
             ),

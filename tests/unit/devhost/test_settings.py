@@ -136,6 +136,13 @@ def test_host_json_refused(read, name, value, words):
         read({"extensions": {"queues": {name: value}}})
 
 
+@pytest.mark.parametrize("text", ["00:00:14", "00:01:01"])
+def test_a_lease_that_storage_would_not_give_is_refused(read, text):
+    """Source: azure-webjobs-sdk SingletonOptions.cs, MinimumLeasePeriod and MaximumLeasePeriod."""
+    with pytest.raises(HostError, match=r"listenerLockPeriod .* from 0:00:15 to 0:01:00"):
+        read({"singleton": {"listenerLockPeriod": text}})
+
+
 def test_host_json_must_be_there_and_of_version_2(tmp_path, read):
     with pytest.raises(HostError, match=r"no host\.json"):
         host_json.read_host_json(tmp_path, {})
