@@ -166,6 +166,9 @@ class Timer:
         if self._statuses is None:
             return None
         known = await self._insist(self._statuses.read)
+        if self._halted.is_set():
+            # Nothing may have been read: what is there is the next host's to judge.
+            return None
         if known is not None:
             expected = self._schedule.next_after(known.last or known.last_updated)
             if known.next == expected:

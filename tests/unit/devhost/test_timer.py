@@ -178,6 +178,19 @@ def test_a_host_that_lost_the_lock_tries_for_it_again(tick, lock, caplog):
     assert "its lease was lost" in caplog.text
 
 
+def test_a_status_that_was_not_read_in_time_is_not_overwritten(tick, statuses, lock, loop):
+    """Stopped while storage is away: what is due must still be known to the next host."""
+    last = loop.now() - timedelta(minutes=5)
+    due = Status(last=last, next=last + timedelta(minutes=1), last_updated=last)
+    statuses.known = due
+    statuses.faults = [StorageBusyError("connection refused")]
+
+    assert tick("0 * * * * *", 1) == []
+    assert statuses.known == due
+    assert statuses.writes == []
+    assert lock.released
+
+
 def test_the_lock_is_given_back(tick, lock):
     tick("*/2 * * * * *", 3)
 
