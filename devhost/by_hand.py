@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import uuid
 from datetime import UTC, datetime, timedelta
 
-from azure.functions.meta import Datum
-
-from devhost import queue_message
+from devhost import queue_message, timer
 from devhost.http_request import Request
 from devhost.invoke import Invoker
 from devhost.loader import Function
 from devhost.metadata import HttpTrigger, QueueTrigger
+from devhost.queue_listener import INVISIBILITY
 from devhost.queue_storage import ReceivedMessage
 
 
@@ -28,8 +26,7 @@ async def run_by_hand(invoker: Invoker, function: Function, text: str) -> None:
             request = Request(method="POST", path=url[1:], url=url, headers={}, query={})
             await invoker.invoke(function, request.datum({}, text.encode()), None)
         case _:
-            data = {"Schedule": {"AdjustForDST": True}, "ScheduleStatus": None, "IsPastDue": False}
-            await invoker.invoke(function, Datum(json.dumps(data), "json"), None)
+            await invoker.invoke(function, timer.datum(None, past_due=False), None)
 
 
 def _message(text: str) -> ReceivedMessage:
@@ -40,6 +37,6 @@ def _message(text: str) -> ReceivedMessage:
         dequeue_count=1,
         insertion_time=now,
         expiration_time=now + timedelta(days=7),
-        next_visible_time=now + timedelta(minutes=10),
+        next_visible_time=now + INVISIBILITY,
         text=text,
     )

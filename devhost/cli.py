@@ -15,6 +15,7 @@ from devhost import host_json, log, settings
 from devhost.azurite import running_azurite
 from devhost.errors import HostError
 from devhost.host import Host
+from devhost.queue_listener import INVISIBILITY
 from devhost.triggers import Plan
 
 _DEFAULT_PORT = 7071
@@ -60,7 +61,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--invisibility",
         type=_seconds,
-        default=timedelta(minutes=10),
+        default=INVISIBILITY,
         metavar="SECONDS",
         help="how long a received message is hidden; for tests, the real host has 10 minutes",
     )

@@ -11,8 +11,6 @@ from urllib.parse import parse_qsl, unquote_to_bytes
 
 from azure.functions.meta import Datum
 
-Receive = "Callable[[], Awaitable[Mapping[str, Any]]]"
-
 # Kestrel gives a client this long to finish sending a body that was refused.
 _DRAIN_SECONDS = 5
 _ENCODED_SLASH = re.compile(r"(%2[fF])")

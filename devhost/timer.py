@@ -183,11 +183,10 @@ class Timer:
         return fresh
 
     async def _fire(self, at: datetime, status: Status | None, *, past_due: bool) -> Status | None:
-        shown = _status_json(status) if status and self._statuses else None
-        data = {"Schedule": {"AdjustForDST": True}, "ScheduleStatus": shown, "IsPastDue": past_due}
+        seen = datum(status if self._statuses else None, past_due=past_due)
         # Reported already; a failure does not end the schedule.
         with contextlib.suppress(InvocationError):
-            await self._invoke(self._function, Datum(json.dumps(data), "json"), None)
+            await self._invoke(self._function, seen, None)
         if self._statuses is None:
             return None
         done = Status(last=at, next=self._schedule.next_after(at), last_updated=at)
@@ -232,14 +231,22 @@ class Timer:
                 return result
 
 
-def _status_json(status: Status) -> dict[str, str]:
+def datum(status: Status | None, *, past_due: bool) -> Datum:
+    """Return what a timer function gets; *status*: as it was before this run, if one is kept."""
+    shown = status_json(status) if status else None
+    data = {"Schedule": {"AdjustForDST": True}, "ScheduleStatus": shown, "IsPastDue": past_due}
+    return Datum(json.dumps(data), "json")
+
+
+def status_json(status: Status) -> dict[str, str]:
+    """Return *status* as the real host writes it, in its blob and to the function."""
     return {
-        "Last": to_json_time(status.last),
-        "Next": to_json_time(status.next),
-        "LastUpdated": to_json_time(status.last_updated),
+        "Last": _json_time(status.last),
+        "Next": _json_time(status.next),
+        "LastUpdated": _json_time(status.last_updated),
     }
 
 
-def to_json_time(moment: datetime | None) -> str:
-    """Return *moment* as the real host writes it; "never" is the year 1."""
+def _json_time(moment: datetime | None) -> str:
+    # The year 1 stands for "never".
     return "0001-01-01T00:00:00" if moment is None else moment.isoformat()

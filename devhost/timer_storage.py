@@ -24,7 +24,7 @@ from azure.storage.blob import BlobClient, BlobServiceClient
 from devhost.host_json import LockOptions
 from devhost.queue_storage import StorageBusyError
 from devhost.storage_account import StorageAccount
-from devhost.timer import Status, to_json_time
+from devhost.timer import Status, status_json
 
 CONTAINER = "azure-webjobs-hosts"
 
@@ -93,12 +93,8 @@ class BlobStatus:
 
     async def write(self, status: Status) -> None:
         """Remember *status*."""
-        document = {
-            "Last": to_json_time(status.last),
-            "Next": to_json_time(status.next),
-            "LastUpdated": to_json_time(status.last_updated),
-        }
-        await self._blobs.run(lambda: self._blob.upload_blob(json.dumps(document), overwrite=True))
+        text = json.dumps(status_json(status))
+        await self._blobs.run(lambda: self._blob.upload_blob(text, overwrite=True))
 
     def _read(self) -> Status | None:
         try:
