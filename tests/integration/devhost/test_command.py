@@ -1,42 +1,23 @@
 """`python -m devhost`, with real functions on a real Azurite."""
 
-import contextlib
 import http.client
 import os
 import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 import urllib.request
-import uuid
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from azure.storage.queue import QueueClient
 
-HTTP = {"type": "httpTrigger", "name": "req"}
-QUEUE = {"type": "queueTrigger", "name": "message"}
-TIMER = {"type": "timerTrigger", "name": "tick", "schedule": "* * * * * *"}
+from tests.host.running import until
+from tests.integration.devhost.functions import HTTP, QUEUE, TIMER
+
 ECHO = "def main(req): return str(len(req.get_body()))"
 PRINT = "import logging\ndef main(message): logging.info('got %s', message.get_body().decode())"
-
-
-def until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come to pass"
-        time.sleep(0.05)
-
-
-@pytest.fixture
-def queue(azurite):
-    name = f"q{uuid.uuid4().hex}"
-    with QueueClient.from_connection_string(azurite.connection_string, name) as client:
-        client.create_queue()
-        yield client
 
 
 def test_an_app_of_all_three_kinds(start, function):
@@ -139,46 +120,6 @@ def test_a_function_that_takes_too_long_fails_and_does_not_hold_up_the_end(start
 
     host.wait_for("TimeoutError: functionTimeout of 1 s exceeded")
     assert host.stop() == 0
-
-
-def test_storage_that_goes_and_comes_back_is_found_again(start, function, azurite, queue):
-    """A door before Azurite: shut when the host starts, opened later."""
-    function("good", ECHO, **HTTP)
-    function("work", PRINT, queueName=queue.queue_name, **QUEUE)
-    with socket.socket() as door:
-        door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        door.bind(("127.0.0.1", 0))
-        port = door.getsockname()[1]
-        real = int(azurite.queue_url.split(":")[2].split("/")[0])
-        host = start(
-            AzureWebJobsStorage=azurite.connection_string.replace(f":{real}/", f":{port}/")
-        )
-        host.wait_for("storage does not answer, still trying")
-        assert host.get("/good") == (200, b"0")
-
-        queue.send_message("hello")
-        door.listen()
-        threading.Thread(target=forward, args=(door, real), daemon=True).start()
-
-        host.wait_for("storage answers again")
-        host.wait_for("got hello")
-        assert host.stop() == 0
-
-
-def forward(door: socket.socket, port: int) -> None:
-    """Pass every connection on to *port*, until the door is closed."""
-    with contextlib.suppress(OSError):
-        while True:
-            guest, _ = door.accept()
-            there = socket.create_connection(("127.0.0.1", port))
-            for one, other in ((guest, there), (there, guest)):
-                threading.Thread(target=pump, args=(one, other), daemon=True).start()
-
-
-def pump(source: socket.socket, target: socket.socket) -> None:
-    with contextlib.suppress(OSError), source:
-        while data := source.recv(65536):
-            target.sendall(data)
 
 
 def test_functions_may_be_run_by_hand(start, function):

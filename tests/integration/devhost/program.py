@@ -1,0 +1,102 @@
+"""The host as a program: read, asked and stopped as a person would."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+PATIENCE = 20.0
+
+
+class Program:
+    """A running `python -m devhost`."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        self.lines: list[str] = []
+        self._new = threading.Condition()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def wait_for(self, words: str) -> str:
+        """Return the first line with *words*, waiting for it."""
+        deadline = time.monotonic() + PATIENCE
+        with self._new:
+            while True:
+                for line in self.lines:
+                    if words in line:
+                        return line
+                if not self._reader.is_alive() or not self._new.wait(deadline - time.monotonic()):
+                    break
+        raise AssertionError(f"no line with {words!r} in:\n" + "\n".join(self.lines))
+
+    def count(self, words: str) -> int:
+        """Return how many lines have *words*."""
+        return sum(words in line for line in self.lines)
+
+    def assert_said(self, words: str, times: int) -> None:
+        """Assert that exactly so many lines have *words*."""
+        assert self.count(words) == times, "\n".join(self.lines)
+
+    def assert_no_traceback(self) -> None:
+        """Assert that no traceback was printed."""
+        self.assert_said("Traceback", 0)
+
+    def troubles(self, known: int) -> list[str]:
+        """Return what was printed after the first *known* lines, but for invocations; sorted."""
+        usual = ("  ok  ", "  in ", "  out ")
+        lines = [line for line in self.lines[known:] if not any(each in line for each in usual)]
+        return sorted(line.split("  ", 1)[-1] for line in lines)
+
+    def cpu_share(self, seconds: float) -> float:
+        """Return which part of one processor it uses over so many seconds."""
+        used, started = self._cpu_seconds(), time.monotonic()
+        time.sleep(seconds)
+        return (self._cpu_seconds() - used) / (time.monotonic() - started)
+
+    @property
+    def url(self) -> str:
+        return self.wait_for("ready ").split()[1]
+
+    @property
+    def connection_string(self) -> str:
+        return self.wait_for("storage ").split(" ", 1)[1]
+
+    def get(self, path: str, data: bytes | None = None) -> tuple[int, bytes]:
+        request = urllib.request.Request(self.url + path, data=data)
+        try:
+            with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+                return answer.status, answer.read()
+        except urllib.error.HTTPError as answer:
+            with answer:
+                return answer.code, answer.read()
+
+    def stop(self, number: int = signal.SIGINT) -> int:
+        """Ask it to end; returns its exit code."""
+        self.process.send_signal(number)
+        return self.end()
+
+    def end(self) -> int:
+        code = self.process.wait(PATIENCE)
+        self._reader.join(PATIENCE)
+        return code
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            with self._new:
+                self.lines.append(line.rstrip("\n"))
+                self._new.notify_all()
+        with self._new:
+            self._new.notify_all()
+
+    def _cpu_seconds(self) -> float:
+        stat = Path(f"/proc/{self.process.pid}/stat").read_text()
+        user, system = stat.rsplit(")", 1)[1].split()[11:13]
+        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
