@@ -15,6 +15,8 @@ class Backoff:
     The real listener's randomized exponential back-off: about 100, 200, 300, 500, 900 … ms.
 
     *uniform* draws a number between its two arguments.
+
+    Source: Storage.Common Timers/RandomizedExponentialBackoffStrategy.cs (2024-10).
     """
 
     def __init__(self, longest: timedelta, uniform: Callable[[float, float], float]) -> None:

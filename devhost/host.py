@@ -24,7 +24,7 @@ from devhost.log import Console
 from devhost.metadata import BadFunction
 from devhost.triggers import Plan, Triggers
 
-#: What the real host allows itself to finish.
+#: What the real host allows itself to finish, in seconds.
 DRAIN_SECONDS = 30
 
 _THREADS = "PYTHON_THREADPOOL_THREAD_COUNT"

@@ -1,4 +1,9 @@
-"""host.json, with `AzureFunctionsJobHost__…` of the environment laid over it."""
+"""
+host.json, with `AzureFunctionsJobHost__…` of the environment laid over it.
+
+Source: azure-functions-host Config/HostJsonFileConfigurationSource.cs and
+ScriptJobHostOptionsSetup.cs; Storage.Common Queues/QueuesOptions.cs (2024-10).
+"""
 
 from __future__ import annotations
 

@@ -17,6 +17,7 @@ from devhost.keys import Keys
 from devhost.loader import Function
 from devhost.metadata import HttpTrigger
 
+#: Bytes: the default of the real host's FUNCTIONS_REQUEST_BODY_SIZE_LIMIT.
 BODY_LIMIT = 104_857_600
 
 _NOT_FOUND = Response(status=404)

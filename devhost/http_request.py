@@ -1,4 +1,8 @@
-"""What an HTTP function sees of a request: the real host's reading, quirks included."""
+"""
+What an HTTP function sees of a request: the real host's reading, quirks included.
+
+Source: azure-functions-host WebJobs.Script.Grpc GrpcMessageConversionExtensions.cs (2024-10).
+"""
 
 from __future__ import annotations
 

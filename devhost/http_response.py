@@ -1,4 +1,9 @@
-"""What a client sees of a function's answer."""
+"""
+What a client sees of a function's answer.
+
+Source: azure-functions-host WebJobs.Script.Grpc GrpcMessageConversionExtensions.cs;
+azure-functions-python-worker bindings (2024-10).
+"""
 
 from __future__ import annotations
 

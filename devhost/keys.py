@@ -1,4 +1,8 @@
-"""Access keys, where `--enable-auth` asks for them; without it every caller may do everything."""
+"""
+Access keys, where `--enable-auth` asks for them; without it every caller may do everything.
+
+Source: azure-functions-host Security/Authentication/Keys/AuthenticationLevelHandler.cs (2024-10).
+"""
 
 from __future__ import annotations
 

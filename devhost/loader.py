@@ -1,4 +1,8 @@
-"""Loads functions the way the Python worker does, and keeps what is wrong with each of them."""
+"""
+Loads functions the way the Python worker does, and keeps what is wrong with each of them.
+
+Source: PyPI azure-functions-runtime-v1 1.2.0, with which tests/worker compares it.
+"""
 
 from __future__ import annotations
 

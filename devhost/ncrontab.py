@@ -1,4 +1,9 @@
-"""NCRONTAB schedules: six fields, seconds first; five start with the minutes."""
+"""
+NCRONTAB schedules: six fields, seconds first; five start with the minutes.
+
+Source: NCrontab 3.3.3 (atifaziz/NCrontab) CrontabFieldImpl.cs and CrontabSchedule.cs;
+azure-webjobs-sdk-extensions Timers/Scheduling/CronSchedule.cs (2024-10).
+"""
 
 from __future__ import annotations
 

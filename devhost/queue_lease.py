@@ -1,4 +1,9 @@
-"""The hold on one received message, renewed while its function runs."""
+"""
+The hold on one received message, renewed while its function runs.
+
+Source: Storage.Common UpdateQueueMessageVisibilityCommand.cs: at half of the time, sooner after a
+5xx, but not within a minute (2024-10).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""The loop of one queue trigger: receive, run, then delete, release or move to the poison queue."""
+"""
+The loop of one queue trigger: receive, run, then delete, release or move to the poison queue.
+
+Source: azure-sdk-for-net, Microsoft.Azure.WebJobs.Extensions.Storage.Common
+Listeners/QueueListener.cs and Queues/QueueProcessor.cs (2024-10).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""What a queue function sees of a message, and what the host makes of a JSON body."""
+"""
+What a queue function sees of a message, and what the host makes of a JSON body.
+
+Source: azure-functions-host WebJobs.Script/Utility.cs, ApplyBindingData (2024-10); azure.functions
+queue.py.
+"""
 
 from __future__ import annotations
 

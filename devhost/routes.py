@@ -1,4 +1,9 @@
-"""ASP.NET route templates, as far as HTTP functions use them; the first route that fits wins."""
+"""
+ASP.NET route templates, as far as HTTP functions use them; the first route that fits wins.
+
+Source: ASP.NET Core routing, Route constraints (2026); azure-functions-host
+WebScriptHostHttpRoutesManager.cs (2024-10).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""The loop of one timer trigger: one run at a time, one host at a time, past due at most once."""
+"""
+The loop of one timer trigger: one run at a time, one host at a time, past due at most once.
+
+Source: azure-webjobs-sdk-extensions Timers/Listener/TimerListener.cs and
+Timers/Scheduling/ScheduleMonitor.cs (2024-10).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""What timers keep in blobs: their status, and the lease that lets one host fire."""
+"""
+What timers keep in blobs: their status, and the lease that lets one host fire.
+
+Source: azure-webjobs-sdk-extensions Timers.Storage/StorageScheduleMonitor.cs; azure-webjobs-sdk
+Microsoft.Azure.WebJobs.Host/Singleton (2024-10).
+"""
 
 from __future__ import annotations
 
