@@ -17,6 +17,7 @@ from devhost.http_app import HttpApp
 ADDRESS = "127.0.0.1"
 _KEEP_ALIVE_SECONDS = 75
 _BACKLOG = 2048
+_TICK_SECONDS = 1.0
 
 
 @contextlib.contextmanager
@@ -73,12 +74,15 @@ class HttpServer:
     def stop(self) -> None:
         """Accept no more; what has been asked is still answered."""
         self._server.should_exit = True
+        self._server.is_told.set()
 
 
 class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
         self.is_up = asyncio.Event()
+        #: Set with `should_exit`, for which `main_loop` would have to look again and again.
+        self.is_told = asyncio.Event()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -87,3 +91,11 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self.is_up.set()
+
+    async def main_loop(self) -> None:
+        # A tick renews the Date of answers. uvicorn's own loop has ten a second, which was half of
+        # what an idle host cost.
+        while not await self.on_tick(0):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_TICK_SECONDS):
+                    await self.is_told.wait()

@@ -8,6 +8,8 @@ import subprocess
 import sys
 import time
 import urllib.request
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 
 import pytest
@@ -171,6 +173,17 @@ def test_answers_are_not_held_back(start, function):
     client.close()
 
     assert time.monotonic() - started < 1.5
+
+
+def test_answers_say_when_they_were_given(start, function):
+    function("web", ECHO, **HTTP)
+    host = start()
+
+    for _ in range(2):
+        time.sleep(2.5)
+        with urllib.request.urlopen(f"{host.url}/web", timeout=20) as answer:
+            said = parsedate_to_datetime(answer.headers["Date"])
+        assert timedelta(0) <= datetime.now(UTC) - said < timedelta(seconds=4)
 
 
 def test_azurite_ends_with_whoever_started_it():
