@@ -81,7 +81,7 @@ def test_storage_that_goes_for_a_minute_loses_no_message(start, function, doors,
     queues.shut()
     queue.send_message("meanwhile")
     time.sleep(10)
-    share = host.cpu_share(45)
+    share = host.cpu_share(15)
     assert host.get("/good") == (200, b"hello")
     time.sleep(began + 60 - time.monotonic())
     ticks = host.count("clock  ok")
