@@ -40,10 +40,14 @@ class LateAnswers:
     _dropped: set[Key] = field(default_factory=set)
     _stored: list[Queued] = field(default_factory=list)
 
-    def awaited(self, parcel: Parcel) -> Late | None:
-        """Return who wants a late answer to *parcel*; nobody where the profile has no such rule."""
+    def awaited(self, parcel: Parcel, succeeded: Callable[[], None]) -> Late | None:
+        """
+        Return who wants a late answer to *parcel*; nobody where the profile has no such rule.
+
+        *succeeded* is called after a late success, in whatever thread.
+        """
         until = self.profile.late_answers_for
-        return Late(until, partial(self._told, parcel)) if until else None
+        return Late(until, partial(self._told, parcel, succeeded)) if until else None
 
     def store(
         self, message: DeliveryMessage, put: Callable[[DeliveryMessage], Sequence[Queued]]
@@ -68,7 +72,7 @@ class LateAnswers:
             self._dropped.add(delivery.key)
             return True
 
-    def _told(self, parcel: Parcel, answer: Answered) -> None:
+    def _told(self, parcel: Parcel, succeeded: Callable[[], None], answer: Answered) -> None:
         outcome = classify(answer, self.profile.success_codes)
         if outcome.outcome is not Outcome.DELIVERED:
             return  # Its attempt has failed already.
@@ -85,6 +89,7 @@ class LateAnswers:
             seconds=round(outcome.seconds, 3),
             cancelled=cancelled,
         )
+        succeeded()
 
     def _cancel(self, keys: set[Key]) -> bool:
         """Take deliveries out of every message that has them; return whether all could be had."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import NamedTuple
 
 from shared.clock import Clock
 from shared.delivery.health import Held, Observation, Open
 from shared.delivery.holding import hold_back
-from shared.delivery.outcome import classify
+from shared.delivery.outcome import Outcome, classify
 from shared.delivery.parcel import Parcel
 from shared.delivery.policy import DeliveryTerms
 from shared.delivery.push_request import push_request
@@ -88,10 +88,11 @@ class Pushing:
         if not is_probe and (held := self.health.held(self.subscription)):
             return Met(held)
         began_at = self.clock.now()
+        late = self.progress.late.awaited(parcel, partial(self._succeeded_late, began_at))
         try:
             request = push_request(self.subscription, self.terms, parcel)
             timeout = self.terms.profile.acknowledgement_timeout
-            exchange = self.pusher.send(request, timeout, self.progress.late.awaited(parcel))
+            exchange = self.pusher.send(request, timeout, late)
         except Exception as error:  # noqa: BLE001 - one event never harms its group
             exchange = NotAnswered(Failure.UNSENDABLE, repr(error), 0.0)
         outcome = classify(exchange, self.terms.profile.success_codes)
@@ -105,6 +106,14 @@ class Pushing:
         )
         self.health.observed(self.subscription, self.terms, seen)
         return pushed
+
+    def _succeeded_late(self, sent_at: datetime) -> None:
+        """Learn of a success after the timeout: it counts from when its request was sent."""
+        seen = Observation(
+            outcome=Outcome.DELIVERED, is_first=False, sent_at=sent_at, ended_at=self.clock.now()
+        )
+        self.health.observed(self.subscription, self.terms, seen)
+        self.health.save(self.subscription)
 
     def _hold(self, going: Sequence[Parcel], held: Held) -> None:
         """Put back what a hold keeps; what was to go in one request comes back together."""

@@ -275,3 +275,28 @@ def test_storage_that_loses_an_answer_costs_a_duplicate_at_most(app: Deployment)
         answer_late(app, event)
 
     assert [positions for _, positions in app.waiting(Queue.RETRIES)] == [[1, 2]]
+
+
+def test_a_late_success_counts_for_the_endpoint(app: Deployment) -> None:
+    """Ten first attempts that fail in a row delay everything: here they are not in a row."""
+    time_out(app)
+    for number in range(1, 9):
+        app.run(a_message([a_delivery(number)]))
+
+    answer_late(app, 8)
+    for number in range(9, 12):
+        app.run(a_message([a_delivery(number)]))
+
+    assert len(app.pusher.sent) == 12
+
+
+def test_a_late_success_releases_no_hold_that_began_after_its_request(app: Deployment) -> None:
+    """It says how the endpoint was when the request was sent. Here the hold is probation."""
+    app.subscribe()
+    app.pusher.script(URL, TIMEOUT)
+    app.run(a_message())
+
+    answer_late(app)
+    app.run(a_message([a_delivery(1)]))
+
+    assert len(app.pusher.sent) == 1

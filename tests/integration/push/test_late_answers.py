@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Iterator
@@ -228,7 +227,7 @@ def test_waiting_has_an_end(waiting: Waiting) -> None:
 
 
 def test_a_dribbling_peer_costs_next_to_nothing(waiting: Waiting) -> None:
-    """Single bytes as fast as they go: they are looked at some fifty times a second."""
+    """Single bytes as fast as they go: the thread runs some fifty times a second all the same."""
 
     def script(peer: Peer) -> None:
         peer.read()
@@ -237,27 +236,36 @@ def test_a_dribbling_peer_costs_next_to_nothing(waiting: Waiting) -> None:
     with Server(script) as server:
         waiting.send(server.url, timedelta(seconds=0.1), until=timedelta(seconds=2))
         (thread,) = [each for each in threading.enumerate() if each.name == "late-answers"]
-        began = time.monotonic()
-        used = 0.0
+        switches = 0
         while thread.is_alive():
-            used = max(used, _cpu_seconds(thread.native_id or 0))
+            switches = _switches(thread.native_id or 0) or switches
             time.sleep(0.05)
 
-        assert time.monotonic() - began < 5
-        assert used < 0.5
+    assert 10 < switches < 1000
 
 
-def _cpu_seconds(thread: int) -> float:
+def _switches(thread: int) -> int:
+    """Return how often a thread has stopped to wait; 0 once it has ended."""
     try:
-        stat = Path(f"/proc/self/task/{thread}/stat").read_text()
-    except OSError:  # It has ended meanwhile.
-        return 0.0
-    fields = stat.rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        status = Path(f"/proc/self/task/{thread}/status").read_text()
+    except OSError:
+        return 0
+    return int(status.split("\nvoluntary_ctxt_switches:")[1].split()[0])
+
+
+def test_an_answer_that_begins_before_the_request_is_sent_is_not_awaited(waiting: Waiting) -> None:
+    """Who has not read the whole request can't have handled it."""
+
+    def script(peer: Peer) -> None:
+        peer.send(b"HTTP/1.1 2")
+        peer.wait()
+
+    with Server(script) as server:
+        assert is_timeout(waiting.send(server.url, body=bytes(20_000_000)))
+        assert threads() == []
 
 
 def test_a_request_that_was_not_sent_whole_awaits_nothing(waiting: Waiting) -> None:
-    """Who has not read the request can't have handled it."""
     with Server(lambda peer: peer.wait()) as server:
         assert is_timeout(waiting.send(server.url, body=bytes(20_000_000)))
         assert threads() == []
