@@ -11,6 +11,7 @@ from shared.delivery.attempt_record import KEPT_FOR, AttemptRecord
 from shared.delivery.delivery import Delivery
 from shared.delivery.message import DeliveryMessage
 from shared.delivery.outcome import DeliveryOutcome
+from shared.delivery.parcel import Parcel
 from shared.delivery.policy import (
     Decision,
     Delivered,
@@ -90,6 +91,33 @@ class MessageHistory:
     def ended(self, delivery: Delivery, text: str | None, end: End) -> None:
         """Remember an end that was noticed when the delivery was due; *text* is there no more."""
         self._remember(delivery, text, self.history.clock.now(), None, end)
+
+    def answered_late(self, parcel: Parcel, seconds: float) -> None:
+        """
+        Store, from any thread, that attempts which are kept as failed had a success after all.
+
+        It is kept wherever their failure is, and follows it.
+        """
+        if not self.history.keeps(None):
+            return
+        now = self.history.clock.now()
+        topic, subscription = self.message.topic, self.message.subscription
+        records = [
+            AttemptRecord(
+                topic=topic,
+                subscription=subscription,
+                system_id=delivery.system_id(topic, subscription),
+                event_id=event_id(text),
+                published_at=delivery.origin.published_at,
+                number=delivery.attempts + 1,
+                at=now,
+                outcome=None,
+                state=EndState.DELIVERED,
+                why=f"a late success, after {seconds:.0f} s",
+            )
+            for delivery, text in parcel
+        ]
+        self.history.write(records)
 
     def write(self) -> None:
         """Store what was gathered."""

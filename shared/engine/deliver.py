@@ -94,16 +94,18 @@ class Deliver:
         events: Sequence[tuple[Delivery, str | None]],
     ) -> None:
         started_at = self.clock.now()
+        history = self.history.of(message, terms)
         progress = Progress(
             message=message,
             subscription=subscription,
             terms=terms,
             requeue=self.requeue,
-            history=self.history.of(message, terms),
+            history=history,
             late=LateAnswers(
                 message=message,
                 profile=terms.profile,
                 requeue=self.requeue,
+                history=history,
                 lock=self.new_lock(),
             ),
             clock=self.clock,

@@ -13,6 +13,7 @@ from shared.delivery.message import DeliveryMessage
 from shared.delivery.outcome import Outcome, classify
 from shared.delivery.parcel import Parcel
 from shared.delivery.profile import DeliveryProfile
+from shared.engine.attempt_history import MessageHistory
 from shared.engine.drops import event_id
 from shared.engine.requeue import Queued, Requeue
 from shared.errors import StorageUnavailable
@@ -35,6 +36,7 @@ class LateAnswers:
     message: DeliveryMessage
     profile: DeliveryProfile
     requeue: Requeue
+    history: MessageHistory
     lock: AbstractContextManager[object]
     _delivered: set[Key] = field(default_factory=set)
     _dropped: set[Key] = field(default_factory=set)
@@ -89,6 +91,8 @@ class LateAnswers:
             seconds=round(outcome.seconds, 3),
             cancelled=cancelled,
         )
+        if cancelled:
+            self.history.answered_late(parcel, outcome.seconds)
         succeeded()
 
     def _cancel(self, keys: set[Key]) -> bool:

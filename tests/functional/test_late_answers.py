@@ -8,6 +8,7 @@ from threading import Thread
 
 import pytest
 
+from shared.delivery.policy import EndState
 from shared.engine.ports import Queue, Receipt
 from shared.http import Exchange, Failure, Late, NotAnswered, OutboundRequest
 from shared.subscriptions.subscription import RetryPolicy
@@ -275,6 +276,29 @@ def test_storage_that_loses_an_answer_costs_a_duplicate_at_most(app: Deployment)
         answer_late(app, event)
 
     assert [positions for _, positions in app.waiting(Queue.RETRIES)] == [[1, 2]]
+
+
+def test_the_log_of_attempts_has_the_end(app: Deployment) -> None:
+    time_out(app)
+    app.clock.advance(5 * SECOND)
+
+    answer_late(app)
+
+    attempt, end = app.attempts.records
+    assert (attempt.number, attempt.outcome is None, attempt.state) == (1, False, None)
+    assert (end.number, end.outcome, end.state) == (1, None, EndState.DELIVERED)
+    assert (end.event_id, end.system_id) == (attempt.event_id, attempt.system_id)
+    assert (end.at, end.why) == (START + 5 * SECOND, "a late success, after 35 s")
+
+
+def test_the_log_of_attempts_has_no_end_where_the_retry_has_begun(app: Deployment) -> None:
+    time_out(app)
+    app.clock.advance(11 * SECOND)
+    app.queues.receive(Queue.RETRIES, MINUTE)
+
+    answer_late(app)
+
+    assert [each.state for each in app.attempts.records] == [None]
 
 
 def test_a_late_success_counts_for_the_endpoint(app: Deployment) -> None:
