@@ -14,7 +14,8 @@ KEPT_FOR = timedelta(days=7)  # whole days after the one of publishing
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptRecord:
     """
-    One attempt, or, without an *outcome*, the end of an event that was noticed when it was due.
+    One attempt, or, without an *outcome*, an end that no attempt has decided: it was noticed when
+    the event was due, or is a success that came late.
 
     *event_id* is the publisher's, ``None`` if the event is gone. *number* counts attempts, this one
     included; *at* is when it began, or when the end was noticed. *next_at* is when the next one

@@ -14,7 +14,7 @@ from shared.delivery.outcome import Outcome, classify
 from shared.delivery.parcel import Parcel
 from shared.delivery.profile import DeliveryProfile
 from shared.engine.attempt_history import MessageHistory
-from shared.engine.drops import event_id
+from shared.engine.drops import MAX_IDS, event_id
 from shared.engine.requeue import Queued, Requeue
 from shared.errors import StorageUnavailable
 from shared.http import Answered, Late
@@ -86,7 +86,8 @@ class LateAnswers:
             "delivery.answered_late",
             topic=self.message.topic,
             subscription=self.message.subscription,
-            event_ids=[event_id(loaded.text) or "" for loaded in parcel],
+            count=len(parcel),
+            event_ids=[event_id(loaded.text) or "" for loaded in parcel[:MAX_IDS]],
             status=outcome.status,
             seconds=round(outcome.seconds, 3),
             cancelled=cancelled,

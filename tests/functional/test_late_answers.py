@@ -11,7 +11,7 @@ import pytest
 from shared.delivery.policy import EndState
 from shared.engine.ports import Queue, Receipt
 from shared.http import Exchange, Failure, Late, NotAnswered, OutboundRequest
-from shared.subscriptions.subscription import RetryPolicy
+from shared.subscriptions.subscription import Batching, RetryPolicy
 from tests.builders import DEAD, URL, a_delivery, a_message, a_topic, noise, text
 from tests.fakes import START, ScriptedPusher, answered
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
@@ -121,6 +121,17 @@ def test_a_group_shrinks_until_nothing_is_left(app: Deployment) -> None:
         sizes.append([len(message.deliveries) for message in app.on(Queue.RETRIES)])
 
     assert sizes == [[2], [1], []]
+
+
+def test_a_batch_is_answered_as_one(app: Deployment, logged: Logged) -> None:
+    time_out(app, events=5, batching=Batching(max_events=3))
+
+    answer_late(app, 0)
+
+    assert len(app.pusher.sent) == 2
+    assert [positions for _, positions in app.waiting(Queue.RETRIES)] == [[3, 4]]
+    (line,) = logged("delivery.answered_late")
+    assert (line["count"], line["event_ids"]) == (3, ["e-0", "e-1", "e-2"])
 
 
 def test_what_became_several_messages_is_known_apart(app: Deployment) -> None:
