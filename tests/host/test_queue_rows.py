@@ -30,7 +30,13 @@ def host(
     new_app: Callable[[], App], queues: dict[str, str], settings: dict[str, str]
 ) -> Iterator[Host]:
     app = new_app()
-    app.host_json(batchSize=_BATCH, newBatchThreshold=_THRESHOLD, maxDequeueCount=5)
+    app.host_json(
+        batchSize=_BATCH,
+        newBatchThreshold=_THRESHOLD,
+        maxDequeueCount=5,
+        # Not how long a received message is hidden (Q1), but how long a failed one waits.
+        visibilityTimeout="00:00:01",
+    )
     for name, queue in queues.items():
         app.queue(name, queue, **({"dataType": "binary"} if name == "Q15B" else {}))
     app.break_import("Q13")

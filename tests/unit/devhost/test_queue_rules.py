@@ -31,7 +31,7 @@ def test_a_received_message_is_hidden_for_ten_minutes(listen, queue, app):
 
     app.seconds = 1
 
-    listen(1, during=look)
+    listen(1, during=look, visibility_timeout=timedelta(seconds=5))
 
     assert seen == [10 * MINUTE]
 
@@ -48,6 +48,29 @@ def test_failing_for_ever_runs_exactly_the_allowed_times_and_ends_in_poison(
     assert queue.texts == []
     assert poison.texts == ["bad"]
     assert poison.times("send") == app.times[-1:]
+
+
+def test_a_failed_message_is_in_the_poison_queue_before_it_is_deleted(listen, queue, poison, app):
+    """A host that ends between the two leaves a message too many, and none too few."""
+    queue.put("bad")
+    poison.delays["send"] = 5
+    app.fails = True
+
+    listen(10, max_dequeue_count=1)
+
+    assert queue.times("delete") == [5.0]
+    assert poison.texts == ["bad"]
+
+
+def test_a_message_that_cannot_be_moved_to_poison_is_kept(listen, queue, poison, app):
+    queue.put("bad")
+    poison.faults["send"] = [StorageBusyError("503") for _ in range(9)]
+    app.fails = True
+
+    listen(20, max_dequeue_count=1)
+
+    assert queue.texts == ["bad"]
+    assert queue.times("delete") == []
 
 
 def test_after_a_failure_the_message_waits_for_the_visibility_timeout(listen, queue, app):
