@@ -8,12 +8,13 @@ from datetime import datetime, timedelta
 from hypothesis import strategies as st
 
 from shared.delivery.delivery import Attempt, Delivery, Origin
+from shared.delivery.health import Health, NeedsProbe, Observation, claim, observe, standing
 from shared.delivery.message import DeadLetterNote, DeliveryMessage
 from shared.delivery.outcome import Outcome
 from shared.delivery.policy import EndReason
 from shared.events.topic import InputSchema
 from shared.subscriptions.subscription import DeadLetterDestination, DeliverySchema
-from tests.builders import compact, noise
+from tests.builders import compact, noise, terms
 from tests.fakes import START
 
 # Plain Unicode without lone surrogates, which publishing refuses.
@@ -99,3 +100,42 @@ def waits(least: datetime = START) -> st.SearchStrategy[list[datetime]]:
     """Draw due times from *least* on, often close together."""
     seconds = st.floats(-5, 60) | st.floats(0, 86_400)
     return st.lists(seconds.map(lambda each: least + timedelta(seconds=each)), max_size=40)
+
+
+_seconds = st.integers(0, 1000) | st.integers(0, 20)
+_takes = st.integers(0, 40)
+
+
+def _observation(
+    outcome: Outcome, sent: int, takes: int, *, first: bool, probe: bool
+) -> Observation:
+    return Observation(
+        outcome=outcome,
+        is_first=first,
+        sent_at=START + timedelta(seconds=sent),
+        ended_at=START + timedelta(seconds=sent + takes),
+        is_probe=probe,
+    )
+
+
+observations = st.builds(
+    _observation,
+    st.sampled_from([each for each in Outcome if each is not Outcome.PROBATION])
+    | st.just(Outcome.GENERIC_ERROR),
+    _seconds,
+    _takes,
+    first=st.booleans(),
+    probe=st.booleans(),
+)
+
+
+@st.composite
+def healths(draw: st.DrawFn) -> Health:
+    """Draw what a process knows after some pushes, and claims of probes between them."""
+    health = Health(generation="g-1")
+    rules = terms(profile=draw(st.sampled_from(["2019", "latest", "ns"])))
+    for seen in draw(st.lists(observations, max_size=8)):
+        if standing(health, seen.sent_at) == NeedsProbe():
+            health = claim(health, rules, seen.sent_at)
+        health = observe(health, seen, rules)
+    return health

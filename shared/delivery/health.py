@@ -133,7 +133,7 @@ def observe(health: Health, seen: Observation, terms: DeliveryTerms) -> Health:
     if hold is None and seen.is_probe and health.hold and health.hold.since < seen.sent_at:
         # The failure asks for no other hold, and this one is over by time.
         return replace(failed, hold=None, released_at=_latest(health.released_at, seen.sent_at))
-    return replace(failed, hold=_longer(failed.hold, hold))
+    return replace(failed, hold=_alive(_longer(failed.hold, hold), failed.released_at))
 
 
 def merge(one: Health, other: Health) -> Health:
@@ -145,8 +145,7 @@ def merge(one: Health, other: Health) -> Health:
     released_at = _latest(one.released_at, other.released_at)
     hold: Hold | None = None
     for each in (one.hold, other.hold):
-        if each and not (released_at and released_at > each.since):
-            hold = _longer(hold, each)
+        hold = _longer(hold, _alive(each, released_at))
     counted = max(one, other, key=lambda each: (each.counted_from or _NEVER, each.failures))
     return replace(counted, hold=hold, released_at=released_at)
 
@@ -192,6 +191,11 @@ def _hold(health: Health, seen: Observation, terms: DeliveryTerms) -> Hold | Non
         )
         hold = _longer(hold, delayed)
     return hold
+
+
+def _alive(hold: Hold | None, released_at: datetime | None) -> Hold | None:
+    """Return the hold unless a success that was sent after its beginning has released it."""
+    return None if hold and released_at and released_at > hold.since else hold
 
 
 def _longer(one: Hold | None, other: Hold | None) -> Hold | None:

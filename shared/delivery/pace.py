@@ -10,7 +10,7 @@ from itertools import accumulate
 
 AVERAGED_OVER = timedelta(seconds=20)
 SLOWEST = 5.0  # events a second: a subscription that gets hardly any need not wait for long
-SHARE = 1.5  # held events come back so many times as fast as new ones: with these, below threefold
+SHARE = 1.0  # held events come back as fast as new ones: both are twice the usual rate
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +46,8 @@ def places(
     Return when held requests of so many events may come back; the last time is the next one's.
 
     They come one after the other from *first* on, and after those that already have their place
-    (*taken_until*), so many times as fast as new events, of which there are *rate* a second.
+    (*taken_until*), as fast as new events, of which there are *rate* a second.
     """
     start = max(first, taken_until) if taken_until else first
-    gap = timedelta(seconds=1 / (SHARE * max(rate, SLOWEST)))
-    return [start + before * gap for before in accumulate(sizes, initial=0)]
+    rate = SHARE * max(rate, SLOWEST)
+    return [start + timedelta(seconds=before / rate) for before in accumulate(sizes, initial=0)]

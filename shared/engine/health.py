@@ -33,6 +33,7 @@ from shared.subscriptions.subscription import EventSubscription
 LOOK = timedelta(minutes=5)  # what is held is looked at again after so long, released or not
 WRITE_AFTER = timedelta(seconds=1)  # between writes of what is not urgent
 FAILED_AGAIN_AFTER = timedelta(seconds=5)  # … and after one that failed
+ASKS_FOR = timedelta(minutes=1)  # that a claim takes at the very most
 MAX_KEYS = 10_000
 
 _RATE_CHANGE = 1.2  # by which a rate must have grown to be told to others
@@ -47,13 +48,15 @@ class _Known:
     One subscription as this process sees it.
 
     *stored* is what the table is known to hold. What is not urgent may be written from *write_from*
-    on, nothing before *blocked_until*. *taken_until* is when the next held event may come back.
+    on, nothing before *blocked_until*. Until *asks_until* a thread is about to claim the probe, and
+    no other one may. *taken_until* is when the next held event may come back.
     """
 
     health: Health
     arrivals: Arrivals
     write_from: datetime
     blocked_until: datetime
+    asks_until: datetime
     is_writing: bool = False
     stored: Health | None = None
     taken_until: datetime | None = None
@@ -74,6 +77,10 @@ class HealthTracker:
         self._lock = lock
         self._known: OrderedDict[_Key, _Known] = OrderedDict()
 
+    def __len__(self) -> int:
+        """Return of how many subscriptions something is known."""
+        return len(self._known)
+
     def arrived(self, subscription: EventSubscription, count: int) -> None:
         """Count new events, to know the subscription's usual rate."""
         now = self._clock.now()
@@ -89,13 +96,13 @@ class HealthTracker:
         with self._lock:
             known = self._of(subscription)
             _learn(known, row)
-            return standing(known.health, self._clock.now())
+            return _standing(known, self._clock.now())
 
     def held(self, subscription: EventSubscription) -> Held | None:
         """Say what keeps a push from beginning, by what is known in memory."""
         now = self._clock.now()
         with self._lock:
-            found = standing(self._of(subscription).health, now)
+            found = _standing(self._of(subscription), now)
         if isinstance(found, NeedsProbe):
             return Held(now + PROBE_LOOK, "a hold has ended, and its probe goes first")
         return found if isinstance(found, Held) else None
@@ -119,21 +126,22 @@ class HealthTracker:
         now = self._clock.now()
         with self._lock:
             known = self._of(subscription)
-            before = known.health
-            if not isinstance(standing(before, now), NeedsProbe):
+            if not isinstance(_standing(known, now), NeedsProbe):
                 return False
-            known.health = claim(before, terms, now)
+            known.asks_until = now + ASKS_FOR
+        again_at = now
         try:
             for _ in range(_CLAIM_TRIES):
                 with suppress(Conflict):
-                    return self._claimed(subscription, known, before, terms)
+                    return self._claimed(subscription, known, terms)
+            again_at = now + PROBE_LOOK  # Somebody has written, twice, but who knows what.
         except StorageUnavailable as error:
             _complain(subscription, error)
+            with self._lock:
+                known.health = claim(known.health, terms, now)
             return True  # Nobody can be asked.
-        with self._lock:  # Somebody has written, twice, but who knows what: look again soon.
-            if hold := known.health.hold:
-                soon = replace(hold, probe_until=now + PROBE_LOOK)
-                known.health = replace(known.health, hold=soon)
+        finally:
+            known.asks_until = again_at
         return False
 
     def save(self, subscription: EventSubscription) -> None:
@@ -180,21 +188,15 @@ class HealthTracker:
         return [min(each, look_at) for each in found]
 
     def _claimed(
-        self,
-        subscription: EventSubscription,
-        known: _Known,
-        before: Health,
-        terms: DeliveryTerms,
+        self, subscription: EventSubscription, known: _Known, terms: DeliveryTerms
     ) -> bool:
         row = self._store.read(subscription.topic, subscription.name)
         now = self._clock.now()
-        fresh = row.health if row and row.health.generation == before.generation else before
-        merged = merge(before, fresh)
-        if not isinstance(standing(merged, now), NeedsProbe):
-            with self._lock:
-                _learn(known, row)
-            return False
-        claimed = claim(merged, terms, now)
+        with self._lock:
+            _learn(known, row)
+            if not isinstance(standing(known.health, now), NeedsProbe):
+                return False  # Somebody was quicker, or has released it.
+            claimed = claim(known.health, terms, now)
         self._store.write(subscription.topic, subscription.name, claimed, row.etag if row else None)
         with self._lock:
             known.health = merge(known.health, claimed)
@@ -223,11 +225,19 @@ class HealthTracker:
                 arrivals=Arrivals(now, now),
                 write_from=now,
                 blocked_until=now,
+                asks_until=now,
             )
             if len(self._known) > MAX_KEYS:
                 self._known.popitem(last=False)
         self._known.move_to_end(key)
         return known
+
+
+def _standing(known: _Known, now: datetime) -> Standing:
+    found = standing(known.health, now)
+    if isinstance(found, NeedsProbe) and now < known.asks_until:
+        return Held(now + PROBE_LOOK, "a probe is about to begin")
+    return found
 
 
 def _learn(known: _Known, row: StoredHealth | None) -> None:

@@ -1,0 +1,134 @@
+"""HealthStore on a table in memory and on Azurite."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from shared.adapters.health_table import TableHealth
+from shared.adapters.storage_account import StorageAccount
+from shared.adapters.storage_tables import StorageResources
+from shared.delivery.health import Health, Hold
+from shared.delivery.outcome import Outcome
+from shared.engine.ports import ResourceStore, StoredHealth, Table
+from shared.errors import Conflict
+from tests.fakes import START, FakeClock, MemoryResources
+
+HEALTH = Health(
+    generation="g-1",
+    hold=Hold(
+        since=START,
+        until=START + timedelta(seconds=10, microseconds=1),
+        why="probation for Busy: 10 s",
+        probation=Outcome.BUSY,
+        delays=2,
+        probe_until=START + timedelta(seconds=50),
+        turn=3,
+        rate=19.7,
+    ),
+    released_at=START - timedelta(seconds=1),
+    failures=10,
+    counted_from=START - timedelta(seconds=2),
+)
+
+
+@pytest.fixture(params=["memory", "azurite"])
+def table(request: pytest.FixtureRequest) -> Iterator[ResourceStore]:
+    """Give documents without a table for them."""
+    if request.param == "memory":
+        yield MemoryResources()
+        return
+    connection = request.getfixturevalue("azurite").connection_string
+    account = StorageAccount({"": connection}, prefix=f"t{uuid.uuid4().hex[:12]}")
+    yield StorageResources(account)
+    account.table(Table.ENDPOINT_HEALTH).delete_table()
+
+
+def process(table: ResourceStore) -> TableHealth:
+    """Give another process's view; its clock stands still, so it reads a topic once."""
+    return TableHealth(table, FakeClock().monotonic)
+
+
+def test_a_missing_table_is_empty_and_made_by_a_write(table: ResourceStore) -> None:
+    health = process(table)
+
+    assert (health.seen("orders", "crm"), health.read("orders", "crm")) == (None, None)
+    health.write("orders", "crm", HEALTH, None)
+    assert process(table).read("orders", "crm") is not None
+
+
+def test_what_is_written_is_what_others_read(table: ResourceStore) -> None:
+    process(table).write("Orders", "CRM", HEALTH, None)
+
+    read = process(table).read("orders", "crm")
+    seen = process(table).seen("oRDERS", "Crm")
+
+    assert read
+    assert (read.health, seen) == (HEALTH, read)
+
+
+def test_health_without_a_hold_is_read_as_such(table: ResourceStore) -> None:
+    process(table).write("orders", "crm", Health(generation="g-1"), None)
+
+    read = process(table).read("orders", "crm")
+
+    assert read
+    assert read.health == Health(generation="g-1")
+
+
+def test_its_own_write_is_seen_at_once(table: ResourceStore) -> None:
+    health = process(table)
+    assert health.seen("orders", "crm") is None
+
+    health.write("orders", "crm", HEALTH, None)
+    first = health.seen("orders", "crm")
+    assert first
+    health.write("orders", "crm", replace(HEALTH, failures=11), first.etag)
+    second = health.seen("orders", "crm")
+
+    assert second
+    assert (second.health.failures, second.etag != first.etag) == (11, True)
+
+
+def test_only_the_first_writer_wins(table: ResourceStore) -> None:
+    health = process(table)
+    health.write("orders", "crm", HEALTH, None)
+    row = health.read("orders", "crm")
+    assert row
+    process(table).write("orders", "crm", replace(HEALTH, failures=11), row.etag)
+
+    for etag in (None, row.etag):
+        with pytest.raises(Conflict):
+            health.write("orders", "crm", replace(HEALTH, failures=12), etag)
+
+    read = health.read("orders", "crm")
+    assert read
+    assert read.health.failures == 11
+
+
+def test_subscriptions_have_a_row_each(table: ResourceStore) -> None:
+    health = process(table)
+    health.write("orders", "crm", HEALTH, None)
+    health.write("orders", "erp", replace(HEALTH, generation="g-2"), None)
+
+    seen = [health.seen("orders", name) for name in ("crm", "erp", "wms")]
+
+    assert [row.health.generation if row else None for row in seen] == ["g-1", "g-2", None]
+
+
+def test_a_row_that_cannot_be_read_is_nobodys_and_can_be_replaced(table: ResourceStore) -> None:
+    table.put(Table.ENDPOINT_HEALTH, "orders", "crm", {"name": "crm", "shape": "of 2031"}, None)
+    health = process(table)
+
+    seen = health.seen("orders", "crm")
+    assert seen == StoredHealth(Health(generation=""), seen.etag if seen else "")
+    assert seen
+    health.write("orders", "crm", HEALTH, seen.etag)
+
+    read = health.read("orders", "crm")
+    assert read
+    assert read.health == HEALTH

@@ -1,0 +1,101 @@
+"""How often the table of health is read, and what serves while it fails."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+import pytest
+
+from shared.adapters.health_table import TableHealth
+from shared.delivery.health import Health
+from shared.engine.ports import Resource, Table
+from shared.errors import StorageUnavailable
+from tests.fakes import FakeClock, MemoryResources
+
+SECOND = timedelta(seconds=1)
+HEALTH = Health(generation="g-1", failures=3)
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def table() -> MemoryResources:
+    return MemoryResources()
+
+
+def reads(table: MemoryResources, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list that gets the topic of each query."""
+    topics: list[str] = []
+    listed = table.list
+
+    def counted(of: Table, topic: str) -> Sequence[Resource]:
+        topics.append(topic)
+        return listed(of, topic)
+
+    monkeypatch.setattr(table, "list", counted)
+    return topics
+
+
+def test_a_topic_is_read_once_a_second(
+    clock: FakeClock, table: MemoryResources, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    health, queries = TableHealth(table, clock.monotonic), reads(table, monkeypatch)
+
+    for _ in range(5):
+        for name in ("crm", "erp"):
+            health.seen("orders", name)
+        clock.advance(SECOND / 2)
+
+    assert queries == ["orders"] * 3
+
+
+def test_what_others_wrote_is_seen_after_a_second(clock: FakeClock, table: MemoryResources) -> None:
+    health = TableHealth(table, clock.monotonic)
+    health.seen("orders", "crm")
+    TableHealth(table, clock.monotonic).write("orders", "crm", HEALTH, None)
+
+    assert health.seen("orders", "crm") is None
+    clock.advance(SECOND)
+    row = health.seen("orders", "crm")
+    assert row
+    assert row.health == HEALTH
+
+
+def test_what_is_known_serves_while_the_table_fails(
+    clock: FakeClock, table: MemoryResources
+) -> None:
+    health = TableHealth(table, clock.monotonic)
+    health.write("orders", "crm", HEALTH, None)
+    health.seen("orders", "crm")
+    clock.advance(60 * SECOND)
+    table.fail_next("list", 1)
+
+    row = health.seen("orders", "crm")
+
+    assert row
+    assert row.health == HEALTH
+
+
+def test_a_table_that_was_never_read_is_unknown_while_it_fails(
+    clock: FakeClock, table: MemoryResources
+) -> None:
+    table.fail_next("list")
+
+    assert TableHealth(table, clock.monotonic).seen("orders", "crm") is None
+
+
+def test_reading_it_now_and_writing_say_that_storage_failed(
+    clock: FakeClock, table: MemoryResources
+) -> None:
+    health = TableHealth(table, clock.monotonic)
+    table.fail_next("get")
+    table.fail_next("put")
+
+    with pytest.raises(StorageUnavailable):
+        health.read("orders", "crm")
+    with pytest.raises(StorageUnavailable):
+        health.write("orders", "crm", HEALTH, None)

@@ -1,0 +1,301 @@
+"""The health of an endpoint, row by row. Design §2, Health; contract §3.6."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+import pytest
+
+from shared.delivery.health import (
+    Health,
+    Held,
+    Hold,
+    NeedsProbe,
+    Observation,
+    Open,
+    claim,
+    give_back,
+    merge,
+    observe,
+    standing,
+)
+from shared.delivery.outcome import Outcome
+from shared.delivery.policy import DeliveryTerms
+from tests.builders import terms
+from tests.fakes import START
+
+LATEST = terms()
+NEW = Health(generation="g-1")
+ACKNOWLEDGED_BY = timedelta(seconds=40)  # 30 s for the answer, 10 s of margin
+
+
+def at(seconds: float) -> datetime:
+    return START + timedelta(seconds=seconds)
+
+
+def seen(
+    outcome: Outcome,
+    sent: float = 0,
+    ended: float | None = None,
+    *,
+    is_first: bool = True,
+    is_probe: bool = False,
+) -> Observation:
+    return Observation(
+        outcome=outcome,
+        is_first=is_first,
+        sent_at=at(sent),
+        ended_at=at(sent if ended is None else ended),
+        is_probe=is_probe,
+    )
+
+
+def after(
+    *observations: Observation, rules: DeliveryTerms = LATEST, health: Health = NEW
+) -> Health:
+    for each in observations:
+        health = observe(health, each, rules)
+    return health
+
+
+def failing_probes(count: int, outcome: Outcome, rules: DeliveryTerms = LATEST) -> list[float]:
+    """Let ten first attempts fail, then *count* probes; return how long each hold lasts."""
+    health = after(*[seen(outcome)] * 10, rules=rules)
+    lasts = []
+    began = START
+    for _ in range(count + 1):
+        assert health.hold
+        lasts.append((health.hold.until - began).total_seconds())
+        began = health.hold.until
+        sent = (began - START).total_seconds()
+        probe = seen(outcome, sent, is_first=False, is_probe=True)
+        health = after(probe, rules=rules, health=claim(health, rules, began))
+    return lasts
+
+
+@pytest.mark.parametrize(
+    ("outcome", "seconds"),
+    [
+        (Outcome.BUSY, 10),
+        (Outcome.TIMED_OUT, 10),
+        (Outcome.SOCKET_ERROR, 30),
+        (Outcome.NOT_FOUND, 300),
+        (Outcome.RESOLUTION_ERROR, 300),
+        (Outcome.UNAUTHORIZED, 300),
+        (Outcome.FORBIDDEN, 300),
+    ],
+)
+@pytest.mark.parametrize("profile", ["2023", "latest", "ns"])
+def test_an_outcome_has_its_probation(profile: str, outcome: Outcome, seconds: float) -> None:
+    """It runs from the end of the failed push."""
+    health = after(seen(outcome, 0, 2), rules=terms(profile=profile))
+
+    held = standing(health, at(2))
+    assert isinstance(held, Held)
+    assert (held.until, held.probation) == (at(2 + seconds), outcome)
+    assert held.why.startswith(f"probation for {outcome}: ")
+    assert isinstance(standing(health, at(2 + seconds - 0.001)), Held)
+    assert standing(health, at(2 + seconds)) == NeedsProbe()
+
+
+@pytest.mark.parametrize("profile", ["2017", "2019", "2020"])
+@pytest.mark.parametrize("outcome", [Outcome.BUSY, Outcome.NOT_FOUND])
+def test_an_edition_without_the_table_has_no_probation(profile: str, outcome: Outcome) -> None:
+    assert standing(after(seen(outcome), rules=terms(profile=profile)), at(0)) == Open()
+
+
+@pytest.mark.parametrize(
+    "outcome", [Outcome.BAD_REQUEST, Outcome.PAYLOAD_TOO_LARGE], ids=["400", "413"]
+)
+def test_a_request_at_fault_itself_says_nothing_about_the_endpoint(outcome: Outcome) -> None:
+    held = after(seen(Outcome.BUSY))
+
+    assert after(*[seen(outcome)] * 20) == NEW
+    assert after(seen(outcome, 5), health=held) == held
+
+
+def test_an_outcome_without_probation_only_counts() -> None:
+    health = after(*[seen(Outcome.GENERIC_ERROR)] * 9)
+
+    assert health == replace(NEW, failures=9)
+    assert standing(health, at(0)) == Open()
+
+
+def test_a_healthy_endpoint_has_nothing_to_remember() -> None:
+    assert after(seen(Outcome.DELIVERED, 5, 6)) is NEW
+
+
+def test_the_longer_probation_wins() -> None:
+    """404 at 0 asks for 300 s; a 503 that ends later shortens nothing."""
+    health = after(seen(Outcome.NOT_FOUND), seen(Outcome.BUSY, 0, 5))
+
+    assert standing(health, at(6)) == Held(
+        at(300), "probation for NotFound: 5 min", Outcome.NOT_FOUND
+    )
+
+
+def test_a_further_failure_extends_probation() -> None:
+    health = after(seen(Outcome.BUSY), seen(Outcome.BUSY, 0, 4))
+
+    assert standing(health, at(6)) == Held(at(14), "probation for Busy: 10 s", Outcome.BUSY)
+
+
+@pytest.mark.parametrize(
+    ("sent", "is_released"),
+    [
+        pytest.param(-1, False, id="before it began"),
+        pytest.param(1, False, id="at the moment"),
+        pytest.param(1.001, True, id="after it began"),
+        pytest.param(11, True, id="after it was over by time"),
+    ],
+)
+def test_only_a_success_sent_after_the_hold_began_releases_it(
+    sent: float, *, is_released: bool
+) -> None:
+    health = after(seen(Outcome.BUSY, 0, 1), seen(Outcome.DELIVERED, sent, max(sent, 2)))
+
+    assert (standing(health, at(2)) == Open()) is is_released
+    assert (health.failures == 0) is is_released
+
+
+def test_after_a_release_ten_failures_are_ten_again() -> None:
+    nine = [seen(Outcome.GENERIC_ERROR)] * 9
+
+    health = after(*nine, seen(Outcome.DELIVERED, 0, 1), *nine)
+
+    assert standing(health, at(1)) == Open()
+    assert standing(after(*nine[:1], health=health), at(0)) != Open()
+
+
+@pytest.mark.parametrize("profile", ["2019", "2020", "2023", "latest"])
+def test_ten_first_attempts_that_fail_in_a_row_delay_delivery(profile: str) -> None:
+    rules = terms(profile=profile)
+    health = after(*[seen(Outcome.GENERIC_ERROR)] * 10, rules=rules)
+
+    assert standing(health, at(0)) == Held(at(60), "delayed delivery: 1 min")
+    assert standing(health, at(60)) == NeedsProbe()
+
+
+@pytest.mark.parametrize("profile", ["2017", "ns"])
+def test_an_edition_that_does_not_know_it_never_delays_delivery(profile: str) -> None:
+    health = after(*[seen(Outcome.GENERIC_ERROR)] * 30, rules=terms(profile=profile))
+
+    assert standing(health, at(0)) == Open()
+
+
+def test_one_event_alone_keeps_its_schedule() -> None:
+    """Only first attempts count: thirty attempts of one event are one failure."""
+    first, retry = seen(Outcome.GENERIC_ERROR), seen(Outcome.GENERIC_ERROR, is_first=False)
+
+    health = after(first, *[retry] * 29)
+
+    assert (health.failures, standing(health, at(0))) == (1, Open())
+
+
+def test_delayed_delivery_doubles_up_to_four_hours() -> None:
+    minutes = [each / 60 for each in failing_probes(10, Outcome.GENERIC_ERROR)]
+
+    assert minutes == [1, 2, 4, 8, 16, 32, 64, 128, 240, 240, 240]
+
+
+def test_delayed_delivery_is_scaled() -> None:
+    assert failing_probes(2, Outcome.GENERIC_ERROR, terms(time_scale=60)) == [1, 2, 4]
+
+
+def test_the_longer_of_probation_and_delay_wins() -> None:
+    """Ten 404: the probation of 5 min outlasts the delays of 1, 2 and 4 min."""
+    assert failing_probes(4, Outcome.NOT_FOUND) == [300, 300, 300, 480, 960]
+
+
+def test_failures_that_were_on_their_way_double_nothing() -> None:
+    health = after(*[seen(Outcome.GENERIC_ERROR, 0, 0.1 * number) for number in range(40)])
+
+    assert standing(health, at(4)) == Held(at(60.9), "delayed delivery: 1 min")
+
+
+def test_a_probe_that_fails_without_probation_ends_the_hold() -> None:
+    """Probation of 503 is over, the probe meets a 500: that asks for no hold."""
+    held = claim(after(seen(Outcome.BUSY)), LATEST, at(10))
+
+    health = after(seen(Outcome.GENERIC_ERROR, 10, 11, is_probe=True), health=held)
+
+    assert (standing(health, at(11)), health.failures) == (Open(), 2)
+    assert standing(merge(health, held), at(11)) == Open()
+
+
+def test_a_probe_is_claimed_until_its_time_is_over() -> None:
+    claimed = claim(after(seen(Outcome.BUSY)), LATEST, at(10))
+
+    assert standing(claimed, at(10)) == Held(at(13), "a probe is under way")
+    assert isinstance(standing(claimed, at(49.9)), Held)
+    assert standing(claimed, at(10) + ACKNOWLEDGED_BY) == NeedsProbe()
+
+
+def test_a_probe_that_fails_begins_a_hold_that_does_not_wait_for_its_claim() -> None:
+    claimed = claim(after(seen(Outcome.BUSY)), LATEST, at(10))
+
+    health = after(seen(Outcome.BUSY, 10, 11, is_probe=True), health=claimed)
+
+    assert standing(merge(health, claimed), at(11)) == Held(
+        at(21), "probation for Busy: 10 s", Outcome.BUSY
+    )
+    assert standing(merge(health, claimed), at(21)) == NeedsProbe()
+
+
+@pytest.mark.parametrize("outcome", [Outcome.BAD_REQUEST, Outcome.PAYLOAD_TOO_LARGE])
+def test_a_probe_at_fault_itself_leaves_the_claim_to_another(outcome: Outcome) -> None:
+    claimed = claim(after(seen(Outcome.BUSY)), LATEST, at(10))
+
+    health = after(seen(outcome, 10, is_probe=True), health=claimed)
+
+    assert standing(health, at(10)) == NeedsProbe()
+    assert standing(merge(claimed, health), at(10)) == NeedsProbe()
+    assert give_back(health) == health
+
+
+def test_a_failure_during_the_probe_outlives_it() -> None:
+    """A slow push fails while the probe is under way: its hold began after the probe was sent."""
+    claimed = claim(after(seen(Outcome.BUSY)), LATEST, at(10))
+
+    health = after(
+        seen(Outcome.TIMED_OUT, -18, 12),
+        seen(Outcome.GENERIC_ERROR, 10, 13, is_probe=True),
+        seen(Outcome.DELIVERED, 11, 14),
+        health=claimed,
+    )
+
+    assert standing(health, at(14)) == Held(
+        at(22), "probation for TimedOut: 10 s", Outcome.TIMED_OUT
+    )
+
+
+def test_a_release_elsewhere_reaches_a_hold_here() -> None:
+    held = after(seen(Outcome.NOT_FOUND, 0, 1))
+    released = after(seen(Outcome.DELIVERED, 2), health=held)
+
+    assert standing(merge(held, released), at(3)) == Open()
+
+
+def test_a_release_elsewhere_ends_no_later_hold() -> None:
+    released = after(seen(Outcome.NOT_FOUND, 0, 1), seen(Outcome.DELIVERED, 2))
+    later = after(seen(Outcome.BUSY, 2, 5))
+
+    assert isinstance(standing(merge(released, later), at(6)), Held)
+
+
+def test_a_claim_without_a_hold_changes_nothing() -> None:
+    assert claim(NEW, LATEST, at(0)) is NEW
+    assert give_back(NEW) is NEW
+
+
+def test_what_is_merged_remembers_the_higher_rate() -> None:
+    one, other = (
+        replace(NEW, hold=Hold(since=at(0), until=at(until), why="", rate=rate))
+        for until, rate in ((10, 20.0), (20, 5.0))
+    )
+
+    hold = merge(one, other).hold
+
+    assert hold
+    assert (hold.until, hold.rate) == (at(20), 20.0)

@@ -1,0 +1,100 @@
+"""Laws of health, whatever was observed, and by whom. Design §2, Health."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.delivery.health import (
+    Health,
+    Held,
+    NeedsProbe,
+    Observation,
+    Open,
+    claim,
+    merge,
+    observe,
+    standing,
+)
+from shared.delivery.health_codec import document_of, health_of
+from shared.delivery.outcome import Outcome
+from tests.builders import compact, terms
+from tests.fakes import START
+from tests.strategies import healths, observations
+
+LATEST = terms()
+some_time = st.integers(0, 2000).map(lambda seconds: START + timedelta(seconds=seconds))
+
+
+def held_until(health: Health) -> datetime:
+    """Return when the hold ends; without one, long ago."""
+    return health.hold.until if health.hold else START - timedelta(days=1)
+
+
+@given(healths(), healths())
+def test_who_tells_whom_does_not_matter(one: Health, other: Health) -> None:
+    assert merge(one, other) == merge(other, one)
+
+
+@given(healths(), healths())
+def test_what_is_known_changes_nothing(one: Health, other: Health) -> None:
+    merged = merge(one, other)
+
+    assert merge(one, one) == one
+    assert merge(merged, one) == merge(merged, other) == merged
+
+
+@given(healths(), healths())
+def test_a_merge_shortens_no_hold_that_was_not_released(one: Health, other: Health) -> None:
+    merged = merge(one, other)
+
+    for each in (one, other):
+        released = merged.released_at
+        if each.hold and not (released and released > each.hold.since):
+            assert held_until(merged) >= each.hold.until
+
+
+@given(healths(), observations)
+def test_no_failure_shortens_a_hold(health: Health, seen: Observation) -> None:
+    after = observe(health, seen, LATEST)
+
+    if seen.outcome is not Outcome.DELIVERED and not seen.is_probe:
+        assert held_until(after) >= held_until(health)
+
+
+@given(healths(), observations)
+def test_only_a_success_sent_after_the_hold_began_releases_it(
+    health: Health, seen: Observation
+) -> None:
+    after = observe(health, seen, LATEST)
+
+    is_over = seen.is_probe or seen.outcome is Outcome.DELIVERED
+    if health.hold and not after.hold:
+        assert is_over
+        assert seen.sent_at > health.hold.since
+
+
+@given(healths(), some_time)
+def test_nothing_is_pushed_during_a_hold(health: Health, now: datetime) -> None:
+    found = standing(health, now)
+
+    assert isinstance(found, Open) is (health.hold is None)
+    if health.hold and now < health.hold.until:
+        assert found == Held(health.hold.until, health.hold.why, health.hold.probation)
+
+
+@given(healths(), some_time)
+def test_a_claimed_probe_is_the_only_one(health: Health, now: datetime) -> None:
+    if standing(health, now) == NeedsProbe():
+        claimed = claim(health, LATEST, now)
+
+        assert isinstance(standing(claimed, now), Held)
+        assert merge(health, claimed) == claimed
+
+
+@given(healths())
+def test_what_is_written_is_read_back(health: Health) -> None:
+    assert health_of(json.loads(compact(document_of(health)))) == health
