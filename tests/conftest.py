@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -48,3 +48,27 @@ def azurite() -> Iterator[Azurite]:
     """Run one Azurite for all tests: they keep apart by names."""
     with running_azurite() as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def own_azurite() -> Iterator[Azurite]:
+    """An Azurite for the tests of one module: its queues have fixed names."""
+    with running_azurite() as azurite:
+        yield azurite
+
+
+_figures: list[str] = []
+
+
+@pytest.fixture
+def report() -> Callable[[str], None]:
+    """Keep a figure for the end of the run's output."""
+    return _figures.append
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print what was measured."""
+    if _figures:
+        terminalreporter.section("figures")
+        for figure in _figures:
+            terminalreporter.line(figure)

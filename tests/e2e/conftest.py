@@ -10,15 +10,8 @@ import pytest
 from cli.local.arm import Arm
 from cli.local.host_settings import host_settings
 from cli.local.subscriber import Answer, Subscriber, running_subscriber
-from devhost.azurite import Azurite, running_azurite
+from devhost.azurite import Azurite
 from devhost.process import RunningHost, running_host
-
-
-@pytest.fixture(scope="module")
-def own_azurite() -> Iterator[Azurite]:
-    """An Azurite for the tests of one module: its queues have fixed names."""
-    with running_azurite() as azurite:
-        yield azurite
 
 
 @pytest.fixture(scope="module")
@@ -42,20 +35,3 @@ def subscriber() -> Iterator[Callable[..., Subscriber]]:
             return stack.enter_context(running_subscriber(answer))
 
         yield start
-
-
-_figures: list[str] = []
-
-
-@pytest.fixture
-def report() -> Callable[[str], None]:
-    """Keep a figure for the end of the run's output."""
-    return _figures.append
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print what was measured."""
-    if _figures:
-        terminalreporter.section("figures")
-        for figure in _figures:
-            terminalreporter.line(figure)

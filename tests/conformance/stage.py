@@ -1,0 +1,182 @@
+"""Plays conformance cases on a running host, all at the same time, and keeps what was seen."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+from azure.storage.blob import ContainerClient
+
+from cli.local.arm import Arm, dead_letter_destination
+from cli.local.subscriber import Push, Subscriber, running_subscriber
+from devhost.azurite import ACCOUNT
+from tests.conformance.editions import Case
+from tests.e2e.publishing import an_event, send
+
+_SETUP_THREADS = 4
+_LOOK_EVERY = 0.25  # seconds
+_BETWEEN_EDITIONS = 1.0  # seconds: first attempts of all cases at once would wait for each other
+
+
+@dataclass(slots=True, kw_only=True)
+class Seen:
+    """
+    What was seen of one case; times are Unix times.
+
+    The event was accepted between *sent_at* and *accepted_at*. *attempts* holds each attempt's time
+    and, where a request arrived, its headers. *ended* is the reason of the end and when the host
+    told of it, *dropped* the reason of a drop. *blob* is the dead letter and when it was found.
+    """
+
+    case: Case
+    name: str
+    sent_at: float = 0.0
+    accepted_at: float = 0.0
+    attempts: list[tuple[float, Push | None]] = field(default_factory=list)
+    ended: tuple[float, str] | None = None
+    dropped: str | None = None
+    blob: tuple[float, dict[str, Any]] | None = None
+
+    @property
+    def is_over(self) -> bool:
+        if self.case.end.state == "delivered":
+            return len(self.attempts) >= len(self.case.attempts)
+        return self.blob is not None or self.dropped is not None
+
+
+@dataclass(slots=True, kw_only=True)
+class Stage:
+    """
+    A host with one topic for each edition and one subscription for each case.
+
+    `on_line` takes what the host logs: of an attempt at a closed port nobody else knows.
+    """
+
+    cases: Sequence[Case]
+    container: ContainerClient
+    seen: dict[str, Seen] = field(init=False)
+    _is_over: threading.Event = field(default_factory=threading.Event)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _doors: dict[str, tuple[int, ExitStack]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.seen = {
+            name: Seen(case=case, name=name)
+            for number, case in enumerate(self.cases)
+            if (name := f"case-{number}")
+        }
+
+    def play(self, url: str, seconds: float) -> None:
+        """Play all cases to their ends, or for so many *seconds* after they were published."""
+        arm = Arm(url)
+        with ExitStack() as stack:
+            subscriber = stack.enter_context(running_subscriber(self._answer))
+            stack.callback(self._is_over.set)  # lets go of those who wait for an answer
+            editions = sorted({case.profile for case in self.cases})
+            for edition in editions:
+                arm.create_topic(_topic(edition), profile=edition)
+            with ThreadPoolExecutor(_SETUP_THREADS) as pool:
+                list(
+                    pool.map(
+                        lambda seen: self._subscribe(arm, seen, subscriber, stack),
+                        self.seen.values(),
+                    )
+                )
+            with ThreadPoolExecutor(1) as pool:
+                publishing = pool.submit(self._publish_all, arm, editions)
+                self._look(time.time() + seconds)
+                publishing.result()
+
+    def on_line(self, line: str) -> None:
+        """Take one line of the host's output."""
+        start = line.find('{"event":"delivery.')
+        if start < 0:
+            return
+        entry = json.loads(line[start:])
+        seen = self.seen.get(entry.get("subscription", ""))
+        if seen is None:
+            return
+        now = time.time()
+        event = entry["event"]
+        with self._lock:
+            if event == "delivery.attempted" and seen.case.answer(entry["attempt"]) == "refused":
+                seen.attempts.append((now - entry["duration_ms"] / 1000, None))
+            if event == "delivery.ended" or entry.get("decision") == "end":
+                seen.ended = (now, entry["reason"])
+            if event == "delivery.dropped":
+                seen.dropped = entry["reason"]
+
+    def _subscribe(self, arm: Arm, seen: Seen, subscriber: Subscriber, stack: ExitStack) -> None:
+        case, url = seen.case, subscriber.url.removesuffix("/hook")
+        door = None
+        if "refused" in case.answers:
+            door = stack.enter_context(ExitStack())
+            url = door.enter_context(running_subscriber(self._answer)).url.removesuffix("/hook")
+        properties: dict[str, Any] = {"filter": {"includedEventTypes": [seen.name]}}
+        if case.policy:
+            properties["retryPolicy"] = dict(case.policy)
+        if case.has_dead_letter:
+            name = self.container.container_name
+            properties["deadLetterDestination"] = dead_letter_destination(ACCOUNT, name)
+        arm.create_subscription(_topic(case.profile), seen.name, f"{url}/{seen.name}", **properties)
+        if door:
+            door.close()  # Whoever knocks from now on is refused.
+            self._doors[seen.name] = int(url.rpartition(":")[2]), door
+
+    def _publish_all(self, arm: Arm, editions: Sequence[str]) -> None:
+        for edition in editions:
+            self._publish(arm, edition)
+            time.sleep(_BETWEEN_EDITIONS)
+
+    def _publish(self, arm: Arm, edition: str) -> None:
+        stories = [seen for seen in self.seen.values() if seen.case.profile == edition]
+        events = [an_event() for _ in stories]
+        for event, seen in zip(events, stories, strict=True):
+            event.event_type = seen.name
+        key = arm.key(_topic(edition))
+        began = time.time()
+        send(arm.url, _topic(edition), key, events)
+        for seen in stories:
+            seen.sent_at, seen.accepted_at = began, time.time()
+
+    def _answer(self, push: Push) -> int:
+        seen = self.seen[push.path.removeprefix("/")]
+        with self._lock:
+            seen.attempts.append((push.at, push))
+            answer = seen.case.answer(len(seen.attempts))
+        if answer == "timeout":
+            self._is_over.wait()
+            return 503
+        return int(answer)
+
+    def _look(self, until: float) -> None:
+        """Open the doors that are to be open, find the blobs, and wait for all ends."""
+        while time.time() < until and not all(seen.is_over for seen in self.seen.values()):
+            time.sleep(_LOOK_EVERY)
+            self._open_doors()
+            self._find_blobs()
+
+    def _open_doors(self) -> None:
+        for name, (port, door) in list(self._doors.items()):
+            seen = self.seen[name]
+            if seen.attempts and seen.case.answer(len(seen.attempts) + 1) != "refused":
+                door.enter_context(running_subscriber(self._answer, port))
+                del self._doors[name]
+
+    def _find_blobs(self) -> None:
+        for blob in self.container.list_blobs():
+            seen = self.seen[blob.name.split("/")[0].lower()]
+            if seen.blob is None:
+                found_at = time.time()
+                (document,) = json.loads(self.container.download_blob(blob.name).readall())
+                seen.blob = found_at, document
+
+
+def _topic(edition: str) -> str:
+    return f"edition-{edition}"

@@ -1,0 +1,139 @@
+"""Conformance cases on the running system: the local host, Azurite, subscribers on sockets."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from itertools import pairwise
+from statistics import median
+
+import pytest
+from azure.storage.blob import BlobServiceClient
+
+from cli.local.host_settings import host_settings
+from devhost.azurite import Azurite
+from devhost.process import running_host
+from tests.conformance.editions import Case
+from tests.conformance.scaled import PLAYED, SCALE, ends_at, moment, moments
+from tests.conformance.stage import Seen, Stage
+
+pytestmark = pytest.mark.e2e
+
+PATIENCE = 15.0  # seconds after the longest case
+# How late may be what is due: jitter (0.9 s), whole seconds of visibility (1 s), gathering failures
+# (1 s), polling (0.5 s), timers (2 s), and a machine that is busy with all cases at once.
+ALLOWED = 6.0
+CLOCKS = 0.05  # seconds between readings of one clock that are taken for the same
+
+
+@pytest.fixture(scope="module")
+def played(own_azurite: Azurite) -> Iterator[Mapping[str, Seen]]:
+    """Play all cases at the same time on one host."""
+    service = BlobServiceClient.from_connection_string(own_azurite.connection_string)
+    container = service.create_container("dead")
+    stage = Stage(cases=PLAYED, container=container)
+    settings = host_settings(own_azurite, PUSHGRID_TIME_SCALE=str(SCALE))
+    with running_host(settings, on_line=stage.on_line) as host:
+        stage.play(host.url, max(ends_at(case) for case in PLAYED) + PATIENCE)
+        yield {str(seen.case): seen for seen in stage.seen.values()}
+
+
+@pytest.mark.parametrize("case", PLAYED, ids=str)
+def test_attempts_come_when_they_are_due(case: Case, played: Mapping[str, Seen]):
+    seen = played[str(case)]
+    times = [at for at, _ in seen.attempts]
+    due = moments(case)
+
+    assert len(times) == len(due)
+    assert times[0] <= seen.accepted_at + ALLOWED
+    for at, earliest in zip(times, due, strict=True):
+        assert at >= seen.sent_at + earliest - CLOCKS
+    for wait, planned in zip(pairwise(times), pairwise(due), strict=True):
+        assert wait[1] - wait[0] <= planned[1] - planned[0] + ALLOWED
+
+
+@pytest.mark.parametrize("case", PLAYED, ids=str)
+def test_requests_say_what_changes(case: Case, played: Mapping[str, Seen]):
+    pushes = [push for _, push in played[str(case)].attempts]
+
+    for name, values in case.headers.items():
+        told = [
+            push.headers[name] if push else value
+            for push, value in zip(pushes, values, strict=True)
+        ]
+        assert told == list(values)
+    assert len({push.headers["aeg-output-event-id"] for push in pushes if push}) <= 1
+
+
+@pytest.mark.parametrize("case", PLAYED, ids=str)
+def test_the_event_ends_as_it_should(case: Case, played: Mapping[str, Seen]):
+    seen = played[str(case)]
+
+    if case.end.state == "delivered":
+        assert (seen.ended, seen.dropped, seen.blob) == (None, None, None)
+        return
+    assert seen.ended
+    ended_at, reason = seen.ended
+    assert reason == case.end.reason
+    due = moment(case, case.end.at, len(case.attempts))
+    assert ended_at >= seen.sent_at + due - CLOCKS
+    assert ended_at <= seen.attempts[-1][0] + due - moments(case)[-1] + ALLOWED
+    if case.end.state == "dropped":
+        assert (seen.dropped, seen.blob) == (case.end.reason, None)
+    else:
+        assert seen.dropped is None
+        _check_blob(seen)
+
+
+def _check_blob(seen: Seen) -> None:
+    case = seen.case
+    assert seen.blob
+    found_at, document = seen.blob
+    assert document["deadLetterReason"] == case.end.reason
+    assert document["deliveryAttempts"] == len(case.attempts)
+    assert document["lastDeliveryOutcome"] == case.end.last_outcome
+    assert seen.sent_at - CLOCKS <= _unix(document["publishTime"]) <= seen.accepted_at + CLOCKS
+    last = _unix(document["lastDeliveryAttemptTime"])
+    assert abs(last - seen.attempts[-1][0]) <= ALLOWED / 3
+    after = ends_at(case) - moments(case)[-1]
+    assert last + after - CLOCKS <= found_at <= last + after + ALLOWED
+
+
+def _unix(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()
+
+
+def test_every_edition_is_seen_to_fail_and_to_end():
+    """Ended by the limits of the retry policy; 2017 has none that could be short enough."""
+    by_limits = defaultdict(set)
+    for case in PLAYED:
+        if len(case.attempts) > 1:
+            by_limits[case.profile].add((case.end.state, case.end.reason))
+
+    assert by_limits.pop("2017") == {("delivered", None)}
+    assert set(by_limits) == {"2019", "2020", "2023", "latest", "ns"}
+    for ends in by_limits.values():
+        assert ends >= {
+            ("deadLettered", "MaxDeliveryAttemptsExceeded"),
+            ("deadLettered", "TimeToLiveExceeded"),
+            ("dropped", "MaxDeliveryAttemptsExceeded"),
+            ("delivered", None),
+        }
+
+
+def test_what_was_played(played: Mapping[str, Seen], report: Callable[[str], None]):
+    late: dict[str, list[float]] = defaultdict(list)
+    for seen in played.values():
+        case = seen.case
+        times = [at for at, _ in seen.attempts]
+        for wait, planned in zip(pairwise(times), pairwise(moments(case)), strict=False):
+            late[case.profile].append(wait[1] - wait[0] - (planned[1] - planned[0]))
+
+    for profile, each in sorted(late.items()):
+        cases = sum(seen.case.profile == profile for seen in played.values())
+        report(
+            f"conformance {profile:<6} {cases:>2} cases, {len(each):>2} retries,"
+            f" late by {median(each):.1f} s (median), {max(each):.1f} s (most)"
+        )
+    assert sum(map(len, late.values())) >= 50
