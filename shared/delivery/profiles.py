@@ -31,7 +31,8 @@ DAY = timedelta(days=1)
 _SUCCESS = frozenset({200, 201, 202, 203, 204})
 
 # "10 seconds, 30 seconds, 1 minute, 5 minutes, 10 minutes, 30 minutes, 1 hour": in every edition
-# but that of namespaces, and waits after a failure (contract §3.4).
+# but that of namespaces, and waits after a failure (contract §3.4). "a small randomization" has no
+# published number: the share and the limit of `Schedule` are ours (3.2).
 _FIRST_STEPS = (
     10 * SECOND,
     30 * SECOND,
@@ -108,7 +109,8 @@ _2019 = DeliveryProfile(
     features=frozenset({Feature.DEAD_LETTERS, Feature.RETRY_POLICY}),
     final_only_with_dead_letter=True,
     # "There is a five-minute delay between the last attempt …", "If the dead-letter location has
-    # been unavailable for four hours, the event is dropped.": the defaults of every edition.
+    # been unavailable for four hours, the event is dropped.": the defaults of every edition. That a
+    # missing container drops at once is said from 2023 on [8]; earlier editions don't say.
     late_answers_for=_LATE,
     delayed_delivery=_DELAYED,
 )
@@ -181,11 +183,14 @@ _NS = DeliveryProfile(
     acknowledgement_timeout=30 * SECOND,
     success_codes=_SUCCESS,
     # "(0 seconds, 10 seconds, 30 seconds, 1 minute, 5 minutes, 10 minutes, 15 minutes, 20
-    # minutes)": ages, the first attempt at 0 [20]; "continues to retry every 5 minutes".
+    # minutes)": ages, the first attempt at 0 [20]; "continues to retry every 5 minutes". Jitter is
+    # not stated: that of the other editions only spreads attempts, and never makes one early.
     schedule=Schedule(
         steps=(10 * SECOND, 30 * SECOND, 1 * MINUTE, 5 * MINUTE), tail=5 * MINUTE, by_age=True
     ),
-    # "an integer between 1 and 10. The default value is 10."; retention "PT1M" to "7 days".
+    # "an integer between 1 and 10. The default value is 10."; retention "PT1M" to "7 days", by
+    # default the longest. Another document's limit of a day [21] can't bind: the tenth attempt of a
+    # webhook comes within an hour.
     limits=Limits(time_to_live=(7 * DAY, MINUTE, 7 * DAY), attempts=(10, 1, 10)),
     endpoints={
         EndpointType.WEBHOOK: _NS_RULES,
