@@ -47,8 +47,8 @@ fmt: setup ## format and mend what can be mended
 	@$(PY) -m ruff check --quiet --fix-only $(CODE)
 	@$(PY) -m ruff format --quiet $(CODE)
 
-bench: setup ## throughput, side by side with its floors
-	@$(PY) bench/throughput.py
+bench: setup ## throughput, side by side with its floors (OF=isolation: healthy beside bad endpoints)
+	@$(PY) bench/$(or $(OF),throughput).py
 
 clean: ## forget everything that setup made
 	rm -rf $(VENV) $(WORKER) node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,7 +1,8 @@
 """
 A subscriber that costs as little as possible, as a process of its own.
 
-It answers every push 200, at ``/busy`` 503, and keeps the delays since the time in the data.
+It answers every push 200, at ``/busy`` 503, at ``/slow`` after 29 s, and keeps the delays since the
+time in the data.
 ``GET /stats?reset`` returns and forgets what it counted.
 """
 
@@ -18,6 +19,8 @@ _SENT = re.compile(rb'"sentAt": ?([0-9.]+)')
 _CODE = re.compile(rb'"validationCode": ?"([^"]+)"')
 _ID = re.compile(rb'"id": ?"([^"]+)"')
 _OK = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+_SLOW = b""  # answered later
+_SLOW_SECONDS = 29
 _BUSY = b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n"
 
 
@@ -69,7 +72,11 @@ class _Sink(asyncio.Protocol):
                 return
             body = self._buffer[end + 4 : total]
             self._buffer = self._buffer[total:]
-            self._transport.write(self._answer(head, body))  # type: ignore[attr-defined]
+            write, answer = self._transport.write, self._answer(head, body)  # type: ignore[attr-defined]
+            if answer is _SLOW:
+                asyncio.get_running_loop().call_later(_SLOW_SECONDS, write, _OK)
+            else:
+                write(answer)
 
     def _answer(self, head: bytes, body: bytes) -> bytes:
         if head.startswith(b"GET /stats"):
@@ -81,6 +88,8 @@ class _Sink(asyncio.Protocol):
             answer = b'{"validationResponse":"%b"}' % found[1]
             return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(answer), answer)
         _Sink.stats.count(body)
+        if head.startswith(b"POST /slow"):
+            return _SLOW
         return _BUSY if head.startswith(b"POST /busy") else _OK
 
 
