@@ -16,6 +16,7 @@ from threading import Lock, RLock
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 from urllib.parse import urlsplit
 
+from shared import telemetry
 from shared.clock import SystemClock
 
 if TYPE_CHECKING:  # A function imports only what it uses: cold starts.
@@ -203,10 +204,26 @@ async def delivering(body: bytes) -> None:
     Deliver one queue message on threads of our own.
 
     Slow endpoints then hold none of the worker's threads, which publishers wait for where all
-    functions share a process.
+    functions share a process. What pushes on after it has released the invocation tells in the
+    log if it fails; its message comes again.
     """
     loop = asyncio.get_running_loop()
-    await loop.run_in_executor(_invocations(), deliver().run, body)
+    released: asyncio.Future[None] = loop.create_future()
+
+    def release() -> None:
+        loop.call_soon_threadsafe(released.set_result, None)
+
+    run = loop.run_in_executor(_invocations(), deliver().run, body, release)
+    await asyncio.wait({run, released}, return_when=asyncio.FIRST_COMPLETED)
+    if run.done():
+        await run
+    else:
+        run.add_done_callback(_tell_failure)
+
+
+def _tell_failure(run: asyncio.Future[None]) -> None:
+    if not run.cancelled() and (error := run.exception()):
+        telemetry.error("delivery.failed", detail=repr(error))
 
 
 @_once
@@ -320,4 +337,7 @@ def _intake() -> Intake:
 
 @_once
 def _invocations() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(INVOCATIONS, thread_name_prefix="deliver")
+    from shared.adapters.push_slots import THREADS
+
+    # A run that has released its invocation holds a thread of the pool, or it ends.
+    return ThreadPoolExecutor(INVOCATIONS + THREADS.total, thread_name_prefix="deliver")

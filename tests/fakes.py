@@ -296,14 +296,23 @@ class InlinePushPool:
 
     def __init__(self, unstarted: int = 0) -> None:
         self.unstarted = unstarted
+        self.is_slow = self.is_outside = False
         self.keys: list[str] = []
         self.stop_after: list[timedelta] = []
 
     def run(
-        self, key: str, items: Sequence[T], work: Callable[[T], R], stop_after: timedelta
+        self,
+        key: str,
+        items: Sequence[T],
+        work: Callable[[T], R],
+        *,
+        stop_after: timedelta,
+        hand_over: Callable[[], bool],
     ) -> Iterator[list[tuple[T, R]]]:
         self.stop_after.append(stop_after)  # no time passes here
         self.keys.append(key)
+        if self.is_slow:
+            self.is_outside = hand_over()
         for item in items[: max(0, len(items) - self.unstarted)]:
             yield [(item, work(item))]
 

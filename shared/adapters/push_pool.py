@@ -95,7 +95,13 @@ class ThreadedPushPool:
         self._tick = tick
 
     def run(
-        self, key: str, items: Sequence[T], work: Callable[[T], R], stop_after: timedelta
+        self,
+        key: str,
+        items: Sequence[T],
+        work: Callable[[T], R],
+        *,
+        stop_after: timedelta,
+        hand_over: Callable[[], bool],
     ) -> Iterator[list[tuple[T, R]]]:
         """
         Do the port's work. What *work* raises ends the run: nothing more is begun.
@@ -107,7 +113,7 @@ class ThreadedPushPool:
             stop_at = self._clock() + stop_after.total_seconds()
             run = _Run(visit, _Todo(items, self._clock, stop_at), work)
             try:
-                yield from self._progress(run, len(items))
+                yield from self._progress(run, len(items), hand_over)
             finally:
                 run.todo.give_up()  # Whoever closes the run early wants nothing more begun.
                 if run.is_waiting:
@@ -121,15 +127,22 @@ class ThreadedPushPool:
         """Return how long *count* items that found no slot should stay away."""
         return self._slots.pace(key, count)
 
-    def _progress(self, run: _Run[T, R], count: int) -> Iterator[list[tuple[T, R]]]:
+    def _progress(
+        self, run: _Run[T, R], count: int, hand_over: Callable[[], bool]
+    ) -> Iterator[list[tuple[T, R]]]:
         """Push *count* items on as many lanes as there are slots; yield what is finished."""
         while run.lanes < count and self._slots.take(run.visit):
             self._begin(run)
         if run.lanes < count:
             self._wait(run)
+        may_leave = True
         while run.lanes or run.todo:
             if not run.lanes and self._slots.is_in_vain(run.visit):
                 return
+            if may_leave and self._slots.outstays(run.visit):
+                may_leave = False
+                if hand_over():
+                    self._slots.go_on_outside(run.visit)
             for token in _arrivals(run.visit.inbox, self._tick):
                 self._heed(run, token)
             yield run.finished()

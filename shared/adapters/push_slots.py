@@ -43,9 +43,15 @@ class _Key:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Visit:
-    """A run's stay: it holds one of the host's places, and *slots*; ``SLOT`` comes by *inbox*."""
+    """
+    A run's stay: it holds *slots*, and one of the host's places while its invocation lasts.
+
+    ``SLOT`` comes by *inbox*.
+    """
 
     key: _Key
+    since: float
+    is_outside: bool = False  # its invocation has ended, its pushes go on
     slots: int = 0
     inbox: SimpleQueue[Any] = field(default_factory=SimpleQueue)
 
@@ -87,13 +93,31 @@ class Slots:
             self._turns.leave(name)
             self._active[name] = key
             key.visits += 1
-            return Visit(key=key)
+            return Visit(key=key, since=self._clock())
 
     def leave(self, visit: Visit) -> None:
         """End a run; its pushes may still be on their way."""
         with self._lock:
+            if not visit.is_outside:
+                visit.key.visits -= 1
+                self._tidy(visit.key)
+
+    def outstays(self, visit: Visit) -> bool:
+        """Tell whether a run's invocation had better end: its pushes are slow."""
+        with self._lock:
+            is_old = self._clock() - visit.since > STUCK_AFTER
+            is_slow = self._standing(visit.key) is not Standing.QUICK
+            return bool(visit.slots) and is_old and is_slow
+
+    def go_on_outside(self, visit: Visit) -> None:
+        """Free the place of a run that has slots: its invocation has ended."""
+        with self._lock:
             visit.key.visits -= 1
+            if visit.slots:
+                self._count_pushing(visit.key, -1)
+            visit.is_outside = True
             self._tidy(visit.key)
+            self._hand_over_all()
 
     def take(self, visit: Visit) -> bool:
         """Take a slot if one is free."""
@@ -196,6 +220,8 @@ class Slots:
             return True
         if standing is Standing.NEW and not self._turns.has_turned_away(key.name):
             return True  # It may wait for a second.
+        if key.waiting and key.used >= key.limit:
+            return False  # One that waits is enough to use every slot that comes free.
         taken = sum(each.visits for each in self._not_quick())
         ahead = self._turns.ahead_of(key.name, self._clock())
         return self._places.has_room(standing, key.visits, taken + ahead)
@@ -212,11 +238,10 @@ class Slots:
             pushing = sum(each.pushing for each in rivals)
         if not self._threads.has_room(standing, key.used, used):
             return False
-        if not visit.slots:
+        if not visit.slots and not visit.is_outside:
             if not self._places.has_room(standing, key.pushing, pushing):
                 return False
-            key.pushing += 1
-            self._pushing += 1
+            self._count_pushing(key, 1)
         if not key.used:
             key.moved_at = self._clock()
         visit.slots += 1
@@ -229,11 +254,14 @@ class Slots:
         visit.slots -= 1
         key.used -= 1
         self._used -= 1
-        if not visit.slots:
-            key.pushing -= 1
-            self._pushing -= 1
+        if not visit.slots and not visit.is_outside:
+            self._count_pushing(key, -1)
         self._tidy(key)
         self._hand_over_all()
+
+    def _count_pushing(self, key: _Key, change: int) -> None:
+        key.pushing += change
+        self._pushing += change
 
     def _hand_over(self, key: _Key) -> None:
         while key.waiting and self._take(key.waiting[0]):
@@ -248,5 +276,5 @@ class Slots:
     def _tidy(self, key: _Key) -> None:
         if not key.waiting:
             self._waiting.pop(key.name, None)
-        if not key.visits and not key.used:
+        if not (key.visits or key.used or key.waiting):
             self._active.pop(key.name, None)

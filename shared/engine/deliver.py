@@ -17,6 +17,7 @@ from shared.delivery.parcel import Loaded, parcels
 from shared.delivery.policy import DeliveryTerms, EndReason, Go, before_attempt
 from shared.engine.attempt_history import AttemptHistory
 from shared.engine.drops import dropped
+from shared.engine.hand_over import HandOver
 from shared.engine.health import HealthTracker
 from shared.engine.late import LateAnswers
 from shared.engine.payloads import texts_of
@@ -48,9 +49,12 @@ class Deliver:
     new_lock: Callable[[], AbstractContextManager[object]]
     health: HealthTracker
 
-    def run(self, body: bytes) -> None:
+    def run(self, body: bytes, release: Callable[[], None] = lambda: None) -> None:
         """
         Push what is due of one message.
+
+        *release* is called if the endpoint is slow, when the host's message need not be kept any
+        more: the invocation can end, while the pushes go on.
 
         Raises:
             MalformedMessage, StorageUnavailable: faults of ours; the host repeats the message.
@@ -77,7 +81,7 @@ class Deliver:
             again_at = self.clock.now() + UNSURE_AGAIN_IN
             self.requeue.at_due(replace(message, due=again_at))
             return
-        self._deliver(message, subscription, terms, events)
+        self._deliver(message, subscription, terms, events, release)
 
     def _subscription(self, message: DeliveryMessage) -> EventSubscription | None:
         """Return the subscription that the message is for; its absence is believed only fresh."""
@@ -92,6 +96,7 @@ class Deliver:
         subscription: EventSubscription,
         terms: DeliveryTerms,
         events: Sequence[tuple[Delivery, str | None]],
+        release: Callable[[], None],
     ) -> None:
         started_at = self.clock.now()
         history = self.history.of(message, terms)
@@ -123,6 +128,9 @@ class Deliver:
                 progress.ended(delivery, text, verdict)
         if message.due is None:
             self.health.arrived(subscription, len(going))
+        hand_over = HandOver(
+            message=message, requeue=self.requeue, clock=self.clock, release=release
+        )
         pushing = Pushing(
             subscription=subscription,
             terms=terms,
@@ -131,9 +139,11 @@ class Deliver:
             pusher=self.pusher,
             pool=self.pool,
             clock=self.clock,
+            hand_over=hand_over,
         )
         pushing.push(parcels(subscription, terms, going))
         progress.flush()
+        hand_over.settle()
         hold = progress.hold
         telemetry.info(
             "delivery.run",

@@ -262,13 +262,22 @@ class PushPool(Protocol):
     """Runs pushes side by side, so many at a time for each key."""
 
     def run(
-        self, key: str, items: Sequence[T], work: Callable[[T], R], stop_after: timedelta
+        self,
+        key: str,
+        items: Sequence[T],
+        work: Callable[[T], R],
+        *,
+        stop_after: timedelta,
+        hand_over: Callable[[], bool],
     ) -> Iterator[list[tuple[T, R]]]:
         """
         Do *work* on every item and yield what is finished, at least once a second, maybe nothing.
 
         No item is begun later than *stop_after* from now, nor where waiting would be in vain; one
         that was not begun is never yielded.
+
+        Where pushes turn out slow, *hand_over* is called once, in the caller's thread: it ends
+        the invocation, and returns whether it could. The run goes on.
         """
 
     def pace(self, key: str, count: int) -> timedelta:

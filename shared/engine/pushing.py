@@ -15,6 +15,7 @@ from shared.delivery.outcome import Outcome, classify
 from shared.delivery.parcel import Parcel
 from shared.delivery.policy import DeliveryTerms
 from shared.delivery.push_request import push_request
+from shared.engine.hand_over import HandOver
 from shared.engine.health import HealthTracker
 from shared.engine.ports import Pusher, PushPool
 from shared.engine.progress import Progress, Pushed
@@ -45,6 +46,7 @@ class Pushing:
     pusher: Pusher
     pool: PushPool
     clock: Clock
+    hand_over: HandOver
 
     def push(self, rest: list[Parcel]) -> None:
         """Push everything, or put it back; after a hold one request goes first, as its probe."""
@@ -58,15 +60,25 @@ class Pushing:
                 return
             if self.health.claim_probe(self.subscription, self.terms):
                 probe, *rest = rest
-                self._run([probe], is_probe=True)
+                self._run([probe], after=rest, is_probe=True)
 
-    def _run(self, going: Sequence[Parcel], *, is_probe: bool = False) -> None:
-        """Push until a hold begins."""
+    def _run(
+        self, going: Sequence[Parcel], *, after: Sequence[Parcel] = (), is_probe: bool = False
+    ) -> None:
+        """Push until a hold begins; *after* is what waits for these to end."""
         key = f"{self.subscription.topic}/{self.subscription.name}".lower()
         waiting = dict.fromkeys(going)
         met: dict[Parcel, Held] = {}
         push = partial(self._push, is_probe=is_probe)
-        for finished in self.pool.run(key, list(waiting), push, WAIT_FOR_SLOTS):
+
+        def hand_over() -> bool:
+            self.progress.flush()
+            undecided = [*waiting, *met, *after]
+            return self.hand_over.begin([each.delivery for parcel in undecided for each in parcel])
+
+        for finished in self.pool.run(
+            key, list(waiting), push, stop_after=WAIT_FOR_SLOTS, hand_over=hand_over
+        ):
             for parcel, result in finished:
                 del waiting[parcel]
                 if isinstance(result, Met):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from threading import Lock
+from threading import Event, Lock
 from typing import Any
 
 from shared.adapters.health_table import TableHealth
@@ -93,6 +93,7 @@ class Deployment:
         self.attempts = MemoryAttempts()
         self.pusher = ScriptedPusher(self.clock)
         self.pool = InlinePushPool()
+        self.released = Event()
         self.slept: list[float] = []
         self.jitter = 0.0
         rules = Rules(topics=self.directory, default_profile="latest", time_scale=1)
@@ -163,7 +164,7 @@ class Deployment:
     def run(self, message: DeliveryMessage) -> None:
         """Deliver what the host hands over."""
         (text,) = encode(message)
-        self.deliver.run(text.encode())
+        self.deliver.run(text.encode(), self.released.set)
 
     def put(self, queue: Queue, *messages: DeliveryMessage) -> None:
         """Put messages on a queue, visible at once."""

@@ -153,6 +153,19 @@ def test_a_new_key_waits_for_a_place_for_a_second_at_most() -> None:
     assert all(slots.is_in_vain(visit) for visit in waiting)
 
 
+def test_of_a_slow_key_only_one_run_waits() -> None:
+    """5,000 events of a request are 79 messages: they must not wait in the host's 24 places."""
+    slots, _ = slots_of()
+    slow(slots, "key")
+    first = entered(slots, "key")
+    taken(slots, first)
+    second = entered(slots, "key")
+
+    slots.wait(second)
+
+    assert slots.enter("key") is None
+
+
 def test_what_one_gives_back_another_gets() -> None:
     """All new keys of a start are served in the order in which they asked, if they are quick."""
     slots, _ = slots_of()

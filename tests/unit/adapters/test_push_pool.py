@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import timedelta
 
@@ -76,6 +76,17 @@ def a_pool(time: Time, *, threads: int = 8, slots: int = 2) -> ThreadedPushPool:
     return ThreadedPushPool(threads, Slots(slots, slots, time), clock=time, tick=0.001)
 
 
+def run_of(
+    pool: ThreadedPushPool,
+    key: str,
+    items: Sequence[str],
+    work: Callable[[str], Text],
+    stop_after: timedelta = MINUTE,
+    hand_over: Callable[[], bool] = lambda: False,
+) -> Iterator[list[tuple[str, Text]]]:
+    return pool.run(key, items, work, stop_after=stop_after, hand_over=hand_over)
+
+
 def drained(run: Iterator[list[tuple[str, Text]]]) -> list[tuple[str, Text]]:
     return [pair for finished in run for pair in finished]
 
@@ -83,7 +94,7 @@ def drained(run: Iterator[list[tuple[str, Text]]]) -> list[tuple[str, Text]]:
 def assert_all_given_back(pool: ThreadedPushPool) -> None:
     """No slot is taken and nobody waits, once all threads have ended."""
     pool._threads.shutdown()
-    assert pool._slots._used == 0
+    assert pool._slots._used == pool._slots._pushing == 0
     assert not pool._slots._waiting
     assert not pool._slots._active
 
@@ -99,9 +110,7 @@ def test_every_item_is_pushed_and_yielded_once(time: Time) -> None:
         return upper(item)
 
     with ThreadPoolExecutor(8) as callers:
-        found = list(
-            callers.map(lambda group: drained(pool.run("key", group, push, MINUTE)), groups)
-        )
+        found = list(callers.map(lambda group: drained(run_of(pool, "key", group, push)), groups))
 
     assert Counter(pushed) == Counter(item for group in groups for item in group)
     for group, pairs in zip(groups, found, strict=True):
@@ -128,7 +137,7 @@ def test_a_key_never_has_more_than_its_slots(time: Time) -> None:
 
     with ThreadPoolExecutor(2) as callers:
         runs = [
-            callers.submit(lambda: drained(pool.run("key", list("abcdef"), push, MINUTE)))
+            callers.submit(lambda: drained(run_of(pool, "key", list("abcdef"), push)))
             for _ in range(2)
         ]
         found = [run.result(PATIENCE) for run in runs]
@@ -140,11 +149,11 @@ def test_a_key_never_has_more_than_its_slots(time: Time) -> None:
 
 def test_a_slow_key_leaves_others_alone(time: Time, work: Work) -> None:
     pool = a_pool(time)
-    slow = pool.run("slow", list("abcdef"), work, MINUTE)
+    slow = run_of(pool, "slow", list("abcdef"), work)
     next(slow)
     work.wait_for(2)
 
-    quick = drained(pool.run("quick", ["x"], upper, MINUTE))
+    quick = drained(run_of(pool, "quick", ["x"], upper))
 
     assert quick == [("x", "X")]
     work.release()
@@ -154,7 +163,7 @@ def test_a_slow_key_leaves_others_alone(time: Time, work: Work) -> None:
 
 def test_runs_of_a_key_get_slots_in_the_order_in_which_they_asked(time: Time, work: Work) -> None:
     pool = a_pool(time, slots=1)
-    first = pool.run("key", ["a"], work, MINUTE)
+    first = run_of(pool, "key", ["a"], work)
     next(first)
     order: list[str] = []
 
@@ -162,7 +171,7 @@ def test_runs_of_a_key_get_slots_in_the_order_in_which_they_asked(time: Time, wo
         order.append(item)
         return Text(item)
 
-    waiting = [pool.run("key", [f"{name}1", f"{name}2"], push, MINUTE) for name in "bcd"]
+    waiting = [run_of(pool, "key", [f"{name}1", f"{name}2"], push) for name in "bcd"]
     for run in waiting:
         assert next(run) == []
 
@@ -178,7 +187,7 @@ def test_runs_of_a_key_get_slots_in_the_order_in_which_they_asked(time: Time, wo
 
 def test_a_run_reports_though_nothing_is_finished(time: Time, work: Work) -> None:
     """The port: at least once a second, so that what failed can be stored meanwhile."""
-    run = a_pool(time).run("key", ["a"], work, MINUTE)
+    run = run_of(a_pool(time), "key", ["a"], work)
 
     reports = [next(run), next(run)]
 
@@ -192,7 +201,7 @@ def test_no_push_begins_after_its_time(time: Time) -> None:
         time.seconds += 30
         return Text(item)
 
-    found = drained(pool.run("key", list("abcde"), push, MINUTE))
+    found = drained(run_of(pool, "key", list("abcde"), push))
 
     assert found == [("a", "a"), ("b", "b")]
     assert_all_given_back(pool)
@@ -200,9 +209,9 @@ def test_no_push_begins_after_its_time(time: Time) -> None:
 
 def test_who_waits_in_vain_goes_away_with_nothing(time: Time, work: Work) -> None:
     pool = a_pool(time, slots=1)
-    first = pool.run("key", ["a"], work, MINUTE)
+    first = run_of(pool, "key", ["a"], work)
     next(first)
-    second = pool.run("key", ["b"], upper, MINUTE)
+    second = run_of(pool, "key", ["b"], upper)
     next(second)
 
     time.seconds += 60
@@ -216,17 +225,17 @@ def test_who_waits_in_vain_goes_away_with_nothing(time: Time, work: Work) -> Non
 def test_nobody_waits_for_a_key_that_is_stuck(time: Time, work: Work) -> None:
     """Whoever waited would hold one of the host's few messages, which other keys need."""
     pool = a_pool(time, slots=2)
-    hanging = pool.run("key", ["a", "b"], work, MINUTE)
+    hanging = run_of(pool, "key", ["a", "b"], work)
     next(hanging)
     work.wait_for(2)
-    waiting = pool.run("key", ["c"], upper, MINUTE)
+    waiting = run_of(pool, "key", ["c"], upper)
     next(waiting)
 
     time.seconds += 1.5
 
     assert drained(waiting) == []
-    assert drained(pool.run("key", ["d"], upper, MINUTE)) == []
-    assert drained(pool.run("other", ["e"], upper, MINUTE)) == [("e", "E")]
+    assert drained(run_of(pool, "key", ["d"], upper)) == []
+    assert drained(run_of(pool, "other", ["e"], upper)) == [("e", "E")]
     work.release()
     assert len(drained(hanging)) == 2
     assert_all_given_back(pool)
@@ -245,7 +254,7 @@ def test_a_key_that_has_become_slow_goes_on_with_fewer_lanes(time: Time) -> None
             both.wait()
         return Text(item)
 
-    found = drained(pool.run("key", list("abcdef"), push, 10 * MINUTE))
+    found = drained(run_of(pool, "key", list("abcdef"), push, stop_after=10 * MINUTE))
 
     assert sorted(found) == [(item, item) for item in "abcdef"]
     assert_all_given_back(pool)
@@ -256,7 +265,7 @@ def test_a_slot_that_comes_too_late_goes_back_at_once(
 ) -> None:
     """It used to go round and round, a thread each time, until the last push had ended."""
     pool = a_pool(time)
-    late = pool.run("key", ["b", "c", "d"], work, MINUTE)
+    late = run_of(pool, "key", ["b", "c", "d"], work)
     other = pool._slots.enter("key")
     assert other
     pool._slots.take(other)
@@ -286,9 +295,48 @@ def test_a_slot_that_comes_too_late_goes_back_at_once(
     assert_all_given_back(pool)
 
 
+def test_a_slow_run_ends_its_invocation_and_goes_on(time: Time, work: Work) -> None:
+    """Once, after a second: then it holds none of the host's places any more."""
+    pool = a_pool(time)
+    calls: list[float] = []
+
+    def hand_over() -> bool:
+        calls.append(time.seconds)
+        return True
+
+    run = run_of(pool, "key", list("abc"), work, hand_over=hand_over)
+    next(run)
+    work.wait_for(2)
+    assert calls == []
+
+    time.seconds = 1.1
+    next(run)
+    time.seconds = 5.0
+    next(run)
+
+    assert calls == [1.1]
+    assert pool._slots._pushing == 0
+    work.release()
+    assert len(drained(run)) == 3
+    assert_all_given_back(pool)
+
+
+def test_a_run_whose_invocation_can_not_end_keeps_its_place(time: Time, work: Work) -> None:
+    pool = a_pool(time)
+    run = run_of(pool, "key", ["a"], work)
+    next(run)
+    time.seconds = 1.1
+    next(run)
+
+    assert pool._slots._pushing == 1
+    work.release()
+    assert len(drained(run)) == 1
+    assert_all_given_back(pool)
+
+
 def test_a_run_closed_early_begins_nothing_more(time: Time, work: Work) -> None:
     pool = a_pool(time)
-    run = pool.run("key", list("abcdef"), work, MINUTE)
+    run = run_of(pool, "key", list("abcdef"), work)
     next(run)
     work.wait_for(2)
 
@@ -301,24 +349,24 @@ def test_a_run_closed_early_begins_nothing_more(time: Time, work: Work) -> None:
 
 def test_a_run_closed_while_it_waits_keeps_no_slot(time: Time, work: Work) -> None:
     pool = a_pool(time, slots=1)
-    first = pool.run("key", ["a"], work, MINUTE)
+    first = run_of(pool, "key", ["a"], work)
     next(first)
-    second = pool.run("key", ["b"], upper, MINUTE)
+    second = run_of(pool, "key", ["b"], upper)
     next(second)
 
     second.close()  # type: ignore[attr-defined]
     work.release()
 
     assert drained(first) == [("a", "A")]
-    assert drained(pool.run("key", ["c"], upper, MINUTE)) == [("c", "C")]
+    assert drained(run_of(pool, "key", ["c"], upper)) == [("c", "C")]
     assert_all_given_back(pool)
 
 
 def test_a_slot_handed_over_to_a_run_that_is_then_closed_goes_on(time: Time, work: Work) -> None:
     pool = a_pool(time, slots=1)
-    first = pool.run("key", ["a"], work, MINUTE)
+    first = run_of(pool, "key", ["a"], work)
     next(first)
-    second = pool.run("key", ["b"], upper, MINUTE)
+    second = run_of(pool, "key", ["b"], upper)
     next(second)
     work.release()
     drained(first)
@@ -340,13 +388,13 @@ def test_what_a_push_raises_ends_the_run(time: Time, error: BaseException) -> No
             raise error
         return Text(item)
 
-    run = pool.run("key", list("abc"), push, MINUTE)
+    run = run_of(pool, "key", list("abc"), push)
     found: list[tuple[str, Text]] = []
     with pytest.raises(type(error)):
         found.extend(pair for finished in run for pair in finished)
 
     assert begun == ["a", "b"]
-    assert drained(pool.run("key", ["d"], push, MINUTE)) == [("d", "d")]
+    assert drained(run_of(pool, "key", ["d"], push)) == [("d", "d")]
     assert_all_given_back(pool)
 
 
@@ -363,7 +411,7 @@ def test_another_lane_may_take_the_last_item_first() -> None:
 def test_no_items_are_no_work(time: Time) -> None:
     pool = a_pool(time)
 
-    assert drained(pool.run("key", [], upper, MINUTE)) == []
+    assert drained(run_of(pool, "key", [], upper)) == []
     assert_all_given_back(pool)
 
 
@@ -376,7 +424,7 @@ def test_threads_are_used_again(time: Time) -> None:
         return Text(item)
 
     for number in range(50):
-        drained(pool.run(f"key-{number}", ["a", "b", "c"], push, MINUTE))
+        drained(run_of(pool, f"key-{number}", ["a", "b", "c"], push))
 
     assert len(names) <= 2
     assert_all_given_back(pool)
