@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from shared.delivery.outcome import Outcome
 from shared.engine.ports import Queue
 from shared.subscriptions.subscription import Batching, DynamicHeader, StaticHeader
 from tests.builders import DEAD, ORIGIN, URL, a_delivery, a_message, a_topic, an_attempt, noise
@@ -155,11 +154,12 @@ def test_a_batch_comes_back_whole_where_ages_decide(app: Deployment) -> None:
     app.pusher.takes = timedelta()
     other = ORIGIN._replace(publish_id="other", published_at=START - 15 * SECOND)
 
-    app.run(a_message([a_delivery(0, origin=other), a_delivery(1)], batch=100))
+    tried = {"attempts": 3, "last": an_attempt()}
+    app.run(a_message([a_delivery(0, origin=other, **tried), a_delivery(1, **tried)], batch=100))
 
     (message,) = app.on(Queue.RETRIES)
     assert [each.position for each in message.deliveries] == [0, 1]
-    assert {each.last and each.last.outcome for each in message.deliveries} == {Outcome.BUSY}
+    assert message.due == START + 5 * MINUTE
 
 
 @pytest.mark.parametrize(
