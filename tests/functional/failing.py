@@ -1,0 +1,39 @@
+"""Making an endpoint fail, and looking at what that does to others of its events."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from tests.builders import URL, a_delivery, a_message
+from tests.fakes import answered
+from tests.functional.deployment import Deployment
+
+
+def fail(app: Deployment, status: int = 503, events: int = 1) -> None:
+    """Let events fail, each in a message of its own, and forget what is stored for them."""
+    if not app.directory.known:
+        app.subscribe()
+    app.pusher.script(URL, answered(status))
+    for number in range(events):
+        app.run(a_message([a_delivery(100 + number)]))
+    forget(app)
+    app.pusher.script(URL, answered(200))
+
+
+def forget(app: Deployment) -> None:
+    app.queues.stored.clear()
+    app.pusher.sent.clear()
+
+
+def switch(app: Deployment, **switches: Any) -> None:
+    app.deliver = replace(app.deliver, rules=replace(app.deliver.rules, **switches))
+
+
+def another_process(app: Deployment) -> None:
+    """Go on as a process that knows only what is stored."""
+    app.deliver = replace(app.deliver, health=app.tracker())
+
+
+def pushed(app: Deployment) -> int:
+    return len(app.pusher.sent)
