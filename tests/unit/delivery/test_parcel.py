@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.delivery.delivery import Attempt
@@ -123,11 +123,12 @@ def test_an_event_of_which_no_request_can_be_made_goes_alone() -> None:
 
 
 _EVENTS = st.lists(
-    st.tuples(st.integers(0, 1500), st.sampled_from("ab"), st.sampled_from(ASKED)), max_size=60
+    st.tuples(st.integers(0, 1500), st.sampled_from("ab"), st.sampled_from(ASKED)), max_size=40
 )
 
 
 @given(_EVENTS, st.integers(2, 20), st.integers(1, 4))
+@settings(max_examples=40)
 def test_requests_partition_what_is_there_within_the_limits(
     given_events: list[tuple[int, str, Attempt | None]], most: int, kilobytes: int
 ) -> None:
@@ -161,6 +162,7 @@ def test_requests_partition_what_is_there_within_the_limits(
 
 
 @given(_EVENTS, st.integers(2, 20), st.integers(1, 4))
+@settings(max_examples=40)
 def test_a_failed_request_is_made_again_as_it_was(
     given_events: list[tuple[int, str, Attempt | None]], most: int, kilobytes: int
 ) -> None:
