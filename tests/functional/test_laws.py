@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from shared.delivery.profiles import PROFILES
@@ -46,7 +46,7 @@ rules = st.fixed_dictionaries(
     }
 )
 scripts = st.lists(exchanges, min_size=1, max_size=25)
-law = settings(max_examples=60)
+law = settings(max_examples=40)
 
 
 def events(count: int) -> list[str]:
@@ -61,6 +61,13 @@ def ends(simulation: Simulation, event: str) -> list[int]:
 
 @law
 @given(subscriptions(), scripts, rules, st.integers(1, 12), st.booleans())
+@example(  # what is decided is stored twice within the message: after a slow answer, and at its end
+    a_subscription(dead_letter=DEAD),
+    [answered(400), NotAnswered(Failure.TIMED_OUT, "", 30.0), answered(500), answered(200)],
+    {"default_profile": "2020"},
+    4,
+    False,
+)
 def test_every_event_ends_in_exactly_one_state(
     subscription: EventSubscription,
     script: Sequence[Exchange],
