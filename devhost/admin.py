@@ -76,10 +76,11 @@ class Admin:
     def _start(self, function: Function, body: bytes) -> Response:
         try:
             asked = json.loads(body) if body.strip() else {}
-        except ValueError:
+            given = asked.get("input") if isinstance(asked, dict) else None
+            text = given if isinstance(given, str) else "" if given is None else json.dumps(given)
+            text.encode()
+        except (ValueError, RecursionError):
             return _empty(400)
-        given = asked.get("input") if isinstance(asked, dict) else None
-        text = given if isinstance(given, str) else "" if given is None else json.dumps(given)
         task = asyncio.create_task(self._run_by_hand(function, text))
         self._running.add(task)
         task.add_done_callback(self._running.discard)

@@ -33,6 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         console.trouble(f"devhost: {fault}")
         return 1
     except KeyboardInterrupt:
+        console.trouble("devhost: interrupted")
         return 130
     return 0
 

@@ -13,5 +13,14 @@ class BadFunctionError(HostError):
     """One function cannot be served; the others go on."""
 
 
+def class_and_words(fault: BaseException | None) -> str:
+    """Return what is told of an exception of the app's."""
+    try:
+        return f"{type(fault).__name__}: {fault}"
+    # The words are the app's code as well.
+    except Exception:  # noqa: BLE001
+        return f"{type(fault).__name__}: it has no text, as its __str__ fails"
+
+
 class InvocationError(Exception):
     """An invocation failed; it has been reported, so whoever called decides only what follows."""

@@ -14,7 +14,7 @@ from typing import Any
 from devhost import loader, log, metadata
 from devhost.admin import Admin
 from devhost.by_hand import run_by_hand
-from devhost.errors import BadFunctionError
+from devhost.errors import BadFunctionError, HostError
 from devhost.http_app import HttpApp
 from devhost.http_server import ADDRESS, HttpServer, reserved_port
 from devhost.invoke import Invoker, Report, app_traceback
@@ -117,6 +117,8 @@ class Host:
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._triggers.close()
         for task in tasks:
+            if task.cancelled():
+                raise HostError("a function has cancelled the task in which it ran")
             if task.done() and (fault := task.exception()):
                 raise fault
 
@@ -168,7 +170,7 @@ class Host:
 async def _failure(task: asyncio.Task[None]) -> None:
     """Wait until *task* fails; for ever, if it does not."""
     await asyncio.wait([task])
-    if task.cancelled() or not task.exception():
+    if not task.cancelled() and not task.exception():
         await asyncio.Event().wait()
 
 

@@ -7,6 +7,7 @@ azure-functions-python-worker bindings (2024-10).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,7 +17,9 @@ from typing import Any
 from azure.functions.meta import Datum
 
 _OURS = frozenset((b"content-length", b"transfer-encoding", b"connection", b"date"))
-_LOWEST, _HIGHEST = 200, 999
+_LOWEST, _HIGHEST = 200, 599
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER_VALUE = re.compile(r"[\t -~]*")
 # What the worker's protocol has room for; a cookie's other attributes are lost on the way.
 _COOKIE_ATTRIBUTES = ("expires", "path", "domain", "max-age", "secure", "httponly", "samesite")
 _COOKIE_TIME = "%a, %d %b %Y %H:%M:%S GMT"
@@ -89,7 +92,9 @@ def _cookies(jars: Any) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _header(name: str, value: object) -> tuple[bytes, bytes]:
-    text = str(value)
-    if not text.isascii() or any(character in text for character in "\r\n\0"):
+    text = str(value).strip(" \t")
+    if not _HEADER_NAME.fullmatch(name):
+        raise ValueError(f"{name!r} is no header's name")
+    if not _HEADER_VALUE.fullmatch(text):
         raise ValueError(f"header {name} holds what no header may: {text!r}")
     return name.encode("ascii"), text.encode("ascii")

@@ -27,7 +27,7 @@ import azure.functions as func
 from azure.functions.meta import Datum
 
 from devhost import log
-from devhost.errors import InvocationError
+from devhost.errors import InvocationError, class_and_words
 from devhost.loader import Function
 from devhost.metadata import BINDING_TYPES
 
@@ -53,11 +53,7 @@ class Report:
     @property
     def text(self) -> str:
         """What the worker tells of the fault: its class and its words."""
-        try:
-            return f"{type(self.fault).__name__}: {self.fault}"
-        # The words are the app's code as well.
-        except Exception:  # noqa: BLE001
-            return f"{type(self.fault).__name__}: it has no text, as its __str__ fails"
+        return class_and_words(self.fault)
 
 
 class _Context(func.Context):
@@ -128,9 +124,11 @@ class Invoker:
         try:
             async with asyncio.timeout(self._timeout) as deadline:
                 return await self._run(function, data, trigger_metadata, invocation_id)
-        # Whatever the app does, even sys.exit(), is one failed invocation.
-        except (Exception, SystemExit) as raised:
+        # Whatever the app raises, even what ends a program or a task, is one failed invocation.
+        except BaseException as raised:
             fault = raised
+            if isinstance(raised, asyncio.CancelledError) and _is_cancelled():
+                raise
             if isinstance(raised, TimeoutError) and deadline.expired():
                 fault = TimeoutError(f"functionTimeout of {self._timeout:g} s exceeded")
             raise InvocationError from raised
@@ -207,6 +205,12 @@ def app_traceback(fault: BaseException) -> str:
         return ""
     lines.stack = traceback.StackSummary.from_list(frames)
     return "".join(lines.format()).rstrip()
+
+
+def _is_cancelled() -> bool:
+    """Say whether somebody has cancelled the task: a CancelledError of the app's own has not."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _call(

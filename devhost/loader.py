@@ -21,6 +21,7 @@ from typing import Any
 
 import azure.functions as func
 
+from devhost.errors import class_and_words
 from devhost.metadata import BINDING_TYPES, FunctionMetadata
 
 NAMESPACE = "__app__"
@@ -69,8 +70,11 @@ def load(metadata: FunctionMetadata) -> Function:
         wants_context = _check_signature(call, metadata)
     except (FunctionLoadError, NameError) as fault:
         return _broken(metadata, fault)
+    # Ctrl-C, and not the first: whoever asks twice does not wait for an import.
+    except KeyboardInterrupt:
+        raise
     # A module may raise anything at all, and may even try to leave: the other functions go on.
-    except (Exception, SystemExit) as fault:  # noqa: BLE001
+    except BaseException as fault:  # noqa: BLE001
         _log.error("%s cannot be imported\n%s", metadata.name, _apps_traceback(fault))
         return _broken(metadata, fault)
     return Function(
@@ -83,7 +87,7 @@ def load(metadata: FunctionMetadata) -> Function:
 
 
 def _broken(metadata: FunctionMetadata, fault: BaseException) -> Function:
-    text = f"{type(fault).__name__}: {fault}"
+    text = class_and_words(fault)
 
     def call(**_: object) -> None:
         raise RuntimeError(text)

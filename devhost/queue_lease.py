@@ -12,10 +12,9 @@ import contextlib
 from collections.abc import Iterator
 from datetime import timedelta
 
-from devhost.queue_storage import (
+from devhost.queue_storage import QueueStore, ReceivedMessage
+from devhost.storage_errors import (
     QueueGoneError,
-    QueueStore,
-    ReceivedMessage,
     StaleReceiptError,
     StorageBusyError,
     StorageRefusedError,

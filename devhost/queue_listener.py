@@ -22,11 +22,11 @@ from devhost.errors import HostError, InvocationError
 from devhost.host_json import QueueOptions
 from devhost.loader import Function
 from devhost.metadata import QueueTrigger, is_queue_name
+from devhost.outage import Outage
 from devhost.queue_lease import QueueLease
-from devhost.queue_storage import (
+from devhost.queue_storage import QueueStore, ReceivedMessage
+from devhost.storage_errors import (
     QueueGoneError,
-    QueueStore,
-    ReceivedMessage,
     StaleReceiptError,
     StorageBusyError,
     StorageRefusedError,
@@ -87,7 +87,7 @@ class QueueListener:
         self._has_room = asyncio.Event()
         self._wake = asyncio.Event()
         self._stopping = False
-        self._trouble = False
+        self._outage = Outage(f"queue {trigger.queue}")
         self._is_gone = False
 
     def notify(self) -> None:
@@ -120,13 +120,13 @@ class QueueListener:
                 if known_to_exist and not self._stopping:
                     found = await self._receive()
                     self._report_found()
-                self._report("")
+                self._outage.over()
             except QueueGoneError:
                 known_to_exist = False
                 self._report_gone()
             except StorageBusyError as fault:
                 known_to_exist = False
-                self._report(str(fault))
+                self._outage.met(fault)
             except StorageRefusedError as fault:
                 raise HostError(f"queue {self._trigger.queue}: storage refuses: {fault}") from fault
             if not found:
@@ -227,15 +227,3 @@ class QueueListener:
         if self._is_gone:
             _log.warning("queue %s is there again", self._trigger.queue)
         self._is_gone = False
-
-    def _report(self, trouble: str) -> None:
-        # A storage that goes may say so in several ways: the first is enough.
-        if trouble and not self._trouble:
-            _log.warning(
-                "queue %s: storage does not answer, still trying (--azurite starts one): %s",
-                self._trigger.queue,
-                trouble,
-            )
-        elif self._trouble and not trouble:
-            _log.warning("queue %s: storage answers again", self._trigger.queue)
-        self._trouble = bool(trouble)

@@ -14,7 +14,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
-from typing import Protocol
+from typing import Protocol, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 from xml.etree import ElementTree as ET
 from xml.sax.saxutils import escape
@@ -22,26 +22,17 @@ from xml.sax.saxutils import escape
 import urllib3
 
 from devhost.storage_account import StorageAccount
+from devhost.storage_errors import (
+    QueueGoneError,
+    StaleReceiptError,
+    StorageBusyError,
+    StorageRefusedError,
+)
 
+_T = TypeVar("_T")
 _CONNECT_SECONDS, _READ_SECONDS = 5.0, 60.0
 _STALE = ("MessageNotFound", "PopReceiptMismatch")
 _GONE = ("QueueNotFound", "QueueBeingDeleted", "QueueDisabled")
-
-
-class StaleReceiptError(Exception):
-    """The message was deleted, updated or received again by somebody else."""
-
-
-class QueueGoneError(Exception):
-    """There is no such queue, or not now."""
-
-
-class StorageBusyError(Exception):
-    """Storage cannot be reached or says 5xx; it may work later."""
-
-
-class StorageRefusedError(Exception):
-    """Storage understood and said no; asking again will not help."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,7 +104,7 @@ class RestQueue:
         """Receive up to *count* messages and hide them."""
         query = {"numofmessages": str(count), "visibilitytimeout": _seconds(hidden)}
         response = await self._run("GET", "/messages", query)
-        return _parse_messages(response.data)
+        return _read(lambda: _parse_messages(response.data))
 
     async def delete(self, message_id: str, pop_receipt: str) -> None:
         """Delete a message."""
@@ -123,7 +114,7 @@ class RestQueue:
         """Make a message visible after *hidden*."""
         query = {"popreceipt": pop_receipt, "visibilitytimeout": _seconds(hidden)}
         response = await self._run("PUT", f"/messages/{message_id}", query)
-        return str(response.headers["x-ms-popreceipt"])
+        return _read(lambda: str(response.headers["x-ms-popreceipt"]))
 
     async def send(self, text: str) -> None:
         """Add a message."""
@@ -152,7 +143,7 @@ class RestQueue:
             response = self._send(method, target, body, headers)
         except urllib3.exceptions.HTTPError as fault:
             raise StorageBusyError(
-                f"{self._pool.host}:{self._pool.port}: {_reason(fault)}"
+                f"{self._pool.host}:{self._pool.port}: {_reason(fault)}{self._account.hint}"
             ) from None
         if response.status < 300:  # noqa: PLR2004 - success
             return response
@@ -187,16 +178,27 @@ def _reason(fault: Exception) -> str:
             return "connection refused"
         case urllib3.exceptions.TimeoutError():
             return "no answer in time"
+        case urllib3.exceptions.SSLError():
+            return "no TLS"
         case _:
-            return type(fault).__name__
+            return "the connection broke off"
 
 
 def _seconds(span: timedelta) -> str:
     return str(int(span.total_seconds()))
 
 
+def _read(parse: Callable[[], _T]) -> _T:
+    try:
+        return parse()
+    except (ET.ParseError, KeyError, ValueError) as fault:
+        raise StorageBusyError("its answer is not a queue service's") from fault
+
+
 def _parse_messages(body: bytes) -> list[ReceivedMessage]:
     root = ET.fromstring(body)  # noqa: S314 - our own storage account's answer
+    if root.tag != "QueueMessagesList":
+        raise ValueError(root.tag)
     return [_parse_message(element) for element in root.iter("QueueMessage")]
 
 

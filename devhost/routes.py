@@ -8,6 +8,7 @@ WebScriptHostHttpRoutesManager.cs (2024-10).
 from __future__ import annotations
 
 import re
+import sys
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,7 +16,8 @@ from datetime import datetime
 
 from devhost.errors import BadFunctionError
 
-_INT = re.compile(r"\s*[+-]?\d+\s*")
+# No longer than what 64 bits hold: Python refuses to read 4,301 digits.
+_INT = re.compile(r"\s*[+-]?0{0,999}\d{1,19}\s*")
 _DECIMAL = re.compile(r"\s*[+-]?(\d+(\.\d*)?|\.\d+)\s*")
 _PARAMETER = re.compile(r"\{(?P<inside>(?:[^{}]|\{\{|\}\})*)\}")
 _INSIDE = re.compile(
@@ -186,14 +188,15 @@ def _check(text: str, template: str) -> Callable[[str], bool]:
 
 
 def _whole(bits: int) -> Callable[[str], Callable[[str], bool]]:
+    return lambda _: _between(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+
+
+def _between(low: int = -(2**63), high: int = 2**63 - 1) -> Callable[[str], bool]:
     def fits(text: str) -> bool:
-        return bool(_INT.fullmatch(text)) and -(2 ** (bits - 1)) <= int(text) < 2 ** (bits - 1)
+        match = _INT.fullmatch(text)
+        return bool(match) and low <= int(text) <= high
 
-    return lambda _: fits
-
-
-def _between(low: float, high: float) -> Callable[[str], bool]:
-    return lambda text: bool(_INT.fullmatch(text)) and low <= int(text) <= high
+    return fits
 
 
 def _range(arguments: str) -> Callable[[str], bool]:
@@ -238,12 +241,12 @@ _CHECKS: Mapping[str, Callable[[str], Callable[[str], bool]]] = {
     "decimal": lambda _: lambda text: bool(_DECIMAL.fullmatch(text)),
     "double": lambda _: lambda text: bool(_DECIMAL.fullmatch(text)),
     "float": lambda _: lambda text: bool(_DECIMAL.fullmatch(text)),
-    "min": lambda arguments: _between(int(arguments), float("inf")),
-    "max": lambda arguments: _between(float("-inf"), int(arguments)),
+    "min": lambda arguments: _between(low=int(arguments)),
+    "max": lambda arguments: _between(high=int(arguments)),
     "range": _range,
     "length": _length,
-    "minlength": lambda arguments: lambda text: len(text) >= int(arguments),
-    "maxlength": lambda arguments: lambda text: len(text) <= int(arguments),
+    "minlength": lambda arguments: _length(f"{arguments},{sys.maxsize}"),
+    "maxlength": lambda arguments: _length(f"0,{arguments}"),
     "regex": _regex,
     "required": lambda _: bool,
 }

@@ -101,6 +101,9 @@ def read_json_object(path: Path) -> dict[str, object] | None:
         raise HostError(
             f"{path.name} is not JSON: line {fault.lineno}, column {fault.colno}: {fault.msg}"
         ) from fault
+    except ValueError as fault:
+        # Python's own limit: 4,300 digits.
+        raise HostError(f"{path.name} holds a number that is too long") from fault
     except RecursionError as fault:
         raise HostError(f"{path.name} is nested too deeply") from fault
     if not isinstance(document, dict):
@@ -128,7 +131,17 @@ def _texts(section: object, name: str) -> dict[str, str]:
     for key, text in texts.items():
         if text is None:
             raise HostError(f"{FILE}: {name}.{key} must be a string")
+        if not key or "=" in key or not _is_environment(key) or not _is_environment(text):
+            raise HostError(f"{FILE}: {name}.{key!r} cannot be put in the environment")
     return {key: text for key, text in texts.items() if text is not None}
+
+
+def _is_environment(text: str) -> bool:
+    try:
+        return b"\0" not in text.encode()
+    # Half of a surrogate pair: JSON can say it, and UTF-8 cannot.
+    except UnicodeEncodeError:
+        return False
 
 
 def _port(section: object) -> int | None:

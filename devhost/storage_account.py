@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import hmac
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from email.utils import formatdate
@@ -16,6 +16,10 @@ from devhost import azurite
 from devhost.errors import BadFunctionError
 
 API_VERSION = "2024-11-04"
+_URL = re.compile(r"https?://[!-~]+", re.IGNORECASE)
+# A name of labels, or an address of IPv6.
+_HOST = re.compile(r"(?!.*[^.]{64})[a-z0-9_-]+(?:\.[a-z0-9_-]+)*\.?|[0-9a-f:.]*:[0-9a-f:.]*")
+_SAS = re.compile(r"[!-~]*")
 _SCOPE = "https://storage.azure.com/.default"
 _DEVELOPMENT = (
     f"AccountName={azurite.ACCOUNT};AccountKey={azurite.KEY};"
@@ -35,6 +39,13 @@ class StorageAccount:
     sas: str = ""
     #: An azure.identity credential.
     credential: Any = None
+
+    @property
+    def hint(self) -> str:
+        """What to do where this account does not answer; nothing, unless it is a local one."""
+        if self.name != azurite.ACCOUNT:
+            return ""
+        return " (is Azurite running? `make azurite` or --azurite starts one)"
 
     def sign(self, method: str, path: str, query: Mapping[str, str], length: int) -> dict[str, str]:
         """Return the headers that a request needs; *path* starts after the host's name."""
@@ -96,12 +107,15 @@ def _from_connection_string(text: str, setting: str) -> StorageAccount:
     blob_url = fields.get("blobendpoint") or (name and f"{protocol}://{name}.blob.{suffix}")
     if not queue_url or not blob_url:
         raise BadFunctionError(f"setting {setting} is not a storage connection string")
+    sas = fields.get("sharedaccesssignature", "").lstrip("?")
+    if not _SAS.fullmatch(sas):
+        raise BadFunctionError(f"the SharedAccessSignature in setting {setting} cannot be sent")
     return StorageAccount(
         name=name or _account_name(queue_url),
-        queue_url=queue_url.rstrip("/"),
-        blob_url=blob_url.rstrip("/"),
+        queue_url=_url(queue_url, setting),
+        blob_url=_url(blob_url, setting),
         key=_key(fields.get("accountkey"), setting),
-        sas=fields.get("sharedaccesssignature", "").lstrip("?"),
+        sas=sas,
     )
 
 
@@ -110,7 +124,7 @@ def _key(text: str | None, setting: str) -> bytes | None:
         return None
     try:
         return base64.b64decode(text, validate=True)
-    except binascii.Error as fault:
+    except ValueError as fault:
         raise BadFunctionError(f"the AccountKey in setting {setting} is not base64") from fault
 
 
@@ -133,14 +147,26 @@ def _from_section(connection: str, environ: Mapping[str, str]) -> StorageAccount
     managed = value("credential").lower() == "managedidentity"
     return StorageAccount(
         name=account or _account_name(queue_url),
-        queue_url=queue_url,
-        blob_url=blob_url,
+        queue_url=_url(queue_url, connection),
+        blob_url=blob_url and _url(blob_url, connection),
         credential=(
             ManagedIdentityCredential(client_id=client_id)
             if managed
             else DefaultAzureCredential(managed_identity_client_id=client_id)
         ),
     )
+
+
+def _url(text: str, setting: str) -> str:
+    text = text.rstrip("/")
+    try:
+        parts = urlsplit(text)
+        readable = bool(_HOST.fullmatch(parts.hostname or "")) and parts.port != 0
+    except ValueError:
+        readable = False
+    if not readable or not _URL.fullmatch(text):
+        raise BadFunctionError(f"setting {setting}: {text!r} is no address of storage")
+    return text
 
 
 def _account_name(url: str) -> str:

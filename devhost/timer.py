@@ -19,12 +19,13 @@ from typing import Protocol, TypeVar
 from azure.functions.meta import Datum
 
 from devhost import ncrontab
-from devhost.errors import BadFunctionError, InvocationError
+from devhost.errors import BadFunctionError, HostError, InvocationError
 from devhost.host_json import parse_time_span
 from devhost.loader import Function
 from devhost.metadata import TimerTrigger
 from devhost.ncrontab import Schedule
-from devhost.queue_storage import StorageBusyError
+from devhost.outage import Outage
+from devhost.storage_errors import StorageBusyError, StorageRefusedError
 
 Invoke = Callable[[Function, Datum, None], Awaitable[Datum | None]]
 
@@ -47,7 +48,7 @@ class Status:
 
 
 class StatusStore(Protocol):
-    """Remembers the status; both methods may raise StorageBusyError."""
+    """Remembers the status; both methods may raise StorageBusyError or StorageRefusedError."""
 
     async def read(self) -> Status | None:
         """Return what is remembered."""
@@ -61,7 +62,9 @@ class Lock(Protocol):
 
     async def acquire(self, lost: Callable[[], None]) -> bool:
         """
-        Try to take it; False: another host has it. May raise StorageBusyError.
+        Try to take it; False: another host has it.
+
+        May raise StorageBusyError or StorageRefusedError.
 
         *lost* is called when it could not be kept.
         """
@@ -118,7 +121,7 @@ class Timer:
         self._now = now
         self._halted = asyncio.Event()
         self._stopping = False
-        self._trouble = False
+        self._outage = Outage(f"timer {function.metadata.name}")
 
     def stop(self) -> None:
         """Start no more runs; one that is under way goes on."""
@@ -126,7 +129,12 @@ class Timer:
         self._halted.set()
 
     async def run(self) -> None:
-        """Fire when due until stopped, as long as no other host does."""
+        """
+        Fire when due until stopped, as long as no other host does.
+
+        Raises:
+            HostError: storage refuses the host, which cannot go on then.
+        """
         while await self._acquire():
             try:
                 await self._fire_until_halted()
@@ -220,19 +228,14 @@ class Timer:
             try:
                 result = await step()
             except StorageBusyError as fault:
-                if not self._trouble:
-                    _log.warning(
-                        "timer %s: storage does not answer, still trying: %s",
-                        self._function.metadata.name,
-                        fault,
-                    )
-                self._trouble = True
+                self._outage.met(fault)
                 if await self._sleep(_RETRY):
                     return None
+            except StorageRefusedError as fault:
+                name = self._function.metadata.name
+                raise HostError(f"timer {name}: storage refuses: {fault}") from fault
             else:
-                if self._trouble:
-                    _log.warning("timer %s: storage answers again", self._function.metadata.name)
-                self._trouble = False
+                self._outage.over()
                 return result
 
 

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 from azure.core.exceptions import (
     AzureError,
@@ -27,14 +28,16 @@ from azure.core.exceptions import (
 from azure.storage.blob import BlobClient, BlobServiceClient
 
 from devhost.host_json import LockOptions
-from devhost.queue_storage import StorageBusyError
 from devhost.storage_account import StorageAccount
+from devhost.storage_errors import StorageBusyError, StorageRefusedError
 from devhost.timer import Status, status_json
 
 CONTAINER = "azure-webjobs-hosts"
 
 _NEVER = 1
 _TAKEN = 409
+# The request, or who sends it, is what storage does not want: later will not be better.
+_REFUSED = (400, 401, 403)
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
 
@@ -51,6 +54,8 @@ class HostBlobs:
             # Its dozen lines for each request would stand in the app's log as the app's own.
             http_logging_level=logging.DEBUG,
         )
+        self._where = urlsplit(account.blob_url).netloc
+        self._hint = account.hint
         self._host_id = host_id
         self._threads = threads
 
@@ -67,6 +72,7 @@ class HostBlobs:
 
         Raises:
             StorageBusyError: storage cannot be reached, or fails.
+            StorageRefusedError: it understood and said no.
         """
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._try, step)
 
@@ -80,9 +86,13 @@ class HostBlobs:
                 return step()
         except ServiceRequestError as fault:
             # Its own text is about Python objects.
-            raise StorageBusyError(f"{self._service.url}: no connection") from fault
+            raise StorageBusyError(f"{self._where}: no connection{self._hint}") from fault
+        except HttpResponseError as fault:
+            told = f"{self._where}: {fault.status_code} {getattr(fault, 'error_code', '')}".rstrip()
+            refused = fault.status_code in _REFUSED
+            raise (StorageRefusedError if refused else StorageBusyError)(told) from fault
         except AzureError as fault:
-            raise StorageBusyError(str(fault).splitlines()[0]) from fault
+            raise StorageBusyError(f"{self._where}: no answer that can be read") from fault
 
 
 class BlobStatus:
@@ -149,7 +159,7 @@ class BlobLock:
             self._renewal.cancel()
         lease, self._lease = self._lease, None
         if lease is not None:
-            with contextlib.suppress(StorageBusyError):
+            with contextlib.suppress(StorageBusyError, StorageRefusedError):
                 await self._blobs.run(lease.release)
 
     def _acquire(self) -> object | None:
@@ -184,10 +194,10 @@ class BlobLock:
     async def _renew_once(self) -> bool:
         try:
             await self._blobs.run(self._lease.renew)
-        except StorageBusyError as fault:
+        except (StorageBusyError, StorageRefusedError) as fault:
             # A storage that forgot the lease (a new Azurite) has forgotten the others' too.
             _log.debug("a timer's lease was not renewed: %s", fault)
-            with contextlib.suppress(StorageBusyError):
+            with contextlib.suppress(StorageBusyError, StorageRefusedError):
                 if anew := await self._blobs.run(self._acquire):
                     self._lease = anew
                     return True

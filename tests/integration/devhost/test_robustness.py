@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from devhost.azurite import KEY
 from tests.integration.devhost.functions import HELLO, HTTP, QUEUE, TICK, TIMER, WORK
 
 
@@ -73,3 +76,21 @@ def test_an_idle_host_costs_next_to_nothing(start, function, azurite, queue):
     host.wait_for("clock  ok")
 
     assert host.cpu_share(5) < 0.02
+
+
+@pytest.mark.parametrize("kind", ["queue", "timer"])
+def test_a_storage_that_refuses_the_host_ends_it_in_one_line(start, function, azurite, kind):
+    """With the key of another account, say."""
+    if kind == "queue":
+        function("work", WORK, queueName="jobs", **QUEUE)
+    else:
+        function("work", TICK, **TIMER)
+    name = {"queue": "queue jobs", "timer": "timer work"}[kind]
+    wrong = azurite.connection_string.replace(KEY, "d3Jvbmc=")
+
+    host = start(AzureWebJobsStorage=wrong)
+
+    assert host.end() == 1
+    assert host.lines[-1].startswith(f"devhost: {name}: storage refuses: ")
+    assert " 403 " in f"{host.lines[-1]} "
+    host.assert_no_traceback()

@@ -19,7 +19,8 @@ from devhost.host_json import QueueOptions
 from devhost.loader import Function
 from devhost.metadata import FunctionMetadata, HttpTrigger, QueueTrigger, TimerTrigger
 from devhost.queue_listener import QueueListener, Queues, poison_queue_name
-from devhost.queue_storage import QueueGoneError, ReceivedMessage, StaleReceiptError
+from devhost.queue_storage import ReceivedMessage
+from devhost.storage_errors import QueueGoneError, StaleReceiptError
 
 START = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 

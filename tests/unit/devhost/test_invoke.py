@@ -131,7 +131,23 @@ def test_a_value_without_return_binding_fails(call, queue_function, reports):
     assert "without a $return binding returned a non-None value" in str(reports[0].fault)
 
 
-@pytest.mark.parametrize("fault", [ValueError("boom"), SystemExit(3), StopIteration("x")])
+class _Unforeseen(BaseException):
+    """Neither an Exception nor one of Python's own."""
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        ValueError("boom"),
+        SystemExit(3),
+        StopIteration("x"),
+        asyncio.CancelledError(),
+        GeneratorExit(),
+        KeyboardInterrupt(),
+        _Unforeseen("x"),
+    ],
+    ids=repr,
+)
 @pytest.mark.parametrize("asynchronous", [False, True])
 def test_whatever_a_function_raises_is_one_failed_invocation(
     call, http_function, reports, fault, asynchronous
@@ -147,6 +163,26 @@ def test_whatever_a_function_raises_is_one_failed_invocation(
 
     assert reports[0].fault is not None
     assert reports[0].milliseconds < 1000
+
+
+def test_an_invocation_that_is_cancelled_from_outside_ends_as_cancelled(http_function, reports):
+    """The host's own end: nobody is there who could deal with a failure."""
+
+    async def main(_req):
+        await asyncio.Event().wait()
+
+    async def scene(threads: ThreadPoolExecutor) -> None:
+        invoker = Invoker(threads=threads, timeout=None, report=reports.append)
+        task = asyncio.create_task(invoker.invoke(http_function(main), REQUEST, None))
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task])
+        assert task.cancelled()
+
+    with ThreadPoolExecutor(1) as threads:
+        asyncio.run(scene(threads))
+
+    assert isinstance(reports[0].fault, asyncio.CancelledError)
 
 
 def test_metadata_that_does_not_convert_fails_before_the_function(call, queue_function, reports):

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from devhost.errors import HostError
-from devhost.queue_storage import StorageBusyError, StorageRefusedError
+from devhost.storage_errors import StorageBusyError, StorageRefusedError
 
 
 def test_an_empty_queue_is_asked_less_and_less_often(listen, queue):
@@ -46,11 +46,11 @@ def test_storage_that_does_not_answer_is_told_of_once_and_kept_trying(listen, qu
 
     listen(10)
 
-    still_trying = "storage does not answer, still trying"
+    still_trying = "storage fails, still trying"
     assert len(app.calls) == 1
     assert [record.getMessage() for record in caplog.records] == [
-        f"queue work: {still_trying} (--azurite starts one): connection refused",
-        "queue work: storage answers again",
+        f"queue work: {still_trying}: connection refused",
+        "queue work: storage works again",
     ]
 
 
@@ -61,8 +61,8 @@ def test_storage_that_fails_in_many_ways_is_told_of_once(listen, queue, caplog):
     listen(20)
 
     assert [record.getMessage() for record in caplog.records] == [
-        "queue work: storage does not answer, still trying (--azurite starts one): 503 ServerBusy",
-        "queue work: storage answers again",
+        "queue work: storage fails, still trying: 503 ServerBusy",
+        "queue work: storage works again",
     ]
 
 

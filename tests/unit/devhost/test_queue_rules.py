@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from devhost.queue_listener import poison_queue_name
-from devhost.queue_storage import StorageBusyError
+from devhost.storage_errors import StorageBusyError
 
 MINUTE = 60.0
 

@@ -47,6 +47,11 @@ def test_local_settings_may_be_absent(tmp_path):
         ('{"IsEncrypted": true}', "is encrypted"),
         ('{"Values": []}', "Values must be an object"),
         ('{"Values": {"A": {}}}', "Values.A must be a string"),
+        ('{"Values": {"A": ' + "1" * 5000 + "}}", "holds a number that is too long"),
+        ('{"Values": {"a=b": "x"}}', "Values.'a=b' cannot be put in the environment"),
+        ('{"Values": {"": "x"}}', "Values.'' cannot be put in the environment"),
+        ('{"Values": {"A": "x\\u0000"}}', "Values.'A' cannot be put in the environment"),
+        ('{"Values": {"A": "x\\ud800"}}', "Values.'A' cannot be put in the environment"),
         ('{"Host": {"LocalHttpPort": "x"}}', "LocalHttpPort must be a number"),
     ],
 )

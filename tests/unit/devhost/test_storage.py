@@ -1,20 +1,29 @@
 """Where storage is, and what its answers mean."""
 
+import asyncio
 import base64
-from datetime import UTC, datetime
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from devhost import queue_storage, storage_account
 from devhost.errors import BadFunctionError
-from devhost.queue_storage import (
+from devhost.queue_storage import RestQueue
+from devhost.storage_errors import (
     QueueGoneError,
     StaleReceiptError,
     StorageBusyError,
     StorageRefusedError,
 )
+from tests.host.page import same_page
 
 KEY = base64.b64encode(b"secret").decode()
+_MESSAGE = b"""<?xml version="1.0" encoding="utf-8"?><QueueMessagesList><QueueMessage>
+<MessageId>i</MessageId><InsertionTime>Sat, 21 Nov 2026 12:00:00 GMT</InsertionTime>
+<ExpirationTime>Fri, 31 Dec 9999 23:59:59 GMT</ExpirationTime><PopReceipt>p</PopReceipt>
+<TimeNextVisible>Sat, 21 Nov 2026 12:10:00 GMT</TimeNextVisible><DequeueCount>2</DequeueCount>
+<MessageText>a &lt;b&gt; &amp; c</MessageText></QueueMessage></QueueMessagesList>"""
 
 
 @pytest.mark.parametrize(
@@ -53,6 +62,12 @@ def test_connection_strings(text, queue_url, blob_url):
         ({"S": "nonsense"}, "setting S is not a storage connection string"),
         ({"S": "AccountName=a;AccountKey=%"}, "the AccountKey in setting S is not base64"),
         ({"S__credential": "managedidentity"}, "setting S__queueServiceUri is missing"),
+        ({"S": "AccountName=a;AccountKey=ü"}, "the AccountKey in setting S is not base64"),
+        (
+            {"S": "AccountName=a;SharedAccessSignature=a b"},
+            "the SharedAccessSignature in setting S cannot be sent",
+        ),
+        ({"S__queueServiceUri": "nowhere"}, "setting S: 'nowhere' is no address of storage"),
     ],
 )
 def test_missing_or_unreadable(environ, words):
@@ -60,6 +75,74 @@ def test_missing_or_unreadable(environ, words):
         storage_account.find_account("S", environ)
 
     assert str(raised.value) == words
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "notaurl",
+        "http://h:99999/a",
+        "http://h:0/a",
+        "http://[::1/a",
+        "ftp://h/a",
+        "http:///a",
+        "http://a b/c",
+        "http://ü/a",
+        f"http://{'a' * 64}/a",
+        "http://a..b/c",
+        "http://h/a b",
+    ],
+)
+def test_what_is_no_address_is_one_functions_fault(url):
+    text = f"AccountName=a;AccountKey={KEY};BlobEndpoint=http://h/a;QueueEndpoint={url}"
+
+    with pytest.raises(BadFunctionError, match="is no address of storage"):
+        storage_account.find_account("S", {"S": text})
+
+
+@pytest.mark.parametrize("name", ["a b", "ü", "a\nb", "a" * 64])
+def test_an_account_that_cannot_be_called_by_its_name(name):
+    with pytest.raises(BadFunctionError):
+        storage_account.find_account(
+            "S", {"S": f"AccountName={name};AccountKey={KEY};EndpointSuffix=e\n"}
+        )
+
+
+@pytest.mark.parametrize("url", ["http://[::1]:10001/a", "https://h.example.", "http://a_b:1/c"])
+def test_odd_addresses_that_can_be(url):
+    text = f"AccountName=a;AccountKey={KEY};BlobEndpoint={url};QueueEndpoint={url}"
+
+    assert storage_account.find_account("S", {"S": text}).queue_url == url
+
+
+def test_only_a_local_storage_can_be_started():
+    local = storage_account.find_account("S", {"S": "UseDevelopmentStorage=true"})
+    remote = storage_account.find_account("S", {"S": f"AccountName=acc;AccountKey={KEY}"})
+
+    assert "make azurite" in local.hint
+    assert remote.hint == ""
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        b"<!doctype html><p>Sign in",
+        b"<html></html>",
+        b"<QueueMessagesList><QueueMessage/></QueueMessagesList>",
+        _MESSAGE.replace(b">2<", b">many<"),
+    ],
+    ids=["nothing", "html", "xhtml", "no members", "no number"],
+)
+def test_an_answer_of_something_else_than_storage_is_an_outage(answer):
+    with same_page(answer) as url, ThreadPoolExecutor(1) as threads:
+        account = storage_account.StorageAccount(name="a", queue_url=url, blob_url=url, key=b"k")
+        queue = RestQueue(account, "q", threads)
+
+        with pytest.raises(StorageBusyError, match="not a queue service's"):
+            asyncio.run(queue.receive(1, timedelta(seconds=1)))
+        with pytest.raises(StorageBusyError, match="not a queue service's"):
+            asyncio.run(queue.hide("i", "p", timedelta(seconds=1)))
 
 
 @pytest.mark.parametrize(
@@ -81,13 +164,7 @@ def test_refusals(status, code, kind):
 
 
 def test_received_messages_are_read_as_stored():
-    body = b"""<?xml version="1.0" encoding="utf-8"?><QueueMessagesList><QueueMessage>
-    <MessageId>i</MessageId><InsertionTime>Sat, 21 Nov 2026 12:00:00 GMT</InsertionTime>
-    <ExpirationTime>Fri, 31 Dec 9999 23:59:59 GMT</ExpirationTime><PopReceipt>p</PopReceipt>
-    <TimeNextVisible>Sat, 21 Nov 2026 12:10:00 GMT</TimeNextVisible><DequeueCount>2</DequeueCount>
-    <MessageText>a &lt;b&gt; &amp; c</MessageText></QueueMessage></QueueMessagesList>"""
-
-    (message,) = queue_storage._parse_messages(body)
+    (message,) = queue_storage._parse_messages(_MESSAGE)
 
     assert message.text == "a <b> & c"
     assert (message.id, message.pop_receipt, message.dequeue_count) == ("i", "p", 2)

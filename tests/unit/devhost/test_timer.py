@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from devhost.errors import BadFunctionError, InvocationError
-from devhost.queue_storage import StorageBusyError
+from devhost.errors import BadFunctionError, HostError, InvocationError
+from devhost.storage_errors import StorageBusyError, StorageRefusedError
 from devhost.timer import Status, Timer, make_schedule
 
 
@@ -197,12 +197,19 @@ def test_the_lock_is_given_back(tick, lock):
     assert lock.released
 
 
+def test_storage_that_refuses_stops_the_host(tick, statuses):
+    statuses.faults = [StorageRefusedError("403 AuthenticationFailed")]
+
+    with pytest.raises(HostError, match="timer work: storage refuses: 403"):
+        tick("0 * * * * *", 70)
+
+
 def test_storage_that_does_not_answer_is_kept_trying(tick, statuses, caplog):
     statuses.faults = [StorageBusyError("connection refused") for _ in range(3)]
 
     assert tick("0 * * * * *", 70) == [60]
     assert "still trying: connection refused" in caplog.text
-    assert "storage answers again" in caplog.text
+    assert "storage works again" in caplog.text
 
 
 @pytest.mark.parametrize("text", ["every day", "61 * * * * *", "00:00:00", "24:00:00", "-00:00:05"])

@@ -1,0 +1,38 @@
+"""A server that says 200 and the same page to everything, as a proxy in the way may."""
+
+from __future__ import annotations
+
+import contextlib
+import http.server
+import threading
+from collections.abc import Iterator
+
+
+@contextlib.contextmanager
+def same_page(page: bytes) -> Iterator[str]:
+    """Answer *page* to every request during the block; gives the URL of an account there."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def __getattr__(self, name: str) -> object:
+            if name.startswith("do_"):
+                return self.answer
+            raise AttributeError(name)
+
+        def answer(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(page)))
+            self.end_headers()
+            self.wfile.write(page)
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/a"
+        finally:
+            server.shutdown()
+            thread.join()
