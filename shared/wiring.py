@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import base64
 import os
 import random
@@ -22,9 +23,11 @@ from shared.clock import SystemClock
 if TYPE_CHECKING:  # A function imports only what it uses: cold starts.
     from shared.adapters.cache import CachedDirectory
     from shared.adapters.http_push import HttpPusher
+    from shared.adapters.metric_recorder import MetricRecorder
     from shared.adapters.storage_account import StorageAccount
     from shared.adapters.storage_attempts import StorageAttempts
     from shared.adapters.storage_blobs import StorageDeadLetters, StoragePayloads
+    from shared.adapters.storage_metrics import StorageMetrics
     from shared.adapters.storage_queues import StorageQueues
     from shared.adapters.storage_tables import StorageResources
     from shared.engine.deliver import Deliver
@@ -135,6 +138,23 @@ def _dead_letter_blobs() -> StorageDeadLetters:
 
 
 @_once
+def _counts() -> StorageMetrics:
+    from shared.adapters.storage_metrics import StorageMetrics
+
+    return StorageMetrics(_account(), _clock)
+
+
+@_once
+def _metrics() -> MetricRecorder:
+    from shared.adapters.metric_recorder import MetricRecorder
+
+    recorder = MetricRecorder(_counts(), _clock, instance=uuid.uuid4().hex)
+    recorder.start(time.sleep)
+    atexit.register(recorder.flush)  # where the process ends in order
+    return recorder
+
+
+@_once
 def _directory() -> CachedDirectory:
     from shared.adapters.cache import CachedDirectory
     from shared.subscriptions.subscription_codec import subscription_of
@@ -174,6 +194,7 @@ def publish() -> Publish:
         sender=_queues(),
         clock=_clock,
         new_id=_new_id,
+        metrics=_metrics(),
     )
 
 
@@ -196,6 +217,7 @@ def deliver() -> Deliver:
         rules=_rules(),
         new_lock=Lock,
         health=_health(),
+        metrics=_metrics(),
     )
 
 
@@ -249,6 +271,7 @@ def deadletter_timer() -> TimerJobs:
         store=_dead_letter_blobs(),
         clock=_clock,
         new_id=_new_id,
+        metrics=_metrics(),
     )
     poison = ReturnPoison(
         intake=_intake(),
@@ -258,7 +281,11 @@ def deadletter_timer() -> TimerJobs:
         payloads=_payloads(),
     )
     housekeeping = Housekeeping(
-        payloads=_payloads(), attempts=_attempts(), state=_tables(), clock=_clock
+        payloads=_payloads(),
+        attempts=_attempts(),
+        counts=_counts(),
+        state=_tables(),
+        clock=_clock,
     )
     return TimerJobs(
         jobs={"dead letters": write, "poison": poison, "housekeeping": housekeeping}, clock=_clock

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from typing import Any
 
+from shared.adapters.day_tables import key_of
 from shared.delivery.attempt_record import AttemptRecord
 from shared.delivery.outcome import DeliveryOutcome, Outcome
 from shared.delivery.policy import EndReason, EndState
@@ -14,35 +14,17 @@ from shared.delivery.policy import EndReason, EndState
 TABLE = "attempts"  # and the day of publishing
 MOST_CHARACTERS = 512  # of a text: a hundred rows stay far below the 4 MiB of a transaction
 
-_DAY = "%Y%m%d"
 _HOUR = "%Y%m%d%H"
-_TABLE = re.compile(rf"{TABLE}[0-9]{{8}}")
-_NO_KEY = re.compile(r"[^a-z0-9-]")
-
-
-def table_of(day: date) -> str:
-    """Return the name of the table for events that were published on *day* (UTC)."""
-    return f"{TABLE}{day:{_DAY}}"
-
-
-def day_of(table: str) -> date | None:
-    """Return the day of a table; ``None`` if it is none of ours."""
-    if not _TABLE.fullmatch(table):
-        return None
-    try:
-        return datetime.strptime(table[len(TABLE) :], _DAY).replace(tzinfo=UTC).date()
-    except ValueError:
-        return None
 
 
 def partition_of(topic: str, subscription: str, published_at: datetime) -> str:
     """Return the partition of a subscription and an hour; they sort by time."""
-    return f"{_keys(topic, subscription)}{published_at.astimezone(UTC):{_HOUR}}"
+    return f"{key_of(topic, subscription)}{published_at.astimezone(UTC):{_HOUR}}"
 
 
 def partitions_since(topic: str, subscription: str, since: datetime) -> tuple[str, str]:
     """Return the first partition from *since* on, and what all of them come before."""
-    return partition_of(topic, subscription, since), f"{_keys(topic, subscription)}:"
+    return partition_of(topic, subscription, since), f"{key_of(topic, subscription)}:"
 
 
 def entity_of(record: AttemptRecord) -> dict[str, Any]:
@@ -111,9 +93,3 @@ def event_id_of(text: str) -> str:
 
 def _text(text: str | None) -> str | None:
     return str(text)[:MOST_CHARACTERS] if text else None
-
-
-def _keys(*names: str) -> str:
-    """Return names as part of a key: legal, and different for different names, but for case."""
-    legal = [_NO_KEY.sub(lambda found: f"_{ord(found[0]):x}_", name.lower()) for name in names]
-    return "".join(f"{name}|" for name in legal)

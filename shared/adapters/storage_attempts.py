@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from shared.adapters.attempt_rows import (
     TABLE,
-    day_of,
     entity_of,
     event_id_of,
     partitions_since,
     record_of,
-    table_of,
 )
+from shared.adapters.day_tables import NO_TABLE, DayTables
 from shared.adapters.storage_account import StorageAccount
 from shared.adapters.storage_errors import create, storage_errors, unless
 from shared.clock import Clock
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 100  # of one transaction, all of one partition
 WRITE_SECONDS = 3  # that a transaction may take with its one repetition: nobody waits for it
-_NO_TABLE = "TableNotFound"
-_BEING_DELETED = "TableBeingDeleted"
 
 Row = dict[str, Any]
 
@@ -38,11 +35,11 @@ class StorageAttempts:
 
     def __init__(self, account: StorageAccount, clock: Clock) -> None:
         self._account = account
-        self._clock = clock
+        self._days = DayTables(account, clock, TABLE)
 
     def write(self, records: Sequence[AttemptRecord]) -> None:
         # A transaction has a row once: of the same attempt, made twice, the last counts.
-        rows = {(_table(each), *_keys(row := entity_of(each))): row for each in records}
+        rows = {(self._table(each), *_keys(row := entity_of(each))): row for each in records}
         for (table, _), keys in groupby(sorted(rows), key=lambda key: key[:2]):
             partition = [rows[key] for key in keys]
             client = self._account.table(table)
@@ -51,14 +48,7 @@ class StorageAttempts:
                     _write(client, partition[start : start + MOST_ROWS])
 
     def drop_before(self, day: date, deadline: datetime) -> int:
-        dropped = 0
-        with storage_errors():
-            for name, its_day in self._days():
-                if its_day < day and self._clock.now() < deadline:
-                    client = self._account.table(name)
-                    unless(client.delete_table, _NO_TABLE, _BEING_DELETED)
-                    dropped += 1
-        return dropped
+        return self._days.drop_before(day, deadline)
 
     def read(
         self, topic: str, subscription: str, since: datetime, event_id: str | None = None
@@ -71,7 +61,7 @@ class StorageAttempts:
             StorageUnavailable: storage did not answer.
         """
         with storage_errors():
-            names = [name for name, day in self._days() if day >= since.astimezone(UTC).date()]
+            names = [name for name, day in self._days.days() if day >= since.astimezone(UTC).date()]
         first, end = partitions_since(topic, subscription, since)
         wanted = "PartitionKey ge @first and PartitionKey lt @end"
         values = {"first": first, "end": end}
@@ -81,18 +71,12 @@ class StorageAttempts:
         for name in reversed(names):
             query = partial(self._account.table(name).query_entities, wanted, parameters=values)
             with storage_errors():
-                rows = unless(lambda: list(query()), _NO_TABLE)  # noqa: B023 - called at once
+                rows = unless(lambda: list(query()), NO_TABLE)  # noqa: B023 - called at once
             if rows:
                 yield [record_of(row) for row in rows]
 
-    def _days(self) -> list[tuple[str, date]]:
-        """Return our tables and their days, the first day first."""
-        names = sorted(self._account.tables_named(TABLE))
-        return [(name, day) for name in names if (day := day_of(name))]
-
-
-def _table(record: AttemptRecord) -> str:
-    return table_of(record.published_at.astimezone(UTC).date())
+    def _table(self, record: AttemptRecord) -> str:
+        return self._days.name(record.published_at.astimezone(UTC).date())
 
 
 def _keys(row: Row) -> tuple[str, str]:
@@ -113,6 +97,6 @@ def _write(client: TableClient, rows: Sequence[Row]) -> None:
         operations = [("upsert", row, {"mode": UpdateMode.REPLACE}) for row in rows]
         return client.submit_transaction(operations, **limits)
 
-    if unless(write, _NO_TABLE) is None:
+    if unless(write, NO_TABLE) is None:
         create(lambda: client.create_table(**limits))
         write()

@@ -15,18 +15,23 @@ T = TypeVar("T")
 
 
 @contextlib.contextmanager
-def storage_errors() -> Iterator[None]:
-    """Turn whatever the SDK raises, and nobody has understood, into ``StorageUnavailable``."""
+def storage_errors(*, quiet: bool = False) -> Iterator[None]:
+    """
+    Turn whatever the SDK raises, and nobody has understood, into ``StorageUnavailable``.
+
+    *quiet* leaves it to the caller to write a line.
+    """
     try:
         yield
     except AzureError as error:
         # Not the error's text: it may hold a URL with its signature.
-        telemetry.error(
-            "storage.failed",
-            error=type(error).__name__,
-            status=getattr(error, "status_code", None),
-            code=getattr(error, "error_code", None),
-        )
+        if not quiet:
+            telemetry.error(
+                "storage.failed",
+                error=type(error).__name__,
+                status=getattr(error, "status_code", None),
+                code=getattr(error, "error_code", None),
+            )
         raise StorageUnavailable from error
 
 

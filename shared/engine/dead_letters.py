@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -17,9 +17,10 @@ from shared.delivery.message import DeadLetterNote
 from shared.delivery.policy import EndReason
 from shared.engine.drops import dropped
 from shared.engine.payloads import texts_of
-from shared.engine.ports import DeadLetterStore, PayloadStore, Queue, Receiver
+from shared.engine.ports import DeadLetterStore, Metrics, PayloadStore, Queue, Receiver
 from shared.engine.receiving import Intake, Readable
 from shared.errors import StorageUnavailable
+from shared.metrics import Metric
 
 AGAIN_IN = timedelta(minutes=1)  # until a destination that failed is tried again
 DESTINATION_FOR = timedelta(minutes=1)  # of one run, so that no destination holds up the others
@@ -51,6 +52,7 @@ class WriteDeadLetters:
     store: DeadLetterStore
     clock: Clock
     new_id: Callable[[], str]
+    metrics: Metrics
 
     def run(self, deadline: datetime) -> None:
         """
@@ -112,16 +114,26 @@ class WriteDeadLetters:
             self.intake.records.write(Queue.DEADLETTERS, each.received.text, reason, [text])
 
     def _store(self, place: _Place, batch: list[_Ready]) -> None:
-        records = [(text, 1, len(text)) for ready in batch for text in ready.records]
-        for texts in batches(records):
+        named = place.topic, place.subscription
+        records = [
+            ((text, _note(ready.readable).reason), 1, len(text))
+            for ready in batch
+            for text in ready.records
+        ]
+        for part in batches(records):
+            texts = [text for text, _ in part]
             path = dead_letter_path(place.subscription, self.clock.now(), self.new_id())
             stored = self.store.write(place.container, path, blob_body(texts))
             if stored:
                 telemetry.warning("deadletter_batch", **_named(place), path=path, count=len(texts))
+                for reason, count in Counter(reason for _, reason in part).items():
+                    self.metrics.count(
+                        Metric.DEAD_LETTERED, *named, by=count, DeadLetterReason=reason
+                    )
             else:
                 dropped(
-                    place.topic,
-                    place.subscription,
+                    self.metrics,
+                    named,
                     EndReason.CONTAINER_NOT_FOUND,
                     texts,
                     container=place.container,
@@ -129,7 +141,7 @@ class WriteDeadLetters:
         for ready in batch:
             if ready.missing:
                 gone = [None] * len(ready.missing)
-                dropped(place.topic, place.subscription, EndReason.PAYLOAD_MISSING, gone)
+                dropped(self.metrics, named, EndReason.PAYLOAD_MISSING, gone)
 
     def _keep_or_drop(self, each: Readable) -> None:
         if self.clock.now() < _note(each).keep_until:
@@ -138,7 +150,7 @@ class WriteDeadLetters:
             message = each.message
             texts = [delivery.text for delivery in message.deliveries]
             reason = EndReason.DESTINATION_UNAVAILABLE
-            dropped(message.topic, message.subscription, reason, texts)
+            dropped(self.metrics, (message.topic, message.subscription), reason, texts)
             self.receiver.delete(Queue.DEADLETTERS, each.received)
 
     def _hide(self, each: Readable) -> None:

@@ -21,7 +21,14 @@ from shared.engine.hand_over import HandOver
 from shared.engine.health import HealthTracker
 from shared.engine.late import LateAnswers
 from shared.engine.payloads import texts_of
-from shared.engine.ports import PayloadStore, Pusher, PushPool, Queue, SubscriptionReader
+from shared.engine.ports import (
+    Metrics,
+    PayloadStore,
+    Pusher,
+    PushPool,
+    Queue,
+    SubscriptionReader,
+)
 from shared.engine.progress import Progress
 from shared.engine.pushing import Pushing
 from shared.engine.requeue import NEWER_AGAIN_IN, Requeue
@@ -48,6 +55,7 @@ class Deliver:
     rules: Rules
     new_lock: Callable[[], AbstractContextManager[object]]
     health: HealthTracker
+    metrics: Metrics
 
     def run(self, body: bytes, release: Callable[[], None] = lambda: None) -> None:
         """
@@ -73,7 +81,7 @@ class Deliver:
             if subscription is None:
                 texts = [delivery.text for delivery in message.deliveries]
                 gone = EndReason.SUBSCRIPTION_DELETED
-                dropped(message.topic, message.subscription, gone, texts)
+                dropped(self.metrics, (message.topic, message.subscription), gone, texts)
                 return
             terms = self.rules.terms(subscription)
             events = texts_of(message.deliveries, self.payloads)
@@ -106,12 +114,14 @@ class Deliver:
             terms=terms,
             requeue=self.requeue,
             history=history,
+            metrics=self.metrics,
             late=LateAnswers(
                 message=message,
                 profile=terms.profile,
                 requeue=self.requeue,
                 history=history,
                 lock=self.new_lock(),
+                metrics=self.metrics,
             ),
             clock=self.clock,
             jitter=self.jitter(),

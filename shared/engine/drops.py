@@ -1,4 +1,4 @@
-"""The one line about events that end without a dead letter."""
+"""The one place for events that end without a dead letter."""
 
 from __future__ import annotations
 
@@ -7,14 +7,26 @@ from collections.abc import Sequence
 
 from shared import telemetry
 from shared.delivery.policy import EndReason
+from shared.engine.ports import Metrics
+from shared.metrics import Metric
 
 MAX_IDS = 20  # of one line
 
 
 def dropped(
-    topic: str, subscription: str, reason: EndReason, texts: Sequence[str | None], **fields: str
+    metrics: Metrics,
+    place: tuple[str, str],
+    reason: EndReason,
+    texts: Sequence[str | None],
+    **fields: str,
 ) -> None:
-    """Say which events were dropped and why; *texts* are their JSON as far as it is known."""
+    """
+    Count events that were dropped, and say which and why.
+
+    *place* is their topic and subscription; *texts* are their JSON as far as it is known.
+    """
+    topic, subscription = place
+    metrics.count(Metric.DROPPED, topic, subscription, by=len(texts), DropReason=reason)
     ids = [known for text in texts[:MAX_IDS] if text and (known := event_id(text))]
     telemetry.warning(
         "delivery.dropped",

@@ -15,9 +15,11 @@ from shared.delivery.parcel import Parcel
 from shared.delivery.profile import DeliveryProfile
 from shared.engine.attempt_history import MessageHistory
 from shared.engine.drops import MAX_IDS, event_id
+from shared.engine.ports import Metrics
 from shared.engine.requeue import Queued, Requeue
 from shared.errors import StorageUnavailable
 from shared.http import Answered, Late
+from shared.metrics import Metric
 
 
 @dataclass(slots=True, kw_only=True)
@@ -38,6 +40,7 @@ class LateAnswers:
     requeue: Requeue
     history: MessageHistory
     lock: AbstractContextManager[object]
+    metrics: Metrics
     _delivered: set[Key] = field(default_factory=set)
     _dropped: set[Key] = field(default_factory=set)
     _stored: list[Queued] = field(default_factory=list)
@@ -92,7 +95,9 @@ class LateAnswers:
             seconds=round(outcome.seconds, 3),
             cancelled=cancelled,
         )
-        if cancelled:
+        if cancelled:  # Else it is delivered again, or counted as dropped already.
+            place = self.message.topic, self.message.subscription
+            self.metrics.count(Metric.DELIVERY_SUCCESS, *place, by=len(parcel))
             self.history.answered_late(parcel, outcome.seconds)
         succeeded()
 

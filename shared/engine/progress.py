@@ -29,7 +29,9 @@ from shared.delivery.policy import (
 from shared.engine.attempt_history import MessageHistory
 from shared.engine.drops import MAX_IDS, dropped, event_id
 from shared.engine.late import LateAnswers
+from shared.engine.ports import Metrics
 from shared.engine.requeue import Queued, Requeue
+from shared.metrics import Metric, error_type
 from shared.subscriptions.subscription import DeadLetterDestination, EventSubscription
 
 GATHER_FOR = timedelta(seconds=1)  # failures within this time share their retry message
@@ -62,6 +64,7 @@ class Progress:
     terms: DeliveryTerms
     requeue: Requeue
     history: MessageHistory
+    metrics: Metrics
     late: LateAnswers
     clock: Clock
     jitter: float
@@ -78,6 +81,7 @@ class Progress:
     def attempted(self, parcel: Parcel, pushed: Pushed) -> None:
         """Decide what follows an attempt; the parcel's events share it, and come back together."""
         outcome = pushed.outcome
+        self._count(pushed, len(parcel))
         tried = [
             Loaded(delivery.tried(outcome, pushed.began_at), text) for delivery, text in parcel
         ]
@@ -227,7 +231,19 @@ class Progress:
             return
         system_id = delivery.system_id(topic, subscription)
         self.counts["dropped"] += 1
-        dropped(topic, subscription, reason, [text], system_id=system_id)
+        dropped(self.metrics, (topic, subscription), reason, [text], system_id=system_id)
+
+    def _count(self, pushed: Pushed, events: int) -> None:
+        """Count an attempt for each event, and how long a request took that was answered."""
+        outcome, place = pushed.outcome, (self.message.topic, self.message.subscription)
+        count = self.metrics.count
+        if outcome.status is not None:
+            count(Metric.PROCESSING_DURATION, *place, by=round(outcome.seconds * 1000, 1))
+        if pushed.succeeded:
+            count(Metric.DELIVERY_SUCCESS, *place, by=events)
+        else:
+            kind = error_type(outcome.status)
+            count(Metric.ATTEMPT_FAIL, *place, by=events, Error=outcome.outcome, ErrorType=kind)
 
     def _tell(self, tried: Parcel, outcome: DeliveryOutcome, decision: Decision) -> None:
         """Write the line about a failed request, however many events it had."""

@@ -12,7 +12,15 @@ from shared import telemetry
 from shared.clock import Clock
 from shared.delivery.delivery import Origin
 from shared.delivery.fan_out import fan_out, match, parked_lines
-from shared.engine.ports import PayloadStore, Queue, Sender, SubscriptionReader, TopicReader
+from shared.engine.ports import (
+    Metrics,
+    PayloadStore,
+    Queue,
+    Sender,
+    SubscriptionReader,
+    TopicReader,
+)
+from shared.engine.publish_counts import count_published, count_refused, tell_refused
 from shared.errors import AppError, MethodNotAllowed, NotFound
 from shared.events.access import authorize
 from shared.events.answers import accepted, error_answer, options_answer
@@ -21,6 +29,7 @@ from shared.events.publish_request import read_events
 from shared.events.schema_rules import Receipt
 from shared.events.topic import Topic
 from shared.http import HttpAnswer, HttpRequest
+from shared.metrics import Metric
 
 PAYLOAD_KEPT_FOR = timedelta(days=4)  # longer than any message can live (design §2)
 _PUBLISH_IDS = uuid.UUID("0f2b7c66-3f0c-4d8e-8a5d-0c7f5a0f6b11")
@@ -36,24 +45,22 @@ class Publish:
     sender: Sender
     clock: Clock
     new_id: Callable[[], str]
+    metrics: Metrics
 
     def run(self, request: HttpRequest) -> HttpAnswer:
         """Answer one request; every refusal is in Event Grid's own form, and nothing is stored."""
         request_id = self.new_id()
+        topic = None
         try:
-            return self._answer(request, request_id)
+            topic = self.topics.topic(request.params["topic"])
+            return self._answer(request, topic, request_id)
         except AppError as error:
-            telemetry.info(
-                "publish.refused",
-                topic=request.params.get("topic"),
-                status=error.status,
-                code=error.faults[0].code,
-                request_id=request_id,
-            )
+            tell_refused(request, topic, error, request_id)
+            if topic:  # Names that anybody may try are not counted.
+                count_refused(self.metrics, topic, error)
             return error_answer(error, request_id=request_id, now=self.clock.now())
 
-    def _answer(self, request: HttpRequest, request_id: str) -> HttpAnswer:
-        topic = self.topics.topic(request.params["topic"])
+    def _answer(self, request: HttpRequest, topic: Topic | None, request_id: str) -> HttpAnswer:
         if topic is None:
             raise NotFound(
                 f"No HTTP resource was found that matches the request URI '{request.url}'."
@@ -69,7 +76,8 @@ class Publish:
 
     def _store(self, topic: Topic, receipt: Receipt, events: Sequence[Event]) -> None:
         now = self.clock.now()
-        matched = match(events, self.subscriptions.of_topic(topic.name))
+        subscriptions = self.subscriptions.of_topic(topic.name)
+        matched = match(events, subscriptions)
         lines = parked_lines(matched, events)
         origin = Origin(receipt.publish_id, now, None)
         if lines:
@@ -77,12 +85,16 @@ class Publish:
             origin = origin._replace(payload=blob)
         messages = fan_out(matched, events, lines, origin)
         self.sender.put_all(Queue.DELIVERIES, messages)
+        name, took = topic.name, self.clock.now() - receipt.at
+        unmatched = count_published(self.metrics, name, len(events), subscriptions, matched)
+        latency = round(took.total_seconds() * 1000, 1)
+        self.metrics.count(Metric.PUBLISH_LATENCY, name, by=latency)
         telemetry.info(
             "event.published",
             topic=topic.name,
             publish_id=origin.publish_id,
             events=len(events),
-            unmatched=len(events) - len({i for _, positions in matched for i in positions}),
+            unmatched=unmatched,
             deliveries=sum(len(positions) for _, positions in matched),
             messages=len(messages),
             parked=sum(map(bool, lines)) or None,

@@ -29,10 +29,12 @@ from shared.settings import AttemptLogging
 from shared.subscriptions.subscription import EventSubscription
 from tests.builders import a_subscription, a_topic
 from tests.fakes import (
+    Counted,
     FakeClock,
     Faulty,
     InlinePushPool,
     MemoryAttempts,
+    MemoryCounts,
     MemoryDeadLetters,
     MemoryPayloads,
     MemoryQueues,
@@ -91,6 +93,8 @@ class Deployment:
         self.dead_letters = MemoryDeadLetters()
         self.resources = MemoryResources()
         self.attempts = MemoryAttempts()
+        self.metrics = Counted()
+        self.counts = MemoryCounts()
         self.pusher = ScriptedPusher(self.clock)
         self.pool = InlinePushPool()
         self.released = Event()
@@ -107,6 +111,7 @@ class Deployment:
             sender=self.queues,
             clock=self.clock,
             new_id=_new_id,
+            metrics=self.metrics,
         )
         self.deliver = Deliver(
             subscriptions=self.directory,
@@ -122,6 +127,7 @@ class Deployment:
             rules=rules,
             new_lock=Lock,
             health=self.tracker(),
+            metrics=self.metrics,
         )
         self.wake = Wake(
             intake=self.intake, receiver=self.queues, requeue=requeue, clock=self.clock
@@ -133,6 +139,7 @@ class Deployment:
             store=self.dead_letters,
             clock=self.clock,
             new_id=_new_id,
+            metrics=self.metrics,
         )
         self.return_poison = ReturnPoison(
             intake=self.intake,
@@ -144,6 +151,7 @@ class Deployment:
         self.housekeeping = Housekeeping(
             payloads=self.payloads,
             attempts=self.attempts,
+            counts=self.counts,
             state=self.resources,
             clock=self.clock,
         )

@@ -1,0 +1,79 @@
+"""What is counted of a publish request, and the record of one that was refused."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from shared import telemetry
+from shared.engine.ports import Metrics
+from shared.errors import AppError
+from shared.events.schema_rules import SCHEMA_NAMES
+from shared.events.topic import Topic
+from shared.http import HttpRequest
+from shared.metrics import Metric, error_type
+from shared.subscriptions.subscription import EventSubscription
+
+
+def count_published(
+    metrics: Metrics,
+    topic: str,
+    events: int,
+    subscriptions: Sequence[EventSubscription],
+    matched: Sequence[tuple[EventSubscription, tuple[int, ...]]],
+) -> int:
+    """
+    Count a request whose events are stored; return how many matched no subscription.
+
+    Every advanced filter of a subscription counts for every event, whether or not another part of
+    its filter had decided already.
+    """
+    metrics.count(Metric.PUBLISH_SUCCESS, topic, by=events)
+    if unmatched := events - len({i for _, positions in matched for i in positions}):
+        metrics.count(Metric.UNMATCHED, topic, by=unmatched)
+    for subscription, positions in matched:
+        metrics.count(Metric.MATCHED, topic, subscription.name, by=len(positions))
+    for each in subscriptions:
+        if filters := len(each.filter.advanced):
+            metrics.count(Metric.ADVANCED_FILTERS, topic, each.name, by=filters * events)
+    return unmatched
+
+
+def count_refused(metrics: Metrics, topic: Topic, error: AppError) -> None:
+    """Count a request that was refused."""
+    code, kind = error.faults[0].code, error_type(error.status)
+    metrics.count(Metric.PUBLISH_FAIL, topic.name, Error=code, ErrorType=kind)
+
+
+def tell_refused(
+    request: HttpRequest, topic: Topic | None, error: AppError, request_id: str
+) -> None:
+    """
+    Write the line about a request that was refused: ours, and Event Grid's ``PublishFailures``.
+
+    The error's text is left out: it may quote the publisher's signature.
+
+    Source: contract §7, and Event Grid "Enable diagnostic logs for topics" (2021-05).
+    """
+    code = error.faults[0].code
+    record: dict[str, telemetry.Field] = {}
+    if topic:
+        resource = topic.arm_id.upper()
+        schema = SCHEMA_NAMES[topic.input_schema]
+        uri = request.url.partition("?")[0].upper()
+        publisher = f"category=User, inputSchema={schema}, armResourceId={resource}"
+        record = {
+            "resourceId": resource,
+            "category": "PublishFailures",
+            "operationName": "Publish",
+            "message": f"inputEventsCount=null, requestUri={uri}, publisherInfo=PublisherInfo("
+            f"{publisher}), httpStatusCode={error.code}, errorType={error_type(error.status)}, "
+            f"errorMessage={code}",
+        }
+    telemetry.info(
+        "publish.refused",
+        topic=request.params.get("topic"),
+        status=error.status,
+        code=code,
+        request_id=request_id,
+        **record,
+    )

@@ -1,0 +1,176 @@
+"""What is counted, under Event Grid's names, and how counts add up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class Metric(StrEnum):
+    """
+    Names of metrics.
+
+    Source: Event Grid "Monitoring data reference - push" (2023-11-15), contract §7.
+    """
+
+    PUBLISH_SUCCESS = "PublishSuccessCount"
+    PUBLISH_FAIL = "PublishFailCount"
+    PUBLISH_LATENCY = "PublishSuccessLatencyInMs"
+    UNMATCHED = "UnmatchedEventCount"
+    ADVANCED_FILTERS = "AdvancedFilterEvaluationCount"
+    MATCHED = "MatchedEventCount"
+    DELIVERY_SUCCESS = "DeliverySuccessCount"
+    ATTEMPT_FAIL = "DeliveryAttemptFailCount"
+    PROCESSING_DURATION = "DestinationProcessingDurationInMs"
+    DROPPED = "DroppedEventCount"
+    DEAD_LETTERED = "DeadLetteredCount"
+
+
+class Definition(NamedTuple):
+    """
+    What there is to know of a metric.
+
+    *label* is its display name. *dimensions* are those beyond topic and subscription. One that
+    *is_of_topic* says nothing of single subscriptions. *unit* and *aggregation* are Azure Monitor's
+    names.
+    """
+
+    label: str
+    description: str
+    dimensions: tuple[str, ...] = ()
+    is_of_topic: bool = False
+    unit: str = "Count"
+    aggregation: str = "Total"
+
+
+DEFINITIONS: Mapping[Metric, Definition] = {
+    Metric.PUBLISH_SUCCESS: Definition(
+        "Published Events", "Total events published to this topic.", is_of_topic=True
+    ),
+    Metric.PUBLISH_FAIL: Definition(
+        "Publish Failed Events",
+        "Total requests to publish to this topic that were refused.",
+        dimensions=("ErrorType", "Error"),
+        is_of_topic=True,
+    ),
+    Metric.PUBLISH_LATENCY: Definition(
+        "Publish Success Latency",
+        "Publish success latency in milliseconds.",
+        is_of_topic=True,
+        unit="MilliSeconds",
+    ),
+    Metric.UNMATCHED: Definition(
+        "Unmatched Events",
+        "Total events not matching any of the event subscriptions for this topic.",
+        is_of_topic=True,
+    ),
+    Metric.ADVANCED_FILTERS: Definition(
+        "Advanced Filter Evaluations",
+        "Total advanced filters evaluated across event subscriptions for this topic.",
+    ),
+    Metric.MATCHED: Definition("Matched Events", "Total events matched to event subscriptions."),
+    Metric.DELIVERY_SUCCESS: Definition(
+        "Delivered Events", "Total events delivered to event subscriptions."
+    ),
+    Metric.ATTEMPT_FAIL: Definition(
+        "Delivery Failed Events",
+        "Total attempts that failed to deliver an event to event subscriptions.",
+        dimensions=("Error", "ErrorType"),
+    ),
+    Metric.PROCESSING_DURATION: Definition(
+        "Destination Processing Duration",
+        "Destination processing duration in milliseconds.",
+        unit="MilliSeconds",
+        aggregation="Average",
+    ),
+    Metric.DROPPED: Definition(
+        "Dropped Events",
+        "Total dropped events matching to event subscriptions.",
+        dimensions=("DropReason",),
+    ),
+    Metric.DEAD_LETTERED: Definition(
+        "Dead Lettered Events",
+        "Total dead lettered events matching to event subscriptions.",
+        dimensions=("DeadLetterReason",),
+    ),
+}
+
+
+class Sum(NamedTuple):
+    """What was counted: how much altogether, how often, the least and the most of one time."""
+
+    total: float
+    times: int
+    least: float
+    most: float
+
+    def plus(self, other: Sum) -> Sum:
+        """Return both together."""
+        return Sum(
+            self.total + other.total,
+            self.times + other.times,
+            min(self.least, other.least),
+            max(self.most, other.most),
+        )
+
+
+class Series(NamedTuple):
+    """A metric and the values of its dimensions, by name, in the order of the names."""
+
+    metric: Metric
+    dimensions: tuple[tuple[str, str], ...] = ()
+
+
+Counts = Mapping[Series, Sum]
+
+
+class Span(StrEnum):
+    """How long a row counts for: minutes are what people ask for, hours add up to all there was."""
+
+    MINUTE = "minute"
+    HOUR = "hour"
+
+
+class CountRow(NamedTuple):
+    """
+    What one process has counted in one span of time: all of it so far, at every write.
+
+    *subscription* is empty for what a topic counts; its minutes hold the sums over its
+    subscriptions as well. Names are in lower case.
+    """
+
+    span: Span
+    start: datetime
+    topic: str
+    subscription: str
+    instance: str
+    counts: Counts
+
+
+def once(by: float) -> Sum:
+    """Return what was counted one time."""
+    return Sum(by, 1, by, by)
+
+
+def add(counts: dict[Series, Sum], more: Counts) -> None:
+    """Add *more* to *counts*."""
+    for series, sum_ in more.items():
+        known = counts.get(series)
+        counts[series] = known.plus(sum_) if known else sum_
+
+
+def added(all_counts: Iterable[Counts]) -> dict[Series, Sum]:
+    """Return all counts together."""
+    together: dict[Series, Sum] = {}
+    for counts in all_counts:
+        add(together, counts)
+    return together
+
+
+def error_type(status: int | None) -> str:
+    """Name the kind of an error, by its HTTP status if there was an answer."""
+    if status is None:
+        return "NoAnswer"
+    return {4: "ClientError", 5: "ServerError"}.get(status // 100, "UnexpectedStatus")
