@@ -157,7 +157,7 @@ def _metrics() -> MetricRecorder:
 @_once
 def _directory() -> CachedDirectory:
     from shared.adapters.cache import CachedDirectory
-    from shared.subscriptions.subscription_codec import subscription_of
+    from shared.subscriptions.subscription_document import subscription_of
     from shared.subscriptions.topic_codec import topic_of
 
     return CachedDirectory(

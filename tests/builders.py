@@ -72,8 +72,7 @@ def a_topic(**overrides: Any) -> Topic:
         "name": "orders",
         "arm_id": TOPIC_ID,
         "input_schema": InputSchema.EVENT_GRID,
-        "key1": KEY,
-        "key2": KEY,
+        "keys": (KEY, KEY),
     }
     return Topic(**values | overrides)
 

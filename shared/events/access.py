@@ -54,7 +54,7 @@ def _check_key(request: HttpRequest, topic: Topic, key: str) -> None:
     if not key.strip():
         raise InvalidSignature(f"Request must have a value for {KEY}.")
     given = key.encode("utf-8", "surrogatepass")
-    matches = [hmac.compare_digest(given, valid.encode()) for valid in (topic.key1, topic.key2)]
+    matches = [hmac.compare_digest(given, valid.encode()) for valid in topic.keys]
     if not any(matches):
         raise _refused(request, "The key is not one of the topic's.")
 
@@ -82,7 +82,8 @@ def _check_token(request: HttpRequest, topic: Topic, token: str, now: datetime) 
             " :r=UrlEncodedResource&e=UrlEncodedUtcExpiration&s=UrlEncodedSignature."
             f" Input sas string: {clip(token, _MAX_QUOTE)}"
         )
-    if not any([signature.is_by(topic.key1), signature.is_by(topic.key2)]):
+    signed = [signature.is_by(key) for key in topic.keys]  # all, whichever is the one
+    if not any(signed):
         raise _refused(request, "The signature is not by one of the topic's keys.")
     if signature.expires <= now:
         raise _refused(request, "The signature has expired.")

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from enum import StrEnum
+from ipaddress import IPv4Network, IPv6Network
 from typing import NamedTuple
+
+Network = IPv4Network | IPv6Network
 
 
 class InputSchema(StrEnum):
@@ -26,17 +30,21 @@ class FieldMapping(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topic:
     """
-    A custom topic.
+    A custom topic, or a topic of a namespace, whose *name* is then ``{namespace}.{topic}``.
 
-    *arm_id* is the full resource id, in the case in which it was created. Both keys are valid at
-    once; they are base64 text. *profile* is the delivery profile's name, ``None`` the default one.
-    *mapping* is for the custom schema, by the names of Event Grid's own.
+    *arm_id* is the full resource id, in the case in which it was created. All *keys* are valid at
+    once, unless *disable_local_auth* asks for tokens of Entra ID; they are base64 text.
+    *inbound_rules* say from where may be published: none means from everywhere. *profile* is the
+    delivery profile's name, ``None`` the default one. *mapping* is for the custom schema, by the
+    names of Event Grid's own. *retention* is how long events are kept at most, ``None``: no limit.
     """
 
     name: str
     arm_id: str
     input_schema: InputSchema
-    key1: str = field(repr=False)
-    key2: str = field(repr=False)
+    keys: tuple[str, ...] = field(repr=False)
     profile: str | None = None
     mapping: Mapping[str, FieldMapping] = field(default_factory=dict)
+    disable_local_auth: bool = False
+    inbound_rules: tuple[Network, ...] = ()
+    retention: timedelta | None = None

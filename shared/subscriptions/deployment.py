@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
+
+from shared.events.topic import InputSchema
 
 Range = tuple[int, int, int]  # default, least and most; equal where nothing can be chosen
 
@@ -46,3 +49,19 @@ class Deployment:
     def limits(self, tagged: str | None) -> ProfileLimits:
         """Return the limits of the profile that a topic is tagged with, else of the default."""
         return self.profiles.get(tagged or "") or self.profiles[self.default_profile]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParentTopic:
+    """
+    What an event subscription has to respect of its topic.
+
+    *name* is the one that the data plane uses. *retention* is how long the topic keeps events at
+    most; ``None``: no limit of its own.
+    """
+
+    name: str
+    arm_id: str
+    input_schema: InputSchema
+    limits: ProfileLimits
+    retention: timedelta | None = None

@@ -1,8 +1,7 @@
-"""Where events go: the webhook that gets them and the container for those it never took."""
+"""Where events go: the webhook that gets them."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -33,22 +32,16 @@ MAX_KILOBYTES = 1024
 _ONE_EVENT, _KILOBYTES = 1, 64  # what stands for: no output batching
 _EVENTS = 10  # where only the size of a batch is given (contract §2.4)
 _UNSUPPORTED = ("azureActiveDirectoryTenantId", "azureActiveDirectoryApplicationIdOrUri")
-_ACCOUNT = re.compile(r"[a-z0-9]{3,24}")
-_CONTAINER = re.compile(r"(?=.{3,63}\Z)[a-z0-9]+(-[a-z0-9]+)*")
-# What the app and its host keep in the same account.
-_OWN_CONTAINER = re.compile(r"payloads|poison|azure-webjobs-.*|app-package.*|\$.*")
 
 
 def parse_destination(
-    properties: Section, deployment: Deployment, limits: ProfileLimits
+    holder: Section, deployment: Deployment, limits: ProfileLimits
 ) -> dict[str, Any]:
-    """Read ``destination``; what is wrong goes to the faults of *properties*."""
-    if not properties.has("destination"):
-        # One fault is enough where another form of destination is refused already.
-        if not properties.has("deliveryWithResourceIdentity"):
-            properties.refuse("destination", "The destination is missing.")
+    """Read the ``destination`` of *holder*; what is wrong goes to its faults."""
+    if not holder.has("destination"):
+        holder.refuse("destination", "The destination is missing.")
         return {}
-    section = properties.section("destination")
+    section = holder.section("destination")
     kind = section.choice("endpointType", ENDPOINT_TYPES)
     if not section.has("endpointType"):
         section.refuse("endpointType", "The endpoint type is missing.")
@@ -86,32 +79,6 @@ def custom_headers_of(stored: Mapping[str, Any]) -> tuple[DeliveryHeader, ...]:
     return headers_of(stored["properties"].get(MEMBER, ()))
 
 
-def parse_dead_letter(
-    properties: Section, deployment: Deployment, limits: ProfileLimits
-) -> dict[str, Any] | None:
-    """Read ``deadLetterDestination``; ``None`` if there is none."""
-    if not properties.has("deadLetterDestination"):
-        return None
-    if not limits.has_dead_letters:
-        message = f"There are no dead letters{limits.whose}."
-        properties.refuse("deadLetterDestination", message)
-    section = properties.section("deadLetterDestination")
-    if not section.has("endpointType"):
-        section.refuse("endpointType", "The endpoint type is missing.")
-    section.choice("endpointType", ("StorageBlob",))
-    blob = section.section("properties")
-    resource_id = blob.required_text("resourceId")
-    container = blob.required_text("blobContainerName")
-    if resource_id is not None:
-        _check_account(blob, resource_id.rpartition("/")[2], deployment.account)
-    if container is not None:
-        _check_container(blob, container)
-    return {
-        "endpointType": "StorageBlob",
-        "properties": {"resourceId": resource_id, "blobContainerName": container},
-    }
-
-
 def _webhook(section: Section, deployment: Deployment, limits: ProfileLimits) -> dict[str, Any]:
     url = section.text("endpointUrl")
     fault = url_fault(url, allow_http=deployment.allow_http)
@@ -146,24 +113,3 @@ def _batching(section: Section, limits: ProfileLimits) -> tuple[int, int]:
         member = "maxEventsPerBatch" if asked else "preferredBatchSizeInKilobytes"
         section.refuse(member, f"There is no output batching{limits.whose}.")
     return events, kilobytes
-
-
-def _check_account(blob: Section, account: str, own: str) -> None:
-    if not _ACCOUNT.fullmatch(account):
-        blob.refuse("resourceId", "resourceId must be the ARM id of a storage account.")
-    elif account != own:
-        blob.refuse(
-            "resourceId",
-            f"Dead letters can only go to the app's own storage account; '{account}' is another.",
-        )
-
-
-def _check_container(blob: Section, container: str) -> None:
-    if _OWN_CONTAINER.fullmatch(container):
-        blob.refuse("blobContainerName", f"The container '{container}' belongs to the app.")
-    elif not _CONTAINER.fullmatch(container):
-        blob.refuse(
-            "blobContainerName",
-            "blobContainerName must be 3-63 lower-case letters, digits and single hyphens, "
-            "with no hyphen at its ends.",
-        )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from shared.errors import Fault, InvalidDocument
+from shared.events.event_time import is_iso_8601
 
 TLS_VERSIONS = ("1.0", "1.1", "1.2")  # of minimumTlsVersionAllowed, whatever has it
 
@@ -87,6 +89,20 @@ class Section(NamedTuple):
             self.refuse(name, f"{self.target(name)} must be a list of strings.")
             return None
         return tuple(value)
+
+    def moment(self, name: str) -> datetime | None:
+        """Return a time with its date, as UTC; that is also what one without an offset means."""
+        text = self.text(name)
+        if text is None:
+            return None
+        try:
+            if is_iso_8601(text):
+                moment = datetime.fromisoformat(text.upper())
+                return moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC)
+        except OverflowError:  # the last year, some hours behind
+            pass
+        self.refuse(name, f"{self.target(name)} must be a time in the form of ISO 8601.")
+        return None
 
     def choice(self, name: str, allowed: Sequence[str]) -> str | None:
         """Return the one of *allowed* that is meant, whatever its case."""

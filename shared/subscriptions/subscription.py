@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 
 from shared.events.topic import InputSchema
@@ -39,13 +40,13 @@ class EventFilter:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
     """
-    Limits on trying: all attempts, the first included, and minutes since publish.
+    Limits on trying: all attempts, the first included, and minutes since publish, maybe in part.
 
     ``None``: the default of the topic's delivery profile.
     """
 
     max_delivery_attempts: int | None = None
-    event_time_to_live_minutes: int | None = None
+    event_time_to_live_minutes: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +98,8 @@ class EventSubscription:
 
     *generation* is new at each creation: what waits for an earlier generation is dropped.
     *topic* is the topic's name, *topic_id* its ARM id. The query of *endpoint_url* may be secret.
-    What the topic's delivery profile doesn't have does not apply: ``DeliveryTerms`` say what does.
+    From *expires_at* on it is retired, ``None``: never. What the topic's delivery profile doesn't
+    have does not apply: ``DeliveryTerms`` say what does.
     """
 
     topic: str
@@ -112,3 +114,8 @@ class EventSubscription:
     dead_letter: DeadLetterDestination | None = None
     batching: Batching = NO_BATCHING
     headers: tuple[DeliveryHeader, ...] = ()
+    expires_at: datetime | None = None
+
+    def is_expired(self, now: datetime) -> bool:
+        """Tell whether it is retired: it gets no more events, and what waits for it is dropped."""
+        return self.expires_at is not None and self.expires_at <= now

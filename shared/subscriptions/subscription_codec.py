@@ -1,60 +1,41 @@
-"""Event subscriptions: ARM requests to stored documents, and those to ARM answers and values."""
+"""Event subscriptions: ARM requests to stored documents, and those to ARM answers."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Any
 
-from shared.events.topic import InputSchema
-from shared.subscriptions.deployment import Deployment, ProfileLimits
-from shared.subscriptions.destination_codec import (
-    batching_of,
-    custom_headers_of,
-    parse_dead_letter,
-    parse_destination,
-    render_destination,
-)
-from shared.subscriptions.filter_codec import filter_of, parse_filter
+from shared.subscriptions.arm_path import PROVIDER
+from shared.subscriptions.dead_letter_codec import parse_dead_letter
+from shared.subscriptions.deployment import Deployment, ParentTopic, ProfileLimits
+from shared.subscriptions.destination_codec import parse_destination, render_destination
+from shared.subscriptions.filter_codec import parse_filter
+from shared.subscriptions.identity_codec import DEAD_LETTER, DELIVERY, replaced, unwrap, wrap
 from shared.subscriptions.sections import Section, document, raise_faults
-from shared.subscriptions.subscription import (
-    DeadLetterDestination,
-    DeliverySchema,
-    EventSubscription,
-    RetryPolicy,
+from shared.subscriptions.subscription_document import (
+    check_name,
+    parse_delivery_schema,
+    parse_expiration,
+    stored_subscription,
 )
-from shared.subscriptions.topic_codec import profile_tag
 
-TYPE = "Microsoft.EventGrid/topics/eventSubscriptions"
-# For each input schema what it can be delivered as; the first is the default.
-DELIVERY_SCHEMAS = {
-    InputSchema.EVENT_GRID: (DeliverySchema.EVENT_GRID, DeliverySchema.CLOUD_EVENTS),
-    InputSchema.CLOUD_EVENTS: (DeliverySchema.CLOUD_EVENTS,),
-    InputSchema.CUSTOM: (
-        DeliverySchema.CUSTOM_INPUT,
-        DeliverySchema.EVENT_GRID,
-        DeliverySchema.CLOUD_EVENTS,
-    ),
-}
-_NAME = re.compile(r"[A-Za-z0-9-]{3,64}")
-_UNSUPPORTED = (
-    "expirationTimeUtc",
-    "deliveryWithResourceIdentity",
-    "deadLetterWithResourceIdentity",
-)
+TYPE = f"{PROVIDER}/topics/eventSubscriptions"
+EXTENSION_TYPE = f"{PROVIDER}/eventSubscriptions"
 
 
 def parse_subscription(  # noqa: PLR0913 - each is named
     name: str,
     body: object,
     *,
-    topic: Mapping[str, Any],
+    topic: ParentTopic,
     deployment: Deployment,
     new_id: Callable[[], str],
+    now: datetime,
     existing: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """
-    Read the body of a PUT into the document to store under the stored *topic*.
+    Read the body of a PUT into the document to store under *topic*.
 
     An *existing* subscription keeps its id and generation, so that what waits goes to the
     corrected endpoint; a new one gets a generation of its own. What the topic's delivery profile
@@ -64,33 +45,35 @@ def parse_subscription(  # noqa: PLR0913 - each is named
         InvalidDocument: all faults at once.
     """
     root = document(body)
-    if not is_subscription_name(name):
-        root.refuse(
-            "name", "The name of an event subscription must be 3-64 letters, digits and hyphens."
-        )
-    properties = root.section("properties")
-    for member in _UNSUPPORTED:
-        properties.refuse_unsupported(member)
-    input_schema = InputSchema(topic["properties"]["inputSchema"])
-    limits = deployment.limits(profile_tag(topic))
+    check_name(root, name)
+    properties, limits = root.section("properties"), topic.limits
     labels = properties.texts("labels")
-    stored: dict[str, Any] = {
-        "id": existing["id"] if existing else f"{topic['id']}/eventSubscriptions/{name}",
-        "name": existing["name"] if existing else name,
-        "topicName": topic["name"],
-        "topicId": topic["id"],
-        "inputSchema": str(input_schema),
-        "properties": {
-            "destination": parse_destination(properties, deployment, limits),
-            "filter": parse_filter(properties.section("filter"), input_schema),
-            "labels": None if labels is None else list(labels),
-            "eventDeliverySchema": _delivery_schema(properties, input_schema, existing),
-            "retryPolicy": _retry_policy(properties.section("retryPolicy"), limits),
-            "deadLetterDestination": parse_dead_letter(properties, deployment, limits),
-        },
+    deliverer, delivery_identity = unwrap(properties, DELIVERY)
+    burier, dead_letter_identity = unwrap(properties, DEAD_LETTER)
+    stored = {
+        "destination": parse_destination(deliverer, deployment, limits),
+        "deliveryIdentity": delivery_identity,
+        "filter": parse_filter(properties.section("filter"), topic.input_schema),
+        "labels": None if labels is None else list(labels),
+        "eventDeliverySchema": parse_delivery_schema(properties, topic.input_schema, existing),
+        "retryPolicy": _retry_policy(properties.section("retryPolicy"), limits),
+        "deadLetterDestination": parse_dead_letter(burier, deployment, limits),
+        "deadLetterIdentity": dead_letter_identity,
+        "expirationTimeUtc": parse_expiration(properties, now),
     }
     raise_faults(root.faults)
-    return stored | {"generation": existing["generation"] if existing else new_id()}
+    return stored_subscription(name, stored, topic=topic, new_id=new_id, existing=existing)
+
+
+def patched_subscription(stored: Mapping[str, Any], patch: object) -> object:
+    """
+    Return the body of a PUT that does what *patch* asks for.
+
+    The body of a PATCH is flat; each member replaces what is there, ``null`` takes it away.
+    """
+    if not isinstance(patch, dict):
+        return patch
+    return {"properties": replaced(_members(stored, stored["properties"]["destination"]), patch)}
 
 
 def render_subscription(stored: Mapping[str, Any], limits: ProfileLimits) -> dict[str, Any]:
@@ -101,48 +84,44 @@ def render_subscription(stored: Mapping[str, Any], limits: ProfileLimits) -> dic
     """
     properties = stored["properties"]
     return {
-        "id": stored["id"],
+        "id": f"{stored['topicId']}/eventSubscriptions/{stored['name']}",
         "name": stored["name"],
         "type": TYPE,
         "systemData": None,
         "properties": {
-            **properties,
+            **_members(stored, render_destination(properties["destination"])),
             "topic": stored["topicId"],
             "provisioningState": "Succeeded",
-            "destination": render_destination(properties["destination"]),
             "retryPolicy": _render_retry_policy(properties["retryPolicy"], limits),
-            "expirationTimeUtc": None,
         },
     }
 
 
-def subscription_of(stored: Mapping[str, Any]) -> EventSubscription:
-    """Read a stored subscription as the data plane sees it."""
+def render_extension(stored: Mapping[str, Any], limits: ProfileLimits) -> dict[str, Any]:
+    """Write a stored subscription as the extension of its topic that it is to older clients."""
+    answer, topic = render_subscription(stored, limits), stored["topicId"]
+    lower_cased = topic.replace(f"/providers/{PROVIDER}/", f"/providers/{PROVIDER.lower()}/")
+    return {
+        **answer,
+        "id": f"{topic}/providers/{PROVIDER}/eventSubscriptions/{stored['name']}",
+        "type": EXTENSION_TYPE,
+        "properties": {**answer["properties"], "topic": lower_cased},
+    }
+
+
+def _members(stored: Mapping[str, Any], destination: object) -> dict[str, Any]:
+    """Return the properties as a client gives them."""
     properties = stored["properties"]
-    retry, dead_letter = properties["retryPolicy"], properties["deadLetterDestination"]
-    destination = properties["destination"]
-    return EventSubscription(
-        topic=stored["topicName"],
-        topic_id=stored["topicId"],
-        name=stored["name"],
-        generation=stored["generation"],
-        endpoint_url=destination["properties"]["endpointUrl"],
-        input_schema=InputSchema(stored["inputSchema"]),
-        delivery_schema=DeliverySchema(properties["eventDeliverySchema"]),
-        filter=filter_of(properties["filter"]),
-        retry_policy=RetryPolicy(
-            max_delivery_attempts=retry["maxDeliveryAttempts"],
-            event_time_to_live_minutes=retry["eventTimeToLiveInMinutes"],
-        ),
-        dead_letter=dead_letter
-        and DeadLetterDestination(container=dead_letter["properties"]["blobContainerName"]),
-        batching=batching_of(destination),
-        headers=custom_headers_of(destination),
-    )
-
-
-def is_subscription_name(name: str) -> bool:
-    return _NAME.fullmatch(name) is not None
+    dead_letter = properties["deadLetterDestination"]
+    return {
+        **wrap(DELIVERY, destination, properties.get("deliveryIdentity")),
+        "filter": properties["filter"],
+        "labels": properties["labels"],
+        "eventDeliverySchema": properties["eventDeliverySchema"],
+        "retryPolicy": properties["retryPolicy"],
+        **wrap(DEAD_LETTER, dead_letter, properties.get("deadLetterIdentity")),
+        "expirationTimeUtc": properties.get("expirationTimeUtc"),
+    }
 
 
 def _retry_policy(section: Section, limits: ProfileLimits) -> dict[str, int | None]:
@@ -166,27 +145,3 @@ def _render_retry_policy(
         "maxDeliveryAttempts": attempts or (limits.attempts and limits.attempts[0]),
         "eventTimeToLiveInMinutes": minutes or limits.minutes[0],
     }
-
-
-def _delivery_schema(
-    properties: Section, input_schema: InputSchema, existing: Mapping[str, Any] | None
-) -> str:
-    possible = DELIVERY_SCHEMAS[input_schema]
-    faults = len(properties.faults)
-    schema = properties.choice("eventDeliverySchema", tuple(DeliverySchema)) or possible[0]
-    if len(properties.faults) > faults:
-        return schema
-    if schema not in possible:
-        properties.refuse(
-            "eventDeliverySchema",
-            f'The specified EventDeliverySchema value "{schema}" cannot be used in combination '
-            f"with the topic's input schema of {input_schema}",
-        )
-    elif existing and schema != existing["properties"]["eventDeliverySchema"]:
-        was = existing["properties"]["eventDeliverySchema"]
-        properties.refuse(
-            "eventDeliverySchema",
-            f"The new event delivery schema value {schema} cannot be different from the already "
-            f"existing event delivery schema value {was}.",
-        )
-    return str(schema)

@@ -4,62 +4,22 @@ from __future__ import annotations
 
 import hmac
 import re
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 from shared.engine.manage.arm_json import error_answer
 from shared.engine.manage.call import Call, ManagePorts
-from shared.engine.manage.subscriptions import (
-    delete_subscription,
-    get_subscription,
-    list_subscriptions,
-    put_subscription,
-)
-from shared.engine.manage.topics import delete_topic, get_topic, list_keys, list_topics, put_topic
+from shared.engine.manage.routes import find
 from shared.errors import (
     AppError,
     Fault,
     InvalidDocument,
     MethodNotAllowed,
-    NotFound,
     StorageUnavailable,
     Unauthenticated,
 )
 from shared.http import HttpAnswer, HttpRequest
 
-Handler = Callable[[ManagePorts, Call], HttpAnswer]
-
-
-class Route(NamedTuple):
-    """A path whose segments in braces have names, and what answers each verb on it."""
-
-    segments: tuple[str, ...]
-    handlers: Mapping[str, Handler]
-
-
-def _route(path: str, **handlers: Handler) -> Route:
-    return Route(tuple(path.split("/")), handlers)
-
-
-_SUBSCRIPTION = "subscriptions/{subscription}"
-_PROVIDER = "providers/Microsoft.EventGrid"
-_TOPICS = f"{_SUBSCRIPTION}/resourceGroups/{{group}}/{_PROVIDER}/topics"
-_EVENT_SUBSCRIPTIONS = f"{_TOPICS}/{{topic}}/eventSubscriptions"
-ROUTES = (
-    _route(f"{_SUBSCRIPTION}/{_PROVIDER}/topics", GET=list_topics),
-    _route(_TOPICS, GET=list_topics),
-    _route(f"{_TOPICS}/{{topic}}", GET=get_topic, PUT=put_topic, DELETE=delete_topic),
-    _route(f"{_TOPICS}/{{topic}}/listKeys", POST=list_keys),
-    _route(_EVENT_SUBSCRIPTIONS, GET=list_subscriptions),
-    _route(
-        f"{_EVENT_SUBSCRIPTIONS}/{{name}}",
-        GET=get_subscription,
-        PUT=put_subscription,
-        DELETE=delete_subscription,
-    ),
-)
 _API_VERSION = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(-preview)?", re.ASCII)
 _RETRY_AFTER_SECONDS = "5"
 
@@ -87,7 +47,7 @@ class Manage(ManagePorts):
         query = {name.lower(): value for name, value in request.query.items()}
         _check_api_version(query.get("api-version"))
         url = urlsplit(request.url)
-        route, names = _find(url.path)
+        route, names = find(url.path)
         handler = route.handlers.get(request.method.upper())
         if handler is None:
             refused = error_answer(MethodNotAllowed())
@@ -134,26 +94,3 @@ def _check_api_version(version: str | None) -> None:
     else:
         return
     raise InvalidDocument(message, faults=(Fault(code=code, message=message),))
-
-
-def _find(path: str) -> tuple[Route, Mapping[str, str]]:
-    """Return the route that *path* takes, and what its names stand for."""
-    # Split before decoding: an encoded slash belongs to its segment.
-    segments = [unquote(segment) for segment in path.strip("/").split("/")]
-    for route in ROUTES:
-        names = _match(route.segments, segments)
-        if names is not None:
-            return route, names
-    raise NotFound("No resource type of Microsoft.EventGrid served here has this path.")
-
-
-def _match(wanted: tuple[str, ...], segments: list[str]) -> Mapping[str, str] | None:
-    if len(wanted) != len(segments):
-        return None
-    names = {}
-    for pattern, segment in zip(wanted, segments, strict=True):
-        if pattern.startswith("{") and segment:
-            names[pattern[1:-1]] = segment
-        elif pattern.casefold() != segment.casefold():
-            return None
-    return names

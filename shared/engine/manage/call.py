@@ -10,8 +10,6 @@ from shared.engine.ports import Pusher, ResourceStore
 from shared.errors import NotFound
 from shared.subscriptions.deployment import Deployment
 
-WRITE_TRIES = 3  # how often a lost race for a row is run again
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManagePorts:
@@ -47,6 +45,13 @@ class Call:
     query: Mapping[str, str]
     body: bytes
     public_url: str
+
+    def covers(self, arm_id: str) -> bool:
+        """Tell whether a resource is within the subscription or resource group of the path."""
+        scope = f"/subscriptions/{self.names['subscription']}/"
+        if "group" in self.names:
+            scope += f"resourceGroups/{self.names['group']}/"
+        return arm_id.casefold().startswith(scope.casefold())
 
 
 def not_found(kind: str, name: str, group: str) -> NotFound:

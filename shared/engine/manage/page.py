@@ -32,11 +32,16 @@ def answer_page(
     top = _top(call.query.get("$top"))
     is_wanted = parse_filter(call.query.get("$filter", ""))
     after = call.query.get("$skiptoken", "")
-    by_name = {resource.document["name"].casefold(): resource for resource in resources}
-    names = sorted(name for name in by_name if name > after and is_wanted(name))
-    value = [render(by_name[name].document) for name in names[:top]]
-    next_link = _link(call, names[top - 1]) if len(names) > top else None
+    by_key = {_key(resource.document): resource for resource in resources}
+    keys = sorted(key for key in by_key if key > after and is_wanted(key.partition(" ")[0]))
+    value = [render(by_key[key].document) for key in keys[:top]]
+    next_link = _link(call, keys[top - 1]) if len(keys) > top else None
     return answer(200, {"value": value, "nextLink": next_link})
+
+
+def _key(document: Mapping[str, Any]) -> str:
+    """Return what lists are in the order of: the name, and what tells equal ones apart."""
+    return f"{document['name']} {document['id']}".casefold()
 
 
 def _link(call: Call, after: str) -> str:

@@ -1,137 +1,173 @@
-"""Event subscriptions of the management API."""
+"""Event subscriptions of the management API, in each form in which clients address them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from shared import telemetry
 from shared.engine.manage.arm_json import answer, read_json
-from shared.engine.manage.call import WRITE_TRIES, Call, ManagePorts, not_found
+from shared.engine.manage.call import Call, ManagePorts, not_found
 from shared.engine.manage.handshake import shake_hands
 from shared.engine.manage.page import answer_page
-from shared.engine.manage.topics import find_topic, topic_not_found, topic_resource
+from shared.engine.manage.writing import Place, write
 from shared.engine.ports import Resource, Table
-from shared.errors import Conflict
+from shared.errors import Conflict, Fault, InvalidDocument, NotFound
 from shared.http import HttpAnswer
-from shared.subscriptions.deployment import ProfileLimits
-from shared.subscriptions.subscription_codec import (
-    TYPE,
-    is_subscription_name,
-    parse_subscription,
-    render_subscription,
+from shared.subscriptions.deployment import ParentTopic
+from shared.subscriptions.subscription_document import (
+    delivery_attributes,
+    full_url,
     subscription_of,
 )
-from shared.subscriptions.topic_codec import profile_tag
+
+MAX_SUBSCRIPTIONS = 500  # of a topic
+
+Document = Mapping[str, Any]
+Body = Callable[[Resource | None], object]
 
 
-def put_subscription(ports: ManagePorts, call: Call) -> HttpAnswer:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscriptions:
     """
-    Create or replace an event subscription, once its endpoint has proved that it wants events.
+    The event subscriptions of one kind of topic, in one form.
 
-    A new endpoint of an existing subscription has to prove it, too.
+    *topic* finds the topic that a path names, *type* is what the form is called. *parse*,
+    *patched* and *render* are those of its codec. *patch_status* is the one answer to a PATCH that
+    its clients take.
     """
-    name, body = call.names["name"], read_json(call.body)
-    proved = ""  # the endpoint that has passed the handshake within this call
-    for _ in range(WRITE_TRIES):
-        topic, existing = topic_resource(ports, call), _named(ports, call)
-        stored = parse_subscription(
-            name,
-            body,
-            topic=topic.document,
-            deployment=ports.deployment,
-            new_id=ports.new_id,
-            existing=existing.document if existing else None,
-        )
-        wanted = subscription_of(stored)
-        if wanted.endpoint_url not in (proved, _endpoint(existing)):
-            shake_hands(ports, wanted)
-            proved = wanted.endpoint_url
-        if _put(ports, stored, existing):
-            _check_topic(ports, call, stored)
-            telemetry.info(
-                "subscription.changed",
-                topic=wanted.topic,
-                subscription=wanted.name,
-                generation=wanted.generation,
-                action="put",
+
+    type: str
+    topic: Callable[[ManagePorts, Call], ParentTopic | None]
+    topic_not_found: Callable[[Call], NotFound]
+    parse: Callable[..., Document]
+    patched: Callable[[Document, object], object]
+    render: Callable[[Document, ParentTopic], Document]
+    patch_status: int
+
+    def put(self, ports: ManagePorts, call: Call) -> HttpAnswer:
+        """Create or replace a subscription, once its endpoint has proved that it wants events."""
+        body = read_json(call.body)
+        return self._write(ports, call, 201, lambda _: body)
+
+    def patch(self, ports: ManagePorts, call: Call) -> HttpAnswer:
+        """Change what the body names; merged anew if somebody else changes it meanwhile."""
+        patch = read_json(call.body)
+
+        def merged(existing: Resource | None) -> object:
+            if existing is None:
+                raise self._not_found(call)
+            return self.patched(existing.document, patch)
+
+        return self._write(ports, call, self.patch_status, merged)
+
+    def get(self, ports: ManagePorts, call: Call) -> HttpAnswer:
+        topic = self._topic(ports, call)
+        return answer(200, self.render(self._named(ports, call, topic).document, topic))
+
+    def delete(self, ports: ManagePorts, call: Call) -> HttpAnswer:
+        """Delete a subscription; what still waits for it is dropped. No news if it is gone."""
+        topic = self.topic(ports, call)
+        existing = ports.resources.get(*_place(topic, call)) if topic else None
+        if topic and existing and ports.resources.delete(*_place(topic, call)):
+            _tell(existing.document, "delete")
+        return answer(204)
+
+    def list(self, ports: ManagePorts, call: Call) -> HttpAnswer:
+        topic = self._topic(ports, call)
+        found = ports.resources.list(Table.EVENT_SUBSCRIPTIONS, topic.name)
+        return answer_page(call, found, lambda stored: self.render(stored, topic))
+
+    def full_url(self, ports: ManagePorts, call: Call) -> HttpAnswer:
+        found = self._named(ports, call, self._topic(ports, call))
+        return answer(200, {"endpointUrl": full_url(found.document)})
+
+    def delivery_attributes(self, ports: ManagePorts, call: Call) -> HttpAnswer:
+        """Show the custom headers, secrets in clear."""
+        found = self._named(ports, call, self._topic(ports, call))
+        return answer(200, {"value": delivery_attributes(found.document)})
+
+    def _write(self, ports: ManagePorts, call: Call, status: int, body: Body) -> HttpAnswer:
+        """Store a subscription. A new endpoint of an existing one has to consent, too."""
+        topic = self._topic(ports, call)
+        proved = ""  # the endpoint that has passed the handshake within this call
+
+        def decide(existing: Resource | None) -> Document:
+            nonlocal topic, proved
+            topic = self._topic(ports, call)
+            if existing is None:
+                _check_count(ports, topic)
+            stored = self.parse(
+                call.names["name"],
+                body(existing),
+                topic=topic,
+                deployment=ports.deployment,
+                new_id=ports.new_id,
+                now=ports.clock.now(),
+                existing=existing.document if existing else None,
             )
-            return answer(201, render_subscription(stored, _limits(ports, topic)))
-    raise Conflict
+            wanted = subscription_of(stored)
+            known = subscription_of(existing.document).endpoint_url if existing else None
+            if wanted.endpoint_url not in (proved, known):
+                shake_hands(ports, wanted)
+                proved = wanted.endpoint_url
+            return stored
 
+        stored = write(ports, _place(topic, call), decide).document
+        self._check_topic(ports, call, stored)
+        _tell(stored, "put")
+        return answer(status, self.render(stored, topic))
 
-def get_subscription(ports: ManagePorts, call: Call) -> HttpAnswer:
-    topic = topic_resource(ports, call)
-    existing = _named(ports, call)
-    if existing is None:
-        topic_type, _, kind = TYPE.rpartition("/")
+    def _check_topic(self, ports: ManagePorts, call: Call, stored: Document) -> None:
+        """
+        Take a subscription back whose topic was deleted while its endpoint was being asked.
+
+        Raises:
+            NotFound: the topic is gone.
+            Conflict: it was created again with another input schema.
+        """
+        topic = self.topic(ports, call)
+        if topic and topic.input_schema == stored["inputSchema"]:
+            return
+        ports.resources.delete(Table.EVENT_SUBSCRIPTIONS, stored["topicName"], stored["name"])
+        if topic is None:
+            raise self.topic_not_found(call)
+        raise Conflict("The topic was created again with another input schema.")
+
+    def _topic(self, ports: ManagePorts, call: Call) -> ParentTopic:
+        topic = self.topic(ports, call)
+        if topic is None:
+            raise self.topic_not_found(call)
+        return topic
+
+    def _named(self, ports: ManagePorts, call: Call, topic: ParentTopic) -> Resource:
+        found = ports.resources.get(*_place(topic, call))
+        if found is None:
+            raise self._not_found(call)
+        return found
+
+    def _not_found(self, call: Call) -> NotFound:
+        topic_type, _, kind = self.type.rpartition("/")
         kind = f"{topic_type}/{call.names['topic']}/{kind}"
-        raise not_found(kind, call.names["name"], call.names["group"])
-    return answer(200, render_subscription(existing.document, _limits(ports, topic)))
+        return not_found(kind, call.names["name"], call.names["group"])
 
 
-def delete_subscription(ports: ManagePorts, call: Call) -> HttpAnswer:
-    """Delete an event subscription; what still waits for it is dropped. No news if it is gone."""
-    topic = call.names["topic"]
-    existing = _named(ports, call) if find_topic(ports, call) else None
-    if existing and ports.resources.delete(
-        Table.EVENT_SUBSCRIPTIONS, topic, existing.document["name"]
-    ):
-        telemetry.info(
-            "subscription.changed",
-            topic=existing.document["topicName"],
-            subscription=existing.document["name"],
-            generation=existing.document["generation"],
-            action="delete",
-        )
-    return answer(204)
+def _place(topic: ParentTopic, call: Call) -> Place:
+    return Place(Table.EVENT_SUBSCRIPTIONS, topic.name, call.names["name"])
 
 
-def list_subscriptions(ports: ManagePorts, call: Call) -> HttpAnswer:
-    topic = topic_resource(ports, call)
-    limits = _limits(ports, topic)
-    found = ports.resources.list(Table.EVENT_SUBSCRIPTIONS, topic.document["name"])
-    return answer_page(call, found, lambda stored: render_subscription(stored, limits))
+def _check_count(ports: ManagePorts, topic: ParentTopic) -> None:
+    if len(ports.resources.list(Table.EVENT_SUBSCRIPTIONS, topic.name)) >= MAX_SUBSCRIPTIONS:
+        message = f"A topic can have at most {MAX_SUBSCRIPTIONS} event subscriptions."
+        raise InvalidDocument(message, faults=(Fault(code="QuotaExceeded", message=message),))
 
 
-def _named(ports: ManagePorts, call: Call) -> Resource | None:
-    name = call.names["name"]
-    if not is_subscription_name(name):
-        return None
-    return ports.resources.get(Table.EVENT_SUBSCRIPTIONS, call.names["topic"], name)
-
-
-def _limits(ports: ManagePorts, topic: Resource) -> ProfileLimits:
-    return ports.deployment.limits(profile_tag(topic.document))
-
-
-def _endpoint(existing: Resource | None) -> str | None:
-    return subscription_of(existing.document).endpoint_url if existing else None
-
-
-def _put(ports: ManagePorts, stored: Mapping[str, Any], existing: Resource | None) -> bool:
-    """Store the document; return ``False`` when somebody else has changed it since it was read."""
-    etag = existing.etag if existing else None
-    topic, name = stored["topicName"], stored["name"]
-    try:
-        ports.resources.put(Table.EVENT_SUBSCRIPTIONS, topic, name, stored, etag)
-    except Conflict:
-        return False
-    return True
-
-
-def _check_topic(ports: ManagePorts, call: Call, stored: Mapping[str, Any]) -> None:
-    """
-    Take a subscription back whose topic was deleted while its endpoint was being asked.
-
-    Raises:
-        NotFound: the topic is gone.
-        Conflict: it was created again with another input schema.
-    """
-    topic = find_topic(ports, call)
-    if topic and topic.document["properties"]["inputSchema"] == stored["inputSchema"]:
-        return
-    ports.resources.delete(Table.EVENT_SUBSCRIPTIONS, stored["topicName"], stored["name"])
-    if topic is None:
-        raise topic_not_found(call)
-    raise Conflict("The topic was created again with another input schema.")
+def _tell(stored: Document, action: str) -> None:
+    telemetry.info(
+        "subscription.changed",
+        topic=stored["topicName"],
+        subscription=stored["name"],
+        generation=stored["generation"],
+        action=action,
+    )

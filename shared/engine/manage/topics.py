@@ -2,41 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
 from shared import telemetry
 from shared.engine.manage.arm_json import answer, read_json
-from shared.engine.manage.call import WRITE_TRIES, Call, ManagePorts, not_found
+from shared.engine.manage.call import Call, ManagePorts, not_found
+from shared.engine.manage.keys import Keys
 from shared.engine.manage.page import answer_page
+from shared.engine.manage.writing import Place, write
 from shared.engine.ports import CUSTOM_TOPICS, Resource, Table
 from shared.errors import Conflict, NotFound
 from shared.http import HttpAnswer
-from shared.subscriptions.topic_codec import (
-    TYPE,
-    TopicPath,
-    TopicSecrets,
-    is_topic_name,
-    parse_topic,
-    render_topic,
-)
+from shared.subscriptions.arm_path import ArmPath, patched_resource
+from shared.subscriptions.topic_codec import KIND, TYPE, TopicSecrets, parse_topic, render_topic
 
 
 def put_topic(ports: ManagePorts, call: Call) -> HttpAnswer:
     """Create or replace a topic. Event Grid's clients take nothing but 201, also when replacing."""
-    path, body = _path(call), read_json(call.body)
-    secrets = TopicSecrets(new_key=ports.new_key, new_id=ports.new_id)
-    for _ in range(WRITE_TRIES):
-        existing = _named(ports, path.name)
-        if existing and not _is_at(existing, path):
-            raise Conflict(f"There is a topic named '{path.name}' elsewhere in this deployment.")
-        document = existing.document if existing else None
-        stored = parse_topic(path, body, ports.deployment, secrets, document)
-        etag = existing.etag if existing else None
-        try:
-            ports.resources.put(Table.TOPICS, CUSTOM_TOPICS, path.name, stored, etag)
-        except Conflict:
-            continue  # somebody else was first: decide again on what is there now
-        telemetry.info("topic.changed", topic=stored["name"], action="put")
-        return answer(201, render_topic(stored, call.public_url))
-    raise Conflict
+    body = read_json(call.body)
+    return _write(ports, call, 201, lambda _: body)
+
+
+def patch_topic(ports: ManagePorts, call: Call) -> HttpAnswer:
+    patch = read_json(call.body)
+
+    def changed(existing: Resource | None) -> object:
+        if existing is None:
+            raise topic_not_found(call)
+        return patched_resource(existing.document, patch)
+
+    topic_resource(ports, call)
+    return _write(ports, call, 200, changed)
 
 
 def get_topic(ports: ManagePorts, call: Call) -> HttpAnswer:
@@ -48,28 +45,17 @@ def delete_topic(ports: ManagePorts, call: Call) -> HttpAnswer:
     name = call.names["topic"]
     if find_topic(ports, call):
         # The topic goes after its subscriptions: what fails half-way can be deleted again.
-        _delete_subscriptions(ports, name)
-        ports.resources.delete(Table.TOPICS, CUSTOM_TOPICS, name)
-        _delete_subscriptions(ports, name)  # what was created meanwhile
+        delete_subscriptions(ports, name)
+        ports.resources.delete(*place(call))
+        delete_subscriptions(ports, name)  # what was created meanwhile
         telemetry.info("topic.changed", topic=name, action="delete")
     return answer(204)
 
 
-def list_keys(ports: ManagePorts, call: Call) -> HttpAnswer:
-    keys = topic_resource(ports, call).document["keys"]
-    return answer(200, {"key1": keys["key1"], "key2": keys["key2"]})
-
-
 def list_topics(ports: ManagePorts, call: Call) -> HttpAnswer:
     """List the topics of a resource group, or of a subscription where no group is named."""
-    scope = f"/subscriptions/{call.names['subscription']}/"
-    if "group" in call.names:
-        scope += f"resourceGroups/{call.names['group']}/"
-    found = [
-        topic
-        for topic in ports.resources.list(Table.TOPICS, CUSTOM_TOPICS)
-        if topic.document["id"].casefold().startswith(scope.casefold())
-    ]
+    topics = ports.resources.list(Table.TOPICS, CUSTOM_TOPICS)
+    found = [topic for topic in topics if call.covers(topic.document["id"])]
     return answer_page(call, found, lambda stored: render_topic(stored, call.public_url))
 
 
@@ -88,27 +74,48 @@ def topic_resource(ports: ManagePorts, call: Call) -> Resource:
 
 def find_topic(ports: ManagePorts, call: Call) -> Resource | None:
     """Return the topic that the path of *call* names, if it is there."""
-    path = _path(call)
-    topic = _named(ports, path.name)
-    return topic if topic and _is_at(topic, path) else None
+    topic = ports.resources.get(*place(call))
+    return topic if topic and is_at(topic, _path(call)) else None
 
 
 def topic_not_found(call: Call) -> NotFound:
     return not_found(TYPE, call.names["topic"], call.names["group"])
 
 
-def _path(call: Call) -> TopicPath:
-    return TopicPath(call.names["subscription"], call.names["group"], call.names["topic"])
+def place(call: Call) -> Place:
+    return Place(Table.TOPICS, CUSTOM_TOPICS, call.names["topic"])
 
 
-def _named(ports: ManagePorts, name: str) -> Resource | None:
-    return ports.resources.get(Table.TOPICS, CUSTOM_TOPICS, name) if is_topic_name(name) else None
+KEYS = Keys(find=topic_resource, place=place)
 
 
-def _is_at(topic: Resource, path: TopicPath) -> bool:
-    return bool(topic.document["id"].casefold() == path.arm_id.casefold())
+def is_at(resource: Resource, path: ArmPath) -> bool:
+    """Tell whether a resource of that name is the one of that path, whatever the case of both."""
+    return bool(resource.document["id"].casefold() == path.arm_id.casefold())
 
 
-def _delete_subscriptions(ports: ManagePorts, topic: str) -> None:
+def delete_subscriptions(ports: ManagePorts, topic: str) -> None:
+    """Delete all event subscriptions of a topic; what waits for them is dropped."""
     for subscription in ports.resources.list(Table.EVENT_SUBSCRIPTIONS, topic):
         ports.resources.delete(Table.EVENT_SUBSCRIPTIONS, topic, subscription.document["name"])
+
+
+def _write(
+    ports: ManagePorts, call: Call, status: int, body: Callable[[Resource | None], object]
+) -> HttpAnswer:
+    path = _path(call)
+    secrets = TopicSecrets(new_key=ports.new_key, new_id=ports.new_id)
+
+    def decide(existing: Resource | None) -> Mapping[str, Any]:
+        if existing and not is_at(existing, path):
+            raise Conflict(f"There is a topic named '{path.name}' elsewhere in this deployment.")
+        document = existing.document if existing else None
+        return parse_topic(path, body(existing), ports.deployment, secrets, document)
+
+    stored = write(ports, place(call), decide).document
+    telemetry.info("topic.changed", topic=stored["name"], action="put")
+    return answer(status, render_topic(stored, call.public_url))
+
+
+def _path(call: Call) -> ArmPath:
+    return ArmPath(call.names["subscription"], call.names["group"], KIND, call.names["topic"])

@@ -90,7 +90,8 @@ def test_a_request_needs_a_version(world: World, version: str, code: str) -> Non
         "/subscriptions//providers/Microsoft.EventGrid/topics",
         "/subscriptions/s1/providers/Microsoft.Storage/topics",
         f"{TOPICS}/orders/nothing",
-        f"{ORDERS}/eventSubscriptions/crm/getFullUrl",
+        f"{ORDERS}/eventSubscriptions/crm/getNothing",
+        f"{ORDERS}/providers/Microsoft.Storage/eventSubscriptions/crm",
         f"{TOPICS}%2Forders",
         ORDERS.replace("/topics", "//topics"),
     ],
@@ -103,11 +104,11 @@ def test_an_unknown_path_is_not_found(orders: World, path: str) -> None:
     ("method", "path", "allow"),
     [
         ("PUT", TOPICS, "GET"),
-        ("PATCH", ORDERS, "GET, PUT, DELETE"),
-        ("POST", ORDERS, "GET, PUT, DELETE"),
+        ("PATCH", f"{ORDERS}/listKeys", "POST"),
+        ("POST", ORDERS, "GET, PUT, PATCH, DELETE"),
         ("GET", f"{ORDERS}/listKeys", "POST"),
         ("DELETE", f"{ORDERS}/eventSubscriptions", "GET"),
-        ("PATCH", CRM, "GET, PUT, DELETE"),
+        ("POST", CRM, "GET, PUT, PATCH, DELETE"),
     ],
 )
 def test_a_wrong_verb_is_told_the_right_ones(

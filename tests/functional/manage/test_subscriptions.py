@@ -10,7 +10,7 @@ import pytest
 from shared.engine.ports import Table
 from shared.errors import Conflict
 from shared.http import Exchange, Failure, NotAnswered
-from shared.subscriptions.subscription_codec import subscription_of
+from shared.subscriptions.subscription_document import subscription_of
 from tests.fakes import MemoryResources, answered
 from tests.functional.manage.world import CRM, ORDERS, TOPICS, URL, World, hook
 

@@ -59,8 +59,7 @@ def topic_of(document: Mapping[str, Any]) -> Topic:
         name=document["name"],
         arm_id=f"/topics/{document['name']}",
         input_schema=InputSchema.EVENT_GRID,
-        key1=document.get("key", "k"),
-        key2="k",
+        keys=(document.get("key", "k"), "k"),
     )
 
 
@@ -118,7 +117,7 @@ def test_a_topic_is_read_again_after_its_time(
     topic = directory.topic("orders")
 
     assert topic is not None
-    assert topic.key1 == "new"
+    assert topic.keys[0] == "new"
 
 
 def test_that_there_is_no_topic_is_believed_for_a_second(

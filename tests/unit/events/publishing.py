@@ -31,7 +31,7 @@ RECEIVES = (
 
 
 def a_topic(schema: InputSchema = InputSchema.EVENT_GRID) -> Topic:
-    return builders.a_topic(input_schema=schema, key2=KEY2)
+    return builders.a_topic(input_schema=schema, keys=(builders.KEY, KEY2))
 
 
 def a_request(

@@ -8,9 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 from shared.errors import Fault, InvalidDocument
+from shared.subscriptions.arm_path import ArmPath
 from shared.subscriptions.deployment import Deployment, ProfileLimits
 from shared.subscriptions.subscription_codec import parse_subscription
-from shared.subscriptions.topic_codec import TopicPath, TopicSecrets, parse_topic
+from shared.subscriptions.topic_codec import TopicSecrets, parent_of, parse_topic
+from tests.fakes import START
 
 ACCOUNT_ID = (
     "/subscriptions/s1/resourceGroups/rg/providers/Microsoft.Storage/storageAccounts/{account}"
@@ -24,7 +26,7 @@ MAPPING = {
         "dataVersion": {"sourceField": None, "defaultValue": "1.0"},
     },
 }
-PATH = TopicPath("s1", "rg", "orders")
+PATH = ArmPath("s1", "rg", "topics", "orders")
 LATEST = ProfileLimits(name="latest", attempts=(30, 1, 30), minutes=(1440, 1, 1440))
 OLD = ProfileLimits(
     name="2017",
@@ -43,7 +45,7 @@ HTTP_DEPLOYMENT = replace(DEPLOYMENT, allow_http=True)
 def topic(
     body: object = None,
     *,
-    path: TopicPath = PATH,
+    path: ArmPath = PATH,
     existing: Mapping[str, Any] | None = None,
     **properties: Any,
 ) -> dict[str, Any]:
@@ -82,9 +84,10 @@ def subscription(
     return parse_subscription(
         name,
         body,
-        topic=of or topic(),
+        topic=parent_of(of or topic(), deployment),
         deployment=deployment,
         new_id=lambda: next(ids),
+        now=START,
         existing=existing,
     )
 

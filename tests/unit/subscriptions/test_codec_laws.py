@@ -9,8 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.errors import AppError
-from shared.subscriptions.subscription_codec import render_subscription, subscription_of
-from shared.subscriptions.topic_codec import TopicPath, render_topic, topic_of
+from shared.subscriptions.arm_path import ArmPath
+from shared.subscriptions.subscription_codec import render_subscription
+from shared.subscriptions.subscription_document import subscription_of
+from shared.subscriptions.topic_codec import render_topic, topic_of
 from tests.strategies import json_values
 from tests.unit.subscriptions.documents import LATEST, dead_letter, subscription, topic, webhook
 
@@ -57,7 +59,9 @@ _SUBSCRIPTIONS = json_values | _objects(
 @given(_TOPICS, st.tuples(st.text(), st.text(), st.text()))
 def test_a_topic_is_read_or_refused(body: object, names: tuple[str, str, str]) -> None:
     with contextlib.suppress(AppError):
-        topic(body if body is not None else 0, path=TopicPath(*names))
+        subscription_id, group, name = names
+        path = ArmPath(subscription_id, group, "topics", name)
+        topic(body if body is not None else 0, path=path)
 
 
 @given(_TOPICS)

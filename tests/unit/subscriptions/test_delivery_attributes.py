@@ -9,7 +9,8 @@ import pytest
 
 from shared.errors import InvalidDocument
 from shared.subscriptions.subscription import DynamicHeader, StaticHeader
-from shared.subscriptions.subscription_codec import render_subscription, subscription_of
+from shared.subscriptions.subscription_codec import render_subscription
+from shared.subscriptions.subscription_document import subscription_of
 from tests.unit.subscriptions.documents import LATEST, only_fault, subscription, targets, webhook
 
 MAPPINGS = "properties.destination.properties.deliveryAttributeMappings"

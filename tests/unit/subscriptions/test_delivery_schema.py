@@ -11,7 +11,7 @@ from shared.events.topic import InputSchema
 from shared.subscriptions.subscription import (
     DeliverySchema,
 )
-from shared.subscriptions.subscription_codec import (
+from shared.subscriptions.subscription_document import (
     DELIVERY_SCHEMAS,
     subscription_of,
 )

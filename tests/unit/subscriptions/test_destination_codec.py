@@ -11,10 +11,8 @@ from shared.subscriptions.subscription import (
     Batching,
     DeadLetterDestination,
 )
-from shared.subscriptions.subscription_codec import (
-    render_subscription,
-    subscription_of,
-)
+from shared.subscriptions.subscription_codec import render_subscription
+from shared.subscriptions.subscription_document import subscription_of
 from tests.unit.subscriptions.documents import (
     HTTP_DEPLOYMENT,
     LATEST,

@@ -13,7 +13,7 @@ from shared.events.topic import InputSchema
 from shared.subscriptions.facts import Facts
 from shared.subscriptions.filters import matches
 from shared.subscriptions.subscription import EventFilter
-from shared.subscriptions.subscription_codec import subscription_of
+from shared.subscriptions.subscription_document import subscription_of
 from tests.unit.subscriptions.documents import subscription
 
 TYPES = ["Shop.OrderPlaced", "Shop.OrderPaid"]

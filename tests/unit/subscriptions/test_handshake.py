@@ -22,7 +22,7 @@ from shared.subscriptions.handshake import (
     is_worth_repeating,
     judge,
 )
-from shared.subscriptions.subscription_codec import subscription_of
+from shared.subscriptions.subscription_document import subscription_of
 from tests.unit.subscriptions.documents import subscription, webhook
 
 NOW = datetime(2025, 1, 2, 3, 4, 5, 123456, tzinfo=UTC)

@@ -11,7 +11,8 @@ from shared.delivery.profile import limits_of
 from shared.delivery.profiles import PROFILES
 from shared.errors import InvalidDocument
 from shared.subscriptions.subscription import RetryPolicy
-from shared.subscriptions.subscription_codec import render_subscription, subscription_of
+from shared.subscriptions.subscription_codec import render_subscription
+from shared.subscriptions.subscription_document import subscription_of
 from tests.unit.subscriptions.documents import (
     DEPLOYMENT,
     dead_letter,

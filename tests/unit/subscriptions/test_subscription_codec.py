@@ -15,10 +15,8 @@ from shared.subscriptions.subscription import (
     EventSubscription,
     RetryPolicy,
 )
-from shared.subscriptions.subscription_codec import (
-    render_subscription,
-    subscription_of,
-)
+from shared.subscriptions.subscription_codec import render_subscription
+from shared.subscriptions.subscription_document import subscription_of
 from tests.unit.subscriptions.documents import (
     LATEST,
     dead_letter,

@@ -88,22 +88,48 @@ def test_the_ranges_of_the_retry_policy(
         ),
         pytest.param({"labels": "x"}, "labels", "a list of strings", id="text as labels"),
         pytest.param(
-            {"expirationTimeUtc": "2030-01-01T00:00:00Z"},
+            {"expirationTimeUtc": "2026-02-09T12:00:00Z"},
             "expirationTimeUtc",
-            "not supported",
-            id="expiration",
+            "Invalid expiration time.",
+            id="expires now",
+        ),
+        pytest.param(
+            {"expirationTimeUtc": "tomorrow"},
+            "expirationTimeUtc",
+            "ISO 8601",
+            id="expires at no time",
+        ),
+        pytest.param(
+            {"expirationTimeUtc": "9999-12-31T23:59:59-01:00"},
+            "expirationTimeUtc",
+            "ISO 8601",
+            id="expires too late",
         ),
         pytest.param(
             {"deadLetterWithResourceIdentity": {"identity": {}}},
-            "deadLetterWithResourceIdentity",
-            "not supported",
-            id="dead letters by identity",
+            "deadLetterWithResourceIdentity.identity.type",
+            "is missing",
+            id="dead letters by no identity",
         ),
         pytest.param(
-            {"destination": None, "deliveryWithResourceIdentity": {"identity": {}}},
+            {
+                "destination": None,
+                "deliveryWithResourceIdentity": {"identity": {"type": "SystemAssigned"}},
+            },
+            "deliveryWithResourceIdentity.destination",
+            "The destination is missing",
+            id="delivery by identity to nowhere",
+        ),
+        pytest.param(
+            {
+                "deliveryWithResourceIdentity": {
+                    "identity": {"type": "SystemAssigned"},
+                    "destination": webhook(),
+                },
+            },
             "deliveryWithResourceIdentity",
-            "not supported",
-            id="delivery by identity",
+            "exclude each other",
+            id="two destinations",
         ),
         pytest.param(
             {"eventDeliverySchema": "Xml"}, "eventDeliverySchema", "it can be", id="schema"

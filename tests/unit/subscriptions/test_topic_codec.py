@@ -9,7 +9,8 @@ import pytest
 
 from shared.errors import InvalidDocument
 from shared.events.topic import InputSchema, Topic
-from shared.subscriptions.topic_codec import TopicPath, render_topic, topic_of
+from shared.subscriptions.arm_path import ArmPath
+from shared.subscriptions.topic_codec import render_topic, topic_of
 from tests.unit.subscriptions.documents import PATH, only_fault, targets, topic
 
 ID = "/subscriptions/s1/resourceGroups/rg/providers/Microsoft.EventGrid/topics/orders"
@@ -83,8 +84,7 @@ def test_the_data_plane_sees_name_schema_keys_and_profile() -> None:
         name="orders",
         arm_id=ID,
         input_schema=InputSchema.EVENT_GRID,
-        key1="key1",
-        key2="key2",
+        keys=("key1", "key2"),
         profile="2017",
     )
     assert topic_of(topic()).profile is None
@@ -94,7 +94,9 @@ def test_replacing_keeps_id_name_and_keys() -> None:
     first = topic()
 
     second = topic(
-        {"tags": {"a": "b"}}, path=TopicPath("S1", "RG", "Orders"), existing=first | {"keys": {}}
+        {"tags": {"a": "b"}},
+        path=ArmPath("S1", "RG", "topics", "Orders"),
+        existing=first | {"keys": {}},
     )
 
     assert (second["id"], second["name"], second["keys"]) == (ID, "orders", {})
@@ -138,7 +140,7 @@ def test_an_illegal_name_is_refused(name: str) -> None:
         PATH._replace(group="a" * 91),
     ],
 )
-def test_an_illegal_scope_is_refused(path: TopicPath) -> None:
+def test_an_illegal_scope_is_refused(path: ArmPath) -> None:
     with pytest.raises(InvalidDocument) as caught:
         topic(path=path)
 
@@ -186,22 +188,34 @@ def test_an_illegal_scope_is_refused(path: TopicPath) -> None:
             id="mapping of another schema",
         ),
         pytest.param(
-            {"properties": {"inboundIpRules": [{"ipMask": "10.0.0.0/8"}]}},
+            {"properties": {"inboundIpRules": [{"ipMask": "10.0.0.0/8"}] * 129}},
             "properties.inboundIpRules",
-            "not supported",
+            "at most 128",
             id="ip rules",
+        ),
+        pytest.param(
+            {"properties": {"inboundIpRules": [{"ipMask": "10.0.0"}]}},
+            "properties.inboundIpRules[0].ipMask",
+            "CIDR",
+            id="no range",
+        ),
+        pytest.param(
+            {"properties": {"inboundIpRules": [{"action": "Allow"}]}},
+            "properties.inboundIpRules[0].ipMask",
+            "is missing",
+            id="no address",
+        ),
+        pytest.param(
+            {"properties": {"inboundIpRules": [{"ipMask": "10.0.0.1", "action": "Deny"}]}},
+            "properties.inboundIpRules[0].action",
+            "it can be: Allow",
+            id="deny",
         ),
         pytest.param(
             {"properties": {"publicNetworkAccess": "disabled"}},
             "properties.publicNetworkAccess",
             "not supported",
             id="no public network",
-        ),
-        pytest.param(
-            {"properties": {"disableLocalAuth": True}},
-            "properties.disableLocalAuth",
-            "not supported",
-            id="no keys",
         ),
         pytest.param(
             {"properties": {"disableLocalAuth": "yes"}},
@@ -233,9 +247,9 @@ def test_all_faults_are_reported_at_once() -> None:
     }
 
     with pytest.raises(InvalidDocument) as caught:
-        topic(body, path=TopicPath("s 1", "rg.", "a"))
+        topic(body, path=ArmPath("s 1", "rg.", "topics", "a"))
 
     assert targets(caught.value) == [
-        *("id", "id", "name", "location", "tags.a"),
+        *("name", "id", "id", "location", "tags.a"),
         *("properties.inputSchema", "properties.disableLocalAuth"),
     ]

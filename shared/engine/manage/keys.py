@@ -1,0 +1,54 @@
+"""Access keys: shown, and made anew one at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from shared import telemetry
+from shared.engine.manage.arm_json import answer, read_json
+from shared.engine.manage.call import Call, ManagePorts
+from shared.engine.manage.writing import Place, write
+from shared.engine.ports import Resource
+from shared.http import HttpAnswer
+from shared.subscriptions.sections import document, raise_faults
+
+NAMES = ("key1", "key2")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keys:
+    """
+    The keys of one kind of resource.
+
+    *find* returns the resource that a call is about, or raises ``NotFound``; *place* says where
+    it is stored.
+    """
+
+    find: Callable[[ManagePorts, Call], Resource]
+    place: Callable[[Call], Place]
+
+    def list(self, ports: ManagePorts, call: Call) -> HttpAnswer:
+        return _shown(self.find(ports, call).document)
+
+    def regenerate(self, ports: ManagePorts, call: Call) -> HttpAnswer:
+        """Make one key anew; the other stays valid, so that publishers can change over."""
+        root = document(read_json(call.body))
+        name = root.choice("keyName", NAMES)
+        if not root.has("keyName"):
+            root.refuse("keyName", "keyName is missing.")
+        raise_faults(root.faults)
+        key = ports.new_key()
+
+        def with_new_key(_: Resource | None) -> Mapping[str, Any]:
+            stored = self.find(ports, call).document
+            return {**stored, "keys": {**stored["keys"], name: key}}
+
+        changed = write(ports, self.place(call), with_new_key)
+        telemetry.info("keys.changed", id=changed.document["id"], key=name)
+        return _shown(changed.document)
+
+
+def _shown(stored: Mapping[str, Any]) -> HttpAnswer:
+    return answer(200, {name: stored["keys"][name] for name in NAMES})

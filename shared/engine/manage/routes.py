@@ -1,0 +1,121 @@
+"""Which paths the management API has, and what answers each verb on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+from urllib.parse import unquote
+
+from shared.engine.manage.call import Call, ManagePorts
+from shared.engine.manage.subscriptions import Subscriptions
+from shared.engine.manage.topic_subscriptions import EXTENSION, NESTED, list_across, refuse_scope
+from shared.engine.manage.topics import (
+    KEYS,
+    delete_topic,
+    get_topic,
+    list_topics,
+    patch_topic,
+    put_topic,
+)
+from shared.errors import NotFound
+from shared.http import HttpAnswer
+
+Handler = Callable[[ManagePorts, Call], HttpAnswer]
+
+
+class Route(NamedTuple):
+    """
+    A path whose segments in braces have names, and what answers each verb on it.
+
+    A first segment ``{*scope}`` stands for one or more segments.
+    """
+
+    segments: tuple[str, ...]
+    handlers: Mapping[str, Handler]
+
+
+def _route(path: str, **handlers: Handler) -> Route:
+    return Route(tuple(path.split("/")), handlers)
+
+
+def _of_topic(path: str, form: Subscriptions) -> tuple[Route, ...]:
+    """Return the routes of event subscriptions in one form."""
+    return (
+        _route(path, GET=form.list),
+        _route(
+            f"{path}/{{name}}", GET=form.get, PUT=form.put, PATCH=form.patch, DELETE=form.delete
+        ),
+        _route(f"{path}/{{name}}/getFullUrl", POST=form.full_url),
+        _route(f"{path}/{{name}}/getDeliveryAttributes", POST=form.delivery_attributes),
+    )
+
+
+def _refused(path: str) -> tuple[Route, ...]:
+    every = dict.fromkeys(("GET", "PUT", "PATCH", "DELETE", "POST"), refuse_scope)
+    return tuple(_route(path + rest, **every) for rest in ("", "/{name}", "/{name}/{action}"))
+
+
+def _across(scope: str) -> tuple[Route, ...]:
+    """Return the routes of the lists over all topics of a scope."""
+    return tuple(
+        _route(f"{scope}/{_PROVIDER}/{narrowed}eventSubscriptions", GET=list_across)
+        for narrowed in (
+            "",
+            "locations/{location}/",
+            "topicTypes/{topic_type}/",
+            "locations/{location}/topicTypes/{topic_type}/",
+        )
+    )
+
+
+_PROVIDER = "providers/Microsoft.EventGrid"
+_SUBSCRIPTION = "subscriptions/{subscription}"
+_GROUP = f"{_SUBSCRIPTION}/resourceGroups/{{group}}"
+_TOPIC = f"{_GROUP}/{_PROVIDER}/topics/{{topic}}"
+
+# The first that fits is taken.
+ROUTES = (
+    _route(f"{_SUBSCRIPTION}/{_PROVIDER}/topics", GET=list_topics),
+    _route(f"{_GROUP}/{_PROVIDER}/topics", GET=list_topics),
+    _route(_TOPIC, GET=get_topic, PUT=put_topic, PATCH=patch_topic, DELETE=delete_topic),
+    _route(f"{_TOPIC}/listKeys", POST=KEYS.list),
+    _route(f"{_TOPIC}/regenerateKey", POST=KEYS.regenerate),
+    *_of_topic(f"{_TOPIC}/eventSubscriptions", NESTED),
+    *_of_topic(f"{_TOPIC}/{_PROVIDER}/eventSubscriptions", EXTENSION),
+    *_across(_SUBSCRIPTION),
+    *_across(_GROUP),
+    *_refused(f"{{*scope}}/{_PROVIDER}/eventSubscriptions"),
+)
+
+
+def find(path: str) -> tuple[Route, Mapping[str, str]]:
+    """
+    Return the route that *path* takes, and what its names stand for.
+
+    Raises:
+        NotFound: there is none.
+    """
+    # Split before decoding: an encoded slash belongs to its segment.
+    segments = [unquote(segment) for segment in path.strip("/").split("/")]
+    for route in ROUTES:
+        names = _match(route.segments, segments)
+        if names is not None:
+            return route, names
+    raise NotFound("No resource type of Microsoft.EventGrid served here has this path.")
+
+
+def _match(wanted: tuple[str, ...], segments: list[str]) -> Mapping[str, str] | None:
+    names = {}
+    if wanted[0] == "{*scope}":
+        scope, segments = segments[: 1 - len(wanted)], segments[1 - len(wanted) :]
+        if not all(scope) or not scope:
+            return None
+        names, wanted = {"scope": "/".join(scope)}, wanted[1:]
+    if len(wanted) != len(segments):
+        return None
+    for pattern, segment in zip(wanted, segments, strict=True):
+        if pattern.startswith("{") and segment:
+            names[pattern[1:-1]] = segment
+        elif pattern.casefold() != segment.casefold():
+            return None
+    return names

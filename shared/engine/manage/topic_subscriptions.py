@@ -1,0 +1,88 @@
+"""Event subscriptions of topics: nested, as extensions of their topic, and in lists across."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from shared.engine.manage.call import Call, ManagePorts
+from shared.engine.manage.page import answer_page
+from shared.engine.manage.subscriptions import Document, Subscriptions
+from shared.engine.manage.topics import find_topic, topic_not_found
+from shared.engine.ports import CUSTOM_TOPICS, Resource, Table
+from shared.errors import InvalidDocument
+from shared.http import HttpAnswer
+from shared.subscriptions.deployment import ParentTopic
+from shared.subscriptions.subscription_codec import (
+    EXTENSION_TYPE,
+    TYPE,
+    parse_subscription,
+    patched_subscription,
+    render_extension,
+    render_subscription,
+)
+from shared.subscriptions.topic_codec import TYPE as TOPIC_TYPE
+from shared.subscriptions.topic_codec import parent_of
+
+_TOPIC_TYPE_NAME = TOPIC_TYPE.replace("/", ".")
+
+
+def _parent(ports: ManagePorts, call: Call) -> ParentTopic | None:
+    topic = find_topic(ports, call)
+    return parent_of(topic.document, ports.deployment) if topic else None
+
+
+def _form(kind: str, render: Callable[..., Document]) -> Subscriptions:
+    return Subscriptions(
+        type=kind,
+        topic=_parent,
+        topic_not_found=topic_not_found,
+        parse=parse_subscription,
+        patched=patched_subscription,
+        render=lambda stored, topic: render(stored, topic.limits),
+        patch_status=201,
+    )
+
+
+NESTED = _form(TYPE, render_subscription)
+EXTENSION = _form(EXTENSION_TYPE, render_extension)
+
+
+def list_across(ports: ManagePorts, call: Call) -> HttpAnswer:
+    """
+    List the subscriptions of all topics in a subscription or resource group.
+
+    Where the path names a location or a type of topic, only those of such topics.
+    """
+    wanted_type = call.names.get("topic_type", _TOPIC_TYPE_NAME)
+    found: list[Resource] = []
+    parents: dict[str, ParentTopic] = {}
+    for topic in ports.resources.list(Table.TOPICS, CUSTOM_TOPICS):
+        if (
+            wanted_type.casefold() == _TOPIC_TYPE_NAME.casefold()
+            and call.covers(topic.document["id"])
+            and _is_in(topic, call.names.get("location"))
+        ):
+            parent = parent_of(topic.document, ports.deployment)
+            parents[parent.arm_id] = parent
+            found += ports.resources.list(Table.EVENT_SUBSCRIPTIONS, parent.name)
+    return answer_page(
+        call, found, lambda stored: render_extension(stored, parents[stored["topicId"]].limits)
+    )
+
+
+def refuse_scope(_: ManagePorts, call: Call) -> HttpAnswer:
+    """Refuse whatever else Event Grid has event subscriptions of."""
+    raise InvalidDocument(
+        f"There are no event subscriptions of '/{call.names['scope']}' here: the scope must be a "
+        f"topic, /subscriptions/…/resourceGroups/…/providers/{TOPIC_TYPE}/…."
+    )
+
+
+def _is_in(topic: Resource, location: str | None) -> bool:
+    return location is None or _plain(location) == _plain(topic.document["location"])
+
+
+def _plain(location: Any) -> str:
+    """Return the name of a location as ARM compares it: West Europe is westeurope."""
+    return str(location).replace(" ", "").casefold()

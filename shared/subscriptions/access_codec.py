@@ -1,0 +1,56 @@
+"""Who may publish: the members of a topic, or a namespace, that say so."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from shared.events.topic import Network
+from shared.subscriptions.sections import TLS_VERSIONS, Section
+
+MAX_RULES = 128
+_RULES = "inboundIpRules"
+
+
+def parse_access(section: Section) -> dict[str, Any]:
+    """Read them; what is wrong goes to the faults of *section*."""
+    access = section.choice("publicNetworkAccess", ("Enabled", "Disabled"))
+    if access == "Disabled":
+        section.refuse("publicNetworkAccess", "publicNetworkAccess 'Disabled' is not supported.")
+    stored: dict[str, Any] = {"publicNetworkAccess": "Enabled"}
+    if rules := _rules(section):
+        stored[_RULES] = rules
+    if tls := section.choice("minimumTlsVersionAllowed", TLS_VERSIONS):
+        stored["minimumTlsVersionAllowed"] = tls
+    return stored
+
+
+def networks_of(stored: Mapping[str, Any]) -> tuple[Network, ...]:
+    """Read from which addresses may be published; none means: from all."""
+    return tuple(
+        ipaddress.ip_network(rule["ipMask"], strict=False) for rule in stored.get(_RULES, ())
+    )
+
+
+def _rules(section: Section) -> Sequence[Mapping[str, str]]:
+    rules = section.sections(_RULES)
+    if len(rules) > MAX_RULES:
+        section.refuse(_RULES, f"There can be at most {MAX_RULES} {_RULES}.")
+    stored = []
+    for rule in rules:
+        mask = rule.required_text("ipMask")
+        if mask is not None and not _is_network(mask):
+            target = rule.target("ipMask")
+            rule.refuse("ipMask", f"{target} must be an IP address or a range in CIDR notation.")
+        rule.choice("action", ("Allow",))
+        stored.append({"ipMask": mask or "", "action": "Allow"})
+    return stored
+
+
+def _is_network(mask: str) -> bool:
+    try:
+        ipaddress.ip_network(mask, strict=False)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,169 @@
+"""PATCH: what it changes, what it leaves, and that no update is lost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from shared.engine.ports import Table
+from tests.fakes import answered
+from tests.functional.manage.world import CRM, ORDERS, URL, World, hook
+
+NEW_URL = "https://new.example/hook"
+IDENTITY = {"type": "SystemAssigned", "userAssignedIdentity": None}
+SECRET = {"name": "x-key", "type": "Static", "properties": {"value": "s3", "isSecret": True}}
+
+
+@pytest.fixture
+def crm(orders: World) -> World:
+    """A deployment with the subscription ``crm`` of ``orders``."""
+    body = hook(labels=["old"], filter={"subjectBeginsWith": "/a"})
+    body["properties"]["destination"]["properties"]["deliveryAttributeMappings"] = [SECRET]
+    orders.json("PUT", CRM, body, status=201)
+    orders.pusher.sent.clear()
+    return orders
+
+
+def webhook(url: str = NEW_URL) -> dict[str, Any]:
+    return dict(hook(url)["properties"]["destination"])
+
+
+@pytest.mark.parametrize(
+    ("patch", "changed"),
+    [
+        ({}, {}),
+        ({"labels": ["new"]}, {"labels": ["new"]}),
+        ({"labels": None}, {"labels": None}),
+        (
+            {"filter": {"subjectEndsWith": "z"}},
+            {"filter": {"subjectBeginsWith": "", "subjectEndsWith": "z"}},
+        ),
+        (
+            {"retryPolicy": {"maxDeliveryAttempts": 5}},
+            {"retryPolicy": {"maxDeliveryAttempts": 5, "eventTimeToLiveInMinutes": 1440}},
+        ),
+        ({"expirationTimeUtc": "2030-01-01"}, None),
+        (
+            {"expirationTimeUtc": "2030-01-01T01:00:00+01:00"},
+            {"expirationTimeUtc": "2030-01-01T00:00:00Z"},
+        ),
+        ({"unknown": 1, "properties": {"labels": ["wrapped"]}}, {}),
+    ],
+)
+def test_a_patch_of_a_subscription_is_flat_and_changes_what_it_names(
+    crm: World, patch: dict[str, Any], changed: dict[str, Any] | None
+) -> None:
+    before = crm.json("GET", CRM)
+
+    answer = crm.json("PATCH", CRM, patch or b"{}", status=400 if changed is None else 201)
+
+    after = crm.json("GET", CRM)
+    if changed is None:
+        assert answer["error"]["target"] == "properties.expirationTimeUtc"
+        assert after == before
+    else:
+        assert answer == after
+        assert after["properties"] == before["properties"] | changed
+    assert crm.pusher.sent == []
+
+
+def test_what_a_patch_leaves_keeps_its_secrets(crm: World) -> None:
+    crm.json("PATCH", CRM, {"labels": ["new"]}, status=201)
+
+    assert crm.json("POST", f"{CRM}/getFullUrl") == {"endpointUrl": URL}
+    assert crm.json("POST", f"{CRM}/getDeliveryAttributes") == {"value": [SECRET]}
+
+
+def test_a_patched_endpoint_has_to_consent(crm: World) -> None:
+    crm.pusher.script(NEW_URL, answered(500))
+
+    error = crm.error("PATCH", CRM, {"destination": webhook()}, status=400)
+
+    assert error["code"] == "Url validation"
+    assert crm.json("POST", f"{CRM}/getFullUrl") == {"endpointUrl": URL}
+
+
+def test_of_the_two_forms_of_a_destination_the_newer_one_stays(crm: World) -> None:
+    wrapped = {"identity": IDENTITY, "destination": webhook()}
+    crm.json("PATCH", CRM, {"deliveryWithResourceIdentity": wrapped}, status=201)
+
+    first = crm.json("GET", CRM)["properties"]
+    assert first["destination"] is None
+    assert first["deliveryWithResourceIdentity"]["identity"] == IDENTITY
+    shown = first["deliveryWithResourceIdentity"]["destination"]["properties"]
+    assert (shown["endpointUrl"], shown["endpointBaseUrl"]) == (None, NEW_URL)
+    assert crm.json("POST", f"{CRM}/getFullUrl") == {"endpointUrl": NEW_URL}
+
+    crm.json("PATCH", CRM, {"labels": ["kept"]}, status=201)
+    assert crm.json("GET", CRM)["properties"] == first | {"labels": ["kept"]}
+
+    crm.json("PATCH", CRM, {"destination": webhook(URL)}, status=201)
+    last = crm.json("GET", CRM)["properties"]
+    assert "deliveryWithResourceIdentity" not in last
+    assert last["destination"]["properties"]["endpointBaseUrl"] == "https://crm.example/hook"
+
+
+def test_what_is_not_there_cant_be_patched(orders: World) -> None:
+    assert orders.error("PATCH", CRM, {"labels": []}, status=404)["code"] == "ResourceNotFound"
+    other = ORDERS.replace("orders", "none")
+    assert orders.error("PATCH", other, {"tags": {}}, status=404)["code"] == "ResourceNotFound"
+
+
+def test_a_patch_that_is_no_object_is_refused(crm: World) -> None:
+    assert crm.error("PATCH", CRM, [1], status=400)["code"] == "InvalidRequest"
+    assert crm.error("PATCH", ORDERS, [1], status=400)["code"] == "InvalidRequest"
+    assert crm.error("PATCH", ORDERS, {"properties": 1}, status=400)["target"] == "properties"
+
+
+def test_two_who_patch_at_once_lose_nothing(crm: World) -> None:
+    """The second comes while the first asks its endpoint: it merges again on what is there then."""
+    crm.pusher.meanwhile.append(lambda: crm.json("PATCH", CRM, {"labels": ["b"]}, status=201))
+
+    crm.json("PATCH", CRM, {"destination": webhook()}, status=201)
+
+    properties = crm.json("GET", CRM)["properties"]
+    assert properties["labels"] == ["b"]
+    assert properties["destination"]["properties"]["endpointBaseUrl"] == NEW_URL
+    assert len(crm.pusher.sent) == 1  # the consent counts for the whole call
+
+
+def test_what_is_deleted_while_it_is_patched_stays_so(crm: World) -> None:
+    crm.pusher.meanwhile.append(lambda: crm.call("DELETE", CRM))
+
+    error = crm.error("PATCH", CRM, {"destination": webhook()}, status=404)
+
+    assert error["code"] == "ResourceNotFound"
+    assert crm.resources.list(Table.EVENT_SUBSCRIPTIONS, "orders") == []
+
+
+def test_a_patch_of_a_topic_is_wrapped(orders: World) -> None:
+    before = orders.json("GET", ORDERS)
+    rules = [{"ipMask": "203.0.113.0/24", "action": "allow"}]
+    patch = {"tags": {"a": "b"}, "properties": {"inboundIpRules": rules, "disableLocalAuth": True}}
+
+    answer = orders.json("PATCH", ORDERS, patch)
+
+    assert answer == orders.json("GET", ORDERS)
+    assert answer["tags"] == {"a": "b"}
+    assert answer["properties"] == before["properties"] | {
+        "disableLocalAuth": True,
+        "inboundIpRules": [{"ipMask": "203.0.113.0/24", "action": "Allow"}],
+    }
+    again = orders.json("PATCH", ORDERS, {"properties": {"inboundIpRules": []}})
+    assert again["properties"] == before["properties"] | {"disableLocalAuth": True}
+    assert again["location"] == before["location"]
+
+
+def test_a_patch_cant_change_the_input_schema(orders: World) -> None:
+    patch = {"properties": {"inputSchema": "CloudEventSchemaV1_0"}}
+
+    assert orders.error("PATCH", ORDERS, patch, status=400)["target"] == "properties.inputSchema"
+
+
+def test_a_patched_topic_keeps_its_keys(orders: World) -> None:
+    before = orders.json("POST", f"{ORDERS}/listKeys")
+
+    orders.json("PATCH", ORDERS, {"tags": {"a": "b"}, "keys": {"key1": "mine"}})
+
+    assert orders.json("POST", f"{ORDERS}/listKeys") == before
