@@ -21,6 +21,7 @@ _SHORT_NAMES = {name: name[:3] for name in f"{_LONG_MONTHS} {_LONG_DAYS}".split(
 _PART = re.compile(r"(?P<low>[A-Za-z]+|\d+|\*)(?:-(?P<high>[A-Za-z]+|\d+))?(?:/(?P<step>\d+))?")
 # 29 February on a given weekday comes back within 40 years, whatever century lies between.
 _YEARS = 41
+_HOURS = 24
 
 
 class ScheduleError(ValueError):
@@ -65,6 +66,11 @@ class Schedule:
         if self.interval is not None:
             return self.interval < timedelta(minutes=1)
         return len(self.seconds) > 1
+
+    @property
+    def goes_by_the_wall(self) -> bool:
+        """Whether it names hours of the day: then it follows clocks that are put back or on."""
+        return self.interval is None and len(self.hours) < _HOURS
 
     def next_after(self, moment: datetime) -> datetime | None:
         """Return the first due time after *moment*; None if there is none."""

@@ -96,10 +96,22 @@ def make_schedule(text: str) -> Schedule:
     return schedule
 
 
+def on_the_wall(shown: datetime) -> datetime:
+    """
+    Return when the process's clock shows *shown*, which knows no zone; the first time of two.
+
+    What it never shows, as it is put on meanwhile, is as much later as it is put on.
+    """
+    moment = shown.astimezone()
+    if moment.replace(tzinfo=None) == shown:
+        return moment
+    return shown.replace(fold=1).astimezone()
+
+
 class Timer:
     """Serves one timer function until it is stopped."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - named, and each of them differs in tests
         self,
         *,
         function: Function,
@@ -107,6 +119,7 @@ class Timer:
         lock: Lock,
         invoke: Invoke,
         now: Callable[[], datetime],
+        local: Callable[[datetime], datetime] = on_the_wall,
     ) -> None:
         trigger = function.metadata.trigger
         if not isinstance(trigger, TimerTrigger):
@@ -119,6 +132,8 @@ class Timer:
         self._lock = lock
         self._invoke = invoke
         self._now = now
+
+        self._local = local
         self._halted = asyncio.Event()
         self._stopping = False
         self._outage = Outage(f"timer {function.metadata.name}")
@@ -163,7 +178,7 @@ class Timer:
         elif self._trigger.run_on_startup and not self._halted.is_set():
             status = await self._fire(now, status, past_due=False)
         while not self._halted.is_set():
-            due = self._schedule.next_after(self._now())
+            due = self._next_after(self._now())
             if due is None:
                 _log.warning(
                     "%s: schedule %r is never due",
@@ -183,15 +198,15 @@ class Timer:
             # Nothing may have been read: what is there is the next host's to judge.
             return None
         if known is not None:
-            expected = self._schedule.next_after(known.last or known.last_updated)
+            expected = self._next_after(known.last or known.last_updated)
             if known.next == expected:
                 return known
             # Another schedule than the one it was written for: what is due starts afresh.
             if expected is not None and now > expected:
-                expected = self._schedule.next_after(now)
+                expected = self._next_after(now)
             fresh = replace(known, last=None, next=expected, last_updated=now)
         else:
-            fresh = Status(last=None, next=self._schedule.next_after(now), last_updated=now)
+            fresh = Status(last=None, next=self._next_after(now), last_updated=now)
         await self._write(fresh)
         return fresh
 
@@ -202,9 +217,16 @@ class Timer:
             await self._invoke(self._function, seen, None)
         if self._statuses is None:
             return None
-        done = Status(last=at, next=self._schedule.next_after(at), last_updated=at)
+        done = Status(last=at, next=self._next_after(at), last_updated=at)
         await self._write(done)
         return done
+
+    def _next_after(self, moment: datetime) -> datetime | None:
+        due = self._schedule.next_after(moment)
+        if due is None or not self._schedule.goes_by_the_wall:
+            return due
+        # *moment* knows its distance from UTC, which may be another one when it is due.
+        return self._local(due.replace(tzinfo=None))
 
     async def _write(self, status: Status) -> None:
         statuses = self._statuses

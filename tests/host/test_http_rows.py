@@ -246,6 +246,27 @@ def test_h08_keys(guarded, level, key, place):
         assert answer.body == b""
 
 
+@pytest.mark.parametrize("key", ["none", "wrong", "other", "function", "host", "master"])
+@pytest.mark.parametrize("place", ["header", "code"])
+@pytest.mark.parametrize(
+    ("method", "page", "status"),
+    [("GET", "/admin/host/status", 200), ("POST", "/admin/functions/Other", 202)],
+    ids=["status", "run by hand"],
+)
+def test_h08_admin_pages(guarded, method, page, status, key, place):
+    """H8: what is below /admin opens to the master key only. Source: as above."""
+    text = "wrong" if key == "wrong" else _KEYS.get(key)
+    headers = {"Content-Type": "application/json"}
+    if text and place == "header":
+        headers["x-functions-key"] = text
+    query = f"?code={text}" if text and place == "code" else ""
+    body = b"{}" if method == "POST" else None
+
+    answer = guarded.request(method, f"{page}{query}", body=body, headers=headers)
+
+    assert answer.status == (status if key == "master" else 401)
+
+
 def test_h08_the_header_wins_over_code(guarded):
     """H8, second half: `code` is not looked at where there is a header. Source: as above."""
     answer = guarded.request(

@@ -8,6 +8,8 @@ import subprocess
 import sys
 import time
 import urllib.request
+import uuid
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from pathlib import Path
@@ -15,7 +17,9 @@ from pathlib import Path
 import pytest
 from azure.storage.queue import QueueClient
 
+from devhost.host import DRAIN_SECONDS
 from tests.host.running import until
+from tests.host.storage import Storage
 from tests.integration.devhost.functions import HTTP, QUEUE, TIMER
 
 ECHO = "def main(req): return str(len(req.get_body()))"
@@ -101,6 +105,51 @@ def test_what_runs_is_finished_before_the_end(start, function, azurite, queue, n
     assert queue.get_queue_properties().approximate_message_count == 1
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_request_and_a_run_by_hand_are_finished_before_the_end(start, function, number):
+    slow = "import logging, time\ndef main({}):\n logging.info('in')\n time.sleep({})\n{}"
+    function("web", slow.format("req", 6, " return 'late'"), **HTTP)
+    function("work", slow.format("message", 8, ""), queueName="jobs", **QUEUE)
+    host = start("--azurite")
+    assert host.get("/admin/functions/work", data=b"{}") == (202, b"")
+    host.wait_for("work  in")
+    with ThreadPoolExecutor(1) as client:
+        answer = client.submit(host.get, "/web")
+        host.wait_for("web  in")
+
+        host.process.send_signal(number)
+        host.wait_for("stopping: 2 running")
+
+        assert answer.result() == (200, b"late")
+    assert host.end() == 0
+    host.assert_said("work  ok", 1)
+
+
+def test_half_a_minute_is_given_to_what_runs():
+    """Source: azure-functions-core-tools, the allowance of a stop (2024-10)."""
+    assert DRAIN_SECONDS == 30
+
+
+def test_disabled_functions_are_run_by_hand_only(start, function, azurite, queue):
+    """Source: docs, disable-function (2026)."""
+    off = {f"AzureWebJobs.{name}.Disabled": "true" for name in ("web", "work", "clock")}
+    function("good", ECHO, **HTTP)
+    function("web", ECHO, **HTTP)
+    function("work", PRINT, queueName=queue.queue_name, **QUEUE)
+    function("clock", "def main(tick): ...", **TIMER)
+    queue.send_message("hello")
+
+    host = start(AzureWebJobsStorage=azurite.connection_string, **off)
+
+    assert host.get("/good") == (200, b"0")
+    assert host.get("/web") == (404, b"")
+    time.sleep(2.5)
+    host.assert_said("got hello", 0)
+    host.assert_said("clock  ok", 0)
+    assert host.get("/admin/functions/work", data=b'{"input": "by hand"}') == (202, b"")
+    host.wait_for("got by hand")
+
+
 def test_a_second_signal_ends_at_once(start, function):
     stuck = "import time\ndef main(req): time.sleep(60)"
     function("stuck", f"import logging\n{stuck}", **HTTP)
@@ -122,6 +171,23 @@ def test_a_function_that_takes_too_long_fails_and_does_not_hold_up_the_end(start
 
     host.wait_for("TimeoutError: functionTimeout of 1 s exceeded")
     assert host.stop() == 0
+
+
+def test_a_schedule_is_of_the_settings_time_zone(start, function, azurite):
+    """A full hour in India is half past one in UTC, all year."""
+    function("clock", "def main(tick): ...", **(TIMER | {"schedule": "0 0 * * * *"}))
+    host_id = f"zone{uuid.uuid4().hex[:8]}"
+    storage = Storage(azurite)
+
+    start(
+        AzureWebJobsStorage=azurite.connection_string,
+        AzureFunctionsWebHost__hostid=host_id,
+        TZ="IST-5:30",
+    )
+
+    status = until(lambda: storage.timer_status(host_id, "clock"))
+    storage.close()
+    assert status["Next"].endswith(":00:00+05:30")
 
 
 def test_functions_may_be_run_by_hand(start, function):

@@ -2,13 +2,14 @@
 
 import asyncio
 import json
-from datetime import timedelta
+import time
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from devhost.errors import BadFunctionError, HostError, InvocationError
 from devhost.storage_errors import StorageBusyError, StorageRefusedError
-from devhost.timer import Status, Timer, make_schedule
+from devhost.timer import Status, Timer, make_schedule, on_the_wall
 
 
 class Statuses:
@@ -71,7 +72,7 @@ def runs():
 def tick(loop, run, timer_function, *, statuses, lock, runs):
     """Run a timer for so many seconds; *takes* is how long each run lasts."""
 
-    def go(schedule, seconds, *, takes=0.0, fails=False, **trigger):
+    def go(schedule, seconds, *, takes=0.0, fails=False, clock=loop.now, local=None, **trigger):
         async def invoke(_function, data, _metadata):
             runs.append((loop.now(), json.loads(data.value)))
             await asyncio.sleep(takes)
@@ -83,7 +84,8 @@ def tick(loop, run, timer_function, *, statuses, lock, runs):
             statuses=statuses,
             lock=lock,
             invoke=invoke,
-            now=loop.now,
+            now=clock,
+            local=local or (lambda wall: wall.replace(tzinfo=UTC)),
         )
 
         async def scene() -> None:
@@ -128,6 +130,9 @@ def test_missed_runs_are_made_up_for_once(tick, statuses, runs, loop):
 
     assert tick("0 * * * * *", 70) == [0, 60]
     assert [data["IsPastDue"] for _, data in runs] == [True, False]
+    start = last + timedelta(minutes=5)
+    after_it = Status(last=start, next=start + timedelta(minutes=1), last_updated=start)
+    assert statuses.writes[0] == after_it
 
 
 def test_a_changed_schedule_is_not_past_due(tick, statuses, loop):
@@ -161,6 +166,78 @@ def test_a_failure_does_not_end_the_schedule(tick):
 
 def test_a_time_span_is_a_schedule(tick):
     assert tick("00:00:03", 10) == [3, 6, 9]
+
+
+def test_a_clock_that_is_set_is_noticed_within_half_a_minute(tick, loop):
+    """A machine that slept, too: no wait is longer than that without a look at the clock."""
+
+    def clock():
+        return loop.now() + timedelta(minutes=58 if loop.seconds > 100 else 0)
+
+    (at,) = tick("0 0 * * * *", 200, clock=clock)
+
+    assert 120 <= at <= 150
+
+
+#: No name: it does not depend on what the machine knows of zones.
+BERLIN = "CET-1CEST,M3.5.0,M10.5.0/3"
+
+
+@pytest.fixture
+def in_berlin(monkeypatch, loop):
+    """Set the process's time zone; returns the runs of a schedule from *day* on, in UTC."""
+
+    def go(tick, runs, schedule, day, hours):
+        loop.seconds = (day - loop.now()).total_seconds()
+        tick(
+            schedule,
+            hours * 3600,
+            clock=lambda: loop.now().astimezone(),
+            local=on_the_wall,
+        )
+        return [f"{at:%d %H:%M}" for at, _ in runs]
+
+    monkeypatch.setenv("TZ", BERLIN)
+    time.tzset()
+    yield go
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.parametrize(
+    ("schedule", "day", "hours", "expected"),
+    [
+        (
+            "0 30 2 * * *",
+            datetime(2026, 10, 24, 12, tzinfo=UTC),
+            72,
+            ["25 00:30", "26 01:30", "27 01:30"],
+        ),
+        (
+            "0 30 2 * * *",
+            datetime(2027, 3, 26, 12, tzinfo=UTC),
+            72,
+            ["27 01:30", "28 01:30", "29 00:30"],
+        ),
+        (
+            "0 */20 * * * *",
+            datetime(2026, 10, 25, 0, 30, tzinfo=UTC),
+            1.5,
+            ["25 00:40", "25 01:00", "25 01:20", "25 01:40"],
+        ),
+    ],
+    ids=["back", "on", "back, every hour"],
+)
+def test_a_schedule_goes_by_the_wall_clock(
+    tick, runs, in_berlin, *, schedule, day, hours, expected
+):
+    """
+    In Berlin clocks go back on 25 October 2026 and on on 28 March 2027.
+
+    What names an hour runs once a day, at that hour; what does not name one runs on evenly.
+    Source: docs, functions-bindings-timer, NCRONTAB time zones (2026).
+    """
+    assert in_berlin(tick, runs, schedule, day, hours) == expected
 
 
 def test_only_the_host_with_the_lock_fires(tick, lock):
