@@ -6,7 +6,7 @@ WORKER := .venv-worker
 CODE := shared devhost cli bench tests $(wildcard *_function)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run azurite test check fmt bench clean
+.PHONY: help setup run azurite worker test check fmt bench clean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -36,7 +36,9 @@ check: setup ## format, lint, types, imports, unit and functional tests
 	@$(VENV)/bin/codespell $(CODE) docs README.md
 	@$(PY) -m pytest -q tests/unit tests/functional
 
-test: check $(WORKER)/.stamp ## every check and test there is
+worker: $(WORKER)/.stamp ## the oracle of tests/worker, which `make test` makes as well
+
+test: check worker ## every check and test there is
 	@$(PY) -m pytest -q --ignore=tests/unit --ignore=tests/functional tests
 
 azurite: setup ## a storage for local runs that stays, in .azurite/

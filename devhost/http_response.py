@@ -85,9 +85,10 @@ def _cookies(jars: Any) -> Iterator[tuple[bytes, bytes]]:
     jar: SimpleCookie
     for jar in jars:
         for morsel in jar.values():
+            # The worker reads these two, and fails where it cannot.
             if morsel["expires"]:
-                # The worker reads the time, and fails where it cannot.
                 datetime.strptime(morsel["expires"], _COOKIE_TIME).replace(tzinfo=UTC)
+            float(morsel["max-age"] or 0)
             yield _header("Set-Cookie", morsel.OutputString(list(_COOKIE_ATTRIBUTES)))
 
 

@@ -1,4 +1,4 @@
-"""Awkward functions: each a folder's source, its trigger, and inputs for it."""
+"""Awkward calls: each a folder's source, its trigger, and inputs for it."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def tick(*, past_due: bool, status: Any = None) -> dict[str, Any]:
     )
 
 
-_SEE = "import azure.functions as func\nfrom eyes import see\n"
+SEE = "import azure.functions as func\nfrom eyes import see\n"
 _MESSAGE = """
     see(type(message).__name__, message.get_body(), message.id, message.dequeue_count,
         message.pop_receipt, message.insertion_time, message.expiration_time,
@@ -102,25 +102,27 @@ _STATUS = {
 }
 
 
-def _http(source: str, **changes: Any) -> Case:
+def http(source: str, **changes: Any) -> Case:
+    """Return an HTTP function, with a request."""
     given: dict[str, Any] = {"data": request(b"{}"), "bindings": (HTTP, RETURN)}
-    return Case(source=_SEE + source, **(given | changes))
+    return Case(source=SEE + source, **(given | changes))
 
 
-def _queue(source: str, **changes: Any) -> Case:
+def queue(source: str, **changes: Any) -> Case:
+    """Return a queue function, with a message."""
     given: dict[str, Any] = {"data": text("x"), "metadata": message(), "bindings": (QUEUE,)}
-    return Case(source=_SEE + source, **(given | changes))
+    return Case(source=SEE + source, **(given | changes))
 
 
 def _look(**changes: Any) -> Case:
-    return _queue(_LOOK, **changes)
+    return queue(_LOOK, **changes)
 
 
 def _returns(expression: str) -> Case:
-    return _http(f"def main(req): return {expression}")
+    return http(f"def main(req): return {expression}")
 
 
-CASES: dict[str, Case] = {
+CALLS: dict[str, Case] = {
     "queue_text": _look(),
     "queue_umlauts": _look(data=text("grüße ☃ 𝄞")),
     "queue_like_json": _look(data=text('{"a": [1, null]}')),
@@ -132,41 +134,41 @@ CASES: dict[str, Case] = {
     ),
     "queue_bad_count": _look(metadata=message(DequeueCount=text("abc"))),
     "queue_bad_time": _look(metadata=message(InsertionTime=text("yesterday"))),
-    "queue_json_text": _queue("def main(message): see(message.get_json())", data=text("[1]")),
-    "queue_not_json": _queue("def main(message): see(message.get_json())"),
-    "queue_as_str": _queue("def main(message: str): see(type(message).__name__, message)"),
-    "queue_as_bytes": _queue("def main(message: bytes): see(type(message).__name__, message)"),
-    "queue_binary_as_bytes": _queue(
+    "queue_json_text": queue("def main(message): see(message.get_json())", data=text("[1]")),
+    "queue_not_json": queue("def main(message): see(message.get_json())"),
+    "queue_as_str": queue("def main(message: str): see(type(message).__name__, message)"),
+    "queue_as_bytes": queue("def main(message: bytes): see(type(message).__name__, message)"),
+    "queue_binary_as_bytes": queue(
         "def main(message: bytes): see(type(message).__name__, message)",
         data=binary(b"\x00\xff"),
         bindings=(BINARY,),
     ),
-    "queue_returns": _queue("def main(message): return 'x'"),
-    "queue_async": _queue(
+    "queue_returns": queue("def main(message): return 'x'"),
+    "queue_async": queue(
         "import asyncio\nasync def main(message):\n    await asyncio.sleep(0)\n    see(message.id)"
     ),
-    "queue_async_fails": _queue("async def main(message): raise KeyError('gone')"),
-    "timer_on_time": _queue(
+    "queue_async_fails": queue("async def main(message): raise KeyError('gone')"),
+    "timer_on_time": queue(
         "def main(tick: func.TimerRequest):\n"
         "    see(tick.past_due, tick.schedule, tick.schedule_status)",
         bindings=(TIMER,),
         data=tick(past_due=False),
         metadata=None,
     ),
-    "timer_past_due": _queue(
+    "timer_past_due": queue(
         "def main(tick: func.TimerRequest):\n"
         "    see(tick.past_due, tick.schedule, tick.schedule_status)",
         bindings=(TIMER,),
         data=tick(past_due=True, status=_STATUS),
         metadata=None,
     ),
-    "timer_as_str": _queue(
+    "timer_as_str": queue(
         "def main(tick: str): see(type(tick).__name__, tick)",
         bindings=(TIMER,),
         data=tick(past_due=True),
         metadata=None,
     ),
-    "http_request": _http(
+    "http_request": http(
         "def main(req):\n"
         "    see(req.method, req.url, dict(req.headers), dict(req.params),\n"
         "        dict(req.route_params), req.get_body(), req.headers.get('X-MANY'),\n"
@@ -174,14 +176,14 @@ CASES: dict[str, Case] = {
         "    return func.HttpResponse()",
         data=request(b'{"a": 1}'),
     ),
-    "http_form": _http(
+    "http_form": http(
         "def main(req):\n    see(dict(req.form))\n    return 'x'",
         data=request(b"a=1&b=%20", headers={"content-type": "application/x-www-form-urlencoded"}),
     ),
-    "http_not_json": _http("def main(req): return str(req.get_json())", data=request(b"\xff{")),
-    "http_as_str": _http("def main(req: str): return req"),
-    "http_no_body": _http("def main(req): return str(req.get_body())", data=request()),
-    "http_async": _http("async def main(req): return 'async'"),
+    "http_not_json": http("def main(req): return str(req.get_json())", data=request(b"\xff{")),
+    "http_as_str": http("def main(req: str): return req"),
+    "http_no_body": http("def main(req): return str(req.get_body())", data=request()),
+    "http_async": http("async def main(req): return 'async'"),
     "returns_none": _returns("None"),
     "returns_str": _returns("'grüße'"),
     "returns_bytes": _returns("b'x'"),
@@ -196,7 +198,7 @@ CASES: dict[str, Case] = {
         " 'Content-Type': 'text/x-own', 'ETag': 'W/\"1\"'})"
     ),
     "returns_number_header": _returns("func.HttpResponse('x', headers={'X-Number': 7})"),
-    "returns_cookies": _http(
+    "returns_cookies": http(
         "def main(req):\n"
         "    answer = func.HttpResponse('x')\n"
         "    answer.headers.add('Set-Cookie', 'a=1; Path=/p; HttpOnly; SameSite=Lax')\n"
@@ -206,36 +208,42 @@ CASES: dict[str, Case] = {
         "    answer.headers.add('Set-Cookie', 'd=4; Comment=lost; Version=1')\n"
         "    return answer"
     ),
-    "returns_bad_cookie": _http(
+    "returns_bad_cookie": http(
         "def main(req):\n"
         "    answer = func.HttpResponse('x')\n"
         "    answer.headers.add('Set-Cookie', 'a=1; Expires=tomorrow')\n"
         "    return answer"
     ),
     "returns_body_only": _returns("func.HttpResponse('x', status_code=299)"),
-    "no_return_binding": _http("def main(req): return 'x'", bindings=(HTTP,)),
-    "no_return_binding_none": _http("def main(req): see('called')", bindings=(HTTP,)),
-    "fails": _http("def main(req): raise ValueError('boom')"),
-    "fails_without_words": _http("def main(req): raise ValueError"),
-    "fails_with_notes": _http(
+    "no_return_binding": http("def main(req): return 'x'", bindings=(HTTP,)),
+    "no_return_binding_none": http("def main(req): see('called')", bindings=(HTTP,)),
+    "fails": http("def main(req): raise ValueError('boom')"),
+    "fails_without_words": http("def main(req): raise ValueError"),
+    "fails_with_notes": http(
         "def main(req):\n    fault = ValueError('boom')\n    fault.add_note('more')\n"
         "    raise fault"
     ),
-    "fails_in_a_chain": _http(
+    "fails_in_a_chain": http(
         "def main(req):\n    try: 1 / 0\n    except ZeroDivisionError as e:\n"
         "        raise KeyError('k') from e"
     ),
-    "fails_in_lines": _http("def main(req): raise RuntimeError('one\\ntwo')"),
-    "fails_in_a_group": _http("def main(req): raise ExceptionGroup('many', [ValueError('a')])"),
-    "fails_with_own_class": _http(
+    "fails_in_lines": http("def main(req): raise RuntimeError('one\\ntwo')"),
+    "fails_in_a_group": http("def main(req): raise ExceptionGroup('many', [ValueError('a')])"),
+    "fails_with_own_class": http(
         "class OddError(Exception):\n    def __str__(self): return 'odd'\n"
         "def main(req): raise OddError(1, 2)"
     ),
-    "fails_without_text": _http(
+    "async_generator": http("async def main(req):\n    yield 'x'"),
+    "generator": http("def main(req):\n    yield 'x'"),
+    "returns_surrogate": http("def main(req): return chr(0xd800)"),
+    "cookie_max_age": http(
+        "def main(req): return func.HttpResponse('', headers={'Set-Cookie': 'a=1; Max-Age=abc'})"
+    ),
+    "fails_without_text": http(
         "class MuteError(Exception):\n    def __str__(self): raise RuntimeError\n"
         "def main(req): raise MuteError"
     ),
-    "context": _http(
+    "context": http(
         "def main(req, context: func.Context):\n"
         "    see(context.function_name, context.function_directory.rsplit('/', 1)[1],\n"
         "        bool(context.invocation_id),\n"
@@ -245,67 +253,8 @@ CASES: dict[str, Case] = {
         "        context.retry_context.max_retry_count)\n"
         "    return 'x'"
     ),
-    "context_untyped": _http(
+    "context_untyped": http(
         "def main(req, context):\n    see(context.function_name)\n    return ''"
     ),
-    "context_wrong": _http("def main(req, context: int): return ''"),
-    "names": _http(
-        "def main(req):\n    see(__name__, __package__, __file__.rsplit('/', 2)[1:])\n    return ''"
-    ),
-    "relative": _http(
-        "from . import beside\nfrom .beside import WORD\n"
-        "def main(req):\n    see(WORD, beside.__name__)\n    return ''",
-        files={"beside.py": "WORD = 'found'\n"},
-    ),
-    "relative_up": _http(
-        "from ..eyes import see as other\nfrom eyes import see\n"
-        "def main(req):\n    see(other is see, other.__module__)\n    return ''"
-    ),
-    "script_file": Case(
-        source="",
-        bindings=(HTTP, RETURN),
-        data=request(),
-        document={"scriptFile": "other.py"},
-        files={"other.py": _SEE + "def main(req):\n    see(__name__)\n    return ''"},
-    ),
-    "script_not_python": Case(
-        source="",
-        bindings=(HTTP, RETURN),
-        document={"scriptFile": "other.txt"},
-        files={"other.txt": "x"},
-    ),
-    "entry_point": _http("def go(req): return 'went'", document={"entryPoint": "go"}),
-    "entry_point_missing": _http("def main(req): return ''", document={"entryPoint": "go"}),
-    "entry_point_no_function": _http("main = 7"),
-    "entry_point_object": _http(
-        "class Main:\n    def __call__(self, req): return 'object'\nmain = Main()"
-    ),
-    "import_missing": _http("import nothing_here\ndef main(req): return ''"),
-    "import_wrong_name": _http("from json import nothing_here\ndef main(req): return ''"),
-    "import_syntax": _http("def main(req) return ''"),
-    "import_fails": _http("raise ValueError('at import')"),
-    "import_key": _http("{}['gone']"),
-    "parameter_missing": _http("def main(): return ''"),
-    "parameter_other_name": _http("def main(request): return ''"),
-    "parameter_extra": _http("def main(req, more): return ''"),
-    "parameter_default": _http("def main(req, more=1): return ''"),
-    "parameter_keywords": _http("def main(**req): return ''"),
-    "annotation_int": _http("def main(req: int): return ''"),
-    "annotation_other": _http("def main(req: func.QueueMessage): return ''"),
-    "annotation_text": _http("def main(req: 'func.HttpRequest') -> 'func.HttpResponse': return ''"),
-    "annotation_unknown": _http("def main(req: 'Nothing'): return ''"),
-    "annotation_no_type": _http("def main(req: 7): return ''"),
-    "annotation_optional": _http("def main(req: func.HttpRequest | None): return ''"),
-    "annotation_return_str": _http("def main(req) -> str: return 'x'"),
-    "annotation_return_int": _http("def main(req) -> int: return 7"),
-    "annotation_return_none": _http("def main(req) -> None: return None"),
-    "annotation_return_odd": _http("def main(req) -> 7: return ''"),
-    "annotation_return_bytes": _http("def main(req) -> bytes: return b''"),
-    "annotation_any": _http("import typing\ndef main(req: typing.Any): return ''"),
-    "annotation_queue_int": _queue("def main(message: int): pass"),
-    "annotation_timer_queue": _queue(
-        "def main(tick: func.QueueMessage): pass", bindings=(TIMER,), data=tick(past_due=False)
-    ),
-    "inout": _http("def main(req): return ''", bindings=(HTTP | {"direction": "inout"}, RETURN)),
-    "return_in": _http("def main(req): return ''", bindings=(HTTP, RETURN | {"direction": "in"})),
+    "context_wrong": http("def main(req, context: int): return ''"),
 }

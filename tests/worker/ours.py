@@ -15,7 +15,7 @@ from typing import Any
 from azure.functions.meta import Datum
 
 from devhost import http_response, loader, metadata
-from devhost.errors import BadFunctionError, InvocationError
+from devhost.errors import BadFunctionError, InvocationError, class_and_words
 from devhost.invoke import Invoker, Report
 
 wire: Any = importlib.import_module("wire")  # it stands beside this file
@@ -47,7 +47,7 @@ async def _invoke(function: loader.Function, case: dict[str, Any]) -> dict[str, 
     except InvocationError:
         returned = None
     except ValueError as refused:
-        return {"seen": wire.sight(), "fault": f"ValueError: {refused}", "returned": None}
+        return {"seen": wire.sight(), "fault": class_and_words(refused), "returned": None}
     return {
         "seen": wire.sight(),
         "fault": None if reports[0].fault is None else reports[0].text,
@@ -72,9 +72,9 @@ def _datum(datum: dict[str, Any]) -> Datum:
 def _returned(datum: Datum | None) -> dict[str, Any] | None:
     if datum is None:
         return None
+    answer = http_response.from_datum(datum)
     if datum.type == "string":
         return {"text": datum.value}
-    answer = http_response.from_datum(datum)
     headers = [(name.decode(), value.decode()) for name, value in answer.headers]
     return {
         "status": answer.status,

@@ -12,6 +12,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+import select
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -20,9 +21,12 @@ from typing import Any
 
 import pytest
 
-from tests.worker.cases import CASES, EYES, Case, message, request, text, tick
+from tests.worker.cases import CALLS, EYES, Case, message, request, text, tick
+from tests.worker.loading import ENDS, LOADING
 
 _HERE = Path(__file__).parent
+#: Seconds for one question.
+_PATIENCE = 30
 _CHECKOUT = _HERE.parents[1]
 # An address, an id, a time of day.
 _BY_CHANCE = re.compile(r"0x[0-9a-f]+|[0-9a-f]{8}-[0-9a-f-]{27}|\d+:\d\d:\d\d [AP]M")
@@ -49,6 +53,15 @@ DIFFERENCES = {
     "returns_bytes": (_NO_OUTPUT, f"TypeError: an http output cannot be a bytes; {_ONLY}"),
     "returns_dict": (_NO_OUTPUT, f"TypeError: an http output cannot be a dict; {_ONLY}"),
     "returns_int": (_NO_OUTPUT, f"TypeError: an http output cannot be a int; {_ONLY}"),
+    "generator": (_NO_OUTPUT, f"TypeError: an http output cannot be a generator; {_ONLY}"),
+    "async_generator": (
+        _NO_OUTPUT,
+        f"TypeError: an http output cannot be a async_generator; {_ONLY}",
+    ),
+    "cookie_max_age": (
+        "TypeError: Cannot parse value abc of 'cookie.maxAge' to float.",
+        "ValueError: could not convert string to float: 'abc'",
+    ),
     "fails_without_text": (
         "Unhandled exception in function. Could not serialize original exception message.",
         "MuteError: it has no text, as its __str__ fails",
@@ -106,7 +119,12 @@ class Side:
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(case) + "\n")
         self._process.stdin.flush()
-        answer: dict[str, Any] = json.loads(self._process.stdout.readline())
+        # One line for each question: nothing is left in the pipe's buffer.
+        if not select.select([self._process.stdout], [], [], _PATIENCE)[0]:
+            self._process.kill()
+        line = self._process.stdout.readline()
+        assert line, f"no answer about {case['name']} within {_PATIENCE} s"
+        answer: dict[str, Any] = json.loads(line)
         return answer
 
     def close(self) -> None:
@@ -121,7 +139,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An app with all awkward functions."""
     root = tmp_path_factory.mktemp("awkward")
     (root / "eyes.py").write_text(EYES)
-    for name, case in CASES.items():
+    for name, case in (CALLS | LOADING | ENDS).items():
         (root / name).mkdir()
         for file, source in ({"__init__.py": case.source} | case.files).items():
             (root / name / file).write_text(source)
@@ -131,7 +149,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def sides(azurite) -> Iterator[tuple[Side, Side]]:
     """Theirs and ours."""
-    assert _WORKERS_PYTHON.exists(), "the worker's library is missing: run `make test`"
+    assert _WORKERS_PYTHON.exists(), "the worker's library is missing: run `make worker`"
     example = json.loads((_CHECKOUT / "local.settings.example.json").read_text())["Values"]
     environ = example | {
         "AzureWebJobsStorage": azurite.connection_string,
@@ -154,9 +172,18 @@ def _question(root: Path, name: str, case: Case) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", ENDS)
+def test_what_ends_the_worker_is_one_failure_here(sides, root, name):
+    """There the worker is started anew; here it is told in the same words, and nothing ends."""
+    theirs, ours = (side.run(_question(root, name, ENDS[name])) for side in sides)
+
+    assert theirs["ends"] == (ours["load"] or ours["fault"])
+    assert "ends" not in ours
+
+
+@pytest.mark.parametrize("name", CALLS | LOADING)
 def test_an_awkward_function(sides, root, name):
-    question = _question(root, name, CASES[name])
+    question = _question(root, name, (CALLS | LOADING)[name])
 
     theirs, ours = (side.run(question) for side in sides)
 

@@ -13,7 +13,12 @@ def serve(run: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
     """Answer each line of stdin with a line on stdout; whatever else is printed goes to stderr."""
     out, sys.stdout = sys.stdout, sys.stderr
     for line in sys.stdin:
-        out.write(json.dumps(run(json.loads(line))) + "\n")
+        try:
+            answer = run(json.loads(line))
+        # What the app raised went through the worker, and would have ended it.
+        except BaseException as fault:  # noqa: BLE001
+            answer = {"load": None, "seen": sight(), "ends": f"{type(fault).__name__}: {fault}"}
+        out.write(json.dumps(answer) + "\n")
         out.flush()
 
 
