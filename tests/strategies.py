@@ -132,7 +132,7 @@ observations = st.builds(
 @st.composite
 def healths(draw: st.DrawFn) -> Health:
     """Draw what a process knows after some pushes, and claims of probes between them."""
-    health = Health(generation="g-1")
+    health = Health(endpoint="g-1")
     rules = terms(profile=draw(st.sampled_from(["2019", "latest", "ns"])))
     for seen in draw(st.lists(observations, max_size=8)):
         if standing(health, seen.sent_at) == NeedsProbe():

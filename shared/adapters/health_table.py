@@ -58,7 +58,7 @@ def _stored(resource: Resource) -> StoredHealth:
     try:
         health = health_of(resource.document)
     except _UNREADABLE as error:
-        # Nobody's generation: it counts for nothing, and the next write replaces it.
+        # Nobody's endpoint: it counts for nothing, and the next write replaces it.
         telemetry.error("health.unreadable", etag=resource.etag, error=repr(error))
-        health = Health(generation="")
+        health = Health(endpoint="")
     return StoredHealth(health, resource.etag)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 
 from shared.delivery.duration import in_words
 from shared.delivery.outcome import Outcome
 from shared.delivery.policy import DeliveryTerms
+from shared.subscriptions.subscription import EventSubscription
 
 PROBE_MARGIN = timedelta(seconds=10)  # beyond the acknowledgement timeout, for a probe to end
 PROBE_LOOK = timedelta(seconds=3)  # what meets somebody's probe comes again after this
@@ -42,11 +44,12 @@ class Health:
     """
     What is known of a subscription's endpoint.
 
-    *released_at* is when a push was sent that showed that earlier holds are over. *failures* counts
-    the first attempts of different events that failed in a row, since *counted_from*.
+    *endpoint* is its id: a corrected one begins anew. *released_at* is when a push was sent that
+    showed that earlier holds are over. *failures* counts the first attempts of different events
+    that failed in a row, since *counted_from*.
     """
 
-    generation: str
+    endpoint: str
     hold: Hold | None = None
     released_at: datetime | None = None
     failures: int = 0
@@ -84,6 +87,12 @@ class NeedsProbe:
 
 
 Standing = Open | Held | NeedsProbe
+
+
+def endpoint_id(subscription: EventSubscription) -> str:
+    """Identify the endpoint of one subscription, without showing its URL."""
+    text = f"{subscription.generation} {subscription.endpoint_url}"
+    return sha256(text.encode()).hexdigest()
 
 
 def standing(health: Health, now: datetime) -> Standing:
@@ -138,7 +147,7 @@ def observe(health: Health, seen: Observation, terms: DeliveryTerms) -> Health:
 
 def merge(one: Health, other: Health) -> Health:
     """
-    Return what both know of one generation; their order doesn't matter.
+    Return what both know of one endpoint; their order doesn't matter.
 
     The later end of a hold wins, and the later release: a hold that began before it is over.
     """
@@ -152,17 +161,14 @@ def merge(one: Health, other: Health) -> Health:
 
 def _succeeded(health: Health, seen: Observation) -> Health:
     hold = health.hold
-    if hold is not None and seen.sent_at <= hold.since:
-        return health
     if hold is None and not health.failures:
         return health  # Mostly so: nothing changes.
-    return replace(
-        health,
-        hold=None,
-        released_at=_latest(health.released_at, seen.sent_at),
-        failures=0,
-        counted_from=_latest(health.counted_from, seen.ended_at),
-    )
+    counted_from = _latest(health.counted_from, seen.ended_at)
+    anew = replace(health, failures=0, counted_from=counted_from)
+    if hold is not None and seen.sent_at <= hold.since:
+        return anew  # A late answer, maybe: no failure before it counts any more.
+    released_at = _latest(health.released_at, seen.sent_at)
+    return replace(anew, hold=None, released_at=released_at)
 
 
 def _hold(health: Health, seen: Observation, terms: DeliveryTerms) -> Hold | None:

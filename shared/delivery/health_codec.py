@@ -14,7 +14,7 @@ def document_of(health: Health) -> Mapping[str, Any]:
     """Write it; times are ISO 8601."""
     hold = health.hold
     return {
-        "generation": health.generation,
+        "endpoint": health.endpoint,
         "heldUntil": _text(hold.until) if hold else None,
         "hold": _hold(hold) if hold else None,
         "releasedAt": _text(health.released_at),
@@ -32,7 +32,7 @@ def health_of(document: Mapping[str, Any]) -> Health:
     """
     hold = document["hold"]
     return Health(
-        generation=str(document["generation"]),
+        endpoint=str(document["endpoint"]),
         hold=_hold_of(hold, _moment(document["heldUntil"])) if hold else None,
         released_at=_time(document["releasedAt"]),
         failures=int(document["failures"]),

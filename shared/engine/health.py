@@ -19,6 +19,7 @@ from shared.delivery.health import (
     Open,
     Standing,
     claim,
+    endpoint_id,
     give_back,
     merge,
     observe,
@@ -215,13 +216,13 @@ class HealthTracker:
 
     def _of(self, subscription: EventSubscription) -> _Known:
         """Return what is known, maybe nothing yet. Only under the lock."""
-        generation = subscription.generation
-        key = (subscription.topic.lower(), subscription.name.lower(), generation)
+        endpoint = endpoint_id(subscription)
+        key = (subscription.topic.lower(), subscription.name.lower(), endpoint)
         known = self._known.get(key)
         if known is None:
             now = self._clock.now()
             known = self._known[key] = _Known(
-                health=Health(generation=generation),
+                health=Health(endpoint=endpoint),
                 arrivals=Arrivals(now, now),
                 write_from=now,
                 blocked_until=now,
@@ -241,15 +242,15 @@ def _standing(known: _Known, now: datetime) -> Standing:
 
 
 def _learn(known: _Known, row: StoredHealth | None) -> None:
-    """Take in what the table holds, unless it is about an earlier subscription of that name."""
-    if row and row.health.generation == known.health.generation:
+    """Take in what the table holds, unless it is about an earlier endpoint."""
+    if row and row.health.endpoint == known.health.endpoint:
         known.stored = row.health
         known.health = merge(known.health, row.health)
 
 
 def _is_due(known: _Known, now: datetime) -> bool:
     health = known.health
-    stored = known.stored or Health(generation=health.generation)
+    stored = known.stored or Health(endpoint=health.endpoint)
     if health == stored or known.is_writing or now < known.blocked_until:
         return False
     if now >= known.write_from:

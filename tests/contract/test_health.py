@@ -19,7 +19,7 @@ from shared.errors import Conflict
 from tests.fakes import START, FakeClock, MemoryResources
 
 HEALTH = Health(
-    generation="g-1",
+    endpoint="g-1",
     hold=Hold(
         since=START,
         until=START + timedelta(seconds=10, microseconds=1),
@@ -72,12 +72,12 @@ def test_what_is_written_is_what_others_read(table: ResourceStore) -> None:
 
 
 def test_health_without_a_hold_is_read_as_such(table: ResourceStore) -> None:
-    process(table).write("orders", "crm", Health(generation="g-1"), None)
+    process(table).write("orders", "crm", Health(endpoint="g-1"), None)
 
     read = process(table).read("orders", "crm")
 
     assert read
-    assert read.health == Health(generation="g-1")
+    assert read.health == Health(endpoint="g-1")
 
 
 def test_its_own_write_is_seen_at_once(table: ResourceStore) -> None:
@@ -113,11 +113,11 @@ def test_only_the_first_writer_wins(table: ResourceStore) -> None:
 def test_subscriptions_have_a_row_each(table: ResourceStore) -> None:
     health = process(table)
     health.write("orders", "crm", HEALTH, None)
-    health.write("orders", "erp", replace(HEALTH, generation="g-2"), None)
+    health.write("orders", "erp", replace(HEALTH, endpoint="g-2"), None)
 
     seen = [health.seen("orders", name) for name in ("crm", "erp", "wms")]
 
-    assert [row.health.generation if row else None for row in seen] == ["g-1", "g-2", None]
+    assert [row.health.endpoint if row else None for row in seen] == ["g-1", "g-2", None]
 
 
 def test_a_row_that_cannot_be_read_is_nobodys_and_can_be_replaced(table: ResourceStore) -> None:
@@ -125,7 +125,7 @@ def test_a_row_that_cannot_be_read_is_nobodys_and_can_be_replaced(table: Resourc
     health = process(table)
 
     seen = health.seen("orders", "crm")
-    assert seen == StoredHealth(Health(generation=""), seen.etag if seen else "")
+    assert seen == StoredHealth(Health(endpoint=""), seen.etag if seen else "")
     assert seen
     health.write("orders", "crm", HEALTH, seen.etag)
 

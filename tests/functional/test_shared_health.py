@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shared.delivery.health import Held, Observation
+from shared.delivery.health import Held, Observation, endpoint_id
 from shared.delivery.outcome import Outcome
 from shared.engine.ports import Queue, Resource, Table
 from tests.builders import (
@@ -56,7 +56,16 @@ def test_a_subscription_that_was_created_again_begins_anew(app: Deployment) -> N
     assert pushed(app) == 2
     row = app.resources.get(Table.ENDPOINT_HEALTH, "orders", "crm")
     assert row
-    assert row.document["generation"] == "g-2"
+    assert row.document["endpoint"] == endpoint_id(a_subscription(generation="g-2"))
+
+
+def test_a_corrected_endpoint_is_not_held_for_the_other_ones_failures(app: Deployment) -> None:
+    fail(app)
+    app.subscribe(endpoint_url="https://crm.example/corrected")
+
+    app.run(a_message([a_delivery(1)]))
+
+    assert app.pusher.sent[-1].request.url == "https://crm.example/corrected"
 
 
 def test_a_healthy_delivery_writes_nothing(app: Deployment, monkeypatch: Any) -> None:

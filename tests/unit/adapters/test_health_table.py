@@ -14,7 +14,7 @@ from shared.errors import StorageUnavailable
 from tests.fakes import FakeClock, MemoryResources
 
 SECOND = timedelta(seconds=1)
-HEALTH = Health(generation="g-1", failures=3)
+HEALTH = Health(endpoint="g-1", failures=3)
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from tests.builders import terms
 from tests.fakes import START
 
 LATEST = terms()
-NEW = Health(generation="g-1")
+NEW = Health(endpoint="g-1")
 ACKNOWLEDGED_BY = timedelta(seconds=40)  # 30 s for the answer, 10 s of margin
 
 
@@ -156,7 +156,7 @@ def test_only_a_success_sent_after_the_hold_began_releases_it(
     health = after(seen(Outcome.BUSY, 0, 1), seen(Outcome.DELIVERED, sent, max(sent, 2)))
 
     assert (standing(health, at(2)) == Open()) is is_released
-    assert (health.failures == 0) is is_released
+    assert health.failures == 0  # Whatever the hold: they are not in a row any more.
 
 
 def test_after_a_release_ten_failures_are_ten_again() -> None:
