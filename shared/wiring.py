@@ -156,12 +156,16 @@ def _metrics() -> MetricRecorder:
 
 @_once
 def _directory() -> CachedDirectory:
-    from shared.adapters.cache import CachedDirectory
+    from shared.adapters.cache import CachedDirectory, Readers
+    from shared.subscriptions.namespace_codec import namespace_topic_of
     from shared.subscriptions.subscription_document import subscription_of
     from shared.subscriptions.topic_codec import topic_of
 
     return CachedDirectory(
-        _tables(), topic_of, subscription_of, cache_for=settings().cache_for, clock=time.monotonic
+        _tables(),
+        Readers(topic_of, namespace_topic_of, subscription_of),
+        cache_for=settings().cache_for,
+        clock=time.monotonic,
     )
 
 

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from shared import telemetry
 from shared.adapters.cache_entries import Entries
-from shared.engine.ports import CUSTOM_TOPICS, Resource, ResourceStore, Table
+from shared.engine.ports import (
+    CUSTOM_TOPICS,
+    NAMESPACE_TOPICS,
+    NAMESPACES,
+    Resource,
+    ResourceStore,
+    Table,
+)
 from shared.errors import AppError, StorageUnavailable
 from shared.events.topic import Topic
 from shared.subscriptions.subscription import EventSubscription
@@ -22,6 +29,14 @@ Document = Mapping[str, Any]
 Subscriptions = Mapping[str, EventSubscription]  # by name, in lower case
 
 
+class Readers(NamedTuple):
+    """How documents become values. A topic of a namespace needs that of its namespace, too."""
+
+    topic: Callable[[Document], Topic]
+    namespace_topic: Callable[[Document, Document], Topic]
+    subscription: Callable[[Document], EventSubscription]
+
+
 class CachedDirectory:
     """
     TopicReader and SubscriptionReader over a ResourceStore.
@@ -33,15 +48,13 @@ class CachedDirectory:
     def __init__(
         self,
         store: ResourceStore,
-        topic_of: Callable[[Document], Topic],
-        subscription_of: Callable[[Document], EventSubscription],
+        readers: Readers,
         *,
         cache_for: timedelta,
         clock: Callable[[], float],
     ) -> None:
         self._store = store
-        self._topic_of = topic_of
-        self._subscription_of = subscription_of
+        self._readers = readers
         seconds = cache_for.total_seconds()
         missing_seconds = min(cache_for, MISSING_FOR).total_seconds()
         self._topics = Entries[Topic | None](
@@ -62,7 +75,7 @@ class CachedDirectory:
         resource = self._store.get(Table.EVENT_SUBSCRIPTIONS, topic, name)
         found = None
         if resource:
-            found = self._parsed(self._subscription_of, resource)
+            found = self._parsed(self._readers.subscription, resource)
             if found is None:  # whoever asks would take a None for deleted, and end its events
                 raise StorageUnavailable
         self._subscriptions.update(topic.lower(), lambda known: _with(known, name.lower(), found))
@@ -73,16 +86,32 @@ class CachedDirectory:
         self._topics.forget(topic.lower())
         self._subscriptions.forget(topic.lower())
 
+    def forget_namespace(self, namespace: str) -> None:
+        """Read its topics anew when they are next asked for: its keys are theirs."""
+        self._topics.forget_all(f"{namespace.lower()}.")
+
     def _of_topic(self, topic: str) -> Subscriptions:
         return self._subscriptions.get(topic.lower(), lambda: self._read_subscriptions(topic))
 
     def _read_topic(self, name: str) -> Topic | None:
+        namespace, dot, _ = name.partition(".")
+        if dot:
+            return self._read_namespace_topic(namespace, name)
         resource = self._store.get(Table.TOPICS, CUSTOM_TOPICS, name)
-        return self._parsed(self._topic_of, resource) if resource else None
+        return self._parsed(self._readers.topic, resource) if resource else None
+
+    def _read_namespace_topic(self, namespace: str, name: str) -> Topic | None:
+        resource = self._store.get(Table.TOPICS, NAMESPACE_TOPICS, name)
+        parent = self._store.get(Table.TOPICS, NAMESPACES, namespace) if resource else None
+        if resource is None or parent is None:
+            return None
+        return self._parsed(
+            lambda document: self._readers.namespace_topic(document, parent.document), resource
+        )
 
     def _read_subscriptions(self, topic: str) -> Subscriptions:
         resources = self._store.list(Table.EVENT_SUBSCRIPTIONS, topic)
-        parsed = (self._parsed(self._subscription_of, resource) for resource in resources)
+        parsed = (self._parsed(self._readers.subscription, resource) for resource in resources)
         return {each.name.lower(): each for each in parsed if each}
 
     def _parsed(self, parse: Callable[[Document], V], resource: Resource) -> V | None:
@@ -126,7 +155,10 @@ class ForgetfulStore:
         return self._store.list(table, partition)
 
     def _forget(self, table: Table, partition: str, name: str) -> None:
-        self._directory.forget(name if table is Table.TOPICS else partition)
+        if table is Table.TOPICS and partition == NAMESPACES:
+            self._directory.forget_namespace(name)
+        else:
+            self._directory.forget(name if table is Table.TOPICS else partition)
 
 
 def _with(known: Subscriptions, name: str, found: EventSubscription | None) -> Subscriptions:

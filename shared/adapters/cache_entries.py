@@ -66,6 +66,13 @@ class Entries(Generic[V]):
             self._entries.pop(key, None)
             self._reading.pop(key, None)
 
+    def forget_all(self, prefix: str) -> None:
+        """Forget every key that begins with *prefix*."""
+        with self._lock:
+            keys = [key for key in (*self._entries, *self._reading) if key.startswith(prefix)]
+        for key in keys:
+            self.forget(key)
+
     def _read(self, key: str, read: Callable[[], V], known: Entry[V] | None, mine: Future[V]) -> V:
         try:
             value = read()

@@ -41,7 +41,10 @@ class Table(StrEnum):
     ENDPOINT_HEALTH = "endpointhealth"
 
 
-CUSTOM_TOPICS = "topic"  # the kind of a custom topic: its partition in ``Table.TOPICS``
+# Kinds of documents: their partitions in ``Table.TOPICS``.
+CUSTOM_TOPICS = "topic"
+NAMESPACES = "namespace"
+NAMESPACE_TOPICS = "namespacetopic"  # by what the data plane calls them: {namespace}.{topic}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,6 +29,8 @@ class Rules:
         tagged = PROFILES.get(topic.profile or "") if topic else None
         profile = tagged or PROFILES[self.default_profile]
         max_attempts, time_to_live = _limits(profile, subscription.retry_policy)
+        if topic and topic.retention:
+            time_to_live = min(time_to_live, topic.retention)
         has = profile.features.__contains__
         return DeliveryTerms(
             profile=profile,

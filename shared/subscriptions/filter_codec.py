@@ -22,7 +22,9 @@ _KEYS = {
 }
 
 
-def parse_filter(section: Section, schema: InputSchema) -> dict[str, Any]:
+def parse_filter(
+    section: Section, schema: InputSchema, advanced_member: str = "advancedFilters"
+) -> dict[str, Any]:
     """Read ``filter``; what is wrong goes to the faults of *section*."""
     types = section.texts("includedEventTypes")
     stored: dict[str, Any] = {
@@ -35,7 +37,7 @@ def parse_filter(section: Section, schema: InputSchema) -> dict[str, Any]:
         stored["isSubjectCaseSensitive"] = True
     if section.flag("enableAdvancedFilteringOnArrays"):
         stored["enableAdvancedFilteringOnArrays"] = True
-    if advanced := _advanced(section, schema):
+    if advanced := _advanced(section, advanced_member, schema):
         stored["advancedFilters"] = advanced
     return stored
 
@@ -71,8 +73,7 @@ def _filter_of(stored: Mapping[str, Any], *, on_arrays: bool) -> AdvancedFilter:
     )
 
 
-def _advanced(section: Section, schema: InputSchema) -> list[dict[str, Any]]:
-    name = "advancedFilters"
+def _advanced(section: Section, name: str, schema: InputSchema) -> list[dict[str, Any]]:
     sections = section.sections(name)
     if len(sections) > MAX_FILTERS:
         section.refuse(name, f"There can be at most {MAX_FILTERS} advanced filters.")

@@ -7,7 +7,7 @@ own account, which the app's own identity writes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from shared.subscriptions.sections import Section
@@ -24,7 +24,6 @@ class Wrapper(NamedTuple):
 
 DELIVERY = Wrapper("destination", "deliveryWithResourceIdentity")
 DEAD_LETTER = Wrapper("deadLetterDestination", "deadLetterWithResourceIdentity")
-WRAPPERS = (DELIVERY, DEAD_LETTER)
 
 
 def unwrap(holder: Section, wrapper: Wrapper) -> tuple[Section, dict[str, Any] | None]:
@@ -52,10 +51,12 @@ def wrap(wrapper: Wrapper, value: object, identity: Mapping[str, Any] | None) ->
     }
 
 
-def replaced(members: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+def replaced(
+    members: Mapping[str, Any], patch: Mapping[str, Any], wrappers: Sequence[Wrapper]
+) -> dict[str, Any]:
     """Change *members* to those of *patch*; of the two forms of a member the newer one stays."""
     kept = dict(members)
-    for plain, wrapped in WRAPPERS:
+    for plain, wrapped in wrappers:
         if patch.get(plain) is not None or patch.get(wrapped) is not None:
             kept = {name: value for name, value in kept.items() if name not in (plain, wrapped)}
     return kept | dict(patch)

@@ -73,7 +73,8 @@ def patched_subscription(stored: Mapping[str, Any], patch: object) -> object:
     """
     if not isinstance(patch, dict):
         return patch
-    return {"properties": replaced(_members(stored, stored["properties"]["destination"]), patch)}
+    members = _members(stored, stored["properties"]["destination"])
+    return {"properties": replaced(members, patch, (DELIVERY, DEAD_LETTER))}
 
 
 def render_subscription(stored: Mapping[str, Any], limits: ProfileLimits) -> dict[str, Any]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from shared.adapters.cache import CachedDirectory, ForgetfulStore
-from shared.engine.ports import Resource, Table
+from shared.adapters.cache import CachedDirectory, ForgetfulStore, Readers
+from shared.engine.ports import CUSTOM_TOPICS, NAMESPACE_TOPICS, NAMESPACES, Resource, Table
 from shared.errors import StorageUnavailable
 from shared.events.topic import InputSchema, Topic
 from shared.subscriptions.subscription import DeliverySchema, EventSubscription
@@ -50,7 +51,10 @@ def store() -> CountingResources:
 @pytest.fixture
 def directory(store: CountingResources, clock: FakeClock) -> CachedDirectory:
     return CachedDirectory(
-        store, topic_of, subscription_of, cache_for=CACHE_FOR, clock=clock.monotonic
+        store,
+        Readers(topic_of, namespace_topic_of, subscription_of),
+        cache_for=CACHE_FOR,
+        clock=clock.monotonic,
     )
 
 
@@ -61,6 +65,10 @@ def topic_of(document: Mapping[str, Any]) -> Topic:
         input_schema=InputSchema.EVENT_GRID,
         keys=(document.get("key", "k"), "k"),
     )
+
+
+def namespace_topic_of(document: Mapping[str, Any], namespace: Mapping[str, Any]) -> Topic:
+    return replace(topic_of(document), keys=(namespace["key"],))
 
 
 def subscription_of(document: Mapping[str, Any]) -> EventSubscription:
@@ -280,3 +288,50 @@ def test_a_change_that_may_be_stored_is_seen_at_once(
         forgetful.put(Table.TOPICS, "topic", "orders", {"name": "orders"}, None)
 
     assert directory.topic("orders") is not None
+
+
+def put_namespace_topic(store: MemoryResources, key: str) -> None:
+    store.put(Table.TOPICS, NAMESPACES, "shop", {"key": key}, None)
+    store.put(Table.TOPICS, NAMESPACE_TOPICS, "shop.orders", {"name": "shop.orders"}, None)
+
+
+def test_a_topic_of_a_namespace_has_the_keys_of_its_namespace(
+    directory: CachedDirectory, store: CountingResources
+) -> None:
+    assert directory.topic("shop.orders") is None
+    put_namespace_topic(store, "k1")
+    directory.forget("shop.orders")
+
+    topic = directory.topic("Shop.Orders")
+
+    assert topic is not None
+    assert topic.keys == ("k1",)
+
+
+def test_a_changed_namespace_changes_its_topics(
+    directory: CachedDirectory, store: CountingResources
+) -> None:
+    put_namespace_topic(store, "k1")
+    store.put(Table.TOPICS, CUSTOM_TOPICS, "shop", {"name": "shop"}, None)
+    forgetful = ForgetfulStore(store, directory)
+    assert directory.topic("shop.orders") is not None
+    assert directory.topic("shop") is not None
+    reads = store.reads
+    known = store.get(Table.TOPICS, NAMESPACES, "shop")
+    assert known is not None
+
+    forgetful.put(Table.TOPICS, NAMESPACES, "Shop", {"key": "k2"}, known.etag)
+
+    topic = directory.topic("shop.orders")
+    assert topic is not None
+    assert topic.keys == ("k2",)
+    assert directory.topic("shop") is not None
+    assert store.reads == reads + 3  # ours, and the two documents of the topic
+
+
+def test_a_topic_without_its_namespace_is_none(
+    directory: CachedDirectory, store: CountingResources
+) -> None:
+    store.put(Table.TOPICS, NAMESPACE_TOPICS, "shop.orders", {"name": "shop.orders"}, None)
+
+    assert directory.topic("shop.orders") is None

@@ -1,0 +1,174 @@
+"""Event subscriptions of topics of namespaces: requests to stored documents, those to answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from shared.subscriptions.arm_path import PROVIDER
+from shared.subscriptions.dead_letter_codec import parse_dead_letter
+from shared.subscriptions.deployment import Deployment, ParentTopic, ProfileLimits
+from shared.subscriptions.destination_codec import parse_destination, render_destination
+from shared.subscriptions.filter_codec import parse_filter
+from shared.subscriptions.identity_codec import DELIVERY, Wrapper, replaced, unwrap, wrap
+from shared.subscriptions.iso_duration import parse_duration
+from shared.subscriptions.sections import Section, document, raise_faults
+from shared.subscriptions.subscription_document import (
+    check_name,
+    parse_delivery_schema,
+    parse_expiration,
+    stored_subscription,
+)
+
+TYPE = f"{PROVIDER}/namespaces/topics/eventsubscriptions"
+_DEAD_LETTER = Wrapper("deadLetterDestination", "deadLetterDestinationWithResourceIdentity")
+_DELIVERY, _FILTERS, _PUSH = "deliveryConfiguration", "filtersConfiguration", "push"
+_SHORTEST = timedelta(minutes=1)
+
+
+def parse_namespace_subscription(  # noqa: PLR0913 - each is named
+    name: str,
+    body: object,
+    *,
+    topic: ParentTopic,
+    deployment: Deployment,
+    new_id: Callable[[], str],
+    now: datetime,
+    existing: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """
+    Read the body of a PUT into the document to store: that of any other subscription.
+
+    Raises:
+        InvalidDocument: all faults at once.
+    """
+    root = document(body)
+    check_name(root, name)
+    properties, limits = root.section("properties"), topic.limits
+    delivery = properties.section(_DELIVERY)
+    stored: dict[str, Any] = {}
+    if _pushes(delivery):
+        push = delivery.section(_PUSH)
+        deliverer, delivery_identity = unwrap(push, DELIVERY)
+        burier, dead_letter_identity = unwrap(push, _DEAD_LETTER)
+        stored = {
+            "destination": parse_destination(deliverer, deployment, limits),
+            "deliveryIdentity": delivery_identity,
+            "retryPolicy": _retry_policy(push, limits, topic.retention),
+            "deadLetterDestination": parse_dead_letter(burier, deployment, limits),
+            "deadLetterIdentity": dead_letter_identity,
+        }
+    stored |= {
+        "filter": parse_filter(properties.section(_FILTERS), topic.input_schema, "filters"),
+        "eventDeliverySchema": parse_delivery_schema(properties, topic.input_schema, existing),
+        "expirationTimeUtc": parse_expiration(properties, now),
+    }
+    raise_faults(root.faults)
+    return stored_subscription(name, stored, topic=topic, new_id=new_id, existing=existing)
+
+
+def patched_namespace_subscription(stored: Mapping[str, Any], patch: object) -> object:
+    """
+    Return the body of a PUT that does what *patch* asks for.
+
+    Its members are wrapped in ``properties``; those of the delivery configuration are merged,
+    any other replaces what is there, ``null`` takes it away.
+    """
+    given = patch.get("properties") if isinstance(patch, dict) else None
+    if not isinstance(patch, dict) or not isinstance(given, dict):
+        return patch if not isinstance(patch, dict) or given is not None else _body(stored)
+    members = _members(stored, stored["properties"]["destination"])
+    changed = members | given
+    delivery = given.get(_DELIVERY)
+    if isinstance(delivery, dict):
+        push = delivery.get(_PUSH)
+        changed[_DELIVERY] = members[_DELIVERY] | delivery
+        if isinstance(push, dict):
+            merged = replaced(members[_DELIVERY][_PUSH], push, (DELIVERY, _DEAD_LETTER))
+            changed[_DELIVERY][_PUSH] = merged
+    return {"properties": changed}
+
+
+def render_namespace_subscription(stored: Mapping[str, Any], topic: ParentTopic) -> dict[str, Any]:
+    """Write a stored subscription as ARM does; of secrets only that they are there."""
+    properties = _members(stored, render_destination(stored["properties"]["destination"]))
+    push = properties[_DELIVERY][_PUSH]
+    if push["maxDeliveryCount"] is None and topic.limits.attempts:
+        push["maxDeliveryCount"] = topic.limits.attempts[0]
+    if push["eventTimeToLive"] is None and topic.retention:
+        push["eventTimeToLive"] = f"P{topic.retention.days}D"
+    return {
+        "id": f"{stored['topicId']}/eventSubscriptions/{stored['name']}",
+        "name": stored["name"],
+        "type": TYPE,
+        "systemData": None,
+        "properties": {**properties, "provisioningState": "Succeeded"},
+    }
+
+
+def _pushes(delivery: Section) -> bool:
+    """Tell whether events are to be pushed: nothing else is served."""
+    mode = delivery.choice("deliveryMode", ("Push", "Queue"))
+    if not delivery.has("deliveryMode"):
+        delivery.refuse("deliveryMode", "The delivery mode is missing.")
+    if mode == "Queue":
+        delivery.refuse(
+            "deliveryMode", "The delivery mode Queue is not supported: events are only pushed."
+        )
+    return mode == "Push"
+
+
+def _body(stored: Mapping[str, Any]) -> dict[str, Any]:
+    return {"properties": _members(stored, stored["properties"]["destination"])}
+
+
+def _members(stored: Mapping[str, Any], destination: object) -> dict[str, Any]:
+    """Return the properties as a client gives them."""
+    properties = stored["properties"]
+    retry, kept = properties["retryPolicy"], properties["filter"]
+    dead_letter = properties["deadLetterDestination"]
+    push = {
+        "maxDeliveryCount": retry["maxDeliveryAttempts"],
+        "eventTimeToLive": retry["eventTimeToLive"],
+        **wrap(DELIVERY, destination, properties["deliveryIdentity"]),
+    }
+    if dead_letter:
+        push |= wrap(_DEAD_LETTER, dead_letter, properties["deadLetterIdentity"])
+    return {
+        _DELIVERY: {"deliveryMode": "Push", _PUSH: push},
+        _FILTERS: {
+            "includedEventTypes": kept.get("includedEventTypes"),
+            "filters": kept.get("advancedFilters", []),
+        },
+        "eventDeliverySchema": properties["eventDeliverySchema"],
+        "expirationTimeUtc": properties["expirationTimeUtc"],
+    }
+
+
+def _retry_policy(
+    push: Section, limits: ProfileLimits, retention: timedelta | None
+) -> dict[str, Any]:
+    attempts = None
+    if limits.attempts:
+        _, fewest, most = limits.attempts
+        attempts = push.number("maxDeliveryCount", fewest, most)
+    text = push.text("eventTimeToLive")
+    minutes = None
+    if text is not None:
+        duration = parse_duration(text)
+        longest = retention or timedelta(minutes=limits.minutes[2])
+        if duration is None or not _SHORTEST <= duration <= longest:
+            target = push.target("eventTimeToLive")
+            push.refuse(
+                "eventTimeToLive",
+                f"{target} must be a duration of ISO 8601, between PT1M and what its topic keeps: "
+                f"P{longest.days}D.",
+            )
+        else:
+            minutes = duration / timedelta(minutes=1)
+    return {
+        "maxDeliveryAttempts": attempts,
+        "eventTimeToLiveInMinutes": minutes,
+        "eventTimeToLive": text,
+    }
