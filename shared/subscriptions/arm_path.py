@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import operator
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from shared.subscriptions.deployment import Deployment
 from shared.subscriptions.sections import Section
+
+Merge = Callable[[Any, Any], Any]
 
 PROVIDER = "Microsoft.EventGrid"
 PROFILE_TAG = "deliveryProfile".casefold()  # tags have no case
@@ -70,11 +73,18 @@ def patched_resource(stored: Mapping[str, Any], patch: object) -> object:
     """
     if not isinstance(patch, dict):
         return patch
-    properties = patch.get("properties") or {}
-    if isinstance(properties, dict):
-        properties = stored["properties"] | properties
     changed = {name: patch[name] for name in ("tags", *_KEPT) if name in patch}
-    return {**stored, **changed, "properties": properties}
+    return {**stored, **changed, **patched_properties(stored["properties"], patch)}
+
+
+def patched_properties(
+    known: Mapping[str, Any], patch: Mapping[str, Any], merge: Merge = operator.or_
+) -> dict[str, Any]:
+    """Return the ``properties`` of a PUT that does what a PATCH asks for."""
+    given = patch.get("properties")
+    if isinstance(given, dict):
+        given = merge(known, given)
+    return {"properties": known if given is None else given}
 
 
 def check_name(root: Section, name: str, what: str) -> None:

@@ -14,6 +14,7 @@ from shared.subscriptions.arm_path import (
     ArmPath,
     check_name,
     parse_resource,
+    patched_properties,
     render_resource,
 )
 from shared.subscriptions.deployment import Deployment, ParentTopic
@@ -124,6 +125,11 @@ def render_namespace_topic(stored: Mapping[str, Any]) -> dict[str, Any]:
         "systemData": None,
         "properties": {**stored["properties"], "provisioningState": "Succeeded"},
     }
+
+
+def patched_namespace_topic(stored: Mapping[str, Any], patch: object) -> object:
+    """Return the body of a PUT that does what the body *patch* of a PATCH asks for."""
+    return patched_properties(stored["properties"], patch) if isinstance(patch, dict) else patch
 
 
 def namespace_topic_of(stored: Mapping[str, Any], namespace: Mapping[str, Any]) -> Topic:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from shared.subscriptions.arm_path import PROVIDER
+from shared.subscriptions.arm_path import PROVIDER, patched_properties
 from shared.subscriptions.dead_letter_codec import parse_dead_letter
 from shared.subscriptions.deployment import Deployment, ParentTopic, ProfileLimits
 from shared.subscriptions.destination_codec import parse_destination, render_destination
@@ -75,19 +75,8 @@ def patched_namespace_subscription(stored: Mapping[str, Any], patch: object) -> 
     Its members are wrapped in ``properties``; those of the delivery configuration are merged,
     any other replaces what is there, ``null`` takes it away.
     """
-    given = patch.get("properties") if isinstance(patch, dict) else None
-    if not isinstance(patch, dict) or not isinstance(given, dict):
-        return patch if not isinstance(patch, dict) or given is not None else _body(stored)
     members = _members(stored, stored["properties"]["destination"])
-    changed = members | given
-    delivery = given.get(_DELIVERY)
-    if isinstance(delivery, dict):
-        push = delivery.get(_PUSH)
-        changed[_DELIVERY] = members[_DELIVERY] | delivery
-        if isinstance(push, dict):
-            merged = replaced(members[_DELIVERY][_PUSH], push, (DELIVERY, _DEAD_LETTER))
-            changed[_DELIVERY][_PUSH] = merged
-    return {"properties": changed}
+    return patched_properties(members, patch, _merged) if isinstance(patch, dict) else patch
 
 
 def render_namespace_subscription(stored: Mapping[str, Any], topic: ParentTopic) -> dict[str, Any]:
@@ -119,8 +108,14 @@ def _pushes(delivery: Section) -> bool:
     return mode == "Push"
 
 
-def _body(stored: Mapping[str, Any]) -> dict[str, Any]:
-    return {"properties": _members(stored, stored["properties"]["destination"])}
+def _merged(members: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    changed = {**members, **given}
+    known, delivery = members[_DELIVERY], given.get(_DELIVERY)
+    if isinstance(delivery, dict):
+        changed[_DELIVERY] = known | delivery
+        if isinstance(push := delivery.get(_PUSH), dict):
+            changed[_DELIVERY][_PUSH] = replaced(known[_PUSH], push, (DELIVERY, _DEAD_LETTER))
+    return changed
 
 
 def _members(stored: Mapping[str, Any], destination: object) -> dict[str, Any]:
@@ -134,7 +129,8 @@ def _members(stored: Mapping[str, Any], destination: object) -> dict[str, Any]:
         **wrap(DELIVERY, destination, properties["deliveryIdentity"]),
     }
     if dead_letter:
-        push |= wrap(_DEAD_LETTER, dead_letter, properties["deadLetterIdentity"])
+        wrapped = wrap(_DEAD_LETTER, dead_letter, properties["deadLetterIdentity"])
+        push |= {name: value for name, value in wrapped.items() if value}
     return {
         _DELIVERY: {"deliveryMode": "Push", _PUSH: push},
         _FILTERS: {

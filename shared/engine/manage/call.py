@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from shared.clock import Clock
-from shared.engine.ports import Pusher, ResourceStore
+from shared.engine.ports import Pusher, Resource, ResourceStore
 from shared.errors import NotFound
+from shared.subscriptions.arm_path import ArmPath
 from shared.subscriptions.deployment import Deployment
 
 
@@ -52,6 +53,11 @@ class Call:
         if "group" in self.names:
             scope += f"resourceGroups/{self.names['group']}/"
         return arm_id.casefold().startswith(scope.casefold())
+
+
+def is_at(resource: Resource, path: ArmPath) -> bool:
+    """Tell whether a resource of that name is the one of that path, whatever the case of both."""
+    return bool(resource.document["id"].casefold() == path.arm_id.casefold())
 
 
 def not_found(kind: str, name: str, group: str) -> NotFound:

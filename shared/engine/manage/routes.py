@@ -7,10 +7,28 @@ from typing import NamedTuple
 from urllib.parse import unquote
 
 from shared.engine.manage.call import Call, ManagePorts
+from shared.engine.manage.keys import Keys
+from shared.engine.manage.namespace_topics import KEYS as NAMESPACE_TOPIC_KEYS
+from shared.engine.manage.namespace_topics import (
+    SUBSCRIPTIONS,
+    delete_namespace_topic,
+    get_namespace_topic,
+    list_namespace_topics,
+    patch_namespace_topic,
+    put_namespace_topic,
+)
+from shared.engine.manage.namespaces import KEYS as NAMESPACE_KEYS
+from shared.engine.manage.namespaces import (
+    delete_namespace,
+    get_namespace,
+    list_namespaces,
+    patch_namespace,
+    put_namespace,
+)
 from shared.engine.manage.subscriptions import Subscriptions
 from shared.engine.manage.topic_subscriptions import EXTENSION, NESTED, list_across, refuse_scope
+from shared.engine.manage.topics import KEYS as TOPIC_KEYS
 from shared.engine.manage.topics import (
-    KEYS,
     delete_topic,
     get_topic,
     list_topics,
@@ -36,6 +54,13 @@ class Route(NamedTuple):
 
 def _route(path: str, **handlers: Handler) -> Route:
     return Route(tuple(path.split("/")), handlers)
+
+
+def _keys(path: str, keys: Keys) -> tuple[Route, ...]:
+    return (
+        _route(f"{path}/listKeys", POST=keys.list),
+        _route(f"{path}/regenerateKey", POST=keys.regenerate),
+    )
 
 
 def _of_topic(path: str, form: Subscriptions) -> tuple[Route, ...]:
@@ -72,16 +97,37 @@ _PROVIDER = "providers/Microsoft.EventGrid"
 _SUBSCRIPTION = "subscriptions/{subscription}"
 _GROUP = f"{_SUBSCRIPTION}/resourceGroups/{{group}}"
 _TOPIC = f"{_GROUP}/{_PROVIDER}/topics/{{topic}}"
+_NAMESPACE = f"{_GROUP}/{_PROVIDER}/namespaces/{{namespace}}"
+_NAMESPACE_TOPIC = f"{_NAMESPACE}/topics/{{topic}}"
 
 # The first that fits is taken.
 ROUTES = (
     _route(f"{_SUBSCRIPTION}/{_PROVIDER}/topics", GET=list_topics),
     _route(f"{_GROUP}/{_PROVIDER}/topics", GET=list_topics),
     _route(_TOPIC, GET=get_topic, PUT=put_topic, PATCH=patch_topic, DELETE=delete_topic),
-    _route(f"{_TOPIC}/listKeys", POST=KEYS.list),
-    _route(f"{_TOPIC}/regenerateKey", POST=KEYS.regenerate),
+    *_keys(_TOPIC, TOPIC_KEYS),
     *_of_topic(f"{_TOPIC}/eventSubscriptions", NESTED),
     *_of_topic(f"{_TOPIC}/{_PROVIDER}/eventSubscriptions", EXTENSION),
+    _route(f"{_SUBSCRIPTION}/{_PROVIDER}/namespaces", GET=list_namespaces),
+    _route(f"{_GROUP}/{_PROVIDER}/namespaces", GET=list_namespaces),
+    _route(
+        _NAMESPACE,
+        GET=get_namespace,
+        PUT=put_namespace,
+        PATCH=patch_namespace,
+        DELETE=delete_namespace,
+    ),
+    *_keys(_NAMESPACE, NAMESPACE_KEYS),
+    _route(f"{_NAMESPACE}/topics", GET=list_namespace_topics),
+    _route(
+        _NAMESPACE_TOPIC,
+        GET=get_namespace_topic,
+        PUT=put_namespace_topic,
+        PATCH=patch_namespace_topic,
+        DELETE=delete_namespace_topic,
+    ),
+    *_keys(_NAMESPACE_TOPIC, NAMESPACE_TOPIC_KEYS),
+    *_of_topic(f"{_NAMESPACE_TOPIC}/eventSubscriptions", SUBSCRIPTIONS),
     *_across(_SUBSCRIPTION),
     *_across(_GROUP),
     *_refused(f"{{*scope}}/{_PROVIDER}/eventSubscriptions"),

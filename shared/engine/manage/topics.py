@@ -7,7 +7,7 @@ from typing import Any
 
 from shared import telemetry
 from shared.engine.manage.arm_json import answer, read_json
-from shared.engine.manage.call import Call, ManagePorts, not_found
+from shared.engine.manage.call import Call, ManagePorts, is_at, not_found
 from shared.engine.manage.keys import Keys
 from shared.engine.manage.page import answer_page
 from shared.engine.manage.writing import Place, write
@@ -28,11 +28,10 @@ def patch_topic(ports: ManagePorts, call: Call) -> HttpAnswer:
     patch = read_json(call.body)
 
     def changed(existing: Resource | None) -> object:
-        if existing is None:
+        if existing is None or not is_at(existing, _path(call)):
             raise topic_not_found(call)
         return patched_resource(existing.document, patch)
 
-    topic_resource(ports, call)
     return _write(ports, call, 200, changed)
 
 
@@ -89,11 +88,6 @@ def place(call: Call) -> Place:
 KEYS = Keys(find=topic_resource, place=place)
 
 
-def is_at(resource: Resource, path: ArmPath) -> bool:
-    """Tell whether a resource of that name is the one of that path, whatever the case of both."""
-    return bool(resource.document["id"].casefold() == path.arm_id.casefold())
-
-
 def delete_subscriptions(ports: ManagePorts, topic: str) -> None:
     """Delete all event subscriptions of a topic; what waits for them is dropped."""
     for subscription in ports.resources.list(Table.EVENT_SUBSCRIPTIONS, topic):
@@ -107,10 +101,11 @@ def _write(
     secrets = TopicSecrets(new_key=ports.new_key, new_id=ports.new_id)
 
     def decide(existing: Resource | None) -> Mapping[str, Any]:
+        wanted = body(existing)
         if existing and not is_at(existing, path):
             raise Conflict(f"There is a topic named '{path.name}' elsewhere in this deployment.")
         document = existing.document if existing else None
-        return parse_topic(path, body(existing), ports.deployment, secrets, document)
+        return parse_topic(path, wanted, ports.deployment, secrets, document)
 
     stored = write(ports, place(call), decide).document
     telemetry.info("topic.changed", topic=stored["name"], action="put")
