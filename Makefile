@@ -4,6 +4,9 @@ VENV := .venv
 PY := $(VENV)/bin/python
 WORKER := .venv-worker
 CODE := shared devhost cli bench tests $(wildcard *_function)
+QUICK := tests/unit tests/functional
+# Unit and functional tests wait for nothing: they take as many processes as there are cores.
+PARALLEL := -n logical --maxprocesses 8
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run azurite worker test check fmt bench clean
@@ -34,12 +37,13 @@ check: setup ## format, lint, types, imports, unit and functional tests
 	@$(PY) -m mypy $(CODE)
 	@$(VENV)/bin/lint-imports --no-cache > .import-linter.log || { cat .import-linter.log; exit 1; }
 	@$(VENV)/bin/codespell $(CODE) docs README.md
-	@$(PY) -m pytest -q tests/unit tests/functional
+	@$(PY) -m pytest -q $(PARALLEL) --hypothesis-profile=quick $(QUICK)
 
 worker: $(WORKER)/.stamp ## the oracle of tests/worker, which `make test` makes as well
 
-test: check worker ## every check and test there is
-	@$(PY) -m pytest -q --ignore=tests/unit --ignore=tests/functional tests
+test: check worker ## every check and test there is; laws in full
+	@$(PY) -m pytest -q $(PARALLEL) -m hypothesis $(QUICK)
+	@$(PY) -m pytest -q $(addprefix --ignore=,$(QUICK)) tests
 
 azurite: setup ## a storage for local runs that stays, in .azurite/
 	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" node node_modules/azurite/dist/src/azurite.js \

@@ -26,7 +26,11 @@ for _name in list(os.environ):
 # No deadlines: how long an example takes says nothing on a busy machine.
 settings.register_profile("dev", deadline=None)
 settings.register_profile("ci", derandomize=True, deadline=None)
-settings.load_profile("ci" if os.environ.get("CI") else "dev")
+_profile = "ci" if os.environ.get("CI") else "dev"
+settings.load_profile(_profile)
+# `make check` tries each law a little; `make test` tries the laws again in full. A limit at a law
+# would hold for both, so there is none.
+settings.register_profile("quick", settings.get_profile(_profile), max_examples=20)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -66,9 +70,14 @@ def report() -> Callable[[str], None]:
     return _figures.append
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print what was measured."""
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config
+) -> None:
+    """Print what was measured, and after a failure the seed of the order (-q hides it)."""
     if _figures:
         terminalreporter.section("figures")
         for figure in _figures:
             terminalreporter.line(figure)
+    seed = config.getoption("randomly_seed", None)
+    if exitstatus == pytest.ExitCode.TESTS_FAILED and seed is not None:
+        terminalreporter.line(f"The same order again: --randomly-seed={seed}")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from shared.delivery.profiles import PROFILES
@@ -46,7 +46,6 @@ rules = st.fixed_dictionaries(
     }
 )
 scripts = st.lists(exchanges, min_size=1, max_size=25)
-law = settings(max_examples=40)
 
 
 def events(count: int) -> list[str]:
@@ -59,7 +58,6 @@ def ends(simulation: Simulation, event: str) -> list[int]:
     return [state[event] for state in states]
 
 
-@law
 @given(subscriptions(), scripts, rules, st.integers(1, 12), st.booleans())
 @example(  # what is decided is stored twice within the message: after a slow answer, and at its end
     a_subscription(dead_letter=DEAD),
@@ -86,7 +84,6 @@ def test_every_event_ends_in_exactly_one_state(
     assert simulation.app.all_stored() == {}
 
 
-@law
 @given(subscriptions(), scripts, rules, st.integers(1, 6))
 def test_no_event_is_pushed_too_often_or_too_late(
     subscription: EventSubscription,
@@ -109,7 +106,6 @@ def test_no_event_is_pushed_too_often_or_too_late(
         assert all(at - taken < terms.real(terms.time_to_live) for at in times)
 
 
-@law
 @given(
     subscriptions(),
     scripts,
@@ -134,7 +130,6 @@ def test_a_crash_may_repeat_but_never_lose(
     assert simulation.app.all_stored() == {}
 
 
-@law
 @given(
     subscriptions(),
     scripts,

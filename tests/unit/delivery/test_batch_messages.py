@@ -8,7 +8,7 @@ from datetime import timedelta
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.delivery.delivery import Attempt, Delivery
@@ -150,7 +150,6 @@ def test_runs_say_which_events_there_are(positions: list[int], sizes: list[int])
 
 
 @given(st.integers(1, 5000), st.integers(0, 2**32))
-@settings(max_examples=20)
 def test_a_failed_batch_comes_back_in_one_message(count: int, seed: int) -> None:
     """With every counter at its longest, whatever gaps a filter or other headers have left."""
     chosen = sorted(Random(seed).sample(range(5000), count))
@@ -175,7 +174,6 @@ def test_the_reckoned_widths_of_a_run_are_never_exceeded() -> None:
     st.integers(2, 70),
     st.sampled_from([0, 10, 700]),
 )
-@settings(max_examples=50)
 def test_batches_are_never_torn_apart(sizes: list[int], batch: int, length: int) -> None:
     """Failures are merged and divided again on their way; what was one request stays together."""
     group: list[Delivery] = []

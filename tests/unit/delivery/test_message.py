@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.delivery.delivery import Attempt
@@ -65,7 +65,6 @@ def wire(message: DeliveryMessage | None = None, **members: Any) -> dict[str, An
 
 
 @given(messages)
-@settings(max_examples=60)
 def test_what_is_written_is_read_again(message: DeliveryMessage) -> None:
     """Nothing is lost, nothing comes twice, the order is kept: also where it had to be split."""
     texts = encode(message)
@@ -75,7 +74,6 @@ def test_what_is_written_is_read_again(message: DeliveryMessage) -> None:
 
 
 @given(messages)
-@settings(max_examples=30)
 def test_a_message_is_ascii_and_legal_xml_without_metadata_names(message: DeliveryMessage) -> None:
     """Design §2: no base64 around it, and no name that the host reserves, whatever its case."""
     for text in encode(message):
@@ -289,7 +287,6 @@ def test_as_many_events_as_a_request_may_have_can_be_read() -> None:
 
 
 @given(messages, st.data())
-@settings(max_examples=80)
 def test_any_damage_is_malformed_or_still_well_formed(
     message: DeliveryMessage, data: st.DataObject
 ) -> None:

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.delivery.delivery import Attempt
@@ -128,7 +128,6 @@ _EVENTS = st.lists(
 
 
 @given(_EVENTS, st.integers(2, 20), st.integers(1, 4))
-@settings(max_examples=40)
 def test_requests_partition_what_is_there_within_the_limits(
     given_events: list[tuple[int, str, Attempt | None]], most: int, kilobytes: int
 ) -> None:
@@ -162,7 +161,6 @@ def test_requests_partition_what_is_there_within_the_limits(
 
 
 @given(_EVENTS, st.integers(2, 20), st.integers(1, 4))
-@settings(max_examples=40)
 def test_a_failed_request_is_made_again_as_it_was(
     given_events: list[tuple[int, str, Attempt | None]], most: int, kilobytes: int
 ) -> None:
