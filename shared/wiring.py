@@ -38,8 +38,8 @@ if TYPE_CHECKING:  # A function imports only what it uses: cold starts.
     from shared.engine.receiving import Intake
     from shared.engine.requeue import Requeue
     from shared.engine.rules import Rules
-    from shared.engine.timer_jobs import TimerJobs
-    from shared.engine.wake import Wake
+    from shared.engine.status import Status
+    from shared.engine.timer_runs import Timed, TimerRuns
     from shared.settings import Settings
 
 T = TypeVar("T")
@@ -253,20 +253,24 @@ def _tell_failure(run: asyncio.Future[None]) -> None:
 
 
 @_once
-def wake() -> Wake:
+def wake() -> Timed:
     """Return the timer job for long waits."""
+    from shared.engine.timer_runs import Timed
     from shared.engine.wake import Wake
 
-    return Wake(intake=_intake(), receiver=_queues(), requeue=_requeue(), clock=_clock)
+    work = Wake(intake=_intake(), receiver=_queues(), requeue=_requeue(), clock=_clock)
+    return Timed(timer="wake", work=work.run, runs=_timer_runs())
 
 
 @_once
-def deadletter_timer() -> TimerJobs:
+def deadletter_timer() -> Timed:
     """Return the jobs of the dead-letter timer."""
     from shared.engine.dead_letters import WriteDeadLetters
     from shared.engine.housekeeping import Housekeeping
     from shared.engine.poison import ReturnPoison
-    from shared.engine.timer_jobs import TimerJobs
+    from shared.engine.queue_watch import WatchQueues
+    from shared.engine.timer_jobs import Job, TimerJobs
+    from shared.engine.timer_runs import Timed
 
     write = WriteDeadLetters(
         intake=_intake(),
@@ -291,9 +295,29 @@ def deadletter_timer() -> TimerJobs:
         state=_tables(),
         clock=_clock,
     )
-    return TimerJobs(
-        jobs={"dead letters": write, "poison": poison, "housekeeping": housekeeping}, clock=_clock
+    jobs: dict[str, Job] = {
+        "dead letters": write,
+        "poison": poison,
+        "queues": WatchQueues(watch=_queues(), clock=_clock),
+        "housekeeping": housekeeping,
+    }
+    work = TimerJobs(jobs=jobs, clock=_clock)
+    return Timed(timer="deadletter", work=work.run, runs=_timer_runs())
+
+
+@_once
+def status() -> Status:
+    """Return what tells how things are."""
+    from shared.adapters.bounded import Bounded
+    from shared.engine.status import Status, look
+
+    situation = Bounded(
+        lambda: look(_queues(), _timer_runs(), _clock),
+        wait_seconds=4,
+        keep_seconds=3,
+        monotonic=time.monotonic,
     )
+    return Status(counts=_counts(), situation=situation.get, admin_key=settings().admin_key)
 
 
 @_once
@@ -307,6 +331,7 @@ def manage() -> Manage:
 
     return Manage(
         resources=ForgetfulStore(_tables(), _directory()),
+        counts=_counts(),
         pusher=_pusher(),
         clock=_clock,
         deployment=Deployment(
@@ -350,6 +375,13 @@ def _requeue() -> Requeue:
     from shared.engine.requeue import Requeue
 
     return Requeue(sender=_queues(), clock=_clock, sleep=time.sleep)
+
+
+@_once
+def _timer_runs() -> TimerRuns:
+    from shared.engine.timer_runs import TimerRuns
+
+    return TimerRuns(state=_tables(), clock=_clock)
 
 
 @_once

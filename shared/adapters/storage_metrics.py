@@ -39,6 +39,7 @@ _QUICK: dict[str, Any] = {
     "retry_total": 1,
     "retry_on_methods": frozenset({"POST", "PUT"}),  # the same again does no harm
 }
+_NEXT_MINUTE = timedelta(seconds=60, microseconds=-1)  # rounds up
 _CHANGED = ("UpdateConditionNotSatisfied", "EntityAlreadyExists", "ResourceNotFound")
 
 Row = Mapping[str, Any]
@@ -71,8 +72,8 @@ class StorageMetrics:
         values = {
             "first": partition_of(topic, subscription, since),
             "last": partition_of(topic, subscription, until),
-            "since": minute_key(since),
-            "until": minute_key(until),
+            "since": minute_key(since + _NEXT_MINUTE),
+            "until": minute_key(until + _NEXT_MINUTE),
         }
         wanted = (
             "PartitionKey ge @first and PartitionKey le @last"

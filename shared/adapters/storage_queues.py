@@ -12,7 +12,7 @@ from azure.core.exceptions import HttpResponseError
 
 from shared.adapters.storage_account import StorageAccount
 from shared.adapters.storage_errors import create, has_code, storage_errors, unless
-from shared.engine.ports import Queue, Receipt, Received
+from shared.engine.ports import Backlog, Queue, Receipt, Received, Seen
 from shared.errors import StorageUnavailable
 
 MAX_VISIBILITY_SECONDS = 7 * 24 * 3600
@@ -24,7 +24,7 @@ _GONE = ("MessageNotFound", "PopReceiptMismatch", "QueueNotFound", "QueueBeingDe
 
 
 class StorageQueues:
-    """Sender and Receiver on Azure Storage queues. A queue that is missing is made by a put."""
+    """Sender, Receiver and QueueWatch on Azure queues. A queue that is missing is made by a put."""
 
     def __init__(self, account: StorageAccount) -> None:
         self._account = account
@@ -118,6 +118,21 @@ class StorageQueues:
             unless(
                 lambda: client.update_message(identity, receipt, visibility_timeout=seconds), *_GONE
             )
+
+    def look(self, queue: Queue) -> Backlog:
+        client = self._account.queue(queue)
+
+        def peek() -> Backlog:
+            count = client.get_queue_properties().approximate_message_count or 0
+            messages = client.peek_messages(RECEIVE_AT_MOST)
+            seen = [
+                Seen(each.content or "", each.inserted_on) for each in messages if each.inserted_on
+            ]
+            return Backlog(count, seen)
+
+        with storage_errors():
+            backlog = unless(peek, "QueueNotFound", "QueueBeingDeleted")
+        return backlog or Backlog(0, ())
 
     def _threads(self) -> ThreadPoolExecutor:
         with self._lock:

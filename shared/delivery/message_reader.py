@@ -57,6 +57,14 @@ def decode(text: str | bytes) -> DeliveryMessage | NewerMessage:
         raise MalformedMessage(f"not a delivery message: {what}") from error
 
 
+def due_of(text: str) -> datetime | None:
+    """Return when a queue message is due, without reading the rest of it; ``None`` if it is not."""
+    try:
+        return _moment(json.loads(text)["due"])
+    except _DAMAGED:
+        return None
+
+
 def _deliveries(wire: dict[str, Any], version: int) -> Iterator[Delivery]:
     origins = [_origin(*each) for each in wire["origins"]]
     texts = unpack(_text(wire["packed"]))

@@ -116,6 +116,32 @@ class Receiver(Protocol):
         """Let it be received again after *visible_in*; nothing happens if somebody else has it."""
 
 
+class Seen(NamedTuple):
+    """A visible message, not taken from its queue, and when it was put there."""
+
+    text: str
+    stored_at: datetime
+
+
+class Backlog(NamedTuple):
+    """About how many messages a queue has, hidden ones included, and up to 32 visible ones."""
+
+    messages: int
+    visible: Sequence[Seen]
+
+
+class QueueWatch(Protocol):
+    """Looks at queues and leaves them as they are."""
+
+    def look(self, queue: Queue) -> Backlog:
+        """
+        Return what there is to see; nothing if there is no queue.
+
+        Raises:
+            StorageUnavailable: storage did not answer.
+        """
+
+
 class PayloadStore(Protocol):
     """Events that don't fit into messages: one blob a publish request, one line an event."""
 

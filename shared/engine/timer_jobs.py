@@ -26,10 +26,17 @@ class TimerJobs:
     clock: Clock
     run_for: timedelta = timedelta(minutes=2)  # and a put may be repeated for two more
 
-    def run(self) -> None:
-        """Run every job; one that fails says so and is tried again at the next run."""
+    def run(self) -> list[str]:
+        """
+        Run every job; return the names of those that failed.
+
+        One that fails says so and is tried again at the next run.
+        """
+        failed = []
         for name, job in self.jobs.items():
             try:
                 job.run(self.clock.now() + self.run_for / len(self.jobs))
             except Exception as error:  # noqa: BLE001 - a fault of ours must not stop the others
+                failed.append(name)
                 telemetry.error("timer.failed", job=name, detail=f"{type(error).__name__}: {error}")
+        return failed

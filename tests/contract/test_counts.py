@@ -100,6 +100,15 @@ def test_minutes_are_given_from_and_to_by_time(store: Any) -> None:
     assert len(minutes(store, START, START + DAY, name="")) == 1
 
 
+def test_a_minute_belongs_to_where_it_begins(store: Any) -> None:
+    store.write([a_row(start=START + each * MINUTE) for each in range(3)])
+    second = timedelta(seconds=1)
+
+    found = minutes(store, START + second, START + 2 * MINUTE + second)
+
+    assert [at for at, _ in found] == [START + MINUTE, START + 2 * MINUTE]
+
+
 def test_hours_of_all_processes_add_up(store: Any) -> None:
     store.write([an_hour(), an_hour(instance="b"), an_hour(start=START + HOUR)])
     store.write([an_hour(subscription="erp", counts=counts(9)), a_row(counts=counts(100))])

@@ -19,6 +19,7 @@ BUILT_BY = {  # what a function's first call builds
     "manage_function": "manage",
     "deliver_function": "deliver",
     "retry_function": "deliver",
+    "status_function": "status",
     "wake_function": "wake",
     "deadletter_function": "deadletter_timer",
 }

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from shared.clock import Clock
-from shared.engine.ports import Pusher, Resource, ResourceStore
+from shared.engine.ports import CountReader, Pusher, Resource, ResourceStore
 from shared.errors import NotFound
 from shared.subscriptions.arm_path import ArmPath
 from shared.subscriptions.deployment import Deployment
@@ -22,6 +22,7 @@ class ManagePorts:
     """
 
     resources: ResourceStore
+    counts: CountReader
     pusher: Pusher
     clock: Clock
     deployment: Deployment

@@ -8,6 +8,7 @@ from urllib.parse import unquote
 
 from shared.engine.manage.call import Call, ManagePorts
 from shared.engine.manage.keys import Keys
+from shared.engine.manage.metrics import subscription_metrics, topic_metrics
 from shared.engine.manage.namespace_topics import KEYS as NAMESPACE_TOPIC_KEYS
 from shared.engine.manage.namespace_topics import (
     SUBSCRIPTIONS,
@@ -93,6 +94,7 @@ def _across(scope: str) -> tuple[Route, ...]:
     )
 
 
+_METRICS = "providers/Microsoft.Insights/metrics"
 _PROVIDER = "providers/Microsoft.EventGrid"
 _SUBSCRIPTION = "subscriptions/{subscription}"
 _GROUP = f"{_SUBSCRIPTION}/resourceGroups/{{group}}"
@@ -106,6 +108,11 @@ ROUTES = (
     _route(f"{_GROUP}/{_PROVIDER}/topics", GET=list_topics),
     _route(_TOPIC, GET=get_topic, PUT=put_topic, PATCH=patch_topic, DELETE=delete_topic),
     *_keys(_TOPIC, TOPIC_KEYS),
+    _route(f"{_TOPIC}/{_METRICS}", GET=topic_metrics),
+    _route(f"{_TOPIC}/eventSubscriptions/{{name}}/{_METRICS}", GET=subscription_metrics),
+    _route(
+        f"{_TOPIC}/{_PROVIDER}/eventSubscriptions/{{name}}/{_METRICS}", GET=subscription_metrics
+    ),
     *_of_topic(f"{_TOPIC}/eventSubscriptions", NESTED),
     *_of_topic(f"{_TOPIC}/{_PROVIDER}/eventSubscriptions", EXTENSION),
     _route(f"{_SUBSCRIPTION}/{_PROVIDER}/namespaces", GET=list_namespaces),

@@ -15,7 +15,7 @@ from shared.delivery.profiles import PROFILES
 from shared.engine.manage.api import Manage
 from shared.http import Exchange, HttpAnswer, HttpRequest, Late, OutboundRequest
 from shared.subscriptions.deployment import Deployment
-from tests.fakes import FakeClock, MemoryResources, ScriptedPusher, answered
+from tests.fakes import FakeClock, MemoryCounts, MemoryResources, ScriptedPusher, answered
 
 HOST = "https://pushgrid.example"
 GROUP = "/subscriptions/s1/resourceGroups/rg/providers/Microsoft.EventGrid"
@@ -58,6 +58,7 @@ class World:
     """One deployment; ids are ``id-1``, ``id-2`` …, keys ``key-1``, ``key-2`` …"""
 
     resources: MemoryResources = field(default_factory=MemoryResources)
+    counts: MemoryCounts = field(default_factory=MemoryCounts)
     clock: FakeClock = field(default_factory=FakeClock)
     slept: list[float] = field(default_factory=list)
 
@@ -67,6 +68,7 @@ class World:
         keys = (f"key-{number}" for number in itertools.count(1))
         self.manage = Manage(
             resources=self.resources,
+            counts=self.counts,
             pusher=self.pusher,
             clock=self.clock,
             deployment=Deployment(

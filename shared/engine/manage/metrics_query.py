@@ -1,0 +1,173 @@
+"""What a request for metrics asks for, in Azure Monitor's words; every fault of it is named."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+
+from shared.errors import Fault, InvalidDocument
+from shared.metrics import DEFINITIONS, Metric
+
+SUBSCRIPTION_NAME = "EventSubscriptionName"  # the dimension that divides a topic's metrics
+FULL = "FULL"  # the interval that is the whole time span
+INTERVALS = {
+    "PT1M": timedelta(minutes=1),
+    "PT5M": timedelta(minutes=5),
+    "PT15M": timedelta(minutes=15),
+    "PT30M": timedelta(minutes=30),
+    "PT1H": timedelta(hours=1),
+    "PT6H": timedelta(hours=6),
+    "PT12H": timedelta(hours=12),
+    "P1D": timedelta(days=1),
+}
+AGGREGATIONS = ("Average", "Count", "Maximum", "Minimum", "Total")
+MOST_POINTS = 50_000  # of one answer
+_TIMESPAN = re.compile(r"\s*(\S+)\s*/\s*(\S+)\s*")
+_EQUALS = re.compile(r"(?i)\(?\s*(?P<name>\w+)\s+eq\s+'(?P<value>(?:[^']|'')*)'\s*\)?")
+_AND = re.compile(r"(?i)\s+and\s+(?=(?:[^']*'[^']*')*[^']*$)")  # not within quotes
+_OR = re.compile(r"(?i)\s+or\s+(?=(?:[^']*'[^']*')*[^']*$)")
+
+
+class Wanted(NamedTuple):
+    """Values of a dimension that are wanted, in lower case; ``*`` wants all. Each is a series."""
+
+    dimension: str
+    values: frozenset[str]
+
+    def wants(self, value: str) -> bool:
+        return "*" in self.values or value.lower() in self.values
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricsQuery:
+    """
+    Which metrics, from *since* to before *until* in steps of *interval*, as which *aggregations*.
+
+    Without *aggregations* each metric has its own. *interval_name* is what the client called it.
+    """
+
+    metrics: tuple[Metric, ...]
+    since: datetime
+    until: datetime
+    interval: timedelta
+    interval_name: str
+    aggregations: tuple[str, ...]
+    wanted: tuple[Wanted, ...]
+
+
+def dimensions_of(metric: Metric, *, of_topic: bool) -> tuple[str, ...]:
+    """Return the dimensions by which a metric can be divided."""
+    definition = DEFINITIONS[metric]
+    divides = (SUBSCRIPTION_NAME,) if of_topic and not definition.is_of_topic else ()
+    return divides + definition.dimensions
+
+
+def parse_query(query: Mapping[str, str], now: datetime, *, of_topic: bool) -> MetricsQuery:
+    """
+    Read the parameters of a request; *query* has lower-case names.
+
+    Raises:
+        InvalidDocument: with everything that is wrong.
+
+    Source: Azure Monitor REST API, Metrics - List (2023-10-01).
+    """
+    faults: list[Fault] = []
+    known = [metric for metric in Metric if of_topic or not DEFINITIONS[metric].is_of_topic]
+    metrics = _chosen("metricnames", query, known, faults)
+    aggregations = _chosen("aggregation", query, AGGREGATIONS, faults)
+    since, until = _timespan(query.get("timespan"), now, faults)
+    name = query.get("interval", "PT1M").upper()
+    if name != FULL and name not in INTERVALS:
+        _fault(faults, "interval", f"The interval is one of {', '.join([*INTERVALS, FULL])}.")
+    interval = INTERVALS.get(name, until - since)
+    wanted = _filter(query.get("$filter", ""), metrics or tuple(known), faults, of_topic=of_topic)
+    if not faults:
+        since = _floor(since, interval if name != FULL else timedelta(minutes=1))
+        interval = INTERVALS.get(name, until - since)
+        if (until - since) / interval * len(metrics or known) > MOST_POINTS:
+            _fault(
+                faults, "interval", f"More than {MOST_POINTS} points: ask for a longer interval."
+            )
+    if faults:
+        message = faults[0].message if len(faults) == 1 else "The request for metrics is invalid."
+        raise InvalidDocument(message, faults=tuple(faults))
+    return MetricsQuery(
+        metrics=tuple(Metric(each) for each in metrics) or tuple(known),
+        since=since,
+        until=until,
+        interval=interval,
+        interval_name=name,
+        aggregations=aggregations,
+        wanted=wanted,
+    )
+
+
+def _chosen(
+    parameter: str, query: Mapping[str, str], valid: Collection[str], faults: list[Fault]
+) -> tuple[str, ...]:
+    names = {each.lower(): str(each) for each in valid}
+    asked = [each.strip() for each in query.get(parameter, "").split(",") if each.strip()]
+    if unknown := [each for each in asked if each.lower() not in names]:
+        message = f"{', '.join(unknown)}: not found in {parameter}. Valid: {', '.join(valid)}."
+        _fault(faults, parameter, message)
+        return ()
+    return tuple(dict.fromkeys(names[each.lower()] for each in asked))
+
+
+def _timespan(text: str | None, now: datetime, faults: list[Fault]) -> tuple[datetime, datetime]:
+    """Return both ends; the last hour where none are given."""
+    if text is None:
+        return now - timedelta(hours=1), now
+    try:
+        found = _TIMESPAN.fullmatch(text)
+        since, until = (_moment(end) for end in (found.groups() if found else ()))
+    except ValueError:
+        _fault(faults, "timespan", "The timespan is two times in ISO 8601, divided by '/'.")
+        return now, now
+    if since >= until:
+        _fault(faults, "timespan", "The timespan ends before it begins.")
+    return since, until
+
+
+def _moment(text: str) -> datetime:
+    # A plus that isn't encoded arrives as a blank, and then between two digits.
+    moment = datetime.fromisoformat(text.replace(" ", "+"))
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
+
+
+def _filter(
+    text: str, metrics: Collection[str], faults: list[Fault], *, of_topic: bool
+) -> tuple[Wanted, ...]:
+    """Read ``A eq 'x' and (B eq 'y' or B eq 'z')``."""
+    wanted: list[Wanted] = []
+    for part in _AND.split(text.strip()) if text.strip() else ():
+        found = [_EQUALS.fullmatch(each) for each in _OR.split(part.strip(" ()"))]
+        names = {each["name"].lower() for each in found if each}
+        if None in found or len(names) != 1:
+            _fault(faults, "$filter", f"The $filter can't be read: {part[:100]}")
+            continue
+        values = frozenset(each["value"].replace("''", "'").lower() for each in found if each)
+        (name,) = names
+        for metric in metrics:
+            valid = {
+                each.lower(): each for each in dimensions_of(Metric(metric), of_topic=of_topic)
+            }
+            if name not in valid:
+                message = f"{metric} has no dimension {name}; valid: {', '.join(valid.values())}."
+                _fault(faults, "$filter", message)
+                break
+        else:
+            wanted.append(Wanted(valid[name], values))
+    return tuple(wanted)
+
+
+def _floor(moment: datetime, interval: timedelta) -> datetime:
+    midnight = moment.replace(hour=0, minute=0, second=0, microsecond=0)
+    return midnight + (moment - midnight) // interval * interval
+
+
+def _fault(faults: list[Fault], target: str, message: str) -> None:
+    faults.append(Fault(code="BadRequest", message=message, target=target))

@@ -1,0 +1,154 @@
+"""How things are: health for everybody, metrics for the operator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from shared.clock import Clock, timestamp
+from shared.engine.manage.api import check_admin_key
+from shared.engine.manage.arm_json import answer, error_answer
+from shared.engine.ports import CountReader, Queue, QueueWatch
+from shared.engine.prometheus import CONTENT_TYPE, Gauge, exposition
+from shared.engine.queue_watch import QueueState, states
+from shared.engine.timer_runs import LastRun, TimerRuns
+from shared.errors import AppError, MethodNotAllowed, NotFound, StorageUnavailable, Unauthenticated
+from shared.http import HttpAnswer, HttpRequest
+
+LATE = timedelta(minutes=15)  # what waits longer, or a timer that has not run for so long
+_AT_WORK = (Queue.DELIVERIES, Queue.RETRIES, Queue.WAITING, Queue.DEADLETTERS)
+
+
+class Situation(NamedTuple):
+    """What storage says, at a moment."""
+
+    at: datetime
+    queues: Mapping[Queue, QueueState]
+    timers: Mapping[str, LastRun]
+
+
+def look(watch: QueueWatch, runs: TimerRuns, clock: Clock) -> Situation | None:
+    """Ask storage; ``None`` if it does not answer."""
+    try:
+        return Situation(clock.now(), states(watch, clock.now()), runs.last())
+    except StorageUnavailable:
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """
+    Answers ``status/health`` and ``status/metrics``.
+
+    *situation* is `look`, within some seconds and not at every call: anybody may ask. *admin_key*
+    ``None`` closes the metrics.
+    """
+
+    counts: CountReader
+    situation: Callable[[], Situation | None]
+    admin_key: str | None = field(repr=False)
+
+    def run(self, request: HttpRequest) -> HttpAnswer:
+        """Answer *request*; whatever is wrong with it is an answer, too."""
+        try:
+            found = self._answer(request)
+        except AppError as error:
+            found = error_answer(error)
+            if isinstance(error, Unauthenticated):
+                headers = {**found.headers, "WWW-Authenticate": "Bearer"}
+                found = replace(found, headers=headers)
+        return replace(found, headers={**found.headers, "Cache-Control": "no-store"})
+
+    def _answer(self, request: HttpRequest) -> HttpAnswer:
+        what = request.params.get("what", "").strip("/").lower()
+        if what not in {"health", "metrics"}:
+            raise NotFound("There is status/health and status/metrics.")
+        if request.method != "GET":
+            raise MethodNotAllowed
+        if what == "health":
+            return _health(self.situation())
+        check_admin_key(request.headers.get("authorization"), self.admin_key)
+        totals = self.counts.totals()
+        text = exposition(totals, _gauges(self.situation()))
+        return HttpAnswer(status=200, headers={"Content-Type": CONTENT_TYPE}, body=text.encode())
+
+
+def _health(situation: Situation | None) -> HttpAnswer:
+    """Answer 503 where nothing can work; what only is late is said, and is no reason to restart."""
+    if situation is None:
+        reasons = ["storage does not answer"]
+        return answer(503, {"status": "unhealthy", "reasons": reasons, "storage": "unreachable"})
+    reasons = _reasons(situation)
+    document: dict[str, Any] = {
+        "status": "degraded" if reasons else "healthy",
+        "reasons": reasons,
+        "storage": "reachable",
+        "checkedAt": timestamp(situation.at),
+        "queues": {
+            queue.value: {
+                "messages": state.messages,
+                "oldestSeconds": _seconds(state.oldest),
+            }
+            for queue, state in situation.queues.items()
+        },
+        "timers": {
+            timer: {"lastRun": timestamp(run.at), "failed": list(run.failed)}
+            for timer, run in sorted(situation.timers.items())
+        },
+    }
+    return answer(200, document)
+
+
+def _reasons(situation: Situation) -> list[str]:
+    late = [
+        f"the oldest message in {queue} is late"
+        for queue in _AT_WORK
+        if (situation.queues[queue].oldest or timedelta()) > LATE
+    ]
+    poison = [
+        f"{queue} holds messages"
+        for queue, state in situation.queues.items()
+        if queue not in _AT_WORK and state.messages
+    ]
+    timers = sorted(situation.timers.items())
+    silent = [f"the timer {timer} is late" for timer, run in timers if situation.at - run.at > LATE]
+    failed = [f"the timer {timer} has failed" for timer, run in timers if run.failed]
+    return late + poison + silent + failed
+
+
+def _gauges(situation: Situation | None) -> list[Gauge]:
+    queues = situation.queues if situation else {}
+    timers = situation.timers if situation else {}
+    ages = {q.value: _seconds(s.oldest) or 0.0 for q, s in queues.items()}
+    return [
+        Gauge(
+            "storage_up",
+            "Whether storage answers.",
+            "service",
+            {"queue": float(situation is not None)},
+        ),
+        Gauge(
+            "queue_messages",
+            "Messages in a queue, hidden ones included.",
+            "queue",
+            {queue.value: float(state.messages) for queue, state in queues.items()},
+        ),
+        Gauge(
+            "queue_oldest_message_age_seconds",
+            "How late the oldest visible message of a queue is.",
+            "queue",
+            ages,
+        ),
+        Gauge(
+            "timer_last_run_timestamp_seconds",
+            "When a timer has ended its last run.",
+            "timer",
+            {timer: run.at.timestamp() for timer, run in timers.items()},
+        ),
+    ]
+
+
+def _seconds(age: timedelta | None) -> float | None:
+    return None if age is None else round(age.total_seconds(), 1)

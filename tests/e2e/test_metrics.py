@@ -1,0 +1,104 @@
+"""What an operator sees from outside: Azure Monitor's metrics, Prometheus' and health."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import requests
+from prometheus_client.parser import text_string_to_metric_families
+
+from cli.local.arm import ADMIN_KEY, Arm
+from cli.local.subscriber import Subscriber
+from devhost.process import RunningHost
+from tests.e2e.publishing import an_event, post, send
+
+OPERATOR = {"Authorization": f"Bearer {ADMIN_KEY}"}
+ORDERS = (
+    "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/local"
+    "/providers/Microsoft.EventGrid/topics/orders"
+)
+PATIENCE = 40  # seconds: counts are written every ten
+
+
+def get(url: str, **query: str) -> requests.Response:
+    return requests.get(url, params=query, headers=OPERATOR, timeout=30)
+
+
+def total(host: RunningHost, resource: str, name: str, **query: str) -> dict[str, float]:
+    """Ask for the last hour as one sum, by the value of the one dimension that is asked for."""
+    path = f"{host.url}{resource}/providers/Microsoft.Insights/metrics"
+    answer = get(
+        path,
+        **{"api-version": "2023-10-01", "metricnames": name, "interval": "FULL"} | query,
+    )
+    assert answer.status_code == 200, answer.text
+    (metric,) = answer.json()["value"]
+    return {
+        "".join(value["value"] for value in series["metadatavalues"]): series["data"][0]["total"]
+        for series in metric["timeseries"]
+    }
+
+
+def samples(host: RunningHost) -> dict[tuple[str, ...], float]:
+    answer = get(f"{host.url}/status/metrics")
+    assert answer.status_code == 200, answer.text
+    families = text_string_to_metric_families(answer.text)
+    return {
+        (sample.name, *sample.labels.values()): sample.value
+        for family in families
+        for sample in family.samples
+    }
+
+
+def eventually(found: Callable[[], Any], expected: Any) -> None:
+    end = time.monotonic() + PATIENCE
+    while found() != expected and time.monotonic() < end:
+        time.sleep(1)
+    assert found() == expected
+
+
+def test_what_happens_is_counted_and_shown(
+    host: RunningHost, arm: Arm, subscriber: Callable[..., Subscriber]
+) -> None:
+    arm.create_topic("orders")
+    for name, status in (("crm", 200), ("erp", 400)):
+        arm.create_subscription("orders", name, subscriber(lambda _, s=status: s).url)
+    send(host.url, "orders", arm.key("orders"), [an_event(number) for number in range(3)])
+    assert post(host.url, "orders", "bm90IHRoZSBrZXk=", b"[]").status_code == 401
+
+    crm = f"{ORDERS}/eventSubscriptions/crm"
+    extension = f"{ORDERS}/providers/Microsoft.EventGrid/eventSubscriptions/erp"
+    eventually(lambda: total(host, crm, "DeliverySuccessCount"), {"": 3.0})
+    reason = "UndeliverableDueToHttpBadRequest"
+    dropped = {"$filter": "DropReason eq '*'"}
+    eventually(lambda: total(host, extension, "DroppedEventCount", **dropped), {reason: 3.0})
+    eventually(lambda: total(host, ORDERS, "PublishSuccessCount"), {"": 3.0})
+    assert total(host, ORDERS, "MatchedEventCount") == {"": 6.0}
+    divided = {"$filter": "EventSubscriptionName eq '*'"}
+    assert total(host, ORDERS, "MatchedEventCount", **divided) == {"crm": 3.0, "erp": 3.0}
+    shown = samples(host)
+    assert shown["pushgrid_delivery_success_total", "orders", "crm"] == 3
+    assert shown["pushgrid_dropped_events_total", "orders", "erp", reason] == 3
+    assert shown["pushgrid_destination_processing_duration_seconds_count", "orders", "crm"] == 3
+    refused = "pushgrid_publish_fail_total", "orders", "ClientError", "Unauthorized"
+    assert sum(value for key, value in shown.items() if set(key) == set(refused)) == 1
+
+
+def test_metrics_are_the_operators_alone(host: RunningHost) -> None:
+    answer = requests.get(f"{host.url}/status/metrics", timeout=30)
+
+    assert (answer.status_code, answer.headers["WWW-Authenticate"]) == (401, "Bearer")
+
+
+def test_health_is_open_and_knows_timers_and_queues(host: RunningHost) -> None:
+    def health() -> Any:
+        return requests.get(f"{host.url}/status/health", timeout=30).json()
+
+    eventually(lambda: set(health()["timers"]), {"wake", "deadletter"})
+
+    found = health()
+    assert (found["status"], found["storage"]) == ("healthy", "reachable")
+    assert set(found["queues"]["deliveries"]) == {"messages", "oldestSeconds"}
+    assert [run["failed"] for run in found["timers"].values()] == [[], []]
