@@ -14,11 +14,14 @@ PARALLEL := -n logical --maxprocesses 8
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 10
 
-setup: $(VENV)/.stamp ## everything local runs and tests need
+setup: $(VENV)/.stamp local.settings.json ## everything local runs and tests need
 
 $(VENV)/.stamp: requirements.txt requirements-dev.txt package.json package-lock.json setup.sh
 	@PYTHON="$(PYTHON)" sh setup.sh $(VENV)
 	@touch $@
+
+local.settings.json: | local.settings.example.json
+	@cp local.settings.example.json $@
 
 # The oracle of tests/worker. It is made for 3.13 and newer, and runs on 3.11 as well.
 $(WORKER)/.stamp: requirements.txt requirements-worker.txt | $(VENV)/.stamp

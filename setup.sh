@@ -1,5 +1,5 @@
 #!/bin/sh
-# Prepares everything that local runs and tests need: a virtual environment, Node, Azurite, settings.
+# Prepares everything that local runs and tests need: a virtual environment, Node, Azurite.
 set -eu
 venv=$1
 python=${PYTHON:-python3.11}
@@ -33,5 +33,4 @@ say "Azurite (npm, with $(node --version))"
 npm ci --no-progress >>"$log" 2>&1 \
   || { tail -n 5 "$log" >&2; stop "npm could not install Azurite (above; all of it in $log)."; }
 
-[ -e local.settings.json ] || cp local.settings.example.json local.settings.json
 say "done"

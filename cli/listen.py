@@ -14,7 +14,7 @@ from cli.local.subscriber import Push, running_subscriber
 def add_to(commands: Any) -> None:
     """Add the command to the parser's sub-commands."""
     parser = commands.add_parser("listen", help="a subscriber that prints what it gets")
-    parser.add_argument("--port", type=int, default=9000, help="to listen on (default: 9000)")
+    parser.add_argument("--port", type=_port, default=9000, help="to listen on (default: 9000)")
     parser.add_argument("--answer", type=int, default=200, help="status (default: 200)")
     parser.add_argument("--json", action="store_true", help="a line of JSON for each push")
     parser.set_defaults(run=run)
@@ -40,6 +40,12 @@ def run(options: argparse.Namespace) -> int:
         print(f"listen: port {options.port}: {error.strerror}")
         return 1
     return 0
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > 65535:  # noqa: PLR2004 - the last port there is
+        raise argparse.ArgumentTypeError(f"{text!r} is no port")
+    return int(text)
 
 
 def _as_json(push: Push) -> str:

@@ -15,6 +15,7 @@ from devhost import host_json, log, settings
 from devhost.azurite import running_azurite
 from devhost.errors import HostError
 from devhost.host import Host
+from devhost.http_server import reserved_port
 from devhost.queue_listener import INVISIBILITY
 from devhost.triggers import Plan
 
@@ -47,7 +48,11 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m devhost", description="Run this function app on this machine."
     )
     parser.add_argument("--root", type=Path, default=Path(), help="the app's folder (default: .)")
-    parser.add_argument("--port", type=_port, help="0: a free one (default: 7071)")
+    parser.add_argument(
+        "--port",
+        type=_port,
+        help=f"0: a free one (default: Host.LocalHttpPort of {settings.FILE}, or {_DEFAULT_PORT})",
+    )
     parser.add_argument(
         "--azurite", action="store_true", help="start a private storage, and forget it at the end"
     )
@@ -56,7 +61,7 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         type=_setting,
-        metavar="K=V",
+        metavar="NAME=VALUE",
         help="a setting that wins over the environment (may be given many times)",
     )
     parser.add_argument(
@@ -80,21 +85,26 @@ def _plan(options: argparse.Namespace, console: log.Console, stack: contextlib.E
     given = dict(options.env)
     # Before Azurite: nobody wants to wait for it to read of a comma too many.
     host_json.read_host_json(root, os.environ | given)
+    port = options.port if options.port is not None else local.port
+    port = _DEFAULT_PORT if port is None else port
     if options.azurite:
+        if settings.STORAGE in given:
+            raise HostError(f"--azurite is the storage, and so is --env {settings.STORAGE}: one")
+        with reserved_port(port):
+            pass
         azurite = stack.enter_context(running_azurite())
         console.plain(f"storage {azurite.connection_string}")
-        given.setdefault(settings.STORAGE, azurite.connection_string)
+        given[settings.STORAGE] = azurite.connection_string
     for name in settings.overlay(os.environ, local.values, given):
-        console.line(f"setting {name}: the environment wins over {settings.FILE}")
+        console.line(f"WARNING setting {name}: the environment wins over {settings.FILE}")
     os.environ["AZURE_FUNCTIONS_ENVIRONMENT"] = "Development"
     if hasattr(time, "tzset"):
         time.tzset()
     read = host_json.read_host_json(root, os.environ)
     log.configure(console, read.log_levels)
-    port = options.port if options.port is not None else local.port
     return Plan(
         root=root,
-        port=_DEFAULT_PORT if port is None else port,
+        port=port,
         options=read,
         environ=os.environ,
         invisibility=options.invisibility,
@@ -105,12 +115,12 @@ def _plan(options: argparse.Namespace, console: log.Console, stack: contextlib.E
 def _setting(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name:
-        raise argparse.ArgumentTypeError(f"{text!r} is not K=V")
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
     return name, value
 
 
 def _port(text: str) -> int:
-    if not text.isdecimal() or int(text) > 65535:  # noqa: PLR2004 - the last port there is
+    if not text.isdecimal() or int(text) > settings.LAST_PORT:
         raise argparse.ArgumentTypeError(f"{text!r} is no port")
     return int(text)
 

@@ -15,11 +15,17 @@ class BadFunctionError(HostError):
 
 def class_and_words(fault: BaseException | None) -> str:
     """Return what is told of an exception of the app's."""
+    if isinstance(fault, BrokenFunctionError):
+        return str(fault)
     try:
         return f"{type(fault).__name__}: {fault}"
     # The words are the app's code as well.
     except Exception:  # noqa: BLE001
         return f"{type(fault).__name__}: it has no text, as its __str__ fails"
+
+
+class BrokenFunctionError(Exception):
+    """A function that could not be loaded was called; the text is why it could not."""
 
 
 class InvocationError(Exception):

@@ -9,9 +9,10 @@ import signal
 import socket
 from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
-from devhost import loader, log, metadata
+from devhost import loader, log, metadata, settings
 from devhost.admin import Admin
 from devhost.by_hand import run_by_hand
 from devhost.errors import BadFunctionError, HostError
@@ -29,6 +30,10 @@ DRAIN_SECONDS = 30
 
 _THREADS = "PYTHON_THREADPOOL_THREAD_COUNT"
 _ENDED_AT_ONCE = 130
+_NO_SETTINGS = (
+    f"there is no {settings.FILE} here: `make setup` makes Pushgrid's; "
+    "for an app of your own write one, or give settings by the environment or --env"
+)
 
 
 class Host:
@@ -47,6 +52,7 @@ class Host:
         )
         self._triggers = Triggers(plan, self._invoker)
         self._width = 0
+        self._faults: set[str] = set()
 
     async def run(self) -> None:
         """
@@ -68,12 +74,14 @@ class Host:
         loader.prepare(self._plan.root)
         functions = [function for each in found if (function := self._load_one(each))]
         if not found:
-            self._console.plain("no functions: no folder here has a function.json")
+            self._console.plain(_nothing_in(self._plan.root))
+        if self._faults and not (self._plan.root / settings.FILE).exists():
+            self._console.plain(_NO_SETTINGS)
         return functions
 
     def _load_one(self, found: metadata.FunctionMetadata | BadFunction) -> Function | None:
         if isinstance(found, BadFunction):
-            self._list(found.name, f"ERROR  {found.fault}")
+            self._list_fault(found.name, found.fault)
             return None
         function = loader.load(found)
         if found.disabled:
@@ -82,13 +90,20 @@ class Host:
         try:
             where = self._triggers.add(function)
         except BadFunctionError as fault:
-            self._list(found.name, f"ERROR  {fault}")
+            self._list_fault(found.name, str(fault))
             return None
         self._list(found.name, where)
         if function.fault:
             # Served all the same: each of its calls fails, as on the real host.
-            self._list(found.name, f"ERROR  {function.fault}")
+            self._list_fault(found.name, function.fault, function.trace)
         return function
+
+    def _list_fault(self, name: str, fault: str, trace: str = "") -> None:
+        self._list(name, f"ERROR  {fault}")
+        # What several functions have in common is at fault once.
+        if trace and fault not in self._faults:
+            self._console.trouble(trace)
+        self._faults.add(fault)
 
     def _list(self, name: str, text: str) -> None:
         self._console.plain(f"  {name:<{self._width}}  {text}")
@@ -181,11 +196,19 @@ async def _first(waits: list[Coroutine[Any, Any, object]]) -> None:
         task.cancel()
 
 
+def _nothing_in(root: Path) -> str:
+    if (root / "function_app.py").exists():
+        return "no functions: function_app.py is the v2 programming model, this host knows v1 only"
+    return f"no functions: no folder in {root} has a function.json"
+
+
 def _thread_count(plan: Plan, console: Console) -> int | None:
     text = plan.environ.get(_THREADS)
     if text is None:
         return None
     if text.strip().isdecimal() and int(text) > 0:
         return int(text)
-    console.line(f"setting {_THREADS} is {text!r}, no number from 1 on: Python's default is used")
+    console.line(
+        f"WARNING setting {_THREADS} is {text!r}, no number from 1 on: Python's default is used"
+    )
     return None

@@ -52,8 +52,10 @@ def endpoint(function: Function, prefix: str) -> Endpoint:
         raise TypeError
     own = function.metadata.name if trigger.route is None else trigger.route
     route = routes.parse("/".join(part for part in (prefix, own.strip("/")) if part))
-    if own.strip("/").split("/")[0].lower() in ("admin", "runtime") and not prefix:
-        raise BadFunctionError(f"route {own!r} starts with a name that the host keeps for itself")
+    if route.template.strip("/").split("/")[0].lower() in ("admin", "runtime"):
+        raise BadFunctionError(
+            f"route {route.template!r} starts with a name that the host keeps for itself"
+        )
     return Endpoint(function=function, trigger=trigger, route=route)
 
 

@@ -27,16 +27,17 @@ import azure.functions as func
 from azure.functions.meta import Datum
 
 from devhost import log
-from devhost.errors import InvocationError, class_and_words
+from devhost.errors import BrokenFunctionError, InvocationError, class_and_words
 from devhost.loader import Function
 from devhost.metadata import BINDING_TYPES
 
 _log = logging.getLogger(__name__)
-# Not the app's: this package, the standard library's threads, the converters.
+# Not the app's: this package, the standard library's threads, what is installed.
 _OTHERS = (
     str(Path(__file__).parent),
     str(Path(asyncio.__file__).parent),
     str(Path(concurrent.futures.__file__).parent),
+    str(Path(func.__file__).parents[2]),
 )
 
 
@@ -151,7 +152,7 @@ class Invoker:
         invocation_id: str,
     ) -> Datum | None:
         if function.fault is not None:
-            raise RuntimeError(function.fault)
+            raise BrokenFunctionError(function.fault)
         trigger = function.metadata.trigger
         arguments = {trigger.name: self._decode(function, data, trigger_metadata)}
         if function.wants_context:
@@ -198,13 +199,19 @@ class Invoker:
 
 
 def app_traceback(fault: BaseException) -> str:
-    """Return *fault*'s traceback from the app's first frame on; nothing, if there is none."""
+    """Return the app's frames of *fault*, and of what it came from; nothing, if there are none."""
     lines = traceback.TracebackException.from_exception(fault)
+    return "".join(lines.format()).rstrip() if _keep_the_apps(lines) else ""
+
+
+def _keep_the_apps(lines: traceback.TracebackException) -> bool:
     frames = [frame for frame in lines.stack if not frame.filename.startswith(_OTHERS)]
-    if not frames:
-        return ""
     lines.stack = traceback.StackSummary.from_list(frames)
-    return "".join(lines.format()).rstrip()
+    if lines.__cause__ and not _keep_the_apps(lines.__cause__):
+        lines.__cause__ = None
+    if lines.__context__ and not _keep_the_apps(lines.__context__):
+        lines.__context__ = None
+    return bool(frames)
 
 
 def _is_cancelled() -> bool:

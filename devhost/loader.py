@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
-import logging
 import sys
 import traceback
 import types
@@ -27,8 +26,6 @@ from devhost.metadata import BINDING_TYPES, FunctionMetadata
 NAMESPACE = "__app__"
 _CONTEXT = "context"
 
-_log = logging.getLogger(__name__)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Function:
@@ -41,6 +38,8 @@ class Function:
     #: Annotated `str` or `bytes`: the trigger's data as it is, with no class around it.
     is_generic: bool = False
     fault: str | None = None
+    #: The app's frames of the fault, if it was raised in them.
+    trace: str = ""
 
 
 class FunctionLoadError(Exception):
@@ -75,8 +74,7 @@ def load(metadata: FunctionMetadata) -> Function:
         raise
     # A module may raise anything at all, and may even try to leave: the other functions go on.
     except BaseException as fault:  # noqa: BLE001
-        _log.error("%s cannot be imported\n%s", metadata.name, _apps_traceback(fault))
-        return _broken(metadata, fault)
+        return _broken(metadata, fault, _apps_traceback(fault))
     return Function(
         metadata=metadata,
         call=call,
@@ -86,13 +84,13 @@ def load(metadata: FunctionMetadata) -> Function:
     )
 
 
-def _broken(metadata: FunctionMetadata, fault: BaseException) -> Function:
+def _broken(metadata: FunctionMetadata, fault: BaseException, trace: str = "") -> Function:
     text = class_and_words(fault)
 
     def call(**_: object) -> None:
         raise RuntimeError(text)
 
-    return Function(metadata=metadata, call=call, fault=text)
+    return Function(metadata=metadata, call=call, fault=text, trace=trace)
 
 
 def _apps_traceback(fault: BaseException) -> str:

@@ -150,7 +150,10 @@ def _bindings(document: Mapping[str, object]) -> list[Mapping[str, object]]:
 def _trigger(bindings: Iterable[Mapping[str, object]], environ: Mapping[str, str]) -> Trigger:
     triggers = [each for each in bindings if str(each["type"]).lower().endswith("trigger")]
     if len(triggers) != 1:
-        raise BadFunctionError(f"function.json has {len(triggers)} triggers; it must have one")
+        types = ", ".join(str(each["type"]) for each in bindings)
+        raise BadFunctionError(
+            f"function.json has {len(triggers)} triggers; it must have one: its types are {types}"
+        )
     (binding,) = triggers
     if (_text(binding, "direction") or "in").lower() != "in":
         raise BadFunctionError("the trigger's direction must be in")
@@ -170,8 +173,10 @@ def _trigger(bindings: Iterable[Mapping[str, object]], environ: Mapping[str, str
 
 def _http_trigger(binding: Mapping[str, object]) -> HttpTrigger:
     methods = binding.get("methods")
-    if methods is not None and not isinstance(methods, list):
-        raise BadFunctionError("methods must be a list")
+    if methods is not None and not (
+        isinstance(methods, list) and all(isinstance(method, str) for method in methods)
+    ):
+        raise BadFunctionError("methods must be a list of strings")
     level = (_text(binding, "authLevel") or "function").lower()
     if level not in _AUTH_LEVELS:
         raise BadFunctionError(f"authLevel {level!r} is not anonymous, function or admin")
@@ -189,7 +194,9 @@ def _queue_trigger(binding: Mapping[str, object], environ: Mapping[str, str]) ->
         raise BadFunctionError("queueTrigger has no queueName")
     queue = settings.resolve(text, environ, "queueName").lower()
     if not is_queue_name(queue):
-        raise BadFunctionError(f"{queue!r} is not a legal queue name")
+        raise BadFunctionError(
+            f"{queue!r} is not a legal queue name: 3 to 63 of a-z, 0-9 and single dashes inside"
+        )
     return QueueTrigger(
         name=str(binding["name"]),
         queue=queue,

@@ -117,7 +117,10 @@ def parse(text: str) -> Schedule:
     if len(fields) == len(_FIELDS) - 1:
         fields.insert(0, "0")
     if len(fields) != len(_FIELDS):
-        raise ScheduleError(f"{text!r} has {len(fields)} fields, a schedule has six")
+        raise ScheduleError(
+            f"{text!r} has {len(fields)} fields; a schedule has six (or five, without seconds), "
+            "or is hh:mm:ss"
+        )
     second, minute, hour, day, month, weekday = (
         _values(part, field) for part, field in zip(fields, _FIELDS, strict=True)
     )

@@ -117,7 +117,9 @@ class QueueListener:
             after_work, found = found, False
             try:
                 known_to_exist = known_to_exist or await self._queues.source.exists()
-                if known_to_exist and not self._stopping:
+                if not known_to_exist:
+                    self._report_gone()
+                elif not self._stopping:
                     found = await self._receive()
                     self._report_found()
                 self._outage.over()
@@ -184,7 +186,11 @@ class QueueListener:
                 binary=self._trigger.binary,
             )
         except queue_message.UndecodableError:
-            _log.error("queue %s, message %s is not base64", self._trigger.queue, message.id)
+            _log.error(
+                "queue %s, message %s is not base64 (host.json: extensions.queues.messageEncoding)",
+                self._trigger.queue,
+                message.id,
+            )
             await self._move_to_poison(message, lease)
             return
         try:
@@ -204,7 +210,10 @@ class QueueListener:
         if poison is None:
             return
         _log.warning(
-            "queue %s, message %s goes to the poison queue", self._trigger.queue, message.id
+            "queue %s, message %s goes to %s",
+            self._trigger.queue,
+            message.id,
+            poison_queue_name(self._trigger.queue),
         )
         await self._insist(lambda: poison.send(message.text))
         self._queues.poison_sent()
@@ -220,10 +229,10 @@ class QueueListener:
 
     def _report_gone(self) -> None:
         if not self._is_gone:
-            _log.warning("queue %s is gone, waiting for it", self._trigger.queue)
+            _log.warning("queue %s is not there, waiting for it", self._trigger.queue)
         self._is_gone = True
 
     def _report_found(self) -> None:
         if self._is_gone:
-            _log.warning("queue %s is there again", self._trigger.queue)
+            _log.warning("queue %s is there now", self._trigger.queue)
         self._is_gone = False

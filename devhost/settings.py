@@ -16,6 +16,7 @@ from devhost.errors import BadFunctionError, HostError
 
 FILE = "local.settings.json"
 STORAGE = "AzureWebJobsStorage"
+LAST_PORT = 65535
 
 _REFERENCE = re.compile(r"%([^%\s]+)%")
 
@@ -76,7 +77,9 @@ def resolve(text: str, environ: Mapping[str, str], where: str) -> str:
     def value(match: re.Match[str]) -> str:
         name = match[1]
         if name not in environ:
-            raise BadFunctionError(f"setting {name}, named by {where}, is missing")
+            raise BadFunctionError(
+                f"setting {name}, named by {where}, is missing: {FILE} (Values) or --env gives it"
+            )
         return environ[name]
 
     return _REFERENCE.sub(value, text)
@@ -148,6 +151,6 @@ def _port(section: object) -> int | None:
     port = section.get("LocalHttpPort") if isinstance(section, dict) else None
     if port is None:
         return None
-    if isinstance(port, bool) or not isinstance(port, int):
-        raise HostError(f"{FILE}: Host.LocalHttpPort must be a number")
+    if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port <= LAST_PORT:
+        raise HostError(f"{FILE}: Host.LocalHttpPort must be a number from 0 to {LAST_PORT}")
     return port

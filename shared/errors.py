@@ -114,7 +114,7 @@ class HandshakeFailed(AppError):
 
 
 class StorageUnavailable(AppError):
-    """Storage did not answer; nothing is promised. Send the request again."""
+    """Storage did not answer; nothing is promised. It is safe to try again."""
 
     status = 503
     code = "ServiceUnavailable"

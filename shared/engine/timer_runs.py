@@ -64,6 +64,10 @@ class TimerRuns:
         }
 
 
+class JobsFailed(Exception):
+    """These jobs of a timer failed; each has said why."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timed:
     """A timer's work, noted when it ends. *work* returns the names of jobs that failed, if any."""
@@ -73,10 +77,17 @@ class Timed:
     runs: TimerRuns
 
     def run(self) -> None:
-        """Do the work; what it raises is noted as its failure, and raised."""
+        """
+        Do the work; what it raises is noted as its failure, and raised.
+
+        Raises:
+            JobsFailed: some did: the host, too, is to see that the timer failed.
+        """
         try:
             failed = self.work() or ()
         except AppError:
             self.runs.note(self.timer, [self.timer])
             raise
         self.runs.note(self.timer, failed)
+        if failed:
+            raise JobsFailed(", ".join(failed))

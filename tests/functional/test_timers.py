@@ -14,6 +14,7 @@ from shared.engine import receiving
 from shared.engine.ports import Queue, Table
 from shared.engine.receiving import Readable
 from shared.engine.timer_jobs import Job, TimerJobs
+from shared.engine.timer_runs import JobsFailed, Timed, TimerRuns
 from shared.errors import Conflict, StorageUnavailable
 from tests.builders import (
     ORIGIN,
@@ -22,7 +23,7 @@ from tests.builders import (
     a_note,
     text,
 )
-from tests.fakes import START, FakeClock
+from tests.fakes import START, FakeClock, MemoryResources
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
 
 HOUR = timedelta(hours=1)
@@ -390,3 +391,13 @@ def test_a_failing_job_does_not_stop_the_others(error: Exception, logged: Logged
         [START + 40 * SECOND]
     ] * 3
     assert [line["job"] for line in logged("timer.failed")] == ["first", "third"]
+
+
+def test_a_timer_whose_jobs_failed_has_failed_and_is_noted() -> None:
+    """Whoever watches the host's invocations sees it, too."""
+    runs = TimerRuns(state=MemoryResources(), clock=FakeClock())
+
+    with pytest.raises(JobsFailed, match=r"^first, third$"):
+        Timed(timer="deadletter", work=lambda: ["first", "third"], runs=runs).run()
+
+    assert runs.last()["deadletter"].failed == ("first", "third")

@@ -8,7 +8,11 @@ import pytest
 
 from devhost.azurite import Azurite
 from tests.host.app import App
+from tests.host.running import trouble_with_the_command
 from tests.host.storage import Storage
+
+if trouble := trouble_with_the_command():
+    pytest.exit(trouble, returncode=pytest.ExitCode.USAGE_ERROR)
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ import http.client
 import json
 import os
 import shlex
+import shutil
 import signal
 import socket
 import subprocess
@@ -29,6 +30,18 @@ _START_SECONDS = 60.0 if IS_DEVHOST else 300.0
 PATIENCE = 30.0
 #: What asks the host for keys; `func` of version 4 says `--enableAuth`.
 _AUTH_OPTION = os.environ.get("HOST_AUTH_OPTION", "--enable-auth")
+
+
+def trouble_with_the_command() -> str | None:
+    """Say why HOST_CMD cannot start a host; None: it can, as far as is seen without trying."""
+    try:
+        command = _command(Path("root"), 1)
+    except (ValueError, LookupError) as fault:
+        return f"HOST_CMD {_COMMAND!r} cannot be read: {type(fault).__name__}: {fault}"
+    if not command or shutil.which(command[0]) is None:
+        return f"HOST_CMD {_COMMAND!r}: there is no such command"
+    missing = [place for place in ("{root}", "{port}") if not IS_DEVHOST and place not in _COMMAND]
+    return f"HOST_CMD {_COMMAND!r} has no {' and no '.join(missing)}" if missing else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,7 +96,7 @@ def _cookie(text: str) -> dict[str, Any]:
         secure=bool(morsel["secure"]),
         http_only=bool(morsel["httponly"]),
         same_site=morsel["samesite"].lower(),
-        max_age=float(morsel["max-age"] or 0),
+        max_age=float(morsel["max-age"]) if morsel["max-age"].isdecimal() else 0,
     )
     return cookie
 

@@ -25,7 +25,7 @@ def test_what_ends_a_task_or_a_program_ends_one_invocation(start, function, azur
     queue.send_message("bad")
 
     assert host.get("/web") == (500, b"")
-    host.wait_for("goes to the poison queue")
+    host.wait_for("-poison")
     host.assert_said("work   FAILED", 5)
     until(lambda: host.count("clock  FAILED") >= 3)
     assert host.get("/good") == (200, b"hello")

@@ -219,7 +219,7 @@ def test_a_broken_function_fails_at_each_call(call, http_function, reports):
     with pytest.raises(InvocationError):
         call(replace(http_function(lambda _req: "x"), fault="import failed: x"))
 
-    assert str(reports[0].fault) == "import failed: x"
+    assert reports[0].text == "import failed: x"
     assert app_traceback(reports[0].fault) == ""
 
 
@@ -234,6 +234,26 @@ def test_the_traceback_is_the_apps(call, http_function, reports):
     assert "test_invoke.py" in trace
     assert "devhost/invoke.py" not in trace
     assert trace.endswith("ValueError: boom")
+
+
+def test_the_traceback_of_what_it_came_from_is_the_apps_as_well(call, http_function, reports):
+    """The cause has a frame here, and more in a package; the cause's own cause has none at all."""
+
+    def main(_req):
+        try:
+            func.HttpResponse(headers={"a": "b\n"})
+        except ValueError as fault:
+            fault.__cause__ = OSError("deep below")
+            raise RuntimeError("mine") from fault
+
+    with pytest.raises(InvocationError):
+        call(http_function(main))
+
+    trace = app_traceback(reports[0].fault)
+    assert "ValueError: Header values" in trace
+    assert trace.endswith("RuntimeError: mine")
+    assert "site-packages" not in trace
+    assert "deep below" not in trace
 
 
 def test_no_more_run_at_once_than_there_are_threads(http_function, reports):

@@ -53,6 +53,7 @@ def test_local_settings_may_be_absent(tmp_path):
         ('{"Values": {"A": "x\\u0000"}}', "Values.'A' cannot be put in the environment"),
         ('{"Values": {"A": "x\\ud800"}}', "Values.'A' cannot be put in the environment"),
         ('{"Host": {"LocalHttpPort": "x"}}', "LocalHttpPort must be a number"),
+        ('{"Host": {"LocalHttpPort": 99999}}', "must be a number from 0 to 65535"),
     ],
 )
 def test_local_settings_refused(tmp_path, text, words):
