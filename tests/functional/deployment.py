@@ -82,7 +82,7 @@ class Directory(Faulty):
 
 
 class Deployment:
-    """Everything wired, as `shared/wiring.py` does it; the topic ``orders``, no subscription."""
+    """Everything wired, as `shared/wiring` does it; the topic ``orders``, no subscription."""
 
     def __init__(self) -> None:
         self.clock = FakeClock()

@@ -15,13 +15,13 @@ BUDGET_SECONDS = 1.0  # of CPU
 HEAVY = ("pydantic", "aiohttp", "jsonschema", "azure.identity", "uvicorn", "msal")
 
 BUILT_BY = {  # what a function's first call builds
-    "publish_function": "publish",
-    "manage_function": "manage",
-    "deliver_function": "deliver",
-    "retry_function": "deliver",
-    "status_function": "status",
-    "wake_function": "wake",
-    "deadletter_function": "deadletter_timer",
+    "publish_function": ("publishing", "publish"),
+    "manage_function": ("managing", "manage"),
+    "deliver_function": ("deliveries", "deliver"),
+    "retry_function": ("deliveries", "deliver"),
+    "status_function": ("reporting", "status"),
+    "wake_function": ("timers", "wake"),
+    "deadletter_function": ("timers", "deadletter_timer"),
 }
 SETTINGS = {
     "AzureWebJobsStorage": "UseDevelopmentStorage=true",
@@ -33,8 +33,8 @@ _MEASURE = """
 import sys, time
 began = time.process_time()
 import {folder}
-from shared import wiring
-wiring.{use_case}()
+from shared.wiring import {module}
+{module}.{use_case}()
 print(time.process_time() - began)
 print(*sorted(sys.modules))
 """
@@ -42,10 +42,15 @@ print(*sorted(sys.modules))
 
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_importing_a_function_and_building_its_use_case_is_cheap(folder: str):
+    module, use_case = BUILT_BY[folder]
     best = BUDGET_SECONDS + 1
     for _ in range(3):  # The machine is shared: the best of three is the cost of the code.
         run = subprocess.run(
-            [sys.executable, "-c", _MEASURE.format(folder=folder, use_case=BUILT_BY[folder])],
+            [
+                sys.executable,
+                "-c",
+                _MEASURE.format(folder=folder, module=module, use_case=use_case),
+            ],
             cwd=ROOT,
             env=os.environ | SETTINGS,
             capture_output=True,

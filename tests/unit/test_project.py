@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from shared import settings, wiring
+from shared import settings
+from shared.wiring.deliveries import INVOCATIONS
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = sorted(path.parent for path in ROOT.glob("*_function/function.json"))
@@ -88,4 +89,4 @@ def test_the_glossary_names_no_word_twice():
 def test_the_threads_that_deliver_are_as_many_as_the_host_starts():
     queues = json.loads((ROOT / "host.json").read_text())["extensions"]["queues"]
 
-    assert 2 * (queues["batchSize"] + queues["newBatchThreshold"]) == wiring.INVOCATIONS
+    assert 2 * (queues["batchSize"] + queues["newBatchThreshold"]) == INVOCATIONS

@@ -135,7 +135,7 @@ def test_the_tools_find_a_python_app_of_version_4():
 
 def test_what_the_app_needs_is_deployed_and_nothing_that_would_hide_it():
     ignored = pathspec.GitIgnoreSpec.from_lines((ROOT / ".funcignore").read_text().splitlines())
-    needed = ["host.json", "requirements.txt", "shared/wiring.py"]
+    needed = ["host.json", "requirements.txt", "shared/wiring/__init__.py"]
     needed += [
         f"{folder.name}/{name}" for folder in FOLDERS for name in ("function.json", "__init__.py")
     ]

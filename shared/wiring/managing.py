@@ -1,0 +1,42 @@
+"""The management API."""
+
+from __future__ import annotations
+
+import base64
+import secrets
+import time
+
+from shared.adapters.cache import ForgetfulStore
+from shared.delivery.profile import limits_of
+from shared.delivery.profiles import PROFILES
+from shared.engine.manage.api import Manage
+from shared.subscriptions.deployment import Deployment
+from shared.wiring import storage
+from shared.wiring.once import once
+from shared.wiring.outbound import pusher
+from shared.wiring.process import CLOCK, new_id, settings
+
+
+@once
+def manage() -> Manage:
+    return Manage(
+        resources=ForgetfulStore(storage.tables(), storage.directory()),
+        counts=storage.counts(),
+        pusher=pusher(),
+        clock=CLOCK,
+        deployment=Deployment(
+            account=storage.account().account_name,
+            profiles={name: limits_of(profile) for name, profile in PROFILES.items()},
+            default_profile=settings().profile,
+            allow_http=settings().allow_http,
+        ),
+        admin_key=settings().admin_key,
+        public_url=settings().public_url,
+        new_key=_new_key,
+        new_id=new_id,
+        sleep=time.sleep,
+    )
+
+
+def _new_key() -> str:
+    return base64.b64encode(secrets.token_bytes(32)).decode("ascii")

@@ -1,0 +1,32 @@
+"""The way out to subscribers, and what is never reached on it."""
+
+from __future__ import annotations
+
+import os
+from urllib.parse import urlsplit
+
+from shared.adapters.http_push import HttpPusher
+from shared.adapters.outbound_guard import OutboundGuard
+from shared.wiring.once import once
+from shared.wiring.process import settings
+
+
+@once
+def pusher() -> HttpPusher:
+    guard = OutboundGuard(
+        allow_http=settings().allow_http,
+        allowed_networks=settings().allowed_networks,
+        own_hosts=[os.environ.get("WEBSITE_HOSTNAME", ""), _public_host()],
+        identity_endpoints=_identity_endpoints(),
+    )
+    return HttpPusher(guard)
+
+
+def _public_host() -> str:
+    return urlsplit(settings().public_url or "").hostname or ""
+
+
+def _identity_endpoints() -> list[tuple[str, int]]:
+    """Return where the platform hands out tokens to this app: nothing is ever sent there."""
+    urls = [urlsplit(os.environ.get(name, "")) for name in ("IDENTITY_ENDPOINT", "MSI_ENDPOINT")]
+    return [(url.hostname, url.port or 80) for url in urls if url.hostname]

@@ -1,0 +1,24 @@
+"""What every use case is composed with: the settings, the time, new ids."""
+
+from __future__ import annotations
+
+import os
+import uuid
+
+from shared.clock import SystemClock
+from shared.delivery.profiles import PROFILES
+from shared.settings import Settings, from_environ
+from shared.wiring.once import once
+
+CLOCK = SystemClock()
+
+
+@once
+def settings() -> Settings:
+    """Read the settings. Raises InvalidSettings with everything that is wrong."""
+    return from_environ(os.environ, frozenset(PROFILES))
+
+
+def new_id() -> str:
+    """Return an id that nobody else has."""
+    return str(uuid.uuid4())

@@ -1,0 +1,21 @@
+"""The data plane."""
+
+from __future__ import annotations
+
+from shared.engine.publish import Publish
+from shared.wiring import storage
+from shared.wiring.once import once
+from shared.wiring.process import CLOCK, new_id
+
+
+@once
+def publish() -> Publish:
+    return Publish(
+        topics=storage.directory(),
+        subscriptions=storage.directory(),
+        payloads=storage.payloads(),
+        sender=storage.queues(),
+        clock=CLOCK,
+        new_id=new_id,
+        metrics=storage.metrics(),
+    )

@@ -1,0 +1,80 @@
+"""The adapters of storage. Their SDKs are imported with their first request."""
+
+from __future__ import annotations
+
+import atexit
+import time
+import uuid
+
+from shared.adapters.cache import CachedDirectory, Readers
+from shared.adapters.metric_recorder import MetricRecorder
+from shared.adapters.storage_account import StorageAccount
+from shared.adapters.storage_attempts import StorageAttempts
+from shared.adapters.storage_blobs import StorageDeadLetters, StoragePayloads
+from shared.adapters.storage_metrics import StorageMetrics
+from shared.adapters.storage_queues import StorageQueues
+from shared.adapters.storage_tables import StorageResources
+from shared.engine.requeue import Requeue
+from shared.subscriptions.namespace_codec import namespace_topic_of
+from shared.subscriptions.subscription_document import subscription_of
+from shared.subscriptions.topic_codec import topic_of
+from shared.wiring.once import once
+from shared.wiring.process import CLOCK, settings
+
+
+@once
+def account() -> StorageAccount:
+    return StorageAccount(settings().storage)
+
+
+@once
+def queues() -> StorageQueues:
+    return StorageQueues(account())
+
+
+@once
+def requeue() -> Requeue:
+    return Requeue(sender=queues(), clock=CLOCK, sleep=time.sleep)
+
+
+@once
+def tables() -> StorageResources:
+    return StorageResources(account())
+
+
+@once
+def attempts() -> StorageAttempts:
+    return StorageAttempts(account(), CLOCK)
+
+
+@once
+def payloads() -> StoragePayloads:
+    return StoragePayloads(account(), CLOCK)
+
+
+@once
+def dead_letters() -> StorageDeadLetters:
+    return StorageDeadLetters(account())
+
+
+@once
+def counts() -> StorageMetrics:
+    return StorageMetrics(account(), CLOCK)
+
+
+@once
+def metrics() -> MetricRecorder:
+    recorder = MetricRecorder(counts(), CLOCK, instance=uuid.uuid4().hex)
+    recorder.start(time.sleep)
+    atexit.register(recorder.flush)  # where the process ends in order
+    return recorder
+
+
+@once
+def directory() -> CachedDirectory:
+    return CachedDirectory(
+        tables(),
+        Readers(topic_of, namespace_topic_of, subscription_of),
+        cache_for=settings().cache_for,
+        clock=time.monotonic,
+    )

@@ -1,0 +1,69 @@
+"""The jobs of the timers."""
+
+from __future__ import annotations
+
+from shared.engine.dead_letters import WriteDeadLetters
+from shared.engine.housekeeping import Housekeeping
+from shared.engine.poison import ReturnPoison
+from shared.engine.poison_records import PoisonRecords
+from shared.engine.queue_watch import WatchQueues
+from shared.engine.receiving import Intake
+from shared.engine.timer_jobs import Job, TimerJobs
+from shared.engine.timer_runs import Timed, TimerRuns
+from shared.engine.wake import Wake
+from shared.wiring import storage
+from shared.wiring.once import once
+from shared.wiring.process import CLOCK, new_id
+
+
+@once
+def wake() -> Timed:
+    work = Wake(intake=_intake(), receiver=storage.queues(), requeue=storage.requeue(), clock=CLOCK)
+    return Timed(timer="wake", work=work.run, runs=timer_runs())
+
+
+@once
+def deadletter_timer() -> Timed:
+    jobs: dict[str, Job] = {
+        "dead letters": WriteDeadLetters(
+            intake=_intake(),
+            receiver=storage.queues(),
+            payloads=storage.payloads(),
+            store=storage.dead_letters(),
+            clock=CLOCK,
+            new_id=new_id,
+            metrics=storage.metrics(),
+        ),
+        "poison": ReturnPoison(
+            intake=_intake(),
+            receiver=storage.queues(),
+            requeue=storage.requeue(),
+            records=_records(),
+            payloads=storage.payloads(),
+        ),
+        "queues": WatchQueues(watch=storage.queues(), clock=CLOCK),
+        "housekeeping": Housekeeping(
+            payloads=storage.payloads(),
+            attempts=storage.attempts(),
+            counts=storage.counts(),
+            state=storage.tables(),
+            clock=CLOCK,
+        ),
+    }
+    work = TimerJobs(jobs=jobs, clock=CLOCK)
+    return Timed(timer="deadletter", work=work.run, runs=timer_runs())
+
+
+@once
+def timer_runs() -> TimerRuns:
+    return TimerRuns(state=storage.tables(), clock=CLOCK)
+
+
+@once
+def _records() -> PoisonRecords:
+    return PoisonRecords(store=storage.dead_letters(), clock=CLOCK, new_id=new_id)
+
+
+@once
+def _intake() -> Intake:
+    return Intake(receiver=storage.queues(), records=_records(), clock=CLOCK)
