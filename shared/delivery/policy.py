@@ -44,6 +44,7 @@ class EndReason(StrEnum):
     CLIENT_ERROR = "UndeliverableDueToClientError"
     PROBATION = "UndeliverableDueToProbationCausedByClientError"
     SUBSCRIPTION_DELETED = "SubscriptionDeleted"
+    SUBSCRIPTION_EXPIRED = "SubscriptionExpired"
     PAYLOAD_MISSING = "PayloadMissing"
     CONTAINER_NOT_FOUND = "DeadLetterContainerNotFound"
     DESTINATION_UNAVAILABLE = "DeadLetterDestinationUnavailable"

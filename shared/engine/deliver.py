@@ -78,10 +78,9 @@ class Deliver:
             return
         try:
             subscription = self._subscription(message)
-            if subscription is None:
+            if isinstance(subscription, EndReason):
                 texts = [delivery.text for delivery in message.deliveries]
-                gone = EndReason.SUBSCRIPTION_DELETED
-                dropped(self.metrics, (message.topic, message.subscription), gone, texts)
+                dropped(self.metrics, (message.topic, message.subscription), subscription, texts)
                 return
             terms = self.rules.terms(subscription)
             events = texts_of(message.deliveries, self.payloads)
@@ -91,12 +90,21 @@ class Deliver:
             return
         self._deliver(message, subscription, terms, events, release)
 
-    def _subscription(self, message: DeliveryMessage) -> EventSubscription | None:
-        """Return the subscription that the message is for; its absence is believed only fresh."""
-        found = self.subscriptions.subscription(message.topic, message.subscription)
+    def _subscription(self, message: DeliveryMessage) -> EventSubscription | EndReason:
+        """Return whom the message is for, or why for nobody any more: believed only fresh."""
+        place = (message.topic, message.subscription)
+        found = self._entitled(self.subscriptions.subscription(*place), message)
+        if isinstance(found, EndReason):
+            found = self._entitled(self.subscriptions.fresh(*place), message)
+        return found
+
+    def _entitled(
+        self, found: EventSubscription | None, message: DeliveryMessage
+    ) -> EventSubscription | EndReason:
         if found is None or found.generation != message.generation:
-            found = self.subscriptions.fresh(message.topic, message.subscription)
-        return found if found and found.generation == message.generation else None
+            return EndReason.SUBSCRIPTION_DELETED
+        is_expired = found.is_expired(self.clock.now())
+        return EndReason.SUBSCRIPTION_EXPIRED if is_expired else found
 
     def _deliver(
         self,

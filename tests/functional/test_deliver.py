@@ -332,6 +332,20 @@ def test_events_of_an_earlier_generation_are_dropped(app: Deployment, logged: Lo
     assert (app.pusher.sent, app.all_stored()) == ([], {})
 
 
+def test_events_of_an_expired_subscription_are_dropped(app: Deployment, logged: Logged) -> None:
+    """From the very moment on; design §2, order of writes 4: the cache alone is not believed."""
+    app.subscribe(expires_at=app.clock.now(), dead_letter=DEAD)
+
+    app.run(a_message())
+
+    assert [line["reason"] for line in logged("delivery.dropped")] == ["SubscriptionExpired"]
+    assert (app.pusher.sent, app.all_stored()) == ([], {})
+
+    app.directory.change(a_subscription(expires_at=app.in_a_minute()))
+    app.run(a_message())
+    assert len(app.pusher.sent) == 1
+
+
 @pytest.mark.parametrize("known", [None, "g-0"], ids=["not known yet", "known from before"])
 def test_a_subscription_is_looked_up_past_the_cache_before_its_events_end(
     app: Deployment, known: str | None

@@ -45,6 +45,21 @@ def test_terms_are_the_policy_within_the_profile() -> None:
     assert terms.dead_letter == DEAD
 
 
+@pytest.mark.parametrize(("minutes", "expected"), [(None, 2880), (1.5, 1.5), (5000, 2880)])
+def test_no_event_lives_longer_than_its_topic_keeps_it(
+    minutes: float | None, expected: float
+) -> None:
+    directory = Directory()
+    directory.topics["orders"] = a_topic(profile="ns", retention=2880 * MINUTE)
+    rules = Rules(topics=directory, default_profile="latest", time_scale=1)
+
+    terms = rules.terms(
+        a_subscription(retry_policy=RetryPolicy(event_time_to_live_minutes=minutes))
+    )
+
+    assert terms.time_to_live == expected * MINUTE
+
+
 def test_what_the_profile_does_not_have_is_ignored() -> None:
     """2017 has neither a retry policy nor dead letters."""
     rules = Rules(topics=Directory(), default_profile="2017", time_scale=1)
