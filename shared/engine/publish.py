@@ -76,8 +76,8 @@ class Publish:
 
     def _store(self, topic: Topic, receipt: Receipt, events: Sequence[Event]) -> None:
         now = self.clock.now()
-        all_of_topic = self.subscriptions.of_topic(topic.name)
-        subscriptions = [each for each in all_of_topic if not each.is_expired(now)]
+        known = self.subscriptions.of_topic(topic.name)
+        subscriptions = [each for each in known if each.has_consented and not each.is_expired(now)]
         matched = match(events, subscriptions)
         lines = parked_lines(matched, events)
         origin = Origin(receipt.publish_id, now, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import datetime, timedelta
 from http import HTTPStatus
 from typing import NamedTuple
@@ -17,6 +18,7 @@ from shared.subscriptions.subscription import ORIGIN, DeliverySchema, EventSubsc
 TIME_LIMIT = timedelta(seconds=30)
 PAUSE = timedelta(seconds=5)
 TRIES = 3  # how many is not published
+_RATE = re.compile(r"0*[1-9][0-9]{0,8}", re.ASCII)
 _HOW_TO_ALLOW = (
     "The app's settings PUSHGRID_ALLOWED_NETWORKS and PUSHGRID_ALLOW_HTTP say which addresses "
     "besides public ones it may call, and whether without TLS."
@@ -27,11 +29,20 @@ class Challenge(NamedTuple):
     """
     What is sent to an endpoint. *code* is what it has to give back.
 
-    An endpoint of CloudEvents has to name our origin instead; its *code* is empty.
+    An endpoint of CloudEvents has to name our origin instead; its *code* is empty. With *has_link*
+    it may also say nothing yet, and somebody opens the link later.
     """
 
     request: OutboundRequest
     code: str
+    has_link: bool
+
+
+class Verdict(NamedTuple):
+    """The endpoint consents, to *rate* requests a minute at most, or *is_open*: it said nothing."""
+
+    is_open: bool
+    rate: int | None = None
 
 
 class Failed(NamedTuple):
@@ -42,19 +53,24 @@ class Failed(NamedTuple):
 
 
 def challenge(
-    subscription: EventSubscription, *, code: str, event_id: str, now: datetime
+    subscription: EventSubscription, *, code: str, event_id: str, now: datetime, link: str | None
 ) -> Challenge:
     """
     Build the request that asks the endpoint of *subscription* for its consent.
 
-    Its static headers go along: they may be what lets a request in at all.
+    *link* is the URL by which somebody can consent later; ``None``: there is no such way. Static
+    headers go along: they may be what lets a request in at all.
 
     Source: Event Grid "Webhook endpoint validation" with the Event Grid schema (2024-09-25) and
     the CloudEvents schema (2023-09-25); CloudEvents "Web hooks for event delivery", section 4.
     """
     if subscription.delivery_schema is DeliverySchema.CLOUD_EVENTS:
-        headers = {"WebHook-Request-Origin": ORIGIN} | static_values(subscription.headers)
-        return Challenge(OutboundRequest("OPTIONS", subscription.endpoint_url, headers, b""), "")
+        headers = {"WebHook-Request-Origin": ORIGIN}
+        if link:
+            headers["WebHook-Request-Callback"] = link
+        headers |= static_values(subscription.headers)
+        options = OutboundRequest("OPTIONS", subscription.endpoint_url, headers, b"")
+        return Challenge(options, "", has_link=link is not None)
     event = {
         "id": event_id,
         "topic": subscription.topic_id,
@@ -63,7 +79,7 @@ def challenge(
         "eventTime": timestamp(now),
         "metadataVersion": "1",
         "dataVersion": "1",
-        "data": {"validationCode": code},
+        "data": {"validationCode": code} | ({"validationUrl": link} if link else {}),
     }
     headers = {
         "Content-Type": "application/json; charset=utf-8",
@@ -74,7 +90,8 @@ def challenge(
         "aeg-metadata-version": "1",
     } | static_values(subscription.headers)
     body = json.dumps([event], separators=(",", ":")).encode()
-    return Challenge(OutboundRequest("POST", subscription.endpoint_url, headers, body), code)
+    post = OutboundRequest("POST", subscription.endpoint_url, headers, body)
+    return Challenge(post, code, has_link=link is not None)
 
 
 def is_worth_repeating(exchange: Exchange) -> bool:
@@ -86,49 +103,66 @@ def is_worth_repeating(exchange: Exchange) -> bool:
     return isinstance(exchange, NotAnswered) and exchange.failure is Failure.TIMED_OUT
 
 
-def judge(asked: Challenge, exchange: Exchange, failed: Failed) -> None:
+def judge(asked: Challenge, exchange: Exchange, failed: Failed) -> Verdict:
     """
-    Accept the endpoint, or say why not.
+    Accept the endpoint, leave it to the link, or say why not.
 
     Raises:
-        HandshakeFailed: the endpoint did not prove that it wants events.
+        HandshakeFailed: the endpoint does not want events, or can't be asked.
     """
     is_options = asked.request.method == "OPTIONS"
-    reason = _refused_origin(exchange) if is_options else _refused_code(asked.code, exchange)
-    if reason is not None:
-        help_page = "esvalidationcloudevent" if is_options else "esvalidation"
-        raise HandshakeFailed(
-            f"Webhook validation handshake failed for {base_url(asked.request.url)}. {reason} "
-            f"For troubleshooting, visit https://aka.ms/{help_page}. "
-            f"Activity id:{failed.activity_id}, timestamp: {american(failed.at)} (UTC)."
-        )
+    judged = _origin(exchange) if is_options else _code(asked.code, exchange)
+    if judged is None and asked.has_link:
+        return Verdict(is_open=True)
+    if judged is None:
+        judged = "The endpoint answered without consenting."
+    if isinstance(judged, Verdict):
+        return judged
+    help_page = "esvalidationcloudevent" if is_options else "esvalidation"
+    raise HandshakeFailed(
+        f"Webhook validation handshake failed for {base_url(asked.request.url)}. {judged} "
+        f"For troubleshooting, visit https://aka.ms/{help_page}. "
+        f"Activity id:{failed.activity_id}, timestamp: {american(failed.at)} (UTC)."
+    )
 
 
-def _refused_code(code: str, exchange: Exchange) -> str | None:
+def granted_rate(header: str | None) -> int | None:
+    """
+    Read ``WebHook-Allowed-Rate``: requests a minute; ``None`` where it sets no limit, as ``*``.
+
+    Source: CloudEvents web hooks, section 4.2: a positive whole number, or the asterisk.
+    """
+    text = (header or "").strip()
+    return int(text) if _RATE.fullmatch(text) else None
+
+
+def _code(code: str, exchange: Exchange) -> Verdict | str | None:
+    """Judge the answer to a POST: a verdict, what is wrong, or ``None`` if it says nothing."""
     # Any other success is no proof: many servers accept whatever they are sent.
     if isinstance(exchange, NotAnswered) or exchange.status != HTTPStatus.OK:
         return _bad_response("POST", exchange)
     returned = _validation_response(exchange.body)
     if returned is None:
-        return (
-            "The endpoint answered OK without a validationResponse. "
-            "Manual validation is not supported: the answer must return the validationCode."
-        )
+        return None
     if returned.casefold() != code.casefold():
         return "The endpoint returned a validationResponse that is not the validationCode."
-    return None
+    return Verdict(is_open=False)
 
 
-def _refused_origin(exchange: Exchange) -> str | None:
+def _origin(exchange: Exchange) -> Verdict | str | None:
+    """Judge the answer to OPTIONS, likewise."""
     if isinstance(exchange, NotAnswered):
         return _bad_response("OPTIONS", exchange)
     # The status says nothing: consent lies in the header alone.
     allowed = exchange.headers.get("webhook-allowed-origin", "").strip()
     if allowed == "*" or allowed.casefold() == ORIGIN:
-        return None
-    if not allowed and exchange.status >= HTTPStatus.MULTIPLE_CHOICES:
+        rate = granted_rate(exchange.headers.get("webhook-allowed-rate"))
+        return Verdict(is_open=False, rate=rate)
+    if allowed:
+        return f"The answer's WebHook-Allowed-Origin is neither {ORIGIN} nor *."
+    if exchange.status >= HTTPStatus.MULTIPLE_CHOICES:
         return _bad_response("OPTIONS", exchange)
-    return f"The answer's WebHook-Allowed-Origin is neither {ORIGIN} nor *."
+    return None
 
 
 def _bad_response(method: str, exchange: Exchange) -> str:

@@ -98,8 +98,9 @@ class EventSubscription:
 
     *generation* is new at each creation: what waits for an earlier generation is dropped.
     *topic* is the topic's name, *topic_id* its ARM id. The query of *endpoint_url* may be secret.
-    From *expires_at* on it is retired, ``None``: never. What the topic's delivery profile doesn't
-    have does not apply: ``DeliveryTerms`` say what does.
+    From *expires_at* on it is retired, ``None``: never. *rate* is how many requests a minute the
+    endpoint has granted, ``None``: as many as come; until it *has_consented* it gets no events.
+    What the topic's delivery profile doesn't have does not apply: ``DeliveryTerms`` say what does.
     """
 
     topic: str
@@ -115,6 +116,8 @@ class EventSubscription:
     batching: Batching = NO_BATCHING
     headers: tuple[DeliveryHeader, ...] = ()
     expires_at: datetime | None = None
+    rate: int | None = None
+    has_consented: bool = True
 
     def is_expired(self, now: datetime) -> bool:
         """Tell whether it is retired: it gets no more events, and what waits for it is dropped."""

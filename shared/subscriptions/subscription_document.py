@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from shared.events.topic import InputSchema
+from shared.subscriptions.consent import in_force, rate_of
 from shared.subscriptions.delivery_attributes import MEMBER
 from shared.subscriptions.deployment import ParentTopic
 from shared.subscriptions.destination_codec import batching_of, custom_headers_of
@@ -55,7 +57,7 @@ def stored_subscription(
 
 
 def subscription_of(stored: Mapping[str, Any]) -> EventSubscription:
-    """Read a stored subscription as the data plane sees it."""
+    """Read a stored subscription as it was written last."""
     properties = stored["properties"]
     retry, dead_letter = properties["retryPolicy"], properties["deadLetterDestination"]
     destination = properties["destination"]
@@ -78,7 +80,16 @@ def subscription_of(stored: Mapping[str, Any]) -> EventSubscription:
         batching=batching_of(destination),
         headers=custom_headers_of(destination),
         expires_at=expires and datetime.fromisoformat(expires),
+        rate=rate_of(stored),
     )
+
+
+def delivered_subscription(stored: Mapping[str, Any]) -> EventSubscription:
+    """Read what delivering goes by: the version of a subscription whose endpoint has consented."""
+    document = in_force(stored)
+    if document is None:
+        return replace(subscription_of(stored), has_consented=False)
+    return subscription_of(document)
 
 
 def full_url(stored: Mapping[str, Any]) -> str:

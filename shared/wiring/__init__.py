@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from shared.engine.publish import Publish
     from shared.engine.status import Status
     from shared.engine.timer_runs import Timed
+    from shared.engine.validate import Validate
     from shared.settings import Settings
 
 
@@ -64,3 +65,10 @@ def status() -> Status:
     from shared.wiring import reporting
 
     return reporting.status()
+
+
+def validate() -> Validate:
+    """Return the use case of validation links."""
+    from shared.wiring import validating
+
+    return validating.validate()

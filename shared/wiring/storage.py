@@ -16,7 +16,7 @@ from shared.adapters.storage_queues import StorageQueues
 from shared.adapters.storage_tables import StorageResources
 from shared.engine.requeue import Requeue
 from shared.subscriptions.namespace_codec import namespace_topic_of
-from shared.subscriptions.subscription_document import subscription_of
+from shared.subscriptions.subscription_document import delivered_subscription
 from shared.subscriptions.topic_codec import topic_of
 from shared.wiring.once import once
 from shared.wiring.process import CLOCK, settings
@@ -74,7 +74,7 @@ def metrics() -> MetricRecorder:
 def directory() -> CachedDirectory:
     return CachedDirectory(
         tables(),
-        Readers(topic_of, namespace_topic_of, subscription_of),
+        Readers(topic_of, namespace_topic_of, delivered_subscription),
         cache_for=settings().cache_for,
         clock=time.monotonic,
     )

@@ -20,6 +20,7 @@ BUILT_BY = {  # what a function's first call builds
     "deliver_function": ("deliveries", "deliver"),
     "retry_function": ("deliveries", "deliver"),
     "status_function": ("reporting", "status"),
+    "validate_function": ("validating", "validate"),
     "wake_function": ("timers", "wake"),
     "deadletter_function": ("timers", "deadletter_timer"),
 }

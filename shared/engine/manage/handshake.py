@@ -1,4 +1,4 @@
-"""Asks an endpoint whether it wants events; an event subscription is stored only if it does."""
+"""Asks an endpoint whether it wants events; nothing is sent to it before it does."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from shared import telemetry
 from shared.engine.manage.call import ManagePorts
 from shared.errors import HandshakeFailed
 from shared.http import Answered, Exchange
+from shared.subscriptions.consent import VALID_FOR, Awaited, Consent, Granted, Link
 from shared.subscriptions.handshake import (
     PAUSE,
     TIME_LIMIT,
@@ -17,16 +18,30 @@ from shared.subscriptions.handshake import (
 )
 from shared.subscriptions.subscription import EventSubscription
 
+_URL_SAFE = str.maketrans("+/", "-_", "=")
 
-def shake_hands(ports: ManagePorts, subscription: EventSubscription) -> None:
+
+def shake_hands(
+    ports: ManagePorts, subscription: EventSubscription, links_at: str | None
+) -> Consent:
     """
     Ask the endpoint for its consent; ask again while it keeps silent.
+
+    *links_at* is the public URL of the app, which validation links lead to. ``None``: the endpoint
+    has to consent at once, and to as many requests as come, as the topics of namespaces want it.
 
     Raises:
         HandshakeFailed: it did not consent.
     """
-    code, event_id = ports.new_id().upper(), ports.new_id()
-    asked = challenge(subscription, code=code, event_id=event_id, now=ports.clock.now())
+    secret = ports.new_key().translate(_URL_SAFE)
+    link = Link(subscription.topic, subscription.name, secret)
+    asked = challenge(
+        subscription,
+        code=ports.new_id().upper(),
+        event_id=ports.new_id(),
+        now=ports.clock.now(),
+        link=links_at and f"{links_at}/validate/{link}",
+    )
     exchange = ports.pusher.send(asked.request, TIME_LIMIT)
     for _ in range(TRIES - 1):
         if not is_worth_repeating(exchange):
@@ -34,17 +49,18 @@ def shake_hands(ports: ManagePorts, subscription: EventSubscription) -> None:
         ports.sleep(PAUSE.total_seconds())
         exchange = ports.pusher.send(asked.request, TIME_LIMIT)
     failed = Failed(at=ports.clock.now(), activity_id=ports.new_id())
+    named = {"topic": subscription.topic, "subscription": subscription.name}
     try:
-        judge(asked, exchange, failed)
+        verdict = judge(asked, exchange, failed)
     except HandshakeFailed:
-        telemetry.info(
-            "handshake.failed",
-            topic=subscription.topic,
-            subscription=subscription.name,
-            activity_id=failed.activity_id,
-            **_outcome(exchange),
-        )
+        activity_id = failed.activity_id
+        outcome = _outcome(exchange)
+        telemetry.info("handshake.failed", **named, activity_id=activity_id, **outcome)
         raise
+    if not verdict.is_open:
+        return Granted(verdict.rate if links_at else None)
+    telemetry.info("handshake.open", **named)
+    return Awaited(ports.clock.now() + VALID_FOR, secret)
 
 
 def _outcome(exchange: Exchange) -> dict[str, telemetry.Field]:

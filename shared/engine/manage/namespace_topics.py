@@ -108,6 +108,7 @@ SUBSCRIPTIONS = Subscriptions(
     patched=patched_namespace_subscription,
     render=render_namespace_subscription,
     patch_status=200,
+    has_links=False,
 )
 
 

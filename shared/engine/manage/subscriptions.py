@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from shared import telemetry
@@ -15,6 +15,15 @@ from shared.engine.manage.writing import Place, write
 from shared.engine.ports import Resource, Table
 from shared.errors import Conflict, Fault, InvalidDocument, NotFound
 from shared.http import HttpAnswer
+from shared.subscriptions.consent import (
+    Consent,
+    Granted,
+    in_force,
+    is_awaiting,
+    rate_of,
+    with_consent,
+    with_state,
+)
 from shared.subscriptions.deployment import ParentTopic
 from shared.subscriptions.subscription_document import (
     delivery_attributes,
@@ -23,6 +32,7 @@ from shared.subscriptions.subscription_document import (
 )
 
 MAX_SUBSCRIPTIONS = 500  # of a topic
+_POLL_SECONDS = "1"
 
 Document = Mapping[str, Any]
 Body = Callable[[Resource | None], object]
@@ -35,7 +45,7 @@ class Subscriptions:
 
     *topic* finds the topic that a path names, *type* is what the form is called. *parse*,
     *patched* and *render* are those of its codec. *patch_status* is the one answer to a PATCH that
-    its clients take.
+    its clients take. With *has_links* somebody may consent later for an endpoint.
     """
 
     type: str
@@ -45,6 +55,7 @@ class Subscriptions:
     patched: Callable[[Document, object], object]
     render: Callable[[Document, ParentTopic], Document]
     patch_status: int
+    has_links: bool = True
 
     def put(self, ports: ManagePorts, call: Call) -> HttpAnswer:
         """Create or replace a subscription, once its endpoint has proved that it wants events."""
@@ -64,7 +75,7 @@ class Subscriptions:
 
     def get(self, ports: ManagePorts, call: Call) -> HttpAnswer:
         topic = self._topic(ports, call)
-        return answer(200, self.render(self._named(ports, call, topic).document, topic))
+        return self._answer(ports, 200, self._named(ports, call, topic).document, topic)
 
     def delete(self, ports: ManagePorts, call: Call) -> HttpAnswer:
         """Delete a subscription; what still waits for it is dropped. No news if it is gone."""
@@ -77,7 +88,7 @@ class Subscriptions:
     def list(self, ports: ManagePorts, call: Call) -> HttpAnswer:
         topic = self._topic(ports, call)
         found = ports.resources.list(Table.EVENT_SUBSCRIPTIONS, topic.name)
-        return answer_page(call, found, lambda stored: self.render(stored, topic))
+        return answer_page(call, found, lambda stored: self._shown(ports, stored, topic))
 
     def full_url(self, ports: ManagePorts, call: Call) -> HttpAnswer:
         found = self._named(ports, call, self._topic(ports, call))
@@ -89,12 +100,16 @@ class Subscriptions:
         return answer(200, {"value": delivery_attributes(found.document)})
 
     def _write(self, ports: ManagePorts, call: Call, status: int, body: Body) -> HttpAnswer:
-        """Store a subscription. A new endpoint of an existing one has to consent, too."""
+        """
+        Store a subscription. A new endpoint of an existing one has to consent, too.
+
+        Until it does, what was in force stays so.
+        """
         topic = self._topic(ports, call)
-        proved = ""  # the endpoint that has passed the handshake within this call
+        consents: dict[str, Consent] = {}  # by endpoint: each is asked once within this call
 
         def decide(existing: Resource | None) -> Document:
-            nonlocal topic, proved
+            nonlocal topic
             topic = self._topic(ports, call)
             if existing is None:
                 _check_count(ports, topic)
@@ -108,16 +123,31 @@ class Subscriptions:
                 existing=existing.document if existing else None,
             )
             wanted = subscription_of(stored)
-            known = subscription_of(existing.document).endpoint_url if existing else None
-            if wanted.endpoint_url not in (proved, known):
-                shake_hands(ports, wanted)
-                proved = wanted.endpoint_url
-            return stored
+            before = existing.document if existing else None
+            known = before and in_force(before)
+            if known and full_url(known) == wanted.endpoint_url:
+                return with_consent(stored, Granted(rate_of(known)), before)
+            if wanted.endpoint_url not in consents:
+                links_at = call.public_url if self.has_links else None
+                consents[wanted.endpoint_url] = shake_hands(ports, wanted, links_at)
+            return with_consent(stored, consents[wanted.endpoint_url], before)
 
         stored = write(ports, _place(topic, call), decide).document
         self._check_topic(ports, call, stored)
         _tell(stored, "put")
-        return answer(status, self.render(stored, topic))
+        return self._answer(ports, status, stored, topic)
+
+    def _answer(
+        self, ports: ManagePorts, status: int, stored: Document, topic: ParentTopic
+    ) -> HttpAnswer:
+        """Answer with a subscription; clients ask again soon while a consent is awaited."""
+        shown = answer(status, self._shown(ports, stored, topic))
+        if is_awaiting(stored, ports.clock.now()):
+            return replace(shown, headers={**shown.headers, "Retry-After": _POLL_SECONDS})
+        return shown
+
+    def _shown(self, ports: ManagePorts, stored: Document, topic: ParentTopic) -> Document:
+        return with_state(self.render(stored, topic), stored, ports.clock.now())
 
     def _check_topic(self, ports: ManagePorts, call: Call, stored: Document) -> None:
         """

@@ -12,6 +12,7 @@ from shared.engine.manage.topics import find_topic, topic_not_found
 from shared.engine.ports import CUSTOM_TOPICS, Resource, Table
 from shared.errors import InvalidDocument
 from shared.http import HttpAnswer
+from shared.subscriptions.consent import with_state
 from shared.subscriptions.deployment import ParentTopic
 from shared.subscriptions.subscription_codec import (
     EXTENSION_TYPE,
@@ -66,9 +67,12 @@ def list_across(ports: ManagePorts, call: Call) -> HttpAnswer:
             parent = parent_of(topic.document, ports.deployment)
             parents[parent.arm_id] = parent
             found += ports.resources.list(Table.EVENT_SUBSCRIPTIONS, parent.name)
-    return answer_page(
-        call, found, lambda stored: render_extension(stored, parents[stored["topicId"]].limits)
-    )
+
+    def shown(stored: Document) -> Document:
+        limits = parents[stored["topicId"]].limits
+        return with_state(render_extension(stored, limits), stored, ports.clock.now())
+
+    return answer_page(call, found, shown)
 
 
 def refuse_scope(_: ManagePorts, call: Call) -> HttpAnswer:

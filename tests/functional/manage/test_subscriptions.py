@@ -55,7 +55,6 @@ def test_cloud_events_are_asked_their_own_way(orders: World) -> None:
 @pytest.mark.parametrize(
     ("exchange", "words"),
     [
-        (answered(200), "without a validationResponse"),
         (answered(200, b'{"validationResponse":"x"}'), "not the validationCode"),
         (answered(202), "response code Accepted"),
         (answered(404), "response code NotFound"),

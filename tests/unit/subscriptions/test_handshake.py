@@ -18,7 +18,9 @@ from shared.subscriptions.handshake import (
     TRIES,
     Challenge,
     Failed,
+    Verdict,
     challenge,
+    granted_rate,
     is_worth_repeating,
     judge,
 )
@@ -28,12 +30,16 @@ from tests.unit.subscriptions.documents import subscription, webhook
 NOW = datetime(2025, 1, 2, 3, 4, 5, 123456, tzinfo=UTC)
 CODE = "5120A7-CODE"
 URL = "https://crm.example/hook?code=s3cret"
+LINK = "https://pushgrid.example/validate/orders.crm.secret"
+OPEN, CONSENT = Verdict(is_open=True), Verdict(is_open=False)
 FAILED = Failed(at=NOW, activity_id="activity-1")
 
 
-def asked(schema: str = "EventGridSchema", **properties: Any) -> Challenge:
+def asked(
+    schema: str = "EventGridSchema", *, link: str | None = LINK, **properties: Any
+) -> Challenge:
     wanted = subscription_of(subscription(eventDeliverySchema=schema, **properties))
-    return challenge(wanted, code=CODE, event_id="event-1", now=NOW)
+    return challenge(wanted, code=CODE, event_id="event-1", now=NOW, link=link)
 
 
 def answered(status: int = 200, body: bytes | str = b"", **headers: str) -> Answered:
@@ -65,7 +71,7 @@ def test_the_event_grid_schema_is_asked_by_a_post_with_a_code() -> None:
             "eventTime": "2025-01-02T03:04:05.1234560Z",
             "metadataVersion": "1",
             "dataVersion": "1",
-            "data": {"validationCode": CODE},
+            "data": {"validationCode": CODE, "validationUrl": LINK},
         }
     ]
 
@@ -75,7 +81,19 @@ def test_cloud_events_are_asked_by_options_with_our_origin() -> None:
     request = asked("CloudEventSchemaV1_0").request
 
     assert (request.method, request.url, request.body) == ("OPTIONS", URL, b"")
-    assert request.headers == {"WebHook-Request-Origin": "eventgrid.azure.net"}
+    assert request.headers == {
+        "WebHook-Request-Origin": "eventgrid.azure.net",
+        "WebHook-Request-Callback": LINK,
+    }
+
+
+def test_where_nobody_can_consent_later_no_link_is_sent() -> None:
+    """Source: "Endpoint validation" for namespaces (2024-05-08): no callback, and no rate."""
+    options = asked("CloudEventSchemaV1_0", link=None).request
+    post = asked(link=None).request
+
+    assert options.headers == {"WebHook-Request-Origin": "eventgrid.azure.net"}
+    assert json.loads(post.body)[0]["data"] == {"validationCode": CODE}
 
 
 @pytest.mark.parametrize("schema", ["EventGridSchema", "CloudEventSchemaV1_0"])
@@ -105,7 +123,18 @@ def test_the_documented_times() -> None:
     ids=["as documented", "as in an early sample", "as a guid in lower case", "with a mark"],
 )
 def test_200_with_the_code_is_a_proof(body: str) -> None:
-    judge(asked(), answered(200, body), FAILED)
+    assert judge(asked(), answered(200, body), FAILED) == CONSENT
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"{", b"\xff", "[" * 60_000, f'["{CODE}"]', '{"validationResponse":1}', f'"{CODE}"'],
+    ids=["empty", "no JSON", "no text", "too deep", "a list", "a number", "a string"],
+)
+def test_200_without_the_code_leaves_it_to_the_link(body: bytes | str) -> None:
+    assert judge(asked(), answered(200, body), FAILED) == OPEN
+    with pytest.raises(HandshakeFailed, match="without consenting"):
+        judge(asked(link=None), answered(200, body), FAILED)
 
 
 @pytest.mark.parametrize(
@@ -132,16 +161,6 @@ def test_200_with_the_code_is_a_proof(body: str) -> None:
             NotAnswered(Failure.TIMED_OUT, "secret detail", 30),
             "Http POST request failed with response code Unknown (timed out).",
             id="no answer",
-        ),
-        pytest.param(answered(200), "Manual validation is not supported", id="200, empty"),
-        pytest.param(answered(200, "{"), "without a validationResponse", id="200, no JSON"),
-        pytest.param(answered(200, b"\xff"), "without a validationResponse", id="200, no text"),
-        pytest.param(answered(200, "[" * 60_000), "without a validationR", id="200, too deep"),
-        pytest.param(
-            answered(200, f'["{CODE}"]'), "without a validationResponse", id="200, a list"
-        ),
-        pytest.param(
-            answered(200, '{"validationResponse":1}'), "without a validationR", id="200, a number"
         ),
         pytest.param(
             answered(200, '{"validationResponse":"x"}'),
@@ -182,21 +201,54 @@ def test_only_a_refusal_of_our_own_names_the_settings(schema: str, failure: Fail
 @pytest.mark.parametrize("origin", ["eventgrid.azure.net", "EventGrid.Azure.Net", " * "])
 def test_the_origin_is_a_proof_whatever_the_status(status: int, origin: str) -> None:
     """Source: CloudEvents web hooks, section 4.2: consent lies in the header."""
-    judge(asked("CloudEventSchemaV1_0"), answered(status, webhook_allowed_origin=origin), FAILED)
+    exchange = answered(status, webhook_allowed_origin=origin)
+
+    assert judge(asked("CloudEventSchemaV1_0"), exchange, FAILED) == CONSENT
+
+
+@pytest.mark.parametrize("status", [200, 202, 204, 299])
+def test_an_origin_that_is_withheld_leaves_it_to_the_link(status: int) -> None:
+    assert judge(asked("CloudEventSchemaV1_0"), answered(status), FAILED) == OPEN
+    with pytest.raises(HandshakeFailed, match="without consenting"):
+        judge(asked("CloudEventSchemaV1_0", link=None), answered(status), FAILED)
+
+
+@pytest.mark.parametrize(
+    ("header", "rate"),
+    [
+        (None, None),
+        ("*", None),
+        ("120", 120),
+        (" 1 ", 1),
+        ("007", 7),
+        ("0", None),
+        ("-1", None),
+        ("1.5", None),
+        ("x", None),
+        ("", None),
+        ("\u0663", None),
+        ("9" * 5000, None),
+    ],
+)
+def test_the_rate_that_is_granted_with_the_origin(header: str | None, rate: int | None) -> None:
+    """Source: CloudEvents web hooks, section 4.2; what is no rate sets no limit."""
+    headers = {} if header is None else {"webhook_allowed_rate": header}
+    exchange = answered(200, webhook_allowed_origin="*", **headers)
+
+    assert granted_rate(header) == rate
+    assert judge(asked("CloudEventSchemaV1_0"), exchange, FAILED) == Verdict(
+        is_open=False, rate=rate
+    )
 
 
 @pytest.mark.parametrize(
     ("exchange", "reason"),
     [
-        pytest.param(answered(200), "WebHook-Allowed-Origin is neither", id="200 without it"),
         pytest.param(
             answered(200, webhook_allowed_origin="azure.net"), "is neither", id="another origin"
         ),
         pytest.param(
             answered(404, webhook_allowed_origin="x"), "is neither", id="another origin and 404"
-        ),
-        pytest.param(
-            answered(299), "WebHook-Allowed-Origin is neither", id="last success without it"
         ),
         pytest.param(
             answered(300), "OPTIONS request failed with response code MultipleChoices", id="300"
