@@ -1,0 +1,29 @@
+"""The ports in memory; tests/contract holds them to what the adapters do."""
+
+from __future__ import annotations
+
+from tests.fakes.blobs import MemoryDeadLetters, MemoryPayloads
+from tests.fakes.clock import START, FakeClock
+from tests.fakes.counts import Counted, MemoryCounts
+from tests.fakes.faults import Faulty
+from tests.fakes.pushing import InlinePushPool, ScriptedPusher, Sent, answered
+from tests.fakes.queues import MemoryQueues, Stored
+from tests.fakes.tables import MemoryAttempts, MemoryResources
+
+__all__ = [
+    "START",
+    "Counted",
+    "FakeClock",
+    "Faulty",
+    "InlinePushPool",
+    "MemoryAttempts",
+    "MemoryCounts",
+    "MemoryDeadLetters",
+    "MemoryPayloads",
+    "MemoryQueues",
+    "MemoryResources",
+    "ScriptedPusher",
+    "Sent",
+    "Stored",
+    "answered",
+]

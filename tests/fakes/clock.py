@@ -1,0 +1,24 @@
+"""A clock for tests."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+START = datetime(2026, 2, 9, 12, 0, tzinfo=UTC)
+
+
+class FakeClock:
+    """A clock that stands still until it is advanced."""
+
+    def __init__(self, start: datetime = START) -> None:
+        self._now = start
+
+    def now(self) -> datetime:
+        return self._now
+
+    def monotonic(self) -> float:
+        """Return seconds since some moment in the past, as `time.monotonic` does."""
+        return (self._now - datetime(2000, 1, 1, tzinfo=UTC)).total_seconds()
+
+    def advance(self, by: timedelta) -> None:
+        self._now += by

@@ -1,0 +1,103 @@
+"""Metrics in memory."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date, datetime
+from typing import Any
+
+from shared.metrics import DEFINITIONS, CountRow, Counts, Metric, Span, added
+from tests.fakes.faults import Faulty
+
+
+class Counted:
+    """Metrics, and what was counted: by metric, place and dimensions."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.totals: defaultdict[tuple[str, ...], float] = defaultdict(float)
+
+    def count(
+        self,
+        metric: Metric,
+        topic: str,
+        subscription: str = "",
+        *,
+        by: float = 1,
+        **dimensions: str,
+    ) -> None:
+        assert set(dimensions) == set(DEFINITIONS[metric].dimensions)
+        assert DEFINITIONS[metric].is_of_topic is not bool(subscription)
+        with self._lock:
+            self.totals[(metric, *map(str, dimensions.values()), topic, subscription)] += by
+
+    def of(self, metric: Metric) -> dict[tuple[str, ...], float]:
+        """Return what was counted of a metric: by dimensions, topic and subscription."""
+        return {key[1:]: by for key, by in self.totals.items() if key[0] == metric}
+
+
+class MemoryCounts(Faulty):
+    """CountSink, CountReader and CountKeeping."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows: dict[tuple[Any, ...], CountRow] = {}
+        self._sums: dict[tuple[str, str], tuple[datetime, Counts]] = {}
+
+    def write(self, rows: Sequence[CountRow]) -> None:
+        with self._at_work("write"):
+            for row in rows:
+                key = (row.start, row.span, row.topic, row.subscription, row.instance)
+                self.rows[key] = row._replace(counts=dict(row.counts))
+
+    def minutes(
+        self, topic: str, subscription: str, since: datetime, until: datetime
+    ) -> Iterator[tuple[datetime, Counts]]:
+        place = (Span.MINUTE, topic.lower(), subscription.lower())
+        with self._at_work("minutes"):
+            found = [self.rows[key] for key in sorted(self.rows) if key[1:4] == place]
+        for row in found:
+            if since <= row.start < until:
+                yield row.start, row.counts
+
+    def totals(self) -> Mapping[tuple[str, str], Counts]:
+        with self._at_work("totals"):
+            names = {*self._hours(), *self._sums}
+            return {name: added(self._parts(name)) for name in names}
+
+    def add_up(self, before: datetime, forget: datetime) -> int:
+        with self._at_work("add_up"):
+            needless = 0
+            for name in {*self._hours(), *self._sums}:
+                hours = [row for row in self._hours().get(name, []) if row.start < before]
+                until, known = self._sums.get(name, (before, {}))
+                if hours:
+                    last = max(row.start for row in hours)
+                    self._sums[name] = last, added([known, *(row.counts for row in hours)])
+                elif until < forget:
+                    del self._sums[name]
+                for row in hours:
+                    del self.rows[(row.start, row.span, *name, row.instance)]
+                needless += len(hours)
+            return needless
+
+    def drop_before(self, day: date, deadline: datetime) -> int:
+        del deadline
+        with self._at_work("drop_before"):
+            old = [k for k in self.rows if k[1] is Span.MINUTE and k[0].date() < day]
+            for key in old:
+                del self.rows[key]
+            return len({key[0].date() for key in old})
+
+    def _hours(self) -> dict[tuple[str, str], list[CountRow]]:
+        hours: dict[tuple[str, str], list[CountRow]] = defaultdict(list)
+        for row in self.rows.values():
+            if row.span is Span.HOUR:
+                hours[row.topic, row.subscription].append(row)
+        return hours
+
+    def _parts(self, name: tuple[str, str]) -> list[Counts]:
+        rows = [row.counts for row in self._hours().get(name, [])]
+        return rows + ([self._sums[name][1]] if name in self._sums else [])

@@ -1,0 +1,101 @@
+"""Queues in memory."""
+
+from __future__ import annotations
+
+import uuid
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from shared.engine.ports import Queue, Receipt, Received
+from tests.fakes.clock import FakeClock
+from tests.fakes.faults import Faulty
+
+
+@dataclass(slots=True)
+class Stored:
+    """A message on a queue, from *visible_at* on visible."""
+
+    text: str
+    visible_at: datetime
+    identity: str = field(default_factory=lambda: uuid.uuid4().hex)
+    receipt: str = field(default_factory=lambda: uuid.uuid4().hex)
+
+
+class MemoryQueues(Faulty):
+    """Sender and Receiver."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        super().__init__()
+        self._clock = clock
+        self.stored: defaultdict[Queue, list[Stored]] = defaultdict(list)
+
+    def texts(self, queue: Queue) -> list[str]:
+        """Return the texts of all messages, hidden ones included, in the order of their puts."""
+        return [message.text for message in self.stored[queue]]
+
+    def waits(self, queue: Queue) -> list[timedelta]:
+        """Return for how long from now each message stays hidden, in the order of their puts."""
+        now = self._clock.now()
+        return [max(timedelta(), message.visible_at - now) for message in self.stored[queue]]
+
+    def put(self, queue: Queue, text: str, visible_in: timedelta = timedelta()) -> Receipt:
+        with self._at_work("put"):
+            message = Stored(text, self._in(visible_in))
+            self.stored[queue].append(message)
+            return Receipt((message.identity, message.receipt))
+
+    def put_all(self, queue: Queue, texts: Sequence[str]) -> None:
+        with self._at_work("put_all"):
+            for text in texts:
+                self.put(queue, text)
+
+    def take_back(self, queue: Queue, receipt: Receipt) -> bool:
+        with self._at_work("take_back"):
+            if held := self._held(queue, receipt):
+                self.stored[queue].remove(held)
+            return held is not None
+
+    def replace(
+        self, queue: Queue, receipt: Receipt, text: str, visible_in: timedelta
+    ) -> Receipt | None:
+        with self._at_work("replace"):
+            if (held := self._held(queue, receipt)) is None:
+                return None
+            held.text = text
+            self._hide(held, visible_in)
+            return Receipt((held.identity, held.receipt))
+
+    def receive(self, queue: Queue, hidden_for: timedelta) -> Sequence[Received]:
+        with self._at_work("receive"):
+            now = self._clock.now()
+            visible = [message for message in self.stored[queue] if message.visible_at <= now][:32]
+            for message in visible:
+                self._hide(message, max(hidden_for, timedelta(seconds=1)))
+            return [
+                Received(text=message.text, handle=(message.identity, message.receipt))
+                for message in visible
+            ]
+
+    def delete(self, queue: Queue, message: Received) -> None:
+        with self._at_work("delete"):
+            if held := self._held(queue, message.handle):
+                self.stored[queue].remove(held)
+
+    def hide(self, queue: Queue, message: Received, visible_in: timedelta) -> None:
+        with self._at_work("hide"):
+            if held := self._held(queue, message.handle):
+                self._hide(held, visible_in)
+
+    def _held(self, queue: Queue, handle: object) -> Stored | None:
+        stored = self.stored[queue]
+        return next((each for each in stored if (each.identity, each.receipt) == handle), None)
+
+    def _hide(self, message: Stored, wait: timedelta) -> None:
+        message.visible_at = self._in(wait)
+        message.receipt = uuid.uuid4().hex
+
+    def _in(self, wait: timedelta) -> datetime:
+        seconds = -(-wait // timedelta(seconds=1))  # rounded up
+        return self._clock.now() + timedelta(seconds=max(0, min(seconds, 7 * 24 * 3600)))

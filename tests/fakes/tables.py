@@ -1,0 +1,96 @@
+"""Documents and the log of attempts in memory."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date, datetime
+from typing import Any
+
+from shared.delivery.attempt_record import AttemptRecord
+from shared.engine.ports import Resource, Table
+from shared.errors import Conflict, InvalidDocument
+from tests.fakes.faults import Faulty
+
+
+class MemoryResources(Faulty):
+    """ResourceStore."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._rows: dict[tuple[Table, str, str], Resource] = {}
+
+    def get(self, table: Table, partition: str, name: str) -> Resource | None:
+        with self._at_work("get"):
+            return self._rows.get((table, partition.lower(), name.lower()))
+
+    def put(
+        self, table: Table, partition: str, name: str, document: Mapping[str, Any], etag: str | None
+    ) -> Resource:
+        if set(partition + name) & set("/\\#?\0"):
+            raise ValueError(f"'{partition}' and '{name}' can't be keys of a table")
+        key = (table, partition.lower(), name.lower())
+        with self._at_work("put"):
+            there = self._rows.get(key)
+            if (there and there.etag) != etag:
+                raise Conflict
+            text = json.dumps(document)
+            if len(text) > 500_000:
+                raise InvalidDocument
+            # A copy: nobody changes what is stored from outside.
+            self._rows[key] = Resource(document=json.loads(text), etag=uuid.uuid4().hex)
+            return self._rows[key]
+
+    def delete(self, table: Table, partition: str, name: str) -> bool:
+        with self._at_work("delete"):
+            return self._rows.pop((table, partition.lower(), name.lower()), None) is not None
+
+    def list(self, table: Table, partition: str) -> Sequence[Resource]:
+        with self._at_work("list"):
+            keys = sorted(key for key in self._rows if key[:2] == (table, partition.lower()))
+            return [self._rows[key] for key in keys]
+
+
+class MemoryAttempts(Faulty):
+    """AttemptLog, and the reading of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writes: list[int] = []  # how many records each write had
+        self._rows: dict[tuple[Any, ...], AttemptRecord] = {}
+
+    @property
+    def records(self) -> list[AttemptRecord]:
+        """Return what is stored, by event and attempt."""
+        return [self._rows[key] for key in sorted(self._rows)]
+
+    def write(self, records: Sequence[AttemptRecord]) -> None:
+        with self._at_work("write"):
+            self.writes.append(len(records))
+            for each in records:
+                hour = each.published_at.replace(minute=0, second=0, microsecond=0)
+                key = (hour, each.system_id, each.number, each.outcome is None)
+                self._rows[(each.topic.lower(), each.subscription.lower(), *key)] = each
+
+    def drop_before(self, day: date, deadline: datetime) -> int:
+        del deadline
+        with self._at_work("drop_before"):
+            old = {key: key[2].date() for key in self._rows if key[2].date() < day}
+            for key in old:
+                del self._rows[key]
+            return len(set(old.values()))
+
+    def read(
+        self, topic: str, subscription: str, since: datetime, event_id: str | None = None
+    ) -> Iterator[Sequence[AttemptRecord]]:
+        first = since.replace(minute=0, second=0, microsecond=0)
+        keys = [
+            key
+            for key in sorted(self._rows)
+            if key[:2] == (topic.lower(), subscription.lower()) and key[2] >= first
+        ]
+        for day in sorted({key[2].date() for key in keys}, reverse=True):
+            found = [self._rows[key] for key in keys if key[2].date() == day]
+            if wanted := [each for each in found if event_id in {None, each.event_id}]:
+                yield wanted
