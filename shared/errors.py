@@ -68,6 +68,13 @@ class Unauthenticated(AppError):
     code = "Unauthorized"
 
 
+class Forbidden(AppError):
+    """Whoever asks is known, or came from a known place, and may not do this."""
+
+    status = 403
+    code = "Forbidden"
+
+
 class NotFound(AppError):
     """There is no such resource."""
 
@@ -115,6 +122,13 @@ class HandshakeFailed(AppError):
 
 class StorageUnavailable(AppError):
     """Storage did not answer; nothing is promised. It is safe to try again."""
+
+    status = 503
+    code = "ServiceUnavailable"
+
+
+class SigningKeysUnavailable(AppError):
+    """The keys that access tokens are signed with can't be fetched. Send the request again."""
 
     status = 503
     code = "ServiceUnavailable"

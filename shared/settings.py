@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -13,6 +14,9 @@ from shared.errors import Fault, InvalidSettings
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 T = TypeVar("T")
+
+EVENT_GRID_AUDIENCE = ("https://eventgrid.azure.net",)
+MANAGEMENT_AUDIENCE = ("https://management.azure.com",)
 
 
 class AttemptLogging(StrEnum):
@@ -28,7 +32,8 @@ class Settings:
     """
     Everything that can be set, each with the name of its environment variable in ``NAMES``.
 
-    *admin_key* ``None`` closes the management API. *public_url* ``None`` means: from the request.
+    *admin_key* ``None`` closes the management API, but to Entra ID. *public_url* ``None`` means:
+    from the request. *client_ip_header* is in lower case; ``None``: nobody knows where clients are.
     The schedules are the host's to read: without them it leaves out the timers alone.
     """
 
@@ -46,6 +51,17 @@ class Settings:
     honor_retry_after: bool = False
     probation_counts_attempt: bool = False
     probation_ends_events: bool = False
+    client_ip_header: str | None = None
+    entra_tenant: str | None = None
+    entra_issuer: tuple[str, ...] = ()
+    entra_jwks_url: str | None = None
+    entra_audience: tuple[str, ...] = EVENT_GRID_AUDIENCE
+    entra_management_audience: tuple[str, ...] = MANAGEMENT_AUDIENCE
+
+    @property
+    def has_entra(self) -> bool:
+        """Whether tokens of Entra ID are read at all."""
+        return self.entra_jwks_url is not None
 
 
 STORAGE = "AzureWebJobsStorage"
@@ -64,7 +80,16 @@ NAMES = {
     "honor_retry_after": "PUSHGRID_HONOR_RETRY_AFTER",
     "probation_counts_attempt": "PUSHGRID_PROBATION_COUNTS_ATTEMPT",
     "probation_ends_events": "PUSHGRID_PROBATION_ENDS_EVENTS",
+    "client_ip_header": "PUSHGRID_CLIENT_IP_HEADER",
+    "entra_tenant": "PUSHGRID_ENTRA_TENANT",
+    "entra_issuer": "PUSHGRID_ENTRA_ISSUER",
+    "entra_jwks_url": "PUSHGRID_ENTRA_JWKS_URL",
+    "entra_audience": "PUSHGRID_ENTRA_AUDIENCE",
+    "entra_management_audience": "PUSHGRID_ENTRA_MANAGEMENT_AUDIENCE",
 }
+_LOGIN = "https://login.microsoftonline.com"
+_TENANT = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_HEADER = re.compile(r"[a-z0-9-]+")
 _UNRESOLVED = "@Microsoft.KeyVault("  # what is left in place of a reference that can't be resolved
 
 
@@ -88,6 +113,14 @@ def from_environ(environ: Mapping[str, str], profiles: frozenset[str]) -> Settin
             faults.append(Fault(code="InvalidSetting", message=f"{name}: {error}", target=name))
             return default
 
+    tenant = read("entra_tenant", _tenant, None)
+    issuers = read("entra_issuer", _texts, _issuers(tenant))
+    keys = f"{_LOGIN}/{tenant}/discovery/v2.0/keys" if tenant else None
+    jwks_url = read("entra_jwks_url", _url, keys)
+    if (jwks_url is None) != (not issuers):
+        given, missing = ("entra_issuer", "entra_jwks_url")[:: 1 if issuers else -1]
+        message = f"{NAMES[missing]} is not set, but {NAMES[given]} is"
+        faults.append(Fault(code="MissingSetting", message=message, target=NAMES[missing]))
     settings = Settings(
         storage=_storage(environ, faults),
         wake_schedule=read("wake_schedule", str, None),
@@ -103,6 +136,12 @@ def from_environ(environ: Mapping[str, str], profiles: frozenset[str]) -> Settin
         honor_retry_after=read("honor_retry_after", _boolean, False),
         probation_counts_attempt=read("probation_counts_attempt", _boolean, False),
         probation_ends_events=read("probation_ends_events", _boolean, False),
+        client_ip_header=read("client_ip_header", _header, None),
+        entra_tenant=tenant,
+        entra_issuer=issuers,
+        entra_jwks_url=jwks_url,
+        entra_audience=read("entra_audience", _texts, EVENT_GRID_AUDIENCE),
+        entra_management_audience=read("entra_management_audience", _texts, MANAGEMENT_AUDIENCE),
     )
     if faults:
         raise InvalidSettings("; ".join(fault.message for fault in faults), faults=tuple(faults))
@@ -134,6 +173,27 @@ def _boolean(text: str) -> bool:
 
 def _networks(text: str) -> tuple[Network, ...]:
     return tuple(ipaddress.ip_network(part.strip()) for part in text.split(",") if part.strip())
+
+
+def _texts(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _header(text: str) -> str:
+    if not _HEADER.fullmatch(text.lower()):
+        raise ValueError(f"'{text}' is not the name of a header")
+    return text.lower()
+
+
+def _tenant(text: str) -> str:
+    if not _TENANT.fullmatch(text.lower()):
+        raise ValueError(f"'{text}' is not the id of a tenant (a GUID)")
+    return text.lower()
+
+
+def _issuers(tenant: str | None) -> tuple[str, ...]:
+    """Return who issues a tenant's tokens: of version 2, and of version 1."""
+    return (f"{_LOGIN}/{tenant}/v2.0", f"https://sts.windows.net/{tenant}/") if tenant else ()
 
 
 def _scale(text: str) -> float:

@@ -17,7 +17,7 @@ _SENDABLE = re.compile(r"[\x21-\x7e]*")
 TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # such as the name of a header
 _ILLEGAL_VALUE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]|[^\x00-\xff]")
 _FRAMING = frozenset({"host", "content-length", "connection", "transfer-encoding", "upgrade"})
-_METHODS = frozenset({"POST", "OPTIONS"})  # pushes and handshakes
+_METHODS = frozenset({"POST", "OPTIONS", "GET"})  # pushes, handshakes, keys of tokens
 _PORTS = {"http": 80, "https": 443}
 _MAX_PORT = 65535
 
@@ -75,7 +75,7 @@ def write_request(request: OutboundRequest, target: Target) -> bytes:
     """
     Write head and body as one piece: sent at once they cost one system call and one packet.
 
-    Exactly the request's headers are sent, plus Host and, but for OPTIONS without a body,
+    Exactly the request's headers are sent, plus Host and, but for OPTIONS and GET without a body,
     Content-Length.
 
     Raises:
@@ -83,7 +83,7 @@ def write_request(request: OutboundRequest, target: Target) -> bytes:
             whose answers are not understood here.
     """
     if request.method not in _METHODS:
-        raise _unsendable("neither POST nor OPTIONS")
+        raise _unsendable("none of POST, OPTIONS and GET")
     lines = [f"{request.method} {target.path} HTTP/1.1\r\nHost: {target.authority}\r\n"]
     for name, value in request.headers.items():
         check_name(name)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, NewType, Protocol, TypeVar
 
 from shared.delivery.attempt_record import AttemptRecord
 from shared.delivery.health import Health
+from shared.events.access_token import Claims, TokenFault
 from shared.events.topic import Topic
 from shared.http import Exchange, Late, OutboundRequest
 from shared.metrics import CountRow, Counts, Metric
@@ -268,6 +269,18 @@ class CountKeeping(Protocol):
 
         Raises:
             StorageUnavailable: some may be forgotten.
+        """
+
+
+class TokenVerifier(Protocol):
+    """Reads access tokens of Entra ID that are meant for one part of us."""
+
+    def verify(self, token: str) -> Claims | TokenFault:
+        """
+        Say what *token* claims, or why it is not believed; a fetch of keys may take ten seconds.
+
+        Raises:
+            SigningKeysUnavailable: what it is signed with can't be known now.
         """
 
 

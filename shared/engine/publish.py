@@ -21,8 +21,8 @@ from shared.engine.ports import (
     TopicReader,
 )
 from shared.engine.publish_counts import count_published, count_refused, tell_refused
+from shared.engine.publisher_access import PublisherAccess
 from shared.errors import AppError, MethodNotAllowed, NotFound
-from shared.events.access import authorize
 from shared.events.answers import accepted, error_answer, options_answer
 from shared.events.event import Event
 from shared.events.publish_request import read_events
@@ -39,6 +39,7 @@ _PUBLISH_IDS = uuid.UUID("0f2b7c66-3f0c-4d8e-8a5d-0c7f5a0f6b11")
 class Publish:
     """The data plane of a custom topic."""
 
+    access: PublisherAccess
     topics: TopicReader
     subscriptions: SubscriptionReader
     payloads: PayloadStore
@@ -67,7 +68,7 @@ class Publish:
             )
         if request.method not in {"POST", "OPTIONS"}:
             raise MethodNotAllowed
-        authorize(request, topic, self.clock.now())
+        self.access.check(request, topic)
         if request.method == "OPTIONS":
             return options_answer(topic, request_id)
         receipt = Receipt(self.clock.now(), self._publish_id(topic, request))

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from shared.clock import Clock, timestamp
-from shared.engine.manage.api import check_admin_key
+from shared.engine.manage.access import check_operator
 from shared.engine.manage.arm_json import answer, error_answer
 from shared.engine.ports import CountReader, Queue, QueueWatch
 from shared.engine.prometheus import CONTENT_TYPE, Gauge, exposition
@@ -69,7 +69,7 @@ class Status:
             raise MethodNotAllowed
         if what == "health":
             return _health(self.situation())
-        check_admin_key(request.headers.get("authorization"), self.admin_key)
+        check_operator(request.headers.get("authorization"), self.admin_key, None)
         totals = self.counts.totals()
         text = exposition(totals, _gauges(self.situation()))
         return HttpAnswer(status=200, headers={"Content-Type": CONTENT_TYPE}, body=text.encode())

@@ -1,4 +1,4 @@
-"""Who may publish: whoever has one of the topic's keys, or something that one of them signed."""
+"""Who may publish: whoever has a key of the topic, what one of them signed, or the role for it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import hmac
 from datetime import datetime
 from urllib.parse import urlsplit
 
-from shared.errors import InvalidSignature, Unauthenticated
+from shared.errors import Forbidden, InvalidSignature, Unauthenticated
+from shared.events.access_token import Claims, Role, TokenFault
 from shared.events.schema_rules import clip
 from shared.events.signature import Signature
 from shared.events.topic import Topic
@@ -17,9 +18,13 @@ TOKEN = "aeg-sas-token"  # noqa: S105 - a name
 _MAX_QUOTE = 1024
 
 
-def authorize(request: HttpRequest, topic: Topic, now: datetime) -> None:
+def authorize(
+    request: HttpRequest, topic: Topic, now: datetime, bearer: Claims | TokenFault | None = None
+) -> None:
     """
     Let the request pass if it may publish to *topic*.
+
+    *bearer* is what became of its ``bearer_token``; ``None``: nobody here reads such tokens.
 
     The first carrier that is there decides: the header ``aeg-sas-key``, the header
     ``aeg-sas-token``, ``Authorization: SharedAccessSignature``, then the query, with the same
@@ -27,6 +32,7 @@ def authorize(request: HttpRequest, topic: Topic, now: datetime) -> None:
 
     Raises:
         InvalidSignature: the key or the token is empty, or the token can't be read.
+        Forbidden: the topic takes no keys and signatures, or the bearer lacks the role.
         Unauthenticated: anything else that keeps it from passing.
 
     Source: Event Grid "Authenticate with access keys or shared access signatures"; texts as
@@ -37,6 +43,8 @@ def authorize(request: HttpRequest, topic: Topic, now: datetime) -> None:
         _check_key(request, topic, headers[KEY])
     elif TOKEN in headers:
         _check_token(request, topic, headers[TOKEN], now)
+    elif bearer_token(request) is not None:
+        _check_bearer(request, topic, bearer)
     elif "authorization" in headers:
         _check_token(request, topic, _token_of(headers["authorization"]), now)
     elif KEY in query:
@@ -50,7 +58,40 @@ def authorize(request: HttpRequest, topic: Topic, now: datetime) -> None:
         )
 
 
+def bearer_token(request: HttpRequest) -> str | None:
+    """Return the access token of Entra ID; ``None`` if something else decides, or nothing."""
+    headers = request.headers
+    scheme, token = _credentials(headers.get("authorization", ""))
+    return token if scheme == "bearer" and KEY not in headers and TOKEN not in headers else None
+
+
+def _credentials(authorization: str) -> tuple[str, str]:
+    scheme, _, credentials = authorization.strip().partition(" ")
+    return scheme.lower(), credentials.strip()
+
+
+def _check_bearer(request: HttpRequest, topic: Topic, bearer: Claims | TokenFault | None) -> None:
+    if bearer is None or bearer is TokenFault.UNREADABLE:
+        raise Unauthenticated(TokenFault.UNREADABLE)
+    if isinstance(bearer, TokenFault):
+        raise _refused(request, bearer, "token")
+    if not bearer.grant(Role.DATA_SENDER):
+        raise Forbidden(
+            "The principal associated with access token presented with the incoming request"
+            f" does not have permission to send data to {topic.arm_id}."
+        )
+
+
+def _check_local_auth(topic: Topic) -> None:
+    if topic.disable_local_auth:
+        raise Forbidden(
+            f"Publishing to Topic {topic.name} with an access key or a shared access signature is"
+            " rejected because local authentication is disabled."
+        )
+
+
 def _check_key(request: HttpRequest, topic: Topic, key: str) -> None:
+    _check_local_auth(topic)
     if not key.strip():
         raise InvalidSignature(f"Request must have a value for {KEY}.")
     given = key.encode("utf-8", "surrogatepass")
@@ -60,10 +101,8 @@ def _check_key(request: HttpRequest, topic: Topic, key: str) -> None:
 
 
 def _token_of(authorization: str) -> str:
-    scheme, _, credentials = authorization.strip().partition(" ")
-    if scheme.lower() == "bearer":
-        raise Unauthenticated("Unable to read access token.")
-    if scheme.lower() != "sharedaccesssignature":
+    scheme, credentials = _credentials(authorization)
+    if scheme != "sharedaccesssignature":
         raise Unauthenticated(
             "Request has an unsupported Authorization scheme"
             " (must be SharedAccessSignature or Bearer)."
@@ -72,6 +111,7 @@ def _token_of(authorization: str) -> str:
 
 
 def _check_token(request: HttpRequest, topic: Topic, token: str, now: datetime) -> None:
+    _check_local_auth(topic)
     token = token.strip()
     if not token:
         raise InvalidSignature(f"Request must have a value for {TOKEN}.")
@@ -91,9 +131,9 @@ def _check_token(request: HttpRequest, topic: Topic, token: str, now: datetime) 
         raise _refused(request, "The signature is for another resource.")
 
 
-def _refused(request: HttpRequest, reason: str) -> Unauthenticated:
+def _refused(request: HttpRequest, reason: str, what: str = "key") -> Unauthenticated:
     return Unauthenticated(
-        f"The request authorization key is not authorized for {_host(request).upper()}."
+        f"The request authorization {what} is not authorized for {_host(request).upper()}."
         f" This is due to the reason: {reason}"
     )
 

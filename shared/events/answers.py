@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from shared.clock import american
-from shared.errors import AppError, MethodNotAllowed, StorageUnavailable, TooLarge
+from shared.errors import AppError, MethodNotAllowed, TooLarge
 from shared.events.publish_request import API_VERSION
 from shared.events.schema_rules import SCHEMA_NAMES
 from shared.events.strict_json import dumps
@@ -13,6 +13,7 @@ from shared.events.topic import Topic
 from shared.http import HttpAnswer, HttpRequest
 
 _RETRY_AFTER_SECONDS = "5"
+_UNAVAILABLE = 503
 _CLIENT_REQUEST_ID = "x-ms-client-request-id"
 
 
@@ -59,7 +60,7 @@ def error_answer(error: AppError, *, request_id: str, now: datetime) -> HttpAnsw
     headers = {"Content-Type": "application/json; charset=utf-8", "x-ms-request-id": request_id}
     if isinstance(error, MethodNotAllowed):
         headers["Allow"] = "OPTIONS, POST"
-    if isinstance(error, StorageUnavailable):
+    if error.status == _UNAVAILABLE:
         headers["Retry-After"] = _RETRY_AFTER_SECONDS
     return HttpAnswer(status=error.status, headers=headers, body=dumps(document).encode())
 

@@ -7,19 +7,23 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from shared.events.topic import Network
+from shared.subscriptions.deployment import Deployment
 from shared.subscriptions.sections import TLS_VERSIONS, Section
 
 MAX_RULES = 128
 _RULES = "inboundIpRules"
 
 
-def parse_access(section: Section) -> dict[str, Any]:
+def parse_access(section: Section, deployment: Deployment) -> dict[str, Any]:
     """Read them; what is wrong goes to the faults of *section*."""
     access = section.choice("publicNetworkAccess", ("Enabled", "Disabled"))
     if access == "Disabled":
         section.refuse("publicNetworkAccess", "publicNetworkAccess 'Disabled' is not supported.")
     stored: dict[str, Any] = {"publicNetworkAccess": "Enabled"}
     if rules := _rules(section):
+        if not deployment.knows_clients:
+            message = f"{section.target(_RULES)} needs the app's setting PUSHGRID_CLIENT_IP_HEADER."
+            section.refuse(_RULES, message)
         stored[_RULES] = rules
     if tls := section.choice("minimumTlsVersionAllowed", TLS_VERSIONS):
         stored["minimumTlsVersionAllowed"] = tls

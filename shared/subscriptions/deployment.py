@@ -39,12 +39,14 @@ class Deployment:
 
     *account* is the app's own storage account, the only one that dead letters go to. *profiles*
     are the delivery profiles there are, by name. *allow_http* lets endpoints have no TLS.
+    *knows_clients* says that the front end tells the publishers' addresses.
     """
 
     account: str
     profiles: Mapping[str, ProfileLimits]
     default_profile: str
     allow_http: bool = False
+    knows_clients: bool = False
 
     def limits(self, tagged: str | None) -> ProfileLimits:
         """Return the limits of the profile that a topic is tagged with, else of the default."""

@@ -62,7 +62,7 @@ def parse_namespace(
         mqtt.refuse("state", "The MQTT broker (topic spaces) is not supported.")
     properties.section("topicsConfiguration").refuse_unsupported("customDomains")
     stored["properties"] = {
-        **parse_access(properties),
+        **parse_access(properties, deployment),
         "isZoneRedundant": properties.flag("isZoneRedundant") or False,
     }
     raise_faults(root.faults)

@@ -49,7 +49,7 @@ def parse_topic(
     check_name(root, path.name, "a topic")
     properties = root.section("properties")
     stored = parse_resource(root, path, deployment, existing)
-    stored["properties"] = _properties(properties)
+    stored["properties"] = _properties(properties, deployment)
     input_schema = stored["properties"]["inputSchema"]
     if existing and input_schema != existing["properties"]["inputSchema"]:
         was = existing["properties"]["inputSchema"]
@@ -115,12 +115,12 @@ def _mapping(stored: Mapping[str, Any]) -> Any:
     return stored["properties"].get("inputSchemaMapping")
 
 
-def _properties(section: Section) -> dict[str, Any]:
+def _properties(section: Section, deployment: Deployment) -> dict[str, Any]:
     schema = section.choice("inputSchema", tuple(InputSchema)) or InputSchema.EVENT_GRID
     mapping = parse_mapping(section, is_custom=schema == InputSchema.CUSTOM)
     properties: dict[str, Any] = {
         "inputSchema": str(schema),
-        **parse_access(section),
+        **parse_access(section, deployment),
         "disableLocalAuth": section.flag("disableLocalAuth") or False,
     }
     kept = {

@@ -11,7 +11,7 @@ from shared.delivery.profile import limits_of
 from shared.delivery.profiles import PROFILES
 from shared.engine.manage.api import Manage
 from shared.subscriptions.deployment import Deployment
-from shared.wiring import storage
+from shared.wiring import access, storage
 from shared.wiring.once import once
 from shared.wiring.outbound import pusher
 from shared.wiring.process import CLOCK, new_id, settings
@@ -29,8 +29,10 @@ def manage() -> Manage:
             profiles={name: limits_of(profile) for name, profile in PROFILES.items()},
             default_profile=settings().profile,
             allow_http=settings().allow_http,
+            knows_clients=settings().client_ip_header is not None,
         ),
         admin_key=settings().admin_key,
+        tokens=access.operators_tokens(),
         public_url=settings().public_url,
         new_key=_new_key,
         new_id=new_id,

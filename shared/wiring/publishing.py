@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shared.engine.publish import Publish
-from shared.wiring import storage
+from shared.wiring import access, storage
 from shared.wiring.once import once
 from shared.wiring.process import CLOCK, new_id
 
@@ -11,6 +11,7 @@ from shared.wiring.process import CLOCK, new_id
 @once
 def publish() -> Publish:
     return Publish(
+        access=access.publishers(),
         topics=storage.directory(),
         subscriptions=storage.directory(),
         payloads=storage.payloads(),

@@ -20,6 +20,7 @@ from shared.engine.poison import ReturnPoison
 from shared.engine.poison_records import PoisonRecords
 from shared.engine.ports import Queue
 from shared.engine.publish import Publish
+from shared.engine.publisher_access import PublisherAccess
 from shared.engine.receiving import Intake
 from shared.engine.requeue import Requeue
 from shared.engine.rules import Rules
@@ -105,6 +106,7 @@ class Deployment:
         records = PoisonRecords(store=self.dead_letters, clock=self.clock, new_id=_new_id)
         self.intake = Intake(receiver=self.queues, records=records, clock=self.clock)
         self.publish = Publish(
+            access=PublisherAccess(clock=self.clock),
             topics=self.directory,
             subscriptions=self.directory,
             payloads=self.payloads,

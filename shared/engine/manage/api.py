@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hmac
 import re
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
+from shared.engine.manage.access import check_operator
 from shared.engine.manage.arm_json import error_answer
 from shared.engine.manage.call import Call, ManagePorts
 from shared.engine.manage.routes import find
@@ -15,6 +15,7 @@ from shared.errors import (
     Fault,
     InvalidDocument,
     MethodNotAllowed,
+    SigningKeysUnavailable,
     StorageUnavailable,
     Unauthenticated,
 )
@@ -37,13 +38,14 @@ class Manage(ManagePorts):
             extra = {
                 Unauthenticated: {"WWW-Authenticate": "Bearer"},
                 StorageUnavailable: {"Retry-After": _RETRY_AFTER_SECONDS},
+                SigningKeysUnavailable: {"Retry-After": _RETRY_AFTER_SECONDS},
             }.get(type(error), {})
             answer = replace(answer, headers={**answer.headers, **extra})
         always = {"x-ms-request-id": self.new_id(), "Cache-Control": "no-store"}
         return replace(answer, headers={**answer.headers, **always})
 
     def _answer(self, request: HttpRequest) -> HttpAnswer:
-        check_admin_key(request.headers.get("authorization"), self.admin_key)
+        check_operator(request.headers.get("authorization"), self.admin_key, self.tokens)
         query = {name.lower(): value for name, value in request.query.items()}
         _check_api_version(query.get("api-version"))
         url = urlsplit(request.url)
@@ -61,27 +63,6 @@ class Manage(ManagePorts):
             public_url=self.public_url or f"{url.scheme}://{url.netloc}",
         )
         return handler(self, call)
-
-
-def check_admin_key(authorization: str | None, admin_key: str | None) -> None:
-    """
-    Let the operator in, and nobody when there is no key.
-
-    Raises:
-        Unauthenticated: it is somebody else.
-    """
-    scheme, _, token = (authorization or "").partition(" ")
-    if not admin_key:
-        reason = "The management API is closed: PUSHGRID_ADMIN_KEY is not set."
-    elif not authorization:
-        reason = "Authentication failed. The 'Authorization' header is missing."
-    elif scheme.lower() != "bearer":
-        reason = "Authentication failed. The 'Authorization' header is not a Bearer token."
-    elif not hmac.compare_digest(token.strip().encode(), admin_key.encode()):
-        reason = "Authentication failed. The token is not the admin key."
-    else:
-        return
-    raise Unauthenticated(reason, faults=(Fault(code="AuthenticationFailed", message=reason),))
 
 
 def _check_api_version(version: str | None) -> None:

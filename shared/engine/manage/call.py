@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from shared.clock import Clock
-from shared.engine.ports import CountReader, Pusher, Resource, ResourceStore
+from shared.engine.ports import CountReader, Pusher, Resource, ResourceStore, TokenVerifier
 from shared.errors import NotFound
 from shared.subscriptions.arm_path import ArmPath
 from shared.subscriptions.deployment import Deployment
@@ -17,8 +17,9 @@ class ManagePorts:
     """
     What managing needs of the world.
 
-    *admin_key* ``None`` closes the API. *public_url* ``None`` means: from each request. *new_key*
-    makes an access key, *new_id* an id nobody has; *sleep* takes seconds.
+    *admin_key* and *tokens* let the operator in; with neither the API is closed. *public_url*
+    ``None`` means: from each request. *new_key* makes an access key, *new_id* an id nobody has;
+    *sleep* takes seconds.
     """
 
     resources: ResourceStore
@@ -27,6 +28,7 @@ class ManagePorts:
     clock: Clock
     deployment: Deployment
     admin_key: str | None = field(repr=False)
+    tokens: TokenVerifier | None = None
     public_url: str | None
     new_key: Callable[[], str]
     new_id: Callable[[], str]

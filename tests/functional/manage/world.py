@@ -75,6 +75,7 @@ class World:
                 account="acct",
                 profiles={name: limits_of(profile) for name, profile in PROFILES.items()},
                 default_profile="latest",
+                knows_clients=True,
             ),
             admin_key=KEY,
             public_url=None,

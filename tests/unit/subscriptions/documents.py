@@ -37,7 +37,10 @@ OLD = ProfileLimits(
     has_custom_headers=False,
 )
 DEPLOYMENT = Deployment(
-    account="acct", profiles={"2017": OLD, "latest": LATEST}, default_profile="latest"
+    account="acct",
+    profiles={"2017": OLD, "latest": LATEST},
+    default_profile="latest",
+    knows_clients=True,
 )
 HTTP_DEPLOYMENT = replace(DEPLOYMENT, allow_http=True)
 

@@ -1,0 +1,117 @@
+"""
+The keys that tokens are signed with, fetched from the issuer (a JSON Web Key Set, RFC 7517).
+
+Why not ``jwt.PyJWKClient``: it knows no total deadline, follows the environment's proxies and any
+redirect, and asks anew for every token with an unknown key.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import timedelta
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from shared import telemetry
+from shared.engine.ports import Pusher
+from shared.errors import SigningKeysUnavailable
+from shared.http import Answered, OutboundRequest
+
+if TYPE_CHECKING:  # Cryptography is imported when the first token comes: cold starts.
+    from jwt import PyJWK
+
+ALGORITHM = "RS256"
+
+_TIMEOUT = timedelta(seconds=4)  # to connect, and again to the end of the headers; 2 s for the body
+_OLD_SECONDS = 3600.0  # then newer ones are looked for, while these serve
+_PAUSE_SECONDS = 60.0  # between two fetches, whatever tokens come …
+_PAUSE_WITHOUT_KEYS_SECONDS = 5.0  # … unless nobody can get in
+_OK = 200
+
+
+class SigningKeys:
+    """
+    Keeps the keys in memory; keys that can't be renewed go on serving.
+
+    *pusher* is called at the first fetch, *monotonic* returns seconds. Safe in any thread: one
+    fetches, and only those wait whose key is not there.
+    """
+
+    def __init__(
+        self, url: str, pusher: Callable[[], Pusher], monotonic: Callable[[], float]
+    ) -> None:
+        self._url = url
+        self._pusher = pusher
+        self._monotonic = monotonic
+        self._lock = Lock()
+        self._keys: dict[str, PyJWK] = {}
+        self._old_at = self._next_at = float("-inf")
+        self._failed = False
+
+    def key(self, kid: str) -> PyJWK | None:
+        """
+        Return the key of that id; ``None`` if the issuer has none.
+
+        Raises:
+            SigningKeysUnavailable: it is not among the keys that are here, and newer ones could
+                not be fetched.
+        """
+        known = self._keys.get(kid)
+        if known is None:
+            with self._lock:
+                if kid not in self._keys:
+                    self._fetch_if_due()
+        elif self._monotonic() >= self._old_at and self._lock.acquire(blocking=False):
+            try:
+                self._fetch_if_due()
+            finally:
+                self._lock.release()
+        found = self._keys.get(kid)
+        if found is None and self._failed:
+            raise SigningKeysUnavailable
+        return found
+
+    def _fetch_if_due(self) -> None:
+        if self._monotonic() < self._next_at:
+            return
+        exchange = self._pusher().send(
+            OutboundRequest("GET", self._url, {"Accept": "application/json"}, b""), _TIMEOUT
+        )
+        keys, fault = {}, f"answer {exchange.status}" if isinstance(exchange, Answered) else ""
+        if not isinstance(exchange, Answered):
+            fault = f"{exchange.failure}: {exchange.detail}"
+        elif exchange.status == _OK:
+            keys, fault = _read(exchange.body), "no keys for RS256 in the answer"
+        self._failed = not keys
+        now = self._monotonic()
+        if keys:
+            self._keys, self._old_at = keys, now + _OLD_SECONDS
+        else:
+            telemetry.warning("signing_keys.unavailable", url=self._url, detail=fault)
+        self._next_at = now + (_PAUSE_SECONDS if self._keys else _PAUSE_WITHOUT_KEYS_SECONDS)
+
+
+def _read(body: bytes) -> dict[str, PyJWK]:
+    """Return the keys that verify RS256, by id; none if it is no key set."""
+    try:
+        document = json.loads(body)
+    except (ValueError, RecursionError):
+        return {}
+    listed = document.get("keys") if isinstance(document, dict) else None
+    found = ((each.get("kid"), _key(each)) for each in listed or [] if isinstance(each, dict))
+    return {kid: key for kid, key in found if isinstance(kid, str) and key}
+
+
+def _key(member: dict[str, Any]) -> PyJWK | None:
+    from jwt import PyJWK
+    from jwt.exceptions import PyJWTError
+
+    if member.get("kty") != "RSA" or member.get("use", "sig") != "sig":
+        return None
+    if member.get("alg", ALGORITHM) != ALGORITHM:
+        return None
+    try:
+        return PyJWK({**member, "alg": ALGORITHM}, ALGORITHM)
+    except (PyJWTError, ValueError, TypeError):
+        return None

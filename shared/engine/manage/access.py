@@ -1,0 +1,52 @@
+"""Who may manage: whoever has the admin key, or a token of Entra ID with the role for it."""
+
+from __future__ import annotations
+
+import hmac
+
+from shared.engine.ports import TokenVerifier
+from shared.errors import Fault, Forbidden, Unauthenticated
+from shared.events.access_token import Role, TokenFault
+
+
+def check_operator(
+    authorization: str | None, admin_key: str | None, tokens: TokenVerifier | None
+) -> None:
+    """
+    Let the operator in, and nobody where there is neither a key nor Entra ID.
+
+    Raises:
+        Unauthenticated: it is somebody else.
+        Forbidden: the token is genuine, but grants nothing here.
+        SigningKeysUnavailable: that can't be said now.
+    """
+    scheme, _, token = (authorization or "").partition(" ")
+    token = token.strip()
+    if not admin_key and tokens is None:
+        reason = "The management API is closed: PUSHGRID_ADMIN_KEY is not set."
+    elif not authorization:
+        reason = "Authentication failed. The 'Authorization' header is missing."
+    elif scheme.lower() != "bearer":
+        reason = "Authentication failed. The 'Authorization' header is not a Bearer token."
+    elif admin_key and hmac.compare_digest(token.encode(), admin_key.encode()):
+        return
+    elif tokens is None:
+        reason = "Authentication failed. The token is not the admin key."
+    else:
+        _check_role(tokens, token)
+        return
+    raise Unauthenticated(reason, faults=(Fault(code="AuthenticationFailed", message=reason),))
+
+
+def _check_role(tokens: TokenVerifier, token: str) -> None:
+    bearer = tokens.verify(token)
+    if isinstance(bearer, TokenFault):
+        is_old = bearer is TokenFault.EXPIRED
+        code = "ExpiredAuthenticationToken" if is_old else "InvalidAuthenticationToken"
+        raise Unauthenticated(bearer, faults=(Fault(code=code, message=bearer),))
+    if not bearer.grant(Role.CONTRIBUTOR):
+        message = (
+            f"The client '{bearer.principal}' does not have authorization to perform this action:"
+            f" its access token has no role '{Role.CONTRIBUTOR}'."
+        )
+        raise Forbidden(message, faults=(Fault(code="AuthorizationFailed", message=message),))

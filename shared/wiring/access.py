@@ -1,0 +1,53 @@
+"""Who may publish, and who may manage."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from shared.engine.publisher_access import PublisherAccess
+from shared.wiring.once import once
+from shared.wiring.process import CLOCK, settings
+
+if TYPE_CHECKING:
+    from shared.adapters.entra_tokens import EntraTokens
+    from shared.adapters.http_push import HttpPusher
+    from shared.adapters.signing_keys import SigningKeys
+
+
+@once
+def publishers() -> PublisherAccess:
+    return PublisherAccess(
+        clock=CLOCK,
+        tokens=_tokens(settings().entra_audience),
+        client_ip_header=settings().client_ip_header,
+    )
+
+
+@once
+def operators_tokens() -> EntraTokens | None:
+    return _tokens(settings().entra_management_audience)
+
+
+def _tokens(audiences: tuple[str, ...]) -> EntraTokens | None:
+    """Return what reads tokens for *audiences*: clients write those with and without a slash."""
+    if not settings().has_entra:
+        return None
+    from shared.adapters.entra_tokens import EntraTokens
+
+    either = [form for each in audiences for form in (each.rstrip("/"), f"{each.rstrip('/')}/")]
+    return EntraTokens(_signing_keys(), issuers=settings().entra_issuer, audiences=either)
+
+
+@once
+def _signing_keys() -> SigningKeys:
+    from shared.adapters.signing_keys import SigningKeys
+
+    return SigningKeys(settings().entra_jwks_url or "", _pusher, time.monotonic)
+
+
+def _pusher() -> HttpPusher:
+    """Return what fetches keys, at the first token: publishing needs none for anything else."""
+    from shared.wiring.outbound import pusher
+
+    return pusher()
