@@ -1,0 +1,45 @@
+"""Blobs: payloads, dead letters, and our own poison."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Protocol
+
+
+class PayloadStore(Protocol):
+    """Events that don't fit into messages: one blob a publish request, one line an event."""
+
+    def write(self, publish_id: str, expires: datetime, texts: Sequence[str]) -> str:
+        """
+        Store *texts*, one a line, to be kept at least until *expires*; return the blob's name.
+
+        Raises:
+            StorageUnavailable: it may or may not be stored.
+        """
+
+    def read(self, name: str) -> Sequence[str] | None:
+        """Return the lines of the blob; ``None`` if there is no such blob."""
+
+    def delete_expired(self, now: datetime, deadline: datetime) -> int:
+        """Delete blobs whose time is over, until *deadline*; return how many."""
+
+
+class DeadLetterStore(Protocol):
+    """Containers for dead letters, and the one for our own poison."""
+
+    def write(self, container: str, path: str, body: bytes) -> bool:
+        """
+        Store a blob of JSON; return ``False`` if the account has no such container.
+
+        Raises:
+            StorageUnavailable: anything else that keeps it from being stored.
+        """
+
+    def write_poison(self, path: str, body: bytes) -> None:
+        """
+        Store a record of a message that can't be handled in the app's container ``poison``.
+
+        Raises:
+            StorageUnavailable: it may or may not be stored.
+        """

@@ -1,0 +1,93 @@
+"""Endpoints: pushing to them, and what is known of their health."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
+from typing import NamedTuple, Protocol, TypeVar
+
+from shared.delivery.health import Health
+from shared.http import Exchange, Late, OutboundRequest
+
+T = TypeVar("T")
+R = TypeVar("R", bound="PushResult")
+
+
+class PushResult(Protocol):
+    """What came of a push, as far as the pool must know."""
+
+    @property
+    def succeeded(self) -> bool | None:
+        """Whether the endpoint took it: failures cost a key slots. ``None``: it was not sent."""
+
+
+class PushPool(Protocol):
+    """Runs pushes side by side, so many at a time for each key."""
+
+    def run(
+        self,
+        key: str,
+        items: Sequence[T],
+        work: Callable[[T], R],
+        *,
+        stop_after: timedelta,
+        hand_over: Callable[[], bool],
+    ) -> Iterator[list[tuple[T, R]]]:
+        """
+        Do *work* on every item and yield what is finished, at least once a second, maybe nothing.
+
+        No item is begun later than *stop_after* from now, nor where waiting would be in vain; one
+        that was not begun is never yielded.
+
+        Where pushes turn out slow, *hand_over* is called once, in the caller's thread: it ends
+        the invocation, and returns whether it could. The run goes on.
+        """
+
+    def pace(self, key: str, count: int) -> timedelta:
+        """Return how long *count* items that were not begun should stay away."""
+
+
+class Pusher(Protocol):
+    """Sends requests to endpoints, through the outbound guard."""
+
+    def send(
+        self, request: OutboundRequest, timeout: timedelta, late: Late | None = None
+    ) -> Exchange:
+        """
+        Send and wait for the response headers for at most *timeout*. Never raises.
+
+        With *late* a request that was sent but not answered in time is ``TIMED_OUT`` as well, but
+        its connection is kept, and its answer told if it comes. That is best effort: there is a
+        limit to the connections that wait.
+        """
+
+
+class StoredHealth(NamedTuple):
+    """The health of an endpoint as it is stored. *etag* changes with every write."""
+
+    health: Health
+    etag: str
+
+
+class HealthStore(Protocol):
+    """What all processes know of the endpoints' health: a row for each subscription."""
+
+    def seen(self, topic: str, name: str) -> StoredHealth | None:
+        """Return what was stored a second ago, or earlier while storage fails; never raises."""
+
+    def read(self, topic: str, name: str) -> StoredHealth | None:
+        """
+        Return what is stored now.
+
+        Raises:
+            StorageUnavailable: storage did not answer.
+        """
+
+    def write(self, topic: str, name: str, health: Health, etag: str | None) -> None:
+        """
+        Store it: only over the row of *etag*, or, with ``None``, only where there is none.
+
+        Raises:
+            Conflict: somebody else was first.
+            StorageUnavailable: it may or may not be stored.
+        """
