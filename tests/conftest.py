@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -81,3 +84,15 @@ def pytest_terminal_summary(
     seed = config.getoption("randomly_seed", None)
     if exitstatus == pytest.ExitCode.TESTS_FAILED and seed is not None:
         terminalreporter.line(f"The same order again: --randomly-seed={seed}")
+
+
+@pytest.fixture
+def logged(caplog: pytest.LogCaptureFixture) -> Callable[[str], list[dict[str, Any]]]:
+    """Give what was logged under a name."""
+    caplog.set_level(logging.INFO, "pushgrid")
+
+    def lines(event: str) -> list[dict[str, Any]]:
+        found = [json.loads(record.getMessage()) for record in caplog.records]
+        return [line for line in found if line["event"] == event]
+
+    return lines

@@ -28,6 +28,7 @@ from shared.delivery.policy import (
 )
 from shared.engine.attempt_history import MessageHistory
 from shared.engine.drops import MAX_IDS, dropped, event_id
+from shared.engine.failure_records import delivery_failure
 from shared.engine.late import LateAnswers
 from shared.engine.ports import Metrics
 from shared.engine.requeue import Queued, Requeue
@@ -265,6 +266,7 @@ class Progress:
             reason=ends.reason if ends else None,
             why=decision.why,
             profile=self.terms.profile.name,
+            **delivery_failure(self.subscription, tried[0], outcome, self.clock.now()),
         )
 
     def _all_named(self, parcel: Parcel) -> dict[str, telemetry.Field]:

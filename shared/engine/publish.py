@@ -56,7 +56,7 @@ class Publish:
             topic = self.topics.topic(request.params["topic"])
             return self._answer(request, topic, request_id)
         except AppError as error:
-            tell_refused(request, topic, error, request_id)
+            tell_refused(request, topic, error, request_id, self.clock.now())
             if topic:  # Names that anybody may try are not counted.
                 count_refused(self.metrics, topic, error)
             return error_answer(error, request_id=request_id, now=self.clock.now())

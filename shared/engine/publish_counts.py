@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 
 from shared import telemetry
+from shared.clock import timestamp
 from shared.engine.ports import Metrics
 from shared.errors import AppError
 from shared.events.schema_rules import SCHEMA_NAMES
@@ -45,7 +47,7 @@ def count_refused(metrics: Metrics, topic: Topic, error: AppError) -> None:
 
 
 def tell_refused(
-    request: HttpRequest, topic: Topic | None, error: AppError, request_id: str
+    request: HttpRequest, topic: Topic | None, error: AppError, request_id: str, now: datetime
 ) -> None:
     """
     Write the line about a request that was refused: ours, and Event Grid's ``PublishFailures``.
@@ -62,6 +64,7 @@ def tell_refused(
         uri = request.url.partition("?")[0].upper()
         publisher = f"category=User, inputSchema={schema}, armResourceId={resource}"
         record = {
+            "time": timestamp(now),
             "resourceId": resource,
             "category": "PublishFailures",
             "operationName": "Publish",

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from shared.engine.ports import Queue, Receipt, Received
+from shared.engine.ports import Backlog, Queue, Receipt, Received, Seen
 from tests.fakes.clock import FakeClock
 from tests.fakes.faults import Faulty
 
@@ -19,12 +19,13 @@ class Stored:
 
     text: str
     visible_at: datetime
+    stored_at: datetime
     identity: str = field(default_factory=lambda: uuid.uuid4().hex)
     receipt: str = field(default_factory=lambda: uuid.uuid4().hex)
 
 
 class MemoryQueues(Faulty):
-    """Sender and Receiver."""
+    """Sender, Receiver and QueueWatch."""
 
     def __init__(self, clock: FakeClock) -> None:
         super().__init__()
@@ -42,7 +43,7 @@ class MemoryQueues(Faulty):
 
     def put(self, queue: Queue, text: str, visible_in: timedelta = timedelta()) -> Receipt:
         with self._at_work("put"):
-            message = Stored(text, self._in(visible_in))
+            message = Stored(text, self._in(visible_in), self._clock.now())
             self.stored[queue].append(message)
             return Receipt((message.identity, message.receipt))
 
@@ -87,6 +88,13 @@ class MemoryQueues(Faulty):
         with self._at_work("hide"):
             if held := self._held(queue, message.handle):
                 self._hide(held, visible_in)
+
+    def look(self, queue: Queue) -> Backlog:
+        with self._at_work("look"):
+            now = self._clock.now()
+            visible = [each for each in self.stored[queue] if each.visible_at <= now][:32]
+            seen = [Seen(each.text, each.stored_at) for each in visible]
+            return Backlog(len(self.stored[queue]), seen)
 
     def _held(self, queue: Queue, handle: object) -> Stored | None:
         stored = self.stored[queue]

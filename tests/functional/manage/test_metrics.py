@@ -1,0 +1,281 @@
+"""Metrics of topics and subscriptions, as Azure Monitor answers them."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from shared.metrics import DEFINITIONS, CountRow, Metric, Series, Span, Sum
+from tests.fakes import START
+from tests.functional.manage.world import CRM, GROUP, ORDERS, World, hook
+
+METRICS = "/providers/Microsoft.Insights/metrics"
+EXTENSION = f"{ORDERS}/providers/Microsoft.EventGrid/eventSubscriptions/crm"
+HOUR = timedelta(hours=1)
+MINUTE = timedelta(minutes=1)
+BUSY = (("Error", "Busy"), ("ErrorType", "ServerError"))
+
+
+@pytest.fixture
+def counted(orders: World) -> World:
+    """Two subscriptions; it is 12:00. Each minute of the last hour: 1 delivered, by each."""
+    for name in ("crm", "erp"):
+        orders.json("PUT", f"{ORDERS}/eventSubscriptions/{name}", hook(), status=201)
+    for number in range(60):
+        at = START - HOUR + number * MINUTE
+        for name in ("crm", "erp"):
+            count(orders, at, name, Metric.DELIVERY_SUCCESS, 1)
+        count(orders, at, "", Metric.DELIVERY_SUCCESS, 2)
+    return orders
+
+
+def count(
+    world: World,
+    at: datetime,
+    name: str,
+    metric: Metric,
+    *values: float,
+    dimensions: tuple[tuple[str, str], ...] = (),
+    instance: str = "a",
+) -> None:
+    sum_ = Sum(sum(values), len(values), min(values), max(values))
+    row = CountRow(
+        span=Span.MINUTE,
+        start=at,
+        topic="orders",
+        subscription=name,
+        instance=f"{instance}{metric}{dimensions}",
+        counts={Series(metric, dimensions): sum_},
+    )
+    world.counts.write([row])
+
+
+def ask(world: World, resource: str, **query: str) -> Any:
+    return world.json("GET", _target(resource, **query))
+
+
+def series(world: World, resource: str, **query: str) -> dict[str, list[Any]]:
+    """Ask for one metric; return its values by the values of its dimensions."""
+    (metric,) = ask(world, resource, **query)["value"]
+    return {
+        "/".join(value["value"] for value in each["metadatavalues"]): [
+            next((point[key] for key in point if key != "timeStamp"), None)
+            for point in each["data"]
+        ]
+        for each in metric["timeseries"]
+    }
+
+
+def _target(resource: str, **query: str) -> str:
+    named = {"metricnames": "DeliverySuccessCount"} | query
+    pairs = [f"{'$filter' if n == 'filter' else n}={quote(v)}" for n, v in named.items() if v]
+    return f"{resource}{METRICS}?{'&'.join(pairs)}"
+
+
+def test_the_answer_is_azure_monitors(counted: World) -> None:
+    timespan = "2026-02-09T11:00:00Z/2026-02-09T11:02:00Z"
+
+    assert ask(counted, CRM, timespan=timespan) == {
+        "cost": 0,
+        "timespan": timespan,
+        "interval": "PT1M",
+        "namespace": "Microsoft.EventGrid/eventSubscriptions",
+        "resourceregion": "westeurope",
+        "value": [
+            {
+                "id": f"{CRM}{METRICS}/DeliverySuccessCount",
+                "type": "Microsoft.Insights/metrics",
+                "name": {
+                    "value": "DeliverySuccessCount",
+                    "localizedValue": "Delivered Events",
+                },
+                "displayDescription": "Total events delivered to event subscriptions.",
+                "unit": "Count",
+                "timeseries": [
+                    {
+                        "metadatavalues": [],
+                        "data": [
+                            {"timeStamp": "2026-02-09T11:00:00Z", "total": 1.0},
+                            {"timeStamp": "2026-02-09T11:01:00Z", "total": 1.0},
+                        ],
+                    }
+                ],
+                "errorCode": "Success",
+            }
+        ],
+    }
+
+
+@pytest.mark.parametrize(
+    ("resource", "expected"), [(ORDERS, 2), (CRM, 1), (EXTENSION, 1), (CRM.upper(), 1)]
+)
+def test_a_topic_sums_over_its_subscriptions(counted: World, resource: str, expected: int) -> None:
+    """The last hour by minute, where nothing else is asked for."""
+    assert series(counted, resource) == {"": [expected] * 60}
+
+
+@pytest.mark.parametrize(
+    ("interval", "expected"),
+    [("PT5M", [5] * 12), ("PT15M", [15] * 4), ("PT30M", [30, 30]), ("pt1h", [60]), ("FULL", [60])],
+)
+def test_intervals_add_up(counted: World, interval: str, expected: list[int]) -> None:
+    assert series(counted, CRM, interval=interval) == {"": expected}
+
+
+def test_intervals_begin_on_the_clock(counted: World) -> None:
+    """A span that begins within one has all of it."""
+    query = {"timespan": "2026-02-09T11:40:00Z/2026-02-09T13:10:00Z", "interval": "PT1H"}
+
+    (metric,) = ask(counted, CRM, **query)["value"]
+
+    assert metric["timeseries"][0]["data"] == [
+        {"timeStamp": f"2026-02-09T{hour}:00:00Z", "total": total}
+        for hour, total in ((11, 60.0), (12, 0.0), (13, 0.0))
+    ]
+
+
+def test_processes_are_added(counted: World) -> None:
+    count(counted, START - MINUTE, "crm", Metric.DELIVERY_SUCCESS, 4, instance="b")
+
+    assert series(counted, CRM)[""][-2:] == [1, 5]
+
+
+def test_times_may_have_offsets(counted: World) -> None:
+    query = {"timespan": "2026-02-09T12:30:00+01:00/2026-02-09T13:00:00+01:00"}
+
+    assert series(counted, CRM, **query) == {"": [1] * 30}
+
+
+@pytest.mark.parametrize(
+    ("aggregation", "expected"),
+    [("", 40), ("average", 40), ("Total", 80), ("Count", 2), ("Minimum", 20), ("Maximum", 60)],
+)
+def test_each_aggregation(counted: World, aggregation: str, expected: float) -> None:
+    """Without one, that which Event Grid documents: the average of durations."""
+    name = Metric.PROCESSING_DURATION
+    count(counted, START - HOUR, "crm", name, 20, 60)
+
+    found = series(counted, CRM, metricnames=name, aggregation=aggregation)
+
+    rest = 0 if aggregation in {"Total", "Count"} else None
+    assert found == {"": [expected] + [rest] * 59}
+
+
+def test_several_aggregations_and_metrics_at_a_time(counted: World) -> None:
+    names = "matchedeventcount,DeliverySuccessCount"
+
+    found = ask(counted, CRM, metricnames=names, aggregation="total,count", interval="FULL")
+
+    assert [each["name"]["value"] for each in found["value"]] == [
+        "MatchedEventCount",
+        "DeliverySuccessCount",
+    ]
+    assert [set(each["timeseries"][0]["data"][0]) for each in found["value"]] == [
+        {"timeStamp", "total", "count"}
+    ] * 2
+
+
+def test_all_metrics_of_the_kind_where_none_is_named(counted: World) -> None:
+    of_topic = ask(counted, ORDERS, metricnames="", interval="FULL")["value"]
+    of_subscription = ask(counted, CRM, metricnames="", interval="FULL")["value"]
+
+    assert [each["name"]["value"] for each in of_topic] == list(Metric)
+    assert [each["name"]["value"] for each in of_subscription] == [
+        each for each in Metric if not DEFINITIONS[each].is_of_topic
+    ]
+
+
+def _drops(world: World) -> None:
+    for name, reason, number in (("crm", "X", 1), ("crm", "Y's", 2), ("erp", "X", 4)):
+        dimensions = (("DropReason", reason),)
+        count(world, START - MINUTE, name, Metric.DROPPED, number, dimensions=dimensions)
+        count(
+            world,
+            START - MINUTE,
+            "",
+            Metric.DROPPED,
+            number,
+            dimensions=dimensions,
+            instance=name,
+        )
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("", {"": 7}),
+        ("DropReason eq '*'", {"X": 5, "Y's": 2}),
+        ("dropreason EQ 'x'", {"X": 5}),
+        ("DropReason eq 'Y''s'", {"Y's": 2}),
+        ("DropReason eq 'X' or DropReason eq 'Y''s'", {"X": 5, "Y's": 2}),
+        ("DropReason eq 'Z'", {}),
+        ("EventSubscriptionName eq '*'", {"crm": 3, "erp": 4}),
+        ("EventSubscriptionName eq 'CRM' and DropReason eq '*'", {"crm/X": 1, "crm/Y's": 2}),
+        ("(DropReason eq 'X') and (EventSubscriptionName eq '*')", {"X/crm": 1, "X/erp": 4}),
+    ],
+)
+def test_a_filter_chooses_and_divides(
+    counted: World, condition: str, expected: dict[str, int]
+) -> None:
+    _drops(counted)
+
+    query = {"metricnames": Metric.DROPPED, "interval": "FULL", "filter": condition}
+    found = series(counted, ORDERS, **query)
+
+    assert {key: total for key, (total,) in found.items()} == expected
+
+
+@pytest.mark.parametrize(
+    ("query", "target", "words"),
+    [
+        ({"metricnames": "Nonsense"}, "metricnames", ["Nonsense", *Metric]),
+        ({"aggregation": "median"}, "aggregation", ["median", "Average"]),
+        ({"interval": "PT2M"}, "interval", ["PT1M", "P1D"]),
+        ({"timespan": "yesterday"}, "timespan", ["ISO 8601"]),
+        ({"timespan": "2026-02-09T11:00:00Z/2026-02-09T10:00:00Z"}, "timespan", ["before"]),
+        ({"timespan": "2020-02-09T11:00:00Z/2026-02-09T10:00:00Z"}, "interval", ["points"]),
+        ({"filter": "DropReason eq '*'"}, "$filter", ["DeliverySuccessCount", "DropReason"]),
+        ({"filter": "DropReason ne 'X'"}, "$filter", ["can't be read"]),
+    ],
+)
+def test_what_can_not_be_answered_is_named(
+    counted: World, query: dict[str, str], target: str, words: list[str]
+) -> None:
+    error = counted.error("GET", _target(ORDERS, **query), status=400)
+
+    assert (error["code"], error["target"]) == ("BadRequest", target)
+    assert [word for word in words if word.lower() not in error["message"].lower()] == []
+
+
+def test_all_faults_at_once(counted: World) -> None:
+    query = {"aggregation": "x", "interval": "y", "timespan": "z"}
+
+    error = counted.error("GET", _target(ORDERS, **query), status=400)
+
+    assert [each["target"] for each in error["details"]] == ["aggregation", "timespan", "interval"]
+
+
+def test_a_subscription_has_no_metrics_of_its_topic(counted: World) -> None:
+    error = counted.error("GET", _target(CRM, metricnames="PublishSuccessCount"), status=400)
+
+    assert "MatchedEventCount" in error["message"]
+
+
+@pytest.mark.parametrize(
+    "resource", [f"{GROUP}/topics/other", f"{ORDERS}/eventSubscriptions/other"]
+)
+def test_metrics_of_what_is_not_there(counted: World, resource: str) -> None:
+    assert counted.error("GET", _target(resource), status=404)["code"] == "ResourceNotFound"
+
+
+def test_metrics_need_the_operator(counted: World) -> None:
+    assert counted.call("GET", _target(ORDERS), headers={}).status == 401
+
+
+def test_a_storage_that_fails_is_no_zero(counted: World) -> None:
+    counted.counts.fail_next("minutes")
+
+    assert counted.error("GET", _target(ORDERS), status=503)["code"] == "ServiceUnavailable"

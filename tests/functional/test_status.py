@@ -1,0 +1,283 @@
+"""Status: health for everybody, metrics for the operator; and what is logged for alerts."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from shared.engine.ports import Queue, Table
+from shared.engine.queue_watch import WatchQueues
+from shared.engine.status import LATE, Status, look
+from shared.engine.timer_jobs import TimerJobs
+from shared.engine.timer_runs import Timed, TimerRuns
+from shared.errors import StorageUnavailable
+from shared.http import HttpAnswer, HttpRequest
+from shared.metrics import CountRow, Metric, Series, Span, Sum
+from tests.builders import a_message
+from tests.fakes import START
+from tests.functional.deployment import Deployment, Logged
+
+KEY = "admin-key"
+MINUTE = timedelta(minutes=1)
+RUNS = Table.TOPICS, "state"
+
+
+class Statuses:
+    """The status function of a deployment."""
+
+    def __init__(self, app: Deployment) -> None:
+        self.app = app
+        self.runs = TimerRuns(state=app.resources, clock=app.clock)
+        self.status = Status(
+            counts=app.counts,
+            situation=lambda: look(app.queues, self.runs, app.clock),
+            admin_key=KEY,
+        )
+
+    def get(self, what: str, key: str | None = None, method: str = "GET") -> HttpAnswer:
+        return self.status.run(
+            HttpRequest(
+                method=method,
+                url=f"https://host.example/status/{what}",
+                headers={"authorization": f"Bearer {key}"} if key else {},
+                params={"what": what},
+            )
+        )
+
+    def health(self, status: int = 200) -> Any:
+        answer = self.get("health")
+        assert answer.status == status
+        return json.loads(answer.body)
+
+    def samples(self) -> dict[tuple[str, ...], float]:
+        """Read the metrics as Prometheus does."""
+        answer = self.get("metrics", KEY)
+        assert (answer.status, answer.headers["Content-Type"]) == (
+            200,
+            "text/plain; version=0.0.4; charset=utf-8",
+        )
+        return {
+            (each.name, *each.labels.values()): each.value
+            for family in text_string_to_metric_families(answer.body.decode())
+            for each in family.samples
+        }
+
+
+@pytest.fixture
+def statuses(app: Deployment) -> Statuses:
+    return Statuses(app)
+
+
+def test_health_of_a_new_deployment(statuses: Statuses) -> None:
+    found = statuses.health()
+
+    assert (found["status"], found["reasons"], found["storage"]) == ("healthy", [], "reachable")
+    assert found["queues"]["retries"] == {"messages": 0, "oldestSeconds": None}
+    assert found["timers"] == {}
+
+
+def test_a_late_message_is_told_and_no_reason_to_restart(
+    app: Deployment, statuses: Statuses
+) -> None:
+    app.put(Queue.DELIVERIES, a_message())
+    app.clock.advance(LATE + MINUTE)
+
+    found = statuses.health()
+
+    assert found["status"] == "degraded"
+    assert found["reasons"] == ["the oldest message in deliveries is late"]
+    assert found["queues"]["deliveries"] == {"messages": 1, "oldestSeconds": 960.0}
+
+
+def test_a_message_is_late_only_from_when_it_is_due(app: Deployment, statuses: Statuses) -> None:
+    """A retry after an hour was stored an hour ago."""
+    app.put(Queue.RETRIES, a_message(due=START + timedelta(hours=1)))
+    app.clock.advance(timedelta(hours=1, seconds=30))
+
+    assert statuses.health()["queues"]["retries"]["oldestSeconds"] == 30.0
+
+
+def test_hidden_messages_count_and_are_not_late(app: Deployment, statuses: Statuses) -> None:
+    app.queues.put(Queue.WAITING, "text", timedelta(hours=1))
+
+    assert statuses.health()["queues"]["waiting"] == {"messages": 1, "oldestSeconds": None}
+
+
+def test_poison_is_told(app: Deployment, statuses: Statuses) -> None:
+    app.queues.put(Queue.RETRIES_POISON, "text")
+
+    assert statuses.health()["reasons"] == ["retries-poison holds messages"]
+
+
+@pytest.mark.parametrize("method", ["look", "list"])
+def test_storage_that_fails_is_unhealthy(app: Deployment, statuses: Statuses, method: str) -> None:
+    (app.queues if method == "look" else app.resources).fail_next(method)
+
+    assert statuses.health(503) == {
+        "status": "unhealthy",
+        "reasons": ["storage does not answer"],
+        "storage": "unreachable",
+    }
+
+
+def test_the_timers_last_runs_are_shown(app: Deployment, statuses: Statuses) -> None:
+    statuses.runs.note("wake", [])
+    statuses.runs.note("deadletter", ["poison"])
+    app.clock.advance(LATE + MINUTE)
+    TimerRuns(state=app.resources, clock=app.clock).note("deadletter", ["poison"])
+
+    found = statuses.health()
+
+    assert found["timers"] == {
+        "deadletter": {"lastRun": "2026-02-09T12:16:00.0000000Z", "failed": ["poison"]},
+        "wake": {"lastRun": "2026-02-09T12:00:00.0000000Z", "failed": []},
+    }
+    assert found["reasons"] == ["the timer wake is late", "the timer deadletter has failed"]
+
+
+def test_a_run_is_stored_once_a_minute_and_a_change_at_once(app: Deployment) -> None:
+    runs = TimerRuns(state=app.resources, clock=app.clock)
+    etags = []
+    for failed in ([], [], ["x"], [], []):
+        runs.note("wake", failed)
+        app.clock.advance(timedelta(seconds=10))
+        (row,) = app.resources.list(*RUNS)
+        etags.append(row.etag)
+    app.clock.advance(MINUTE)
+    runs.note("wake", [])
+
+    (row,) = app.resources.list(*RUNS)
+    assert len({*etags, row.etag}) == 4
+
+
+def test_a_run_that_can_not_be_noted_fails_nothing(app: Deployment, logged: Logged) -> None:
+    app.resources.fail_next("put")
+
+    Timed(
+        timer="wake", work=lambda: None, runs=TimerRuns(state=app.resources, clock=app.clock)
+    ).run()
+
+    assert len(logged("timer.unnoted")) == 1
+
+
+def test_a_timers_failure_is_noted(app: Deployment) -> None:
+    runs = TimerRuns(state=app.resources, clock=app.clock)
+
+    class Failing:
+        def run(self, _: object) -> None:
+            raise StorageUnavailable
+
+    jobs = TimerJobs(jobs={"housekeeping": Failing()}, clock=app.clock)
+    Timed(timer="deadletter", work=jobs.run, runs=runs).run()
+    app.queues.fail_next("receive")
+    with pytest.raises(StorageUnavailable):
+        Timed(timer="wake", work=app.wake.run, runs=runs).run()
+
+    assert {name: run.failed for name, run in runs.last().items()} == {
+        "deadletter": ("housekeeping",),
+        "wake": ("wake",),
+    }
+
+
+@pytest.mark.parametrize("key", [None, "another", ""])
+def test_metrics_need_the_admin_key(statuses: Statuses, key: str | None) -> None:
+    answer = statuses.get("metrics", key)
+
+    assert (answer.status, answer.headers["WWW-Authenticate"]) == (401, "Bearer")
+
+
+def test_without_an_admin_key_metrics_are_closed_and_health_is_open(statuses: Statuses) -> None:
+    statuses.status = replace(statuses.status, admin_key=None)
+
+    assert statuses.get("metrics", "").status == 401
+    assert statuses.get("health").status == 200
+
+
+@pytest.mark.parametrize(
+    ("what", "method", "status"), [("", "GET", 404), ("keys", "GET", 404), ("health", "POST", 405)]
+)
+def test_there_is_nothing_else(statuses: Statuses, what: str, method: str, status: int) -> None:
+    assert statuses.get(what, KEY, method).status == status
+
+
+def test_totals_are_shown_as_prometheus_reads_them(app: Deployment, statuses: Statuses) -> None:
+    counts = {
+        Series(Metric.DELIVERY_SUCCESS): Sum(5, 2, 1, 4),
+        Series(Metric.PROCESSING_DURATION): Sum(1500, 3, 1, 1000),
+        Series(Metric.DROPPED, (("DropReason", 'a "b"\\\n'),)): Sum(2, 1, 2, 2),
+    }
+    published = {Series(Metric.PUBLISH_SUCCESS): Sum(123456789, 9, 1, 9)}
+    app.counts.write([_hour("crm", counts), _hour("", published)])
+    app.queues.put(Queue.WAITING, "text", timedelta(hours=1))
+    statuses.runs.note("wake", [])
+
+    found = statuses.samples()
+
+    assert found["pushgrid_delivery_success_total", "orders", "crm"] == 5
+    assert found["pushgrid_destination_processing_duration_seconds_sum", "orders", "crm"] == 1.5
+    assert found["pushgrid_destination_processing_duration_seconds_count", "orders", "crm"] == 3
+    assert found["pushgrid_dropped_events_total", "orders", "crm", 'a "b"\\\n'] == 2
+    assert found["pushgrid_publish_success_total", "orders"] == 123456789
+    assert found["pushgrid_queue_messages", "waiting"] == 1
+    assert found["pushgrid_queue_oldest_message_age_seconds", "waiting"] == 0
+    assert found["pushgrid_timer_last_run_timestamp_seconds", "wake"] == START.timestamp()
+    assert found["pushgrid_storage_up", "queue"] == 1
+
+
+def test_counters_never_go_back_when_hours_are_added_up(
+    app: Deployment, statuses: Statuses
+) -> None:
+    seen = []
+    for hour in range(50):
+        counts = {Series(Metric.DELIVERY_SUCCESS): Sum(1, 1, 1, 1)}
+        app.counts.write([_hour("crm", counts, START + hour * timedelta(hours=1))])
+        app.housekeeping.run(app.in_a_minute())
+        seen.append(statuses.samples()["pushgrid_delivery_success_total", "orders", "crm"])
+        app.clock.advance(timedelta(hours=1))
+
+    assert seen == list(range(1, 51))
+    assert len(app.counts.rows) <= 4
+
+
+def test_every_metric_has_a_family(statuses: Statuses) -> None:
+    text = statuses.get("metrics", KEY).body.decode()
+
+    assert text.count("# TYPE pushgrid_") == len(Metric) + 4
+
+
+def test_queues_that_hold_something_are_logged_once_a_minute(
+    app: Deployment, logged: Logged
+) -> None:
+    """The alert needs to see it end, too."""
+    watch = WatchQueues(watch=app.queues, clock=app.clock)
+    app.put(Queue.DELIVERIES, a_message())
+    app.clock.advance(MINUTE)
+    for _ in range(3):
+        watch.run(app.in_a_minute())
+    app.queues.stored.clear()
+    for _ in range(2):
+        app.clock.advance(MINUTE)
+        watch.run(app.in_a_minute())
+
+    lines = logged("queue.depth")
+
+    assert [(line["queue"], line["messages"], line["oldest_seconds"]) for line in lines] == [
+        ("deliveries", 1, 60.0),
+        ("deliveries", 0, 0.0),
+    ]
+
+
+def _hour(subscription: str, counts: Any, start: Any = START) -> CountRow:
+    return CountRow(
+        span=Span.HOUR,
+        start=start,
+        topic="orders",
+        subscription=subscription,
+        instance="a",
+        counts=counts,
+    )

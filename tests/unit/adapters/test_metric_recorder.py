@@ -1,0 +1,227 @@
+"""Counting in memory, and writing in the background what has changed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from datetime import timedelta
+
+import pytest
+
+from shared.adapters import metric_recorder
+from shared.adapters.metric_recorder import TRIED_FOR, MetricRecorder
+from shared.metrics import CountRow, Counts, Metric, Series, Sum, added
+from tests.fakes import START, FakeClock, MemoryCounts
+from tests.functional.deployment import Logged
+
+MINUTE = timedelta(minutes=1)
+HOUR = timedelta(hours=1)
+DELIVERED = Series(Metric.DELIVERY_SUCCESS)
+DROPPED = Series(Metric.DROPPED, (("DropReason", "x"),))
+
+
+class Counting(MemoryCounts):
+    """Counts the writes, too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writes: list[int] = []
+
+    def write(self, rows: Sequence[CountRow]) -> None:
+        super().write(rows)
+        self.writes.append(len(rows))
+
+    def counts(self, subscription: str = "crm") -> Counts:
+        every = self.minutes("orders", subscription, START - HOUR, START + 99 * HOUR)
+        return added(counts for _, counts in every)
+
+    def total(self, subscription: str = "crm") -> float:
+        return self.counts(subscription)[DELIVERED].total
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def sink() -> Counting:
+    return Counting()
+
+
+@pytest.fixture
+def recorder(sink: Counting, clock: FakeClock) -> MetricRecorder:
+    return MetricRecorder(sink, clock, "me")
+
+
+def deliver(recorder: MetricRecorder, events: int = 1, name: str = "crm") -> None:
+    recorder.count(Metric.DELIVERY_SUCCESS, "Orders", name, by=events)
+
+
+def test_counting_alone_asks_nothing_of_storage(recorder: MetricRecorder, sink: Counting) -> None:
+    deliver(recorder)
+
+    assert sink.writes == []
+
+
+def test_what_was_counted_is_written_with_the_topics_sum(
+    recorder: MetricRecorder, sink: Counting
+) -> None:
+    deliver(recorder, 2)
+    deliver(recorder, 5)
+    deliver(recorder, 1, name="ERP")
+    recorder.count(Metric.DROPPED, "orders", "crm", DropReason="x")
+
+    recorder.flush()
+
+    assert sink.counts() == {DELIVERED: Sum(7, 2, 2, 5), DROPPED: Sum(1, 1, 1, 1)}
+    assert sink.total("erp") == 1
+    assert sink.total("") == 8
+    hours = {name: counts[DELIVERED].total for name, counts in sink.totals().items()}
+    assert hours == {("orders", "crm"): 7, ("orders", "erp"): 1}
+
+
+def test_nothing_new_writes_nothing(recorder: MetricRecorder, sink: Counting) -> None:
+    recorder.flush()
+    deliver(recorder)
+    recorder.flush()
+    recorder.flush()
+
+    assert sink.writes == [3]
+
+
+def test_a_minute_is_overwritten_by_its_running_total(
+    recorder: MetricRecorder, sink: Counting, clock: FakeClock
+) -> None:
+    for _ in range(5):
+        deliver(recorder)
+        recorder.flush()
+        clock.advance(timedelta(seconds=10))
+
+    assert sink.total() == 5
+    assert len({key[0] for key in sink.rows}) == 1
+
+
+def test_processes_do_not_overwrite_each_other(sink: Counting, clock: FakeClock) -> None:
+    for instance in "ab":
+        recorder = MetricRecorder(sink, clock, instance)
+        deliver(recorder)
+        recorder.flush()
+
+    assert sink.total() == 2
+
+
+def test_minutes_and_hours_follow_each_other(
+    recorder: MetricRecorder, sink: Counting, clock: FakeClock
+) -> None:
+    for _ in range(100):
+        deliver(recorder)
+        recorder.flush()
+        clock.advance(MINUTE)
+
+    minutes = list(sink.minutes("orders", "crm", START, START + 2 * HOUR))
+    assert [counts[DELIVERED].total for _, counts in minutes] == [1] * 100
+    assert sink.totals()["orders", "crm"][DELIVERED].total == 100
+    recorder.flush()
+    assert len(recorder._running) <= 3 + 2 * 2
+
+
+def test_a_failing_storage_gets_everything_later(
+    recorder: MetricRecorder, sink: Counting, clock: FakeClock, logged: Logged
+) -> None:
+    """Also where it has stored what it did not confirm; the log has one line."""
+    sink.fail_next("write", 3)
+    sink.fail_next("write", 1, after=True)
+    for _ in range(6):
+        deliver(recorder)
+        recorder.flush()
+        clock.advance(MINUTE)
+
+    assert sink.total() == 6
+    assert sink.totals()["orders", "crm"][DELIVERED].total == 6
+    assert len(logged("metrics.unsaved")) == 1
+    assert logged("metrics.lost") == []
+
+
+def test_what_can_not_be_written_for_an_hour_is_lost_and_said_so(
+    recorder: MetricRecorder, sink: Counting, clock: FakeClock, logged: Logged
+) -> None:
+    """Not later: hours are added up then, and must not come again."""
+    sink.fail_next("write", 1)
+    deliver(recorder)
+    recorder.flush()
+    clock.advance(TRIED_FOR + HOUR + MINUTE)
+
+    recorder.flush()
+
+    assert sink.rows == {}
+    assert [line["rows"] for line in logged("metrics.lost")] == [3]
+
+
+def test_memory_is_bounded(
+    recorder: MetricRecorder, sink: Counting, monkeypatch: pytest.MonkeyPatch, logged: Logged
+) -> None:
+    monkeypatch.setattr(metric_recorder, "MOST_SERIES", 10)
+    for number in range(30):
+        deliver(recorder, name=f"s{number}")
+    deliver(recorder, name="s0")
+
+    recorder.flush()
+
+    assert len(sink.totals()) == 10
+    assert sink.total("s0") == 2
+    assert len(logged("metrics.lost")) == 1
+
+
+def test_rows_that_can_not_be_written_are_bounded(
+    recorder: MetricRecorder, sink: Counting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metric_recorder, "MOST_ROWS", 10)
+    sink.fail_next("write", 1)
+    for number in range(30):
+        deliver(recorder, name=f"s{number}")
+
+    recorder.flush()
+
+    assert len(recorder._running) == 10
+
+
+def test_no_fault_of_the_sink_ends_the_thread(recorder: MetricRecorder, logged: Logged) -> None:
+    deliver(recorder)
+    recorder._sink = None  # type: ignore[assignment]
+
+    recorder.flush()
+
+    assert "AttributeError" in logged("metrics.unsaved")[0]["detail"]
+
+
+def test_threads_count_side_by_side(recorder: MetricRecorder, sink: Counting) -> None:
+    def work() -> None:
+        for _ in range(2000):
+            deliver(recorder)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        recorder.flush()
+    recorder.flush()
+
+    assert sink.total() == 8000
+
+
+def test_it_writes_by_itself(recorder: MetricRecorder, sink: Counting) -> None:
+    turns = threading.Semaphore(0)
+    written = threading.Event()
+
+    def sleep(seconds: float) -> None:
+        assert seconds == 10
+        if sink.writes:
+            written.set()
+        turns.acquire()
+
+    deliver(recorder)
+    recorder.start(sleep)
+    turns.release()
+
+    assert written.wait(10)
