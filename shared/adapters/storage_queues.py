@@ -132,7 +132,7 @@ class StorageQueues:
 
         with storage_errors():
             backlog = unless(peek, "QueueNotFound", "QueueBeingDeleted")
-        return backlog or Backlog(0, ())
+        return backlog or Backlog(0, [])
 
     def _threads(self) -> ThreadPoolExecutor:
         with self._lock:

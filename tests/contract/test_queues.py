@@ -1,4 +1,4 @@
-"""Sender and Receiver: what a queue promises, in memory and on Azurite."""
+"""Sender, Receiver and QueueWatch: what a queue promises, in memory and on Azurite."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from azure.core.exceptions import ResourceNotFoundError
 
 from shared.adapters.storage_account import StorageAccount
 from shared.adapters.storage_queues import StorageQueues
-from shared.engine.ports import Queue, Received, Receiver, Sender
+from shared.engine.ports import Queue, QueueWatch, Received, Receiver, Sender
 from tests.fakes import FakeClock, MemoryQueues
 
 SECOND = timedelta(seconds=1)
 HOUR = timedelta(hours=1)
 
 
-class Queues(Sender, Receiver, Protocol):
-    """Both ports."""
+class Queues(Sender, Receiver, QueueWatch, Protocol):
+    """All three ports."""
 
 
 class Subject:
@@ -253,3 +253,22 @@ def test_a_receipt_of_what_was_deleted_is_good_for_nothing(subject: Subject) -> 
     assert not subject.queues.take_back(Queue.WAITING, receipt)
     assert subject.queues.replace(Queue.WAITING, receipt, "other", HOUR) is None
     assert subject.texts() == []
+
+
+def test_looking_leaves_a_queue_as_it_is(subject: Subject) -> None:
+    """Hidden messages are counted and not seen, received ones as well."""
+    queues = subject.queues
+    assert queues.look(Queue.WAITING) == (0, [])
+    for text in ("one", "two"):
+        queues.put(Queue.WAITING, text)
+    queues.put(Queue.WAITING, "hidden", HOUR)
+
+    for _ in range(2):
+        backlog = queues.look(Queue.WAITING)
+        assert (backlog.messages, sorted(seen.text for seen in backlog.visible)) == (
+            3,
+            ["one", "two"],
+        )
+        assert all(seen.stored_at.tzinfo for seen in backlog.visible)
+    assert subject.texts() == ["one", "two"]
+    assert queues.look(Queue.WAITING).visible == []

@@ -14,7 +14,7 @@ from shared.engine.ports import Queue, Table
 from shared.engine.queue_watch import WatchQueues
 from shared.engine.status import LATE, Status, look
 from shared.engine.timer_jobs import TimerJobs
-from shared.engine.timer_runs import Timed, TimerRuns
+from shared.engine.timer_runs import JobsFailed, Timed, TimerRuns
 from shared.errors import StorageUnavailable
 from shared.http import HttpAnswer, HttpRequest
 from shared.metrics import CountRow, Metric, Series, Span, Sum
@@ -173,7 +173,8 @@ def test_a_timers_failure_is_noted(app: Deployment) -> None:
             raise StorageUnavailable
 
     jobs = TimerJobs(jobs={"housekeeping": Failing()}, clock=app.clock)
-    Timed(timer="deadletter", work=jobs.run, runs=runs).run()
+    with pytest.raises(JobsFailed, match="housekeeping"):
+        Timed(timer="deadletter", work=jobs.run, runs=runs).run()
     app.queues.fail_next("receive")
     with pytest.raises(StorageUnavailable):
         Timed(timer="wake", work=app.wake.run, runs=runs).run()
