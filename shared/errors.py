@@ -140,3 +140,7 @@ class MalformedMessage(AppError):
 
 class InvalidSettings(AppError):
     """The app's settings are incomplete or wrong."""
+
+
+# What reading a stored document may raise that another version of the app has written.
+UNREADABLE = (AppError, ValueError, LookupError, TypeError, AttributeError)

@@ -16,13 +16,11 @@ from shared.engine.ports import (
     ResourceStore,
     Table,
 )
-from shared.errors import AppError, StorageUnavailable
+from shared.errors import UNREADABLE, StorageUnavailable
 from shared.events.topic import Topic
 from shared.subscriptions.subscription import EventSubscription
 
 MISSING_FOR = timedelta(seconds=1)  # a topic that was just created should be found soon
-# What parsing a document may raise that an older or newer version of the app has written.
-_UNREADABLE = (AppError, ValueError, LookupError, TypeError, AttributeError)
 
 V = TypeVar("V")
 Document = Mapping[str, Any]
@@ -117,7 +115,7 @@ class CachedDirectory:
     def _parsed(self, parse: Callable[[Document], V], resource: Resource) -> V | None:
         try:
             return parse(resource.document)
-        except _UNREADABLE as error:
+        except UNREADABLE as error:
             telemetry.error(
                 "document.unreadable",
                 id=str(resource.document.get("id")),

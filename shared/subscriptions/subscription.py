@@ -119,6 +119,10 @@ class EventSubscription:
     rate: int | None = None
     has_consented: bool = True
 
+    @property
+    def arm_id(self) -> str:
+        return f"{self.topic_id}/eventSubscriptions/{self.name}"
+
     def is_expired(self, now: datetime) -> bool:
         """Tell whether it is retired: it gets no more events, and what waits for it is dropped."""
         return self.expires_at is not None and self.expires_at <= now

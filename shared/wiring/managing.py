@@ -7,6 +7,7 @@ import secrets
 import time
 
 from shared.adapters.cache import ForgetfulStore
+from shared.adapters.notifier import PatientNotifier
 from shared.delivery.profile import limits_of
 from shared.delivery.profiles import PROFILES
 from shared.engine.manage.api import Manage
@@ -23,6 +24,7 @@ def manage() -> Manage:
         resources=ForgetfulStore(storage.tables(), storage.directory()),
         counts=storage.counts(),
         pusher=pusher(),
+        notifier=PatientNotifier(pusher()),
         clock=CLOCK,
         deployment=Deployment(
             account=storage.account().account_name,

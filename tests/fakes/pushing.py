@@ -78,6 +78,17 @@ class ScriptedPusher:
             return script.pop(0) if len(script) > 1 else script[0]
 
 
+class InlineNotifier:
+    """Notifier that sends at once."""
+
+    def __init__(self, pusher: ScriptedPusher) -> None:
+        self._pusher = pusher
+
+    def tell(self, requests: Sequence[OutboundRequest]) -> None:
+        for request in requests:
+            self._pusher.send(request, timedelta(seconds=5))
+
+
 def answered(
     status: int, body: bytes = b"", headers: Mapping[str, str] | None = None, seconds: float = 0.1
 ) -> Answered:

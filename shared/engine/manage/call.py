@@ -6,7 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from shared.clock import Clock
-from shared.engine.ports import CountReader, Pusher, Resource, ResourceStore, TokenVerifier
+from shared.engine.ports import (
+    CountReader,
+    Notifier,
+    Pusher,
+    Resource,
+    ResourceStore,
+    TokenVerifier,
+)
 from shared.errors import NotFound
 from shared.subscriptions.arm_path import ArmPath
 from shared.subscriptions.deployment import Deployment
@@ -25,6 +32,7 @@ class ManagePorts:
     resources: ResourceStore
     counts: CountReader
     pusher: Pusher
+    notifier: Notifier
     clock: Clock
     deployment: Deployment
     admin_key: str | None = field(repr=False)

@@ -10,6 +10,7 @@ from shared import telemetry
 from shared.engine.manage.arm_json import answer, read_json
 from shared.engine.manage.call import Call, ManagePorts, not_found
 from shared.engine.manage.handshake import shake_hands
+from shared.engine.manage.notices import tell_endpoints
 from shared.engine.manage.page import answer_page
 from shared.engine.manage.writing import Place, write
 from shared.engine.ports import Resource, Table
@@ -78,11 +79,16 @@ class Subscriptions:
         return self._answer(ports, 200, self._named(ports, call, topic).document, topic)
 
     def delete(self, ports: ManagePorts, call: Call) -> HttpAnswer:
-        """Delete a subscription; what still waits for it is dropped. No news if it is gone."""
+        """
+        Delete a subscription; what still waits for it is dropped, and its endpoint told.
+
+        It is no news if it is gone.
+        """
         topic = self.topic(ports, call)
         existing = ports.resources.get(*_place(topic, call)) if topic else None
         if topic and existing and ports.resources.delete(*_place(topic, call)):
             _tell(existing.document, "delete")
+            tell_endpoints(ports, [existing])
         return answer(204)
 
     def list(self, ports: ManagePorts, call: Call) -> HttpAnswer:

@@ -9,6 +9,7 @@ from shared import telemetry
 from shared.engine.manage.arm_json import answer, read_json
 from shared.engine.manage.call import Call, ManagePorts, is_at, not_found
 from shared.engine.manage.keys import Keys
+from shared.engine.manage.notices import tell_endpoints
 from shared.engine.manage.page import answer_page
 from shared.engine.manage.writing import Place, write
 from shared.engine.ports import CUSTOM_TOPICS, Resource, Table
@@ -90,8 +91,12 @@ KEYS = Keys(find=topic_resource, place=place)
 
 def delete_subscriptions(ports: ManagePorts, topic: str) -> None:
     """Delete all event subscriptions of a topic; what waits for them is dropped."""
-    for subscription in ports.resources.list(Table.EVENT_SUBSCRIPTIONS, topic):
-        ports.resources.delete(Table.EVENT_SUBSCRIPTIONS, topic, subscription.document["name"])
+    deleted = [
+        subscription
+        for subscription in ports.resources.list(Table.EVENT_SUBSCRIPTIONS, topic)
+        if ports.resources.delete(Table.EVENT_SUBSCRIPTIONS, topic, subscription.document["name"])
+    ]
+    tell_endpoints(ports, deleted)
 
 
 def _write(

@@ -14,7 +14,14 @@ from shared.engine.ports.documents import (
     Table,
     TopicReader,
 )
-from shared.engine.ports.endpoints import HealthStore, Pusher, PushPool, PushResult, StoredHealth
+from shared.engine.ports.endpoints import (
+    HealthStore,
+    Notifier,
+    Pusher,
+    PushPool,
+    PushResult,
+    StoredHealth,
+)
 from shared.engine.ports.queues import (
     Backlog,
     Queue,
@@ -39,6 +46,7 @@ __all__ = [
     "DeadLetterStore",
     "HealthStore",
     "Metrics",
+    "Notifier",
     "PayloadStore",
     "PushPool",
     "PushResult",

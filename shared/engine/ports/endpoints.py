@@ -91,3 +91,10 @@ class HealthStore(Protocol):
             Conflict: somebody else was first.
             StorageUnavailable: it may or may not be stored.
         """
+
+
+class Notifier(Protocol):
+    """Tells endpoints something, best effort, through the outbound guard as well."""
+
+    def tell(self, requests: Sequence[OutboundRequest]) -> None:
+        """Send *requests*, and return within a few seconds, whatever came of them."""

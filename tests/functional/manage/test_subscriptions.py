@@ -158,7 +158,9 @@ def test_created_again_it_is_a_new_generation(orders: World) -> None:
     orders.json("PUT", CRM, hook(), status=201)
 
     assert generation(orders) != first
-    assert len(orders.pusher.sent) == 2
+    said = [sent.request.headers["aeg-event-type"] for sent in orders.pusher.sent]
+    asked = "SubscriptionValidation"
+    assert said == [asked, "SubscriptionDeletion", asked]
 
 
 def test_the_delivery_schema_cant_change(orders: World) -> None:

@@ -13,9 +13,17 @@ from urllib.parse import parse_qsl, urlsplit
 from shared.delivery.profile import limits_of
 from shared.delivery.profiles import PROFILES
 from shared.engine.manage.api import Manage
+from shared.engine.validate import Validate
 from shared.http import Exchange, HttpAnswer, HttpRequest, Late, OutboundRequest
 from shared.subscriptions.deployment import Deployment
-from tests.fakes import FakeClock, MemoryCounts, MemoryResources, ScriptedPusher, answered
+from tests.fakes import (
+    FakeClock,
+    InlineNotifier,
+    MemoryCounts,
+    MemoryResources,
+    ScriptedPusher,
+    answered,
+)
 
 HOST = "https://pushgrid.example"
 GROUP = "/subscriptions/s1/resourceGroups/rg/providers/Microsoft.EventGrid"
@@ -49,6 +57,8 @@ class Endpoints(ScriptedPusher):
             return scripted
         if request.method == "OPTIONS":
             return answered(200, headers={"webhook-allowed-origin": "eventgrid.azure.net"})
+        if request.headers["aeg-event-type"] == "SubscriptionDeletion":
+            return answered(200)
         code = json.loads(request.body)[0]["data"]["validationCode"]
         return answered(200, json.dumps({"validationResponse": code}).encode())
 
@@ -70,6 +80,7 @@ class World:
             resources=self.resources,
             counts=self.counts,
             pusher=self.pusher,
+            notifier=InlineNotifier(self.pusher),
             clock=self.clock,
             deployment=Deployment(
                 account="acct",
@@ -109,6 +120,17 @@ class World:
                 body=raw,
             )
         )
+
+    def open(
+        self, link: str, method: str = "GET", headers: Mapping[str, str] | None = None
+    ) -> HttpAnswer:
+        """Open a validation link, as somebody without any key does."""
+        base, _, link_id = link.rpartition("/")
+        assert base == f"{HOST}/validate"
+        request = HttpRequest(
+            method=method, url=link, headers=headers or {}, params={"id": link_id}
+        )
+        return Validate(resources=self.resources, clock=self.clock).run(request)
 
     def json(self, method: str, target: str, body: object = None, *, status: int = 200) -> Any:
         """Call, expect *status* and return the answer's document."""

@@ -1,0 +1,311 @@
+"""Endpoints for which somebody consents later, by a link or a callback."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from shared.engine.ports import Table
+from shared.subscriptions.namespace_codec import TopicName
+from shared.subscriptions.subscription import EventSubscription
+from shared.subscriptions.subscription_document import delivered_subscription
+from tests.fakes import answered
+from tests.functional.manage.world import CRM, HOST, ORDERS, URL, World, hook
+
+NEW_URL = "https://new.example/hook"
+LIST = f"{ORDERS}/eventSubscriptions"
+ACROSS = "/subscriptions/s1/providers/Microsoft.EventGrid/eventSubscriptions"
+CLOUD = {"eventDeliverySchema": "CloudEventSchemaV1_0"}
+TEN_MINUTES = timedelta(minutes=10)
+
+
+@pytest.fixture
+def silent(orders: World) -> World:
+    """A deployment with ``orders``, whose endpoints answer 200 and say nothing."""
+    for url in (URL, NEW_URL):
+        orders.pusher.script(url, answered(200))
+    return orders
+
+
+def link(world: World) -> str:
+    """Return the link that was sent with the latest handshake."""
+    request = world.pusher.sent[-1].request
+    if request.method == "OPTIONS":
+        return request.headers["WebHook-Request-Callback"]
+    return str(json.loads(request.body)[0]["data"]["validationUrl"])
+
+
+def state(world: World, path: str = CRM) -> str:
+    return str(world.json("GET", path)["properties"]["provisioningState"])
+
+
+def delivered(world: World) -> EventSubscription:
+    """Return what delivering sees."""
+    stored = world.resources.get(Table.EVENT_SUBSCRIPTIONS, "orders", "crm")
+    assert stored is not None
+    return delivered_subscription(stored.document)
+
+
+@pytest.mark.parametrize("properties", [{}, CLOUD], ids=["event grid", "cloud events"])
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_the_link_that_was_sent_validates_the_endpoint(
+    silent: World, properties: dict[str, Any], method: str
+) -> None:
+    answer = silent.call("PUT", CRM, hook(**properties))
+
+    assert (answer.status, answer.headers["Retry-After"]) == (201, "1")
+    assert state(silent) == "AwaitingManualAction"
+    assert silent.call("GET", CRM).headers["Retry-After"] == "1"
+    assert not delivered(silent).has_consented
+
+    silent.clock.advance(TEN_MINUTES - timedelta(seconds=1))
+    opened = silent.open(link(silent), method)
+
+    assert opened.status == 200
+    assert b"crm is validated" in opened.body
+    assert state(silent) == "Succeeded"
+    assert "Retry-After" not in silent.call("GET", CRM).headers
+    assert delivered(silent).has_consented
+    assert delivered(silent).endpoint_url == URL
+
+
+def test_a_link_works_once(silent: World) -> None:
+    silent.json("PUT", CRM, hook(), status=201)
+    silent.open(link(silent))
+
+    again = silent.open(link(silent))
+
+    assert (again.status, again.headers["Content-Type"]) == (404, "text/plain; charset=utf-8")
+    assert b"works once" in again.body
+    assert state(silent) == "Succeeded"
+
+
+def test_a_link_is_over_after_ten_minutes_and_nobody_has_to_notice(silent: World) -> None:
+    silent.json("PUT", CRM, hook(), status=201)
+    silent.clock.advance(TEN_MINUTES)
+
+    assert state(silent) == "Failed"
+    assert "Retry-After" not in silent.call("GET", CRM).headers
+    opened = silent.open(link(silent))
+    assert opened.status == 400
+    assert b"expired" in opened.body
+    assert state(silent) == "Failed"
+    assert not delivered(silent).has_consented
+
+
+def test_every_list_shows_the_state(silent: World) -> None:
+    silent.json("PUT", CRM, hook(), status=201)
+
+    for path in (LIST, ACROSS):
+        (shown,) = silent.json("GET", path)["value"]
+        assert shown["properties"]["provisioningState"] == "AwaitingManualAction"
+    extension = f"{ORDERS}/providers/Microsoft.EventGrid/eventSubscriptions/crm"
+    assert state(silent, extension) == "AwaitingManualAction"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "instead"),
+    [
+        (r".$", "A"),
+        (r"orders\.crm\.", "orders.other."),
+        (r"orders\.crm\.", "others.crm."),
+        (r"orders\.crm\.", "crm."),
+        (r"$", "."),
+        (r"[^.]+$", ""),
+        (r"orders.*", "orders.crm.%00"),
+    ],
+)
+def test_another_link_is_none(silent: World, pattern: str, instead: str) -> None:
+    silent.json("PUT", CRM, hook(), status=201)
+
+    assert silent.open(re.sub(pattern, instead, link(silent), count=1)).status == 404
+    assert state(silent) == "AwaitingManualAction"
+
+
+def test_a_link_is_unguessable_and_nowhere_stored_nor_shown(silent: World) -> None:
+    silent.set(new_key=lambda: "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLM+/+0=")  # 256 bits
+    answer = silent.call("PUT", CRM, hook())
+
+    secret = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLM-_-0"
+    assert link(silent) == f"{HOST}/validate/orders.crm.{secret}"
+    stored = silent.resources.get(Table.EVENT_SUBSCRIPTIONS, "orders", "crm")
+    assert stored is not None
+    assert secret not in json.dumps(stored.document)
+    assert secret.encode() not in answer.body + silent.call("GET", CRM).body
+    assert silent.open(link(silent)).status == 200
+
+
+def test_the_public_url_leads_the_link(silent: World) -> None:
+    silent.set(public_url="https://public.example/app")
+    silent.json("PUT", CRM, hook(), status=201)
+
+    assert link(silent).startswith("https://public.example/app/validate/orders.crm.")
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH"])
+def test_an_update_leaves_the_old_endpoint_at_work_until_the_new_one_is_proved(
+    orders: World, method: str
+) -> None:
+    orders.json("PUT", CRM, hook(labels=["old"]), status=201)
+    orders.pusher.script(NEW_URL, answered(200))
+    before = delivered(orders)
+    body = hook(NEW_URL, labels=["new"])
+
+    answer = orders.json(method, CRM, body if method == "PUT" else body["properties"], status=201)
+
+    assert answer["properties"]["provisioningState"] == "AwaitingManualAction"
+    assert answer["properties"]["destination"]["properties"]["endpointBaseUrl"] == NEW_URL
+    assert delivered(orders) == before
+    orders.open(link(orders))
+    assert delivered(orders).endpoint_url == NEW_URL
+    assert delivered(orders).generation == before.generation
+    assert orders.json("GET", CRM)["properties"]["labels"] == ["new"]
+    assert state(orders) == "Succeeded"
+
+
+def test_an_update_that_nobody_proves_fails_and_the_old_endpoint_stays(orders: World) -> None:
+    orders.json("PUT", CRM, hook(), status=201)
+    orders.pusher.script(NEW_URL, answered(200))
+    orders.json("PUT", CRM, hook(NEW_URL), status=201)
+    before = delivered(orders)
+    orders.clock.advance(TEN_MINUTES)
+
+    assert state(orders) == "Failed"
+    assert delivered(orders) == before
+    assert before.endpoint_url == URL
+
+    orders.pusher.sent.clear()
+    orders.json("PUT", CRM, hook(), status=201)
+    assert state(orders) == "Succeeded"
+    assert orders.pusher.sent == []  # it has consented before
+
+
+def test_a_second_update_ends_the_link_of_the_first(orders: World) -> None:
+    orders.json("PUT", CRM, hook(), status=201)
+    before = delivered(orders)
+    orders.pusher.script(NEW_URL, answered(200))
+    orders.json("PUT", CRM, hook(NEW_URL), status=201)
+    first = link(orders)
+
+    orders.json("PATCH", CRM, {"labels": ["x"]}, status=201)
+
+    assert orders.open(first).status == 404
+    assert delivered(orders) == before
+    assert orders.open(link(orders)).status == 200
+    assert delivered(orders).endpoint_url == NEW_URL
+
+
+def test_the_same_endpoint_again_takes_the_update_back(orders: World) -> None:
+    orders.json("PUT", CRM, hook(), status=201)
+    orders.pusher.script(NEW_URL, answered(200))
+    orders.json("PUT", CRM, hook(NEW_URL), status=201)
+    late = link(orders)
+
+    orders.json("PUT", CRM, hook(), status=201)
+
+    assert state(orders) == "Succeeded"
+    assert orders.open(late).status == 404
+    assert delivered(orders).endpoint_url == URL
+
+
+def test_a_refused_update_leaves_everything_as_it_was(orders: World) -> None:
+    orders.json("PUT", CRM, hook(), status=201)
+    before = orders.json("GET", CRM)
+    orders.pusher.script(NEW_URL, answered(202))
+
+    orders.error("PUT", CRM, hook(NEW_URL), status=400)
+
+    assert orders.json("GET", CRM) == before
+    assert delivered(orders).endpoint_url == URL
+
+
+def test_a_link_of_a_deleted_subscription_is_none(silent: World) -> None:
+    silent.json("PUT", CRM, hook(), status=201)
+    old = link(silent)
+    silent.call("DELETE", CRM)
+
+    assert silent.open(old).status == 404
+    silent.json("PUT", CRM, hook(), status=201)
+    assert silent.open(old).status == 404
+
+
+@pytest.mark.parametrize(
+    ("header", "rate"), [("120", 120), ("*", None), ("none", None)], ids=["120", "any", "no rate"]
+)
+def test_a_callback_may_grant_a_rate(silent: World, header: str, rate: int | None) -> None:
+    silent.json("PUT", CRM, hook(**CLOUD), status=201)
+
+    silent.open(link(silent), "POST", {"webhook-allowed-rate": header})
+
+    assert delivered(silent).rate == rate
+
+
+def test_the_rate_of_the_handshake_stays_with_its_endpoint(orders: World) -> None:
+    headers = {"webhook-allowed-origin": "*", "webhook-allowed-rate": "120"}
+    orders.pusher.script(URL, answered(200, headers=headers))
+    orders.json("PUT", CRM, hook(**CLOUD), status=201)
+    assert delivered(orders).rate == 120
+
+    orders.json("PATCH", CRM, {"labels": ["x"]}, status=201)
+    assert delivered(orders).rate == 120
+
+    orders.pusher.script(NEW_URL, answered(200))
+    orders.json("PUT", CRM, hook(NEW_URL, **CLOUD), status=201)
+    assert delivered(orders).rate == 120
+    orders.open(link(orders))
+    assert delivered(orders).rate is None
+
+
+def test_the_topics_of_namespaces_know_no_links(world: World) -> None:
+    """Source: "Endpoint validation" for namespaces (2024-05-08): failure fails the creation."""
+    namespace = ORDERS.replace("topics/orders", "namespaces/nsp")
+    world.json("PUT", namespace, {"location": "here"}, status=201)
+    world.json("PUT", f"{namespace}/topics/orders", {"properties": {}}, status=201)
+    path = f"{namespace}/topics/orders/eventSubscriptions/crm"
+    destination = hook()["properties"]["destination"]
+    push = {"deliveryMode": "Push", "push": {"destination": destination}}
+    world.pusher.script(URL, answered(200))
+
+    error = world.error("PUT", path, {"properties": {"deliveryConfiguration": push}}, status=400)
+
+    assert error["code"] == "Url validation"
+    assert "WebHook-Request-Callback" not in world.pusher.sent[-1].request.headers
+    headers = {"webhook-allowed-origin": "*", "webhook-allowed-rate": "1"}
+    world.pusher.script(URL, answered(200, headers=headers))
+    world.json("PUT", path, {"properties": {"deliveryConfiguration": push}}, status=201)
+    stored = world.resources.get(
+        Table.EVENT_SUBSCRIPTIONS, TopicName("nsp", "orders").joined, "crm"
+    )
+    assert stored is not None
+    assert delivered_subscription(stored.document).rate is None
+
+
+def test_whoever_changes_the_subscription_meanwhile_is_not_overwritten(silent: World) -> None:
+    silent.json("PUT", CRM, hook(), status=201)
+    opened = link(silent)
+    original = silent.resources.put
+
+    def raced(*args: Any, **kwargs: Any) -> Any:
+        silent.resources.put = original  # type: ignore[method-assign]
+        silent.json("PATCH", CRM, {"labels": ["first"]}, status=201)
+        return original(*args, **kwargs)
+
+    silent.resources.put = raced  # type: ignore[method-assign]
+
+    assert silent.open(opened).status == 404
+    assert silent.json("GET", CRM)["properties"]["labels"] == ["first"]
+    assert state(silent) == "AwaitingManualAction"
+
+
+def test_storage_that_fails_costs_nobody_the_link(silent: World) -> None:
+    silent.json("PUT", CRM, hook(), status=201)
+    silent.resources.fail_next("put")
+
+    refused = silent.open(link(silent))
+
+    assert (refused.status, refused.headers["Retry-After"]) == (503, "5")
+    assert silent.open(link(silent)).status == 200

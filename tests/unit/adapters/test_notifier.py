@@ -1,0 +1,55 @@
+"""Requests that nobody waits for an answer to."""
+
+from __future__ import annotations
+
+import threading
+import time
+from datetime import timedelta
+
+from shared.adapters.notifier import THREADS, PatientNotifier
+from shared.http import Exchange, Late, OutboundRequest
+from tests.fakes import answered
+
+
+class Hanging:
+    """A pusher whose requests hang until they are released."""
+
+    def __init__(self) -> None:
+        self.released = threading.Event()
+        self.begun: list[str] = []
+
+    def send(
+        self, request: OutboundRequest, timeout: timedelta, late: Late | None = None
+    ) -> Exchange:
+        assert timeout == timedelta(seconds=5)
+        assert late is None
+        self.begun.append(request.url)
+        self.released.wait(30)
+        return answered(200)
+
+
+def request(number: int) -> OutboundRequest:
+    return OutboundRequest("POST", f"https://crm.example/{number}", {}, b"")
+
+
+def test_endpoints_that_hang_hold_nobody_up_and_what_was_not_begun_is_never_sent():
+    pusher = Hanging()
+    notifier = PatientNotifier(pusher, patience=timedelta(milliseconds=100))
+
+    began = time.monotonic()
+    notifier.tell([request(number) for number in range(THREADS + 5)])
+    took = time.monotonic() - began
+
+    assert 0.1 <= took < 10
+    pusher.released.set()
+    notifier.tell([])
+    assert len(pusher.begun) == THREADS
+
+
+def test_all_are_told_where_all_answer():
+    pusher = Hanging()
+    pusher.released.set()
+
+    PatientNotifier(pusher).tell([request(number) for number in range(100)])
+
+    assert sorted(pusher.begun) == sorted(request(number).url for number in range(100))
