@@ -12,7 +12,7 @@ from shared.delivery.outcome import DeliveryOutcome, Outcome
 from shared.delivery.policy import EndReason, EndState
 
 TABLE = "attempts"  # and the day of publishing
-MOST_CHARACTERS = 512  # of a text: a hundred rows stay far below the 4 MiB of a transaction
+MAX_CHARACTERS = 512  # of a text: a hundred rows stay far below the 4 MiB of a transaction
 
 _HOUR = "%Y%m%d%H"
 
@@ -88,8 +88,8 @@ def record_of(row: Mapping[str, Any]) -> AttemptRecord:
 
 def event_id_of(text: str) -> str:
     """Return an event's id as rows hold it."""
-    return text[:MOST_CHARACTERS]
+    return text[:MAX_CHARACTERS]
 
 
 def _text(text: str | None) -> str | None:
-    return str(text)[:MOST_CHARACTERS] if text else None
+    return str(text)[:MAX_CHARACTERS] if text else None

@@ -16,7 +16,7 @@ from shared.adapters.http_connection import HttpConnection
 from shared.adapters.http_failure import NoAnswer
 from shared.http import Answered, Failure, Late
 
-MOST = 64  # connections that wait at a time
+MAX_WAITING = 64  # connections that wait at a time
 _AT_ONCE = 0.001  # seconds for reading what has arrived
 _PAUSE = 0.02  # seconds between two looks: a peer that sends single bytes costs next to nothing
 
@@ -38,7 +38,7 @@ class Unanswered(NamedTuple):
 _Told = tuple[Unanswered, Head, float]
 
 
-class LateAnswers:
+class LateReader:
     """
     Waits for answers on one thread, which is there only while there are any to wait for.
 
@@ -46,7 +46,7 @@ class LateAnswers:
     answer as after anything else that ends the waiting. Beyond *most* the oldest is given up.
     """
 
-    def __init__(self, most: int = MOST) -> None:
+    def __init__(self, most: int = MAX_WAITING) -> None:
         self._most = most
         self._lock = Lock()
         self._arrived: list[Unanswered] = []

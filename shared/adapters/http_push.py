@@ -20,7 +20,7 @@ from shared.adapters.http_body import read_body
 from shared.adapters.http_connect import connect
 from shared.adapters.http_connection import Endpoint, HttpConnection
 from shared.adapters.http_failure import NoAnswer
-from shared.adapters.http_late import LateAnswers, Unanswered
+from shared.adapters.http_late import LateReader, Unanswered
 from shared.adapters.http_pool import Pool
 from shared.adapters.http_request import Target, parse_url, write_request
 from shared.adapters.http_resolver import Lookup, Resolver, as_literal, system_lookup
@@ -54,7 +54,7 @@ class HttpPusher:
     better than a failure nobody caused.
 
     With *late* a request that was sent whole, and not answered in time, leaves its connection to
-    ``LateAnswers``.
+    ``LateReader``.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class HttpPusher:
         self._tls = tls or default_tls()
         self._resolver = Resolver(lookup)
         self._pool = Pool()
-        self._late_answers = LateAnswers()
+        self._late_reader = LateReader()
 
     def send(
         self, request: OutboundRequest, timeout: timedelta, late: Late | None = None
@@ -88,7 +88,7 @@ class HttpPusher:
     def close(self) -> None:
         """Close the connections that are idle or wait for a late answer."""
         self._pool.close()
-        self._late_answers.close()
+        self._late_reader.close()
 
     def _refuse(self, target: Target) -> None:
         refused = self._guard.refuse_scheme(target.scheme) or self._guard.refuse_host(
@@ -146,7 +146,7 @@ class HttpPusher:
                 if none.failure is Failure.TIMED_OUT and all_sent and call.late:
                     with suppress(OSError):  # No room to wait: the timeout is what counts.
                         late = Unanswered(connection, reader, started, call.late)
-                        self._late_answers.wait_for(late)
+                        self._late_reader.wait_for(late)
                         kept = True
                 raise
             seconds = monotonic() - started

@@ -15,8 +15,8 @@ from shared.metrics import CountRow, Metric, Series, Span, Sum, add, once
 
 EVERY = timedelta(seconds=10)  # at most: nothing is written while nothing is counted
 TRIED_FOR = timedelta(hours=1)  # … after a row's time, while storage fails
-MOST_SERIES = 50_000  # in memory between two writes
-MOST_ROWS = 20_000  # in memory while storage fails
+MAX_SERIES = 50_000  # in memory between two writes
+MAX_ROWS = 20_000  # in memory while storage fails
 _STRAYS = timedelta(minutes=1)  # how long after its time a row may still be counted to
 _LENGTHS = {Span.MINUTE: timedelta(minutes=1), Span.HOUR: timedelta(hours=1)}
 
@@ -70,7 +70,7 @@ class MetricRecorder:
         sum_ = once(by)
         with self._lock:
             known = self._new.get(key)
-            if known is None and len(self._new) >= MOST_SERIES:
+            if known is None and len(self._new) >= MAX_SERIES:
                 self._is_lossy = True
                 return
             self._new[key] = known.plus(sum_) if known else sum_
@@ -119,7 +119,7 @@ class MetricRecorder:
         for place in sorted(self._running):
             running = self._running[place]
             end = place.start + _LENGTHS[place.span]
-            too_late = now - end > TRIED_FOR or len(self._running) > MOST_ROWS
+            too_late = now - end > TRIED_FOR or len(self._running) > MAX_ROWS
             if too_late or (running.is_stored and end + _STRAYS <= now):
                 del self._running[place]
                 lost += not running.is_stored

@@ -10,7 +10,7 @@ from datetime import timedelta
 from queue import Empty, SimpleQueue
 from typing import Generic, TypeVar
 
-from shared.adapters.push_slots import MOST, START, THREADS, Slots, Visit
+from shared.adapters.push_slots import MAX_SLOTS, START_SLOTS, THREADS, Slots, Visit
 from shared.engine.ports import PushResult
 
 T = TypeVar("T")
@@ -90,7 +90,7 @@ class ThreadedPushPool:
         tick: float = TICK,
     ) -> None:
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="push")
-        self._slots = slots or Slots(START, MOST, clock)
+        self._slots = slots or Slots(START_SLOTS, MAX_SLOTS, clock)
         self._clock = clock
         self._tick = tick
 

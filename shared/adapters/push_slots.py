@@ -13,8 +13,8 @@ from typing import Any
 from shared.adapters.push_share import Share, Standing
 from shared.adapters.push_turns import Turns
 
-START = 8  # slots of a key that nothing is known of
-MOST = 64  # … and of one that is quick
+START_SLOTS = 8  # slots of a key that nothing is known of
+MAX_SLOTS = 64  # … and of one that is quick
 QUICK = 1.0  # seconds: a success that takes less earns its key a slot
 SLOW = 10.0  # seconds: a push that takes more costs it half of them, and so does a failure
 STUCK_AFTER = 1.0  # seconds with slots in use and no push that ends

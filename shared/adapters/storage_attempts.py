@@ -24,7 +24,7 @@ from shared.delivery.attempt_record import AttemptRecord
 if TYPE_CHECKING:
     from azure.data.tables import TableClient
 
-MOST_ROWS = 100  # of one transaction, all of one partition
+MAX_ROWS = 100  # of one transaction, all of one partition
 WRITE_SECONDS = 3  # that a transaction may take with its one repetition: nobody waits for it
 
 Row = dict[str, Any]
@@ -43,9 +43,9 @@ class StorageAttempts:
         for (table, _), keys in groupby(sorted(rows), key=lambda key: key[:2]):
             partition = [rows[key] for key in keys]
             client = self._account.table(table)
-            for start in range(0, len(partition), MOST_ROWS):
+            for start in range(0, len(partition), MAX_ROWS):
                 with storage_errors():
-                    _write(client, partition[start : start + MOST_ROWS])
+                    _write(client, partition[start : start + MAX_ROWS])
 
     def drop_before(self, day: date, deadline: datetime) -> int:
         return self._days.drop_before(day, deadline)

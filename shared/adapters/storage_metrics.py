@@ -31,7 +31,7 @@ from shared.metrics import CountRow, Counts, Series, Span, Sum, add, added
 if TYPE_CHECKING:
     from azure.data.tables import TableClient
 
-MOST_ROWS = 100  # of one transaction
+MAX_ROWS = 100  # of one transaction
 WRITE_SECONDS = 3
 _QUICK: dict[str, Any] = {
     "timeout": WRITE_SECONDS,
@@ -61,9 +61,9 @@ class StorageMetrics:
             table = self._account.table(self._days.name(row.start.astimezone(UTC).date()))
             with storage_errors(quiet=True):
                 _upsert(table, [entity_of(row)])
-        for start in range(0, len(hours), MOST_ROWS):
+        for start in range(0, len(hours), MAX_ROWS):
             with storage_errors(quiet=True):
-                _upsert(self._account.table(TOTALS), hours[start : start + MOST_ROWS])
+                _upsert(self._account.table(TOTALS), hours[start : start + MAX_ROWS])
 
     def minutes(
         self, topic: str, subscription: str, since: datetime, until: datetime
@@ -101,7 +101,7 @@ class StorageMetrics:
         with storage_errors():
             for rows in found.values():
                 old = [row for row in rows if row["RowKey"].startswith(f"{SUM}|")]
-                hours = [row for row in rows if row not in old][: MOST_ROWS - 1]
+                hours = [row for row in rows if row not in old][: MAX_ROWS - 1]
                 if hours and _added_up(table, old, hours):
                     needless += len(hours)
                 elif not hours and old[0]["Until"] < forget:

@@ -14,7 +14,7 @@ from shared.subscriptions.subscription import EventSubscription
 PROBE_MARGIN = timedelta(seconds=10)  # beyond the acknowledgement timeout, for a probe to end
 PROBE_LOOK = timedelta(seconds=3)  # what meets somebody's probe comes again after this
 _EVENTS_FAULT = frozenset({Outcome.BAD_REQUEST, Outcome.PAYLOAD_TOO_LARGE})
-_MOST_DOUBLINGS = 20
+_MAX_DOUBLINGS = 20
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
 
@@ -187,7 +187,7 @@ def _hold(health: Health, seen: Observation, terms: DeliveryTerms) -> Hold | Non
     rule = terms.profile.delayed_delivery
     delays = old.delays if old else 0
     if rule and (seen.is_probe if delays else health.failures >= rule.failures):
-        doublings = min(delays, _MOST_DOUBLINGS)
+        doublings = min(delays, _MAX_DOUBLINGS)
         wait = min(rule.first_hold * 2**doublings, rule.longest_hold)
         delayed = Hold(
             since=since,

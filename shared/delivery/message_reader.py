@@ -22,10 +22,10 @@ from shared.delivery.packing import unpack
 from shared.delivery.policy import EndReason
 from shared.delivery.runs import positions_of
 from shared.errors import MalformedMessage
+from shared.events.schema_rules import MAX_EVENTS
 from shared.events.topic import InputSchema
 from shared.subscriptions.subscription import DeadLetterDestination, DeliverySchema
 
-MOST_EVENTS = 5000  # of a publish request, and so of a batch: contract §1.5 and §2.4
 _DAMAGED = (ValueError, TypeError, KeyError, OverflowError, RecursionError, zlib.error)
 
 
@@ -49,7 +49,7 @@ def decode(text: str | bytes) -> DeliveryMessage | NewerMessage:
             deliveries=tuple(_deliveries(wire, version)),
             due=_moment(wire["due"]) if "due" in wire else None,
             rounds=_number(wire.get("rounds", 0)),
-            batch=_number(wire.get("batch", 1), 1, MOST_EVENTS),
+            batch=_number(wire.get("batch", 1), 1, MAX_EVENTS),
             dead_letter=_note(wire["note"]) if is_dead_letter else None,
         )
     except _DAMAGED as error:
@@ -69,7 +69,7 @@ def _deliveries(wire: dict[str, Any], version: int) -> Iterator[Delivery]:
     origins = [_origin(*each) for each in wire["origins"]]
     texts = unpack(_text(wire["packed"]))
     texts.reverse()  # the next one is last
-    left = MOST_EVENTS
+    left = MAX_EVENTS
     for number, places, attempts, *last in map(_RUNS[version], wire["runs"]):
         origin = origins[_number(number, 0, len(origins) - 1)]
         tried = _number(attempts)
@@ -87,7 +87,7 @@ def _deliveries(wire: dict[str, Any], version: int) -> Iterator[Delivery]:
             )
     if texts:
         raise ValueError("more events than counted")
-    if left == MOST_EVENTS:
+    if left == MAX_EVENTS:
         raise ValueError("no events")
 
 

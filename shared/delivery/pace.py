@@ -39,13 +39,13 @@ class Arrivals:
         return self.weight * math.exp(-(max(now - self.at, timedelta()) / AVERAGED_OVER))
 
 
-def places(
+def due_times(
     first: datetime, taken_until: datetime | None, rate: float, sizes: Sequence[int]
 ) -> list[datetime]:
     """
     Return when held requests of so many events may come back; the last time is the next one's.
 
-    They come one after the other from *first* on, and after those that already have their place
+    They come one after the other from *first* on, and after those that already have a time
     (*taken_until*), as fast as new events, of which there are *rate* a second.
     """
     start = max(first, taken_until) if taken_until else first

@@ -60,13 +60,13 @@ _FINAL = {
 
 
 _MAY_ASK_TO_WAIT = frozenset({429, 503})  # statuses whose Retry-After may count
-_MOST_TIMES = 2  # the wait otherwise chosen
+_MAX_TIMES = 2  # the wait otherwise chosen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryTerms:
     """
-    The rules for one subscription: the profile, and what it makes of the subscription's wishes.
+    The terms of one subscription: the profile, and what it makes of the subscription's wishes.
 
     *max_attempts* ``None``: they have no limit. *dead_letter* ``None``: what ends is dropped.
     *headers* are the custom ones. All times are the documented ones; the clock runs *time_scale*
@@ -205,8 +205,8 @@ def _asked_later(
     if asked is None or asked <= chosen:
         return None
     why = f"Retry-After of the endpoint: {in_words(asked)}"
-    if asked > chosen * _MOST_TIMES:
-        asked, why = chosen * _MOST_TIMES, f"{why}, limited to twice the wait"
+    if asked > chosen * _MAX_TIMES:
+        asked, why = chosen * _MAX_TIMES, f"{why}, limited to twice the wait"
     return RetryAt(now + asked, why)
 
 

@@ -16,6 +16,7 @@ from shared.delivery.message_reader import decode
 from shared.delivery.parcel import Loaded, parcels
 from shared.delivery.policy import DeliveryTerms, EndReason, Go, before_attempt
 from shared.engine.attempt_history import AttemptHistory
+from shared.engine.deployment_terms import DeploymentTerms
 from shared.engine.drops import dropped
 from shared.engine.hand_over import HandOver
 from shared.engine.health import HealthTracker
@@ -32,7 +33,6 @@ from shared.engine.ports import (
 from shared.engine.progress import Progress
 from shared.engine.pushing import Pushing
 from shared.engine.requeue import NEWER_AGAIN_IN, Requeue
-from shared.engine.rules import Rules
 from shared.errors import MalformedMessage, StorageUnavailable
 from shared.subscriptions.subscription import EventSubscription
 
@@ -52,7 +52,7 @@ class Deliver:
     history: AttemptHistory
     clock: Clock
     jitter: Callable[[], float]
-    rules: Rules
+    terms: DeploymentTerms
     new_lock: Callable[[], AbstractContextManager[object]]
     health: HealthTracker
     metrics: Metrics
@@ -82,7 +82,7 @@ class Deliver:
                 texts = [delivery.text for delivery in message.deliveries]
                 dropped(self.metrics, (message.topic, message.subscription), subscription, texts)
                 return
-            terms = self.rules.terms(subscription)
+            terms = self.terms.of(subscription)
             events = texts_of(message.deliveries, self.payloads)
         except StorageUnavailable:
             again_at = self.clock.now() + UNSURE_AGAIN_IN

@@ -25,7 +25,7 @@ from shared.delivery.health import (
     observe,
     standing,
 )
-from shared.delivery.pace import Arrivals, places
+from shared.delivery.pace import Arrivals, due_times
 from shared.delivery.policy import DeliveryTerms
 from shared.engine.ports import HealthStore, StoredHealth
 from shared.errors import Conflict, StorageUnavailable
@@ -169,7 +169,7 @@ class HealthTracker:
         finally:
             known.is_writing = False
 
-    def places(
+    def due_times(
         self, subscription: EventSubscription, held: Held, sizes: Sequence[int]
     ) -> list[datetime]:
         """Return when held requests of so many events come back: paced, and not after `LOOK`."""
@@ -184,7 +184,7 @@ class HealthTracker:
                 if rate > hold.rate * _RATE_CHANGE:
                     known.health = replace(known.health, hold=replace(hold, rate=rate))
                 rate = max(rate, hold.rate)
-            *found, following = places(held.until, known.taken_until, rate, sizes)
+            *found, following = due_times(held.until, known.taken_until, rate, sizes)
             known.taken_until = min(following, look_at)
         return [min(each, look_at) for each in found]
 

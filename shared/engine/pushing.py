@@ -130,8 +130,8 @@ class Pushing:
     def _hold(self, going: Sequence[Parcel], held: Held) -> None:
         """Put back what a hold keeps; what was to go in one request comes back together."""
         now = self.clock.now()
-        places = self.health.places(self.subscription, held, [len(parcel) for parcel in going])
-        for parcel, due in zip(going, places, strict=True):
+        times = self.health.due_times(self.subscription, held, [len(parcel) for parcel in going])
+        for parcel, due in zip(going, times, strict=True):
             for delivery, text in parcel:
                 kept, end = hold_back(delivery, held, self.terms, now)
                 if end:

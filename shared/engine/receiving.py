@@ -16,9 +16,9 @@ from shared.engine.requeue import NEWER_AGAIN_IN
 from shared.errors import MalformedMessage, StorageUnavailable
 
 HIDDEN_FOR = timedelta(minutes=5)  # no run of a timer is longer
-MOST_MESSAGES = 1000  # of one intake: each is deleted one by one, and deadlines lie between
-MOST_EVENTS = 20_000  # … what is held in memory at once …
-MOST_BYTES = 64 * 1024 * 1024  # … and how much of it
+MAX_MESSAGES = 1000  # of one intake: each is deleted one by one, and deadlines lie between
+MAX_EVENTS = 20_000  # … what is held in memory at once …
+MAX_BYTES = 64 * 1024 * 1024  # … and how much of it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,9 +47,9 @@ class Intake:
         taken: list[Readable] = []
         events = size = 0
         while (
-            len(taken) < MOST_MESSAGES
-            and events < MOST_EVENTS
-            and size < MOST_BYTES
+            len(taken) < MAX_MESSAGES
+            and events < MAX_EVENTS
+            and size < MAX_BYTES
             and self.clock.now() < deadline
         ):
             try:

@@ -14,8 +14,8 @@ from shared.adapters.push_pool import ThreadedPushPool
 from shared.adapters.push_slots import THREADS
 from shared.engine.attempt_history import AttemptHistory
 from shared.engine.deliver import Deliver
+from shared.engine.deployment_terms import DeploymentTerms
 from shared.engine.health import HealthTracker
-from shared.engine.rules import Rules
 from shared.wiring import storage
 from shared.wiring.once import once
 from shared.wiring.outbound import pusher
@@ -63,15 +63,15 @@ def deliver() -> Deliver:
         history=AttemptHistory(log=storage.attempts(), logging=settings().attempt_log, clock=CLOCK),
         clock=CLOCK,
         jitter=random.random,
-        rules=_rules(),
+        terms=_terms(),
         new_lock=Lock,
         health=HealthTracker(TableHealth(storage.tables(), time.monotonic), CLOCK, Lock()),
         metrics=storage.metrics(),
     )
 
 
-def _rules() -> Rules:
-    return Rules(
+def _terms() -> DeploymentTerms:
+    return DeploymentTerms(
         topics=storage.directory(),
         default_profile=settings().profile,
         time_scale=settings().time_scale,

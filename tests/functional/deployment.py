@@ -14,6 +14,7 @@ from shared.delivery.message_reader import decode
 from shared.engine.attempt_history import AttemptHistory
 from shared.engine.dead_letters import WriteDeadLetters
 from shared.engine.deliver import Deliver
+from shared.engine.deployment_terms import DeploymentTerms
 from shared.engine.health import HealthTracker
 from shared.engine.housekeeping import Housekeeping
 from shared.engine.poison import ReturnPoison
@@ -23,7 +24,6 @@ from shared.engine.publish import Publish
 from shared.engine.publisher_access import PublisherAccess
 from shared.engine.receiving import Intake
 from shared.engine.requeue import Requeue
-from shared.engine.rules import Rules
 from shared.engine.wake import Wake
 from shared.events.topic import Topic
 from shared.settings import AttemptLogging
@@ -101,7 +101,7 @@ class Deployment:
         self.released = Event()
         self.slept: list[float] = []
         self.jitter = 0.0
-        rules = Rules(topics=self.directory, default_profile="latest", time_scale=1)
+        terms = DeploymentTerms(topics=self.directory, default_profile="latest", time_scale=1)
         requeue = Requeue(sender=self.queues, clock=self.clock, sleep=self._sleep)
         records = PoisonRecords(store=self.dead_letters, clock=self.clock, new_id=_new_id)
         self.intake = Intake(receiver=self.queues, records=records, clock=self.clock)
@@ -126,7 +126,7 @@ class Deployment:
             ),
             clock=self.clock,
             jitter=lambda: self.jitter,
-            rules=rules,
+            terms=terms,
             new_lock=Lock,
             health=self.tracker(),
             metrics=self.metrics,

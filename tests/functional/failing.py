@@ -27,7 +27,7 @@ def forget(app: Deployment) -> None:
 
 
 def switch(app: Deployment, **switches: Any) -> None:
-    app.deliver = replace(app.deliver, rules=replace(app.deliver.rules, **switches))
+    app.deliver = replace(app.deliver, terms=replace(app.deliver.terms, **switches))
 
 
 def another_process(app: Deployment) -> None:

@@ -13,8 +13,8 @@ from typing import Any
 
 from shared.delivery.message import DeliveryMessage
 from shared.delivery.profiles import PROFILES
+from shared.engine.deployment_terms import DeploymentTerms
 from shared.engine.ports import Queue
-from shared.engine.rules import Rules
 from shared.errors import StorageUnavailable
 from shared.http import Exchange, Late, OutboundRequest
 from shared.subscriptions.subscription import EventSubscription
@@ -22,7 +22,7 @@ from tests.builders import a_subscription
 from tests.fakes import FakeClock, ScriptedPusher, Stored, answered
 from tests.functional.deployment import Deployment
 
-MOST_STEPS = 50_000  # a day of holds that are looked at every five minutes is far below it
+MAX_STEPS = 50_000  # a day of holds that are looked at every five minutes is far below it
 AGAIN_IN = timedelta(minutes=1)  # what the host waits before it repeats what has failed
 WORKED_OFF = (Queue.DELIVERIES, Queue.RETRIES, Queue.WAITING, Queue.DEADLETTERS)
 
@@ -68,13 +68,12 @@ class Simulation:
         *,
         answers: Sequence[Exchange] = (answered(200),),
         crashes: Iterable[int] = (),
-        **rules: Any,
+        **choices: Any,
     ) -> None:
         self.app = Deployment()
         self.endpoint = Endpoint(self.app.clock, answers)
-        named = replace(self.app.deliver.rules, **rules)
-        self.rules: Rules = named
-        self.app.deliver = replace(self.app.deliver, pusher=self.endpoint, rules=self.rules)
+        self.terms: DeploymentTerms = replace(self.app.deliver.terms, **choices)
+        self.app.deliver = replace(self.app.deliver, pusher=self.endpoint, terms=self.terms)
         self._crashes = set(crashes)
         self.steps = 0
         self.delivered: Counter[str] = Counter()
@@ -94,9 +93,9 @@ class Simulation:
         with self._hearing() as drops:
             while following := self._next():
                 self.steps += 1
-                assert self.steps < MOST_STEPS, "the simulation has no end"
+                assert self.steps < MAX_STEPS, "the simulation has no end"
                 self._work(*following)
-        codes = PROFILES[self.rules.default_profile].success_codes
+        codes = PROFILES[self.terms.default_profile].success_codes
         self.delivered.update(id_ for id_, _, status in self.endpoint.got if status in codes)
         self.dropped = drops.ids
         for body in self.app.dead_letters.blobs.values():

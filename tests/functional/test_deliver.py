@@ -519,7 +519,7 @@ def test_failures_are_stored_while_slow_ones_go_on(app: Deployment) -> None:
 def test_a_tagged_topic_has_its_own_profile(app: Deployment, logged: Logged) -> None:
     app.directory.topics["orders"] = a_topic(profile="latest")
     app.deliver = replace(
-        app.deliver, rules=replace(app.deliver.rules, default_profile="none such")
+        app.deliver, terms=replace(app.deliver.terms, default_profile="none such")
     )
     app.subscribe()
     app.pusher.script(URL, answered(500))

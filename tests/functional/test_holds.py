@@ -161,7 +161,7 @@ def test_a_long_hold_takes_no_places_in_the_time_after_it(app: Deployment) -> No
     subscription = app.subscribe()
     for _ in range(100):
         long = Held(START + 60 * MINUTE, "delayed delivery: 1 h")
-        assert app.deliver.health.places(subscription, long, [1]) == [START + 5 * MINUTE]
+        assert app.deliver.health.due_times(subscription, long, [1]) == [START + 5 * MINUTE]
 
     short = Held(START + 10 * SECOND, "probation for Busy: 10 s")
-    assert app.deliver.health.places(subscription, short, [1]) == [START + 10 * SECOND]
+    assert app.deliver.health.due_times(subscription, short, [1]) == [START + 10 * SECOND]

@@ -54,7 +54,7 @@ def test_a_profile_without_the_rule_awaits_nothing(app: Deployment, profile: str
 
 def test_the_wait_is_not_scaled(app: Deployment) -> None:
     """It is the endpoint's time, not the schedule's."""
-    app.deliver = replace(app.deliver, rules=replace(app.deliver.rules, time_scale=60))
+    app.deliver = replace(app.deliver, terms=replace(app.deliver.terms, time_scale=60))
 
     time_out(app)
 

@@ -36,7 +36,7 @@ def subscriptions(draw: st.DrawFn) -> EventSubscription:
     )
 
 
-rules = st.fixed_dictionaries(
+choices = st.fixed_dictionaries(
     {
         "default_profile": st.sampled_from(sorted(PROFILES)),
         "time_scale": st.sampled_from([1, 20, 3600]),
@@ -58,7 +58,7 @@ def ends(simulation: Simulation, event: str) -> list[int]:
     return [state[event] for state in states]
 
 
-@given(subscriptions(), scripts, rules, st.integers(1, 12), st.booleans())
+@given(subscriptions(), scripts, choices, st.integers(1, 12), st.booleans())
 @example(  # what is decided is stored twice within the message: after a slow answer, and at its end
     a_subscription(dead_letter=DEAD),
     [answered(400), NotAnswered(Failure.TIMED_OUT, "", 30.0), answered(500), answered(200)],
@@ -69,11 +69,11 @@ def ends(simulation: Simulation, event: str) -> list[int]:
 def test_every_event_ends_in_exactly_one_state(
     subscription: EventSubscription,
     script: Sequence[Exchange],
-    rules: dict[str, Any],
+    choices: dict[str, Any],
     count: int,
     missing: bool,  # noqa: FBT001 - drawn
 ) -> None:
-    simulation = Simulation(answers=script, **rules)
+    simulation = Simulation(answers=script, **choices)
     simulation.subscribe(subscription)
     if missing:
         simulation.app.dead_letters.missing.add(DEAD.container)
@@ -84,17 +84,17 @@ def test_every_event_ends_in_exactly_one_state(
     assert simulation.app.all_stored() == {}
 
 
-@given(subscriptions(), scripts, rules, st.integers(1, 6))
+@given(subscriptions(), scripts, choices, st.integers(1, 6))
 def test_no_event_is_pushed_too_often_or_too_late(
     subscription: EventSubscription,
     script: Sequence[Exchange],
-    rules: dict[str, Any],
+    choices: dict[str, Any],
     count: int,
 ) -> None:
     """However messages are grouped, held, split and merged on their way."""
-    simulation = Simulation(answers=script, **rules)
+    simulation = Simulation(answers=script, **choices)
     simulation.subscribe(subscription)
-    terms = simulation.rules.terms(subscription)
+    terms = simulation.terms.of(subscription)
 
     simulation.run(a_message([a_delivery(number) for number in range(count)]))
 
@@ -109,19 +109,19 @@ def test_no_event_is_pushed_too_often_or_too_late(
 @given(
     subscriptions(),
     scripts,
-    rules,
+    choices,
     st.integers(1, 6),
     st.sets(st.integers(1, 20), min_size=1, max_size=4),
 )
 def test_a_crash_may_repeat_but_never_lose(
     subscription: EventSubscription,
     script: Sequence[Exchange],
-    rules: dict[str, Any],
+    choices: dict[str, Any],
     count: int,
     crashes: set[int],
 ) -> None:
     """Killed after everything was stored and before the message was deleted: it comes again."""
-    simulation = Simulation(answers=script, crashes=crashes, **rules)
+    simulation = Simulation(answers=script, crashes=crashes, **choices)
     simulation.subscribe(subscription)
 
     simulation.run(a_message([a_delivery(number) for number in range(count)]))

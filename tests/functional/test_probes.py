@@ -39,7 +39,7 @@ def test_only_one_process_probes(app: Deployment) -> None:
     subscription = app.subscribe()
     fail(app)
     app.clock.advance(10 * SECOND)
-    terms = app.deliver.rules.terms(subscription)
+    terms = app.deliver.terms.of(subscription)
     first, second = app.tracker(), app.tracker()
     for each in (first, second):
         each.standing(subscription, terms)
@@ -59,7 +59,7 @@ def test_a_probe_that_never_ends_is_repeated(app: Deployment) -> None:
     fail(app)
     app.clock.advance(10 * SECOND)
     died = app.tracker()
-    terms = app.deliver.rules.terms(subscription)
+    terms = app.deliver.terms.of(subscription)
     died.standing(subscription, terms)
     assert died.claim_probe(subscription, terms)
 

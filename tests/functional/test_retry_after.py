@@ -20,7 +20,7 @@ def test_a_busy_endpoint_is_left_alone_for_as_long_as_it_asks(
     app: Deployment, logged: Logged, *, honored: bool, waits: int
 ) -> None:
     app.subscribe()
-    app.deliver = replace(app.deliver, rules=replace(app.deliver.rules, honor_retry_after=honored))
+    app.deliver = replace(app.deliver, terms=replace(app.deliver.terms, honor_retry_after=honored))
     app.pusher.script(URL, answered(503, headers={"retry-after": "45"}))
 
     app.run(a_message())
@@ -35,7 +35,7 @@ def test_a_busy_endpoint_is_left_alone_for_as_long_as_it_asks(
 def test_events_that_were_asked_to_wait_differently_go_apart(app: Deployment) -> None:
     app.directory.topics["orders"] = a_topic(profile="2020")  # without probation
     app.subscribe()
-    app.deliver = replace(app.deliver, rules=replace(app.deliver.rules, honor_retry_after=True))
+    app.deliver = replace(app.deliver, terms=replace(app.deliver.terms, honor_retry_after=True))
     app.pusher.script(
         URL,
         answered(429, headers={"retry-after": "600"}),  # twice the 10 s otherwise chosen

@@ -149,7 +149,7 @@ def test_what_is_known_is_bounded(app: Deployment) -> None:
 def test_a_longer_probation_is_told_at_once(app: Deployment) -> None:
     """Two pushes were in flight: the second failure asks for more than the row holds already."""
     subscription = app.subscribe()
-    terms = app.deliver.rules.terms(subscription)
+    terms = app.deliver.terms.of(subscription)
     here = app.deliver.health
     for outcome in (Outcome.BUSY, Outcome.NOT_FOUND):
         seen = Observation(outcome=outcome, is_first=True, sent_at=START, ended_at=app.clock.now())

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from shared.delivery.profiles import PROFILES
-from shared.engine.rules import Rules
+from shared.engine.deployment_terms import DeploymentTerms
 from shared.subscriptions.subscription import Batching, RetryPolicy, StaticHeader
 from tests.builders import DEAD, a_subscription, a_topic
 from tests.functional.deployment import MINUTE, Directory
@@ -26,19 +26,19 @@ def test_the_topics_tag_wins_over_the_default(
     tagged: str | None, profile: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     quick = replace(PROFILES["latest"], name="quick")
-    monkeypatch.setattr("shared.engine.rules.PROFILES", {**PROFILES, "quick": quick})
+    monkeypatch.setattr("shared.engine.deployment_terms.PROFILES", {**PROFILES, "quick": quick})
     directory = Directory()
     directory.topics["orders"] = a_topic(profile=tagged)
-    rules = Rules(topics=directory, default_profile="quick", time_scale=1)
+    deployment = DeploymentTerms(topics=directory, default_profile="quick", time_scale=1)
 
-    assert rules.terms(a_subscription()).profile.name == profile
+    assert deployment.of(a_subscription()).profile.name == profile
 
 
 def test_terms_are_the_policy_within_the_profile() -> None:
-    rules = Rules(topics=Directory(), default_profile="latest", time_scale=60)
+    deployment = DeploymentTerms(topics=Directory(), default_profile="latest", time_scale=60)
     policy = RetryPolicy(max_delivery_attempts=7, event_time_to_live_minutes=30)
 
-    terms = rules.terms(a_subscription(retry_policy=policy, dead_letter=DEAD))
+    terms = deployment.of(a_subscription(retry_policy=policy, dead_letter=DEAD))
 
     assert (terms.max_attempts, terms.time_to_live) == (7, 30 * MINUTE)
     assert (terms.profile.name, terms.time_scale) == ("latest", 60)
@@ -51,9 +51,9 @@ def test_no_event_lives_longer_than_its_topic_keeps_it(
 ) -> None:
     directory = Directory()
     directory.topics["orders"] = a_topic(profile="ns", retention=2880 * MINUTE)
-    rules = Rules(topics=directory, default_profile="latest", time_scale=1)
+    deployment = DeploymentTerms(topics=directory, default_profile="latest", time_scale=1)
 
-    terms = rules.terms(
+    terms = deployment.of(
         a_subscription(retry_policy=RetryPolicy(event_time_to_live_minutes=minutes))
     )
 
@@ -62,10 +62,10 @@ def test_no_event_lives_longer_than_its_topic_keeps_it(
 
 def test_what_the_profile_does_not_have_is_ignored() -> None:
     """2017 has neither a retry policy nor dead letters."""
-    rules = Rules(topics=Directory(), default_profile="2017", time_scale=1)
+    deployment = DeploymentTerms(topics=Directory(), default_profile="2017", time_scale=1)
     policy = RetryPolicy(max_delivery_attempts=7, event_time_to_live_minutes=30)
 
-    terms = rules.terms(a_subscription(retry_policy=policy, dead_letter=DEAD))
+    terms = deployment.of(a_subscription(retry_policy=policy, dead_letter=DEAD))
 
     assert (terms.max_attempts, terms.time_to_live) == (None, 120 * MINUTE)
     assert terms.dead_letter is None
@@ -73,10 +73,10 @@ def test_what_the_profile_does_not_have_is_ignored() -> None:
 
 def test_a_limit_beyond_the_profile_is_its_default() -> None:
     """A basic topic's 30 attempts under the rules of namespaces, which have at most 10."""
-    rules = Rules(topics=Directory(), default_profile="ns", time_scale=1)
+    deployment = DeploymentTerms(topics=Directory(), default_profile="ns", time_scale=1)
     policy = RetryPolicy(max_delivery_attempts=30, event_time_to_live_minutes=1440)
 
-    terms = rules.terms(a_subscription(retry_policy=policy))
+    terms = deployment.of(a_subscription(retry_policy=policy))
 
     assert (terms.max_attempts, terms.time_to_live) == (10, 1440 * MINUTE)
 
@@ -86,9 +86,9 @@ def test_a_limit_beyond_the_profile_is_its_default() -> None:
     [("2017", (None, 120)), ("latest", (30, 1440)), ("ns", (10, 7 * 1440))],
 )
 def test_without_a_policy_the_profile_decides(profile: str, limits: Any) -> None:
-    rules = Rules(topics=Directory(), default_profile=profile, time_scale=1)
+    deployment = DeploymentTerms(topics=Directory(), default_profile=profile, time_scale=1)
 
-    terms = rules.terms(a_subscription())
+    terms = deployment.of(a_subscription())
 
     assert (terms.max_attempts, terms.time_to_live / MINUTE) == limits
 
@@ -97,13 +97,13 @@ def test_without_a_policy_the_profile_decides(profile: str, limits: Any) -> None
     ("profile", "has_both"), [("2017", False), ("2019", False), ("2020", True), ("ns", True)]
 )
 def test_batching_and_headers_are_the_profiles(profile: str, *, has_both: bool) -> None:
-    rules = Rules(topics=Directory(), default_profile=profile, time_scale=1)
+    deployment = DeploymentTerms(topics=Directory(), default_profile=profile, time_scale=1)
     wished = a_subscription(
         batching=Batching(max_events=10, preferred_kilobytes=64),
         headers=(StaticHeader(name="x-team", value="a"),),
     )
 
-    terms = rules.terms(wished)
+    terms = deployment.of(wished)
 
     expected = (wished.batching, wished.headers) if has_both else (Batching(), ())
     assert (terms.batching, terms.headers) == expected

@@ -102,7 +102,7 @@ def test_wake_ends_though_every_message_is_kept(app: Deployment) -> None:
 def test_wake_moves_more_than_one_intake_holds(
     app: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(receiving, "MOST_EVENTS", 3)
+    monkeypatch.setattr(receiving, "MAX_EVENTS", 3)
     app.put(Queue.WAITING, *[a_message([a_delivery(n)], subscription=f"s-{n}") for n in range(40)])
 
     app.wake.run()
@@ -114,7 +114,7 @@ def test_wake_moves_more_than_one_intake_holds(
 
 
 def test_an_intake_is_bounded_in_bytes(app: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(receiving, "MOST_BYTES", 1)
+    monkeypatch.setattr(receiving, "MAX_BYTES", 1)
     app.put(Queue.WAITING, *[a_message()] * 40)
 
     taken = app.intake.take(Queue.WAITING, app.in_a_minute())
@@ -124,7 +124,7 @@ def test_an_intake_is_bounded_in_bytes(app: Deployment, monkeypatch: pytest.Monk
 
 def test_an_intake_is_bounded_in_messages(app: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each is deleted one by one, and only between intakes is the time looked at."""
-    monkeypatch.setattr(receiving, "MOST_MESSAGES", 33)
+    monkeypatch.setattr(receiving, "MAX_MESSAGES", 33)
     app.put(Queue.WAITING, *[a_message()] * 80)
 
     assert len(app.intake.take(Queue.WAITING, app.in_a_minute())) == 64

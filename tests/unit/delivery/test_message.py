@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 
 from shared.delivery.delivery import Attempt
 from shared.delivery.message import EPOCH, DeliveryMessage, Kind, NewerMessage, encode
-from shared.delivery.message_reader import MOST_EVENTS, decode
+from shared.delivery.message_reader import decode
 from shared.delivery.outcome import Outcome
 from shared.delivery.packing import EVENT_WIDTH, HEADER_WIDTH, MAX_STORED, ORIGIN_WIDTH
 from shared.delivery.policy import EndReason
 from shared.errors import MalformedMessage
+from shared.events.schema_rules import MAX_EVENTS
 from shared.subscriptions.subscription import DeadLetterDestination
 from tests.builders import (
     ORIGIN,
@@ -281,7 +282,7 @@ def test_what_is_said_of_damage_is_short() -> None:
 def test_as_many_events_as_a_request_may_have_can_be_read() -> None:
     parked = a_message([a_delivery(origin=PARKED, text=None)])
 
-    most = read(compact(wire(parked, runs=[[0, [0, MOST_EVENTS], 0]])))
+    most = read(compact(wire(parked, runs=[[0, [0, MAX_EVENTS], 0]])))
 
     assert [each.position for each in most.deliveries] == list(range(5000))
 

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from shared.delivery.pace import Arrivals, places
+from shared.delivery.pace import Arrivals, due_times
 from tests.fakes import START
 
 SECOND = timedelta(seconds=1)
@@ -50,7 +50,7 @@ def test_a_clock_that_goes_back_does_no_harm() -> None:
 
 
 def test_held_events_come_as_fast_as_new_ones() -> None:
-    found = places(at(10), None, 20, [1] * 21)
+    found = due_times(at(10), None, 20, [1] * 21)
 
     assert len(found) == 22
     assert found[0] == at(10)
@@ -58,7 +58,7 @@ def test_held_events_come_as_fast_as_new_ones() -> None:
 
 
 def test_hardly_any_events_still_come_back_soon() -> None:
-    assert places(at(10), None, 0.01, [1] * 15)[-1] == at(13)
+    assert due_times(at(10), None, 0.01, [1] * 15)[-1] == at(13)
 
 
 @pytest.mark.parametrize(
@@ -67,8 +67,8 @@ def test_hardly_any_events_still_come_back_soon() -> None:
 def test_nobody_gets_a_place_that_is_taken(taken_until: float | None, first: float) -> None:
     taken = None if taken_until is None else at(taken_until)
 
-    assert places(at(10), taken, 20, [1])[0] == at(first)
+    assert due_times(at(10), taken, 20, [1])[0] == at(first)
 
 
 def test_a_request_takes_as_much_time_as_its_events() -> None:
-    assert places(at(0), None, 20, [20, 40, 1])[:3] == [at(0), at(1), at(3)]
+    assert due_times(at(0), None, 20, [20, 40, 1])[:3] == [at(0), at(1), at(3)]

@@ -1,4 +1,4 @@
-"""Which delivery rules hold for a subscription."""
+"""Which terms hold for a subscription."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from shared.subscriptions.subscription import NO_BATCHING, EventSubscription, Re
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
-    """The deployment's choice of profile, of time scale and of what the editions leave open."""
+class DeploymentTerms:
+    """The deployment's part of the terms: profile, time scale, what the editions leave open."""
 
     topics: TopicReader
     default_profile: str
@@ -23,8 +23,8 @@ class Rules:
     probation_counts_attempt: bool = False
     probation_ends_events: bool = False
 
-    def terms(self, subscription: EventSubscription) -> DeliveryTerms:
-        """Return the rules for one subscription: the topic's tag wins over the default."""
+    def of(self, subscription: EventSubscription) -> DeliveryTerms:
+        """Return the terms of one subscription: the topic's tag wins over the default."""
         topic = self.topics.topic(subscription.topic)
         tagged = PROFILES.get(topic.profile or "") if topic else None
         profile = tagged or PROFILES[self.default_profile]
