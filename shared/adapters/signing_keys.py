@@ -99,7 +99,8 @@ def _read(body: bytes) -> dict[str, PyJWK]:
     except (ValueError, RecursionError):
         return {}
     listed = document.get("keys") if isinstance(document, dict) else None
-    found = ((each.get("kid"), _key(each)) for each in listed or [] if isinstance(each, dict))
+    members = listed if isinstance(listed, list) else []
+    found = ((each.get("kid"), _key(each)) for each in members if isinstance(each, dict))
     return {kid: key for kid, key in found if isinstance(kid, str) and key}
 
 

@@ -156,6 +156,7 @@ def test_a_request_is_its_headers_and_no_others() -> None:
     [
         ("POST", b"", b"Content-Length: 0\r\n"),
         ("OPTIONS", b"", b""),
+        ("GET", b"", b""),
         ("OPTIONS", b"x", b"Content-Length: 1\r\n"),
     ],
 )

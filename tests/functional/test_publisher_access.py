@@ -1,0 +1,197 @@
+"""Publishing with a token, and from somewhere: checked first, and nothing is stored if refused."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from ipaddress import ip_network
+from typing import Any
+
+import pytest
+
+from shared.engine.publisher_access import PublisherAccess
+from shared.events.access_token import Claims, TokenFault
+from shared.http import HttpAnswer, HttpRequest
+from shared.metrics import Metric
+from tests.builders import KEY, a_topic
+from tests.fakes.tokens import Tokens
+from tests.functional.deployment import Deployment
+from tests.functional.test_publish import URL, event, nothing_stored
+
+_HEADER = "x-forwarded-for"
+_NETWORK = ip_network("203.0.113.0/24")
+_BEARER = {"authorization": "Bearer sender"}
+_KEY = {"aeg-sas-key": KEY}
+
+
+@pytest.fixture
+def tokens(app: Deployment) -> Tokens:
+    """Read these tokens; the front end tells where clients are."""
+    tokens = Tokens(
+        sender=Claims.of({"roles": ["EventGridDataSender"]}),
+        reader=Claims.of({"roles": ["EventGrid Reader"]}),
+        old=TokenFault.EXPIRED,
+    )
+    access = PublisherAccess(clock=app.clock, tokens=tokens, client_ip_header=_HEADER)
+    app.publish = replace(app.publish, access=access)
+    app.subscribe()
+    return tokens
+
+
+def topic(app: Deployment, **members: Any) -> None:
+    app.directory.topics["orders"] = a_topic(**members)
+
+
+def send(
+    app: Deployment, headers: dict[str, str], method: str = "POST", body: bytes | None = None
+) -> HttpAnswer:
+    """Publish with these headers, and no key beside them."""
+    return app.publish.run(
+        HttpRequest(
+            method=method,
+            url=URL,
+            headers={"content-type": "application/json"} | headers,
+            params={"topic": "orders"},
+            body=json.dumps([event()]).encode() if body is None else body,
+        )
+    )
+
+
+def message(answer: HttpAnswer) -> str:
+    return str(json.loads(answer.body)["error"]["message"])
+
+
+@pytest.mark.parametrize("disabled", [False, True])
+def test_a_token_with_the_role_publishes(
+    app: Deployment,
+    tokens: Tokens,
+    disabled: bool,  # noqa: FBT001 - a row
+) -> None:
+    topic(app, disable_local_auth=disabled)
+
+    assert send(app, _BEARER).status == 200
+    assert not nothing_stored(app)
+    assert tokens.asked == ["sender"]
+
+
+@pytest.mark.parametrize(
+    ("token", "status", "words"),
+    [
+        ("unknown", 401, "Unable to read access token."),
+        ("", 401, "Unable to read access token."),
+        ("old", 401, "The access token has expired."),
+        ("reader", 403, "does not have permission to send data to /subscriptions/s1/"),
+    ],
+)
+def test_other_tokens_do_not(
+    app: Deployment, tokens: Tokens, token: str, status: int, words: str
+) -> None:
+    answer = send(app, {"authorization": f"Bearer {token}"})
+
+    assert (answer.status, words in message(answer)) == (status, True)
+    assert nothing_stored(app)
+    assert tokens.asked == [token]
+    assert sum(app.metrics.of(Metric.PUBLISH_FAIL).values()) == 1
+
+
+def test_without_entra_no_token_is_read(app: Deployment) -> None:
+    answer = send(app, _BEARER)
+
+    assert (answer.status, "Unable to read access token." in message(answer)) == (401, True)
+
+
+def test_while_keys_can_not_be_fetched_the_publisher_is_told_to_come_again(
+    app: Deployment, tokens: Tokens
+) -> None:
+    tokens.down = True
+
+    answer = send(app, _BEARER)
+
+    assert (answer.status, answer.headers["Retry-After"]) == (503, "5")
+    assert nothing_stored(app)
+    assert send(app, _KEY).status == 200  # which needs no such keys
+
+
+def test_a_key_is_refused_where_local_auth_is_off(app: Deployment, tokens: Tokens) -> None:
+    topic(app, disable_local_auth=True)
+
+    answer = send(app, _KEY)
+
+    assert (answer.status, "local authentication is disabled" in message(answer)) == (403, True)
+    assert nothing_stored(app)
+    assert tokens.asked == []
+
+
+@pytest.mark.parametrize("credential", [_KEY, _BEARER])
+@pytest.mark.parametrize(
+    ("hop", "status"),
+    [
+        ("203.0.113.7:1234", 200),
+        ("198.51.100.1, 203.0.113.7", 200),
+        ("198.51.100.1", 403),
+        ("203.0.113.7, 198.51.100.1", 403),
+        ("nonsense", 403),
+        ("", 403),
+    ],
+)
+def test_a_topic_with_rules_is_published_to_from_there_alone(
+    app: Deployment, tokens: Tokens, credential: dict[str, str], hop: str, status: int
+) -> None:
+    topic(app, inbound_rules=(_NETWORK,))
+
+    assert send(app, credential | {_HEADER: hop}).status == status
+    assert nothing_stored(app) == (status != 200)
+    assert len(tokens.asked) == (status == 200 and credential is _BEARER)
+
+
+@pytest.mark.parametrize("headers", [{}, {"x-azure-clientip": "203.0.113.7"}])
+def test_who_comes_without_the_header_is_nowhere(
+    app: Deployment, tokens: Tokens, headers: dict[str, str]
+) -> None:
+    topic(app, inbound_rules=(_NETWORK,))
+
+    answer = send(app, _KEY | headers)
+
+    assert answer.status == 403
+    assert "Publishing to Topic orders by client unknown is rejected" in message(answer)
+    assert tokens.asked == []
+
+
+def test_rules_that_can_not_be_kept_let_nobody_in(app: Deployment) -> None:
+    """The setting was there when the rules were made, and is gone."""
+    topic(app, inbound_rules=(_NETWORK,))
+
+    assert send(app, _KEY | {_HEADER: "203.0.113.7"}).status == 403
+
+
+@pytest.mark.parametrize(
+    ("headers", "method", "body", "status"),
+    [
+        pytest.param({}, "GET", None, 405, id="verb before network"),
+        pytest.param(_KEY | {_HEADER: "198.51.100.1"}, "POST", b"", 403, id="network before body"),
+        pytest.param({_HEADER: "198.51.100.1"}, "POST", None, 403, id="network before credentials"),
+        pytest.param({_HEADER: "203.0.113.7"}, "POST", b"", 401, id="credentials before body"),
+        pytest.param(
+            {_HEADER: "203.0.113.7", "authorization": "Bearer reader"},
+            "POST",
+            b"x" * 2_000_000,
+            403,
+            id="role before size",
+        ),
+        pytest.param(_KEY | {_HEADER: "198.51.100.1"}, "OPTIONS", b"", 403, id="OPTIONS as well"),
+    ],
+)
+def test_the_order_of_checks(
+    app: Deployment,
+    tokens: Tokens,
+    headers: dict[str, str],
+    method: str,
+    body: bytes | None,
+    status: int,
+) -> None:
+    """Contract §1.6."""
+    del tokens
+    topic(app, inbound_rules=(_NETWORK,))
+
+    assert send(app, headers, method, body).status == status
+    assert nothing_stored(app)

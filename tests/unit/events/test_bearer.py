@@ -1,0 +1,107 @@
+"""Who may publish with a token of Entra ID, and who then may not publish without one."""
+
+from __future__ import annotations
+
+import pytest
+
+from shared.events.access import authorize, bearer_token
+from shared.events.access_token import Claims, TokenFault
+from tests.builders import KEY, TOPIC_ID, a_topic
+from tests.unit.events.publishing import NOW, a_request, refusal
+from tests.unit.events.signing import sign
+
+_BEARER = {"authorization": "Bearer t"}
+_SENDER = Claims.of({"roles": ["EventGrid Data Sender"]})
+_REFUSED = (
+    "The request authorization token is not authorized for ORDERS.LOCAL-1.EVENTGRID.AZURE.NET."
+    " This is due to the reason: "
+)
+_LOCAL = (
+    "Publishing to Topic orders with an access key or a shared access signature is rejected"
+    " because local authentication is disabled."
+)
+
+
+@pytest.mark.parametrize(
+    ("headers", "token"),
+    [
+        ({"authorization": "Bearer t"}, "t"),
+        ({"authorization": " bearer   t "}, "t"),
+        ({"authorization": "BEARER a b"}, "a b"),
+        ({"authorization": "Bearer"}, ""),
+        ({"authorization": "Bearer t", "aeg-sas-key": ""}, None),
+        ({"authorization": "Bearer t", "aeg-sas-token": ""}, None),
+        ({"authorization": "SharedAccessSignature t"}, None),
+        ({"authorization": ""}, None),
+        ({}, None),
+    ],
+)
+def test_the_token_is_what_decides_where_nothing_else_does(headers, token):
+    assert bearer_token(a_request(headers=headers)) == token
+
+
+@pytest.mark.parametrize("disabled", [True, False])
+def test_who_has_the_role_passes(disabled: bool):  # noqa: FBT001 - a row
+    authorize(a_request(headers=_BEARER), a_topic(disable_local_auth=disabled), NOW, _SENDER)
+
+
+@pytest.mark.parametrize("verdict", [None, TokenFault.UNREADABLE])
+def test_what_nobody_can_read_is_refused(verdict):
+    refused = refusal(authorize, a_request(headers=_BEARER), a_topic(), NOW, verdict)
+
+    assert refused == (401, "Unauthorized", "Unauthorized", "Unable to read access token.")
+
+
+@pytest.mark.parametrize("fault", set(TokenFault) - {TokenFault.UNREADABLE})
+def test_what_is_wrong_with_a_token_is_told(fault):
+    refused = refusal(authorize, a_request(headers=_BEARER), a_topic(), NOW, fault)
+
+    assert refused == (401, "Unauthorized", "Unauthorized", _REFUSED + fault.value)
+
+
+@pytest.mark.parametrize("roles", [[], ["EventGrid Contributor"], ["EventGrid Data"]])
+def test_who_has_another_role_is_forbidden_to_send(roles):
+    claims = Claims.of({"roles": roles})
+
+    refused = refusal(authorize, a_request(headers=_BEARER), a_topic(), NOW, claims)
+
+    assert refused[:3] == (403, "Forbidden", "Forbidden")
+    assert refused[3] == (
+        "The principal associated with access token presented with the incoming request"
+        f" does not have permission to send data to {TOPIC_ID}."
+    )
+
+
+@pytest.mark.parametrize(
+    ("headers", "query"),
+    [
+        ({"aeg-sas-key": KEY}, {}),
+        ({"aeg-sas-key": "wrong"}, {}),
+        ({"aeg-sas-key": ""}, {}),
+        ({"aeg-sas-token": sign()}, {}),
+        ({"aeg-sas-token": "r=a"}, {}),
+        ({"authorization": f"SharedAccessSignature {sign()}"}, {}),
+        ({}, {"aeg-sas-key": KEY}),
+        ({}, {"aeg-sas-token": sign()}),
+        ({"aeg-sas-key": KEY, **_BEARER}, {}),
+    ],
+)
+def test_without_local_auth_keys_and_signatures_count_for_nothing(headers, query):
+    """Contract §1.7: and no answer tells whether they would have been right."""
+    topic = a_topic(disable_local_auth=True)
+
+    refused = refusal(authorize, a_request(headers=headers, query=query), topic, NOW, _SENDER)
+
+    assert refused == (403, "Forbidden", "Forbidden", _LOCAL)
+
+
+@pytest.mark.parametrize(
+    ("headers", "words"), [({}, "must contain one of"), ({"authorization": "Basic x"}, "scheme")]
+)
+def test_without_local_auth_nothing_is_still_nothing(headers, words):
+    topic = a_topic(disable_local_auth=True)
+
+    status, *_, message = refusal(authorize, a_request(headers=headers), topic, NOW)
+
+    assert status == 401
+    assert words in message

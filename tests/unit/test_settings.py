@@ -1,0 +1,71 @@
+"""Settings that depend on each other: who issues tokens, and where their keys are."""
+
+from __future__ import annotations
+
+import pytest
+
+from shared.errors import InvalidSettings
+from shared.settings import Settings, from_environ
+
+_TENANT = "11111111-2222-3333-4444-555555555555"
+
+
+def read(**environ: str) -> Settings:
+    named = {f"PUSHGRID_{name}": value for name, value in environ.items()}
+    return from_environ({"AzureWebJobsStorage": "x"} | named, frozenset({"latest"}))
+
+
+def test_without_a_tenant_there_is_no_entra() -> None:
+    assert not read().has_entra
+    assert not read(ENTRA_AUDIENCE="https://a.example").has_entra
+
+
+def test_a_tenant_says_who_issues_and_where_the_keys_are() -> None:
+    settings = read(ENTRA_TENANT=_TENANT.upper())
+
+    assert settings.has_entra
+    assert settings.entra_issuer == (
+        f"https://login.microsoftonline.com/{_TENANT}/v2.0",
+        f"https://sts.windows.net/{_TENANT}/",
+    )
+    assert settings.entra_jwks_url == (
+        f"https://login.microsoftonline.com/{_TENANT}/discovery/v2.0/keys"
+    )
+    assert settings.entra_audience == ("https://eventgrid.azure.net",)
+    assert settings.entra_management_audience == ("https://management.azure.com",)
+
+
+def test_another_issuer_can_be_named() -> None:
+    settings = read(
+        ENTRA_ISSUER="https://a.example/, https://b.example",
+        ENTRA_JWKS_URL="https://a.example/keys",
+        ENTRA_AUDIENCE="api://one,api://two",
+    )
+
+    assert settings.has_entra
+    assert settings.entra_issuer == ("https://a.example/", "https://b.example")
+    assert settings.entra_jwks_url == "https://a.example/keys"
+    assert settings.entra_audience == ("api://one", "api://two")
+
+
+@pytest.mark.parametrize(
+    ("environ", "words"),
+    [
+        ({"ENTRA_ISSUER": "https://a"}, "PUSHGRID_ENTRA_JWKS_URL is not set, but PUSHGRID_ENTRA_I"),
+        ({"ENTRA_JWKS_URL": "https://a"}, "PUSHGRID_ENTRA_ISSUER is not set, but PUSHGRID_ENTRA_J"),
+        ({"ENTRA_JWKS_URL": "ftp://a", "ENTRA_ISSUER": "x"}, "not an http or https URL"),
+        ({"ENTRA_TENANT": "common"}, "not the id of a tenant"),
+        ({"ENTRA_TENANT": f"{_TENANT}/x"}, "not the id of a tenant"),
+        ({"CLIENT_IP_HEADER": "X-Forwarded-For:"}, "not the name of a header"),
+    ],
+)
+def test_what_can_not_be_meant_is_refused(environ: dict[str, str], words: str) -> None:
+    with pytest.raises(InvalidSettings) as raised:
+        read(**environ)
+
+    assert words in raised.value.message
+
+
+def test_the_name_of_a_header_has_no_case() -> None:
+    assert read(CLIENT_IP_HEADER="X-Forwarded-For").client_ip_header == "x-forwarded-for"
+    assert read(CLIENT_IP_HEADER=" ").client_ip_header is None
