@@ -15,6 +15,7 @@ from shared.delivery.message import DeliveryMessage, NewerMessage
 from shared.delivery.message_reader import decode
 from shared.delivery.parcel import Loaded, parcels
 from shared.delivery.policy import DeliveryTerms, EndReason, Go, before_attempt
+from shared.engine.allowed_rates import AllowedRates
 from shared.engine.attempt_history import AttemptHistory
 from shared.engine.deployment_terms import DeploymentTerms
 from shared.engine.drops import dropped
@@ -55,6 +56,7 @@ class Deliver:
     terms: DeploymentTerms
     new_lock: Callable[[], AbstractContextManager[object]]
     health: HealthTracker
+    rates: AllowedRates
     metrics: Metrics
 
     def run(self, body: bytes, release: Callable[[], None] = lambda: None) -> None:
@@ -154,6 +156,7 @@ class Deliver:
             terms=terms,
             progress=progress,
             health=self.health,
+            rates=self.rates,
             pusher=self.pusher,
             pool=self.pool,
             clock=self.clock,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -15,6 +15,7 @@ from shared.delivery.outcome import Outcome, classify
 from shared.delivery.parcel import Parcel
 from shared.delivery.policy import DeliveryTerms
 from shared.delivery.push_request import push_request
+from shared.engine.allowed_rates import AllowedRates
 from shared.engine.hand_over import HandOver
 from shared.engine.health import HealthTracker
 from shared.engine.ports import Pusher, PushPool
@@ -35,6 +36,16 @@ class Met(NamedTuple):
         return None
 
 
+class TurnedAway(NamedTuple):
+    """The endpoint's rate lets no request go now; it is to ask again at *due*."""
+
+    due: datetime
+
+    @property
+    def succeeded(self) -> None:
+        return None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pushing:
     """Requests to one endpoint, side by side; what can't be sent now is put back, uncounted."""
@@ -43,6 +54,7 @@ class Pushing:
     terms: DeliveryTerms
     progress: Progress
     health: HealthTracker
+    rates: AllowedRates
     pusher: Pusher
     pool: PushPool
     clock: Clock
@@ -68,12 +80,12 @@ class Pushing:
         """Push until a hold begins; *after* is what waits for these to end."""
         key = f"{self.subscription.topic}/{self.subscription.name}".lower()
         waiting = dict.fromkeys(going)
-        met: dict[Parcel, Held] = {}
+        unsent: dict[Parcel, Met | TurnedAway] = {}
         push = partial(self._push, is_probe=is_probe)
 
         def hand_over() -> bool:
             self.progress.flush()
-            undecided = [*waiting, *met, *after]
+            undecided = [*waiting, *unsent, *after]
             return self.hand_over.begin([each.delivery for parcel in undecided for each in parcel])
 
         for finished in self.pool.run(
@@ -81,24 +93,25 @@ class Pushing:
         ):
             for parcel, result in finished:
                 del waiting[parcel]
-                if isinstance(result, Met):
-                    met[parcel] = result.held
-                else:
+                if isinstance(result, Pushed):
                     self.progress.attempted(parcel, result)
+                else:
+                    unsent[parcel] = result
             self.health.save(self.subscription)
             self.progress.flush(only_old=True)
-        if met:
-            self._hold(list(met), max(met.values(), key=lambda held: held.until))
+        self._keep(unsent)
         if waiting:
             rest = [loaded.delivery for parcel in waiting for loaded in parcel]
             self.progress.put_back(rest, self.clock.now() + self.pool.pace(key, len(waiting)))
-            if is_probe:
-                self.health.give_back(self.subscription)
-                self.health.save(self.subscription)
+        if is_probe and (waiting or unsent):
+            self.health.give_back(self.subscription)
+            self.health.save(self.subscription)
 
-    def _push(self, parcel: Parcel, *, is_probe: bool) -> Pushed | Met:
+    def _push(self, parcel: Parcel, *, is_probe: bool) -> Pushed | Met | TurnedAway:
         if not is_probe and (held := self.health.held(self.subscription)):
             return Met(held)
+        if due := self.rates.turned_away(self.subscription):
+            return TurnedAway(due)
         began_at = self.clock.now()
         late = self.progress.late.awaited(parcel, partial(self._succeeded_late, began_at))
         try:
@@ -126,6 +139,17 @@ class Pushing:
         )
         self.health.observed(self.subscription, self.terms, seen)
         self.health.save(self.subscription)
+
+    def _keep(self, unsent: Mapping[Parcel, Met | TurnedAway]) -> None:
+        """Put back what met a hold, or the endpoint's rate."""
+        met: dict[Parcel, Held] = {}
+        for parcel, result in unsent.items():
+            if isinstance(result, Met):
+                met[parcel] = result.held
+            else:
+                self.progress.put_back([loaded.delivery for loaded in parcel], result.due)
+        if met:
+            self._hold(list(met), max(met.values(), key=lambda held: held.until))
 
     def _hold(self, going: Sequence[Parcel], held: Held) -> None:
         """Put back what a hold keeps; what was to go in one request comes back together."""

@@ -12,6 +12,7 @@ from shared import telemetry
 from shared.adapters.health_table import TableHealth
 from shared.adapters.push_pool import ThreadedPushPool
 from shared.adapters.push_slots import THREADS
+from shared.engine.allowed_rates import AllowedRates
 from shared.engine.attempt_history import AttemptHistory
 from shared.engine.deliver import Deliver
 from shared.engine.deployment_terms import DeploymentTerms
@@ -66,6 +67,7 @@ def deliver() -> Deliver:
         terms=_terms(),
         new_lock=Lock,
         health=HealthTracker(TableHealth(storage.tables(), time.monotonic), CLOCK, Lock()),
+        rates=AllowedRates(CLOCK, Lock()),
         metrics=storage.metrics(),
     )
 

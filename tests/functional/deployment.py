@@ -11,6 +11,7 @@ from typing import Any
 from shared.adapters.health_table import TableHealth
 from shared.delivery.message import DeliveryMessage, NewerMessage, encode
 from shared.delivery.message_reader import decode
+from shared.engine.allowed_rates import AllowedRates
 from shared.engine.attempt_history import AttemptHistory
 from shared.engine.dead_letters import WriteDeadLetters
 from shared.engine.deliver import Deliver
@@ -129,6 +130,7 @@ class Deployment:
             terms=terms,
             new_lock=Lock,
             health=self.tracker(),
+            rates=AllowedRates(self.clock, Lock()),
             metrics=self.metrics,
         )
         self.wake = Wake(
