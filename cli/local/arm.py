@@ -29,8 +29,16 @@ class Arm:
         body = {"location": "local", "tags": tags, "properties": properties}
         return self._call("PUT", f"/topics/{name}", body)
 
-    def key(self, topic: str) -> str:
-        return str(self._call("POST", f"/topics/{topic}/listKeys")["key1"])
+    def create_namespace(self, name: str) -> Any:
+        return self._call("PUT", f"/namespaces/{name}", {"location": "local"})
+
+    def create_namespace_topic(self, namespace: str, name: str, **properties: Any) -> Any:
+        path = f"/namespaces/{namespace}/topics/{name}"
+        return self._call("PUT", path, {"properties": properties})
+
+    def key(self, topic: str, kind: str = "topics") -> str:
+        """Return a key; of other *kind*s too, by what follows it in the path."""
+        return str(self._call("POST", f"/{kind}/{topic}/listKeys")["key1"])
 
     def create_subscription(
         self,
@@ -45,6 +53,22 @@ class Arm:
         destination = {"endpointType": "WebHook", "properties": webhook}
         body = {"properties": {"destination": destination} | properties}
         return self._call("PUT", f"/topics/{topic}/eventSubscriptions/{name}", body)
+
+    def create_namespace_subscription(
+        self,
+        topic: tuple[str, str],
+        name: str,
+        endpoint: str,
+        webhook: Mapping[str, Any] | None = None,
+        **push: Any,
+    ) -> dict[str, Any]:
+        """Create it on *topic*, a namespace and its topic; *push* are members of its delivery."""
+        webhook = {"endpointUrl": endpoint} | dict(webhook or {})
+        destination = {"endpointType": "WebHook", "properties": webhook}
+        delivery = {"deliveryMode": "Push", "push": {"destination": destination} | push}
+        namespace, topic_name = topic
+        path = f"/namespaces/{namespace}/topics/{topic_name}/eventSubscriptions/{name}"
+        return self._call("PUT", path, {"properties": {"deliveryConfiguration": delivery}})
 
     def delete_subscription(self, topic: str, name: str) -> None:
         self._call("DELETE", f"/topics/{topic}/eventSubscriptions/{name}")

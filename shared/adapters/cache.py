@@ -17,7 +17,7 @@ from shared.engine.ports import (
     Table,
 )
 from shared.errors import UNREADABLE, StorageUnavailable
-from shared.events.topic import Topic
+from shared.events.topic import Topic, TopicName
 from shared.subscriptions.subscription import EventSubscription
 
 MISSING_FOR = timedelta(seconds=1)  # a topic that was just created should be found soon
@@ -92,9 +92,8 @@ class CachedDirectory:
         return self._subscriptions.get(topic.lower(), lambda: self._read_subscriptions(topic))
 
     def _read_topic(self, name: str) -> Topic | None:
-        namespace, dot, _ = name.partition(".")
-        if dot:
-            return self._read_namespace_topic(namespace, name)
+        if of_namespace := TopicName.of(name):
+            return self._read_namespace_topic(of_namespace.namespace, name)
         resource = self._store.get(Table.TOPICS, CUSTOM_TOPICS, name)
         return self._parsed(self._readers.topic, resource) if resource else None
 

@@ -9,6 +9,7 @@ from shared.delivery.body import event_body
 from shared.delivery.custom_headers import custom_headers
 from shared.delivery.parcel import Parcel
 from shared.delivery.policy import DeliveryTerms
+from shared.events.topic import TopicName
 from shared.http import OutboundRequest
 from shared.subscriptions.delivery_attributes import fits_a_header
 from shared.subscriptions.subscription import ORIGIN, DeliverySchema, EventSubscription
@@ -35,6 +36,8 @@ def push_request(
         "aeg-subscription-name": subscription.name.upper(),
         "aeg-delivery-count": str(first.delivery.attempts),
     }
+    if TopicName.of(subscription.topic):
+        headers["aeg-compatibility-mode-enabled"] = "false"
     if len(parcel) == 1:
         system_id = first.delivery.system_id(subscription.topic, subscription.name)
         headers["aeg-output-event-id"] = system_id

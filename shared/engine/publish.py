@@ -24,6 +24,7 @@ from shared.engine.publish_counts import count_published, count_refused, tell_re
 from shared.engine.publisher_access import PublisherAccess
 from shared.errors import AppError, MethodNotAllowed, NotFound
 from shared.events.answers import accepted, error_answer, options_answer
+from shared.events.data_plane import data_plane, topic_name
 from shared.events.event import Event
 from shared.events.publish_request import read_events
 from shared.events.schema_rules import Receipt
@@ -37,7 +38,7 @@ _PUBLISH_IDS = uuid.UUID("0f2b7c66-3f0c-4d8e-8a5d-0c7f5a0f6b11")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publish:
-    """The data plane of a custom topic."""
+    """The data plane of custom topics and of topics of namespaces."""
 
     access: PublisherAccess
     topics: TopicReader
@@ -53,24 +54,25 @@ class Publish:
         request_id = self.new_id()
         topic = None
         try:
-            topic = self.topics.topic(request.params["topic"])
+            name = topic_name(request)
+            topic = self.topics.topic(name) if name else None
             return self._answer(request, topic, request_id)
         except AppError as error:
             tell_refused(request, topic, error, request_id, self.clock.now())
             if topic:  # Names that anybody may try are not counted.
                 count_refused(self.metrics, topic, error)
-            return error_answer(error, request_id=request_id, now=self.clock.now())
+            return error_answer(request, error, request_id=request_id, now=self.clock.now())
 
     def _answer(self, request: HttpRequest, topic: Topic | None, request_id: str) -> HttpAnswer:
         if topic is None:
             raise NotFound(
                 f"No HTTP resource was found that matches the request URI '{request.url}'."
             )
-        if request.method not in {"POST", "OPTIONS"}:
+        if request.method not in data_plane(request).methods:
             raise MethodNotAllowed
         self.access.check(request, topic)
         if request.method == "OPTIONS":
-            return options_answer(topic, request_id)
+            return options_answer(request, topic, request_id)
         receipt = Receipt(self.clock.now(), self._publish_id(topic, request))
         self._store(topic, receipt, read_events(request, topic, receipt))
         return accepted(request, request_id)

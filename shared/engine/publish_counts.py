@@ -74,7 +74,7 @@ def tell_refused(
         }
     telemetry.info(
         "publish.refused",
-        topic=request.params.get("topic"),
+        topic=topic.name if topic else "/".join(request.params.values()),
         status=error.status,
         code=code,
         request_id=request_id,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hmac
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from urllib.parse import urlsplit
 
 from shared.errors import Forbidden, InvalidSignature, Unauthenticated
 from shared.events.access_token import Claims, Role, TokenFault
+from shared.events.data_plane import data_plane
 from shared.events.schema_rules import clip
 from shared.events.signature import Signature
 from shared.events.topic import Topic
@@ -28,7 +30,8 @@ def authorize(
 
     The first carrier that is there decides: the header ``aeg-sas-key``, the header
     ``aeg-sas-token``, ``Authorization: SharedAccessSignature``, then the query, with the same
-    names. Both keys of the topic are valid.
+    names. All keys of the topic are valid. Topics of namespaces take a key from ``Authorization:
+    SharedAccessKey``, and nothing else.
 
     Raises:
         InvalidSignature: the key or the token is empty, or the token can't be read.
@@ -38,7 +41,9 @@ def authorize(
     Source: Event Grid "Authenticate with access keys or shared access signatures"; texts as
     observed (contract §1.6, §1.7).
     """
-    headers, query = request.headers, request.query
+    plane = data_plane(request)
+    headers = _only(request.headers, (*plane.carriers, "authorization"))
+    query = _only(request.query, plane.carriers)
     if KEY in headers:
         _check_key(request, topic, headers[KEY])
     elif TOKEN in headers:
@@ -46,7 +51,7 @@ def authorize(
     elif bearer_token(request) is not None:
         _check_bearer(request, topic, bearer)
     elif "authorization" in headers:
-        _check_token(request, topic, _token_of(headers["authorization"]), now)
+        _check_authorization(request, topic, headers["authorization"], now)
     elif KEY in query:
         # A plus that isn't encoded arrives as a blank, which no key has.
         _check_key(request, topic, query[KEY].replace(" ", "+"))
@@ -54,15 +59,16 @@ def authorize(
         _check_token(request, topic, query[TOKEN], now)
     else:
         raise Unauthenticated(
-            f"Request must contain one of the following authorization signature: {TOKEN}, {KEY}."
+            "Request must contain one of the following authorization signature:"
+            f" {', '.join(plane.carriers or plane.schemes)}."
         )
 
 
 def bearer_token(request: HttpRequest) -> str | None:
     """Return the access token of Entra ID; ``None`` if something else decides, or nothing."""
-    headers = request.headers
-    scheme, token = _credentials(headers.get("authorization", ""))
-    return token if scheme == "bearer" and KEY not in headers and TOKEN not in headers else None
+    scheme, token = _credentials(request.headers.get("authorization", ""))
+    is_first = request.headers.keys().isdisjoint(data_plane(request).carriers)
+    return token if scheme == "bearer" and is_first else None
 
 
 def _credentials(authorization: str) -> tuple[str, str]:
@@ -100,14 +106,23 @@ def _check_key(request: HttpRequest, topic: Topic, key: str) -> None:
         raise _refused(request, "The key is not one of the topic's.")
 
 
-def _token_of(authorization: str) -> str:
+def _check_authorization(
+    request: HttpRequest, topic: Topic, authorization: str, now: datetime
+) -> None:
     scheme, credentials = _credentials(authorization)
-    if scheme != "sharedaccesssignature":
+    schemes = data_plane(request).schemes
+    if scheme not in map(str.lower, schemes):
         raise Unauthenticated(
-            "Request has an unsupported Authorization scheme"
-            " (must be SharedAccessSignature or Bearer)."
+            f"Request has an unsupported Authorization scheme (must be {' or '.join(schemes)})."
         )
-    return credentials
+    if scheme == "sharedaccesskey":
+        _check_key(request, topic, credentials)
+    else:
+        _check_token(request, topic, credentials, now)
+
+
+def _only(values: Mapping[str, str], names: Sequence[str]) -> dict[str, str]:
+    return {name: value for name, value in values.items() if name in names}
 
 
 def _check_token(request: HttpRequest, topic: Topic, token: str, now: datetime) -> None:

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from shared.clock import american
 from shared.errors import AppError, MethodNotAllowed, TooLarge
-from shared.events.publish_request import API_VERSION
+from shared.events.data_plane import data_plane
 from shared.events.schema_rules import SCHEMA_NAMES
 from shared.events.strict_json import dumps
 from shared.events.topic import Topic
@@ -18,30 +18,32 @@ _CLIENT_REQUEST_ID = "x-ms-client-request-id"
 
 
 def accepted(request: HttpRequest, request_id: str) -> HttpAnswer:
-    """Say that everything is stored: 200 without a body, all that the official clients accept."""
-    headers = {"api-supported-versions": API_VERSION, "x-ms-request-id": request_id}
+    """Say that everything is stored: 200 and nothing else, all that the official clients accept."""
+    body = data_plane(request).accepted
+    headers = _headers(request, request_id) | ({"Content-Type": "application/json"} if body else {})
     wants_echo = request.headers.get("x-ms-return-client-request-id", "").lower() == "true"
     if wants_echo and _CLIENT_REQUEST_ID in request.headers:
         headers[_CLIENT_REQUEST_ID] = request.headers[_CLIENT_REQUEST_ID]
-    return HttpAnswer(status=200, headers=headers)
+    return HttpAnswer(status=200, headers=headers, body=body)
 
 
-def options_answer(topic: Topic, request_id: str) -> HttpAnswer:
+def options_answer(request: HttpRequest, topic: Topic, request_id: str) -> HttpAnswer:
     """
     Say what may be published to *topic*.
 
     Source: Event Grid "Get the type of schema supported by an Azure Event Grid topic" (2022-07-14).
     """
     headers = {
+        **_headers(request, request_id),
         "Allow": "POST,OPTIONS",
-        "api-supported-versions": API_VERSION,
         "aeg-input-event-schema": SCHEMA_NAMES[topic.input_schema],
-        "x-ms-request-id": request_id,
     }
     return HttpAnswer(status=200, headers=headers)
 
 
-def error_answer(error: AppError, *, request_id: str, now: datetime) -> HttpAnswer:
+def error_answer(
+    request: HttpRequest, error: AppError, *, request_id: str, now: datetime
+) -> HttpAnswer:
     """
     Say why not, in Event Grid's form, with a reference to the request. *now* is in UTC.
 
@@ -59,10 +61,15 @@ def error_answer(error: AppError, *, request_id: str, now: datetime) -> HttpAnsw
     }
     headers = {"Content-Type": "application/json; charset=utf-8", "x-ms-request-id": request_id}
     if isinstance(error, MethodNotAllowed):
-        headers["Allow"] = "OPTIONS, POST"
+        headers["Allow"] = ", ".join(data_plane(request).methods)
     if error.status == _UNAVAILABLE:
         headers["Retry-After"] = _RETRY_AFTER_SECONDS
     return HttpAnswer(status=error.status, headers=headers, body=dumps(document).encode())
+
+
+def _headers(request: HttpRequest, request_id: str) -> dict[str, str]:
+    versions = ", ".join(data_plane(request).api_versions)
+    return {"api-supported-versions": versions, "x-ms-request-id": request_id}
 
 
 def _reference(request_id: str, now: datetime) -> str:

@@ -50,7 +50,7 @@ def parse(request: HttpRequest, _topic: Topic, _receipt: Receipt) -> tuple[Event
 
     Source: CloudEvents v1.0.2, HTTP protocol binding and JSON format; contract §1.3.
     """
-    return tuple(_event(members) for members in check_events(_SCHEMA, _read(request), request.body))
+    return tuple(_event(members) for members in check_events(_SCHEMA, _read(request), request))
 
 
 def _read(request: HttpRequest) -> list[Any]:

@@ -35,7 +35,7 @@ def parse(request: HttpRequest, topic: Topic, receipt: Receipt) -> tuple[Event, 
     value = strict_json.parse(request.body)
     if not isinstance(value, dict | list):
         raise wrong_token(_SCHEMA, "StartArray", token(value))
-    events = check_events(_SCHEMA, value if isinstance(value, list) else [value], request.body)
+    events = check_events(_SCHEMA, value if isinstance(value, list) else [value], request)
     return tuple(_mapped(event, i, topic, receipt) for i, event in enumerate(events))
 
 

@@ -46,7 +46,7 @@ def parse(request: HttpRequest, topic: Topic, _receipt: Receipt) -> tuple[Event,
     value = strict_json.parse(request.body)
     if not isinstance(value, dict | list):
         raise wrong_token(_SCHEMA, "StartArray", token(value))
-    events = check_events(_SCHEMA, value if isinstance(value, list) else [value], request.body)
+    events = check_events(_SCHEMA, value if isinstance(value, list) else [value], request)
     for event in events:
         _check(event)
     for event in events:

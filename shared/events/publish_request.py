@@ -6,13 +6,11 @@ from collections.abc import Callable, Mapping
 
 from shared.errors import Fault, InvalidEvents, TooLarge
 from shared.events import cloudevents_schema, custom_schema, eventgrid_schema
+from shared.events.data_plane import data_plane
 from shared.events.event import Event
 from shared.events.schema_rules import Receipt, clip
 from shared.events.topic import InputSchema, Topic
 from shared.http import HttpRequest
-
-API_VERSION = "2018-01-01"
-MAX_REQUEST_SIZE = 1_536_000  # bytes; the official SDK's tests assert it, documented is 1 MB
 
 _Parser = Callable[[HttpRequest, Topic, Receipt], tuple[Event, ...]]
 _PARSERS: Mapping[InputSchema, _Parser] = {
@@ -35,13 +33,15 @@ def read_events(request: HttpRequest, topic: Topic, receipt: Receipt) -> tuple[E
     Source: order of checks as observed (contract §1.6).
     """
     _check_api_version(request)
-    if len(request.body) > MAX_REQUEST_SIZE:
-        raise TooLarge(f"The maximum size ({MAX_REQUEST_SIZE}) has been exceeded.")
+    most = data_plane(request).max_request_size
+    if len(request.body) > most:
+        raise TooLarge(f"The maximum size ({most}) has been exceeded.")
     return _PARSERS[topic.input_schema](request, topic, receipt)
 
 
 def _check_api_version(request: HttpRequest) -> None:
-    version = request.query.get("api-version", API_VERSION)
-    if version != API_VERSION:
-        message = f"The api-version '{clip(version)}' is not supported. Use '{API_VERSION}'."
+    served = data_plane(request).api_versions
+    version = request.query.get("api-version", served[-1])
+    if version not in served:
+        message = f"The api-version '{clip(version)}' is not supported. Use '{served[-1]}'."
         raise InvalidEvents(message, faults=(Fault(code="UnsupportedApiVersion", message=message),))

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 
 from shared.errors import InvalidEvents, TooLarge
 from shared.events import strict_json
+from shared.events.data_plane import data_plane
 from shared.events.topic import InputSchema
+from shared.http import HttpRequest
 
-MAX_EVENTS = 5000  # of a request; Event Grid "Quotas and limits" (2023-11-15)
 MAX_EVENT_SIZE = 1_049_600  # bytes, as observed; documented is 1 MB
 
 SCHEMA_NAMES: Mapping[InputSchema, str] = {
@@ -37,7 +38,9 @@ class Receipt(NamedTuple):
     publish_id: str
 
 
-def check_events(schema: InputSchema, events: list[Any], body: bytes) -> list[dict[str, Any]]:
+def check_events(
+    schema: InputSchema, events: list[Any], request: HttpRequest
+) -> list[dict[str, Any]]:
     """
     Check the events of a request as a whole, and return them.
 
@@ -50,15 +53,17 @@ def check_events(schema: InputSchema, events: list[Any], body: bytes) -> list[di
     """
     if not events:
         raise wrong_token(schema, "StartObject", "EndArray")
-    if len(events) > MAX_EVENTS:
+    most = data_plane(request).max_events
+    if len(events) > most:
         raise InvalidEvents(
-            f"The request has {len(events)} events. The maximum number ({MAX_EVENTS})"
-            " has been exceeded."
+            f"The request has {len(events)} events. The maximum number ({most}) has been exceeded."
         )
     for event in events:
         if not isinstance(event, dict):
             raise wrong_token(schema, "StartObject", token(event))
-    if len(body) > MAX_EVENT_SIZE and any(strict_json.size(e) > MAX_EVENT_SIZE for e in events):
+    if len(request.body) > MAX_EVENT_SIZE and any(
+        strict_json.size(e) > MAX_EVENT_SIZE for e in events
+    ):
         raise TooLarge(f"The maximum size ({MAX_EVENT_SIZE}) has been exceeded.")
     return events
 

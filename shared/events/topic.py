@@ -27,6 +27,24 @@ class FieldMapping(NamedTuple):
     default: str | None
 
 
+class TopicName(NamedTuple):
+    """The name of a topic of a namespace."""
+
+    namespace: str
+    topic: str
+
+    @property
+    def joined(self) -> str:
+        """Its name on the data plane. No name has a full stop, so it is nobody else's."""
+        return f"{self.namespace}.{self.topic}"
+
+    @classmethod
+    def of(cls, name: str) -> TopicName | None:
+        """Read a name of the data plane; ``None`` if it is a custom topic's."""
+        namespace, stop, topic = name.partition(".")
+        return cls(namespace, topic) if stop else None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topic:
     """

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlsplit
 
-from shared.events.topic import InputSchema, Topic
+from shared.events.topic import InputSchema, Topic, TopicName
 from shared.subscriptions.access_codec import networks_of, parse_access
 from shared.subscriptions.arm_path import (
     PROVIDER,
@@ -26,18 +26,6 @@ TOPIC_TYPE = f"{TYPE}/topics"
 PROFILE = "ns"  # the delivery profile of every topic of a namespace
 _SKU = {"name": "Standard", "capacity": 1}
 _MIN_DAYS, _MAX_DAYS = 1, 7  # of retention; the longest is the default
-
-
-class TopicName(NamedTuple):
-    """The name of a topic of a namespace."""
-
-    namespace: str
-    topic: str
-
-    @property
-    def joined(self) -> str:
-        """Its name on the data plane. No name has a full stop, so it is nobody else's."""
-        return f"{self.namespace}.{self.topic}"
 
 
 def parse_namespace(

@@ -16,6 +16,7 @@ HEAVY = ("pydantic", "aiohttp", "jsonschema", "azure.identity", "uvicorn", "msal
 
 BUILT_BY = {  # what a function's first call builds
     "publish_function": ("publishing", "publish"),
+    "publish_namespace_function": ("publishing", "publish"),
     "manage_function": ("managing", "manage"),
     "deliver_function": ("deliveries", "deliver"),
     "retry_function": ("deliveries", "deliver"),

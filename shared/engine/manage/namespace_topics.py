@@ -16,11 +16,11 @@ from shared.engine.manage.topics import delete_subscriptions
 from shared.engine.manage.writing import Place, write
 from shared.engine.ports import NAMESPACE_TOPICS, Resource, Table
 from shared.errors import NotFound
+from shared.events.topic import TopicName
 from shared.http import HttpAnswer
 from shared.subscriptions.deployment import ParentTopic
 from shared.subscriptions.namespace_codec import (
     TYPE,
-    TopicName,
     namespace_parent_of,
     parse_namespace_topic,
     patched_namespace_topic,

@@ -14,12 +14,12 @@ from shared.engine.manage.topics import delete_subscriptions
 from shared.engine.manage.writing import Place, write
 from shared.engine.ports import NAMESPACE_TOPICS, NAMESPACES, Resource, Table
 from shared.errors import Conflict, NotFound
+from shared.events.topic import TopicName
 from shared.http import HttpAnswer
 from shared.subscriptions.arm_path import ArmPath, patched_resource
 from shared.subscriptions.namespace_codec import (
     KIND,
     TYPE,
-    TopicName,
     parse_namespace,
     render_namespace,
 )

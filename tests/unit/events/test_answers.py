@@ -21,6 +21,7 @@ from shared.events.topic import InputSchema
 from tests.unit.events.publishing import NOW, a_request, a_topic
 
 _ID = "3f0c1c8e-0000-4000-8000-000000000001"
+POST = a_request()
 _REFERENCE = (
     f" Report '{_ID}:1:1/2/2025 3:04:05 AM (UTC)' to our forums for assistance or raise a support"
     " ticket."
@@ -74,7 +75,7 @@ _HEADERS = {"Content-Type": "application/json; charset=utf-8", "x-ms-request-id"
     ],
 )
 def test_errors_have_event_grids_form(error, status, code, detail, message):
-    answer = error_answer(error, request_id=_ID, now=NOW)
+    answer = error_answer(POST, error, request_id=_ID, now=NOW)
 
     assert (answer.status, answer.headers) == (status, _HEADERS)
     assert answer.body.isascii()
@@ -95,7 +96,7 @@ def test_errors_have_event_grids_form(error, status, code, detail, message):
     ],
 )
 def test_some_errors_say_what_to_do(error, headers):
-    assert error_answer(error, request_id=_ID, now=NOW).headers == _HEADERS | headers
+    assert error_answer(POST, error, request_id=_ID, now=NOW).headers == _HEADERS | headers
 
 
 @pytest.mark.parametrize(
@@ -105,7 +106,7 @@ def test_some_errors_say_what_to_do(error, headers):
 def test_times_are_written_as_in_america(hour, written):
     now = datetime(2025, 11, 30, hour, 0, 9, tzinfo=UTC)
 
-    answer = error_answer(InvalidEvents(), request_id=_ID, now=now)
+    answer = error_answer(POST, InvalidEvents(), request_id=_ID, now=now)
 
     assert f":1:11/30/2025 {written} (UTC)'" in answer.body.decode()
 
@@ -144,7 +145,7 @@ def test_acceptance_echoes_the_clients_id(sent, headers):
     ],
 )
 def test_options_name_the_schema(schema, name):
-    answer = options_answer(a_topic(schema), _ID)
+    answer = options_answer(POST, a_topic(schema), _ID)
 
     assert (answer.status, answer.body) == (200, b"")
     assert answer.headers == _ACCEPTED | {"Allow": "POST,OPTIONS", "aeg-input-event-schema": name}

@@ -1,0 +1,13 @@
+"""Publish: POST to a topic of a namespace."""
+
+import azure.functions as func
+
+from shared import wiring
+from shared.adapters.functions_http import to_request, to_response
+
+wiring.settings()  # What is wrong with them shows when the app is loaded.
+
+
+def main(req: func.HttpRequest) -> func.HttpResponse:
+    """Accept events."""
+    return to_response(wiring.publish().run(to_request(req)))
