@@ -34,7 +34,7 @@ def publisher(
     )
 
 
-def an_event(number: int = 0, **attributes: Any) -> CloudEvent:
+def an_event(number: int = 0, **attributes: Any) -> CloudEvent[Any]:
     return CloudEvent(
         source="/shop",
         type="shop.placed",

@@ -9,10 +9,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shared.events.topic import TopicName
 from shared.subscriptions.arm_path import ArmPath
 from shared.subscriptions.deployment import Deployment
 from shared.subscriptions.namespace_codec import (
-    TopicName,
     namespace_parent_of,
     namespace_topic_of,
     parse_namespace,
