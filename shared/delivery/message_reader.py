@@ -22,7 +22,7 @@ from shared.delivery.packing import unpack
 from shared.delivery.policy import EndReason
 from shared.delivery.runs import positions_of
 from shared.errors import MalformedMessage
-from shared.events.schema_rules import MAX_EVENTS
+from shared.events.data_plane import MAX_EVENTS
 from shared.events.topic import InputSchema
 from shared.subscriptions.subscription import DeadLetterDestination, DeliverySchema
 

@@ -8,6 +8,7 @@ from shared.errors import Fault, InvalidEvents
 from shared.events.topic import TopicName
 from shared.http import HttpRequest
 
+MAX_EVENTS = 5000  # of a request; Event Grid "Quotas and limits" (2023-11-15)
 _PUBLISH = "publish"
 _PULL = frozenset({"receive", "acknowledge", "release", "reject", "renewLock"})
 
@@ -38,7 +39,7 @@ CUSTOM = DataPlane(
     schemes=("SharedAccessSignature", "Bearer"),
     carriers=("aeg-sas-token", "aeg-sas-key"),
     max_request_size=1_536_000,
-    max_events=5000,
+    max_events=MAX_EVENTS,
     accepted=b"",
 )
 # Contract §1.8; "1 MB" is taken for a mebibyte, and no event is larger than its request.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from shared.events.data_plane import MAX_EVENTS
 from shared.subscriptions.delivery_attributes import (
     MEMBER,
     headers_of,
@@ -30,7 +31,6 @@ ENDPOINT_TYPES = (
 MAX_KILOBYTES = 1024
 _ONE_EVENT, _KILOBYTES = 1, 64  # what stands for: no output batching
 _EVENTS = 10  # where only the size of a batch is given (contract §2.4)
-_MAX_EVENTS = 5000  # of a batch (contract §2.4)
 _UNSUPPORTED = ("azureActiveDirectoryTenantId", "azureActiveDirectoryApplicationIdOrUri")
 
 
@@ -106,7 +106,7 @@ def _batching(section: Section, limits: ProfileLimits) -> tuple[int, int]:
 
     Clients that know nothing of batching send 1 and 64: what they mean is that it is off.
     """
-    asked = section.number("maxEventsPerBatch", 1, _MAX_EVENTS)
+    asked = section.number("maxEventsPerBatch", 1, MAX_EVENTS)
     kilobytes = section.number("preferredBatchSizeInKilobytes", 1, MAX_KILOBYTES) or _KILOBYTES
     events = asked or (_ONE_EVENT if kilobytes == _KILOBYTES else _EVENTS)
     if events != _ONE_EVENT and not limits.has_batching:

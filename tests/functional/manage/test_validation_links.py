@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from shared.engine.ports import Table
-from shared.subscriptions.namespace_codec import TopicName
+from shared.events.topic import TopicName
 from shared.subscriptions.subscription import EventSubscription
 from shared.subscriptions.subscription_document import delivered_subscription
 from tests.fakes import answered

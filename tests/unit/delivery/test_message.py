@@ -18,7 +18,7 @@ from shared.delivery.outcome import Outcome
 from shared.delivery.packing import EVENT_WIDTH, HEADER_WIDTH, MAX_STORED, ORIGIN_WIDTH
 from shared.delivery.policy import EndReason
 from shared.errors import MalformedMessage
-from shared.events.schema_rules import MAX_EVENTS
+from shared.events.data_plane import MAX_EVENTS
 from shared.subscriptions.subscription import DeadLetterDestination
 from tests.builders import (
     ORIGIN,
