@@ -180,6 +180,12 @@ def test_route_prefix(ask, echo):
     assert ask([echo()], "/web", prefix="api").status == 404
 
 
+def test_a_reserved_prefix_is_refused(http_function):
+    with pytest.raises(BadFunctionError, match="keeps for itself"):
+        http_app.endpoint(http_function(), "Admin")
+    assert http_app.endpoint(http_function(route="admin"), "api").route.template == "api/admin"
+
+
 def test_reserved_routes_are_refused(http_function):
     with pytest.raises(BadFunctionError, match="keeps for itself"):
         http_app.endpoint(http_function(route="admin/x"), "")

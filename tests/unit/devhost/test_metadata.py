@@ -71,6 +71,8 @@ def test_timer(scan):
         ([HTTP | {"type": "blobTrigger"}], "this host does not know blobTrigger"),
         ([HTTP | {"authLevel": "root"}], "authLevel 'root' is not"),
         ([HTTP | {"methods": "get"}], "methods must be a list"),
+        ([HTTP | {"methods": [1, None]}], "methods must be a list of strings"),
+        ([HTTP | {"type": "httptriger"}], "must have one: its types are httptriger"),
         ([HTTP | {"route": 5}], "route must be a string"),
         ([QUEUE | {"queueName": ""}], "queueTrigger has no queueName"),
         ([QUEUE | {"queueName": "a--b"}], "'a--b' is not a legal queue name"),
