@@ -11,52 +11,11 @@ import pytest
 
 from shared.engine.ports import Queue
 from shared.engine.publish import PAYLOAD_KEPT_FOR
-from shared.http import HttpAnswer, HttpRequest
 from shared.subscriptions.subscription import EventFilter
-from tests.builders import KEY, TOPIC_ID, noise
+from tests.builders import TOPIC_ID, noise
 from tests.fakes import START
 from tests.functional.deployment import MINUTE, Deployment, Logged
-
-URL = "https://pushgrid.example/topics/orders/api/events?api-version=2018-01-01"
-
-
-def event(number: int = 0, **overrides: Any) -> dict[str, Any]:
-    return {
-        "id": f"e-{number}",
-        "subject": f"/orders/{number}",
-        "eventType": "Shop.OrderPlaced",
-        "eventTime": "2026-02-09T12:00:00Z",
-        "data": {"n": number},
-    } | overrides
-
-
-def publish(
-    app: Deployment,
-    *events: dict[str, Any],
-    method: str = "POST",
-    topic: str = "orders",
-    body: bytes | None = None,
-    **headers: str,
-) -> HttpAnswer:
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return app.publish.run(
-        HttpRequest(
-            method=method,
-            url=URL,
-            headers={"aeg-sas-key": KEY, "content-type": "application/json"} | named,
-            params={"topic": topic},
-            query={"api-version": "2018-01-01"},
-            body=json.dumps(events).encode() if body is None else body,
-        )
-    )
-
-
-def code(answer: HttpAnswer) -> str:
-    return str(json.loads(answer.body)["error"]["details"][0]["code"])
-
-
-def nothing_stored(app: Deployment) -> bool:
-    return app.all_stored() == {} and app.payloads.blobs == {}
+from tests.functional.publishing import code, event, nothing_stored, publish
 
 
 def test_an_accepted_event_is_on_the_queue(app: Deployment) -> None:
@@ -244,87 +203,6 @@ def test_without_a_client_request_id_every_request_is_new(app: Deployment) -> No
     publish(app, event(0))
 
     assert system_ids(app) != first
-
-
-def test_an_unknown_topic_is_not_found(app: Deployment) -> None:
-    answer = publish(app, event(), topic="returns")
-
-    assert (answer.status, code(answer)) == (404, "ResourceNotFound")
-    assert f"request URI '{URL}'" in json.loads(answer.body)["error"]["message"]
-
-
-def test_the_name_of_a_topic_has_no_case(app: Deployment) -> None:
-    app.subscribe()
-
-    assert publish(app, event(), topic="ORDERS").status == 200
-    assert len(app.on(Queue.DELIVERIES)) == 1
-
-
-@pytest.mark.parametrize("body", [b"", b"[" * 1000, json.dumps([event()]).encode()])
-def test_a_wrong_key_is_refused_before_the_body_counts(
-    app: Deployment, logged: Logged, body: bytes
-) -> None:
-    app.subscribe()
-    for store in (app.queues, app.payloads):  # any call would answer 503
-        for method in ("put_all", "put", "write"):
-            if hasattr(store, method):
-                store.fail_next(method)
-    app.directory.fail_next("of_topic")
-
-    answer = publish(app, body=body, aeg_sas_key="d3Jvbmc=")
-
-    assert (answer.status, code(answer)) == (401, "Unauthorized")
-    assert nothing_stored(app)
-    (line,) = logged("publish.refused")
-    assert (line["topic"], line["status"]) == ("orders", 401)
-    assert "d3Jvbmc=" not in str(line)
-
-
-@pytest.mark.parametrize("method", ["GET", "PUT", "PATCH", "DELETE"])
-def test_other_methods_are_not_allowed(app: Deployment, method: str) -> None:
-    answer = publish(app, event(), method=method, aeg_sas_key="")
-
-    assert (answer.status, answer.headers["Allow"]) == (405, "OPTIONS, POST")
-    assert nothing_stored(app)
-
-
-def test_options_tells_the_schema(app: Deployment) -> None:
-    answer = publish(app, method="OPTIONS", body=b"")
-
-    assert answer.status == 200
-    assert answer.headers["Allow"] == "POST,OPTIONS"
-    assert answer.headers["aeg-input-event-schema"] == "EventGridEvent"
-
-
-def test_options_takes_a_key_as_publishing_does(app: Deployment) -> None:
-    assert publish(app, method="OPTIONS", body=b"", aeg_sas_key="d3Jvbmc=").status == 401
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        pytest.param(b"", id="empty"),
-        pytest.param(b"[]", id="no events"),
-        pytest.param(b"{", id="no JSON"),
-        pytest.param(json.dumps([event(0), {"id": "e-1"}]).encode(), id="one bad event"),
-        pytest.param(json.dumps([event(0), event(1, extra=1)]).encode(), id="unknown member"),
-        pytest.param(b'[{"id":"\xff"}]', id="no UTF-8"),
-    ],
-)
-def test_of_bad_input_nothing_is_stored(app: Deployment, body: bytes) -> None:
-    """Contract §1.1: all or nothing."""
-    app.subscribe()
-
-    answer = publish(app, body=body)
-
-    assert (answer.status, code(answer)) == (400, "InputJsonInvalid")
-    assert nothing_stored(app)
-
-
-def test_a_refusal_names_its_request(app: Deployment) -> None:
-    answer = publish(app, body=b"")
-
-    assert answer.headers["x-ms-request-id"] in json.loads(answer.body)["error"]["message"]
 
 
 def test_what_was_published_is_delivered_as_it_was_stored(app: Deployment) -> None:

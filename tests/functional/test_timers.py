@@ -1,35 +1,28 @@
-"""Wake, poison, housekeeping, and the timer that runs its jobs one after the other."""
+"""Wake, what it takes in, and the timer that runs its jobs one after the other."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 import pytest
 
-from shared.delivery.message import encode
 from shared.engine import receiving
-from shared.engine.ports import Queue, Table
+from shared.engine.ports import Queue
 from shared.engine.receiving import Readable
 from shared.engine.timer_jobs import Job, TimerJobs
 from shared.engine.timer_runs import JobsFailed, Timed, TimerRuns
-from shared.errors import Conflict, StorageUnavailable
+from shared.errors import StorageUnavailable
 from tests.builders import (
-    ORIGIN,
     a_delivery,
     a_message,
     a_note,
-    text,
 )
 from tests.fakes import START, FakeClock, MemoryResources
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
 
 HOUR = timedelta(hours=1)
-
-
-# --- wake
 
 
 def test_what_is_due_within_a_minute_is_brought_back(app: Deployment) -> None:
@@ -108,9 +101,6 @@ def test_wake_moves_more_than_one_intake_holds(
     app.wake.run()
 
     assert app.all_stored() == {Queue.RETRIES: 40}
-
-
-# --- intake
 
 
 def test_an_intake_is_bounded_in_bytes(app: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,146 +212,6 @@ def test_dead_letters_among_deliveries_become_a_record(app: Deployment, queue: Q
 
     assert app.intake.take(queue, app.in_a_minute()) == []
     assert (app.all_stored(), len(app.dead_letters.poison)) == ({}, 1)
-
-
-# --- poison
-
-
-@pytest.mark.parametrize("queue", [Queue.DELIVERIES_POISON, Queue.RETRIES_POISON])
-def test_poison_is_tried_again_for_three_rounds(app: Deployment, queue: Queue) -> None:
-    """Design §2, order of writes 6."""
-    message = a_message(due=START - HOUR)
-    rounds = []
-    for _ in range(3):
-        app.put(queue, message)
-        app.return_poison.run(app.in_a_minute())
-        (message,) = app.on(Queue.RETRIES)
-        rounds.append((message.rounds, message.due, app.queues.waits(Queue.RETRIES)))
-        app.queues.stored.clear()
-
-    app.put(queue, message)
-    app.return_poison.run(app.in_a_minute())
-
-    assert rounds == [(number, None, [timedelta()]) for number in (1, 2, 3)]
-    assert app.all_stored() == {}
-    (record,) = map(json.loads, app.dead_letters.poison.values())
-    assert record["body"] == encode(message)[0]
-    assert record["reason"] == "failed again after 3 rounds"
-    assert record["events"] == [json.loads(a_delivery().text or "")]
-    assert record["queue"] == queue
-
-
-def test_a_poison_record_has_parked_events_as_far_as_they_are_there(app: Deployment) -> None:
-    name = app.payloads.write("p", START + HOUR, [text(id="parked"), ""])
-    origin = ORIGIN._replace(payload=name)
-    deliveries = [a_delivery(number, text=None, origin=origin) for number in range(2)]
-    app.put(Queue.RETRIES_POISON, a_message(deliveries, rounds=3))
-
-    app.return_poison.run(app.in_a_minute())
-
-    (record,) = map(json.loads, app.dead_letters.poison.values())
-    assert record["events"] == [json.loads(text(id="parked")), None]
-
-
-def test_an_event_that_is_no_json_is_recorded_as_it_is(app: Deployment) -> None:
-    """Else its message would come back for ever."""
-    app.put(Queue.RETRIES_POISON, a_message([a_delivery(text="{damaged")], rounds=3))
-
-    app.return_poison.run(app.in_a_minute())
-
-    (record,) = map(json.loads, app.dead_letters.poison.values())
-    assert (record["events"], app.all_stored()) == (["{damaged"], {})
-
-
-@pytest.mark.parametrize(
-    ("rounds", "fail"),
-    [
-        pytest.param(0, lambda app: app.queues.fail_next("put", times=1000), id="put back"),
-        pytest.param(3, lambda app: app.dead_letters.fail_next("write_poison"), id="record"),
-        pytest.param(3, lambda app: app.payloads.fail_next("read"), id="events"),
-    ],
-)
-def test_poison_is_deleted_only_after_what_replaces_it_is_stored(
-    app: Deployment, rounds: int, fail: Callable[[Deployment], None]
-) -> None:
-    parked = a_delivery(text=None, origin=ORIGIN._replace(payload="2026/x"))
-    app.put(Queue.RETRIES_POISON, a_message([parked], rounds=rounds))
-    fail(app)
-
-    with pytest.raises(StorageUnavailable):
-        app.return_poison.run(app.in_a_minute())
-
-    assert app.all_stored() == {Queue.RETRIES_POISON: 1}
-
-
-# --- housekeeping
-
-
-def run_housekeeping(app: Deployment) -> None:
-    app.housekeeping.run(app.in_a_minute())
-
-
-def test_expired_payloads_are_deleted_once_an_hour(app: Deployment) -> None:
-    for _ in range(25):
-        run_housekeeping(app)
-        app.clock.advance(HOUR)
-    app.payloads.write("old", START - 3 * HOUR, ["x"])
-
-    run_housekeeping(app)
-    app.payloads.write("older", START - 5 * HOUR, ["x"])
-    app.clock.advance(59 * MINUTE)
-    run_housekeeping(app)
-
-    assert [name.split("/")[1].split("-")[0] for name in app.payloads.blobs] == ["older"]
-
-
-def test_the_first_run_deletes_nothing_for_a_day(app: Deployment) -> None:
-    app.payloads.write("old", START - HOUR, ["x"])
-    kept = []
-    for _ in range(25):
-        run_housekeeping(app)
-        kept.append(len(app.payloads.blobs))
-        app.clock.advance(HOUR)
-
-    assert kept == [1] * 24 + [0]
-
-
-@pytest.mark.parametrize(("gap", "kept"), [(3 * HOUR, 0), (3 * HOUR + SECOND, 1)])
-def test_after_a_gap_nothing_is_deleted_for_a_day(
-    app: Deployment, gap: timedelta, kept: int
-) -> None:
-    """Design §2, order of writes 5: the app was down, and its messages are late."""
-    for _ in range(26):
-        run_housekeeping(app)
-        app.clock.advance(HOUR)
-    app.payloads.write("old", START, ["x"])
-    app.clock.advance(gap - HOUR)
-
-    run_housekeeping(app)
-    after_gap = len(app.payloads.blobs)
-    for _ in range(24):
-        app.clock.advance(HOUR)
-        run_housekeeping(app)
-
-    assert (after_gap, len(app.payloads.blobs)) == (kept, 0)
-
-
-def test_only_one_of_two_instances_deletes(
-    app: Deployment, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    app.payloads.fail_next("delete_expired")
-
-    def taken(*_: object) -> object:
-        raise Conflict
-
-    monkeypatch.setattr(app.resources, "put", taken)
-
-    run_housekeeping(app)
-
-    assert app.resources.get(Table.TOPICS, "state", "housekeeping") is None
-
-
-# --- the timer
 
 
 @dataclass

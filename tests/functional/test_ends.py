@@ -1,0 +1,151 @@
+"""How a delivery ends without success: at once, at its last attempt, or when it is due."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from shared.engine.ports import Queue
+from shared.subscriptions.subscription import RetryPolicy
+from tests.builders import (
+    DEAD,
+    URL,
+    a_delivery,
+    a_message,
+    a_subscription,
+    an_attempt,
+)
+from tests.fakes import START, answered
+from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
+
+HOUR = timedelta(hours=1)
+
+
+def test_what_is_never_retried_becomes_a_dead_letter(app: Deployment) -> None:
+    """Contract §3.3, 6: no more attempts, but the blob appears five minutes later."""
+    subscription = app.subscribe(dead_letter=DEAD)
+    app.pusher.script(URL, answered(400))
+
+    app.run(a_message([a_delivery(0), a_delivery(1)]))
+
+    assert app.waiting(Queue.DEADLETTERS) == [(5 * MINUTE, [0, 1])]
+    (message,) = app.on(Queue.DEADLETTERS)
+    note = message.dead_letter
+    assert note is not None
+    assert note.reason.value == "UndeliverableDueToHttpBadRequest"
+    assert note.keep_until == START + 5 * MINUTE + timedelta(hours=4)
+    assert (note.destination, note.topic_id) == (DEAD, subscription.topic_id)
+    assert app.all_stored() == {Queue.DEADLETTERS: 1}
+
+
+def test_without_a_destination_it_is_dropped_and_counted(app: Deployment, logged: Logged) -> None:
+    app.subscribe()
+    app.pusher.script(URL, answered(413))
+
+    app.run(a_message())
+
+    assert app.all_stored() == {}
+    (line,) = logged("delivery.dropped")
+    assert (line["reason"], line["count"]) == ("UndeliverableDueToHttpPayloadTooLarge", 1)
+
+
+@pytest.mark.parametrize(
+    "meanwhile",
+    [
+        pytest.param(a_subscription(endpoint_url="https://new.example/"), id="other endpoint"),
+        pytest.param(a_subscription(dead_letter=DEAD), id="other destination"),
+        pytest.param(a_subscription(generation="g-2"), id="created again"),
+    ],
+)
+def test_a_final_answer_is_believed_only_of_the_current_subscription(
+    app: Deployment, meanwhile: object
+) -> None:
+    """Design §2, order of writes 4: a corrected endpoint helps events already waiting."""
+    app.subscribe()
+    assert isinstance(meanwhile, type(a_subscription()))
+    app.directory.change(meanwhile)
+    app.pusher.script(URL, answered(400))
+
+    app.run(a_message())
+
+    assert app.waiting(Queue.RETRIES) == [(10 * SECOND, [0])]
+    assert app.all_stored() == {Queue.RETRIES: 1}
+
+
+def test_a_final_answer_that_cannot_be_confirmed_is_no_end(app: Deployment) -> None:
+    app.subscribe(dead_letter=DEAD)
+    app.directory.fail_next("fresh")
+    app.pusher.script(URL, answered(401))
+
+    app.run(a_message())
+
+    assert app.all_stored() == {Queue.RETRIES: 1}
+
+
+def test_many_final_answers_cost_one_look(app: Deployment) -> None:
+    app.subscribe()
+    app.pusher.script(URL, answered(400))
+    looks = []
+    fresh = app.directory.fresh
+    app.directory.fresh = lambda *names: (looks.append(names), fresh(*names))[1]  # type: ignore[method-assign,func-returns-value]
+
+    app.run(a_message([a_delivery(number) for number in range(20)]))
+
+    assert len(looks) == 1
+
+
+def test_the_last_attempt_ends_it_at_once(app: Deployment) -> None:
+    app.subscribe(dead_letter=DEAD, retry_policy=RetryPolicy(max_delivery_attempts=3))
+    app.pusher.script(URL, answered(500))
+
+    app.run(a_message([a_delivery(0, attempts=2), a_delivery(1, attempts=1)]))
+
+    assert app.waiting(Queue.DEADLETTERS) == [(5 * MINUTE, [0])]
+    assert app.waiting(Queue.RETRIES) == [(30 * SECOND, [1])]
+    (message,) = app.on(Queue.DEADLETTERS)
+    assert message.dead_letter is not None
+    assert message.dead_letter.reason == "MaxDeliveryAttemptsExceeded"
+    assert message.deliveries[0].attempts == 3
+
+
+@pytest.mark.parametrize(
+    ("policy", "reason"),
+    [
+        (RetryPolicy(event_time_to_live_minutes=60), "TimeToLiveExceeded"),
+        (RetryPolicy(max_delivery_attempts=2), "MaxDeliveryAttemptsExceeded"),
+    ],
+    ids=["expired", "attempts lowered meanwhile"],
+)
+def test_an_end_found_at_the_slot_needs_no_push(
+    app: Deployment, policy: RetryPolicy, reason: str
+) -> None:
+    """The last attempt lies further back than the five minutes: the blob may be written now."""
+    app.subscribe(dead_letter=DEAD, retry_policy=policy)
+    app.clock.advance(HOUR)
+
+    app.run(a_message([a_delivery(attempts=2, last=an_attempt())], due=START + HOUR))
+
+    assert app.pusher.sent == []
+    assert app.waiting(Queue.DEADLETTERS) == [(timedelta(), [0])]
+    (message,) = app.on(Queue.DEADLETTERS)
+    assert message.dead_letter is not None
+    assert message.dead_letter.reason == reason
+
+
+def test_an_event_that_was_never_tried_may_be_written_at_once(app: Deployment) -> None:
+    app.subscribe(dead_letter=DEAD, retry_policy=RetryPolicy(event_time_to_live_minutes=1))
+    app.clock.advance(MINUTE)
+
+    app.run(a_message())
+
+    assert app.waiting(Queue.DEADLETTERS) == [(timedelta(), [0])]
+
+
+def test_ends_for_different_reasons_are_told_apart(app: Deployment) -> None:
+    app.subscribe(dead_letter=DEAD)
+    app.pusher.script(URL, answered(400), answered(413), answered(400))
+
+    app.run(a_message([a_delivery(number) for number in range(3)]))
+
+    assert [positions for _, positions in app.waiting(Queue.DEADLETTERS)] == [[0, 2], [1]]

@@ -1,0 +1,78 @@
+"""The housekeeping deletes what is expired, and nothing after a gap in its own runs."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from shared.engine.ports import Table
+from shared.errors import Conflict
+from tests.fakes import START
+from tests.functional.deployment import MINUTE, SECOND, Deployment
+
+HOUR = timedelta(hours=1)
+
+
+def run_housekeeping(app: Deployment) -> None:
+    app.housekeeping.run(app.in_a_minute())
+
+
+def test_expired_payloads_are_deleted_once_an_hour(app: Deployment) -> None:
+    for _ in range(25):
+        run_housekeeping(app)
+        app.clock.advance(HOUR)
+    app.payloads.write("old", START - 3 * HOUR, ["x"])
+
+    run_housekeeping(app)
+    app.payloads.write("older", START - 5 * HOUR, ["x"])
+    app.clock.advance(59 * MINUTE)
+    run_housekeeping(app)
+
+    assert [name.split("/")[1].split("-")[0] for name in app.payloads.blobs] == ["older"]
+
+
+def test_the_first_run_deletes_nothing_for_a_day(app: Deployment) -> None:
+    app.payloads.write("old", START - HOUR, ["x"])
+    kept = []
+    for _ in range(25):
+        run_housekeeping(app)
+        kept.append(len(app.payloads.blobs))
+        app.clock.advance(HOUR)
+
+    assert kept == [1] * 24 + [0]
+
+
+@pytest.mark.parametrize(("gap", "kept"), [(3 * HOUR, 0), (3 * HOUR + SECOND, 1)])
+def test_after_a_gap_nothing_is_deleted_for_a_day(
+    app: Deployment, gap: timedelta, kept: int
+) -> None:
+    """Design §2, order of writes 5: the app was down, and its messages are late."""
+    for _ in range(26):
+        run_housekeeping(app)
+        app.clock.advance(HOUR)
+    app.payloads.write("old", START, ["x"])
+    app.clock.advance(gap - HOUR)
+
+    run_housekeeping(app)
+    after_gap = len(app.payloads.blobs)
+    for _ in range(24):
+        app.clock.advance(HOUR)
+        run_housekeeping(app)
+
+    assert (after_gap, len(app.payloads.blobs)) == (kept, 0)
+
+
+def test_only_one_of_two_instances_deletes(
+    app: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app.payloads.fail_next("delete_expired")
+
+    def taken(*_: object) -> object:
+        raise Conflict
+
+    monkeypatch.setattr(app.resources, "put", taken)
+
+    run_housekeeping(app)
+
+    assert app.resources.get(Table.TOPICS, "state", "housekeeping") is None
