@@ -12,7 +12,16 @@ import pytest
 ROOT = Path(__file__).parents[2]
 FOLDERS = sorted(path.parent.name for path in ROOT.glob("*_function/function.json"))
 BUDGET_SECONDS = 1.0  # of CPU
-HEAVY = ("pydantic", "aiohttp", "jsonschema", "azure.identity", "uvicorn", "msal")
+HEAVY = (
+    "pydantic",
+    "aiohttp",
+    "jsonschema",
+    "azure.identity",
+    "uvicorn",
+    "msal",
+    "jwt",
+    "cryptography",
+)
 
 BUILT_BY = {  # what a function's first call builds
     "publish_function": ("publishing", "publish"),
@@ -29,6 +38,7 @@ SETTINGS = {
     "AzureWebJobsStorage": "UseDevelopmentStorage=true",
     "PUSHGRID_WAKE_SCHEDULE": "0 * * * * *",
     "PUSHGRID_DEADLETTER_SCHEDULE": "0 * * * * *",
+    "PUSHGRID_ENTRA_TENANT": "11111111-2222-3333-4444-555555555555",  # read when a token comes
 }
 
 _MEASURE = """

@@ -1,0 +1,127 @@
+"""The official clients with credentials that give tokens, and topics that take nothing else."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import requests
+from azure.core.credentials import AccessToken, AzureKeyCredential
+from azure.core.exceptions import ClientAuthenticationError, HttpResponseError
+from azure.eventgrid import EventGridPublisherClient
+from azure.mgmt.eventgrid import EventGridManagementClient
+from azure.mgmt.eventgrid import models as m
+
+from cli.local.arm import Arm
+from cli.local.host_settings import host_settings
+from cli.local.subscriber import Subscriber
+from devhost.azurite import Azurite
+from devhost.process import RunningHost, running_host
+from tests.e2e.publishing import an_event, endpoint, ids
+from tests.integration.push.scripted import Server, always
+from tests.tokens import CONTRIBUTOR, ISSUER, SENDER, a_token, key_set
+
+_HEADER = "X-Forwarded-For"
+
+
+class Credential:
+    """Gives a token with these roles, for whatever it is asked."""
+
+    def __init__(self, *roles: str, **claims: Any) -> None:
+        self._claims = {"roles": list(roles)} | claims
+        self.scopes: list[str] = []
+
+    def get_token(self, *scopes: str, **options: Any) -> AccessToken:
+        del options
+        self.scopes += scopes
+        claims: dict[str, Any] = {"aud": scopes[0].removesuffix("/.default")}
+        return AccessToken(a_token(**claims | self._claims), 2**31)
+
+
+@pytest.fixture(scope="module")
+def host(own_azurite: Azurite) -> Iterator[RunningHost]:
+    """The host, where Entra ID is a server of ours."""
+    keys = key_set("k1")
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(keys) + keys
+    with Server(always(answer)) as login:
+        settings = host_settings(
+            own_azurite,
+            PUSHGRID_ENTRA_ISSUER=ISSUER,
+            PUSHGRID_ENTRA_JWKS_URL=login.url,
+            PUSHGRID_CLIENT_IP_HEADER=_HEADER,
+        )
+        with running_host(settings) as running:
+            yield running
+
+
+@pytest.fixture
+def topic() -> str:
+    return f"topic-{uuid.uuid4().hex[:8]}"
+
+
+def test_a_topic_without_local_auth_takes_tokens_alone(
+    host: RunningHost, arm: Arm, subscriber: Callable[..., Subscriber], topic: str
+) -> None:
+    arm.create_topic(topic, disableLocalAuth=True)
+    receiver = subscriber()
+    arm.create_subscription(topic, "crm", receiver.url)
+    url, event = endpoint(host.url, topic), an_event(1)
+    sender = Credential(SENDER)
+
+    with EventGridPublisherClient(url, sender) as client:
+        client.send(event, enforce_https=False)
+    with (
+        EventGridPublisherClient(url, AzureKeyCredential(arm.key(topic))) as client,
+        pytest.raises(HttpResponseError, match="local authentication is disabled") as local,
+    ):
+        client.send(event)
+    with (
+        EventGridPublisherClient(url, Credential(CONTRIBUTOR)) as client,
+        pytest.raises(HttpResponseError, match="does not have permission to send data") as role,
+    ):
+        client.send(event, enforce_https=False)
+    with (
+        EventGridPublisherClient(url, Credential(SENDER, aud="https://a.example")) as client,
+        pytest.raises(ClientAuthenticationError, match="for another audience"),
+    ):
+        client.send(event, enforce_https=False)
+
+    assert sender.scopes == ["https://eventgrid.azure.net/.default"]
+    assert (local.value.status_code, role.value.status_code) == (403, 403)
+    assert receiver.wait_for(lambda pushes: len(pushes) >= 1, 20)
+    assert ids(receiver.pushes) == {event.id}
+
+
+def test_the_management_client_brings_a_token(host: RunningHost, topic: str) -> None:
+    def put(credential: Credential) -> m.Topic:
+        with EventGridManagementClient(credential, "s1", base_url=host.url) as client:
+            return client.topics.begin_create_or_update(
+                "shop", topic, m.Topic(location="local"), enforce_https=False, polling_interval=0
+            ).result()
+
+    operator = Credential(CONTRIBUTOR)
+
+    assert put(operator).name == topic
+    assert set(operator.scopes) == {"https://management.azure.com/.default"}
+    with pytest.raises(HttpResponseError) as forbidden:
+        put(Credential(SENDER))
+    assert forbidden.value.status_code == 403
+    with pytest.raises(ClientAuthenticationError):
+        put(Credential(CONTRIBUTOR, iss=f"{ISSUER}/"))
+
+
+@pytest.mark.parametrize(
+    ("hop", "status"), [("203.0.113.7:5", 400), ("203.0.113.7, 198.51.100.1", 403), (None, 403)]
+)
+def test_a_topic_with_rules_asks_from_where(
+    host: RunningHost, arm: Arm, topic: str, hop: str | None, status: int
+) -> None:
+    arm.create_topic(topic, inboundIpRules=[{"ipMask": "203.0.113.0/24", "action": "Allow"}])
+    headers = {"aeg-sas-key": arm.key(topic)} | ({_HEADER: hop} if hop else {})
+
+    answer = requests.post(endpoint(host.url, topic), json=[], headers=headers, timeout=60)
+
+    assert answer.status_code == status  # who may publish learns that an empty array is no use
+    assert ("IpAddress filtering rules" in answer.text) == (status == 403)
