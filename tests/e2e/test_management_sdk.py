@@ -8,33 +8,17 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from azure.core.credentials import AccessToken
 from azure.core.exceptions import HttpResponseError, ResourceNotFoundError
-from azure.core.pipeline import PipelineRequest
-from azure.core.pipeline.policies import SansIOHTTPPolicy
 from azure.mgmt.eventgrid import EventGridManagementClient
 from azure.mgmt.eventgrid import models as m
 
-from cli.local.arm import ADMIN_KEY
 from cli.local.subscriber import Subscriber
 from devhost.process import RunningHost
+from tests.e2e.operator import Credential, Key
 
 SUBSCRIPTION = "00000000-0000-0000-0000-000000000001"
 GROUP = "shop"
 HIDDEN = "Hidden"
-
-
-class Key(SansIOHTTPPolicy[Any, Any]):
-    """Sends the admin key over http too, which the client's own policy refuses to do."""
-
-    def on_request(self, request: PipelineRequest[Any]) -> None:
-        request.http_request.headers["Authorization"] = f"Bearer {ADMIN_KEY}"
-
-
-class Credential:
-    def get_token(self, *scopes: str, **options: Any) -> AccessToken:
-        del scopes, options
-        return AccessToken(ADMIN_KEY, 2**31)
 
 
 @pytest.fixture

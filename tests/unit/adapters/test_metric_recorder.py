@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Sequence
 from datetime import timedelta
@@ -201,10 +202,15 @@ def test_threads_count_side_by_side(recorder: MetricRecorder, sink: Counting) ->
             deliver(recorder)
 
     threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    while any(thread.is_alive() for thread in threads):
-        recorder.flush()
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)  # as if there were very many processors
+    try:
+        for thread in threads:
+            thread.start()
+        while any(thread.is_alive() for thread in threads):
+            recorder.flush()
+    finally:
+        sys.setswitchinterval(interval)
     recorder.flush()
 
     assert sink.total() == 8000
