@@ -10,7 +10,8 @@ import pytest
 
 from shared.adapters.push_share import Share, Standing
 from shared.adapters.push_slots import PLACES, SLOT, THREADS, Slots, Visit
-from tests.unit.adapters.test_push_slots import Time, entered, quick, slots_of, taken
+from tests.unit.adapters.pool import Time
+from tests.unit.adapters.slots import entered, quick, slots_of, taken
 
 
 def slow(slots: Slots, name: str, seconds: float = 3.0) -> None:

@@ -4,99 +4,25 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from datetime import timedelta
 
 import pytest
 
 from shared.adapters.push_pool import ThreadedPushPool, _Todo
 from shared.adapters.push_slots import Slots
-
-MINUTE = timedelta(minutes=1)
-PATIENCE = 10  # seconds after which a test that hangs fails
-
-
-class Time:
-    """A monotonic clock that stands still."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-
-    def __call__(self) -> float:
-        return self.seconds
-
-
-class Text(str):
-    """What came of a push that succeeded."""
-
-    __slots__ = ()
-    succeeded = True
-
-
-def upper(item: str) -> Text:
-    return Text(item.upper())
-
-
-class Work:
-    """Pushes that begin at once and last until they are released."""
-
-    def __init__(self) -> None:
-        self.begun = threading.Semaphore(0)
-        self.items: list[str] = []
-        self._release = threading.Event()
-
-    def __call__(self, item: str) -> Text:
-        self.items.append(item)
-        self.begun.release()
-        assert self._release.wait(PATIENCE)
-        return upper(item)
-
-    def wait_for(self, count: int) -> None:
-        for _ in range(count):
-            assert self.begun.acquire(timeout=PATIENCE)
-
-    def release(self) -> None:
-        self._release.set()
-
-
-@pytest.fixture
-def time() -> Time:
-    return Time()
-
-
-@pytest.fixture
-def work() -> Iterator[Work]:
-    work = Work()
-    yield work
-    work.release()
-
-
-def a_pool(time: Time, *, threads: int = 8, slots: int = 2) -> ThreadedPushPool:
-    return ThreadedPushPool(threads, Slots(slots, slots, time), clock=time, tick=0.001)
-
-
-def run_of(
-    pool: ThreadedPushPool,
-    key: str,
-    items: Sequence[str],
-    work: Callable[[str], Text],
-    stop_after: timedelta = MINUTE,
-    hand_over: Callable[[], bool] = lambda: False,
-) -> Iterator[list[tuple[str, Text]]]:
-    return pool.run(key, items, work, stop_after=stop_after, hand_over=hand_over)
-
-
-def drained(run: Iterator[list[tuple[str, Text]]]) -> list[tuple[str, Text]]:
-    return [pair for finished in run for pair in finished]
-
-
-def assert_all_given_back(pool: ThreadedPushPool) -> None:
-    """No slot is taken and nobody waits, once all threads have ended."""
-    pool._threads.shutdown()
-    assert pool._slots._used == pool._slots._pushing == 0
-    assert not pool._slots._waiting
-    assert not pool._slots._active
+from tests.unit.adapters.pool import (
+    MINUTE,
+    PATIENCE,
+    Text,
+    Time,
+    Work,
+    a_pool,
+    assert_all_given_back,
+    drained,
+    run_of,
+    upper,
+)
 
 
 def test_every_item_is_pushed_and_yielded_once(time: Time) -> None:
@@ -292,109 +218,6 @@ def test_a_slot_that_comes_too_late_goes_back_at_once(
     assert pool._slots._used == 1
     work.release()
     assert drained(late) == [("b", "B")]
-    assert_all_given_back(pool)
-
-
-def test_a_slow_run_ends_its_invocation_and_goes_on(time: Time, work: Work) -> None:
-    """Once, after a second: then it holds none of the host's places any more."""
-    pool = a_pool(time)
-    calls: list[float] = []
-
-    def hand_over() -> bool:
-        calls.append(time.seconds)
-        return True
-
-    run = run_of(pool, "key", list("abc"), work, hand_over=hand_over)
-    next(run)
-    work.wait_for(2)
-    assert calls == []
-
-    time.seconds = 1.1
-    next(run)
-    time.seconds = 5.0
-    next(run)
-
-    assert calls == [1.1]
-    assert pool._slots._pushing == 0
-    work.release()
-    assert len(drained(run)) == 3
-    assert_all_given_back(pool)
-
-
-def test_a_run_whose_invocation_can_not_end_keeps_its_place(time: Time, work: Work) -> None:
-    pool = a_pool(time)
-    run = run_of(pool, "key", ["a"], work)
-    next(run)
-    time.seconds = 1.1
-    next(run)
-
-    assert pool._slots._pushing == 1
-    work.release()
-    assert len(drained(run)) == 1
-    assert_all_given_back(pool)
-
-
-def test_a_run_closed_early_begins_nothing_more(time: Time, work: Work) -> None:
-    pool = a_pool(time)
-    run = run_of(pool, "key", list("abcdef"), work)
-    next(run)
-    work.wait_for(2)
-
-    run.close()  # type: ignore[attr-defined]
-    work.release()
-    assert_all_given_back(pool)
-
-    assert sorted(work.items) == ["a", "b"]
-
-
-def test_a_run_closed_while_it_waits_keeps_no_slot(time: Time, work: Work) -> None:
-    pool = a_pool(time, slots=1)
-    first = run_of(pool, "key", ["a"], work)
-    next(first)
-    second = run_of(pool, "key", ["b"], upper)
-    next(second)
-
-    second.close()  # type: ignore[attr-defined]
-    work.release()
-
-    assert drained(first) == [("a", "A")]
-    assert drained(run_of(pool, "key", ["c"], upper)) == [("c", "C")]
-    assert_all_given_back(pool)
-
-
-def test_a_slot_handed_over_to_a_run_that_is_then_closed_goes_on(time: Time, work: Work) -> None:
-    pool = a_pool(time, slots=1)
-    first = run_of(pool, "key", ["a"], work)
-    next(first)
-    second = run_of(pool, "key", ["b"], upper)
-    next(second)
-    work.release()
-    drained(first)
-
-    second.close()  # type: ignore[attr-defined]
-
-    assert_all_given_back(pool)
-
-
-@pytest.mark.parametrize("error", [ValueError("no"), IndexError("no"), SystemExit()], ids=repr)
-def test_what_a_push_raises_ends_the_run(time: Time, error: BaseException) -> None:
-    """An IndexError once looked like the end of the work, and the run stood still for a minute."""
-    pool = a_pool(time, slots=1)
-    begun: list[str] = []
-
-    def push(item: str) -> Text:
-        begun.append(item)
-        if item == "b":
-            raise error
-        return Text(item)
-
-    run = run_of(pool, "key", list("abc"), push)
-    found: list[tuple[str, Text]] = []
-    with pytest.raises(type(error)):
-        found.extend(pair for finished in run for pair in finished)
-
-    assert begun == ["a", "b"]
-    assert drained(run_of(pool, "key", ["d"], push)) == [("d", "d")]
     assert_all_given_back(pool)
 
 

@@ -5,45 +5,8 @@ from __future__ import annotations
 import pytest
 
 from shared.adapters import push_slots
-from shared.adapters.push_slots import SLOT, Slots, Visit
-
-
-class Time:
-    """A monotonic clock that stands still."""
-
-    seconds = 0.0
-
-    def __call__(self) -> float:
-        return self.seconds
-
-
-def slots_of(start: int = 8, most: int = 64) -> tuple[Slots, Time]:
-    time = Time()
-    return Slots(start, most, time), time
-
-
-def entered(slots: Slots, name: str = "key") -> Visit:
-    visit = slots.enter(name)
-    assert visit
-    return visit
-
-
-def taken(slots: Slots, visit: Visit) -> int:
-    """Take every slot there is."""
-    count = 0
-    while slots.take(visit):
-        count += 1
-    return count
-
-
-def quick(slots: Slots, name: str, pushes: int = 100) -> Visit:
-    """Let *name* become a key that is known to be quick."""
-    visit = entered(slots, name)
-    slots.take(visit)
-    for _ in range(pushes):
-        slots.pushed(visit, 0.01, succeeded=True)
-    slots.give_back(visit)
-    return visit
+from shared.adapters.push_slots import SLOT
+from tests.unit.adapters.slots import entered, quick, slots_of, taken
 
 
 def test_a_key_starts_with_a_few_slots_and_earns_more() -> None:

@@ -3,60 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime, timedelta
 
 import pytest
 
 from shared.delivery.health import (
-    Health,
     Held,
     Hold,
     NeedsProbe,
-    Observation,
     Open,
     claim,
     give_back,
     merge,
-    observe,
     standing,
 )
 from shared.delivery.outcome import Outcome
 from shared.delivery.policy import DeliveryTerms
 from tests.builders import terms
 from tests.fakes import START
-
-LATEST = terms()
-NEW = Health(endpoint="g-1")
-ACKNOWLEDGED_BY = timedelta(seconds=40)  # 30 s for the answer, 10 s of margin
-
-
-def at(seconds: float) -> datetime:
-    return START + timedelta(seconds=seconds)
-
-
-def seen(
-    outcome: Outcome,
-    sent: float = 0,
-    ended: float | None = None,
-    *,
-    is_first: bool = True,
-    is_probe: bool = False,
-) -> Observation:
-    return Observation(
-        outcome=outcome,
-        is_first=is_first,
-        sent_at=at(sent),
-        ended_at=at(sent if ended is None else ended),
-        is_probe=is_probe,
-    )
-
-
-def after(
-    *observations: Observation, rules: DeliveryTerms = LATEST, health: Health = NEW
-) -> Health:
-    for each in observations:
-        health = observe(health, each, rules)
-    return health
+from tests.unit.delivery.observed import LATEST, NEW, after, at, seen
 
 
 def failing_probes(count: int, outcome: Outcome, rules: DeliveryTerms = LATEST) -> list[float]:
@@ -212,62 +176,6 @@ def test_failures_that_were_on_their_way_double_nothing() -> None:
     health = after(*[seen(Outcome.GENERIC_ERROR, 0, 0.1 * number) for number in range(40)])
 
     assert standing(health, at(4)) == Held(at(60.9), "delayed delivery: 1 min")
-
-
-def test_a_probe_that_fails_without_probation_ends_the_hold() -> None:
-    """Probation of 503 is over, the probe meets a 500: that asks for no hold."""
-    held = claim(after(seen(Outcome.BUSY)), LATEST, at(10))
-
-    health = after(seen(Outcome.GENERIC_ERROR, 10, 11, is_probe=True), health=held)
-
-    assert (standing(health, at(11)), health.failures) == (Open(), 2)
-    assert standing(merge(health, held), at(11)) == Open()
-
-
-def test_a_probe_is_claimed_until_its_time_is_over() -> None:
-    claimed = claim(after(seen(Outcome.BUSY)), LATEST, at(10))
-
-    assert standing(claimed, at(10)) == Held(at(13), "a probe is under way")
-    assert isinstance(standing(claimed, at(49.9)), Held)
-    assert standing(claimed, at(10) + ACKNOWLEDGED_BY) == NeedsProbe()
-
-
-def test_a_probe_that_fails_begins_a_hold_that_does_not_wait_for_its_claim() -> None:
-    claimed = claim(after(seen(Outcome.BUSY)), LATEST, at(10))
-
-    health = after(seen(Outcome.BUSY, 10, 11, is_probe=True), health=claimed)
-
-    assert standing(merge(health, claimed), at(11)) == Held(
-        at(21), "probation for Busy: 10 s", Outcome.BUSY
-    )
-    assert standing(merge(health, claimed), at(21)) == NeedsProbe()
-
-
-@pytest.mark.parametrize("outcome", [Outcome.BAD_REQUEST, Outcome.PAYLOAD_TOO_LARGE])
-def test_a_probe_at_fault_itself_leaves_the_claim_to_another(outcome: Outcome) -> None:
-    claimed = claim(after(seen(Outcome.BUSY)), LATEST, at(10))
-
-    health = after(seen(outcome, 10, is_probe=True), health=claimed)
-
-    assert standing(health, at(10)) == NeedsProbe()
-    assert standing(merge(claimed, health), at(10)) == NeedsProbe()
-    assert give_back(health) == health
-
-
-def test_a_failure_during_the_probe_outlives_it() -> None:
-    """A slow push fails while the probe is under way: its hold began after the probe was sent."""
-    claimed = claim(after(seen(Outcome.BUSY)), LATEST, at(10))
-
-    health = after(
-        seen(Outcome.TIMED_OUT, -18, 12),
-        seen(Outcome.GENERIC_ERROR, 10, 13, is_probe=True),
-        seen(Outcome.DELIVERED, 11, 14),
-        health=claimed,
-    )
-
-    assert standing(health, at(14)) == Held(
-        at(22), "probation for TimedOut: 10 s", Outcome.TIMED_OUT
-    )
 
 
 def test_a_release_elsewhere_reaches_a_hold_here() -> None:

@@ -1,0 +1,119 @@
+"""How runs of the push pool end: handed over, closed early, broken."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.adapters.pool import (
+    Text,
+    Time,
+    Work,
+    a_pool,
+    assert_all_given_back,
+    drained,
+    run_of,
+    upper,
+)
+
+
+def test_a_slow_run_ends_its_invocation_and_goes_on(time: Time, work: Work) -> None:
+    """Once, after a second: then it holds none of the host's places any more."""
+    pool = a_pool(time)
+    calls: list[float] = []
+
+    def hand_over() -> bool:
+        calls.append(time.seconds)
+        return True
+
+    run = run_of(pool, "key", list("abc"), work, hand_over=hand_over)
+    next(run)
+    work.wait_for(2)
+    assert calls == []
+
+    time.seconds = 1.1
+    next(run)
+    time.seconds = 5.0
+    next(run)
+
+    assert calls == [1.1]
+    assert pool._slots._pushing == 0
+    work.release()
+    assert len(drained(run)) == 3
+    assert_all_given_back(pool)
+
+
+def test_a_run_whose_invocation_can_not_end_keeps_its_place(time: Time, work: Work) -> None:
+    pool = a_pool(time)
+    run = run_of(pool, "key", ["a"], work)
+    next(run)
+    time.seconds = 1.1
+    next(run)
+
+    assert pool._slots._pushing == 1
+    work.release()
+    assert len(drained(run)) == 1
+    assert_all_given_back(pool)
+
+
+def test_a_run_closed_early_begins_nothing_more(time: Time, work: Work) -> None:
+    pool = a_pool(time)
+    run = run_of(pool, "key", list("abcdef"), work)
+    next(run)
+    work.wait_for(2)
+
+    run.close()  # type: ignore[attr-defined]
+    work.release()
+    assert_all_given_back(pool)
+
+    assert sorted(work.items) == ["a", "b"]
+
+
+def test_a_run_closed_while_it_waits_keeps_no_slot(time: Time, work: Work) -> None:
+    pool = a_pool(time, slots=1)
+    first = run_of(pool, "key", ["a"], work)
+    next(first)
+    second = run_of(pool, "key", ["b"], upper)
+    next(second)
+
+    second.close()  # type: ignore[attr-defined]
+    work.release()
+
+    assert drained(first) == [("a", "A")]
+    assert drained(run_of(pool, "key", ["c"], upper)) == [("c", "C")]
+    assert_all_given_back(pool)
+
+
+def test_a_slot_handed_over_to_a_run_that_is_then_closed_goes_on(time: Time, work: Work) -> None:
+    pool = a_pool(time, slots=1)
+    first = run_of(pool, "key", ["a"], work)
+    next(first)
+    second = run_of(pool, "key", ["b"], upper)
+    next(second)
+    work.release()
+    drained(first)
+
+    second.close()  # type: ignore[attr-defined]
+
+    assert_all_given_back(pool)
+
+
+@pytest.mark.parametrize("error", [ValueError("no"), IndexError("no"), SystemExit()], ids=repr)
+def test_what_a_push_raises_ends_the_run(time: Time, error: BaseException) -> None:
+    """An IndexError once looked like the end of the work, and the run stood still for a minute."""
+    pool = a_pool(time, slots=1)
+    begun: list[str] = []
+
+    def push(item: str) -> Text:
+        begun.append(item)
+        if item == "b":
+            raise error
+        return Text(item)
+
+    run = run_of(pool, "key", list("abc"), push)
+    found: list[tuple[str, Text]] = []
+    with pytest.raises(type(error)):
+        found.extend(pair for finished in run for pair in finished)
+
+    assert begun == ["a", "b"]
+    assert drained(run_of(pool, "key", ["d"], push)) == [("d", "d")]
+    assert_all_given_back(pool)

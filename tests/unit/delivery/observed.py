@@ -1,0 +1,47 @@
+"""Endpoints by what was observed of them, in seconds of one day."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from shared.delivery.health import (
+    Health,
+    Observation,
+    observe,
+)
+from shared.delivery.outcome import Outcome
+from shared.delivery.policy import DeliveryTerms
+from tests.builders import terms
+from tests.fakes import START
+
+LATEST = terms()
+NEW = Health(endpoint="g-1")
+
+
+def at(seconds: float) -> datetime:
+    return START + timedelta(seconds=seconds)
+
+
+def seen(
+    outcome: Outcome,
+    sent: float = 0,
+    ended: float | None = None,
+    *,
+    is_first: bool = True,
+    is_probe: bool = False,
+) -> Observation:
+    return Observation(
+        outcome=outcome,
+        is_first=is_first,
+        sent_at=at(sent),
+        ended_at=at(sent if ended is None else ended),
+        is_probe=is_probe,
+    )
+
+
+def after(
+    *observations: Observation, rules: DeliveryTerms = LATEST, health: Health = NEW
+) -> Health:
+    for each in observations:
+        health = observe(health, each, rules)
+    return health
