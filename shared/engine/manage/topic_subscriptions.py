@@ -65,11 +65,11 @@ def list_across(ports: ManagePorts, call: Call) -> HttpAnswer:
             and _is_in(topic, call.names.get("location"))
         ):
             parent = parent_of(topic.document, ports.deployment)
-            parents[parent.arm_id] = parent
+            parents[parent.name.casefold()] = parent
             found += ports.resources.list(Table.EVENT_SUBSCRIPTIONS, parent.name)
 
     def shown(stored: Document) -> Document:
-        limits = parents[stored["topicId"]].limits
+        limits = parents[stored["topicName"].casefold()].limits
         return with_state(render_extension(stored, limits), stored, ports.clock.now())
 
     return answer_page(call, found, shown)

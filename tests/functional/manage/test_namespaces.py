@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from shared.engine.ports import NAMESPACE_TOPICS, Table
-from tests.fakes import answered
+from shared.engine.ports import NAMESPACE_TOPICS, NAMESPACES, Table
+from tests.fakes import MemoryResources, answered
 from tests.functional.manage.world import GROUP, HOST, URL, World, hook
 
 SHOP = f"{GROUP}/namespaces/shop"
@@ -297,3 +297,33 @@ def test_lists_across_leave_namespaces_out(orders: World) -> None:
 def test_no_answer_holds_a_key(orders: World) -> None:
     for target in (SHOP, ORDERS, f"{GROUP}/namespaces", f"{SHOP}/topics"):
         assert "key-" not in json.dumps(orders.json("GET", target))
+
+
+@pytest.mark.parametrize("gone", [SHOP, ORDERS])
+def test_a_deletion_that_failed_half_way_can_be_repeated(orders: World, gone: str) -> None:
+    """Otherwise nobody could address what is left."""
+    orders.json("PUT", CRM, push(), status=201)
+    orders.resources.fail_next("list")
+
+    assert orders.call("DELETE", gone).status == 503
+    assert orders.call("GET", gone).status == 200
+
+    assert orders.call("DELETE", gone).status == 204
+    assert orders.resources.list(Table.EVENT_SUBSCRIPTIONS, "shop.orders") == []
+
+
+class Deleting(MemoryResources):
+    """The namespace goes while its topic is written."""
+
+    def put(self, table, partition, name, document, etag):
+        if partition == NAMESPACE_TOPICS:
+            self.delete(Table.TOPICS, NAMESPACES, "shop")
+        return super().put(table, partition, name, document, etag)
+
+
+def test_a_topic_is_not_left_without_its_namespace() -> None:
+    world = World(resources=Deleting())
+    world.json("PUT", SHOP, {"location": "x"}, status=201)
+
+    assert world.error("PUT", ORDERS, {"properties": {}}, status=404)["code"] == "ResourceNotFound"
+    assert world.resources.list(Table.TOPICS, NAMESPACE_TOPICS) == []

@@ -128,6 +128,21 @@ def test_two_who_patch_at_once_lose_nothing(crm: World) -> None:
     assert len(crm.pusher.sent) == 1  # the consent counts for the whole call
 
 
+def test_the_topic_is_read_again_too(crm: World) -> None:
+    """Its delivery profile may have changed meanwhile, and with it what can be asked for."""
+
+    def others() -> None:
+        crm.json("PATCH", ORDERS, {"tags": {"deliveryProfile": "2017"}})
+        crm.json("PATCH", CRM, {"destination": webhook(URL)}, status=201)
+
+    crm.pusher.meanwhile.append(others)
+    patch = {"destination": webhook(), "retryPolicy": {"maxDeliveryAttempts": 5}}
+
+    error = crm.error("PATCH", CRM, patch, status=400)
+
+    assert error["target"] == "properties.retryPolicy.maxDeliveryAttempts"
+
+
 def test_what_is_deleted_while_it_is_patched_stays_so(crm: World) -> None:
     crm.pusher.meanwhile.append(lambda: crm.call("DELETE", CRM))
 

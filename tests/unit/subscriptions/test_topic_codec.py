@@ -239,6 +239,16 @@ def test_a_bad_topic_is_refused(body: Any, target: str | None, words: str) -> No
     assert words in caught.value.message
 
 
+def test_a_topic_can_have_128_rules_about_addresses() -> None:
+    masks = [f"203.0.113.{number}" for number in range(64)] + [f"fd00::{n}/127" for n in range(64)]
+    stored = topic(inboundIpRules=[{"ipMask": mask, "action": "allow"} for mask in masks])
+
+    rules = topic_of(stored).inbound_rules
+
+    assert [str(rule) for rule in rules[:64]] == [f"{mask}/32" for mask in masks[:64]]
+    assert str(rules[65]) == "fd00::/127"
+
+
 def test_all_faults_are_reported_at_once() -> None:
     body = {
         "location": 1,
