@@ -20,7 +20,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from bench.throughput import Case, Sink, fillers, progress, publish, running_sink, settings
+from bench.load import Case, Sink, fillers, progress, publish, running_sink, settings
 from cli.local.arm import Arm
 from devhost.azurite import running_azurite
 from devhost.process import running_host

@@ -10,46 +10,21 @@ from __future__ import annotations
 
 import argparse
 import json
-import random
 import statistics
-import string
-import subprocess
 import sys
-import threading
 import time
 import uuid
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
-
-import requests
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from bench.floors import azurite_rates, raw_post_rate
+from bench.load import Case, Sink, fillers, progress, publish, running_sink, settings
 from cli.local.arm import Arm
-from cli.local.host_settings import host_settings
 from cli.local.storage_proxy import StorageProxy, running_storage_proxy
 from devhost.azurite import Azurite, running_azurite
 from devhost.process import RunningHost, running_host
-
-_ROOT = Path(__file__).parents[1]
-_THREADS = 16
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
-    """One row: *rate* is events a second in all, ``None`` for as fast as it goes."""
-
-    name: str
-    events: int
-    batch: int
-    publishers: int
-    subscriptions: int
-    rate: float | None = None
-
 
 CASES = (
     Case(
@@ -89,132 +64,6 @@ class Row:
     cpu: float
     memory: float
     complete: bool
-
-
-class Sink:
-    """The sink's process."""
-
-    def __init__(self) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, str(_ROOT / "bench" / "sink.py")],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert self.process.stdout  # noqa: S101 - it was asked for
-        self.url = f"http://127.0.0.1:{int(self.process.stdout.readline())}"
-
-    def stats(self, *, reset: bool = False) -> dict[str, Any]:
-        suffix = "?reset" if reset else ""
-        return dict(requests.get(f"{self.url}/stats{suffix}", timeout=10).json())
-
-    def close(self) -> None:
-        assert self.process.stdin and self.process.stdout  # noqa: S101, PT018
-        self.process.stdin.close()
-        self.process.wait(5)
-        self.process.stdout.close()
-
-
-@contextmanager
-def running_sink() -> Iterator[Sink]:
-    """Run a sink until the block ends."""
-    sink = Sink()
-    try:
-        yield sink
-    finally:
-        sink.close()
-
-
-def event(filler: str) -> dict[str, Any]:
-    """Return an event of about 1 KB that knows when it was made."""
-    return {
-        "id": str(uuid.uuid4()),
-        "subject": "/orders/17",
-        "eventType": "Shop.OrderPlaced",
-        "eventTime": "2026-01-01T00:00:00Z",
-        "dataVersion": "1.0",
-        "data": {"sentAt": time.time(), "filler": filler},
-    }
-
-
-def fillers() -> list[str]:
-    """Return texts that compress no better than real ones."""
-    letters = string.ascii_letters + string.digits + " "
-    chance = random.Random(7)  # noqa: S311 - the same texts at every run
-    return ["".join(chance.choices(letters, k=800)) for _ in range(200)]
-
-
-def raw_post_rate(sink: Sink, count: int = 4000) -> float:
-    """Return POSTs a second of one process with 16 keep-alive threads and the same bodies."""
-    texts = fillers()
-    bodies = [json.dumps([event(text)], separators=(",", ":")).encode() for text in texts]
-    local = threading.local()
-
-    def post(number: int) -> None:
-        if not hasattr(local, "session"):
-            local.session = requests.Session()
-        local.session.post(
-            f"{sink.url}/raw",
-            data=bodies[number % len(bodies)],
-            headers={"Content-Type": "application/json"},
-            timeout=10,
-        )
-
-    with ThreadPoolExecutor(_THREADS) as pool:
-        list(pool.map(post, range(_THREADS)))
-        began = time.perf_counter()
-        list(pool.map(post, range(count)))
-        return count / (time.perf_counter() - began)
-
-
-def azurite_rates(azurite: Azurite, count: int = 400) -> dict[str, float]:
-    """Return what Azurite does a second, through the SDK on 4 threads."""
-    from azure.storage.queue import QueueClient
-
-    queue = QueueClient.from_connection_string(azurite.connection_string, "floor")
-    queue.create_queue()
-    text = "x" * 1024
-    with ThreadPoolExecutor(4) as pool:
-        began = time.perf_counter()
-        list(pool.map(lambda _: queue.send_message(text), range(count)))
-        put = count / (time.perf_counter() - began)
-        began = time.perf_counter()
-        messages: list[Any] = []
-        receives = 0
-        while len(messages) < count:
-            messages += list(queue.receive_messages(messages_per_page=32, max_messages=32))
-            receives += 1
-        get = receives / (time.perf_counter() - began)
-        began = time.perf_counter()
-        list(pool.map(queue.delete_message, messages))
-        delete = count / (time.perf_counter() - began)
-    queue.delete_queue()
-    return {"put": put, "get of 32": get, "delete": delete}
-
-
-def publish(url: str, key: str, case: Case, texts: list[str]) -> float:
-    """Publish the case's events; return the seconds it took until all were accepted."""
-    local = threading.local()
-    numbers = range(case.events // case.batch)
-    began = time.perf_counter()
-
-    def send(number: int) -> None:
-        if not hasattr(local, "session"):
-            local.session = requests.Session()
-        if case.rate:
-            time.sleep(max(0.0, began + number * case.batch / case.rate - time.perf_counter()))
-        events = [event(texts[(number + i) % len(texts)]) for i in range(case.batch)]
-        response = local.session.post(
-            url,
-            data=json.dumps(events).encode(),
-            headers={"aeg-sas-key": key, "Content-Type": "application/json"},
-            timeout=60,
-        )
-        response.raise_for_status()
-
-    with ThreadPoolExecutor(case.publishers) as pool:
-        list(pool.map(send, numbers))
-    return time.perf_counter() - began
 
 
 def measure(case: Case, host: RunningHost, sink: Sink, proxy: StorageProxy | None) -> Row:
@@ -280,15 +129,6 @@ def memory_mb(pid: int) -> float:
     return 0.0
 
 
-def settings(azurite: Azurite) -> dict[str, str]:
-    """Return the host's settings, its timers as often as on Azure."""
-    return host_settings(
-        azurite,
-        PUSHGRID_WAKE_SCHEDULE="0 * * * * *",
-        PUSHGRID_DEADLETTER_SCHEDULE="0 */5 * * * *",
-    )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
     """A whole run: *floors* are a second, *waiting_mb* is the host's memory."""
@@ -326,11 +166,6 @@ def run_cases(cases: tuple[Case, ...]) -> Result:
             with running_azurite() as azurite:
                 waiting = memory_while_waiting(azurite, sink)
     return Result(rows=rows, floors=floors, waiting_mb=waiting)
-
-
-def progress(text: str) -> None:
-    """Say what is going on, where a person looks and no program reads."""
-    print(f"… {text}", file=sys.stderr, flush=True)
 
 
 def table(result: Result) -> str:

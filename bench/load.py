@@ -1,0 +1,129 @@
+"""What the benches share: load to publish, the sink that receives it, and the host's settings."""
+
+from __future__ import annotations
+
+import json
+import random
+import string
+import subprocess
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import requests
+
+from cli.local.host_settings import host_settings
+from devhost.azurite import Azurite
+
+_ROOT = Path(__file__).parents[1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One row: *rate* is events a second in all, ``None`` for as fast as it goes."""
+
+    name: str
+    events: int
+    batch: int
+    publishers: int
+    subscriptions: int
+    rate: float | None = None
+
+
+class Sink:
+    """The sink's process."""
+
+    def __init__(self) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, str(_ROOT / "bench" / "sink.py")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self.process.stdout  # noqa: S101 - it was asked for
+        self.url = f"http://127.0.0.1:{int(self.process.stdout.readline())}"
+
+    def stats(self, *, reset: bool = False) -> dict[str, Any]:
+        suffix = "?reset" if reset else ""
+        return dict(requests.get(f"{self.url}/stats{suffix}", timeout=10).json())
+
+    def close(self) -> None:
+        assert self.process.stdin and self.process.stdout  # noqa: S101, PT018
+        self.process.stdin.close()
+        self.process.wait(5)
+        self.process.stdout.close()
+
+
+@contextmanager
+def running_sink() -> Iterator[Sink]:
+    """Run a sink until the block ends."""
+    sink = Sink()
+    try:
+        yield sink
+    finally:
+        sink.close()
+
+
+def event(filler: str) -> dict[str, Any]:
+    """Return an event of about 1 KB that knows when it was made."""
+    return {
+        "id": str(uuid.uuid4()),
+        "subject": "/orders/17",
+        "eventType": "Shop.OrderPlaced",
+        "eventTime": "2026-01-01T00:00:00Z",
+        "dataVersion": "1.0",
+        "data": {"sentAt": time.time(), "filler": filler},
+    }
+
+
+def fillers() -> list[str]:
+    """Return texts that compress no better than real ones."""
+    letters = string.ascii_letters + string.digits + " "
+    chance = random.Random(7)  # noqa: S311 - the same texts at every run
+    return ["".join(chance.choices(letters, k=800)) for _ in range(200)]
+
+
+def publish(url: str, key: str, case: Case, texts: list[str]) -> float:
+    """Publish the case's events; return the seconds it took until all were accepted."""
+    local = threading.local()
+    numbers = range(case.events // case.batch)
+    began = time.perf_counter()
+
+    def send(number: int) -> None:
+        if not hasattr(local, "session"):
+            local.session = requests.Session()
+        if case.rate:
+            time.sleep(max(0.0, began + number * case.batch / case.rate - time.perf_counter()))
+        events = [event(texts[(number + i) % len(texts)]) for i in range(case.batch)]
+        response = local.session.post(
+            url,
+            data=json.dumps(events).encode(),
+            headers={"aeg-sas-key": key, "Content-Type": "application/json"},
+            timeout=60,
+        )
+        response.raise_for_status()
+
+    with ThreadPoolExecutor(case.publishers) as pool:
+        list(pool.map(send, numbers))
+    return time.perf_counter() - began
+
+
+def settings(azurite: Azurite) -> dict[str, str]:
+    """Return the host's settings, its timers as often as on Azure."""
+    return host_settings(
+        azurite,
+        PUSHGRID_WAKE_SCHEDULE="0 * * * * *",
+        PUSHGRID_DEADLETTER_SCHEDULE="0 */5 * * * *",
+    )
+
+
+def progress(text: str) -> None:
+    """Say what is going on, where a person looks and no program reads."""
+    print(f"… {text}", file=sys.stderr, flush=True)
