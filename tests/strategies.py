@@ -13,7 +13,12 @@ from shared.delivery.message import DeadLetterNote, DeliveryMessage
 from shared.delivery.outcome import Outcome
 from shared.delivery.policy import EndReason
 from shared.events.topic import InputSchema
-from shared.subscriptions.subscription import DeadLetterDestination, DeliverySchema
+from shared.subscriptions.subscription import (
+    DeadLetterDestination,
+    DeliverySchema,
+    DynamicHeader,
+    StaticHeader,
+)
 from tests.builders import compact, noise, terms
 from tests.fakes import START
 
@@ -80,6 +85,11 @@ notes = st.builds(
     topic_id=any_text,
     input_schema=st.sampled_from(InputSchema),
     delivery_schema=st.sampled_from(DeliverySchema),
+    headers=st.lists(
+        st.builds(StaticHeader, name=names, value=any_text)
+        | st.builds(DynamicHeader, name=names, path=st.lists(any_text).map(tuple)),
+        max_size=3,
+    ).map(tuple),
 )
 messages = st.builds(
     DeliveryMessage,

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TypeVar
 
+from shared.events.topic import TopicName
+
 MAX_EVENTS = 1000  # of one blob
 MAX_BYTES = 8 * 1024 * 1024  # of one blob; a single larger event still gets its own
 
@@ -36,9 +38,16 @@ def blob_body(records: Sequence[str]) -> bytes:
     return ("[" + ",\n".join(records) + "]").encode("ascii")
 
 
-def dead_letter_path(subscription: str, written_at: datetime, blob_id: str) -> str:
-    """Name a blob of dead letters after its subscription, in capitals. Source: contract §4.1."""
-    return blob_path(subscription.upper(), written_at, blob_id)
+def dead_letter_path(topic: str, subscription: str, written_at: datetime, blob_id: str) -> str:
+    """
+    Name a blob of dead letters after its subscription: in capitals, but as it is in a namespace.
+
+    Source: contract §4.1; "Dead lettering for event subscriptions to namespace topics" (2023-09-29)
+    has an example.
+    """
+    name = TopicName.of(topic)
+    folder = "/".join([*name, subscription]) if name else subscription.upper()
+    return blob_path(folder, written_at, blob_id)
 
 
 def blob_path(folder: str, written_at: datetime, blob_id: str) -> str:

@@ -7,7 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from shared.subscriptions.delivery_attributes import MAX_VALUE, fits_a_header, static_values
-from shared.subscriptions.subscription import DeliveryHeader, DynamicHeader
+from shared.subscriptions.subscription import DeliveryHeader, DynamicHeader, StaticHeader
+
+# Characters: a queue message holds 64 KiB, 48 of them are for events and what they need.
+MAX_TOLD = 12 * 1024
 
 # A path may use the names of either schema; which one the event was published in decides.
 _OTHER_NAMES = {
@@ -39,6 +42,28 @@ def custom_headers(headers: Sequence[DeliveryHeader], text: str) -> dict[str, st
             if value is not None and fits_a_header(value, MAX_VALUE):
                 values[each.name] = value
     return values
+
+
+def told_headers(headers: Sequence[DeliveryHeader]) -> tuple[DeliveryHeader, ...]:
+    """Return those that a dead letter may tell of: no secrets, and not more than fit beside it."""
+    told: list[DeliveryHeader] = []
+    room = MAX_TOLD
+    for each in headers:
+        if isinstance(each, StaticHeader) and each.is_secret:
+            continue
+        room -= len(json.dumps(header_texts([each])))
+        if room < 0:
+            break
+        told.append(each)
+    return tuple(told)
+
+
+def header_texts(headers: Sequence[DeliveryHeader]) -> list[list[Any]]:
+    """Write each header as its name and its value, or the path to it in the event."""
+    return [
+        [each.name, each.value if isinstance(each, StaticHeader) else list(each.path)]
+        for each in headers
+    ]
 
 
 def _find(path: Sequence[str], top: Mapping[str, Any]) -> object:

@@ -9,14 +9,19 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from shared.delivery.custom_headers import header_texts
 from shared.delivery.delivery import Delivery, Origin
 from shared.delivery.packing import pack, split
 from shared.delivery.policy import EndReason
 from shared.delivery.runs import runs_of
 from shared.events.topic import InputSchema
-from shared.subscriptions.subscription import DeadLetterDestination, DeliverySchema
+from shared.subscriptions.subscription import (
+    DeadLetterDestination,
+    DeliveryHeader,
+    DeliverySchema,
+)
 
-VERSION = 2
+VERSION = 3
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -33,7 +38,8 @@ class DeadLetterNote:
     """
     Everything but the events that writing dead letters takes, decided when they ended.
 
-    A write that fails is tried again until *keep_until*; then the events are dropped.
+    A write that fails is tried again until *keep_until*; then the events are dropped. *headers* are
+    the custom ones that the dead letter tells of; only those of namespaces tell of any.
     """
 
     reason: EndReason
@@ -42,6 +48,7 @@ class DeadLetterNote:
     topic_id: str
     input_schema: InputSchema
     delivery_schema: DeliverySchema
+    headers: tuple[DeliveryHeader, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +137,7 @@ def _note(note: DeadLetterNote) -> list[Any]:
         note.topic_id,
         note.input_schema,
         note.delivery_schema,
+        header_texts(note.headers),
     ]
 
 

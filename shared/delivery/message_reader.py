@@ -24,8 +24,15 @@ from shared.delivery.runs import positions_of
 from shared.errors import MalformedMessage
 from shared.events.data_plane import MAX_EVENTS
 from shared.events.topic import InputSchema
-from shared.subscriptions.subscription import DeadLetterDestination, DeliverySchema
+from shared.subscriptions.subscription import (
+    DeadLetterDestination,
+    DeliveryHeader,
+    DeliverySchema,
+    DynamicHeader,
+    StaticHeader,
+)
 
+_FIRST_WITH_HEADERS = 3  # version of the dead letter's note
 _DAMAGED = (ValueError, TypeError, KeyError, OverflowError, RecursionError, zlib.error)
 
 
@@ -50,7 +57,7 @@ def decode(text: str | bytes) -> DeliveryMessage | NewerMessage:
             due=_moment(wire["due"]) if "due" in wire else None,
             rounds=_number(wire.get("rounds", 0)),
             batch=_number(wire.get("batch", 1), 1, MAX_EVENTS),
-            dead_letter=_note(wire["note"]) if is_dead_letter else None,
+            dead_letter=_note(wire["note"], version) if is_dead_letter else None,
         )
     except _DAMAGED as error:
         what = f"{type(error).__name__}: {error}"[:200]
@@ -97,7 +104,11 @@ def _first_version(run: list[Any]) -> list[Any]:
     return [number, [first, count], attempts, *last]
 
 
-_RUNS: dict[int, Callable[[list[Any]], list[Any]]] = {1: _first_version, 2: list}
+_RUNS: dict[int, Callable[[list[Any]], list[Any]]] = {
+    1: _first_version,
+    2: list,
+    3: list,
+}
 
 
 def _origin(publish_id: object, published_at: object, payload: object) -> Origin:
@@ -112,8 +123,10 @@ def _attempt(outcome: object, status: object, at: object) -> Attempt:
     )
 
 
-def _note(wire: list[Any]) -> DeadLetterNote:
-    reason, keep_until, container, topic_id, input_schema, delivery_schema = wire
+def _note(wire: list[Any], version: int) -> DeadLetterNote:
+    if version < _FIRST_WITH_HEADERS:
+        wire = [*wire, []]
+    reason, keep_until, container, topic_id, input_schema, delivery_schema, headers = wire
     return DeadLetterNote(
         reason=EndReason(reason),
         keep_until=_moment(keep_until),
@@ -121,7 +134,15 @@ def _note(wire: list[Any]) -> DeadLetterNote:
         topic_id=_text(topic_id),
         input_schema=InputSchema(input_schema),
         delivery_schema=DeliverySchema(delivery_schema),
+        headers=tuple(_header(*each) for each in headers),
     )
+
+
+def _header(name: object, content: object) -> DeliveryHeader:
+    """Read a header: its value, or the path to it in the event."""
+    if isinstance(content, list):
+        return DynamicHeader(name=_text(name), path=tuple(map(_text, content)))
+    return StaticHeader(name=_text(name), value=_text(content))
 
 
 def _number(value: object, least: int = 0, most: int | None = None) -> int:

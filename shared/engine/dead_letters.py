@@ -11,6 +11,7 @@ from typing import NamedTuple
 from shared import telemetry
 from shared.clock import Clock
 from shared.deadletter.batching import batches, blob_body, dead_letter_path
+from shared.deadletter.namespace_record import namespace_record
 from shared.deadletter.record import record
 from shared.delivery.delivery import Delivery
 from shared.delivery.message import DeadLetterNote
@@ -20,6 +21,7 @@ from shared.engine.payloads import texts_of
 from shared.engine.ports import DeadLetterStore, Metrics, PayloadStore, Queue, Receiver
 from shared.engine.receiving import Intake, Readable
 from shared.errors import StorageUnavailable
+from shared.events.topic import TopicName
 from shared.metrics import Metric
 
 AGAIN_IN = timedelta(minutes=1)  # until a destination that failed is tried again
@@ -32,6 +34,11 @@ class _Place(NamedTuple):
     container: str
     topic: str
     subscription: str
+
+    @property
+    def folded(self) -> _Place:
+        """What places have in common that are the same: names are, whatever their case."""
+        return _Place(self.container, self.topic.lower(), self.subscription.lower())
 
 
 class _Ready(NamedTuple):
@@ -64,17 +71,10 @@ class WriteDeadLetters:
         while taken := self.intake.take(Queue.DEADLETTERS, deadline):
             places: dict[_Place, list[Readable]] = defaultdict(list)
             for each in taken:
-                destination = _note(each).destination
-                message = each.message
-                places[
-                    _Place(
-                        destination.container,
-                        message.topic.lower(),
-                        message.subscription.lower(),
-                    )
-                ].append(each)
-            for place, group in places.items():
-                self._write_place(place, group, min(deadline, self.clock.now() + DESTINATION_FOR))
+                places[_place(each).folded].append(each)
+            for group in places.values():
+                until = min(deadline, self.clock.now() + DESTINATION_FOR)
+                self._write_place(_place(group[0]), group, until)
 
     def _write_place(self, place: _Place, group: list[Readable], deadline: datetime) -> None:
         """Write one subscription's blobs; what fails or comes too late stays for another run."""
@@ -108,7 +108,8 @@ class WriteDeadLetters:
     def _record(self, each: Readable, delivery: Delivery, text: str) -> Iterator[str]:
         """Yield the event's dead letter; where none can be made, that never harms the others."""
         try:
-            yield record(delivery, text, _note(each))
+            form = namespace_record if TopicName.of(each.message.topic) else record
+            yield form(delivery, text, _note(each))
         except (ValueError, TypeError, LookupError, RecursionError) as error:
             reason = f"no dead letter can be made: {error!r}"
             self.intake.records.write(Queue.DEADLETTERS, each.received.text, reason, [text])
@@ -122,7 +123,7 @@ class WriteDeadLetters:
         ]
         for part in batches(records):
             texts = [text for text, _ in part]
-            path = dead_letter_path(place.subscription, self.clock.now(), self.new_id())
+            path = dead_letter_path(*named, self.clock.now(), self.new_id())
             stored = self.store.write(place.container, path, blob_body(texts))
             if stored:
                 telemetry.warning("deadletter_batch", **_named(place), path=path, count=len(texts))
@@ -155,6 +156,11 @@ class WriteDeadLetters:
 
     def _hide(self, each: Readable) -> None:
         self.receiver.hide(Queue.DEADLETTERS, each.received, AGAIN_IN)
+
+
+def _place(each: Readable) -> _Place:
+    message = each.message
+    return _Place(_note(each).destination.container, message.topic, message.subscription)
 
 
 def _named(place: _Place) -> dict[str, str]:

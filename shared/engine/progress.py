@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from shared import telemetry
 from shared.clock import Clock
+from shared.delivery.custom_headers import told_headers
 from shared.delivery.delivery import Delivery
 from shared.delivery.due import due_together
 from shared.delivery.health import Held
@@ -32,6 +33,7 @@ from shared.engine.failure_records import delivery_failure
 from shared.engine.late import LateAnswers
 from shared.engine.ports import Metrics
 from shared.engine.requeue import Queued, Requeue
+from shared.events.topic import TopicName
 from shared.metrics import Metric, error_type
 from shared.subscriptions.subscription import DeadLetterDestination, EventSubscription
 
@@ -182,6 +184,7 @@ class Progress:
             topic_id=self.subscription.topic_id,
             input_schema=self.subscription.input_schema,
             delivery_schema=self.subscription.delivery_schema,
+            headers=told_headers(self.terms.headers) if TopicName.of(self.message.topic) else (),
         )
         self._store(
             self._message(deliveries, dead_letter=note),

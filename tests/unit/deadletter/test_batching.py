@@ -76,4 +76,4 @@ def test_a_blob_is_an_array_with_a_record_a_line(records: list[str]) -> None:
     ],
 )
 def test_the_path_is_upper_case_and_unpadded_utc(at: datetime, path: str) -> None:
-    assert dead_letter_path("Orders-to-crm", at, "id") == path
+    assert dead_letter_path("orders", "Orders-to-crm", at, "id") == path

@@ -136,13 +136,13 @@ def test_the_reckoned_widths_are_never_exceeded() -> None:
     note = a_note(
         reason=max(EndReason, key=len),
         destination=DeadLetterDestination(container="c" * 63),
-        topic_id=f"{topic_id}/topics/{'t' * 50}",
+        topic_id=f"{topic_id}/namespaces/{'n' * 50}/topics/{'t' * 50}",
     )
     origins = [PARKED._replace(publish_id=f"{number:032x}") for number in range(64)]
     group = [
         a_delivery(4999, origin=origin, text=None, attempts=30, last=widest) for origin in origins
     ]
-    names = {"topic": "t" * 50, "subscription": "s" * 64, "generation": "g" * 36}
+    names = {"topic": f"{'n' * 50}.{'t' * 50}", "subscription": "s" * 64, "generation": "g" * 36}
 
     document = wire(a_message(group[:1], due=START, rounds=3, dead_letter=note, **names))
 

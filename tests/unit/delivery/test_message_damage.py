@@ -48,7 +48,7 @@ def test_a_message_of_the_version_before_is_read() -> None:
 
 
 def test_a_newer_version_is_left_to_a_newer_app() -> None:
-    assert decode(compact({"pushgrid": 3, "something": "else"})) == NewerMessage(3)
+    assert decode(compact({"pushgrid": 4, "something": "else"})) == NewerMessage(4)
 
 
 DAMAGED = {
@@ -65,12 +65,12 @@ DAMAGED = {
     "version 0": compact(wire(pushgrid=0)),
     "version true": compact(wire(pushgrid=True)),
     "version text": compact(wire(pushgrid="1")),
-    "version infinite": compact(wire()).replace('"pushgrid":2', '"pushgrid":2e999'),
+    "version infinite": compact(wire()).replace('"pushgrid":3', '"pushgrid":3e999'),
     "a reserved kind": compact(wire(kind="fanout")),
     "no kind": compact({k: v for k, v in wire().items() if k != "kind"}),
     "topic is no text": compact(wire(topic=["orders"])),
     "due is no time": compact(wire(due="soon")),
-    "due is infinite": compact(wire()).replace('"pushgrid":2', '"pushgrid":2,"due":1e999'),
+    "due is infinite": compact(wire()).replace('"pushgrid":3', '"pushgrid":3,"due":1e999'),
     "due is beyond time": compact(wire(due=10**30)),
     "rounds below zero": compact(wire(rounds=-1)),
     "no note": compact(wire(kind="deadletter")),

@@ -1,0 +1,44 @@
+"""A dead letter of a namespace: the event as it was published, beside what was tried."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from shared.clock import timestamp
+from shared.delivery.custom_headers import custom_headers
+from shared.delivery.delivery import Delivery
+from shared.delivery.message import DeadLetterNote
+from shared.delivery.policy import EndReason
+
+_REASONS = {
+    EndReason.MAX_ATTEMPTS: "Maximum delivery attempts was exceeded.",
+    EndReason.TIME_TO_LIVE: "Time to live was exceeded.",  # no text is published: by analogy
+}
+_REFUSED = "Undeliverable due to client error"
+_NEVER_TRIED = "Event was not acknowledged nor rejected."
+
+
+def namespace_record(delivery: Delivery, text: str, note: DeadLetterNote) -> str:
+    """
+    Return the JSON of one dead letter, *text* being its event as it was published.
+
+    Its custom headers are those of its last request, without the secret ones.
+
+    Source: "Dead lettering for event subscriptions to namespace topics" (2023-09-29) and "Delivery
+    and retry with namespace topics" (2024-05-08), which spell ``deadLetterProperties`` both ways:
+    this is the later one's.
+    """
+    last = delivery.last
+    told: dict[str, Any] = {
+        "deadletterreason": _REASONS.get(note.reason, _REFUSED),
+        "deliveryattempts": delivery.attempts,
+        "deliveryresult": last.outcome if last else _NEVER_TRIED,
+        "publishutc": timestamp(delivery.origin.published_at),
+    }
+    if last:
+        told["deliveryattemptutc"] = timestamp(last.at)
+    letter = {"deadLetterProperties": told, "event": {**json.loads(text)}}
+    if headers := custom_headers(note.headers, text):
+        letter["customDeliveryProperties"] = headers
+    return json.dumps(letter, separators=(",", ":"))
