@@ -29,9 +29,9 @@ def authorize(
     *bearer* is what became of its ``bearer_token``; ``None``: nobody here reads such tokens.
 
     The first carrier that is there decides: the header ``aeg-sas-key``, the header
-    ``aeg-sas-token``, ``Authorization: SharedAccessSignature``, then the query, with the same
-    names. All keys of the topic are valid. Topics of namespaces take a key from ``Authorization:
-    SharedAccessKey``, and nothing else.
+    ``aeg-sas-token``, ``Authorization`` (``SharedAccessSignature`` or ``Bearer``), then the query,
+    with the same names. All keys of the topic are valid. Topics of namespaces know nothing but
+    ``Authorization`` (``SharedAccessKey`` or ``Bearer``).
 
     Raises:
         InvalidSignature: the key or the token is empty, or the token can't be read.

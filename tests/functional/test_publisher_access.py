@@ -11,6 +11,7 @@ import pytest
 
 from shared.engine.publisher_access import PublisherAccess
 from shared.events.access_token import Claims, TokenFault
+from shared.events.topic import InputSchema
 from shared.http import HttpAnswer, HttpRequest
 from shared.metrics import Metric
 from tests.builders import KEY, a_topic
@@ -92,6 +93,25 @@ def test_other_tokens_do_not(
     assert nothing_stored(app)
     assert tokens.asked == [token]
     assert sum(app.metrics.of(Metric.PUBLISH_FAIL).values()) == 1
+
+
+def test_topics_of_namespaces_take_tokens_as_well(app: Deployment, tokens: Tokens) -> None:
+    app.directory.topics["shop.orders"] = a_topic(
+        name="shop.orders", input_schema=InputSchema.CLOUD_EVENTS, inbound_rules=(_NETWORK,)
+    )
+    cloud_event = {"id": "1", "source": "/s", "type": "t", "specversion": "1.0"}
+    request = HttpRequest(
+        method="POST",
+        url="https://pushgrid.example/namespaces/shop/topics/orders:publish",
+        headers={"content-type": "application/cloudevents+json"} | _BEARER,
+        params={"namespace": "shop", "action": "orders:publish"},
+        query={"api-version": "2024-06-01"},
+        body=json.dumps(cloud_event).encode(),
+    )
+    there = replace(request, headers={**request.headers, _HEADER: "203.0.113.7"})
+
+    assert [app.publish.run(each).status for each in (request, there)] == [403, 200]
+    assert tokens.asked == ["sender"]
 
 
 def test_without_entra_no_token_is_read(app: Deployment) -> None:

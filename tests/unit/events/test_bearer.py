@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from shared.events.access import authorize, bearer_token
@@ -38,6 +40,17 @@ _LOCAL = (
 )
 def test_the_token_is_what_decides_where_nothing_else_does(headers, token):
     assert bearer_token(a_request(headers=headers)) == token
+
+
+def test_topics_of_namespaces_know_no_other_carrier():
+    request = replace(
+        a_request(headers=_BEARER | {"aeg-sas-key": KEY}),
+        params={"namespace": "shop", "action": "orders:publish"},
+    )
+
+    assert bearer_token(request) == "t"
+    authorize(request, a_topic(), NOW, _SENDER)
+    assert refusal(authorize, request, a_topic(), NOW)[3] == TokenFault.UNREADABLE
 
 
 @pytest.mark.parametrize("disabled", [True, False])
