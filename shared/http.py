@@ -35,17 +35,26 @@ class HttpAnswer:
     body: bytes = b""
 
 
+class Audience(NamedTuple):
+    """For whom a token is: an *application*, by its id or URI, in a *tenant* of Entra ID."""
+
+    tenant: str
+    application: str
+
+
 class OutboundRequest(NamedTuple):
     """
     A request of ours to somebody's endpoint.
 
-    *headers* hold everything but Host, Content-Length and Connection, which the sender adds.
+    *headers* hold everything but Host, Content-Length and Connection, which the sender adds, and
+    the bearer token for *audience*.
     """
 
     method: str
     url: str
     headers: Mapping[str, str]
     body: bytes
+    audience: Audience | None = None
 
 
 class Answered(NamedTuple):
@@ -72,6 +81,7 @@ class Failure(StrEnum):
     NOT_ALLOWED = "address not allowed"  # refused by the outbound guard; nothing was sent
     UNSENDABLE = "request can't be sent"  # a URL or header that HTTP can't carry; nothing was sent
     MALFORMED = "answer is not HTTP"
+    UNAUTHORIZED = "no token for the endpoint"  # Entra ID gave none; nothing was sent
 
 
 class NotAnswered(NamedTuple):

@@ -15,6 +15,7 @@ from shared.errors import Fault, InvalidSettings
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 T = TypeVar("T")
 
+LOGIN = "https://login.microsoftonline.com"
 EVENT_GRID_AUDIENCE = ("https://eventgrid.azure.net",)
 MANAGEMENT_AUDIENCE = ("https://management.azure.com",)
 
@@ -57,6 +58,16 @@ class Settings:
     entra_jwks_url: str | None = None
     entra_audience: tuple[str, ...] = EVENT_GRID_AUDIENCE
     entra_management_audience: tuple[str, ...] = MANAGEMENT_AUDIENCE
+    webhook_client_id: str | None = None
+    webhook_client_secret: str | None = field(default=None, repr=False)
+    webhook_certificate: str | None = field(default=None, repr=False)
+    webhook_authority: str = LOGIN
+
+    @property
+    def has_webhook_identity(self) -> bool:
+        """Whether there are tokens for webhooks that Entra ID protects."""
+        proof = self.webhook_certificate or self.webhook_client_secret
+        return bool(self.webhook_client_id and proof)
 
     @property
     def has_entra(self) -> bool:
@@ -86,9 +97,12 @@ NAMES = {
     "entra_jwks_url": "PUSHGRID_ENTRA_JWKS_URL",
     "entra_audience": "PUSHGRID_ENTRA_AUDIENCE",
     "entra_management_audience": "PUSHGRID_ENTRA_MANAGEMENT_AUDIENCE",
+    "webhook_client_id": "PUSHGRID_WEBHOOK_CLIENT_ID",
+    "webhook_client_secret": "PUSHGRID_WEBHOOK_CLIENT_SECRET",
+    "webhook_certificate": "PUSHGRID_WEBHOOK_CERTIFICATE",
+    "webhook_authority": "PUSHGRID_WEBHOOK_AUTHORITY",
 }
-_LOGIN = "https://login.microsoftonline.com"
-_TENANT = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_GUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _HEADER = re.compile(r"[a-z0-9-]+")
 _UNRESOLVED = "@Microsoft.KeyVault("  # what is left in place of a reference that can't be resolved
 
@@ -115,7 +129,7 @@ def from_environ(environ: Mapping[str, str], profiles: frozenset[str]) -> Settin
 
     tenant = read("entra_tenant", _tenant, None)
     issuers = read("entra_issuer", _texts, _issuers(tenant))
-    keys = f"{_LOGIN}/{tenant}/discovery/v2.0/keys" if tenant else None
+    keys = f"{LOGIN}/{tenant}/discovery/v2.0/keys" if tenant else None
     jwks_url = read("entra_jwks_url", _url, keys)
     if (jwks_url is None) != (not issuers):
         given, missing = ("entra_issuer", "entra_jwks_url")[:: 1 if issuers else -1]
@@ -142,6 +156,10 @@ def from_environ(environ: Mapping[str, str], profiles: frozenset[str]) -> Settin
         entra_jwks_url=jwks_url,
         entra_audience=read("entra_audience", _texts, EVENT_GRID_AUDIENCE),
         entra_management_audience=read("entra_management_audience", _texts, MANAGEMENT_AUDIENCE),
+        webhook_client_id=read("webhook_client_id", _client_id, None),
+        webhook_client_secret=read("webhook_client_secret", _secret, None),
+        webhook_certificate=read("webhook_certificate", _secret, None),
+        webhook_authority=read("webhook_authority", _https, LOGIN),
     )
     if faults:
         raise InvalidSettings("; ".join(fault.message for fault in faults), faults=tuple(faults))
@@ -186,14 +204,22 @@ def _header(text: str) -> str:
 
 
 def _tenant(text: str) -> str:
-    if not _TENANT.fullmatch(text.lower()):
-        raise ValueError(f"'{text}' is not the id of a tenant (a GUID)")
+    return _guid(text, "a tenant")
+
+
+def _client_id(text: str) -> str:
+    return _guid(text, "an application")
+
+
+def _guid(text: str, whose: str) -> str:
+    if not _GUID.fullmatch(text.lower()):
+        raise ValueError(f"'{text}' is not the id of {whose} (a GUID)")
     return text.lower()
 
 
 def _issuers(tenant: str | None) -> tuple[str, ...]:
     """Return who issues a tenant's tokens: of version 2, and of version 1."""
-    return (f"{_LOGIN}/{tenant}/v2.0", f"https://sts.windows.net/{tenant}/") if tenant else ()
+    return (f"{LOGIN}/{tenant}/v2.0", f"https://sts.windows.net/{tenant}/") if tenant else ()
 
 
 def _scale(text: str) -> float:
@@ -217,6 +243,12 @@ def _between(least: float, most: float, text: str) -> float:
 def _url(text: str) -> str:
     if not text.startswith(("https://", "http://")):
         raise ValueError(f"'{text}' is not an http or https URL")
+    return text.rstrip("/")
+
+
+def _https(text: str) -> str:
+    if not text.startswith("https://"):
+        raise ValueError(f"'{text}' is not an https URL")
     return text.rstrip("/")
 
 

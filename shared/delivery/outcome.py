@@ -66,6 +66,7 @@ _BY_FAILURE = {
     Failure.NOT_ALLOWED: Outcome.GENERIC_ERROR,
     Failure.UNSENDABLE: Outcome.GENERIC_ERROR,
     Failure.MALFORMED: Outcome.GENERIC_ERROR,
+    Failure.UNAUTHORIZED: Outcome.GENERIC_ERROR,
 }
 
 

@@ -57,7 +57,7 @@ def push_request(
         } | _data_version([loaded.text for loaded in parcel])
     headers |= custom_headers(terms.headers, first.text)
     body = b"[%b]" % b",".join(bodies) if is_array else bodies[0]
-    return OutboundRequest("POST", subscription.endpoint_url, headers, body)
+    return OutboundRequest("POST", subscription.endpoint_url, headers, body, subscription.audience)
 
 
 def _data_version(texts: Sequence[str]) -> dict[str, str]:

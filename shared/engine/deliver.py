@@ -30,6 +30,7 @@ from shared.engine.ports import (
     PushPool,
     Queue,
     SubscriptionReader,
+    Tokens,
 )
 from shared.engine.progress import Progress
 from shared.engine.pushing import Pushing
@@ -57,6 +58,7 @@ class Deliver:
     new_lock: Callable[[], AbstractContextManager[object]]
     health: HealthTracker
     rates: AllowedRates
+    tokens: Tokens
     metrics: Metrics
 
     def run(self, body: bytes, release: Callable[[], None] = lambda: None) -> None:
@@ -146,6 +148,8 @@ class Deliver:
                 going.append(Loaded(delivery, text))
             else:
                 progress.ended(delivery, text, verdict)
+        if going and subscription.audience:
+            self.tokens.fetch(subscription.audience)  # here, where it costs nobody a slot
         if message.due is None:
             self.health.arrived(subscription, len(going))
         hand_over = HandOver(

@@ -59,4 +59,4 @@ def deletion_notice(
         document = [event]
     headers |= static_values(subscription.headers)
     body = json.dumps(document, separators=(",", ":")).encode()
-    return OutboundRequest("POST", subscription.endpoint_url, headers, body)
+    return OutboundRequest("POST", subscription.endpoint_url, headers, body, subscription.audience)

@@ -38,7 +38,8 @@ class Deployment:
     What resources can refer to.
 
     *account* is the app's own storage account, the only one that dead letters go to. *profiles*
-    are the delivery profiles there are, by name. *allow_http* lets endpoints have no TLS.
+    are the delivery profiles there are, by name. *allow_http* lets endpoints have no TLS. With
+    *has_webhook_identity* there are tokens for webhooks that Entra ID protects.
     *knows_clients* says that the front end tells the publishers' addresses.
     """
 
@@ -46,6 +47,7 @@ class Deployment:
     profiles: Mapping[str, ProfileLimits]
     default_profile: str
     allow_http: bool = False
+    has_webhook_identity: bool = False
     knows_clients: bool = False
 
     def limits(self, tagged: str | None) -> ProfileLimits:

@@ -16,6 +16,7 @@ from shared.subscriptions.deployment import Deployment, ProfileLimits
 from shared.subscriptions.endpoint_rules import base_url, url_fault
 from shared.subscriptions.sections import TLS_VERSIONS, Section
 from shared.subscriptions.subscription import Batching, DeliveryHeader
+from shared.subscriptions.webhook_audience import parse_audience
 
 ENDPOINT_TYPES = (
     "WebHook",
@@ -31,7 +32,6 @@ ENDPOINT_TYPES = (
 MAX_KILOBYTES = 1024
 _ONE_EVENT, _KILOBYTES = 1, 64  # what stands for: no output batching
 _EVENTS = 10  # where only the size of a batch is given (contract §2.4)
-_UNSUPPORTED = ("azureActiveDirectoryTenantId", "azureActiveDirectoryApplicationIdOrUri")
 
 
 def parse_destination(
@@ -84,18 +84,23 @@ def _webhook(section: Section, deployment: Deployment, limits: ProfileLimits) ->
     fault = url_fault(url, allow_http=deployment.allow_http)
     if fault and (url is not None or not section.has("endpointUrl")):
         section.refuse("endpointUrl", fault)
-    for member in _UNSUPPORTED:
-        section.refuse_unsupported(member)
+    audience = parse_audience(section, deployment)
     events, kilobytes = _batching(section, limits)
     stored: dict[str, Any] = {
         "endpointUrl": url,
         "maxEventsPerBatch": events,
         "preferredBatchSizeInKilobytes": kilobytes,
+        **audience,
     }
     if mappings := parse_attributes(section):
         stored[MEMBER] = mappings
         if not limits.has_custom_headers:
             section.refuse(MEMBER, f"There are no custom delivery headers{limits.whose}.")
+        if audience and any(str(each["name"]).lower() == "authorization" for each in mappings):
+            section.refuse(
+                MEMBER,
+                "A webhook with a token of Entra ID has no header of its own called Authorization.",
+            )
     tls = section.choice("minimumTlsVersionAllowed", TLS_VERSIONS)
     return stored if tls is None else stored | {"minimumTlsVersionAllowed": tls}
 

@@ -69,7 +69,9 @@ def challenge(
         if link:
             headers["WebHook-Request-Callback"] = link
         headers |= static_values(subscription.headers)
-        options = OutboundRequest("OPTIONS", subscription.endpoint_url, headers, b"")
+        options = OutboundRequest(
+            "OPTIONS", subscription.endpoint_url, headers, b"", subscription.audience
+        )
         return Challenge(options, "", has_link=link is not None)
     event = {
         "id": event_id,
@@ -90,7 +92,7 @@ def challenge(
         "aeg-metadata-version": "1",
     } | static_values(subscription.headers)
     body = json.dumps([event], separators=(",", ":")).encode()
-    post = OutboundRequest("POST", subscription.endpoint_url, headers, body)
+    post = OutboundRequest("POST", subscription.endpoint_url, headers, body, subscription.audience)
     return Challenge(post, code, has_link=link is not None)
 
 
@@ -173,6 +175,8 @@ def _bad_response(method: str, exchange: Exchange) -> str:
     reason = f"Http {method} request failed with response code {code}."
     if isinstance(exchange, NotAnswered) and exchange.failure is Failure.NOT_ALLOWED:
         return f"{reason} {_HOW_TO_ALLOW}"
+    if isinstance(exchange, NotAnswered) and exchange.failure is Failure.UNAUTHORIZED:
+        return f"{reason} The app's log says why Entra ID gave none."
     return reason
 
 

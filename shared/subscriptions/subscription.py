@@ -7,6 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from shared.events.topic import InputSchema
+from shared.http import Audience
 from shared.subscriptions.advanced_filter import AdvancedFilter
 
 # What endpoints of CloudEvents agree to; the Functions trigger answers this very text.
@@ -98,7 +99,8 @@ class EventSubscription:
 
     *generation* is new at each creation: what waits for an earlier generation is dropped.
     *topic* is the topic's name, *topic_id* its ARM id. The query of *endpoint_url* may be secret.
-    From *expires_at* on it is retired, ``None``: never. *rate* is how many requests a minute the
+    From *expires_at* on it is retired, ``None``: never. *audience* is whom the endpoint wants
+    tokens for. *rate* is how many requests a minute the
     endpoint has granted, ``None``: as many as come; until it *has_consented* it gets no events.
     What the topic's delivery profile doesn't have does not apply: ``DeliveryTerms`` say what does.
     """
@@ -116,6 +118,7 @@ class EventSubscription:
     batching: Batching = NO_BATCHING
     headers: tuple[DeliveryHeader, ...] = ()
     expires_at: datetime | None = None
+    audience: Audience | None = None
     rate: int | None = None
     has_consented: bool = True
 

@@ -21,6 +21,7 @@ from shared.subscriptions.subscription import (
     EventSubscription,
     RetryPolicy,
 )
+from shared.subscriptions.webhook_audience import audience_of
 
 # For each input schema what it can be delivered as; the first is the default.
 DELIVERY_SCHEMAS = {
@@ -80,6 +81,7 @@ def subscription_of(stored: Mapping[str, Any]) -> EventSubscription:
         batching=batching_of(destination),
         headers=custom_headers_of(destination),
         expires_at=expires and datetime.fromisoformat(expires),
+        audience=audience_of(destination["properties"]),
         rate=rate_of(stored),
     )
 

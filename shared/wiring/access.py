@@ -48,6 +48,6 @@ def _signing_keys() -> SigningKeys:
 
 def _pusher() -> HttpPusher:
     """Return what fetches keys, at the first token: publishing needs none for anything else."""
-    from shared.wiring.outbound import pusher
+    from shared.wiring.outbound import bare_pusher
 
-    return pusher()
+    return bare_pusher()

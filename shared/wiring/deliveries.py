@@ -19,7 +19,7 @@ from shared.engine.deployment_terms import DeploymentTerms
 from shared.engine.health import HealthTracker
 from shared.wiring import storage
 from shared.wiring.once import once
-from shared.wiring.outbound import pusher
+from shared.wiring.outbound import pusher, tokens
 from shared.wiring.process import CLOCK, settings
 
 INVOCATIONS = 48  # of the two queue functions at a time: batchSize + newBatchThreshold each
@@ -68,6 +68,7 @@ def deliver() -> Deliver:
         new_lock=Lock,
         health=HealthTracker(TableHealth(storage.tables(), time.monotonic), CLOCK, Lock()),
         rates=AllowedRates(CLOCK, Lock()),
+        tokens=tokens(),
         metrics=storage.metrics(),
     )
 

@@ -31,6 +31,7 @@ def manage() -> Manage:
             profiles={name: limits_of(profile) for name, profile in PROFILES.items()},
             default_profile=settings().profile,
             allow_http=settings().allow_http,
+            has_webhook_identity=settings().has_webhook_identity,
             knows_clients=settings().client_ip_header is not None,
         ),
         admin_key=settings().admin_key,

@@ -7,12 +7,32 @@ from urllib.parse import urlsplit
 
 from shared.adapters.http_push import HttpPusher
 from shared.adapters.outbound_guard import OutboundGuard
+from shared.adapters.webhook_tokens import TokenPusher, WebhookTokens, credential_for
 from shared.wiring.once import once
-from shared.wiring.process import settings
+from shared.wiring.process import CLOCK, settings
 
 
 @once
-def pusher() -> HttpPusher:
+def pusher() -> TokenPusher:
+    """Return what sends requests to endpoints, with tokens where they want them."""
+    return TokenPusher(bare_pusher(), tokens())
+
+
+@once
+def tokens() -> WebhookTokens:
+    credential = None
+    if settings().has_webhook_identity:
+        credential = credential_for(
+            settings().webhook_client_id or "",
+            secret=settings().webhook_client_secret,
+            certificate=settings().webhook_certificate,
+            authority=settings().webhook_authority,
+        )
+    return WebhookTokens(credential, CLOCK)
+
+
+@once
+def bare_pusher() -> HttpPusher:
     guard = OutboundGuard(
         allow_http=settings().allow_http,
         allowed_networks=settings().allowed_networks,

@@ -6,7 +6,14 @@ from tests.fakes.blobs import MemoryDeadLetters, MemoryPayloads
 from tests.fakes.clock import START, FakeClock
 from tests.fakes.counts import Counted, MemoryCounts
 from tests.fakes.faults import Faulty
-from tests.fakes.pushing import InlineNotifier, InlinePushPool, ScriptedPusher, Sent, answered
+from tests.fakes.pushing import (
+    InlineNotifier,
+    InlinePushPool,
+    MemoryTokens,
+    ScriptedPusher,
+    Sent,
+    answered,
+)
 from tests.fakes.queues import MemoryQueues, Stored
 from tests.fakes.tables import MemoryAttempts, MemoryResources
 
@@ -23,6 +30,7 @@ __all__ = [
     "MemoryPayloads",
     "MemoryQueues",
     "MemoryResources",
+    "MemoryTokens",
     "ScriptedPusher",
     "Sent",
     "Stored",

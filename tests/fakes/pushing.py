@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple, TypeVar
 
 from shared.engine.ports import PushResult
-from shared.http import Answered, Exchange, Late, OutboundRequest
+from shared.http import Answered, Audience, Exchange, Late, OutboundRequest
 from tests.fakes.clock import FakeClock
 
 T = TypeVar("T")
@@ -76,6 +76,16 @@ class ScriptedPusher:
             self._clock.advance(self.takes)
             script = self._scripts.get(request.url) or [answered(200)]
             return script.pop(0) if len(script) > 1 else script[0]
+
+
+class MemoryTokens:
+    """Tokens that remembers for whom they were fetched."""
+
+    def __init__(self) -> None:
+        self.fetched: list[Audience] = []
+
+    def fetch(self, audience: Audience) -> None:
+        self.fetched.append(audience)
 
 
 class InlineNotifier:

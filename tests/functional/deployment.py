@@ -41,6 +41,7 @@ from tests.fakes import (
     MemoryPayloads,
     MemoryQueues,
     MemoryResources,
+    MemoryTokens,
     ScriptedPusher,
 )
 
@@ -99,6 +100,7 @@ class Deployment:
         self.counts = MemoryCounts()
         self.pusher = ScriptedPusher(self.clock)
         self.pool = InlinePushPool()
+        self.tokens = MemoryTokens()
         self.released = Event()
         self.slept: list[float] = []
         self.jitter = 0.0
@@ -131,6 +133,7 @@ class Deployment:
             new_lock=Lock,
             health=self.tracker(),
             rates=AllowedRates(self.clock, Lock()),
+            tokens=self.tokens,
             metrics=self.metrics,
         )
         self.wake = Wake(

@@ -15,7 +15,7 @@ from shared.engine.manage.page import answer_page
 from shared.engine.manage.writing import Place, write
 from shared.engine.ports import Resource, Table
 from shared.errors import Conflict, Fault, InvalidDocument, NotFound
-from shared.http import HttpAnswer
+from shared.http import Audience, HttpAnswer
 from shared.subscriptions.consent import (
     Consent,
     Granted,
@@ -26,6 +26,7 @@ from shared.subscriptions.consent import (
     with_state,
 )
 from shared.subscriptions.deployment import ParentTopic
+from shared.subscriptions.subscription import EventSubscription
 from shared.subscriptions.subscription_document import (
     delivery_attributes,
     full_url,
@@ -36,6 +37,7 @@ MAX_SUBSCRIPTIONS = 500  # of a topic
 _POLL_SECONDS = "1"
 
 Document = Mapping[str, Any]
+Endpoint = tuple[str, Audience | None]  # what has to consent anew when it changes
 Body = Callable[[Resource | None], object]
 
 
@@ -112,7 +114,7 @@ class Subscriptions:
         Until it does, what was in force stays so.
         """
         topic = self._topic(ports, call)
-        consents: dict[str, Consent] = {}  # by endpoint: each is asked once within this call
+        consents: dict[Endpoint, Consent] = {}  # each endpoint is asked once within this call
 
         def decide(existing: Resource | None) -> Document:
             nonlocal topic
@@ -131,12 +133,13 @@ class Subscriptions:
             wanted = subscription_of(stored)
             before = existing.document if existing else None
             known = before and in_force(before)
-            if known and full_url(known) == wanted.endpoint_url:
+            endpoint = _endpoint(wanted)
+            if known and _endpoint(subscription_of(known)) == endpoint:
                 return with_consent(stored, Granted(rate_of(known)), before)
-            if wanted.endpoint_url not in consents:
+            if endpoint not in consents:
                 links_at = call.public_url if self.has_links else None
-                consents[wanted.endpoint_url] = shake_hands(ports, wanted, links_at)
-            return with_consent(stored, consents[wanted.endpoint_url], before)
+                consents[endpoint] = shake_hands(ports, wanted, links_at)
+            return with_consent(stored, consents[endpoint], before)
 
         stored = write(ports, _place(topic, call), decide).document
         self._check_topic(ports, call, stored)
@@ -187,6 +190,10 @@ class Subscriptions:
         topic_type, _, kind = self.type.rpartition("/")
         kind = f"{topic_type}/{call.names['topic']}/{kind}"
         return not_found(kind, call.names["name"], call.names["group"])
+
+
+def _endpoint(subscription: EventSubscription) -> Endpoint:
+    return subscription.endpoint_url, subscription.audience
 
 
 def _place(topic: ParentTopic, call: Call) -> Place:

@@ -21,6 +21,7 @@ from shared.engine.ports.endpoints import (
     PushPool,
     PushResult,
     StoredHealth,
+    Tokens,
 )
 from shared.engine.ports.queues import (
     Backlog,
@@ -64,5 +65,6 @@ __all__ = [
     "SubscriptionReader",
     "Table",
     "TokenVerifier",
+    "Tokens",
     "TopicReader",
 ]

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import NamedTuple, Protocol, TypeVar
 
 from shared.delivery.health import Health
-from shared.http import Exchange, Late, OutboundRequest
+from shared.http import Audience, Exchange, Late, OutboundRequest
 
 T = TypeVar("T")
 R = TypeVar("R", bound="PushResult")
@@ -91,6 +91,13 @@ class HealthStore(Protocol):
             Conflict: somebody else was first.
             StorageUnavailable: it may or may not be stored.
         """
+
+
+class Tokens(Protocol):
+    """Tokens for endpoints that Entra ID protects; ``Pusher`` adds them to what it sends."""
+
+    def fetch(self, audience: Audience) -> None:
+        """Get a token and keep it, so that no push waits for it; never raises."""
 
 
 class Notifier(Protocol):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from shared.engine.ports import Table
 from shared.events.topic import TopicName
+from shared.http import Audience, Failure, NotAnswered
 from shared.subscriptions.subscription import EventSubscription
 from shared.subscriptions.subscription_document import delivered_subscription
 from tests.fakes import answered
@@ -309,3 +311,30 @@ def test_storage_that_fails_costs_nobody_the_link(silent: World) -> None:
 
     assert (refused.status, refused.headers["Retry-After"]) == (503, "5")
     assert silent.open(link(silent)).status == 200
+
+
+def test_another_audience_of_its_tokens_makes_it_another_endpoint(orders: World) -> None:
+    orders.set(deployment=replace(orders.manage.deployment, has_webhook_identity=True))
+    orders.json("PUT", CRM, hook(), status=201)
+    body = hook()
+    body["properties"]["destination"]["properties"] |= {
+        "azureActiveDirectoryTenantId": "contoso.example",
+        "azureActiveDirectoryApplicationIdOrUri": "api://hook",
+    }
+
+    for _ in range(2):
+        orders.json("PUT", CRM, body, status=201)
+
+    audience = Audience("contoso.example", "api://hook")
+    assert [sent.request.audience for sent in orders.pusher.sent] == [None, audience]
+    orders.call("DELETE", CRM)
+    assert orders.pusher.sent[-1].request.audience == audience
+
+
+def test_without_a_token_an_endpoint_cant_be_asked(orders: World) -> None:
+    orders.pusher.script(URL, NotAnswered(Failure.UNAUTHORIZED, "AADSTS7000215", 0))
+
+    error = orders.error("PUT", CRM, hook(), status=400)
+
+    assert "no token for the endpoint" in error["message"]
+    assert "AADSTS" not in error["message"]

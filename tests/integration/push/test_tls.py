@@ -27,11 +27,6 @@ from tests.integration.push.scripted import (
 )
 
 
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return Authority(tmp_path_factory.mktemp("authority"))
-
-
 @pytest.fixture
 def tls_pusher(authority: Authority) -> Iterator[HttpPusher]:
     made = HttpPusher(LOCAL, tls=authority.client(), lookup=lambda _: [ip_address("127.0.0.1")])

@@ -29,6 +29,7 @@ FAILURES = {
     Failure.NOT_ALLOWED: "GenericError",
     Failure.UNSENDABLE: "GenericError",
     Failure.MALFORMED: "GenericError",
+    Failure.UNAUTHORIZED: "GenericError",
 }
 
 

@@ -88,13 +88,13 @@ def test_http_is_accepted_where_the_deployment_allows_it() -> None:
         pytest.param(
             {"destination": webhook(azureActiveDirectoryTenantId="t")},
             "destination.properties.azureActiveDirectoryTenantId",
-            "not supported",
+            "are not set",
             id="entra tenant",
         ),
         pytest.param(
             {"destination": webhook(azureActiveDirectoryApplicationIdOrUri="a")},
             "destination.properties.azureActiveDirectoryApplicationIdOrUri",
-            "not supported",
+            "are not set",
             id="entra application",
         ),
         pytest.param(

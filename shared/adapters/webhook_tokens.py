@@ -1,0 +1,137 @@
+"""
+Tokens of Entra ID for webhooks that it protects.
+
+They come from a credential that is configured for this purpose alone, and never from the identity
+that reads storage: what a subscription asks for decides whom a token is for.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import logging
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from shared import telemetry
+from shared.adapters.cache_entries import Entries
+from shared.clock import Clock
+from shared.engine.ports import Pusher
+from shared.http import Audience, Exchange, Failure, Late, NotAnswered, OutboundRequest
+
+if TYPE_CHECKING:
+    from azure.core.credentials import TokenCredential
+
+RENEWED_AHEAD = timedelta(minutes=5)  # of a token's end: longer than any run of pushes
+FAILED_FOR = timedelta(seconds=30)  # until it is tried again
+_MOST_TENANTS = 100
+_MOST_DETAIL = 500
+_LIMITS: dict[str, Any] = {"connection_timeout": 5, "read_timeout": 10, "retry_total": 1}
+
+CredentialFor = Callable[[str], "TokenCredential"]
+
+
+class _Got(NamedTuple):
+    """A token, or why there is none, and for how many seconds that is good."""
+
+    token: str
+    detail: str
+    seconds: float
+
+
+class WebhookTokens:
+    """
+    Implements the port ``Tokens``: a token is fetched once, and kept until shortly before its end.
+
+    *credential_for* a tenant; ``None``: none is configured. *monotonic* is in seconds.
+    """
+
+    def __init__(
+        self,
+        credential_for: CredentialFor | None,
+        clock: Clock,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._credential_for = credential_for
+        self._clock = clock
+        self._entries = Entries[_Got](monotonic, lambda got: got.seconds)
+
+    def fetch(self, audience: Audience) -> None:
+        self.get(audience)
+
+    def get(self, audience: Audience) -> _Got:
+        """Return the token for *audience*, or why there is none. Never raises."""
+        return self._entries.get(
+            f"{audience.tenant} {audience.application}", lambda: self._ask(audience)
+        )
+
+    def _ask(self, audience: Audience) -> _Got:
+        if self._credential_for is None:
+            return _Got("", "no credential is configured for webhooks", FAILED_FOR.total_seconds())
+        from azure.core.exceptions import AzureError
+
+        try:
+            credential = self._credential_for(audience.tenant)
+            token = credential.get_token(f"{audience.application.rstrip('/')}/.default")
+        except (AzureError, ValueError) as error:
+            detail = f"{type(error).__name__}: {error}"[:_MOST_DETAIL]
+            telemetry.error("token.failed", **audience._asdict(), detail=detail)
+            return _Got("", detail, FAILED_FOR.total_seconds())
+        left = token.expires_on - self._clock.now().timestamp()
+        return _Got(token.token, "", max(left - RENEWED_AHEAD.total_seconds(), 0))
+
+
+class TokenPusher:
+    """Pusher that adds the token to requests that want one; without it nothing is sent."""
+
+    def __init__(self, pusher: Pusher, tokens: WebhookTokens) -> None:
+        self._pusher = pusher
+        self._tokens = tokens
+
+    def send(
+        self, request: OutboundRequest, timeout: timedelta, late: Late | None = None
+    ) -> Exchange:
+        if request.audience is None:
+            return self._pusher.send(request, timeout, late)
+        got = self._tokens.get(request.audience)
+        if not got.token:
+            return NotAnswered(Failure.UNAUTHORIZED, got.detail, 0)
+        headers = {**request.headers, "Authorization": f"Bearer {got.token}"}
+        return self._pusher.send(request._replace(headers=headers), timeout, late)
+
+
+def credential_for(
+    client_id: str, *, secret: str | None, certificate: str | None, authority: str
+) -> CredentialFor:
+    """
+    Return what makes the credential of an application in each tenant.
+
+    *certificate* is PEM with its key, or PKCS #12 in Base64 as Key Vault gives it; it wins over
+    *secret*. *authority* is the URL of Entra ID.
+    """
+
+    @lru_cache(_MOST_TENANTS)
+    def make(tenant: str) -> TokenCredential:
+        from azure.identity import CertificateCredential, ClientSecretCredential
+
+        for name in ("azure.identity", "msal"):
+            logging.getLogger(name).setLevel(logging.WARNING)
+        settings = _LIMITS | {"authority": authority, "disable_instance_discovery": True}
+        if certificate:
+            data = _certificate(certificate)
+            return CertificateCredential(tenant, client_id, certificate_data=data, **settings)
+        return ClientSecretCredential(tenant, client_id, secret or "", **settings)
+
+    return make
+
+
+def _certificate(text: str) -> bytes:
+    if "-----BEGIN" in text:
+        return text.replace("\\n", "\n").encode()
+    try:
+        return base64.b64decode(text, validate=True)
+    except binascii.Error as error:
+        raise ValueError("the certificate for webhooks is neither PEM nor Base64") from error

@@ -1,0 +1,235 @@
+"""Tokens for webhooks, with the real library, from an Entra ID on this machine."""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs
+
+import pytest
+
+from shared.adapters.webhook_tokens import TokenPusher, WebhookTokens, credential_for
+from shared.http import Audience, Failure, NotAnswered, OutboundRequest
+from tests.fakes import FakeClock, ScriptedPusher
+from tests.integration.push.authority import Authority
+
+TENANT = "11111111-2222-3333-4444-555555555555"
+CLIENT = "66666666-7777-8888-9999-aaaaaaaaaaaa"
+SECRET = "s3cret-of-the-app"
+AUDIENCE = Audience(TENANT, "api://hook.example/")
+URL = "https://crm.example/hook"
+REQUEST = OutboundRequest("POST", URL, {"x": "y"}, b"[]", AUDIENCE)
+TIMEOUT = timedelta(seconds=30)
+
+
+class Entra(ThreadingHTTPServer):
+    """Answers as the token endpoint of Entra ID does; *refusal* is what it refuses with."""
+
+    daemon_threads = True
+
+    def __init__(self, authority: Authority) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.socket = authority.server("127.0.0.1").wrap_socket(self.socket, server_side=True)
+        self.url = f"https://127.0.0.1:{self.server_address[1]}"
+        self.asked: list[dict[str, str]] = []
+        self.refusal: str | None = None
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Entra
+
+    def do_GET(self) -> None:
+        base = f"{self.server.url}/{TENANT}"
+        assert self.path == f"/{TENANT}/v2.0/.well-known/openid-configuration"
+        self._reply(
+            200,
+            {
+                "token_endpoint": f"{base}/oauth2/v2.0/token",
+                "authorization_endpoint": f"{base}/oauth2/v2.0/authorize",
+                "issuer": f"{base}/v2.0",
+            },
+        )
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        self.server.asked.append({name: value[0] for name, value in parse_qs(body).items()})
+        if self.server.refusal:
+            error = {"error": "invalid_client", "error_description": self.server.refusal}
+            self._reply(401, error)
+            return
+        number = len(self.server.asked)
+        self._reply(
+            200, {"token_type": "Bearer", "expires_in": 3600, "access_token": f"token-{number}"}
+        )
+
+    def _reply(self, status: int, document: Any) -> None:
+        body = json.dumps(document).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def entra(authority: Authority, monkeypatch: pytest.MonkeyPatch) -> Iterator[Entra]:
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(authority.bundle))
+    server = Entra(authority)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+class World:
+    """A pusher with tokens, on clocks of its own."""
+
+    def __init__(self, entra: Entra, **proof: str | None) -> None:
+        self.seconds = 0.0
+        self.clock = FakeClock()
+        given: dict[str, Any] = {"secret": SECRET, "certificate": None, **proof}
+        credential = credential_for(CLIENT, authority=entra.url, **given)
+        self.tokens = WebhookTokens(credential, self.clock, lambda: self.seconds)
+        self.bare = ScriptedPusher(self.clock)
+        self.pusher = TokenPusher(self.bare, self.tokens)
+
+    def send(self) -> str:
+        """Send a request, and return the token that it had."""
+        self.pusher.send(REQUEST, TIMEOUT)
+        return self.bare.sent[-1].request.headers["Authorization"]
+
+
+def test_a_request_gets_the_token_of_the_audience(entra: Entra) -> None:
+    world = World(entra)
+
+    assert world.send() == "Bearer token-1"
+    assert world.bare.sent[-1].request.headers["x"] == "y"
+    (asked,) = entra.asked
+    assert asked["client_id"] == CLIENT
+    assert asked["client_secret"] == SECRET
+    assert asked["grant_type"] == "client_credentials"
+    assert asked["scope"] == "api://hook.example/.default"
+
+
+def test_a_token_is_fetched_once_also_ahead(entra: Entra) -> None:
+    world = World(entra)
+    world.tokens.fetch(AUDIENCE)
+
+    assert {world.send() for _ in range(10)} == {"Bearer token-1"}
+    assert len(entra.asked) == 1
+
+
+def test_who_wants_no_token_gets_none(entra: Entra) -> None:
+    world = World(entra)
+
+    world.pusher.send(REQUEST._replace(audience=None), TIMEOUT)
+
+    assert world.bare.sent[-1].request.headers == {"x": "y"}
+    assert entra.asked == []
+
+
+def test_without_a_token_nothing_is_sent_and_it_is_tried_again_later(entra: Entra) -> None:
+    world = World(entra)
+    entra.refusal = "AADSTS7000215: Invalid client secret provided."
+
+    first = world.pusher.send(REQUEST, TIMEOUT)
+    entra.refusal = None
+    second = world.pusher.send(REQUEST, TIMEOUT)
+    world.seconds = 30.0
+    third = world.send()
+
+    assert isinstance(first, NotAnswered)
+    assert first.failure is Failure.UNAUTHORIZED
+    assert "AADSTS7000215" in first.detail
+    assert SECRET not in repr(first)
+    assert second == first
+    assert third == f"Bearer token-{len(entra.asked)}"
+    assert len(world.bare.sent) == 1
+
+
+def test_an_entra_id_that_is_away_is_an_outcome_too(entra: Entra) -> None:
+    credential = credential_for(
+        CLIENT, secret=SECRET, certificate=None, authority="https://127.0.0.1:1"
+    )
+    tokens = WebhookTokens(credential, FakeClock(), lambda: 0.0)
+
+    exchange = TokenPusher(ScriptedPusher(FakeClock()), tokens).send(REQUEST, TIMEOUT)
+
+    assert isinstance(exchange, NotAnswered)
+    assert exchange.failure is Failure.UNAUTHORIZED
+    assert entra.asked == []
+
+
+@pytest.mark.parametrize("form", ["pem", "pkcs12"])
+def test_a_certificate_proves_the_app_as_well(
+    entra: Entra, certificate: dict[str, str], form: str
+) -> None:
+    world = World(entra, secret=None, certificate=certificate[form])
+
+    assert world.send() == "Bearer token-1"
+    assert entra.asked[0]["client_assertion_type"].endswith("jwt-bearer")
+
+
+@pytest.mark.parametrize("text", ["not base64!", base64.b64encode(b"no certificate").decode()])
+def test_a_certificate_that_is_none_is_an_outcome_too(entra: Entra, text: str) -> None:
+    world = World(entra, secret=None, certificate=text)
+
+    exchange = world.pusher.send(REQUEST, TIMEOUT)
+
+    assert isinstance(exchange, NotAnswered)
+    assert exchange.failure is Failure.UNAUTHORIZED
+
+
+def test_without_a_credential_there_is_none() -> None:
+    tokens = WebhookTokens(None, FakeClock(), lambda: 0.0)
+
+    exchange = TokenPusher(ScriptedPusher(FakeClock()), tokens).send(REQUEST, TIMEOUT)
+
+    assert isinstance(exchange, NotAnswered)
+    assert exchange.failure is Failure.UNAUTHORIZED
+
+
+@pytest.fixture(scope="module")
+def certificate() -> dict[str, str]:
+    """Return the same certificate with its key in both forms."""
+    from datetime import UTC, datetime
+
+    from cryptography import x509
+    from cryptography.hazmat.primitives.asymmetric import rsa
+    from cryptography.hazmat.primitives.hashes import SHA256
+    from cryptography.hazmat.primitives.serialization import (
+        Encoding,
+        NoEncryption,
+        PrivateFormat,
+        pkcs12,
+    )
+    from cryptography.x509.oid import NameOID
+
+    key = rsa.generate_private_key(65537, 2048)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "pushgrid")])
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(datetime(2024, 1, 1, tzinfo=UTC))
+        .not_valid_after(datetime(2124, 1, 1, tzinfo=UTC))
+        .sign(key, SHA256())
+    )
+    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    both = pkcs12.serialize_key_and_certificates(b"x", key, made, None, NoEncryption())
+    return {
+        "pem": (pem + made.public_bytes(Encoding.PEM)).decode(),
+        "pkcs12": base64.b64encode(both).decode(),
+    }
