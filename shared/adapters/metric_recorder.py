@@ -65,7 +65,8 @@ class MetricRecorder:
         **dimensions: str,
     ) -> None:
         minute = self._clock.now().replace(second=0, microsecond=0)
-        series = Series(metric, tuple(sorted((n, str(v)) for n, v in dimensions.items())))
+        named = tuple(sorted((n, str(v)) for n, v in dimensions.items())) if dimensions else ()
+        series = Series(metric, named)
         key = (minute, topic.lower(), subscription.lower(), series)
         sum_ = once(by)
         with self._lock:

@@ -162,7 +162,7 @@ def test_what_can_not_be_written_for_an_hour_is_lost_and_said_so(
 def test_memory_is_bounded(
     recorder: MetricRecorder, sink: Counting, monkeypatch: pytest.MonkeyPatch, logged: Logged
 ) -> None:
-    monkeypatch.setattr(metric_recorder, "MOST_SERIES", 10)
+    monkeypatch.setattr(metric_recorder, "MAX_SERIES", 10)
     for number in range(30):
         deliver(recorder, name=f"s{number}")
     deliver(recorder, name="s0")
@@ -177,7 +177,7 @@ def test_memory_is_bounded(
 def test_rows_that_can_not_be_written_are_bounded(
     recorder: MetricRecorder, sink: Counting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(metric_recorder, "MOST_ROWS", 10)
+    monkeypatch.setattr(metric_recorder, "MAX_ROWS", 10)
     sink.fail_next("write", 1)
     for number in range(30):
         deliver(recorder, name=f"s{number}")
