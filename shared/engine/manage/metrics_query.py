@@ -24,7 +24,7 @@ INTERVALS = {
     "P1D": timedelta(days=1),
 }
 AGGREGATIONS = ("Average", "Count", "Maximum", "Minimum", "Total")
-MOST_POINTS = 50_000  # of one answer
+MAX_POINTS = 50_000  # of one answer
 _TIMESPAN = re.compile(r"\s*(\S+)\s*/\s*(\S+)\s*")
 _EQUALS = re.compile(r"(?i)\(?\s*(?P<name>\w+)\s+eq\s+'(?P<value>(?:[^']|'')*)'\s*\)?")
 _AND = re.compile(r"(?i)\s+and\s+(?=(?:[^']*'[^']*')*[^']*$)")  # not within quotes
@@ -87,9 +87,9 @@ def parse_query(query: Mapping[str, str], now: datetime, *, of_topic: bool) -> M
     if not faults:
         since = _floor(since, interval if name != FULL else timedelta(minutes=1))
         interval = INTERVALS.get(name, until - since)
-        if (until - since) / interval * len(metrics or known) > MOST_POINTS:
+        if (until - since) / interval * len(metrics or known) > MAX_POINTS:
             _fault(
-                faults, "interval", f"More than {MOST_POINTS} points: ask for a longer interval."
+                faults, "interval", f"More than {MAX_POINTS} points: ask for a longer interval."
             )
     if faults:
         message = faults[0].message if len(faults) == 1 else "The request for metrics is invalid."
