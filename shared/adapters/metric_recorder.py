@@ -50,7 +50,7 @@ class MetricRecorder:
         self._instance = instance
         self._lock = threading.Lock()
         self._new: dict[tuple[datetime, str, str, Series], Sum] = {}
-        self._is_lossy = self._is_started = False
+        self._is_lossy = False
         self._writing = threading.Lock()
         self._running: dict[_Place, _Running] = {}  # only under _writing
         self._fails = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from shared import telemetry
@@ -101,17 +101,10 @@ class MessageHistory:
         if not self.history.keeps(None):
             return
         now = self.history.clock.now()
-        topic, subscription = self.message.topic, self.message.subscription
         records = [
-            AttemptRecord(
-                topic=topic,
-                subscription=subscription,
-                system_id=delivery.system_id(topic, subscription),
-                event_id=event_id(text),
-                published_at=delivery.origin.published_at,
+            replace(
+                self._about(delivery, text, now),
                 number=delivery.attempts + 1,
-                at=now,
-                outcome=None,
                 state=EndState.DELIVERED,
                 why=f"a late success, after {seconds:.0f} s",
             )
@@ -136,15 +129,8 @@ class MessageHistory:
         state = self._state(decision)
         if not self.history.keeps(state):
             return
-        topic, subscription = self.message.topic, self.message.subscription
-        record = AttemptRecord(
-            topic=topic,
-            subscription=subscription,
-            system_id=delivery.system_id(topic, subscription),
-            event_id=event_id(text) if text else None,
-            published_at=delivery.origin.published_at,
-            number=delivery.attempts,
-            at=at,
+        record = replace(
+            self._about(delivery, text, at),
             outcome=outcome,
             next_at=decision.due if isinstance(decision, RetryAt) else None,
             state=state,
@@ -152,6 +138,22 @@ class MessageHistory:
             why="" if isinstance(decision, Delivered) else decision.why,
         )
         self._records.append(record)
+
+    def _about(self, delivery: Delivery, text: str | None, at: datetime) -> AttemptRecord:
+        """Begin a record: what it is about, and nothing of what came of it."""
+        topic, subscription = self.message.topic, self.message.subscription
+        return AttemptRecord(
+            topic=topic,
+            subscription=subscription,
+            system_id=delivery.system_id(topic, subscription),
+            event_id=event_id(text) if text else None,
+            published_at=delivery.origin.published_at,
+            number=delivery.attempts,
+            at=at,
+            outcome=None,
+            state=None,
+            why="",
+        )
 
     def _state(self, decision: Decision) -> EndState | None:
         if isinstance(decision, RetryAt):

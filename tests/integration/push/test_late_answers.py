@@ -8,43 +8,25 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
-from queue import Empty, SimpleQueue
 from threading import Event
 
 import pytest
 
 from shared.adapters.http_push import HttpPusher
-from shared.http import Answered, Exchange, Failure, Late, NotAnswered, OutboundRequest
-from tests.integration.push.scripted import OK, Peer, Script, Server, always, push
+from shared.http import Answered, Late, OutboundRequest
+from tests.integration.push.late import (
+    MINUTE,
+    TIMEOUT,
+    Waiting,
+    answering_after,
+    eventually,
+    is_timeout,
+    threads,
+    until_the_end,
+)
+from tests.integration.push.scripted import OK, Peer, Server, always, push
 
-TIMEOUT = timedelta(seconds=0.3)
-MINUTE = timedelta(minutes=1)
 FDS = Path("/proc/self/fd")
-
-
-class Waiting:
-    """Sends requests whose late answers are kept."""
-
-    def __init__(self, pusher: HttpPusher) -> None:
-        self._pusher = pusher
-        self._told: SimpleQueue[Answered] = SimpleQueue()
-
-    def send(
-        self,
-        url: str,
-        timeout: timedelta = TIMEOUT,
-        until: timedelta = MINUTE,
-        body: bytes = b"[]",
-    ) -> Exchange:
-        request = OutboundRequest(method="POST", url=url, headers={}, body=body)
-        return self._pusher.send(request, timeout, Late(until, self._told.put))
-
-    def told(self, within: float = 5) -> Answered | None:
-        """Return the next late answer, if there is one in so many seconds."""
-        try:
-            return self._told.get(timeout=within)
-        except Empty:
-            return None
 
 
 @pytest.fixture
@@ -55,45 +37,6 @@ def waiting(pusher: HttpPusher) -> Iterator[Waiting]:
     pusher.close()
     assert threads() == []
     assert eventually(lambda: len(list(FDS.iterdir())) <= before)
-
-
-def threads() -> list[str]:
-    return [each.name for each in threading.enumerate() if each.name.startswith("late-")]
-
-
-def eventually(holds: object, within: float = 5) -> bool:
-    assert callable(holds)
-    end = time.monotonic() + within
-    while not holds():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.01)
-    return True
-
-
-def is_timeout(exchange: Exchange) -> bool:
-    return isinstance(exchange, NotAnswered) and exchange.failure is Failure.TIMED_OUT
-
-
-def answering_after(seconds: float, answer: bytes = OK) -> Script:
-    def script(peer: Peer) -> None:
-        peer.read()
-        peer.stopped.wait(seconds)
-        peer.send(answer)
-        peer.receive()  # until the client closes
-
-    return script
-
-
-def until_the_end(ended: Event) -> Script:
-    """Stay silent, and say when the client has gone."""
-
-    def script(peer: Peer) -> None:
-        peer.read()
-        if not peer.receive() and not peer.stopped.is_set():
-            ended.set()
-
-    return script
 
 
 def test_an_answer_after_the_timeout_is_told(waiting: Waiting) -> None:

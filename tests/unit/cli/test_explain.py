@@ -13,21 +13,38 @@ import pytest
 from cli.__main__ import main
 
 ROOT = Path(__file__).parents[3]
+
+
 SINCE_2020 = ("2020", "2023", "latest")
+
 
 BY_SCHEDULE = (
     "0:00:00 0:00:10 0:00:40 0:01:40 0:06:40 0:16:40 0:46:40 1:46:40 4:46:40 10:46:40 22:46:40"
 )
+
+
 ALWAYS_TIMEOUT = (
     "0:00:00 0:00:40 0:01:40 0:03:10 0:08:40 0:19:10 0:49:40 1:50:10 4:50:40 10:51:10 22:51:40"
 )
+
+
 ALWAYS_503 = "0:00:00 0:00:30 0:01:00 0:02:00 0:07:00 0:17:00 0:47:00 1:47:00"
+
+
 ALWAYS_408 = "0:00:00 0:02:00 0:04:00 0:06:00 0:11:00 0:21:00 0:51:00 1:51:00"
+
+
 FIVE_MINUTES = (
     "0:00:00 0:05:00 0:10:00 0:15:00 0:20:00 0:30:00 1:00:00 2:00:00 5:00:00 11:00:00 23:00:00"
 )
+
+
 OF_2017 = "0:00:00 0:00:10 0:00:40 0:01:40 0:06:40 0:16:40 0:46:40 1:46:40"
+
+
 FIRST_OF_2019 = f"{OF_2017} 2:46:40 3:46:40 4:46:40"
+
+
 OF_NAMESPACES = "0:00:00 0:00:10 0:00:30 0:01:00 0:05:00 0:10:00 0:15:00 0:20:00 0:25:00 0:30:00"
 
 
@@ -268,42 +285,6 @@ def test_bad_arguments_are_told_in_one_line(
     assert (code, said.out) == (2, "")
     assert said.err.startswith("python -m cli")
     assert said.err.count("\n") == 1
-
-
-def test_people_get_a_table(capsys: pytest.CaptureFixture[str]):
-    assert main(["explain", "--profile", "latest", "--answers", "500", "--dead-letter"]) == 0
-
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "Profile latest (edition of 2026-02-09, delivery-and-retry)"
-    assert [len(line.split("  ")) > 3 for line in lines[2:14]] == [True] * 12
-    assert {line.index("because of") for line in lines[2:3]} == {
-        line.index("schedule") for line in lines[3:14]
-    }
-    assert lines[13].split() == (
-        ["11", "22:46:40", "500", "GenericError", "34:46:40", "schedule:", "every", "12", "h"]
-    )
-    assert lines[-2:] == [
-        "34:46:40  deadLettered: TimeToLiveExceeded (older than 24 h)",
-        "34:46:40  its blob is due",
-    ]
-
-
-def test_parts_of_a_second_are_shown(capsys: pytest.CaptureFixture[str]):
-    assert main(["explain", "--answers", "500,200", "--response-seconds", "0.25"]) == 0
-
-    assert "  2   0:00:10.250  200      Delivered" in capsys.readouterr().out
-
-
-def test_help_names_every_option(capsys: pytest.CaptureFixture[str]):
-    with pytest.raises(SystemExit) as stopped:
-        main(["explain", "--help"])
-
-    said = capsys.readouterr().out
-    assert stopped.value.code == 0
-    for option in ("profile", "endpoint", "answers", "ttl-minutes", "max-attempts"):
-        assert f"--{option} " in said
-    for option in ("dead-letter", "response-seconds", "json"):
-        assert f"--{option}" in said
 
 
 def test_the_command_runs_as_a_process():

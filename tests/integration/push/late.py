@@ -1,0 +1,80 @@
+"""Who waits for late answers, and endpoints that give them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from datetime import timedelta
+from queue import Empty, SimpleQueue
+from threading import Event
+
+from shared.adapters.http_push import HttpPusher
+from shared.http import Answered, Exchange, Failure, Late, NotAnswered, OutboundRequest
+from tests.integration.push.scripted import OK, Peer, Script
+
+TIMEOUT = timedelta(seconds=0.3)
+MINUTE = timedelta(minutes=1)
+
+
+class Waiting:
+    """Sends requests whose late answers are kept."""
+
+    def __init__(self, pusher: HttpPusher) -> None:
+        self._pusher = pusher
+        self._told: SimpleQueue[Answered] = SimpleQueue()
+
+    def send(
+        self,
+        url: str,
+        timeout: timedelta = TIMEOUT,
+        until: timedelta = MINUTE,
+        body: bytes = b"[]",
+    ) -> Exchange:
+        request = OutboundRequest(method="POST", url=url, headers={}, body=body)
+        return self._pusher.send(request, timeout, Late(until, self._told.put))
+
+    def told(self, within: float = 5) -> Answered | None:
+        """Return the next late answer, if there is one in so many seconds."""
+        try:
+            return self._told.get(timeout=within)
+        except Empty:
+            return None
+
+
+def threads() -> list[str]:
+    return [each.name for each in threading.enumerate() if each.name.startswith("late-")]
+
+
+def eventually(holds: object, within: float = 5) -> bool:
+    assert callable(holds)
+    end = time.monotonic() + within
+    while not holds():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def is_timeout(exchange: Exchange) -> bool:
+    return isinstance(exchange, NotAnswered) and exchange.failure is Failure.TIMED_OUT
+
+
+def answering_after(seconds: float, answer: bytes = OK) -> Script:
+    def script(peer: Peer) -> None:
+        peer.read()
+        peer.stopped.wait(seconds)
+        peer.send(answer)
+        peer.receive()  # until the client closes
+
+    return script
+
+
+def until_the_end(ended: Event) -> Script:
+    """Stay silent, and say when the client has gone."""
+
+    def script(peer: Peer) -> None:
+        peer.read()
+        if not peer.receive() and not peer.stopped.is_set():
+            ended.set()
+
+    return script
