@@ -88,9 +88,7 @@ def parse_query(query: Mapping[str, str], now: datetime, *, of_topic: bool) -> M
         since = _floor(since, interval if name != FULL else timedelta(minutes=1))
         interval = INTERVALS.get(name, until - since)
         if (until - since) / interval * len(metrics or known) > MAX_POINTS:
-            _fault(
-                faults, "interval", f"More than {MAX_POINTS} points: ask for a longer interval."
-            )
+            _fault(faults, "interval", f"More than {MAX_POINTS} points: ask for a longer interval.")
     if faults:
         message = faults[0].message if len(faults) == 1 else "The request for metrics is invalid."
         raise InvalidDocument(message, faults=tuple(faults))
