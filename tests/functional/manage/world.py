@@ -30,6 +30,9 @@ GROUP = "/subscriptions/s1/resourceGroups/rg/providers/Microsoft.EventGrid"
 TOPICS = f"{GROUP}/topics"
 ORDERS = f"{TOPICS}/orders"
 CRM = f"{ORDERS}/eventSubscriptions/crm"
+SHOP = f"{GROUP}/namespaces/shop"
+SHOP_ORDERS = f"{SHOP}/topics/orders"
+SHOP_CRM = f"{SHOP_ORDERS}/eventSubscriptions/crm"
 KEY = "admin-key"
 VERSION = "api-version=2025-02-15"
 URL = "https://crm.example/hook?code=s3cret"
@@ -38,6 +41,13 @@ URL = "https://crm.example/hook?code=s3cret"
 def hook(url: str = URL, **properties: Any) -> dict[str, Any]:
     destination = {"endpointType": "WebHook", "properties": {"endpointUrl": url}}
     return {"properties": {"destination": destination, **properties}}
+
+
+def push(url: str = URL, **members: Any) -> dict[str, Any]:
+    """Build the body of a subscription of a namespace's topic."""
+    destination = hook(url)["properties"]["destination"]
+    configuration = {"deliveryMode": "Push", "push": {"destination": destination, **members}}
+    return {"properties": {"deliveryConfiguration": configuration}}
 
 
 class Endpoints(ScriptedPusher):
