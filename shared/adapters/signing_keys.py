@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from shared import telemetry
 from shared.engine.ports import Pusher
 from shared.errors import SigningKeysUnavailable
-from shared.http import Answered, OutboundRequest
+from shared.http import Answered, Exchange, OutboundRequest
 
 if TYPE_CHECKING:  # Cryptography is imported when the first token comes: cold starts.
     from jwt import PyJWK
@@ -78,18 +78,22 @@ class SigningKeys:
         exchange = self._pusher().send(
             OutboundRequest("GET", self._url, {"Accept": "application/json"}, b""), _TIMEOUT
         )
-        keys, fault = {}, f"answer {exchange.status}" if isinstance(exchange, Answered) else ""
-        if not isinstance(exchange, Answered):
-            fault = f"{exchange.failure}: {exchange.detail}"
-        elif exchange.status == _OK:
-            keys, fault = _read(exchange.body), "no keys for RS256 in the answer"
+        keys = {}
+        if isinstance(exchange, Answered) and exchange.status == _OK:
+            keys = _read(exchange.body)
         self._failed = not keys
         now = self._monotonic()
         if keys:
             self._keys, self._old_at = keys, now + _OLD_SECONDS
         else:
-            telemetry.warning("signing_keys.unavailable", url=self._url, detail=fault)
+            telemetry.warning("signing_keys.unavailable", url=self._url, detail=_fault(exchange))
         self._next_at = now + (_PAUSE_SECONDS if self._keys else _PAUSE_WITHOUT_KEYS_SECONDS)
+
+
+def _fault(exchange: Exchange) -> str:
+    if not isinstance(exchange, Answered):
+        return f"{exchange.failure}: {exchange.detail}"
+    return "no keys for RS256" if exchange.status == _OK else f"status {exchange.status}"
 
 
 def _read(body: bytes) -> dict[str, PyJWK]:

@@ -17,7 +17,10 @@ from devhost.process import RunningHost, running_host
 @pytest.fixture(scope="module")
 def host(own_azurite: Azurite) -> Iterator[RunningHost]:
     """The host, at ten times the speed of a day."""
-    with running_host(host_settings(own_azurite, PUSHGRID_TIME_SCALE="10")) as running:
+    settings = host_settings(
+        own_azurite, PUSHGRID_TIME_SCALE="10", PUSHGRID_CLIENT_IP_HEADER="X-Forwarded-For"
+    )
+    with running_host(settings) as running:
         yield running
 
 
