@@ -28,7 +28,7 @@ def check_operator(
         reason = "Authentication failed. The 'Authorization' header is missing."
     elif scheme.lower() != "bearer":
         reason = "Authentication failed. The 'Authorization' header is not a Bearer token."
-    elif admin_key and hmac.compare_digest(token.encode(), admin_key.encode()):
+    elif admin_key and hmac.compare_digest(_octets(token), _octets(admin_key)):
         return
     elif tokens is None:
         reason = "Authentication failed. The token is not the admin key."
@@ -50,3 +50,7 @@ def _check_role(tokens: TokenVerifier, token: str) -> None:
             f" its access token has no role '{Role.CONTRIBUTOR}'."
         )
         raise Forbidden(message, faults=(Fault(code="AuthorizationFailed", message=message),))
+
+
+def _octets(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")

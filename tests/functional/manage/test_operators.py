@@ -53,6 +53,7 @@ def test_the_admin_key_is_no_token(world: World, tokens: Tokens) -> None:
     [
         (None, 401, "AuthenticationFailed", "header is missing"),
         ("", 401, "InvalidAuthenticationToken", "Unable to read access token."),
+        ("\udc80", 401, "InvalidAuthenticationToken", "Unable to read access token."),
         (f"{KEY}x", 401, "InvalidAuthenticationToken", "Unable to read access token."),
         ("foreign", 401, "InvalidAuthenticationToken", "from another issuer"),
         ("old", 401, "ExpiredAuthenticationToken", "has expired"),
