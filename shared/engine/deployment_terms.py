@@ -1,4 +1,4 @@
-"""Which terms hold for a subscription."""
+"""Which terms hold for a subscription, and how long the events of its topic are kept."""
 
 from __future__ import annotations
 
@@ -9,7 +9,12 @@ from shared.delivery.policy import DeliveryTerms
 from shared.delivery.profile import DeliveryProfile, Feature
 from shared.delivery.profiles import PROFILES
 from shared.engine.ports import TopicReader
+from shared.events.topic import Topic
 from shared.subscriptions.subscription import NO_BATCHING, EventSubscription, RetryPolicy
+
+LEAST_KEPT = timedelta(
+    days=4
+)  # a day of trying, waits, holds, a dead letter's writes, and a reserve
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,8 +31,7 @@ class DeploymentTerms:
     def of(self, subscription: EventSubscription) -> DeliveryTerms:
         """Return the terms of one subscription: the topic's tag wins over the default."""
         topic = self.topics.topic(subscription.topic)
-        tagged = PROFILES.get(topic.profile or "") if topic else None
-        profile = tagged or PROFILES[self.default_profile]
+        profile = self._profile(topic)
         max_attempts, time_to_live = _limits(profile, subscription.retry_policy)
         if topic and topic.retention:
             time_to_live = min(time_to_live, topic.retention)
@@ -44,6 +48,15 @@ class DeploymentTerms:
             probation_counts_attempt=self.probation_counts_attempt,
             probation_ends_events=self.probation_ends_events,
         )
+
+    def payloads_kept_for(self, topic: Topic) -> timedelta:
+        """Return how long events of a topic are kept: longer than any message of theirs lives."""
+        _, _, longest = self._profile(topic).limits.time_to_live
+        return max(2 * longest, LEAST_KEPT)
+
+    def _profile(self, topic: Topic | None) -> DeliveryProfile:
+        tagged = PROFILES.get(topic.profile or "") if topic else None
+        return tagged or PROFILES[self.default_profile]
 
 
 def _limits(profile: DeliveryProfile, policy: RetryPolicy) -> tuple[int | None, timedelta]:

@@ -32,7 +32,6 @@ from shared.events.topic import Topic
 from shared.http import HttpAnswer, HttpRequest
 from shared.metrics import Metric
 
-PAYLOAD_KEPT_FOR = timedelta(days=4)  # longer than any message can live (design §2)
 _PUBLISH_IDS = uuid.UUID("0f2b7c66-3f0c-4d8e-8a5d-0c7f5a0f6b11")
 
 
@@ -48,6 +47,7 @@ class Publish:
     clock: Clock
     new_id: Callable[[], str]
     metrics: Metrics
+    payloads_kept_for: Callable[[Topic], timedelta]
 
     def run(self, request: HttpRequest) -> HttpAnswer:
         """Answer one request; every refusal is in Event Grid's own form, and nothing is stored."""
@@ -85,7 +85,9 @@ class Publish:
         lines = parked_lines(matched, events)
         origin = Origin(receipt.publish_id, now, None)
         if lines:
-            blob = self.payloads.write(origin.publish_id, now + PAYLOAD_KEPT_FOR, lines)
+            blob = self.payloads.write(
+                origin.publish_id, now + self.payloads_kept_for(topic), lines
+            )
             origin = origin._replace(payload=blob)
         messages = fan_out(matched, events, lines, origin)
         self.sender.put_all(Queue.DELIVERIES, messages)

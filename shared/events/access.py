@@ -96,10 +96,10 @@ def _check_local_auth(topic: Topic) -> None:
         )
 
 
-def _check_key(request: HttpRequest, topic: Topic, key: str) -> None:
+def _check_key(request: HttpRequest, topic: Topic, key: str, carrier: str = KEY) -> None:
     _check_local_auth(topic)
     if not key.strip():
-        raise InvalidSignature(f"Request must have a value for {KEY}.")
+        raise InvalidSignature(f"Request must have a value for {carrier}.")
     given = key.encode("utf-8", "surrogatepass")
     matches = [hmac.compare_digest(given, valid.encode()) for valid in topic.keys]
     if not any(matches):
@@ -116,7 +116,7 @@ def _check_authorization(
             f"Request has an unsupported Authorization scheme (must be {' or '.join(schemes)})."
         )
     if scheme == "sharedaccesskey":
-        _check_key(request, topic, credentials)
+        _check_key(request, topic, credentials, "SharedAccessKey")
     else:
         _check_token(request, topic, credentials, now)
 

@@ -15,12 +15,12 @@ from shared.adapters.push_slots import THREADS
 from shared.engine.allowed_rates import AllowedRates
 from shared.engine.attempt_history import AttemptHistory
 from shared.engine.deliver import Deliver
-from shared.engine.deployment_terms import DeploymentTerms
 from shared.engine.health import HealthTracker
 from shared.wiring import storage
 from shared.wiring.once import once
 from shared.wiring.outbound import pusher, tokens
 from shared.wiring.process import CLOCK, settings
+from shared.wiring.terms import deployment_terms
 
 INVOCATIONS = 48  # of the two queue functions at a time: batchSize + newBatchThreshold each
 
@@ -64,23 +64,12 @@ def deliver() -> Deliver:
         history=AttemptHistory(log=storage.attempts(), logging=settings().attempt_log, clock=CLOCK),
         clock=CLOCK,
         jitter=random.random,
-        terms=_terms(),
+        terms=deployment_terms(),
         new_lock=Lock,
         health=HealthTracker(TableHealth(storage.tables(), time.monotonic), CLOCK, Lock()),
         rates=AllowedRates(CLOCK, Lock()),
         tokens=tokens(),
         metrics=storage.metrics(),
-    )
-
-
-def _terms() -> DeploymentTerms:
-    return DeploymentTerms(
-        topics=storage.directory(),
-        default_profile=settings().profile,
-        time_scale=settings().time_scale,
-        honor_retry_after=settings().honor_retry_after,
-        probation_counts_attempt=settings().probation_counts_attempt,
-        probation_ends_events=settings().probation_ends_events,
     )
 
 

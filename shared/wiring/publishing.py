@@ -6,6 +6,7 @@ from shared.engine.publish import Publish
 from shared.wiring import access, storage
 from shared.wiring.once import once
 from shared.wiring.process import CLOCK, new_id
+from shared.wiring.terms import deployment_terms
 
 
 @once
@@ -19,4 +20,5 @@ def publish() -> Publish:
         clock=CLOCK,
         new_id=new_id,
         metrics=storage.metrics(),
+        payloads_kept_for=deployment_terms().payloads_kept_for,
     )

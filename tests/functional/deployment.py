@@ -117,6 +117,7 @@ class Deployment:
             clock=self.clock,
             new_id=_new_id,
             metrics=self.metrics,
+            payloads_kept_for=terms.payloads_kept_for,
         )
         self.deliver = Deliver(
             subscriptions=self.directory,

@@ -9,6 +9,7 @@ import pytest
 
 from shared.delivery.profiles import PROFILES
 from shared.engine.deployment_terms import DeploymentTerms
+from shared.events.topic import Topic
 from shared.subscriptions.subscription import Batching, RetryPolicy, StaticHeader
 from tests.builders import DEAD, a_subscription, a_topic
 from tests.functional.deployment import MINUTE, Directory
@@ -58,6 +59,24 @@ def test_no_event_lives_longer_than_its_topic_keeps_it(
     )
 
     assert terms.time_to_live == expected * MINUTE
+
+
+@pytest.mark.parametrize(
+    ("topic", "default", "days"),
+    [
+        pytest.param(a_topic(), "latest", 4, id="24 h + 12 h + 4 h + 5 min + 4 h"),
+        pytest.param(a_topic(profile="ns"), "latest", 14, id="7 days and 2 for the dead letter"),
+        pytest.param(a_topic(), "ns", 14, id="by default"),
+        pytest.param(a_topic(profile="2017"), "ns", 4, id="2 h"),
+    ],
+)
+def test_events_are_kept_longer_than_any_message_of_theirs(
+    topic: Topic, default: str, days: int
+) -> None:
+    """Design §2, order of writes 5."""
+    deployment = DeploymentTerms(topics=Directory(), default_profile=default, time_scale=60)
+
+    assert deployment.payloads_kept_for(topic) == days * 1440 * MINUTE
 
 
 def test_what_the_profile_does_not_have_is_ignored() -> None:

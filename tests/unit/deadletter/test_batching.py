@@ -77,3 +77,10 @@ def test_a_blob_is_an_array_with_a_record_a_line(records: list[str]) -> None:
 )
 def test_the_path_is_upper_case_and_unpadded_utc(at: datetime, path: str) -> None:
     assert dead_letter_path("orders", "Orders-to-crm", at, "id") == path
+
+
+def test_the_path_of_a_namespace_has_its_names_as_they_are() -> None:
+    """The documented mynamespace/mytopic/myeventsubscription/2023/9/23/2/…"""
+    at = datetime(2023, 9, 23, 2, 59, tzinfo=UTC)
+
+    assert dead_letter_path("Shop.orders", "Crm", at, "id") == "Shop/orders/Crm/2023/9/23/2/id.json"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from shared.delivery.custom_headers import custom_headers
+from shared.delivery.custom_headers import MAX_TOLD, custom_headers, told_headers
 from shared.subscriptions.subscription import DynamicHeader, StaticHeader
 from tests.builders import TOPIC_ID, compact, text
 from tests.strategies import json_values
@@ -134,3 +134,20 @@ def test_whatever_becomes_a_header_can_be_sent(data: Any) -> None:
     assert found is None or re.fullmatch(r"[ -~]{0,4096}", found)
     if isinstance(data, (bool, int, float)):
         assert json.loads(found or "") == data
+
+
+def test_a_dead_letter_is_told_of_no_secret() -> None:
+    kind = DynamicHeader(name="kind", path=("data", "kind"))
+    secret = StaticHeader(name="key", value="s3cret" * 600, is_secret=True)
+    team = StaticHeader(name="team", value="a")
+
+    assert told_headers([secret, kind, secret, secret, secret, team]) == (kind, team)
+
+
+def test_a_dead_letter_is_told_of_as_many_headers_as_fit_beside_it() -> None:
+    """Ten of 4,096 bytes would be too much for a queue message together with the events."""
+    each = StaticHeader(name="x", value="v" * 4096)
+    half = StaticHeader(name="x", value="v" * (MAX_TOLD // 2 - len('[["x", ""]]')))
+
+    assert told_headers([each] * 10) == (each,) * 2
+    assert told_headers([half] * 3) == (half,) * 2

@@ -8,13 +8,20 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
+from shared.delivery.custom_headers import told_headers
 from shared.delivery.delivery import Attempt
 from shared.delivery.message import DeliveryMessage, Kind, encode
 from shared.delivery.message_reader import decode
 from shared.delivery.outcome import Outcome
-from shared.delivery.packing import EVENT_WIDTH, HEADER_WIDTH, MAX_STORED, ORIGIN_WIDTH
+from shared.delivery.packing import (
+    EVENT_WIDTH,
+    HEADER_WIDTH,
+    MAX_STORED,
+    ORIGIN_WIDTH,
+    fits_inline,
+)
 from shared.delivery.policy import EndReason
-from shared.subscriptions.subscription import DeadLetterDestination
+from shared.subscriptions.subscription import DeadLetterDestination, StaticHeader
 from tests.builders import (
     ORIGIN,
     PARKED,
@@ -156,3 +163,16 @@ def test_the_kinds_are_named_as_designed() -> None:
     kinds = [wire()["kind"], wire(a_message(dead_letter=a_note()))["kind"]]
 
     assert kinds == ["delivery", "deadletter"] == list(Kind)
+
+
+def test_a_dead_letter_with_all_its_headers_fits_into_a_queue_message() -> None:
+    """The service's limit is 64 KiB; a single event may take all of ours, of 48."""
+    header = StaticHeader(name="x", value='"' * 4000)
+    note = a_note(headers=told_headers([header] * 10))
+    size = next(size for size in range(47_000, 0, -100) if fits_inline(compact(noise(size))))
+
+    (message,) = encode(a_message([a_delivery(text=compact(noise(size)))], dead_letter=note))
+
+    assert note.headers
+    assert len(message) < 64 * 1024
+    assert read(message).dead_letter == note

@@ -51,6 +51,13 @@ def test_a_newer_version_is_left_to_a_newer_app() -> None:
     assert decode(compact({"pushgrid": 4, "something": "else"})) == NewerMessage(4)
 
 
+def _with_headers(headers: object) -> str:
+    """Write a dead letter whose note has these headers, with ``...`` no place for them."""
+    document = wire(a_message(dead_letter=a_note()))
+    note = document["note"][:-1] + ([] if headers is ... else [headers])
+    return compact(document | {"note": note})
+
+
 DAMAGED = {
     "nothing": "",
     "no JSON": "hello",
@@ -77,8 +84,13 @@ DAMAGED = {
     "a short note": compact(wire(kind="deadletter", note=["MaxDeliveryAttemptsExceeded"])),
     "an unknown reason": compact(
         wire(a_message(dead_letter=a_note()))
-        | {"note": ["Tired", 0, "a", "c", "t", "EventGridSchema", "EventGridSchema"]}
+        | {"note": ["Tired", 0, "c", "t", "EventGridSchema", "EventGridSchema", []]}
     ),
+    "a note as version 2 wrote it": _with_headers(...),
+    "a header of nothing": _with_headers([["x"]]),
+    "a header without a value": _with_headers([["x", None]]),
+    "a path of numbers": _with_headers([["x", [7]]]),
+    "headers that are none": _with_headers(7),
     "packed is no text": compact(wire(packed=None)),
     "packed is no base64": compact(wire(packed="###")),
     "packed is not compressed": compact(wire(packed="aGVsbG8=")),
