@@ -70,6 +70,9 @@ class Arm:
         path = f"/namespaces/{namespace}/topics/{topic_name}/eventSubscriptions/{name}"
         return self._call("PUT", path, {"properties": {"deliveryConfiguration": delivery}})
 
+    def subscription(self, topic: str, name: str) -> dict[str, Any]:
+        return self._call("GET", f"/topics/{topic}/eventSubscriptions/{name}")
+
     def delete_subscription(self, topic: str, name: str) -> None:
         self._call("DELETE", f"/topics/{topic}/eventSubscriptions/{name}")
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 _ORIGIN = "eventgrid.azure.net"
 
@@ -30,7 +30,24 @@ class Push:
         return parsed if isinstance(parsed, list) else [parsed]
 
 
+class Reply(NamedTuple):
+    """An answer to a handshake."""
+
+    status: int
+    body: bytes = b""
+    headers: Mapping[str, str] = {}
+
+
 Answer = Callable[[Push], int]
+Consent = Callable[[Push], Reply]
+
+
+def consents(asked: Push) -> Reply:
+    """Accept a handshake, whichever it is."""
+    if asked.body:
+        code = asked.events[0]["data"]["validationCode"]
+        return Reply(200, json.dumps({"validationResponse": code}).encode())
+    return Reply(200, headers={"WebHook-Allowed-Origin": _ORIGIN, "WebHook-Allowed-Rate": "*"})
 
 
 @dataclass(slots=True, kw_only=True)
@@ -38,13 +55,16 @@ class Subscriber:
     """
     A running subscriber.
 
-    *answer* says which status a push gets; handshakes are always accepted.
+    *answer* says which status a push gets, *consent* what a handshake does. *notices* are what it
+    heard of deleted subscriptions.
     """
 
     url: str
     answer: Answer
+    consent: Consent
     pushes: list[Push] = field(default_factory=list)
     handshakes: list[Push] = field(default_factory=list)
+    notices: list[Push] = field(default_factory=list)
     _changed: threading.Condition = field(default_factory=threading.Condition)
 
     def receive(self, push: Push) -> int:
@@ -70,12 +90,15 @@ def answers(*statuses: int) -> Answer:
 
 
 @contextlib.contextmanager
-def running_subscriber(answer: Answer | None = None, port: int = 0) -> Iterator[Subscriber]:
+def running_subscriber(
+    answer: Answer | None = None, port: int = 0, consent: Consent = consents
+) -> Iterator[Subscriber]:
     """Run a subscriber on this machine, on a free port for 0, until the block ends."""
     server = _Server(("127.0.0.1", port), _Handler)
     server.subscriber = Subscriber(
         url=f"http://127.0.0.1:{server.server_address[1]}/hook",
         answer=answer or answers(200),
+        consent=consent,
     )
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
@@ -119,17 +142,22 @@ class _Handler(BaseHTTPRequestHandler):
     _NO_BODY: ClassVar[frozenset[int]] = frozenset({204, 304})
 
     def do_OPTIONS(self) -> None:
-        self.server.subscriber.handshakes.append(self._received())
-        self._reply(200, b"", {"WebHook-Allowed-Origin": _ORIGIN, "WebHook-Allowed-Rate": "*"})
+        self._consent(self._received())
 
     def do_POST(self) -> None:
         push = self._received()
-        if push.headers.get("aeg-event-type") == "SubscriptionValidation":
-            self.server.subscriber.handshakes.append(push)
-            code = push.events[0]["data"]["validationCode"]
-            self._reply(200, json.dumps({"validationResponse": code}).encode(), {})
-            return
-        self._reply(self.server.subscriber.receive(push), b"", {})
+        match push.headers.get("aeg-event-type"):
+            case "SubscriptionValidation":
+                self._consent(push)
+            case "SubscriptionDeletion":
+                self.server.subscriber.notices.append(push)
+                self._reply(200, b"", {})
+            case _:
+                self._reply(self.server.subscriber.receive(push), b"", {})
+
+    def _consent(self, asked: Push) -> None:
+        self.server.subscriber.handshakes.append(asked)
+        self._reply(*self.server.subscriber.consent(asked))
 
     def _received(self) -> Push:
         at = time.time()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 
@@ -34,7 +35,7 @@ def subscriber() -> Iterator[Callable[..., Subscriber]]:
     """Start as many subscribers as a test wants."""
     with ExitStack() as stack:
 
-        def start(answer: Answer | None = None) -> Subscriber:
-            return stack.enter_context(running_subscriber(answer))
+        def start(answer: Answer | None = None, **options: Any) -> Subscriber:
+            return stack.enter_context(running_subscriber(answer, **options))
 
         yield start

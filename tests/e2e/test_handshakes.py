@@ -1,0 +1,207 @@
+"""Endpoints that answer the handshake late, wrongly, later by a link, or with another origin."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+import pytest
+import requests
+from azure.mgmt.eventgrid import EventGridManagementClient
+from azure.mgmt.eventgrid import models as m
+
+from cli.local.arm import Arm
+from cli.local.subscriber import Consent, Push, Reply, Subscriber, consents
+from devhost.process import RunningHost
+from tests.e2e.operator import Credential, Key
+from tests.e2e.publishing import an_event, ids, send
+
+CLOUD = "CloudEventSchemaV1_0"
+ORIGIN = "WebHook-Allowed-Origin"
+TOO_LATE = 31.0  # seconds, and 5 until the endpoint is asked again
+
+
+@pytest.fixture
+def topic(arm: Arm) -> str:
+    name = f"t-{uuid.uuid4().hex[:8]}"
+    arm.create_topic(name)
+    return name
+
+
+def late(*delays: float) -> Consent:
+    """Consent after so many seconds, the first time, the second …"""
+    left = list(delays)
+
+    def consent(asked: Push) -> Reply:
+        time.sleep(left.pop(0))
+        return consents(asked)
+
+    return consent
+
+
+def says(status: int, body: bytes = b"", **headers: str) -> Consent:
+    names = {name.replace("_", "-"): value for name, value in headers.items()}
+    return lambda _: Reply(status, body, names)
+
+
+def accepts(asked: Push) -> Reply:
+    return consents(asked)._replace(status=202)
+
+
+def link(subscriber: Subscriber) -> str:
+    asked = subscriber.handshakes[-1]
+    if asked.body:
+        return str(asked.events[0]["data"]["validationUrl"])
+    return asked.headers["webhook-request-callback"]
+
+
+ROWS: list[tuple[str, str, Consent, str]] = [
+    ("late", "EventGridSchema", late(2), "Succeeded"),
+    ("too-late-once", "EventGridSchema", late(TOO_LATE, 0), "Succeeded"),
+    ("wrong", "EventGridSchema", says(200, b'{"validationResponse":"x"}'), "not the validation"),
+    ("accepted", "EventGridSchema", accepts, "response code Accepted"),
+    ("without-code", "EventGridSchema", says(200, b"hello"), "AwaitingManualAction"),
+    ("any-origin", CLOUD, says(200, WebHook_Allowed_Origin="*"), "Succeeded"),
+    ("our-origin", CLOUD, consents, "Succeeded"),
+    ("another-origin", CLOUD, says(200, WebHook_Allowed_Origin="x.example"), "is neither"),
+    ("withheld", CLOUD, says(200), "AwaitingManualAction"),
+    ("not-found", CLOUD, says(404), "response code NotFound"),
+]
+
+
+def test_each_handshake_ends_as_documented(
+    host: RunningHost, arm: Arm, subscriber: Callable[..., Subscriber], topic: str
+):
+    """All at once: one of them takes 36 seconds."""
+    endpoints = {name: subscriber(consent=consent) for name, _, consent, _ in ROWS}
+
+    def create(row: tuple[str, str, Consent, str]) -> str:
+        name, schema, _, _ = row
+        try:
+            created = arm.create_subscription(
+                topic, name, endpoints[name].url, eventDeliverySchema=schema
+            )
+        except requests.HTTPError as refused:
+            error = refused.response.json()["error"]
+            return f"{refused.response.status_code} {error['code']}: {error['message']}"
+        state = str(created["properties"]["provisioningState"])
+        shown = arm.subscription(topic, name)["properties"]["provisioningState"]
+        assert shown == state
+        return state
+
+    with ThreadPoolExecutor(len(ROWS)) as threads:
+        ends = dict(zip(endpoints, threads.map(create, ROWS), strict=True))
+
+    expected = {name: end for name, _, _, end in ROWS}
+    assert {name: expected[name] in ends[name] for name in ends} == dict.fromkeys(ends, True)
+    refusals = [end for end in ends.values() if end not in expected.values()]
+    assert [end[:19] for end in refusals] == ["400 Url validation:"] * 4
+    assert len(endpoints["too-late-once"].handshakes) == 2
+
+    before, after = an_event(1), an_event(2)
+    key = arm.key(topic)
+    send(host.url, topic, key, [before])
+    opened = requests.get(link(endpoints["without-code"]), timeout=60)
+    called = requests.post(
+        link(endpoints["withheld"]), headers={"WebHook-Allowed-Rate": "600"}, timeout=60
+    )
+    again = requests.get(link(endpoints["without-code"]), timeout=60)
+    send(host.url, topic, key, [after])
+
+    assert (opened.status_code, called.status_code, again.status_code) == (200, 200, 404)
+    assert "without-code is validated" in opened.text
+    served = {name for name, _, _, end in ROWS if end == "Succeeded"}
+    awaited = {name for name, _, _, end in ROWS if end == "AwaitingManualAction"}
+    for name in served | awaited:
+        state = arm.subscription(topic, name)["properties"]["provisioningState"]
+        assert state == "Succeeded"
+        events = {before.id, after.id} if name in served else {after.id}
+        endpoints[name].wait_for(partial(_have, events), 20)
+        assert ids(endpoints[name].pushes) == events
+    for name in set(endpoints) - served - awaited:
+        assert endpoints[name].pushes == []
+
+
+def test_the_official_client_waits_for_the_link(
+    host: RunningHost, subscriber: Callable[..., Subscriber], arm: Arm, topic: str
+):
+    silent = subscriber(consent=says(200))
+    given = m.EventSubscription(
+        destination=m.WebHookEventSubscriptionDestination(endpoint_url=silent.url)
+    )
+    arm_id = arm.create_topic(topic)["id"].split("/")
+    with EventGridManagementClient(
+        Credential(), arm_id[2], base_url=host.url, authentication_policy=Key(), polling_interval=0
+    ) as client:
+        poller: Any = client.topic_event_subscriptions.begin_create_or_update(
+            arm_id[4], topic, "crm", given
+        )
+        time.sleep(1.5)
+        assert not poller.done()
+        requests.get(link(silent), timeout=60)
+        created = poller.result(timeout=30)
+
+    assert created.provisioning_state == "Succeeded"
+
+
+def test_an_endpoint_gets_no_more_than_it_has_granted(
+    host: RunningHost, arm: Arm, subscriber: Callable[..., Subscriber], topic: str
+):
+    """120 a minute: 13 at once, the other 47 within 27 seconds."""
+    endpoint = subscriber(consent=says(200, WebHook_Allowed_Origin="*", WebHook_Allowed_Rate="120"))
+    arm.create_subscription(topic, "crm", endpoint.url, eventDeliverySchema=CLOUD)
+    events = [an_event(number) for number in range(60)]
+
+    send(host.url, topic, arm.key(topic), events)
+
+    assert endpoint.wait_for(lambda pushes: len(pushes) >= 60, 90)
+    times = sorted(push.at for push in endpoint.pushes)
+    assert ids(endpoint.pushes) == {event.id for event in events}
+    assert times[-1] - times[0] > 24
+    assert max(sum(at <= each < at + 10 for each in times) for at in times) <= 13 + 18 + 2
+
+
+def test_endpoints_hear_of_the_end_and_one_that_hangs_delays_nobody(
+    arm: Arm, subscriber: Callable[..., Subscriber], topic: str
+):
+    endpoint = subscriber()
+    created = arm.create_subscription(topic, "crm", endpoint.url)
+    hung = threading.Event()
+    hanging = subscriber(lambda _: 200)
+    arm.create_subscription(topic, "hanging", hanging.url)
+    hanging.notices = _Hanging(hung)
+
+    began = time.monotonic()
+    arm.delete_subscription(topic, "crm")
+    arm.delete_subscription(topic, "hanging")
+    took = time.monotonic() - began
+    hung.set()
+
+    (notice,) = endpoint.notices
+    (event,) = json.loads(notice.body)
+    assert notice.headers["aeg-event-type"] == "SubscriptionDeletion"
+    assert event["eventType"] == "Microsoft.EventGrid.SubscriptionDeletedEvent"
+    assert event["data"] == {"eventSubscriptionId": created["id"]}
+    assert took < 15
+
+
+def _have(events: set[str], pushes: list[Push]) -> bool:
+    return ids(pushes) >= events
+
+
+class _Hanging(list[Push]):
+    """Takes a notice only when it is let go."""
+
+    def __init__(self, let_go: threading.Event) -> None:
+        super().__init__()
+        self._let_go = let_go
+
+    def append(self, notice: Push) -> None:
+        self._let_go.wait(30)
+        super().append(notice)
