@@ -108,6 +108,11 @@ class DeliveryProfile:
     probation: Mapping[Outcome, timedelta] = field(default_factory=dict)
     delayed_delivery: DelayedDelivery | None = None
 
+    @property
+    def ever_holds(self) -> bool:
+        """Whether failures can hold back other events."""
+        return bool(self.probation or self.delayed_delivery)
+
 
 def limits_of(profile: DeliveryProfile) -> ProfileLimits:
     """Return what subscriptions can ask for under *profile*."""

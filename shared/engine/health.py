@@ -91,19 +91,19 @@ class HealthTracker:
 
     def standing(self, subscription: EventSubscription, terms: DeliveryTerms) -> Standing:
         """Say whether anything may be pushed, by all that is known; it may read the table."""
-        if not (terms.profile.probation or terms.profile.delayed_delivery):
-            return Open()
-        row = self._store.seen(subscription.topic, subscription.name)
+        row = None
+        if terms.profile.ever_holds:
+            row = self._store.seen(subscription.topic, subscription.name)
         with self._lock:
             known = self._of(subscription)
             _learn(known, row)
-            return _standing(known, self._clock.now())
+            return _standing(known, terms, self._clock.now())
 
-    def held(self, subscription: EventSubscription) -> Held | None:
+    def held(self, subscription: EventSubscription, terms: DeliveryTerms) -> Held | None:
         """Say what keeps a push from beginning, by what is known in memory."""
         now = self._clock.now()
         with self._lock:
-            found = _standing(self._of(subscription), now)
+            found = _standing(self._of(subscription), terms, now)
         if isinstance(found, NeedsProbe):
             return Held(now + PROBE_LOOK, "a hold has ended, and its probe goes first")
         return found if isinstance(found, Held) else None
@@ -127,7 +127,7 @@ class HealthTracker:
         now = self._clock.now()
         with self._lock:
             known = self._of(subscription)
-            if not isinstance(_standing(known, now), NeedsProbe):
+            if not isinstance(_standing(known, terms, now), NeedsProbe):
                 return False
             known.asks_until = now + ASKS_FOR
         again_at = now
@@ -234,7 +234,9 @@ class HealthTracker:
         return known
 
 
-def _standing(known: _Known, now: datetime) -> Standing:
+def _standing(known: _Known, terms: DeliveryTerms, now: datetime) -> Standing:
+    if not terms.profile.ever_holds:
+        return Open()  # An edition before may have left a hold: this one doesn't know of any.
     found = standing(known.health, now)
     if isinstance(found, NeedsProbe) and now < known.asks_until:
         return Held(now + PROBE_LOOK, "a probe is about to begin")

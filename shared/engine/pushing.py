@@ -108,7 +108,7 @@ class Pushing:
             self.health.save(self.subscription)
 
     def _push(self, parcel: Parcel, *, is_probe: bool) -> Pushed | Met | TurnedAway:
-        if not is_probe and (held := self.health.held(self.subscription)):
+        if not is_probe and (held := self.health.held(self.subscription, self.terms)):
             return Met(held)
         if due := self.rates.turned_away(self.subscription):
             return TurnedAway(due)

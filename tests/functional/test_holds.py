@@ -165,3 +165,24 @@ def test_a_long_hold_takes_no_places_in_the_time_after_it(app: Deployment) -> No
 
     short = Held(START + 10 * SECOND, "probation for Busy: 10 s")
     assert app.deliver.health.due_times(subscription, short, [1]) == [START + 10 * SECOND]
+
+
+@pytest.mark.parametrize(
+    ("profile", "pushed_at"),
+    [("2017", [0, 4, 5]), ("2019", [5]), ("2020", [5]), ("2023", [5]), ("latest", [5])],
+)
+def test_the_edition_may_change_during_a_hold(
+    app: Deployment, profile: str, pushed_at: list[int]
+) -> None:
+    """One that knows of no holds pushes at once; the others when it is over, as ever."""
+    fail(app, 404)
+    app.directory.topics["orders"] = a_topic(profile=profile)
+    times = []
+    for minute in (0, 4, 5):
+        app.clock.advance(START + minute * MINUTE - app.clock.now())
+        app.pusher.sent.clear()
+        app.run(a_message([a_delivery(minute)]))
+        if pushed(app):
+            times.append(minute)
+
+    assert times == pushed_at

@@ -112,7 +112,7 @@ def test_a_late_success_does_not_release_the_hold_its_timeout_began(app: Deploym
 
     late.tell(answered(200, seconds=35))
 
-    assert app.deliver.health.held(subscription)
+    assert app.deliver.health.held(subscription, app.deliver.terms.of(subscription))
 
 
 def test_a_late_success_sent_after_the_hold_began_releases_it(app: Deployment) -> None:
@@ -127,4 +127,4 @@ def test_a_late_success_sent_after_the_hold_began_releases_it(app: Deployment) -
 
     probe.late.tell(answered(200, seconds=35))
 
-    assert app.deliver.health.held(subscription) is None
+    assert app.deliver.health.held(subscription, app.deliver.terms.of(subscription)) is None
