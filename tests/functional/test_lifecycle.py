@@ -15,7 +15,7 @@ from shared.engine.ports import Queue
 from shared.http import HttpRequest
 from shared.metrics import Metric
 from shared.subscriptions.namespace_codec import namespace_topic_of
-from shared.subscriptions.subscription_document import subscription_of
+from shared.subscriptions.subscription_document import delivered_subscription
 from shared.subscriptions.topic_codec import topic_of
 from tests.fakes import answered
 from tests.functional.deployment import Deployment, Logged
@@ -63,7 +63,7 @@ def product(app: Deployment) -> Product:
     """A deployment with the topic ``orders``, whose subscription ``crm`` fails."""
     directory = CachedDirectory(
         app.resources,
-        Readers(topic_of, namespace_topic_of, subscription_of),
+        Readers(topic_of, namespace_topic_of, delivered_subscription),
         cache_for=timedelta(seconds=5),
         clock=app.clock.monotonic,
     )
@@ -128,3 +128,41 @@ def test_an_expiration_put_off_in_time_ends_nothing(product: Product) -> None:
     product.publish(2)
 
     assert product.deliver() == [1, 2]
+
+
+def link(world: World) -> str:
+    """Return the validation link of the latest handshake."""
+    return str(json.loads(world.pusher.sent[-1].request.body)[0]["data"]["validationUrl"])
+
+
+def test_what_is_published_before_the_consent_is_not_for_the_endpoint(
+    product: Product, logged: Logged
+) -> None:
+    product.world.call("DELETE", CRM)
+    product.world.pusher.script(URL, answered(200))
+    product.world.json("PUT", CRM, hook(), status=201)
+    opened = link(product.world)
+    product.publish(1)
+    assert logged("event.published")[-1]["unmatched"] == 1
+    assert product.app.all_stored() == {}
+
+    product.world.open(opened)
+    product.publish(2)
+
+    assert product.deliver() == [2]
+
+
+def test_an_update_that_awaits_its_consent_costs_no_event(product: Product) -> None:
+    other = "https://other.example/hook"
+    product.world.pusher.script(other, answered(200))
+    product.publish(1)
+    product.world.json("PUT", CRM, hook(other), status=201)
+    opened = link(product.world)
+    product.publish(2)
+
+    assert product.deliver() == [1, 2]
+    assert {sent.request.url for sent in product.world.pusher.sent} == {URL}
+    product.world.open(opened)
+    assert product.deliver() == [1, 2]
+    assert {sent.request.url for sent in product.world.pusher.sent} == {other}
+    assert product.app.all_stored() == {}

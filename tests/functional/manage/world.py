@@ -140,7 +140,7 @@ class World:
         request = HttpRequest(
             method=method, url=link, headers=headers or {}, params={"id": link_id}
         )
-        return Validate(resources=self.resources, clock=self.clock).run(request)
+        return Validate(resources=self.manage.resources, clock=self.clock).run(request)
 
     def json(self, method: str, target: str, body: object = None, *, status: int = 200) -> Any:
         """Call, expect *status* and return the answer's document."""

@@ -1,0 +1,56 @@
+"""Everything that is sent to endpoints passes the outbound guard, whoever sends it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+
+from shared.adapters.http_push import HttpPusher
+from shared.adapters.notifier import PatientNotifier
+from shared.adapters.outbound_guard import OutboundGuard
+from shared.adapters.webhook_tokens import TokenPusher, WebhookTokens
+from shared.http import Failure, NotAnswered
+from shared.subscriptions.deletion_notice import deletion_notice
+from shared.subscriptions.handshake import challenge
+from shared.subscriptions.subscription import DeliverySchema
+from tests.builders import a_subscription
+from tests.fakes import START, FakeClock
+from tests.integration.push.scripted import OK, Server, always
+
+TIMEOUT = timedelta(seconds=5)
+
+
+@pytest.fixture
+def guarded() -> Iterator[TokenPusher]:
+    """What the app sends with, where no private network is allowed."""
+    guard = OutboundGuard(allow_http=True, allowed_networks=(), own_hosts=(), identity_endpoints=())
+    bare = HttpPusher(guard)
+    yield TokenPusher(bare, WebhookTokens(None, FakeClock()))
+    bare.close()
+
+
+@pytest.mark.parametrize("schema", DeliverySchema)
+def test_no_handshake_and_no_notice_reaches_what_the_guard_refuses(
+    guarded: TokenPusher, schema: DeliverySchema
+) -> None:
+    with Server(always(OK)) as server:
+        url = f"http://127.0.0.1:{server.port}/"
+        subscription = a_subscription(endpoint_url=url, delivery_schema=schema)
+        asked = challenge(
+            subscription,
+            code="c",
+            event_id="e",
+            now=START,
+            link="https://pushgrid.example/validate/x",
+        )
+        notice = deletion_notice(subscription, event_id="e", now=START)
+
+        exchanges = [guarded.send(each, TIMEOUT) for each in (asked.request, notice)]
+        PatientNotifier(guarded).tell([notice])
+
+        assert server.connections == 0
+    for exchange in exchanges:
+        assert isinstance(exchange, NotAnswered)
+        assert exchange.failure is Failure.NOT_ALLOWED
