@@ -13,13 +13,16 @@ from cli.local.host_settings import host_settings
 from cli.local.subscriber import Answer, Subscriber, running_subscriber
 from devhost.azurite import Azurite
 from devhost.process import RunningHost, running_host
+from tests.e2e.dead_letters import DeadLetters
 
 
 @pytest.fixture(scope="module")
-def host(own_azurite: Azurite) -> Iterator[RunningHost]:
-    """The host, at ten times the speed of a day."""
+def host(own_azurite: Azurite, request: pytest.FixtureRequest) -> Iterator[RunningHost]:
+    """The host, at ten times the speed of a day; a module's ``TIME_SCALE`` wins."""
     settings = host_settings(
-        own_azurite, PUSHGRID_TIME_SCALE="10", PUSHGRID_CLIENT_IP_HEADER="X-Forwarded-For"
+        own_azurite,
+        PUSHGRID_TIME_SCALE=str(getattr(request.module, "TIME_SCALE", 10)),
+        PUSHGRID_CLIENT_IP_HEADER="X-Forwarded-For",
     )
     with running_host(settings) as running:
         yield running
@@ -28,6 +31,11 @@ def host(own_azurite: Azurite) -> Iterator[RunningHost]:
 @pytest.fixture
 def arm(host: RunningHost) -> Arm:
     return Arm(host.url)
+
+
+@pytest.fixture
+def dead_letters(own_azurite: Azurite) -> DeadLetters:
+    return DeadLetters.into_a_new_container(own_azurite)
 
 
 @pytest.fixture

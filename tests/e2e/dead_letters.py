@@ -1,0 +1,41 @@
+"""A container for dead letters, and waiting for what is written to it."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+from azure.storage.blob import BlobServiceClient, ContainerClient
+
+from cli.local.arm import dead_letter_destination
+from devhost.azurite import ACCOUNT, Azurite
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetters:
+    """What is written to one container of the app's own account."""
+
+    container: ContainerClient
+
+    @classmethod
+    def into_a_new_container(cls, azurite: Azurite) -> DeadLetters:
+        service = BlobServiceClient.from_connection_string(azurite.connection_string)
+        return cls(service.create_container(f"dead-{uuid.uuid4().hex[:8]}"))
+
+    @property
+    def destination(self) -> dict[str, Any]:
+        """The member ``deadLetterDestination`` of a subscription."""
+        return dead_letter_destination(ACCOUNT, self.container.container_name)
+
+    def wait_for(self, blobs: int, seconds: float) -> dict[str, list[dict[str, Any]]]:
+        """Return the letters by the names of their blobs, once there are so many of these."""
+        deadline = time.time() + seconds
+        while len(names := list(self.container.list_blob_names())) < blobs:
+            assert time.time() < deadline, f"{len(names)} blobs after {seconds} s"
+            time.sleep(0.2)
+        return {
+            name: json.loads(self.container.download_blob(name).readall()) for name in sorted(names)
+        }
