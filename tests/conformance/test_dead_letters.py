@@ -1,0 +1,136 @@
+"""Every case of dead-letters/ from publishing to the blob, in simulated time."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import fastjsonschema
+import pytest
+
+from shared.clock import timestamp
+from shared.engine.ports import Queue
+from shared.events.topic import FieldMapping, InputSchema, TopicName
+from shared.http import HttpRequest
+from shared.subscriptions.subscription import (
+    DeliveryHeader,
+    DeliverySchema,
+    DynamicHeader,
+    RetryPolicy,
+    StaticHeader,
+)
+from tests.builders import DEAD, KEY, TOPIC_ID, URL, a_topic
+from tests.conformance.editions import FOLDER
+from tests.fakes import START, answered
+from tests.functional.deployment import Deployment
+
+DOCUMENT = json.loads((FOLDER / "dead-letters/cases.json").read_text())
+CASES = {case["name"]: case for case in DOCUMENT["cases"]}
+CONTENT_TYPES = {
+    InputSchema.CLOUD_EVENTS: "application/cloudevents+json",
+    InputSchema.EVENT_GRID: "application/json",
+    InputSchema.CUSTOM: "application/json",
+}
+
+
+def test_the_file_is_as_its_schema_says() -> None:
+    schema = json.loads((FOLDER / "dead-letters/cases.schema.json").read_text())
+
+    fastjsonschema.compile(schema)(DOCUMENT)
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_a_dead_letter_conforms(case: dict[str, Any]) -> None:
+    app = deployed(case)
+    request = publish_request(case)
+
+    assert app.publish.run(request).status == 200
+    play(app)
+
+    (((container, path), body),) = app.dead_letters.blobs.items()
+    at = app.clock.now()
+    hour = f"{at.year}/{at.month}/{at.day}/{at.hour}"
+    assert path.rpartition("/")[0] == f"{case['expect']['folder']}/{hour}"
+    assert container == DEAD.container
+    assert json.loads(body) == [told(case["expect"]["letter"])]
+
+
+def deployed(case: dict[str, Any]) -> Deployment:
+    app = Deployment()
+    topic, schema = case["topic"], InputSchema(case["inputSchema"])
+    namespace = topic.get("namespace")
+    name = TopicName(namespace, topic["name"]).joined if namespace else topic["name"]
+    mapping = case.get("mapping", {})
+    app.directory.topics[name] = a_topic(
+        name=name,
+        input_schema=schema,
+        profile="ns" if namespace else None,
+        mapping={
+            field: FieldMapping(source or None, None if source else "")
+            for field, source in mapping.items()
+        },
+    )
+    policy = case["policy"]
+    app.subscribe(
+        topic=name,
+        name="Crm",
+        input_schema=schema,
+        delivery_schema=DeliverySchema(case["deliverySchema"]),
+        headers=tuple(map(header, case["headers"])),
+        dead_letter=DEAD,
+        retry_policy=RetryPolicy(
+            max_delivery_attempts=policy.get("maxDeliveryAttempts"),
+            event_time_to_live_minutes=policy.get("eventTimeToLiveInMinutes"),
+        ),
+    )
+    app.pusher.script(URL, *[answered(int(status)) for status in case["answers"]])
+    return app
+
+
+def header(written: dict[str, Any]) -> DeliveryHeader:
+    if "path" in written:
+        return DynamicHeader(name=written["name"], path=tuple(written["path"].split(".")))
+    is_secret = written.get("secret", False)
+    return StaticHeader(name=written["name"], value=written["value"], is_secret=is_secret)
+
+
+def publish_request(case: dict[str, Any]) -> HttpRequest:
+    topic = case["topic"]
+    if namespace := topic.get("namespace"):
+        params = {"namespace": namespace, "action": f"{topic['name']}:publish"}
+        key = {"authorization": f"SharedAccessKey {KEY}"}
+    else:
+        params, key = {"topic": topic["name"]}, {"aeg-sas-key": KEY}
+    content_type = CONTENT_TYPES[InputSchema(case["inputSchema"])]
+    return HttpRequest(
+        method="POST",
+        url="https://pushgrid.example/",
+        headers=key | {"content-type": content_type},
+        params=params,
+        body=json.dumps(case["event"]).encode(),
+    )
+
+
+def play(app: Deployment) -> None:
+    """Deliver at once what is due, and write the dead letter when it may be written."""
+    for queue in (Queue.DELIVERIES, Queue.RETRIES) * 20:
+        for stored in list(app.queues.stored[queue]):
+            app.clock.advance(max(stored.visible_at - app.clock.now(), timedelta()))
+            app.queues.stored[queue].remove(stored)
+            app.deliver.run(stored.text.encode())
+    app.clock.advance(max(app.queues.waits(Queue.DEADLETTERS)))
+    app.write_dead_letters.run(app.in_a_minute())
+
+
+def told(expected: Any) -> Any:
+    """Put in what no case can know: times, and the topic's id."""
+    match expected:
+        case {"secondsAfterPublish": seconds}:
+            return timestamp(START + timedelta(seconds=seconds))
+        case {"topicId": True}:
+            return TOPIC_ID
+        case dict():
+            return {name: told(value) for name, value in expected.items()}
+        case _:
+            return expected
