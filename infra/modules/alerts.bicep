@@ -1,0 +1,212 @@
+metadata description = 'Action group, alert rules and an optional budget.'
+
+import { alertLimitsType, budgetType, tagsType } from 'types.bicep'
+
+@description('Name of the action group, to which every alert goes.')
+param actionGroupName string
+
+@description('Region of the log rules.')
+param location string
+
+@description('Tags of every resource.')
+param tags tagsType
+
+@description('Mail address that gets the alerts; empty for none.')
+param email string
+
+@description('Log Analytics workspace that the log rules ask.')
+param workspaceId string
+
+@description('Resource id of the storage account.')
+param storageAccountId string
+
+@description('Name of the function app, by which its log lines are known.')
+param appName string
+
+@description('Limits at which alerts are raised.')
+param limits alertLimitsType
+
+@description('Monthly budget of the resource group.')
+param budget budgetType
+
+// Storage has no metric for the age of a queue, so the dead-letter timer writes a line of JSON for each queue that holds
+// messages (event queue.depth: queue, messages, oldest_seconds) and one for each blob of dead letters (event
+// deadletter_batch: count). README.md lists the lines; tests compare these queries with what the code writes.
+var logRules = [
+  {
+    name: 'pushgrid-dead-letters'
+    description: 'Events were given up and written as dead letters.'
+    severity: 2
+    window: 'PT15M'
+    query: '''
+      AppTraces
+      | where AppRoleName =~ "{0}" and Message has "deadletter_batch"
+      | extend Line = parse_json(Message)
+      | where tostring(Line.event) == "deadletter_batch"
+      | summarize Value = sum(tolong(Line.count))
+    '''
+    aggregation: 'Total'
+    operator: 'GreaterThan'
+    threshold: 0
+  }
+  {
+    name: 'pushgrid-oldest-message'
+    description: 'The oldest visible message of a queue is too old: deliveries do not keep up.'
+    severity: 2
+    window: 'PT15M'
+    query: '''
+      AppTraces
+      | where AppRoleName =~ "{0}" and Message has "queue.depth"
+      | extend Line = parse_json(Message)
+      | where tostring(Line.event) == "queue.depth"
+      | summarize Value = max(toreal(Line.oldest_seconds)) / 60
+    '''
+    aggregation: 'Maximum'
+    operator: 'GreaterThan'
+    threshold: limits.oldestMessageMinutes
+  }
+  {
+    name: 'pushgrid-publish-failures'
+    description: 'Publish requests were answered with a status of 500 or above.'
+    severity: 1
+    window: 'PT15M'
+    query: '''
+      AppRequests
+      | where AppRoleName =~ "{0}" and OperationName startswith "publish_"
+      | where toint(ResultCode) >= 500
+      | summarize Value = sum(ItemCount)
+    '''
+    aggregation: 'Total'
+    operator: 'GreaterThan'
+    threshold: limits.publishFailures
+  }
+  {
+    name: 'pushgrid-heartbeat'
+    description: 'The timer function did not run for half an hour: the host is down or cannot reach its storage.'
+    severity: 1
+    window: 'PT30M'
+    query: '''
+      AppRequests
+      | where AppRoleName =~ "{0}" and OperationName == "deadletter_function"
+      | summarize Value = count()
+    '''
+    aggregation: 'Total'
+    operator: 'LessThan'
+    threshold: 1
+  }
+]
+
+resource actionGroup 'Microsoft.Insights/actionGroups@2023-01-01' = {
+  name: actionGroupName
+  location: 'global'
+  tags: tags
+  properties: {
+    groupShortName: 'pushgrid'
+    enabled: true
+    emailReceivers: empty(email)
+      ? []
+      : [
+          {
+            name: 'operator'
+            emailAddress: email
+            useCommonAlertSchema: true
+          }
+        ]
+  }
+}
+
+resource logAlerts 'Microsoft.Insights/scheduledQueryRules@2023-12-01' = [
+  for rule in logRules: {
+    name: rule.name
+    location: location
+    tags: tags
+    kind: 'LogAlert'
+    properties: {
+      displayName: rule.name
+      description: rule.description
+      severity: rule.severity
+      enabled: true
+      scopes: [workspaceId]
+      evaluationFrequency: 'PT15M'
+      windowSize: rule.window
+      criteria: {
+        allOf: [
+          {
+            query: format(rule.query, appName)
+            metricMeasureColumn: 'Value'
+            timeAggregation: rule.aggregation
+            operator: rule.operator
+            threshold: rule.threshold
+            failingPeriods: {
+              numberOfEvaluationPeriods: 1
+              minFailingPeriodsToAlert: 1
+            }
+          }
+        ]
+      }
+      autoMitigate: true
+      // The tables exist only after the first line of the app has arrived.
+      skipQueryValidation: true
+      actions: {
+        actionGroups: [actionGroup.id]
+      }
+    }
+  }
+]
+
+// A backstop that works even when the app writes nothing: hourly, and for all queues of the account together.
+resource backlogAlert 'Microsoft.Insights/metricAlerts@2018-03-01' = {
+  name: 'pushgrid-queue-backlog'
+  location: 'global'
+  tags: tags
+  properties: {
+    description: 'Too many messages wait in the queues of the account.'
+    severity: 2
+    enabled: true
+    scopes: ['${storageAccountId}/queueServices/default']
+    evaluationFrequency: 'PT1H'
+    windowSize: 'PT1H'
+    criteria: {
+      'odata.type': 'Microsoft.Azure.Monitor.SingleResourceMultipleMetricCriteria'
+      allOf: [
+        {
+          name: 'backlog'
+          criterionType: 'StaticThresholdCriterion'
+          metricNamespace: 'Microsoft.Storage/storageAccounts/queueServices'
+          metricName: 'QueueMessageCount'
+          timeAggregation: 'Average'
+          operator: 'GreaterThan'
+          threshold: limits.queuedMessages
+        }
+      ]
+    }
+    autoMitigate: true
+    actions: [
+      {
+        actionGroupId: actionGroup.id
+      }
+    ]
+  }
+}
+
+resource monthlyBudget 'Microsoft.Consumption/budgets@2024-08-01' = if (budget.amount > 0 && !empty(budget.startDate)) {
+  name: 'pushgrid-monthly'
+  properties: {
+    category: 'Cost'
+    amount: budget.amount
+    timeGrain: 'Monthly'
+    timePeriod: {
+      startDate: budget.startDate
+    }
+    notifications: {
+      actualAbove80Percent: {
+        enabled: true
+        operator: 'GreaterThan'
+        threshold: 80
+        thresholdType: 'Actual'
+        contactEmails: empty(email) ? [] : [email]
+        contactGroups: [actionGroup.id]
+      }
+    }
+  }
+}

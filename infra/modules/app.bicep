@@ -1,0 +1,166 @@
+metadata description = 'Flex Consumption plan, function app and its settings.'
+
+import { identityType, scaleType, settingsType, storageEndpointsType, tagsType } from 'types.bicep'
+
+@description('Name of the function app.')
+param name string
+
+@description('Name of the plan. A Flex Consumption plan holds one app.')
+param planName string
+
+@description('Name of the service in azure.yaml; azd finds the app by this tag.')
+param serviceName string
+
+@description('Region.')
+param location string
+
+@description('Tags of every resource.')
+param tags tagsType
+
+@description('Identity under which the app runs.')
+param identity identityType
+
+@description('Service addresses of the storage account.')
+param storageEndpoints storageEndpointsType
+
+@description('Address of the container that holds the deployed package.')
+param packageContainerUrl string
+
+@description('Name of the Application Insights component.')
+param insightsName string
+
+@description('Address of the Key Vault secret with the key of the management API.')
+param adminKeySecretUri string
+
+@description('Beginning of the addresses of all Key Vault secrets.')
+param secretsUri string
+
+@description('How far, and in what size, the app scales.')
+param scale scaleType
+
+@description('Settings of the app.')
+param settings settingsType
+
+@description('Resource id of the delegated subnet; empty when the app is in no network.')
+param subnetId string
+
+resource insights 'Microsoft.Insights/components@2020-02-02' existing = {
+  name: insightsName
+}
+
+resource plan 'Microsoft.Web/serverfarms@2024-11-01' = {
+  name: planName
+  location: location
+  tags: tags
+  kind: 'functionapp'
+  sku: {
+    name: 'FC1'
+    tier: 'FlexConsumption'
+  }
+  properties: {
+    reserved: true
+  }
+}
+
+resource site 'Microsoft.Web/sites@2024-11-01' = {
+  name: name
+  location: location
+  tags: union(tags, {
+    'azd-service-name': serviceName
+  })
+  kind: 'functionapp,linux'
+  identity: {
+    type: 'UserAssigned'
+    userAssignedIdentities: {
+      '${identity.id}': {}
+    }
+  }
+  properties: {
+    serverFarmId: plan.id
+    httpsOnly: true
+    publicNetworkAccess: 'Enabled'
+    // Without this a Key Vault reference is resolved by the system-assigned identity, which does not exist.
+    keyVaultReferenceIdentity: identity.id
+    virtualNetworkSubnetId: empty(subnetId) ? null : subnetId
+    siteConfig: {
+      minTlsVersion: '1.2'
+      scmMinTlsVersion: '1.2'
+      http20Enabled: true
+    }
+    functionAppConfig: {
+      deployment: {
+        storage: {
+          type: 'blobContainer'
+          value: packageContainerUrl
+          authentication: {
+            type: 'UserAssignedIdentity'
+            userAssignedIdentityResourceId: identity.id
+          }
+        }
+      }
+      runtime: {
+        name: 'python'
+        version: '3.11'
+      }
+      scaleAndConcurrency: {
+        instanceMemoryMB: scale.instanceMemoryMB
+        maximumInstanceCount: scale.maximumInstanceCount
+        alwaysReady: scale.httpAlwaysReady == 0
+          ? []
+          : [
+              {
+                name: 'http'
+                instanceCount: scale.httpAlwaysReady
+              }
+            ]
+        triggers: {
+          http: {
+            perInstanceConcurrency: scale.httpConcurrency
+          }
+        }
+      }
+    }
+  }
+}
+
+// All settings in one literal object, so that they can be compared with those that the code reads. What is not written here
+// is gone after a deployment: settings are changed in the template, by its parameters, and not in the portal.
+resource appSettings 'Microsoft.Web/sites/config@2024-11-01' = {
+  parent: site
+  name: 'appsettings'
+  properties: {
+    APPLICATIONINSIGHTS_AUTHENTICATION_STRING: 'ClientId=${identity.clientId};Authorization=AAD'
+    APPLICATIONINSIGHTS_CONNECTION_STRING: insights.properties.ConnectionString
+    AzureWebJobsStorage__blobServiceUri: storageEndpoints.blob
+    AzureWebJobsStorage__clientId: identity.clientId
+    AzureWebJobsStorage__credential: 'managedidentity'
+    AzureWebJobsStorage__queueServiceUri: storageEndpoints.queue
+    AzureWebJobsStorage__tableServiceUri: storageEndpoints.table
+    PUSHGRID_ADMIN_KEY: '@Microsoft.KeyVault(SecretUri=${adminKeySecretUri})'
+    PUSHGRID_ALLOWED_NETWORKS: settings.allowedNetworks
+    PUSHGRID_ALLOW_HTTP: settings.allowHttp ? 'true' : 'false'
+    PUSHGRID_ATTEMPT_LOG: settings.attemptLog
+    PUSHGRID_CLIENT_IP_HEADER: settings.clientIpHeader
+    PUSHGRID_DEADLETTER_SCHEDULE: '0 */5 * * * *'
+    PUSHGRID_ENTRA_AUDIENCE: settings.entraAudience
+    PUSHGRID_ENTRA_MANAGEMENT_AUDIENCE: settings.entraManagementAudience
+    PUSHGRID_ENTRA_TENANT: settings.entraTenant
+    PUSHGRID_HONOR_RETRY_AFTER: settings.honorRetryAfter ? 'true' : 'false'
+    PUSHGRID_PROBATION_COUNTS_ATTEMPT: settings.probationCountsAttempt ? 'true' : 'false'
+    PUSHGRID_PROBATION_ENDS_EVENTS: settings.probationEndsEvents ? 'true' : 'false'
+    PUSHGRID_PROFILE: settings.profile
+    PUSHGRID_PUBLIC_URL: empty(settings.publicUrl) ? 'https://${site.properties.defaultHostName}' : settings.publicUrl
+    PUSHGRID_WAKE_SCHEDULE: '0 * * * * *'
+    PUSHGRID_WEBHOOK_CERTIFICATE: empty(settings.webhookCertificateName) ? '' : '@Microsoft.KeyVault(SecretUri=${secretsUri}${settings.webhookCertificateName})'
+    PUSHGRID_WEBHOOK_CLIENT_ID: settings.webhookClientId
+    PUSHGRID_WEBHOOK_CLIENT_SECRET: empty(settings.webhookSecretName) ? '' : '@Microsoft.KeyVault(SecretUri=${secretsUri}${settings.webhookSecretName})'
+    // A thread for each request that the instance takes; the worker of a one-core instance has five otherwise.
+    PYTHON_THREADPOOL_THREAD_COUNT: string(scale.httpConcurrency)
+  }
+}
+
+@description('Name of the function app.')
+output name string = site.name
+
+@description('Address of the app.')
+output url string = 'https://${site.properties.defaultHostName}'

@@ -1,0 +1,152 @@
+metadata description = 'Types that main.bicep and the modules share. Nothing is deployed by this file.'
+
+@export()
+@description('Tags: any name, always a string.')
+type tagsType = {
+  @description('Value of one tag.')
+  *: string
+}
+
+@export()
+@description('Editions of the delivery rules that the app knows; see the table of delivery profiles in the design.')
+type profileType = '2017' | '2019' | '2020' | '2023' | 'latest' | 'ns'
+
+@export()
+@description('Memory sizes that a Flex Consumption instance can have, in MB.')
+type instanceMemoryType = 512 | 2048 | 4096
+
+@export()
+@description('Redundancy of the storage account.')
+type storageSkuType = 'Standard_LRS' | 'Standard_ZRS' | 'Standard_GRS' | 'Standard_GZRS'
+
+@export()
+@description('Kinds of principal that deploy: a person, or a pipeline.')
+type principalKindType = 'User' | 'ServicePrincipal'
+
+@export()
+@description('The user-assigned identity under which the app runs.')
+type identityType = {
+  @description('Resource id.')
+  id: string
+
+  @description('Client id, which SDKs and the host use to pick this identity.')
+  clientId: string
+
+  @description('Object id, to which roles are assigned.')
+  principalId: string
+}
+
+@export()
+@description('Service addresses of the storage account, each ending in a slash.')
+type storageEndpointsType = {
+  @description('Blob service.')
+  blob: string
+
+  @description('Queue service.')
+  queue: string
+
+  @description('Table service.')
+  table: string
+}
+
+@export()
+@description('How far, and in what size, the app scales.')
+type scaleType = {
+  @description('Memory of each instance.')
+  instanceMemoryMB: instanceMemoryType
+
+  @description('Most on-demand instances of one function group. HTTP functions form one group; every other function is a group of its own.')
+  @minValue(1)
+  @maxValue(1000)
+  maximumInstanceCount: int
+
+  @description('HTTP requests that one instance takes at the same time, each on a thread of its own.')
+  @minValue(1)
+  @maxValue(64)
+  httpConcurrency: int
+
+  @description('HTTP instances that are kept warm; 0 scales to zero.')
+  @minValue(0)
+  @maxValue(1000)
+  httpAlwaysReady: int
+}
+
+@export()
+@description('Which delivery attempts the app keeps in its tables.')
+type attemptLogType = 'failures' | 'all' | 'off'
+
+@export()
+@description('Settings of the app that a deployment may choose; docs/deploy.md says what each is for. An empty text leaves the default of the app.')
+type settingsType = {
+  @description('Default delivery profile.')
+  profile: profileType
+
+  @description('Address under which publishers and subscribers reach the app; empty means the default host name of the app.')
+  publicUrl: string
+
+  @description('Whether endpoints may have no TLS.')
+  allowHttp: bool
+
+  @description('Networks (CIDR, comma-separated) that may be reached though they are not public.')
+  allowedNetworks: string
+
+  @description('Which delivery attempts are kept.')
+  attemptLog: attemptLogType
+
+  @description('Whether Retry-After of 429 and 503 is followed.')
+  honorRetryAfter: bool
+
+  @description('Whether a time slot in which an event is held counts as an attempt.')
+  probationCountsAttempt: bool
+
+  @description('Whether probation after a client error dead-letters held events.')
+  probationEndsEvents: bool
+
+  @description('Header in which the front end tells the address of a publisher.')
+  clientIpHeader: string
+
+  @description('Tenant whose access tokens are accepted.')
+  entraTenant: string
+
+  @description('Audiences of the tokens of publishers, comma-separated.')
+  entraAudience: string
+
+  @description('Audiences of the tokens of operators, comma-separated.')
+  entraManagementAudience: string
+
+  @description('Application whose tokens protected webhooks get.')
+  webhookClientId: string
+
+  @description('Name of the Key Vault secret with the secret of that application.')
+  webhookSecretName: string
+
+  @description('Name of the Key Vault secret with the certificate of that application, instead of a secret.')
+  webhookCertificateName: string
+}
+
+@export()
+@description('Limits at which alerts are raised.')
+type alertLimitsType = {
+  @description('Age in minutes of the oldest visible message of a queue.')
+  @minValue(1)
+  oldestMessageMinutes: int
+
+  @description('Failed publish requests (status 500 and above) in a quarter of an hour.')
+  @minValue(0)
+  publishFailures: int
+
+  @description('Messages in all queues of the account.')
+  @minValue(1)
+  queuedMessages: int
+}
+
+@export()
+@description('Monthly budget of the resource group.')
+type budgetType = {
+  @description('Amount in the currency of the subscription; 0 for no budget.')
+  @minValue(0)
+  amount: int
+
+  @description('First day of the first month, for example 2027-01-01; empty for no budget. It cannot be moved later.')
+  startDate: string
+}
