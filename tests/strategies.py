@@ -117,7 +117,7 @@ _takes = st.integers(0, 40)
 
 
 def _observation(
-    outcome: Outcome, sent: int, takes: int, *, first: bool, probe: bool
+    outcome: Outcome, sent: int, takes: int, *, first: bool, probe: bool, late: bool
 ) -> Observation:
     return Observation(
         outcome=outcome,
@@ -125,6 +125,7 @@ def _observation(
         sent_at=START + timedelta(seconds=sent),
         ended_at=START + timedelta(seconds=sent + takes),
         is_probe=probe,
+        is_late=late and outcome is Outcome.DELIVERED,
     )
 
 
@@ -136,6 +137,7 @@ observations = st.builds(
     _takes,
     first=st.booleans(),
     probe=st.booleans(),
+    late=st.booleans(),
 )
 
 

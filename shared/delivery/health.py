@@ -21,7 +21,8 @@ _NEVER = datetime.min.replace(tzinfo=UTC)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
     """
-    Nothing is sent from *since* until *until*, and then one probe first.
+    Nothing is sent from *since* until *until*, and then one probe first. *sent_at* is when the
+    push was sent whose failure began or last extended it.
 
     *probation* is the outcome that it is the probation for; ``None``: it is delayed delivery.
     *delays* counts the holds of delayed delivery in a row. *probe_until* is when a probe that is
@@ -32,6 +33,7 @@ class Hold:
     since: datetime
     until: datetime
     why: str
+    sent_at: datetime
     probation: Outcome | None = None
     delays: int = 0
     probe_until: datetime | None = None
@@ -44,8 +46,8 @@ class Health:
     """
     What is known of a subscription's endpoint.
 
-    *endpoint* is its id: a corrected one begins anew. *released_at* is when a push was sent that
-    showed that earlier holds are over. *failures* counts the first attempts of different events
+    *endpoint* is its id: a corrected one begins anew. Holds that began before *released_at* are
+    over. *failures* counts the first attempts of different events
     that failed in a row, since *counted_from*.
     """
 
@@ -58,13 +60,19 @@ class Health:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """What came of a push. *is_first*: it had an event that was never pushed before."""
+    """
+    What came of a push.
+
+    *is_first*: it had an event that was never pushed before. *is_late*: it counted as a failure
+    until its answer came.
+    """
 
     outcome: Outcome
     is_first: bool
     sent_at: datetime
     ended_at: datetime
     is_probe: bool = False
+    is_late: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +136,8 @@ def observe(health: Health, seen: Observation, terms: DeliveryTerms) -> Health:
     """
     Return the health after a push has ended.
 
-    Only a success that was sent after a hold began releases it. A request that is at fault itself
+    Only a success that was sent after a hold began releases it, or a late one that annuls the
+    very failure that it is owed to. A request that is at fault itself
     (400, 413) says nothing about the endpoint.
     Source: "Delivery and retry" (2023-03-01), Delayed delivery and the table of probations; the
     numbers of delayed delivery are ours (contract §3.6).
@@ -165,10 +174,12 @@ def _succeeded(health: Health, seen: Observation) -> Health:
         return health  # Mostly so: nothing changes.
     counted_from = _latest(health.counted_from, seen.ended_at)
     anew = replace(health, failures=0, counted_from=counted_from)
-    if hold is not None and seen.sent_at <= hold.since:
-        return anew  # A late answer, maybe: no failure before it counts any more.
-    released_at = _latest(health.released_at, seen.sent_at)
-    return replace(anew, hold=None, released_at=released_at)
+    if hold is None:
+        return replace(anew, released_at=_latest(health.released_at, seen.sent_at))
+    if seen.sent_at <= hold.since and not (seen.is_late and seen.sent_at >= hold.sent_at):
+        return anew  # It was on its way when the hold began.
+    released_at = max(seen.sent_at, hold.since + timedelta.resolution)
+    return replace(anew, hold=None, released_at=_latest(health.released_at, released_at))
 
 
 def _hold(health: Health, seen: Observation, terms: DeliveryTerms) -> Hold | None:
@@ -182,6 +193,7 @@ def _hold(health: Health, seen: Observation, terms: DeliveryTerms) -> Hold | Non
             since=since,
             until=seen.ended_at + terms.real(probation),
             why=f"probation for {seen.outcome}: {in_words(probation)}",
+            sent_at=seen.sent_at,
             probation=seen.outcome,
         )
     rule = terms.profile.delayed_delivery
@@ -193,6 +205,7 @@ def _hold(health: Health, seen: Observation, terms: DeliveryTerms) -> Hold | Non
             since=since,
             until=seen.ended_at + terms.real(wait),
             why=f"delayed delivery: {in_words(wait)}",
+            sent_at=seen.sent_at,
             delays=delays + 1,
         )
         hold = _longer(hold, delayed)
@@ -212,6 +225,7 @@ def _longer(one: Hold | None, other: Hold | None) -> Hold | None:
     return replace(
         later,
         since=max(one.since, other.since),
+        sent_at=max(one.sent_at, other.sent_at),
         delays=max(one.delays, other.delays),
         rate=max(one.rate, other.rate),
     )

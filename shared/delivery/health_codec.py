@@ -43,6 +43,7 @@ def health_of(document: Mapping[str, Any]) -> Health:
 def _hold(hold: Hold) -> Mapping[str, Any]:
     return {
         "since": _text(hold.since),
+        "sentAt": _text(hold.sent_at),
         "why": hold.why,
         "probation": hold.probation,
         "delays": hold.delays,
@@ -58,6 +59,7 @@ def _hold_of(wire: Mapping[str, Any], until: datetime) -> Hold:
         since=_moment(wire["since"]),
         until=until,
         why=str(wire["why"]),
+        sent_at=_moment(wire["sentAt"]),
         probation=Outcome(probation) if probation else None,
         delays=int(wire["delays"]),
         probe_until=_time(wire["probeUntil"]),

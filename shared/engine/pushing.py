@@ -133,9 +133,13 @@ class Pushing:
         return pushed
 
     def _succeeded_late(self, sent_at: datetime) -> None:
-        """Learn of a success after the timeout: it counts from when its request was sent."""
+        """Learn of a success after the timeout: it annuls the failure that it was."""
         seen = Observation(
-            outcome=Outcome.DELIVERED, is_first=False, sent_at=sent_at, ended_at=self.clock.now()
+            outcome=Outcome.DELIVERED,
+            is_first=False,
+            sent_at=sent_at,
+            ended_at=self.clock.now(),
+            is_late=True,
         )
         self.health.observed(self.subscription, self.terms, seen)
         self.health.save(self.subscription)

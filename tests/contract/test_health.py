@@ -24,6 +24,7 @@ HEALTH = Health(
         since=START,
         until=START + timedelta(seconds=10, microseconds=1),
         why="probation for Busy: 10 s",
+        sent_at=START - timedelta(seconds=3),
         probation=Outcome.BUSY,
         delays=2,
         probe_until=START + timedelta(seconds=50),

@@ -211,15 +211,3 @@ def test_a_late_success_counts_for_the_endpoint(app: Deployment) -> None:
         app.run(a_message([a_delivery(number)]))
 
     assert len(app.pusher.sent) == 12
-
-
-def test_a_late_success_releases_no_hold_that_began_after_its_request(app: Deployment) -> None:
-    """It says how the endpoint was when the request was sent. Here the hold is probation."""
-    app.subscribe()
-    app.pusher.script(URL, TIMEOUT)
-    app.run(a_message())
-
-    answer_late(app)
-    app.run(a_message([a_delivery(1)]))
-
-    assert len(app.pusher.sent) == 1

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from shared.delivery.health import Open
 from shared.engine.ports import Queue
 from shared.http import Failure, NotAnswered
 from tests.builders import (
@@ -101,14 +102,29 @@ def test_an_event_at_fault_itself_does_not_speak_for_the_endpoint(
     assert [each for _, each in app.waiting(Queue.RETRIES)] == [[2], [3, 4]]
 
 
-def test_a_late_success_does_not_release_the_hold_its_timeout_began(app: Deployment) -> None:
-    """It was sent before the hold began; one that was sent after it does."""
+def test_a_late_success_releases_the_hold_its_timeout_began(app: Deployment) -> None:
+    """Also for other processes: the row says so."""
     subscription = app.subscribe()
     app.pusher.script(URL, TIMEOUT)
     app.run(a_message())
     late = app.pusher.sent[0].late
     assert late
     app.clock.advance(5 * SECOND)
+
+    late.tell(answered(200, seconds=35))
+    another_process(app)
+
+    assert app.deliver.health.standing(subscription, app.deliver.terms.of(subscription)) == Open()
+
+
+def test_a_late_success_does_not_release_the_hold_of_a_later_push(app: Deployment) -> None:
+    subscription = app.subscribe()
+    app.pusher.script(URL, TIMEOUT, answered(503))
+    app.run(a_message())
+    late = app.pusher.sent[0].late
+    assert late
+    app.clock.advance(10 * SECOND)
+    app.run(a_message([a_delivery(1)]))
 
     late.tell(answered(200, seconds=35))
 

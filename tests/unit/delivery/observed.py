@@ -29,6 +29,7 @@ def seen(
     *,
     is_first: bool = True,
     is_probe: bool = False,
+    is_late: bool = False,
 ) -> Observation:
     return Observation(
         outcome=outcome,
@@ -36,6 +37,7 @@ def seen(
         sent_at=at(sent),
         ended_at=at(sent if ended is None else ended),
         is_probe=is_probe,
+        is_late=is_late,
     )
 
 

@@ -123,6 +123,47 @@ def test_only_a_success_sent_after_the_hold_began_releases_it(
     assert health.failures == 0  # Whatever the hold: they are not in a row any more.
 
 
+@pytest.mark.parametrize(
+    ("sent", "is_late", "is_released"),
+    [
+        pytest.param(0, True, False, id="of a push before that one"),
+        pytest.param(2, True, True, id="of its own push"),
+        pytest.param(3, True, True, id="of a push after that one"),
+        pytest.param(3, False, False, id="not late"),
+    ],
+)
+def test_a_late_success_annuls_the_failure_of_its_own_push(
+    sent: float, *, is_late: bool, is_released: bool
+) -> None:
+    """Two pushes timed out; the second one's failure has extended the hold."""
+    held = after(seen(Outcome.TIMED_OUT, 0, 30), seen(Outcome.TIMED_OUT, 2, 32))
+
+    health = after(seen(Outcome.DELIVERED, sent, sent + 35, is_late=is_late), health=held)
+
+    assert (standing(health, at(37)) == Open()) is is_released
+    assert (standing(merge(held, health), at(37)) == Open()) is is_released
+    assert health.failures == 0
+
+
+def test_an_endpoint_that_always_answers_late_is_never_held_for_long() -> None:
+    """Ten pushes at a time, 35 s each: their answers release the delay that they have begun."""
+    health, rules = NEW, terms(profile="2020")
+    for began in range(0, 3600, 60):
+        timeouts = [seen(Outcome.TIMED_OUT, began, began + 30)] * 10
+        held = after(*timeouts, rules=rules, health=health)
+        assert standing(held, at(began + 30)) == Held(at(began + 90), "delayed delivery: 1 min")
+        health = after(seen(Outcome.DELIVERED, began, began + 35, is_late=True), health=held)
+        assert standing(health, at(began + 35)) == Open()
+
+
+def test_a_late_success_that_annuls_one_hold_ends_no_later_one() -> None:
+    first = after(seen(Outcome.TIMED_OUT, 0, 30))
+    released = after(seen(Outcome.DELIVERED, 0, 35, is_late=True), health=first)
+    later = after(seen(Outcome.TIMED_OUT, 4, 34))
+
+    assert isinstance(standing(merge(released, later), at(36)), Held)
+
+
 def test_after_a_release_ten_failures_are_ten_again() -> None:
     nine = [seen(Outcome.GENERIC_ERROR)] * 9
 
@@ -199,7 +240,7 @@ def test_a_claim_without_a_hold_changes_nothing() -> None:
 
 def test_what_is_merged_remembers_the_higher_rate() -> None:
     one, other = (
-        replace(NEW, hold=Hold(since=at(0), until=at(until), why="", rate=rate))
+        replace(NEW, hold=Hold(since=at(0), until=at(until), why="", sent_at=at(0), rate=rate))
         for until, rate in ((10, 20.0), (20, 5.0))
     )
 
