@@ -3,13 +3,15 @@ PYTHON ?= python3.11
 VENV := .venv
 PY := $(VENV)/bin/python
 WORKER := .venv-worker
+OLDER := .clients
+JAVASCRIPT := tests/clients/javascript
 CODE := shared devhost cli bench tests $(wildcard *_function)
 QUICK := tests/unit tests/functional
 # Unit and functional tests wait for nothing: they take as many processes as there are cores.
 PARALLEL := -n logical --maxprocesses 8
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run azurite worker test check fmt bench clean
+.PHONY: help setup run azurite worker clients test check fmt bench clean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -31,6 +33,20 @@ $(WORKER)/.stamp: requirements.txt requirements-worker.txt | $(VENV)/.stamp
 	  || { tail -n 5 $(WORKER)/setup.log >&2; exit 1; }
 	@touch $@
 
+# Older management clients, each in a folder of its own: they can't stand beside the newest.
+$(OLDER)/%/.stamp: tests/clients/%.txt | $(VENV)/.stamp
+	@echo "setup: the management client $* into $(OLDER)"
+	@rm -rf $(OLDER)/$*
+	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --target $(OLDER)/$* -r $< > $(VENV)/clients.log 2>&1 \
+	  || { tail -n 5 $(VENV)/clients.log >&2; exit 1; }
+	@touch $@
+
+$(JAVASCRIPT)/node_modules/.stamp: $(JAVASCRIPT)/package.json $(JAVASCRIPT)/package-lock.json | $(VENV)/.stamp
+	@echo "setup: the JavaScript publisher into $(JAVASCRIPT)/node_modules"
+	@cd $(JAVASCRIPT) && PATH="$(CURDIR)/$(VENV)/bin:$$PATH" npm ci --no-progress > $(CURDIR)/$(VENV)/clients.log 2>&1 \
+	  || { tail -n 5 $(CURDIR)/$(VENV)/clients.log >&2; exit 1; }
+	@touch $@
+
 run: setup ## the main job on real parts, told as a story (ONCE=1: ends when told)
 	@$(PY) -m cli demo $(if $(ONCE),--once)
 
@@ -44,7 +60,9 @@ check: setup ## format, lint, types, imports, unit and functional tests
 
 worker: $(WORKER)/.stamp ## the oracle of tests/worker, which `make test` makes as well
 
-test: check worker ## every check and test there is; laws in full
+clients: $(patsubst tests/clients/%.txt,$(OLDER)/%/.stamp,$(wildcard tests/clients/*.txt)) $(JAVASCRIPT)/node_modules/.stamp ## other official clients, which `make test` sets up as well
+
+test: check worker clients ## every check and test there is; laws in full
 	@$(PY) -m pytest -q $(PARALLEL) -m hypothesis $(QUICK)
 	@$(PY) -m pytest -q $(addprefix --ignore=,$(QUICK)) tests
 
@@ -60,4 +78,4 @@ bench: setup ## throughput, side by side with its floors (OF=isolation: healthy 
 	@$(PY) bench/$(or $(OF),throughput).py
 
 clean: ## forget everything that setup made
-	rm -rf $(VENV) $(WORKER) node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(WORKER) $(OLDER) node_modules $(JAVASCRIPT)/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
 
 import pytest
+from azure.mgmt.eventgrid import EventGridManagementClient
 
 from cli.local.arm import Arm
 from cli.local.host_settings import host_settings
@@ -14,6 +16,7 @@ from cli.local.subscriber import Answer, Subscriber, running_subscriber
 from devhost.azurite import Azurite
 from devhost.process import RunningHost, running_host
 from tests.e2e.dead_letters import DeadLetters
+from tests.e2e.managing import management_client
 
 
 @pytest.fixture(scope="module")
@@ -47,3 +50,16 @@ def subscriber() -> Iterator[Callable[..., Subscriber]]:
             return stack.enter_context(running_subscriber(answer, **options))
 
         yield start
+
+
+@pytest.fixture
+def client(host: RunningHost) -> Iterator[EventGridManagementClient]:
+    """Give the official management client."""
+    with management_client(host.url) as client:
+        yield client
+
+
+@pytest.fixture
+def name() -> str:
+    """Give a name that nothing has."""
+    return f"t-{uuid.uuid4().hex[:8]}"

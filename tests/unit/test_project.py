@@ -61,8 +61,9 @@ def test_nothing_installed_brings_a_top_level_shared():
     assert [owner for owner in owners if owner != "pushgrid"] == []
 
 
-def test_lock_file_holds_no_download_addresses():
-    assert '"resolved"' not in (ROOT / "package-lock.json").read_text()
+@pytest.mark.parametrize("folder", [".", "tests/clients/javascript"])
+def test_lock_files_hold_no_download_addresses(folder: str):
+    assert '"resolved"' not in (ROOT / folder / "package-lock.json").read_text()
 
 
 def test_runtime_requirements_are_pinned_exactly():

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from shared.engine.manage.access import check_operator
 from shared.engine.manage.arm_json import error_answer
 from shared.engine.manage.call import Call, ManagePorts
+from shared.engine.manage.older_clients import settled_later
 from shared.engine.manage.routes import find
 from shared.errors import (
     AppError,
@@ -47,10 +48,11 @@ class Manage(ManagePorts):
     def _answer(self, request: HttpRequest) -> HttpAnswer:
         check_operator(request.headers.get("authorization"), self.admin_key, self.tokens)
         query = {name.lower(): value for name, value in request.query.items()}
-        _check_api_version(query.get("api-version"))
+        version = _api_version(query.get("api-version"))
         url = urlsplit(request.url)
         route, names = find(url.path)
-        handler = route.handlers.get(request.method.upper())
+        method = request.method.upper()
+        handler = route.handlers.get(method)
         if handler is None:
             refused = error_answer(MethodNotAllowed())
             allow = {"Allow": ", ".join(route.handlers)}
@@ -62,10 +64,10 @@ class Manage(ManagePorts):
             body=request.body,
             public_url=self.public_url or f"{url.scheme}://{url.netloc}",
         )
-        return handler(self, call)
+        return settled_later(handler(self, call), method, version)
 
 
-def _check_api_version(version: str | None) -> None:
+def _api_version(version: str | None) -> str:
     if not version:
         code = "MissingApiVersionParameter"
         message = "The api-version query parameter (?api-version=) is required for all requests."
@@ -73,5 +75,5 @@ def _check_api_version(version: str | None) -> None:
         code = "InvalidApiVersionParameter"
         message = "The api-version is invalid: it is a date, such as '2025-02-15'."
     else:
-        return
+        return version
     raise InvalidDocument(message, faults=(Fault(code=code, message=message),))
