@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import re
 import time
 import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
-from azure.storage.blob import BlobServiceClient
-
-from cli.local.arm import Arm, dead_letter_destination
+from cli.local.arm import Arm
 from cli.local.subscriber import Push, Subscriber, answers
-from devhost.azurite import ACCOUNT, Azurite
+from devhost.azurite import Azurite
 from devhost.process import RunningHost
 from shared.adapters.storage_account import StorageAccount
 from shared.adapters.storage_attempts import StorageAttempts
 from shared.clock import SystemClock
+from tests.e2e.dead_letters import DeadLetters
 from tests.e2e.publishing import an_event, send
 
 SCALE = 10
@@ -51,36 +49,28 @@ def test_a_busy_endpoint_gets_its_attempts_when_they_are_due(
 
 
 def test_a_refused_event_becomes_a_dead_letter_after_five_minutes(
-    host: RunningHost, own_azurite: Azurite, arm: Arm, subscriber: Callable[..., Subscriber]
+    host: RunningHost,
+    arm: Arm,
+    subscriber: Callable[..., Subscriber],
+    dead_letters: DeadLetters,
 ):
     topic = f"refused-{uuid.uuid4().hex[:8]}"
-    container = BlobServiceClient.from_connection_string(
-        own_azurite.connection_string
-    ).get_container_client(f"dead-{uuid.uuid4().hex[:8]}")
-    container.create_container()
     topic_id = arm.create_topic(topic)["id"]
     receiver = subscriber(answers(400))
     arm.create_subscription(
-        topic,
-        "Refusing",
-        receiver.url,
-        deadLetterDestination=dead_letter_destination(ACCOUNT, container.container_name),
+        topic, "Refusing", receiver.url, deadLetterDestination=dead_letters.destination
     )
     event = an_event(17)
 
     send(host.url, topic, arm.key(topic), [event])
     receiver.wait_for(lambda pushes: len(pushes) >= 1, 20)
     failed_at = time.time()
-    while not (blobs := list(container.list_blobs())) and time.time() < failed_at + 60:
-        time.sleep(0.2)
+    ((name, letters),) = dead_letters.wait_for(1, 60).items()
     waited = time.time() - failed_at
 
-    (blob,) = blobs
     assert 300 / SCALE - 1 <= waited <= 300 / SCALE + 8
-    assert re.fullmatch(
-        r"REFUSING/20\d\d/[1-9]\d?/[1-9]\d?/(0|[1-9]\d?)/[0-9a-f-]{36}\.json", blob.name
-    )
-    (dead,) = json.loads(container.download_blob(blob.name).readall())
+    assert re.fullmatch(r"REFUSING/20\d\d/[1-9]\d?/[1-9]\d?/(0|[1-9]\d?)/[0-9a-f-]{36}\.json", name)
+    (dead,) = letters
     assert (
         dead.items()
         >= {
@@ -93,8 +83,8 @@ def test_a_refused_event_becomes_a_dead_letter_after_five_minutes(
             "lastHttpStatusCode": 400,
         }.items()
     )
-    for name in ("publishTime", "lastDeliveryAttemptTime"):
-        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{7}Z", dead[name])
+    for time_ in ("publishTime", "lastDeliveryAttemptTime"):
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{7}Z", dead[time_])
     assert len(receiver.pushes) == 1
 
 
