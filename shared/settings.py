@@ -166,6 +166,17 @@ def from_environ(environ: Mapping[str, str], profiles: frozenset[str]) -> Settin
     return settings
 
 
+def unresolved(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """
+    Return the names of our settings that hold a Key Vault reference instead of what it stands for.
+
+    A secret among them counts as unset: the text of a reference is no secret.
+    """
+    return tuple(
+        name for name in NAMES.values() if environ.get(name, "").strip().startswith(_UNRESOLVED)
+    )
+
+
 def _storage(environ: Mapping[str, str], faults: list[Fault]) -> Mapping[str, str]:
     """Return what the host reads as one connection: a string under '' or a section's members."""
     if text := environ.get(STORAGE, "").strip():

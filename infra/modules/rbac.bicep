@@ -46,7 +46,8 @@ param vaultName string
 // The app. Its host needs the blob role (locks, keys, package) and the table role (diagnostic events). The app puts messages
 // back and makes a table a day, and both make what is missing: the narrower roles for queues and tables allow neither.
 // Containers, too, are not listed one by one: dead letters go to those that event subscriptions name.
-// Who deploys makes containers for dead letters and reads them, and reads queues and tables (python -m cli timeline).
+// Who deploys makes containers for dead letters and reads them, reads queues and tables (python -m cli timeline), and
+// fetches the management key.
 @description('The role table.')
 param roles roleType[] = [
   {
@@ -95,6 +96,12 @@ param roles roleType[] = [
     role: 'Storage Table Data Reader'
     id: '76199698-9eea-4c19-bc75-cec21354c6b6'
     target: 'table'
+    holder: 'deployer'
+  }
+  {
+    role: 'Key Vault Secrets User'
+    id: '4633458b-17de-408a-b874-0445c86b69e6'
+    target: 'vault'
     holder: 'deployer'
   }
 ]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import uuid
 
+from shared import telemetry
 from shared.clock import SystemClock
 from shared.delivery.profiles import PROFILES
-from shared.settings import Settings, from_environ
+from shared.settings import Settings, from_environ, unresolved
 from shared.wiring.once import once
 
 CLOCK = SystemClock()
@@ -16,6 +17,8 @@ CLOCK = SystemClock()
 @once
 def settings() -> Settings:
     """Read the settings. Raises InvalidSettings with everything that is wrong."""
+    for name in unresolved(os.environ):
+        telemetry.error("setting.unresolved", setting=name)
     return from_environ(os.environ, frozenset(PROFILES))
 
 

@@ -1,11 +1,15 @@
-"""Settings that depend on each other: who issues tokens, and where their keys are."""
+"""Settings that depend on each other, or on others: Entra ID's, and what Key Vault resolves."""
 
 from __future__ import annotations
+
+import json
+import logging
 
 import pytest
 
 from shared.errors import InvalidSettings
-from shared.settings import Settings, from_environ
+from shared.settings import Settings, from_environ, unresolved
+from shared.wiring import process
 
 _TENANT = "11111111-2222-3333-4444-555555555555"
 
@@ -69,3 +73,44 @@ def test_what_can_not_be_meant_is_refused(environ: dict[str, str], words: str) -
 def test_the_name_of_a_header_has_no_case() -> None:
     assert read(CLIENT_IP_HEADER="X-Forwarded-For").client_ip_header == "x-forwarded-for"
     assert read(CLIENT_IP_HEADER=" ").client_ip_header is None
+
+
+_REFERENCE = (
+    "@Microsoft.KeyVault(SecretUri=https://kv-x.vault.azure.net/secrets/pushgrid-admin-key)"
+)
+
+
+@pytest.mark.parametrize("reference", [_REFERENCE, f"  {_REFERENCE}", "@Microsoft.KeyVault("])
+def test_a_reference_that_is_not_resolved_is_no_secret(reference: str) -> None:
+    settings = read(
+        ADMIN_KEY=reference, WEBHOOK_CLIENT_SECRET=reference, WEBHOOK_CERTIFICATE=reference
+    )
+
+    assert settings.admin_key is None
+    assert settings.webhook_client_secret is None
+    assert settings.webhook_certificate is None
+
+
+def test_settings_that_were_not_resolved_are_named() -> None:
+    environ = {
+        "PUSHGRID_ADMIN_KEY": _REFERENCE,
+        "PUSHGRID_PROFILE": "latest",
+        "PUSHGRID_WEBHOOK_CLIENT_SECRET": "a secret",
+        "SOMEBODY_ELSES": _REFERENCE,
+    }
+
+    assert unresolved(environ) == ("PUSHGRID_ADMIN_KEY",)
+
+
+def test_a_key_that_was_not_resolved_is_an_error_in_the_log(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("AzureWebJobsStorage", "UseDevelopmentStorage=true")
+    monkeypatch.setenv("PUSHGRID_ADMIN_KEY", _REFERENCE)
+
+    read_settings = process.settings.__wrapped__  # type: ignore[attr-defined]
+    assert read_settings().admin_key is None
+
+    lines = [json.loads(record.getMessage()) for record in caplog.records]
+    assert lines == [{"event": "setting.unresolved", "setting": "PUSHGRID_ADMIN_KEY"}]
+    assert caplog.records[0].levelno == logging.ERROR

@@ -1,0 +1,59 @@
+"""What a deployment uploads: what `.funcignore` leaves. As a program: that list, and its size."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from pathspec import GitIgnoreSpec
+
+ROOT = Path(__file__).parents[1]
+
+
+def package_list(root: Path = ROOT) -> list[Path]:
+    """Return the files to upload, relative to *root*, as tools read `.funcignore`: as git would."""
+    ignored = GitIgnoreSpec.from_lines((root / ".funcignore").read_text().splitlines())
+
+    def walk(folder: Path) -> Iterator[Path]:
+        for entry in os.scandir(folder):
+            path = Path(entry.path).relative_to(root)
+            is_folder = entry.is_dir(follow_symlinks=False)
+            if ignored.match_file(f"{path.as_posix()}/" if is_folder else path.as_posix()):
+                continue
+            if is_folder:
+                yield from walk(Path(entry.path))
+            else:
+                yield path
+
+    return sorted(walk(root))
+
+
+def size_of(paths: list[Path], root: Path = ROOT) -> int:
+    """Return the bytes of *paths*."""
+    return sum((root / path).stat().st_size for path in paths)
+
+
+def size_of_requirements() -> int:
+    """Return the bytes that `requirements.txt` takes, installed as it is here."""
+    lines = (ROOT / "requirements.txt").read_text().splitlines()
+    names = [line.partition("==")[0] for line in lines if line and not line.startswith("#")]
+    files = [file for name in names for file in importlib.metadata.files(name) or ()]
+    paths = [Path(str(file.locate())) for file in files if file.suffix != ".pyc"]
+    return sum(path.stat().st_size for path in paths if path.is_file())
+
+
+def summary() -> str:
+    """Say how large the package is."""
+    paths = package_list()
+    return (
+        f"package: {len(paths)} files, {size_of(paths) / 1000:,.0f} kB unpacked; "
+        f"its requirements take {size_of_requirements() / 1e6:,.1f} MB where they are installed"
+    )
+
+
+if __name__ == "__main__":
+    sys.stdout.write("".join(f"{path.as_posix()}\n" for path in package_list()))
+    sys.stdout.write(f"{summary()}\n")

@@ -1,0 +1,93 @@
+"""What is deployed: everything the app needs, and nothing else."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tests.package_list import ROOT, package_list, size_of, summary
+
+#: What work leaves behind; an azd environment and local settings hold secrets.
+LEFT_BEHIND = [
+    ".azure/dev/.env",
+    ".azure/config.json",
+    ".azurite/__azurite_db_queue__.json",
+    ".coverage",
+    ".DS_Store",
+    ".env",
+    ".git/config",
+    ".github/workflows/ci.yml",
+    ".hypothesis/examples/x",
+    ".idea/workspace.xml",
+    ".import-linter.log",
+    ".mypy_cache/x.json",
+    ".venv-worker/lib/x.py",
+    ".venv/lib/python3.11/site-packages/x.py",
+    ".vscode/settings.json",
+    "__azurite_db_blob__.json",
+    "__blobstorage__/x",
+    "infra/main.bicep",
+    "local.settings.example.json",
+    "local.settings.json",
+    "node_modules/azurite/package.json",
+    "publish_function/__pycache__/__init__.cpython-311.pyc",
+    "shared/__pycache__/x.cpython-311.pyc",
+    "shared/engine/__pycache__/x.cpython-311.pyc",
+    "tests/unit/test_package.py",
+]
+
+
+def test_the_package_holds_the_app_and_nothing_else() -> None:
+    functions = {path.parent for path in ROOT.glob("*_function/function.json")}
+    app = {Path("host.json"), Path("requirements.txt")}
+    app |= {each.relative_to(ROOT) for each in (ROOT / "shared").rglob("*.py")}
+    for folder in functions:
+        app |= {Path(folder.name) / "__init__.py", Path(folder.name) / "function.json"}
+
+    assert len(functions) >= 9
+    assert set(package_list()) == app
+
+
+def test_every_module_that_the_app_imports_is_in_the_package() -> None:
+    packed = set(package_list())
+    code = [path for path in packed if path.suffix == ".py"]
+    imported = {name for path in code for name in _imports((ROOT / path).read_text())}
+    ours = {name for name in imported if name.partition(".")[0] in _TOP_LEVEL}
+
+    assert {name.partition(".")[0] for name in ours} == {"shared"}
+    for name in ours:
+        path = Path(*name.split("."))
+        assert path / "__init__.py" in packed or path.with_suffix(".py") in packed, name
+
+
+@pytest.mark.parametrize("path", LEFT_BEHIND)
+def test_what_work_leaves_behind_is_not_uploaded(tmp_path: Path, path: str) -> None:
+    for each in (path, "host.json", "shared/clock.py"):
+        file = tmp_path / each
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+    (tmp_path / ".funcignore").write_text((ROOT / ".funcignore").read_text())
+
+    assert package_list(tmp_path) == [Path("host.json"), Path("shared/clock.py")]
+
+
+def test_the_package_is_small_and_says_how_small() -> None:
+    assert size_of(package_list()) < 2_000_000
+    assert "kB unpacked" in summary()
+
+
+_TOP_LEVEL = {path.name for path in ROOT.iterdir() if path.is_dir()}
+
+
+def _imports(code: str) -> set[str]:
+    """Return the modules that *code* imports; of `from a import b` only `a`: `b` may be a name."""
+    found = set()
+    for node in ast.walk(ast.parse(code)):
+        match node:
+            case ast.Import():
+                found |= {alias.name for alias in node.names}
+            case ast.ImportFrom(module=str(module), level=0):
+                found.add(module)
+    return found
