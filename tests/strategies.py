@@ -117,11 +117,11 @@ _takes = st.integers(0, 40)
 
 
 def _observation(
-    outcome: Outcome, sent: int, takes: int, *, first: bool, probe: bool, late: bool
+    outcome: Outcome, sent: int, takes: int, *, new: int, probe: bool, late: bool
 ) -> Observation:
     return Observation(
         outcome=outcome,
-        is_first=first,
+        new_events=new,
         sent_at=START + timedelta(seconds=sent),
         ended_at=START + timedelta(seconds=sent + takes),
         is_probe=probe,
@@ -135,7 +135,7 @@ observations = st.builds(
     | st.just(Outcome.GENERIC_ERROR),
     _seconds,
     _takes,
-    first=st.booleans(),
+    new=st.integers(0, 12),
     probe=st.booleans(),
     late=st.booleans(),
 )

@@ -63,12 +63,12 @@ class Observation:
     """
     What came of a push.
 
-    *is_first*: it had an event that was never pushed before. *is_late*: it counted as a failure
-    until its answer came.
+    *new_events* is how many events it had that were never pushed before. *is_late*: it counted as
+    a failure until its answer came.
     """
 
     outcome: Outcome
-    is_first: bool
+    new_events: int
     sent_at: datetime
     ended_at: datetime
     is_probe: bool = False
@@ -146,7 +146,7 @@ def observe(health: Health, seen: Observation, terms: DeliveryTerms) -> Health:
         return give_back(health) if seen.is_probe else health
     if seen.outcome is Outcome.DELIVERED:
         return _succeeded(health, seen)
-    failed = replace(health, failures=health.failures + seen.is_first)
+    failed = replace(health, failures=health.failures + seen.new_events)
     hold = _hold(failed, seen, terms)
     if hold is None and seen.is_probe and health.hold and health.hold.since < seen.sent_at:
         # The failure asks for no other hold, and this one is over by time.

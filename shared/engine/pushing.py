@@ -124,7 +124,7 @@ class Pushing:
         pushed = Pushed(outcome, began_at, self.clock.now())
         seen = Observation(
             outcome=outcome.outcome,
-            is_first=any(loaded.delivery.is_new for loaded in parcel),
+            new_events=sum(loaded.delivery.is_new for loaded in parcel),
             sent_at=pushed.began_at,
             ended_at=pushed.ended_at,
             is_probe=is_probe,
@@ -136,7 +136,7 @@ class Pushing:
         """Learn of a success after the timeout: it annuls the failure that it was."""
         seen = Observation(
             outcome=Outcome.DELIVERED,
-            is_first=False,
+            new_events=0,
             sent_at=sent_at,
             ended_at=self.clock.now(),
             is_late=True,

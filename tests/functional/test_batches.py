@@ -52,6 +52,7 @@ def test_what_is_published_together_is_pushed_together(app: Deployment) -> None:
 
 
 def test_a_failed_batch_comes_back_whole(app: Deployment) -> None:
+    """Delayed delivery keeps it for a minute, and then for two."""
     app.subscribe(batching=HUNDRED)
     app.pusher.script(URL, answered(503), answered(503), answered(200))
     publish(app, *(event(number) for number in range(100)))
@@ -59,8 +60,8 @@ def test_a_failed_batch_comes_back_whole(app: Deployment) -> None:
     deliver(app)
     (message,) = app.on(Queue.RETRIES)
     assert {each.attempts for each in message.deliveries} == {1}
-    for _ in range(2):
-        app.clock.advance(MINUTE)
+    for wait in (1, 2):
+        app.clock.advance(wait * MINUTE)
         deliver(app, Queue.RETRIES)
 
     assert batches(app) == [list(range(100))] * 3
@@ -70,15 +71,15 @@ def test_a_failed_batch_comes_back_whole(app: Deployment) -> None:
 
 def test_batches_of_one_message_fail_each_for_itself(app: Deployment) -> None:
     app.directory.topics["orders"] = a_topic(profile=WITHOUT_PROBATION)
-    app.subscribe(batching=Batching(max_events=20))
+    app.subscribe(batching=Batching(max_events=5))
     app.pusher.script(URL, answered(503), answered(200), answered(503), answered(200))
-    publish(app, *(event(number) for number in range(60)))
+    publish(app, *(event(number) for number in range(15)))
 
     deliver(app)
     app.clock.advance(MINUTE)
     deliver(app, Queue.RETRIES)
 
-    first, second, third = (list(range(start, start + 20)) for start in (0, 20, 40))
+    first, second, third = (list(range(start, start + 5)) for start in (0, 5, 10))
     assert batches(app) == [first, second, third, first, third]
 
 

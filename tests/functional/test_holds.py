@@ -9,7 +9,7 @@ import pytest
 
 from shared.delivery.health import Held
 from shared.engine.ports import Queue
-from shared.subscriptions.subscription import RetryPolicy
+from shared.subscriptions.subscription import Batching, RetryPolicy
 from tests.builders import (
     URL,
     a_delivery,
@@ -186,3 +186,17 @@ def test_the_edition_may_change_during_a_hold(
             times.append(minute)
 
     assert times == pushed_at
+
+
+def test_a_failed_batch_of_ten_new_events_delays_delivery(app: Deployment) -> None:
+    """Not one that is tried again: the first attempts of different events count."""
+    app.directory.topics["orders"] = a_topic(profile="2020")
+    app.subscribe(batching=Batching(max_events=10, preferred_kilobytes=64))
+    app.pusher.script(URL, answered(500))
+    batches = [[a_delivery(10 * number + each) for each in range(10)] for number in range(3)]
+
+    app.run(a_message([replace(each, attempts=1) for each in batches[0]]))
+    for batch in batches[1:]:
+        app.run(a_message(batch))
+
+    assert pushed(app) == 2

@@ -152,7 +152,7 @@ def test_a_longer_probation_is_told_at_once(app: Deployment) -> None:
     terms = app.deliver.terms.of(subscription)
     here = app.deliver.health
     for outcome in (Outcome.BUSY, Outcome.NOT_FOUND):
-        seen = Observation(outcome=outcome, is_first=True, sent_at=START, ended_at=app.clock.now())
+        seen = Observation(outcome=outcome, new_events=1, sent_at=START, ended_at=app.clock.now())
         here.observed(subscription, terms, seen)
         here.save(subscription)
 

@@ -27,13 +27,13 @@ def seen(
     sent: float = 0,
     ended: float | None = None,
     *,
-    is_first: bool = True,
+    new_events: int = 1,
     is_probe: bool = False,
     is_late: bool = False,
 ) -> Observation:
     return Observation(
         outcome=outcome,
-        is_first=is_first,
+        new_events=new_events,
         sent_at=at(sent),
         ended_at=at(sent if ended is None else ended),
         is_probe=is_probe,

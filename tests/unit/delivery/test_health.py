@@ -33,7 +33,7 @@ def failing_probes(count: int, outcome: Outcome, rules: DeliveryTerms = LATEST) 
         lasts.append((health.hold.until - began).total_seconds())
         began = health.hold.until
         sent = (began - START).total_seconds()
-        probe = seen(outcome, sent, is_first=False, is_probe=True)
+        probe = seen(outcome, sent, new_events=0, is_probe=True)
         health = after(probe, rules=rules, health=claim(health, rules, began))
     return lasts
 
@@ -191,11 +191,19 @@ def test_an_edition_that_does_not_know_it_never_delays_delivery(profile: str) ->
 
 def test_one_event_alone_keeps_its_schedule() -> None:
     """Only first attempts count: thirty attempts of one event are one failure."""
-    first, retry = seen(Outcome.GENERIC_ERROR), seen(Outcome.GENERIC_ERROR, is_first=False)
+    first, retry = seen(Outcome.GENERIC_ERROR), seen(Outcome.GENERIC_ERROR, new_events=0)
 
     health = after(first, *[retry] * 29)
 
     assert (health.failures, standing(health, at(0))) == (1, Open())
+
+
+def test_a_failed_batch_counts_its_new_events() -> None:
+    batch = seen(Outcome.GENERIC_ERROR, new_events=9)
+
+    assert standing(after(batch), at(0)) == Open()
+    assert isinstance(standing(after(batch, seen(Outcome.GENERIC_ERROR)), at(0)), Held)
+    assert isinstance(standing(after(seen(Outcome.GENERIC_ERROR, new_events=10)), at(0)), Held)
 
 
 def test_delayed_delivery_doubles_up_to_four_hours() -> None:
