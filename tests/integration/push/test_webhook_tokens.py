@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import base64
-import json
-import threading
 from collections.abc import Iterator
 from datetime import timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-from urllib.parse import parse_qs
 
 import pytest
 
@@ -17,8 +13,8 @@ from shared.adapters.webhook_tokens import TokenPusher, WebhookTokens, credentia
 from shared.http import Audience, Failure, NotAnswered, OutboundRequest
 from tests.fakes import FakeClock, ScriptedPusher
 from tests.integration.push.authority import Authority
+from tests.integration.push.entra import TENANT, Entra, running_entra
 
-TENANT = "11111111-2222-3333-4444-555555555555"
 CLIENT = "66666666-7777-8888-9999-aaaaaaaaaaaa"
 SECRET = "s3cret-of-the-app"
 AUDIENCE = Audience(TENANT, "api://hook.example/")
@@ -27,68 +23,11 @@ REQUEST = OutboundRequest("POST", URL, {"x": "y"}, b"[]", AUDIENCE)
 TIMEOUT = timedelta(seconds=30)
 
 
-class Entra(ThreadingHTTPServer):
-    """Answers as the token endpoint of Entra ID does; *refusal* is what it refuses with."""
-
-    daemon_threads = True
-
-    def __init__(self, authority: Authority) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.socket = authority.server("127.0.0.1").wrap_socket(self.socket, server_side=True)
-        self.url = f"https://127.0.0.1:{self.server_address[1]}"
-        self.asked: list[dict[str, str]] = []
-        self.refusal: str | None = None
-
-
-class _Handler(BaseHTTPRequestHandler):
-    server: Entra
-
-    def do_GET(self) -> None:
-        base = f"{self.server.url}/{TENANT}"
-        assert self.path == f"/{TENANT}/v2.0/.well-known/openid-configuration"
-        self._reply(
-            200,
-            {
-                "token_endpoint": f"{base}/oauth2/v2.0/token",
-                "authorization_endpoint": f"{base}/oauth2/v2.0/authorize",
-                "issuer": f"{base}/v2.0",
-            },
-        )
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"])).decode()
-        self.server.asked.append({name: value[0] for name, value in parse_qs(body).items()})
-        if self.server.refusal:
-            error = {"error": "invalid_client", "error_description": self.server.refusal}
-            self._reply(401, error)
-            return
-        number = len(self.server.asked)
-        self._reply(
-            200, {"token_type": "Bearer", "expires_in": 3600, "access_token": f"token-{number}"}
-        )
-
-    def _reply(self, status: int, document: Any) -> None:
-        body = json.dumps(document).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
-
-
 @pytest.fixture
 def entra(authority: Authority, monkeypatch: pytest.MonkeyPatch) -> Iterator[Entra]:
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(authority.bundle))
-    server = Entra(authority)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    yield server
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with running_entra(authority) as running:
+        yield running
 
 
 class World:
