@@ -15,11 +15,12 @@ from shared.subscriptions.deployment import Deployment
 from shared.wiring import access, storage
 from shared.wiring.once import once
 from shared.wiring.outbound import pusher
-from shared.wiring.process import CLOCK, new_id, settings
+from shared.wiring.process import CLOCK, new_id, settings, tell_unresolved
 
 
 @once
 def manage() -> Manage:
+    tell_unresolved()
     return Manage(
         resources=ForgetfulStore(storage.tables(), storage.directory()),
         counts=storage.counts(),

@@ -17,9 +17,19 @@ CLOCK = SystemClock()
 @once
 def settings() -> Settings:
     """Read the settings. Raises InvalidSettings with everything that is wrong."""
+    return from_environ(os.environ, frozenset(PROFILES))
+
+
+@once
+def tell_unresolved() -> None:
+    """
+    Write an ERROR line for each setting that Key Vault has left unresolved.
+
+    For use cases to call when they are composed, which is in an invocation: what is written while
+    functions are loaded belongs to none, and the host throws it away.
+    """
     for name in unresolved(os.environ):
         telemetry.error("setting.unresolved", setting=name)
-    return from_environ(os.environ, frozenset(PROFILES))
 
 
 def new_id() -> str:

@@ -13,7 +13,7 @@ from shared.engine.timer_runs import Timed, TimerRuns
 from shared.engine.wake import Wake
 from shared.wiring import storage
 from shared.wiring.once import once
-from shared.wiring.process import CLOCK, new_id
+from shared.wiring.process import CLOCK, new_id, tell_unresolved
 
 
 @once
@@ -24,6 +24,7 @@ def wake() -> Timed:
 
 @once
 def deadletter_timer() -> Timed:
+    tell_unresolved()
     jobs: dict[str, Job] = {
         "dead letters": WriteDeadLetters(
             intake=_intake(),

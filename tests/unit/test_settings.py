@@ -9,7 +9,7 @@ import pytest
 
 from shared.errors import InvalidSettings
 from shared.settings import Settings, from_environ, unresolved
-from shared.wiring import process
+from shared.wiring import managing, once, process, storage, timers
 
 _TENANT = "11111111-2222-3333-4444-555555555555"
 
@@ -105,12 +105,26 @@ def test_settings_that_were_not_resolved_are_named() -> None:
 def test_a_key_that_was_not_resolved_is_an_error_in_the_log(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setenv("AzureWebJobsStorage", "UseDevelopmentStorage=true")
     monkeypatch.setenv("PUSHGRID_ADMIN_KEY", _REFERENCE)
 
-    read_settings = process.settings.__wrapped__  # type: ignore[attr-defined]
-    assert read_settings().admin_key is None
+    tell = process.tell_unresolved.__wrapped__  # type: ignore[attr-defined]
+    tell()
 
     lines = [json.loads(record.getMessage()) for record in caplog.records]
     assert lines == [{"event": "setting.unresolved", "setting": "PUSHGRID_ADMIN_KEY"}]
     assert caplog.records[0].levelno == logging.ERROR
+
+
+def test_use_cases_that_run_by_themselves_or_need_the_key_tell_it(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("AzureWebJobsStorage", "UseDevelopmentStorage=true")
+    monkeypatch.setenv("PUSHGRID_ADMIN_KEY", _REFERENCE)
+
+    monkeypatch.setattr(storage, "metrics", object)  # would start a thread
+    for compose in (managing.manage, timers.deadletter_timer):
+        monkeypatch.setattr(once, "_built", {})
+        caplog.clear()
+        compose()
+
+        assert "setting.unresolved" in caplog.text
