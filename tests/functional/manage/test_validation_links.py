@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -12,10 +11,10 @@ import pytest
 
 from shared.engine.ports import Table
 from shared.events.topic import TopicName
-from shared.http import Audience, Failure, NotAnswered
-from shared.subscriptions.subscription import EventSubscription
+from shared.http import Failure, NotAnswered
 from shared.subscriptions.subscription_document import delivered_subscription
 from tests.fakes import answered
+from tests.functional.manage.links import delivered, link, state
 from tests.functional.manage.world import CRM, HOST, ORDERS, URL, World, hook
 
 NEW_URL = "https://new.example/hook"
@@ -31,25 +30,6 @@ def silent(orders: World) -> World:
     for url in (URL, NEW_URL):
         orders.pusher.script(url, answered(200))
     return orders
-
-
-def link(world: World) -> str:
-    """Return the link that was sent with the latest handshake."""
-    request = world.pusher.sent[-1].request
-    if request.method == "OPTIONS":
-        return request.headers["WebHook-Request-Callback"]
-    return str(json.loads(request.body)[0]["data"]["validationUrl"])
-
-
-def state(world: World, path: str = CRM) -> str:
-    return str(world.json("GET", path)["properties"]["provisioningState"])
-
-
-def delivered(world: World) -> EventSubscription:
-    """Return what delivering sees."""
-    stored = world.resources.get(Table.EVENT_SUBSCRIPTIONS, "orders", "crm")
-    assert stored is not None
-    return delivered_subscription(stored.document)
 
 
 @pytest.mark.parametrize("properties", [{}, CLOUD], ids=["event grid", "cloud events"])
@@ -148,83 +128,6 @@ def test_the_public_url_leads_the_link(silent: World) -> None:
     assert link(silent).startswith("https://public.example/app/validate/orders.crm.")
 
 
-@pytest.mark.parametrize("method", ["PUT", "PATCH"])
-def test_an_update_leaves_the_old_endpoint_at_work_until_the_new_one_is_proved(
-    orders: World, method: str
-) -> None:
-    orders.json("PUT", CRM, hook(labels=["old"]), status=201)
-    orders.pusher.script(NEW_URL, answered(200))
-    before = delivered(orders)
-    body = hook(NEW_URL, labels=["new"])
-
-    answer = orders.json(method, CRM, body if method == "PUT" else body["properties"], status=201)
-
-    assert answer["properties"]["provisioningState"] == "AwaitingManualAction"
-    assert answer["properties"]["destination"]["properties"]["endpointBaseUrl"] == NEW_URL
-    assert delivered(orders) == before
-    orders.open(link(orders))
-    assert delivered(orders).endpoint_url == NEW_URL
-    assert delivered(orders).generation == before.generation
-    assert orders.json("GET", CRM)["properties"]["labels"] == ["new"]
-    assert state(orders) == "Succeeded"
-
-
-def test_an_update_that_nobody_proves_fails_and_the_old_endpoint_stays(orders: World) -> None:
-    orders.json("PUT", CRM, hook(), status=201)
-    orders.pusher.script(NEW_URL, answered(200))
-    orders.json("PUT", CRM, hook(NEW_URL), status=201)
-    before = delivered(orders)
-    orders.clock.advance(TEN_MINUTES)
-
-    assert state(orders) == "Failed"
-    assert delivered(orders) == before
-    assert before.endpoint_url == URL
-
-    orders.pusher.sent.clear()
-    orders.json("PUT", CRM, hook(), status=201)
-    assert state(orders) == "Succeeded"
-    assert orders.pusher.sent == []  # it has consented before
-
-
-def test_a_second_update_ends_the_link_of_the_first(orders: World) -> None:
-    orders.json("PUT", CRM, hook(), status=201)
-    before = delivered(orders)
-    orders.pusher.script(NEW_URL, answered(200))
-    orders.json("PUT", CRM, hook(NEW_URL), status=201)
-    first = link(orders)
-
-    orders.json("PATCH", CRM, {"labels": ["x"]}, status=201)
-
-    assert orders.open(first).status == 404
-    assert delivered(orders) == before
-    assert orders.open(link(orders)).status == 200
-    assert delivered(orders).endpoint_url == NEW_URL
-
-
-def test_the_same_endpoint_again_takes_the_update_back(orders: World) -> None:
-    orders.json("PUT", CRM, hook(), status=201)
-    orders.pusher.script(NEW_URL, answered(200))
-    orders.json("PUT", CRM, hook(NEW_URL), status=201)
-    late = link(orders)
-
-    orders.json("PUT", CRM, hook(), status=201)
-
-    assert state(orders) == "Succeeded"
-    assert orders.open(late).status == 404
-    assert delivered(orders).endpoint_url == URL
-
-
-def test_a_refused_update_leaves_everything_as_it_was(orders: World) -> None:
-    orders.json("PUT", CRM, hook(), status=201)
-    before = orders.json("GET", CRM)
-    orders.pusher.script(NEW_URL, answered(202))
-
-    orders.error("PUT", CRM, hook(NEW_URL), status=400)
-
-    assert orders.json("GET", CRM) == before
-    assert delivered(orders).endpoint_url == URL
-
-
 def test_a_link_of_a_deleted_subscription_is_none(silent: World) -> None:
     silent.json("PUT", CRM, hook(), status=201)
     old = link(silent)
@@ -311,24 +214,6 @@ def test_storage_that_fails_costs_nobody_the_link(silent: World) -> None:
 
     assert (refused.status, refused.headers["Retry-After"]) == (503, "5")
     assert silent.open(link(silent)).status == 200
-
-
-def test_another_audience_of_its_tokens_makes_it_another_endpoint(orders: World) -> None:
-    orders.set(deployment=replace(orders.manage.deployment, has_webhook_identity=True))
-    orders.json("PUT", CRM, hook(), status=201)
-    body = hook()
-    body["properties"]["destination"]["properties"] |= {
-        "azureActiveDirectoryTenantId": "contoso.example",
-        "azureActiveDirectoryApplicationIdOrUri": "api://hook",
-    }
-
-    for _ in range(2):
-        orders.json("PUT", CRM, body, status=201)
-
-    audience = Audience("contoso.example", "api://hook")
-    assert [sent.request.audience for sent in orders.pusher.sent] == [None, audience]
-    orders.call("DELETE", CRM)
-    assert orders.pusher.sent[-1].request.audience == audience
 
 
 def test_without_a_token_an_endpoint_cant_be_asked(orders: World) -> None:

@@ -1,0 +1,29 @@
+"""What tests of validation links look at."""
+
+from __future__ import annotations
+
+import json
+
+from shared.engine.ports import Table
+from shared.subscriptions.subscription import EventSubscription
+from shared.subscriptions.subscription_document import delivered_subscription
+from tests.functional.manage.world import CRM, World
+
+
+def link(world: World) -> str:
+    """Return the link that was sent with the latest handshake."""
+    request = world.pusher.sent[-1].request
+    if request.method == "OPTIONS":
+        return request.headers["WebHook-Request-Callback"]
+    return str(json.loads(request.body)[0]["data"]["validationUrl"])
+
+
+def state(world: World, path: str = CRM) -> str:
+    return str(world.json("GET", path)["properties"]["provisioningState"])
+
+
+def delivered(world: World) -> EventSubscription:
+    """Return what delivering sees."""
+    stored = world.resources.get(Table.EVENT_SUBSCRIPTIONS, "orders", "crm")
+    assert stored is not None
+    return delivered_subscription(stored.document)
