@@ -29,8 +29,8 @@ if ! command -v node >/dev/null 2>&1 || ! command -v npm >/dev/null 2>&1; then
   export PATH
 fi
 
-say "Azurite (npm, with $(node --version))"
-npm ci --no-progress >>"$log" 2>&1 \
-  || { tail -n 5 "$log" >&2; stop "npm could not install Azurite (above; all of it in $log)."; }
+say "Azurite and resource types (npm, with $(node --version))"
+npm ci --no-progress --ignore-scripts >>"$log" 2>&1 \
+  || { tail -n 5 "$log" >&2; stop "npm could not install its packages (above; all of it in $log)."; }
 
 say "done"

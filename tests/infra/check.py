@@ -1,0 +1,65 @@
+"""`python -m tests.infra.check DIR`: what is wrong with the templates in DIR, without Azure."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from tests.infra import names
+from tests.infra.declarations import Declarations
+from tests.infra.declared_types import Types
+from tests.infra.infer import Inference
+from tests.infra.model import Folder
+from tests.infra.problems import Report
+from tests.infra.schema import NoSchemas
+
+
+def check(root: Path) -> Report:
+    """
+    Return the problems of the templates in *root*, which holds `main.bicep`.
+
+    Raises:
+        NoSchemas: the resource types can't be read.
+    """
+    report = Report()
+    folder = Folder(root, report)
+    types = Types(folder)
+    for file in folder.readable:
+        Declarations(file, types, Inference(file, types, report)).check()
+    names.check(folder)
+    return report
+
+
+def main(arguments: list[str]) -> int:
+    """Run the command; the exit status: 0 good, 1 problems, 2 can't tell."""
+    parser = argparse.ArgumentParser(prog="python -m tests.infra.check", description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--json", action="store_true", help="one JSON document instead of lines")
+    options = parser.parse_args(arguments)
+    try:
+        report = check(options.folder)
+    except NoSchemas as error:
+        print(f"not checked: {error}", file=sys.stderr)
+        return 2
+    problems = sorted(report.problems)
+    if options.json:
+        document = {
+            "problems": [
+                {"file": one.file, "line": one.line, "code": one.code, "message": one.message}
+                for one in problems
+            ],
+            "unchecked": sorted(report.unchecked),
+        }
+        print(json.dumps(document, indent=1))
+    else:
+        for one in problems:
+            print(one)
+        for text in sorted(report.unchecked):
+            print(f"unchecked: {text}", file=sys.stderr)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

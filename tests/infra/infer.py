@@ -1,0 +1,490 @@
+"""The type of every expression of a file; what does not fit is reported on the way."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from tests.infra import resource_types
+from tests.infra import syntax as s
+from tests.infra import types as t
+from tests.infra.declared_types import Types
+from tests.infra.functions import DEFAULTS_ONLY, FILES, FUNCTIONS, RESOURCE_FUNCTIONS
+from tests.infra.model import File
+from tests.infra.problems import Report
+
+Locals = Mapping[str, t.Type]
+NO_LOCALS: Locals = {}
+ALWAYS_KNOWN = frozenset({"id", "name", "type", "apiVersion"})
+"""Members of a resource that are known before it is made."""
+
+_COMPARE = frozenset({"<", "<=", ">", ">="})
+
+
+class Inference:
+    """Types of one file's expressions."""
+
+    def __init__(self, file: File, types: Types, report: Report) -> None:
+        self.file = file
+        self.types = types
+        self.report = report
+        self._symbols: dict[str, t.Type] = {}
+        self._open: set[str] = set()
+        self._files: dict[str, t.Type] = {}
+
+    def problem(self, line: int, code: str, message: str) -> None:
+        self.report.add(self.file.name, line, code, message)
+
+    # ---- asked for
+
+    def check(self, node: s.Node, asked: t.Type, local: Locals = NO_LOCALS, what: str = "") -> None:
+        """Report where *node* can't stand where *asked* is asked for."""
+        match node:
+            case s.Object() if fitting := self._object_asked(node, asked):
+                self._check_object(node, fitting, local)
+            case s.Array() if lists := [one for one in t.parts(asked) if isinstance(one, t.Arr)]:
+                for item in node.items:
+                    self.check(item, lists[0].of, local, what)
+            case s.Choice():
+                self.check(node.test, t.BOOL, local, "condition")
+                self.check(node.yes, asked, local, what)
+                self.check(node.no, asked, local, what)
+            case s.For() if lists := [one for one in t.parts(asked) if isinstance(one, t.Arr)]:
+                self.check(node.body, lists[0].of, self.loop(node, local), what)
+            case s.If():
+                self.check(node.test, t.BOOL, local, "condition")
+                self.check(node.body, asked, local, what)
+            case _:
+                given = self.of(node, local)
+                if why := t.mismatch(given, asked):
+                    code = "value" if isinstance(asked, t.Union) else "type"
+                    self.problem(node.line, code, f"{what}: {why}" if what else why)
+
+    def _object_asked(self, node: s.Object, asked: t.Type) -> t.Obj | None:
+        found = [one for one in t.parts(asked) if isinstance(one, t.Obj | t.Tagged)]
+        if len(found) != 1:
+            return None
+        one = found[0]
+        if not isinstance(one, t.Tagged):
+            return one
+        tag = node.get(one.tag)
+        value = tag.value.value if tag and isinstance(tag.value, s.Literal) else None
+        if value not in one.of and isinstance(value, str):
+            hint = t.nearest(value, list(one.of))
+            self.problem(node.line, "value", f"'{value}' is no {one.tag}{hint}")
+        return one.of.get(str(value)) or t.OBJECT
+
+    def _check_object(self, node: s.Object, asked: t.Obj, local: Locals) -> None:
+        seen: set[str] = set()
+        for one in node.properties:
+            if isinstance(one.key, s.Text):
+                self.of(one.key, local)
+                if asked.rest is None and asked.fields:
+                    continue
+                self.check(one.value, asked.rest or t.ANY, local)
+                continue
+            if one.key in seen:
+                self.problem(one.line, "declared-twice", f"'{one.key}' is there twice")
+            seen.add(one.key)
+            self._check_member(one, one.key, asked, local)
+        missing = [key for key, one in asked.fields.items() if one.required and key not in seen]
+        if any(isinstance(one.key, s.Text) for one in node.properties):
+            missing = []
+        for key in missing:
+            self.problem(node.line, "missing", f"{t.show(asked)} needs '{key}'")
+
+    def _check_member(self, one: s.Property, key: str, asked: t.Obj, local: Locals) -> None:
+        member = asked.fields.get(key)
+        if member is None:
+            near = t.nearest(key, list(asked.fields))
+            if asked.rest is None:
+                message = f"{t.show(asked)} has no '{key}'{near}"
+                self.problem(one.line, "unknown-property", message)
+            elif asked.rest == t.ANY and near and asked.fields:
+                self.problem(one.line, "unknown-property", f"'{key}'{near}")
+            self.check(one.value, asked.rest or t.ANY, local, key)
+            return
+        if not member.writable:
+            self.problem(one.line, "read-only", f"'{key}' can only be read")
+        kind = member.type if member.required else t.nullable(member.type)
+        self.check(one.value, kind, local, key)
+
+    # ---- given
+
+    def symbol(self, name: str) -> t.Type | None:
+        """Return the type of a name of the file."""
+        declared = self.file.symbols.get(name)
+        if declared is None:
+            return None
+        if name in self._symbols:
+            return self._symbols[name]
+        if name in self._open:
+            return t.ANY  # a cycle, which is reported elsewhere
+        self._open.add(name)
+        self._symbols[name] = self._declared(declared)
+        self._open.discard(name)
+        return self._symbols[name]
+
+    def _declared(self, one: s.Declaration) -> t.Type:
+        match one:
+            case s.Param():
+                return self.types.of(one.type, self.file, one.decorators)
+            case s.Var():
+                return self.of(one.value, NO_LOCALS)
+            case s.Resource():
+                return self.resource(one, None)
+            case s.Module():
+                loop, test, _ = s.loop_parts(one.value)
+                there = self.file.sibling(one.path)
+                body = self.types.module(there)
+                kind: t.Type = t.ResourceType(kind="module", body=body, maybe=test is not None)
+                return t.Arr(of=kind) if loop else kind
+        return t.ANY
+
+    def resource(self, one: s.Resource, parent: str | None) -> t.Type:
+        """Return the type of a declared resource; *parent*: the type it is nested in."""
+        loop, test, _ = s.loop_parts(one.value)
+        name = one.type.split("@")[0]
+        name = f"{parent}/{name}" if parent else name
+        found = resource_types.known(name)
+        body = found.body if found else t.ANY
+        kind: t.Type = t.ResourceType(kind=name, body=body, maybe=test is not None)
+        return t.Arr(of=kind) if loop else kind
+
+    def loop(self, node: s.For, local: Locals) -> Locals:
+        """Return the names within a loop."""
+        source = self.of(node.source, local)
+        if why := t.mismatch(source, t.ARRAY):
+            self.problem(node.source.line, "type", f"the loop: {why}")
+        inner = dict(local)
+        inner[node.item] = _item(source)
+        if node.index:
+            inner[node.index] = t.INT
+        return inner
+
+    def of(self, node: s.Node, local: Locals = NO_LOCALS) -> t.Type:
+        """Return the type of an expression."""
+        match node:
+            case s.Literal(value=bool() as value):
+                return t.Bool(value=value)
+            case s.Literal(value=int() as value):
+                return t.Int(value=value)
+            case s.Literal(value=str() as value):
+                return t.Str(value=value)
+            case s.Literal():
+                return t.NULL
+            case s.Text():
+                return self._text(node, local)
+            case s.Name():
+                return self._name(node, local)
+            case s.Member():
+                return self._member(node, local)
+            case s.Index():
+                return self._index(node, local)
+            case s.Nested():
+                return self._nested(node, local)
+            case s.Call():
+                return self._call(node, local)
+            case s.Unary():
+                self.check(node.of, t.BOOL if node.op == "!" else t.INT, local, node.op)
+                return t.BOOL if node.op == "!" else t.INT
+            case s.Binary():
+                return self._binary(node, local)
+            case s.Choice():
+                self.check(node.test, t.BOOL, local, "condition")
+                return t.union([self.of(node.yes, local), self.of(node.no, local)])
+            case s.Array():
+                items = [self.of(item, local) for item in node.items]
+                return t.Arr(of=t.union(items) if items else t.ANY)
+            case s.Object():
+                return self._object(node, local)
+            case s.For():
+                return t.Arr(of=self.of(node.body, self.loop(node, local)))
+            case s.If():
+                self.check(node.test, t.BOOL, local, "condition")
+                return self.of(node.body, local)
+        return t.ANY
+
+    def _text(self, node: s.Text, local: Locals) -> t.Type:
+        texts: list[str] | None = []
+        for part in node.parts:
+            kind = t.Str(value=part) if isinstance(part, str) else self.of(part, local)
+            if isinstance(kind, t.ResourceType | t.Obj | t.Arr) and isinstance(part, s.Node):
+                self.problem(part.line, "type", f"{t.show(kind)} within a text")
+            if texts is not None and isinstance(kind, t.Str | t.Int) and kind.value is not None:
+                texts.append(str(kind.value))
+            else:
+                texts = None
+        return t.Str(value="".join(texts)) if texts is not None else t.STRING
+
+    def _name(self, node: s.Name, local: Locals) -> t.Type:
+        if node.name in local:
+            return local[node.name]
+        found = self.symbol(node.name)
+        if found is None:
+            if node.name in self.file.wildcards:
+                return t.ANY
+            known = [*self.file.symbols, *local]
+            hint = t.nearest(node.name, known)
+            self.problem(node.line, "unknown-name", f"there is no '{node.name}'{hint}")
+            return t.ANY
+        if isinstance(self.file.symbols[node.name], s.TypeOf):
+            self.problem(node.line, "type", f"'{node.name}' is a type, not a value")
+            return t.ANY
+        return found
+
+    def _member(self, node: s.Member, local: Locals) -> t.Type:
+        of = self.of(node.of, local)
+        if isinstance(of, t.ResourceType):
+            if of.maybe and not node.safe and node.name not in ALWAYS_KNOWN:
+                message = f"'{node.name}' of what is deployed under a condition: use .?"
+                self.problem(node.line, "may-be-null", message)
+            found = self._read(of.body, node, of.kind)
+            return t.nullable(found) if of.maybe and found != t.ANY else found
+        if isinstance(of, t.Union) and t.NULL in of.of:
+            if not node.safe and not self._after_safe(node.of):
+                self.problem(node.line, "may-be-null", f"'{node.name}' of what may be null: use .?")
+            return t.nullable(self._read(t.without_null(of), node, ""))
+        return self._read(of, node, "")
+
+    def _after_safe(self, node: s.Node) -> bool:
+        """Whether a chain holds .?, after which the rest is skipped when there is nothing."""
+        while isinstance(node, s.Member | s.Index):
+            if node.safe:
+                return True
+            node = node.of
+        return False
+
+    def _read(self, of: t.Type, node: s.Member, kind: str) -> t.Type:
+        if isinstance(of, t.Union):
+            return t.union([self._read(one, node, kind) for one in of.of])
+        if isinstance(of, t.Tagged):
+            found = [
+                one.fields[node.name].type for one in of.of.values() if node.name in one.fields
+            ]
+            return t.union(found) if found else self._none(node, t.show(of), [])
+        if isinstance(of, t.ResourceType):
+            return self._read(of.body, node, of.kind)
+        if not isinstance(of, t.Obj):
+            return of if of == t.ANY else self._none(node, t.show(of), [])
+        member = of.fields.get(node.name)
+        if member:
+            if not member.readable:
+                self.problem(node.line, "write-only", f"'{node.name}' can't be read")
+            return member.type
+        if of.rest is not None:
+            return of.rest
+        return self._none(node, kind or t.show(of), list(of.fields))
+
+    def _none(self, node: s.Member, of: str, known: list[str]) -> t.Type:
+        if not node.safe or known:
+            hint = t.nearest(node.name, known)
+            self.problem(node.line, "unknown-member", f"{of} has no '{node.name}'{hint}")
+        return t.ANY
+
+    def _index(self, node: s.Index, local: Locals) -> t.Type:
+        of, at = self.of(node.of, local), self.of(node.at, local)
+        if isinstance(of, t.Arr):
+            if why := t.mismatch(at, t.INT):
+                self.problem(node.line, "type", f"index: {why}")
+            return of.of
+        if isinstance(of, t.Obj) and isinstance(at, t.Str) and at.value is not None:
+            return self._read(of, s.Member(line=node.line, of=node.of, name=at.value), "")
+        if isinstance(of, t.ResourceType):
+            self.problem(node.line, "type", f"{of.kind} is no list")
+        return t.ANY
+
+    def _nested(self, node: s.Nested, local: Locals) -> t.Type:
+        of = self.of(node.of, local)
+        owner = self.file.symbols.get(node.of.name) if isinstance(node.of, s.Name) else None
+        if isinstance(owner, s.Resource) and isinstance(of, t.ResourceType):
+            body = s.loop_parts(owner.value)[2]
+            inner = body.resources if isinstance(body, s.Object) else ()
+            for one in inner:
+                if one.name == node.name:
+                    return self.resource(one, of.kind)
+        self.problem(node.line, "unknown-name", f"there is no '{node.name}' within the resource")
+        return t.ANY
+
+    def _object(self, node: s.Object, local: Locals) -> t.Type:
+        fields: dict[str, t.Field] = {}
+        rest = None
+        for one in node.properties:
+            kind = self.of(one.value, local)
+            if isinstance(one.key, s.Text):
+                self.of(one.key, local)
+                rest = t.ANY
+            else:
+                if one.key in fields:
+                    self.problem(one.line, "declared-twice", f"'{one.key}' is there twice")
+                fields[one.key] = t.Field(type=kind, required=True)
+        return t.Obj(fields=fields, rest=rest)
+
+    def _binary(self, node: s.Binary, local: Locals) -> t.Type:
+        left, right = self.of(node.left, local), self.of(node.right, local)
+        if node.op == "??":
+            return t.union([t.without_null(left), right])
+        if node.op in {"&&", "||"}:
+            for one, kind in ((node.left, left), (node.right, right)):
+                if why := t.mismatch(kind, t.BOOL):
+                    self.problem(one.line, "type", f"{node.op}: {why}")
+            return t.BOOL
+        if node.op in {"==", "!=", "=~", "!~"}:
+            self._comparable(node, left, right)
+            return t.BOOL
+        asked = t.union([t.INT, t.STRING]) if node.op in _COMPARE else t.INT
+        for one, kind in ((node.left, left), (node.right, right)):
+            if why := t.mismatch(kind, asked):
+                self.problem(one.line, "type", f"{node.op}: {why}")
+        return t.BOOL if node.op in _COMPARE else t.INT
+
+    def _comparable(self, node: s.Binary, left: t.Type, right: t.Type) -> None:
+        if t.ANY in {left, right} or not isinstance(left, t.Type):
+            return
+        pairs = [(a, b) for a in t.parts(left) for b in t.parts(right)]
+        if node.op in {"=~", "!~"}:
+            pairs = [(_lower(a), _lower(b)) for a, b in pairs]
+        if all(t.mismatch(a, b) and t.mismatch(b, a) for a, b in pairs):
+            message = f"{t.show(left)} is never {t.show(right)}"
+            self.problem(node.line, "never-equal", message)
+
+    # ---- calls
+
+    def _call(self, node: s.Call, local: Locals) -> t.Type:
+        if isinstance(node.of, s.Name) and node.of.name in {"sys", "az"}:
+            node = s.Call(line=node.line, name=node.name, of=None, args=node.args)
+        if node.of is not None:
+            return self._method(node, node.of, local)
+        own = self.file.symbols.get(node.name)
+        if isinstance(own, s.Function):
+            for arg, (_, kind) in zip(node.args, own.params, strict=False):
+                self.check(arg, self.types.of(kind, self.file, ()), local, node.name)
+            if len(node.args) != len(own.params):
+                self.problem(node.line, "arguments", f"{node.name} takes {len(own.params)}")
+            return self.types.of(own.returns, self.file, ())
+        signature = FUNCTIONS.get(node.name)
+        if signature is None:
+            hint = t.nearest(node.name, list(FUNCTIONS))
+            self.problem(node.line, "unknown-function", f"there is no '{node.name}()'{hint}")
+            for arg in node.args:
+                self.of(arg, local)
+            return t.ANY
+        count = len(node.args)
+        if count < signature.least or (signature.rest is None and count > len(signature.args)):
+            self.problem(node.line, "arguments", f"{node.name}() can't take {count} arguments")
+        if node.name in DEFAULTS_ONLY and local.get("*default") is None:
+            message = f"{node.name}() may stand in the default of a parameter only"
+            self.problem(node.line, "changes-each-time", message)
+        return self._result(node, self._arguments(node, local))
+
+    def _arguments(self, node: s.Call, local: Locals) -> list[t.Type]:
+        signature, given = FUNCTIONS[node.name], []
+        item: t.Type = t.ANY
+        for at, arg in enumerate(node.args):
+            asked = signature.args[at] if at < len(signature.args) else signature.rest or t.ANY
+            if isinstance(arg, s.Lambda):
+                inner = dict(local)
+                kinds = [item, t.INT] if node.name in {"map", "filter"} else [item, item]
+                if node.name == "reduce":
+                    kinds = [t.ANY, item]
+                inner.update(zip(arg.params, [*kinds, t.INT], strict=False))
+                kind = self.of(arg.body, inner)
+                if node.name == "filter" and (why := t.mismatch(kind, t.BOOL)):
+                    self.problem(arg.line, "type", f"filter: {why}")
+            else:
+                kind = self.of(arg, local)
+                if why := t.mismatch(kind, asked):
+                    self.problem(arg.line, "type", f"{node.name}(): {why}")
+            if at == 0:
+                item = _item(kind)
+            given.append(kind)
+        return given
+
+    def _result(self, node: s.Call, given: list[t.Type]) -> t.Type:
+        gives = FUNCTIONS[node.name].gives
+        if node.name in FILES:
+            return self._file(node, gives)
+        if not given:
+            return gives
+        match node.name:
+            case "map" if len(given) > 1:
+                return t.Arr(of=given[1])
+            case "filter" | "sort":
+                return given[0]
+            case "first" | "last" if isinstance(given[0], t.Arr):
+                return given[0].of
+            case "take" | "skip":
+                return t.Arr(of=_item(given[0])) if isinstance(given[0], t.Arr) else t.STRING
+            case "concat" if all(isinstance(one, t.Arr) for one in given):
+                return t.Arr(of=t.union([_item(one) for one in given]))
+            case "concat" if all(isinstance(one, t.Str | t.Int) for one in given):
+                return t.STRING
+            case "union" if all(isinstance(one, t.Arr) for one in given):
+                return t.Arr(of=t.union([_item(one) for one in given]))
+            case "union" if objects := [one for one in given if isinstance(one, t.Obj)]:
+                if len(objects) == len(given):
+                    fields = {key: one for obj in objects for key, one in obj.fields.items()}
+                    rests = [one.rest for one in objects if one.rest is not None]
+                    return t.Obj(fields=fields, rest=t.union(rests) if rests else None)
+            case "toLower" | "toUpper" if isinstance(given[0], t.Str) and given[0].value:
+                text = given[0].value
+                return t.Str(value=text.lower() if node.name == "toLower" else text.upper())
+        return gives
+
+    def _file(self, node: s.Call, gives: t.Type) -> t.Type:
+        arg = node.args[0] if node.args else None
+        if not isinstance(arg, s.Literal) or not isinstance(arg.value, str):
+            return gives
+        path = self.file.sibling(arg.value)
+        if not path.is_file():
+            self.problem(node.line, "no-file", f"there is no {arg.value}")
+            return t.ANY
+        if node.name != "loadJsonContent" or len(node.args) > 1:
+            return gives
+        try:
+            return of_value(json.loads(path.read_text(encoding="utf-8")), arg.value)
+        except ValueError as error:
+            self.problem(node.line, "syntax", f"{arg.value} is no JSON: {error}")
+            return t.ANY
+
+    def _method(self, node: s.Call, of: s.Node, local: Locals) -> t.Type:
+        for arg in node.args:
+            self.of(arg, local)
+        if isinstance(of, s.Name) and of.name in self.file.wildcards:
+            return t.ANY
+        owner = self.of(of, local)
+        if isinstance(owner, t.ResourceType) and node.name not in RESOURCE_FUNCTIONS:
+            self.problem(node.line, "unknown-function", f"{owner.kind} has no {node.name}()")
+        return t.ANY
+
+
+def of_value(value: object, name: str = "object") -> t.Type:
+    """Return the type of a value of JSON."""
+    match value:
+        case bool():
+            return t.Bool(value=value)
+        case int():
+            return t.Int(value=value)
+        case str():
+            return t.Str(value=value)
+        case list():
+            return t.Arr(of=t.union([of_value(one) for one in value]) if value else t.ANY)
+        case dict():
+            fields = {key: t.Field(type=of_value(one), required=True) for key, one in value.items()}
+            return t.Obj(fields=fields, name=name)
+    return t.NULL if value is None else t.ANY
+
+
+def _item(kind: t.Type) -> t.Type:
+    if isinstance(kind, t.Arr):
+        return kind.of
+    if isinstance(kind, t.Union):
+        items = [_item(one) for one in kind.of if isinstance(one, t.Arr)]
+        return t.union(items) if items else t.ANY
+    return t.ANY
+
+
+def _lower(kind: t.Type) -> t.Type:
+    if isinstance(kind, t.Str) and kind.value is not None:
+        return t.Str(value=kind.value.lower())
+    return kind

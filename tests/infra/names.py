@@ -1,0 +1,114 @@
+"""Rules of names: what nothing uses, what waits for itself, what is known too late."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.infra import syntax as s
+from tests.infra.infer import ALWAYS_KNOWN
+from tests.infra.model import File, Folder
+from tests.infra.problems import Report
+
+
+def check(folder: Folder) -> None:
+    """Check all files of a folder."""
+    for file in folder.readable:
+        _unused(file, folder.report)
+        _cycles(file, folder.report)
+        Early(file, folder.report).check()
+
+
+def _uses(node: s.Node) -> Iterator[str]:
+    for one in s.walk(node):
+        if isinstance(one, s.Name) or (isinstance(one, s.Call) and one.of is None):
+            yield one.name
+
+
+def _unused(file: File, report: Report) -> None:
+    used: set[str] = set()
+    for one in file.declarations:
+        own = one.name if isinstance(one, s.Declaration) else None
+        used.update(name for name in _uses(one) if name != own)
+    for one in file.declarations:
+        match one:
+            case s.Import():
+                names = [here for _, here in one.names] + ([one.wildcard] if one.wildcard else [])
+                for name in names:
+                    if name not in used:
+                        report.add(file.name, one.line, "unused", f"nothing uses import '{name}'")
+            case s.Param() | s.Var() | s.TypeOf() | s.Function() | s.Resource():
+                exported = any(mark.name == "export" for mark in one.decorators)
+                made = isinstance(one, s.Resource) and not one.existing
+                if one.name not in used and not exported and not made:
+                    report.add(file.name, one.line, "unused", f"nothing uses '{one.name}'")
+
+
+def _cycles(file: File, report: Report) -> None:
+    needs = {
+        one.name: {name for name in _uses(one) if name in file.symbols}
+        for one in file.declarations
+        if isinstance(one, s.Declaration) and not isinstance(one, s.Output)
+    }
+    for one in file.declarations:
+        if isinstance(one, s.Declaration) and one.name in needs:
+            seen: set[str] = set()
+            todo = [*needs[one.name]]
+            while todo:
+                name = todo.pop()
+                if name not in seen:
+                    seen.add(name)
+                    todo += needs.get(name, ())
+            if one.name in seen:
+                report.add(file.name, one.line, "cycle", f"'{one.name}' waits for itself")
+
+
+class Early:
+    """What must be known before anything is deployed: names, scopes, conditions, loops."""
+
+    def __init__(self, file: File, report: Report) -> None:
+        self.file = file
+        self.report = report
+
+    def check(self) -> None:
+        for one in self.file.declarations:
+            for node in s.walk(one):
+                if isinstance(node, s.Resource | s.Module):
+                    self._check(node)
+
+    def _check(self, one: s.Resource | s.Module) -> None:
+        loop, test, body = s.loop_parts(one.value)
+        early = [part for part in (loop.source if loop else None, test) if part is not None]
+        if isinstance(body, s.Object):
+            keys = (
+                ("name", "scope", "parent", "location")
+                if isinstance(one, s.Resource)
+                else ("name", "scope")
+            )
+            early += [
+                member.value for key in keys if key != "location" and (member := body.get(key))
+            ]
+        for part in early:
+            if late := self._late(part, set()):
+                message = f"'{late}' is known only after it is deployed"
+                self.report.add(self.file.name, part.line, "known-too-late", message)
+
+    def _late(self, node: s.Node, seen: set[str]) -> str | None:
+        """Return the name of a resource or module whose result *node* reads."""
+        if isinstance(node, s.Member):
+            owner = node.of
+            while isinstance(owner, s.Index):
+                owner = owner.of
+            if isinstance(owner, s.Name):
+                declared = self.file.symbols.get(owner.name)
+                if isinstance(declared, s.Resource | s.Module) and node.name not in ALWAYS_KNOWN:
+                    return owner.name
+        if isinstance(node, s.Name) and node.name not in seen:
+            declared = self.file.symbols.get(node.name)
+            if isinstance(declared, s.Var):
+                return self._late(declared.value, {*seen, node.name})
+        if isinstance(node, s.Call) and node.name == "reference":
+            return "reference()"
+        for child in s.children(node):
+            if late := self._late(child, seen):
+                return late
+        return None

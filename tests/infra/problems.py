@@ -1,0 +1,30 @@
+"""What the check has to say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Problem:
+    """One fault: *file* as seen from the checked folder, *line* from 1, *code* a short name."""
+
+    file: str
+    line: int
+    code: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line} {self.code} {self.message}"
+
+
+@dataclass(slots=True)
+class Report:
+    """Problems, each once, and what could not be checked."""
+
+    problems: set[Problem] = field(default_factory=set)
+    unchecked: set[str] = field(default_factory=set)
+
+    def add(self, file: str, line: int, code: str, message: str) -> None:
+        """Note a problem."""
+        self.problems.add(Problem(file, line, code, message))
