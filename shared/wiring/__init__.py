@@ -26,7 +26,7 @@ def settings() -> Settings:
 
 
 def publish() -> Publish:
-    """Return the data plane of custom topics."""
+    """Return the data plane of custom topics and of topics of namespaces."""
     from shared.wiring import publishing
 
     return publishing.publish()
