@@ -1,0 +1,85 @@
+"""The alerts' queries read lines that the app writes, by the names that it writes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from shared.engine.ports import Queue
+from shared.engine.queue_watch import WatchQueues
+from tests.builders import a_delivery, a_message, a_note
+from tests.functional.deployment import MINUTE, Deployment, Logged
+
+ROOT = Path(__file__).parents[2]
+ALERTS = (ROOT / "infra/modules/alerts.bicep").read_text()
+RULES = dict(re.findall(r"name: '([\w-]+)'\n.*?query: '''\n(.*?)'''", ALERTS, re.DOTALL))
+
+
+def fields(rule: str) -> set[str]:
+    """Return what a rule's query reads of a line."""
+    return set(re.findall(r"Line\.(\w+)", RULES[rule]))
+
+
+def event(rule: str) -> str:
+    """Return the only event whose lines a rule counts; it finds them by that word."""
+    found = re.search(r'tostring\(Line\.event\) == "([\w.]+)"', RULES[rule])
+    assert found
+    assert f'Message has "{found[1]}"' in RULES[rule]
+    return found[1]
+
+
+def test_there_is_a_rule_for_everything_that_needs_somebody() -> None:
+    assert set(RULES) == {
+        "pushgrid-dead-letters",
+        "pushgrid-oldest-message",
+        "pushgrid-publish-failures",
+        "pushgrid-heartbeat",
+    }
+
+
+def test_the_rule_about_dead_letters_counts_events(app: Deployment, logged: Logged) -> None:
+    app.put(Queue.DEADLETTERS, a_message([a_delivery(0), a_delivery(1)], dead_letter=a_note()))
+    app.write_dead_letters.run(app.in_a_minute())
+
+    [line] = logged(event("pushgrid-dead-letters"))
+
+    assert fields("pushgrid-dead-letters") == {"event", "count"}
+    assert "sum(tolong(Line.count))" in RULES["pushgrid-dead-letters"]
+    assert line["count"] == 2
+
+
+def test_the_rule_about_the_oldest_message_reads_seconds(app: Deployment, logged: Logged) -> None:
+    app.put(Queue.RETRIES, a_message())
+    app.clock.advance(20 * MINUTE)
+    WatchQueues(watch=app.queues, clock=app.clock).run(app.in_a_minute())
+
+    [line] = logged(event("pushgrid-oldest-message"))
+
+    assert fields("pushgrid-oldest-message") == {"event", "oldest_seconds"}
+    assert "max(toreal(Line.oldest_seconds)) / 60" in RULES["pushgrid-oldest-message"]
+    assert line["oldest_seconds"] == 1200.0
+
+
+@pytest.mark.parametrize(
+    ("rule", "pattern"),
+    [
+        ("pushgrid-publish-failures", r'OperationName startswith "(\w+)"'),
+        ("pushgrid-heartbeat", r'OperationName == "(\w+)"'),
+    ],
+)
+def test_rules_about_functions_name_functions(rule: str, pattern: str) -> None:
+    """The host names requests after the folder; the heartbeat is the timer that writes the rest."""
+    folders = {path.parent.name for path in ROOT.glob("*_function/function.json")}
+    found = re.search(pattern, RULES[rule])
+
+    assert found
+    named = {folder for folder in folders if folder.startswith(found[1])}
+    assert (
+        named
+        == {
+            "pushgrid-publish-failures": {"publish_function", "publish_namespace_function"},
+            "pushgrid-heartbeat": {"deadletter_function"},
+        }[rule]
+    )
