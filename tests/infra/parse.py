@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import tree_sitter
@@ -14,10 +15,8 @@ from tests.infra import syntax as s
 _PARSER = tree_sitter.Parser(tree_sitter.Language(tree_sitter_bicep.language()))
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "'": "'", "\\": "\\", "$": "$"}
 _ESCAPE = re.compile(r"\\(u\{([0-9a-fA-F]+)\}|.)", re.DOTALL)
+_CHOICE = 1
 _STRENGTH = {
-    "lambda_expression": 0,
-    "ternary_expression": 1,
-    "|": 2,
     "??": 2,
     "||": 3,
     "&&": 4,
@@ -25,8 +24,9 @@ _STRENGTH = {
     **dict.fromkeys(("<", "<=", ">", ">="), 6),
     **dict.fromkeys(("+", "-"), 7),
     **dict.fromkeys(("*", "/", "%"), 8),
-    "unary_expression": 9,
 }
+_UNARY = 9
+"""How tightly operators bind."""
 
 TreeNode = tree_sitter.Node
 Fault = tuple[int, str]
@@ -52,7 +52,7 @@ def parse(text: str) -> tuple[s.Node, ...]:
     if faults:
         raise Unreadable(sorted(set(faults)))
     try:
-        return tuple(_declarations(root))
+        return tuple(_bare(one) for one in _declarations(root))
     except Unsupported as odd:
         raise Unreadable([odd.fault]) from odd
 
@@ -223,8 +223,10 @@ def _expression(node: TreeNode) -> s.Node:
             return s.Literal(line=line, value=None)
         case "identifier" | "primitive_type" | "compatible_identifier":
             return s.Name(line=line, name=_text(node))
-        case "type" | "parenthesized_type" | "parenthesized_expression":
+        case "type" | "parenthesized_type":
             return _expression(parts[0])
+        case "parenthesized_expression":
+            return _Parentheses(line=line, of=_expression(parts[0]))
         case "nullable_type":
             return s.Nullable(line=line, of=_expression(parts[0]))
         case "array_type":
@@ -235,8 +237,11 @@ def _expression(node: TreeNode) -> s.Node:
             return _access(node)
         case "call_expression":
             return _call(node)
-        case "unary_expression" | "binary_expression" | "ternary_expression" | "lambda_expression":
-            return _operation(node, _expression(parts[-1]))
+        case "unary_expression" | "binary_expression" | "ternary_expression":
+            return _operation(node)
+        case "lambda_expression":
+            names = tuple(_text(one) for one in (_named(parts[0]) or parts[:1]))
+            return s.Lambda(line=line, params=names, body=_expression(parts[1]))
         case "array":
             return s.Array(line=line, items=tuple(_expression(part) for part in parts))
         case "object":
@@ -248,46 +253,60 @@ def _expression(node: TreeNode) -> s.Node:
     raise Unsupported(node)
 
 
-def _strength(node: TreeNode) -> int:
-    """Return how tightly a node binds its parts."""
-    if node.type == "binary_expression":
-        return _STRENGTH[_text(node.child_by_field_name("operator") or node.children[1])]
-    return _STRENGTH.get(node.type, 11)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Parentheses(s.Node):
+    """What stands in parentheses, while the tree is made."""
+
+    of: s.Node
 
 
-def _attach(node: TreeNode, strength: int, build: Callable[[s.Node], s.Node]) -> s.Node:
+def _attach(left: s.Node, strength: int, build: Callable[[s.Node], s.Node]) -> s.Node:
     """
-    Return what *build* makes of *node*, or of its last part when *node* binds more loosely.
+    Return what *build* makes of *left*, or of its last part when *left* binds more loosely.
 
     The grammar reads ``a ? b : c.d`` as ``(a ? b : c).d``.
     """
-    if _strength(node) >= strength:
-        return build(_expression(node))
-    parts = _named(node)
-    last = _attach(parts[-1], strength, build)
-    return _operation(node, last)
+    match left:
+        case s.Lambda():
+            return replace(left, body=_attach(left.body, strength, build))
+        case s.Choice() if strength > _CHOICE:
+            return replace(left, no=_attach(left.no, strength, build))
+        case s.Binary() if strength > _STRENGTH[left.op]:
+            return replace(left, right=_attach(left.right, strength, build))
+        case s.Unary() if strength > _UNARY:
+            return replace(left, of=_attach(left.of, strength, build))
+    return build(left)
 
 
-def _operation(node: TreeNode, last: s.Node) -> s.Node:
-    """Return an operation whose last part is *last*."""
-    line, parts = _line(node), _named(node)
-    match node.type:
-        case "lambda_expression":
-            names = tuple(_text(one) for one in (_named(parts[0]) or parts[:1]))
-            return s.Lambda(line=line, params=names, body=last)
-        case "unary_expression":
-            return s.Unary(line=line, op=_text(node.children[0]), of=last)
-        case "ternary_expression":
-            yes = _expression(parts[1])
-            return _attach(
-                parts[0], 2, lambda test: s.Choice(line=line, test=test, yes=yes, no=last)
-            )
+def _bare(value: Any) -> Any:
+    """Return a tree without the parentheses."""
+    if isinstance(value, _Parentheses):
+        return _bare(value.of)
+    if isinstance(value, tuple):
+        return tuple(_bare(one) for one in value)
+    if isinstance(value, s.Node):
+        changed = {
+            field.name: new
+            for field in fields(value)
+            if (new := _bare(old := getattr(value, field.name))) is not old and new != old
+        }
+        return replace(value, **changed) if changed else value
+    return value
+
+
+def _operation(node: TreeNode) -> s.Node:
+    line = _line(node)
+    parts = [_expression(part) for part in _named(node)]
+    if node.type == "unary_expression":
+        return s.Unary(line=line, op=_text(node.children[0]), of=parts[-1])
+    if node.type == "ternary_expression":
+        test, yes, no = parts
+        return _attach(test, _CHOICE + 1, lambda at: s.Choice(line=line, test=at, yes=yes, no=no))
     op = _text(node.child_by_field_name("operator") or node.children[1])
+    left, right = parts
     if op == "|":
-        return s.OneOf(line=line, of=(_expression(parts[0]), last))
-    return _attach(
-        parts[0], _STRENGTH[op], lambda left: s.Binary(line=line, op=op, left=left, right=last)
-    )
+        return s.OneOf(line=line, of=(left, right))
+    return _attach(left, _STRENGTH[op], lambda at: s.Binary(line=line, op=op, left=at, right=right))
 
 
 def _access(node: TreeNode) -> s.Node:
@@ -302,7 +321,7 @@ def _access(node: TreeNode) -> s.Node:
             return s.Nested(line=at, of=of, name=_text(parts[1]))
         return s.Member(line=at, of=of, name=_text(parts[1]), safe=safe)
 
-    return _attach(parts[0], 10, build)
+    return _attach(_expression(parts[0]), _UNARY + 1, build)
 
 
 def _call(node: TreeNode) -> s.Node:
@@ -316,7 +335,7 @@ def _call(node: TreeNode) -> s.Node:
             return s.Call(line=line, name=called.name, of=called.of, args=args)
         raise Unsupported(node)
 
-    return _attach(parts[0], 10, build)
+    return _attach(_expression(parts[0]), _UNARY + 1, build)
 
 
 def _object(node: TreeNode) -> s.Object:
