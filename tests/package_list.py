@@ -1,10 +1,12 @@
-"""What a deployment uploads: what `.funcignore` leaves. As a program: that list, and its size."""
+"""What a deployment uploads: what `.funcignore` leaves. As a program: list, size, and zip."""
 
 from __future__ import annotations
 
+import argparse
 import importlib.metadata
 import os
 import sys
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -54,6 +56,24 @@ def summary() -> str:
     )
 
 
-if __name__ == "__main__":
-    sys.stdout.write("".join(f"{path.as_posix()}\n" for path in package_list()))
+def write_zip(target: Path) -> None:
+    """Write the package as the tools upload it: the same files, with the same names."""
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as package:
+        for path in package_list():
+            package.write(ROOT / path, path.as_posix())
+
+
+def main(arguments: list[str]) -> None:
+    """Print the list and the size, or write the package."""
+    parser = argparse.ArgumentParser(prog="python -m tests.package_list", description=__doc__)
+    parser.add_argument("--zip", type=Path, metavar="FILE", help="write the package to FILE")
+    target: Path | None = parser.parse_args(arguments).zip
+    if target:
+        write_zip(target)
+    else:
+        sys.stdout.write("".join(f"{path.as_posix()}\n" for path in package_list()))
     sys.stdout.write(f"{summary()}\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
+import zipfile
 from pathlib import Path
 
 import pytest
 
-from tests.package_list import ROOT, package_list, size_of, summary
+from tests.package_list import ROOT, main, package_list, size_of, summary
 
 #: What work leaves behind; an azd environment and local settings hold secrets.
 LEFT_BEHIND = [
@@ -76,6 +77,15 @@ def test_what_work_leaves_behind_is_not_uploaded(tmp_path: Path, path: str) -> N
 def test_the_package_is_small_and_says_how_small() -> None:
     assert size_of(package_list()) < 2_000_000
     assert "kB unpacked" in summary()
+
+
+def test_the_zip_holds_the_list(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["--zip", str(tmp_path / "app.zip")])
+
+    with zipfile.ZipFile(tmp_path / "app.zip") as package:
+        assert [Path(name) for name in package.namelist()] == package_list()
+        assert package.read("host.json") == (ROOT / "host.json").read_bytes()
+    assert capsys.readouterr().out == f"{summary()}\n"
 
 
 _TOP_LEVEL = {path.name for path in ROOT.iterdir() if path.is_dir()}
