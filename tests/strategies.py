@@ -117,7 +117,7 @@ _takes = st.integers(0, 40)
 
 
 def _observation(
-    outcome: Outcome, sent: int, takes: int, *, new: int, probe: bool, late: bool
+    outcome: Outcome, sent: int, takes: int, *, new: int, probe: bool, late: bool, alone: bool
 ) -> Observation:
     return Observation(
         outcome=outcome,
@@ -126,6 +126,7 @@ def _observation(
         ended_at=START + timedelta(seconds=sent + takes),
         is_probe=probe,
         is_late=late and outcome is Outcome.DELIVERED,
+        is_isolated=alone and not probe,
     )
 
 
@@ -138,6 +139,7 @@ observations = st.builds(
     new=st.integers(0, 12),
     probe=st.booleans(),
     late=st.booleans(),
+    alone=st.booleans(),
 )
 
 

@@ -13,7 +13,7 @@ from shared.subscriptions.subscription import EventSubscription
 
 PROBE_MARGIN = timedelta(seconds=10)  # beyond the acknowledgement timeout, for a probe to end
 PROBE_LOOK = timedelta(seconds=3)  # what meets somebody's probe comes again after this
-_EVENTS_FAULT = frozenset({Outcome.BAD_REQUEST, Outcome.PAYLOAD_TOO_LARGE})
+EVENTS_FAULT = frozenset({Outcome.BAD_REQUEST, Outcome.PAYLOAD_TOO_LARGE})  # not the endpoint's
 _MAX_DOUBLINGS = 20
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
@@ -64,7 +64,8 @@ class Observation:
     What came of a push.
 
     *new_events* is how many events it had that were never pushed before. *is_late*: it counted as
-    a failure until its answer came.
+    a failure until its answer came. *is_isolated*: it is a failure among successes, and begins no
+    probation.
     """
 
     outcome: Outcome
@@ -73,6 +74,7 @@ class Observation:
     ended_at: datetime
     is_probe: bool = False
     is_late: bool = False
+    is_isolated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +144,7 @@ def observe(health: Health, seen: Observation, terms: DeliveryTerms) -> Health:
     Source: "Delivery and retry" (2023-03-01), Delayed delivery and the table of probations; the
     numbers of delayed delivery are ours (contract §3.6).
     """
-    if seen.outcome in _EVENTS_FAULT:
+    if seen.outcome in EVENTS_FAULT:
         return give_back(health) if seen.is_probe else health
     if seen.outcome is Outcome.DELIVERED:
         return _succeeded(health, seen)
@@ -188,7 +190,8 @@ def _hold(health: Health, seen: Observation, terms: DeliveryTerms) -> Hold | Non
     goes_on = old is not None and not seen.is_probe and seen.ended_at < old.until
     since = old.since if old and goes_on else seen.ended_at
     hold: Hold | None = None
-    if probation := terms.profile.probation.get(seen.outcome):
+    probation = terms.profile.probation.get(seen.outcome)
+    if probation and not seen.is_isolated:
         hold = Hold(
             since=since,
             until=seen.ended_at + terms.real(probation),

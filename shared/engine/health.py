@@ -27,6 +27,7 @@ from shared.delivery.health import (
 )
 from shared.delivery.pace import Arrivals, due_times
 from shared.delivery.policy import DeliveryTerms
+from shared.delivery.streak import NO_STREAK, Streak
 from shared.engine.ports import HealthStore, StoredHealth
 from shared.errors import Conflict, StorageUnavailable
 from shared.subscriptions.subscription import EventSubscription
@@ -50,7 +51,8 @@ class _Known:
 
     *stored* is what the table is known to hold. What is not urgent may be written from *write_from*
     on, nothing before *blocked_until*. Until *asks_until* a thread is about to claim the probe, and
-    no other one may. *taken_until* is when the next held event may come back.
+    no other one may. *streak* is what came of the pushes here. *taken_until* is when the next held
+    event may come back.
     """
 
     health: Health
@@ -60,6 +62,7 @@ class _Known:
     asks_until: datetime
     is_writing: bool = False
     stored: Health | None = None
+    streak: Streak = NO_STREAK
     taken_until: datetime | None = None
 
 
@@ -114,6 +117,8 @@ class HealthTracker:
         """Learn what came of a push; `save` tells the others."""
         with self._lock:
             known = self._of(subscription)
+            seen = replace(seen, is_isolated=known.streak.leaves_isolated(seen, terms))
+            known.streak = known.streak.followed_by(seen)
             known.health = observe(known.health, seen, terms)
 
     def give_back(self, subscription: EventSubscription) -> None:

@@ -36,13 +36,25 @@ def test_what_meets_probation_is_held_and_is_no_attempt(app: Deployment, logged:
 
 
 def test_a_hold_that_begins_keeps_the_rest_of_its_message(app: Deployment) -> None:
+    """It begins with the second failure: one after a success is none that starts failing."""
     app.subscribe()
     app.pusher.script(URL, answered(200), answered(503))
 
-    app.run(a_message([a_delivery(number) for number in range(5)]))
+    app.run(a_message([a_delivery(number) for number in range(6)]))
 
-    assert pushed(app) == 2
-    assert [each for _, each in app.waiting(Queue.RETRIES)] == [[1], [2, 3, 4]]
+    assert pushed(app) == 3
+    assert [each for _, each in app.waiting(Queue.RETRIES)] == [[1, 2], [3, 4, 5]]
+
+
+def test_a_failure_among_successes_keeps_nothing(app: Deployment) -> None:
+    """Its own event waits all the same; nothing is written about the endpoint's holds."""
+    app.subscribe()
+    app.pusher.script(URL, *[answered(200), answered(503)] * 3, answered(200))
+
+    app.run(a_message([a_delivery(number) for number in range(7)]))
+
+    assert pushed(app) == 7
+    assert app.waiting(Queue.RETRIES) == [(30 * SECOND, [1, 3, 5])]
 
 
 def test_a_long_hold_lies_on_the_queue_without_a_trigger(app: Deployment) -> None:
@@ -130,7 +142,7 @@ def test_held_events_come_back_one_after_the_other(app: Deployment) -> None:
     for number in range(400):
         app.clock.advance(SECOND / 20)
         app.run(a_message([a_delivery(number)]))
-    fail(app)
+    fail(app, events=2)
     began = app.clock.now()
     for number in range(200):
         app.clock.advance(SECOND / 20)

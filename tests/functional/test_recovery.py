@@ -10,14 +10,13 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from shared.engine.ports import Queue
 from shared.http import Exchange, Failure, Late, NotAnswered, OutboundRequest
-from tests.builders import a_delivery, a_message
 from tests.fakes import FakeClock, ScriptedPusher, answered
-from tests.functional.deployment import MINUTE, SECOND, Deployment
+from tests.functional.deployment import SECOND, Deployment
+from tests.functional.playing import RATE, play
 
-RATE = 20  # events a second, each published on its own
 UP, DOWN, AGAIN = 20, 60, 20  # seconds of publishing before, while and after it is down
+EVENTS = RATE * (UP + DOWN + AGAIN)
 REFUSED = NotAnswered(Failure.SOCKET, "refused", 0.0)
 
 
@@ -44,23 +43,6 @@ class Outage(ScriptedPusher):
         return answered(200, seconds=0)
 
 
-def play(app: Deployment) -> None:
-    """Publish evenly and deliver what is due, a twentieth of a second at a time, to the end."""
-    tick, number = SECOND / RATE, 0
-    woken = app.clock.now()
-    while number < RATE * (UP + DOWN + AGAIN) or app.all_stored():
-        if number < RATE * (UP + DOWN + AGAIN):
-            app.run(a_message([a_delivery(number)]))
-            number += 1
-        for received in app.queues.receive(Queue.RETRIES, MINUTE):
-            app.deliver.run(received.text.encode())
-            app.queues.delete(Queue.RETRIES, received)
-        if app.clock.now() - woken >= MINUTE:
-            woken = app.clock.now()
-            app.wake.run()
-        app.clock.advance(tick)
-
-
 @pytest.mark.parametrize(
     "failure",
     [answered(503), REFUSED, answered(404), answered(500)],
@@ -71,9 +53,9 @@ def test_what_was_held_comes_back_paced(app: Deployment, failure: Exchange) -> N
     endpoint = Outage(app.clock, failure)
     app.deliver = replace(app.deliver, pusher=endpoint)
 
-    play(app)
+    play(app, EVENTS)
 
-    assert len(endpoint.taken) == RATE * (UP + DOWN + AGAIN)
+    assert len(endpoint.taken) == EVENTS
     assert set(endpoint.taken.values()) == {1}
     assert _peak([at for at in endpoint.asked if at >= endpoint.up_from]) <= 3 * RATE
 

@@ -30,6 +30,7 @@ def seen(
     new_events: int = 1,
     is_probe: bool = False,
     is_late: bool = False,
+    is_isolated: bool = False,
 ) -> Observation:
     return Observation(
         outcome=outcome,
@@ -38,6 +39,7 @@ def seen(
         ended_at=at(sent if ended is None else ended),
         is_probe=is_probe,
         is_late=is_late,
+        is_isolated=is_isolated,
     )
 
 

@@ -86,6 +86,14 @@ def test_an_outcome_without_probation_only_counts() -> None:
     assert standing(health, at(0)) == Open()
 
 
+def test_an_isolated_failure_begins_no_probation_but_counts() -> None:
+    health = after(seen(Outcome.NOT_FOUND, is_isolated=True))
+
+    assert health == replace(NEW, failures=1)
+    ten = after(*[seen(Outcome.NOT_FOUND, is_isolated=True)] * 10)
+    assert standing(ten, at(0)) == Held(at(60), "delayed delivery: 1 min")
+
+
 def test_a_healthy_endpoint_has_nothing_to_remember() -> None:
     assert after(seen(Outcome.DELIVERED, 5, 6)) is NEW
 
