@@ -9,7 +9,8 @@ from enum import Enum
 
 from shared.clock import timestamp
 
-_log = logging.getLogger("pushgrid")
+LOGGER = "pushgrid"
+_log = logging.getLogger(LOGGER)
 
 Field = str | int | float | bool | None | datetime | Enum | list[str]
 

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 def settings() -> Settings:
     """Read the settings. Raises InvalidSettings with everything that is wrong."""
-    from shared.wiring import process
+    from shared.wiring import console, process
 
+    console.print_what_the_host_drops()
     return process.settings()
 
 

@@ -184,6 +184,20 @@ def test_the_parameters_file_gives_every_parameter_and_no_other() -> None:
         assert (given[1] or "") == default.strip("'"), name
 
 
+def test_the_guide_names_every_variable_and_every_pinned_action() -> None:
+    guide = (ROOT / "docs/deploy.md").read_text()
+    given = set(re.findall(r"\$\{(PUSHGRID_\w+)", template("main.parameters.json")))
+    table = guide.partition("### What can be chosen")[2].partition("## ")[0]
+    workflows = "".join(path.read_text() for path in (ROOT / ".github/workflows").glob("*.yml"))
+    pinned = set(re.findall(r"uses: (\S+)@(\S+) # (\S+)", workflows))
+
+    assert set(re.findall(r"`(PUSHGRID_[A-Z_]+)`", table)) == given
+    assert pinned == {
+        (name, commit, version)
+        for name, version, commit in re.findall(r"^\| `(\S+)` \| (v\S+) \| `(\w{40})`", guide, re.M)
+    }
+
+
 def test_azd_finds_the_app_and_says_where_to_publish() -> None:
     azure = (ROOT / "azure.yaml").read_text()
     names = {"PUSHGRID_URL"}

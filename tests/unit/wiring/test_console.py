@@ -1,0 +1,114 @@
+"""Lines that Microsoft's host would drop are printed; its worker is imitated by its names."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import threading
+from collections.abc import Iterator
+from types import ModuleType
+
+import pytest
+
+from shared import telemetry, wiring
+from shared.telemetry import LOGGER
+from shared.wiring import console
+
+_current = threading.local()
+
+
+class AsyncLoggingHandler(logging.Handler):
+    """Stands for the worker's: sends lines to the host, which keeps those with an invocation."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if invocation := getattr(_current, "invocation_id", None):
+            self.kept.append((invocation, record.getMessage()))
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kept: list[tuple[str, str]] = []
+
+
+@pytest.fixture
+def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[AsyncLoggingHandler]:
+    """The worker's handler on the root logger, and our printing beside it."""
+    module = ModuleType("the_worker.dispatcher")
+    module.get_current_invocation_id = lambda: getattr(  # type: ignore[attr-defined]
+        _current, "invocation_id", None
+    )
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setattr(AsyncLoggingHandler, "__module__", module.__name__)
+    handler = AsyncLoggingHandler()
+    root, ours = logging.getLogger(), logging.getLogger(LOGGER)
+    monkeypatch.setattr(ours, "level", logging.INFO)
+    root.addHandler(handler)
+    console.print_what_the_host_drops()
+    console.print_what_the_host_drops()
+    yield handler
+    root.removeHandler(handler)
+    for each in [each for each in ours.handlers if isinstance(each, console.ConsoleLines)]:
+        ours.removeHandler(each)
+
+
+def test_a_line_of_an_invocation_is_not_printed(
+    worker: AsyncLoggingHandler, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _current.invocation_id = "i-1"
+    try:
+        telemetry.info("event.published", events=2)
+    finally:
+        _current.invocation_id = None
+
+    assert worker.kept == [("i-1", '{"event":"event.published","events":2}')]
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_line_of_a_thread_of_ours_is_printed_once(
+    worker: AsyncLoggingHandler, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _current.invocation_id = "i-1"  # of the thread that starts it
+    thread = threading.Thread(target=telemetry.info, args=("delivery.attempted",))
+    thread.start()
+    thread.join()
+    _current.invocation_id = None
+
+    assert worker.kept == []
+    assert capsys.readouterr() == ('{"event":"delivery.attempted"}\n', "")
+
+
+@pytest.mark.parametrize(("write", "level"), [("warning", "WARNING"), ("error", "ERROR")])
+def test_what_is_worse_keeps_its_level(
+    worker: AsyncLoggingHandler, capsys: pytest.CaptureFixture[str], write: str, level: str
+) -> None:
+    getattr(telemetry, write)("metrics.lost", rows=3)
+
+    out, err = capsys.readouterr()
+
+    assert worker.kept == []
+    assert out == ""
+    assert json.loads(err) == {"event": "metrics.lost", "rows": 3, "level": level}
+
+
+def test_other_hosts_lose_nothing_and_get_nothing_twice(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AzureWebJobsStorage", "UseDevelopmentStorage=true")
+    wiring.settings()
+
+    telemetry.error("metrics.lost", rows=3)
+
+    assert capsys.readouterr().out == ""
+    assert not any(isinstance(h, console.ConsoleLines) for h in logging.getLogger(LOGGER).handlers)
+
+
+def test_functions_begin_with_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun: list[bool] = []
+    monkeypatch.setenv("AzureWebJobsStorage", "UseDevelopmentStorage=true")
+    monkeypatch.setattr(console, "print_what_the_host_drops", lambda: begun.append(True))
+
+    wiring.settings()
+
+    assert begun == [True]
