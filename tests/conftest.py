@@ -14,7 +14,7 @@ from hypothesis import settings
 
 from devhost.azurite import Azurite, running_azurite
 
-_MARKED = {"contract", "integration", "e2e", "host", "perf", "worker"}
+_MARKED = {"contract", "integration", "e2e", "host", "perf", "worker", "fuzz"}
 #: Seconds, where pyproject's limit is not right: too long for what waits for nothing, and too short
 #: for another host than ours, which hides a message for ten minutes.
 _LIMITS = {"unit": 60, "functional": 60, "worker": 60}
