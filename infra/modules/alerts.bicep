@@ -31,7 +31,8 @@ param budget budgetType
 
 // Storage has no metric for the age of a queue, so the dead-letter timer writes a line of JSON for each queue that holds
 // messages (event queue.depth: queue, messages, oldest_seconds) and one for each blob of dead letters (event
-// deadletter_batch: count). README.md lists the lines; tests compare these queries with what the code writes.
+// deadletter_batch: count). README.md lists the lines; tests compare these queries with what the code writes. ItemCount is
+// how many items a row stands for where Application Insights has sampled.
 var logRules = [
   {
     name: 'pushgrid-dead-letters'
@@ -43,7 +44,7 @@ var logRules = [
       | where AppRoleName =~ "{0}" and Message has "deadletter_batch"
       | extend Line = parse_json(Message)
       | where tostring(Line.event) == "deadletter_batch"
-      | summarize Value = sum(tolong(Line.count))
+      | summarize Value = sum(tolong(Line.count) * ItemCount)
     '''
     aggregation: 'Total'
     operator: 'GreaterThan'
@@ -88,7 +89,7 @@ var logRules = [
     query: '''
       AppRequests
       | where AppRoleName =~ "{0}" and OperationName == "deadletter_function"
-      | summarize Value = count()
+      | summarize Value = sum(ItemCount)
     '''
     aggregation: 'Total'
     operator: 'LessThan'

@@ -46,7 +46,7 @@ def test_the_rule_about_dead_letters_counts_events(app: Deployment, logged: Logg
     [line] = logged(event("pushgrid-dead-letters"))
 
     assert fields("pushgrid-dead-letters") == {"event", "count"}
-    assert "sum(tolong(Line.count))" in RULES["pushgrid-dead-letters"]
+    assert "sum(tolong(Line.count) * ItemCount)" in RULES["pushgrid-dead-letters"]
     assert line["count"] == 2
 
 

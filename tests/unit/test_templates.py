@@ -163,6 +163,18 @@ def test_a_request_never_waits_for_a_thread() -> None:
     assert "perInstanceConcurrency: scale.httpConcurrency" in template("modules/app.bicep")
 
 
+def test_the_host_says_nothing_of_runs_that_succeed_but_passes_on_every_line_of_ours() -> None:
+    """Its two lines a run would cost more than the run; requests are kept beside them."""
+    levels = json.loads((ROOT / "host.json").read_text())["logging"]["logLevel"]
+    functions = {path.parent.name for path in ROOT.glob("*_function/function.json")}
+
+    assert levels["default"] == "Information"
+    assert levels["Function"] == "Warning"
+    passed_on = {name for name in levels if name.startswith("Function.")}
+    assert passed_on == {f"Function.{name}.User" for name in functions}
+    assert {levels[name] for name in passed_on} == {"Information"}
+
+
 def test_all_instances_fit_into_a_region_s_quota() -> None:
     """250 cores of 2,048 MB: three groups that scale (http, two queues), and two timers."""
     most = re.search(r"int = (\d+)", parameter("maximumInstanceCount"))
@@ -192,10 +204,8 @@ def test_the_guide_names_every_variable_and_every_pinned_action() -> None:
     pinned = set(re.findall(r"uses: (\S+)@(\S+) # (\S+)", workflows))
 
     assert set(re.findall(r"`(PUSHGRID_[A-Z_]+)`", table)) == given
-    assert pinned == {
-        (name, commit, version)
-        for name, version, commit in re.findall(r"^\| `(\S+)` \| (v\S+) \| `(\w{40})`", guide, re.M)
-    }
+    rows = re.findall(r"^\| `(\S+)` \| (v\S+) \| `(\w{40})`", guide, re.MULTILINE)
+    assert pinned == {(name, commit, version) for name, version, commit in rows}
 
 
 def test_azd_finds_the_app_and_says_where_to_publish() -> None:
