@@ -9,6 +9,7 @@ from typing import Any
 from shared import telemetry
 from shared.engine.manage.arm_json import answer, read_json
 from shared.engine.manage.call import Call, ManagePorts, not_found
+from shared.engine.manage.forgetting import forget_health
 from shared.engine.manage.handshake import shake_hands
 from shared.engine.manage.notices import tell_endpoints
 from shared.engine.manage.page import answer_page
@@ -89,6 +90,7 @@ class Subscriptions:
         topic = self.topic(ports, call)
         existing = ports.resources.get(*_place(topic, call)) if topic else None
         if topic and existing and ports.resources.delete(*_place(topic, call)):
+            forget_health(ports, topic.name, call.names["name"])
             _tell(existing.document, "delete")
             tell_endpoints(ports, [existing])
         return answer(204)

@@ -8,6 +8,7 @@ from typing import Any
 from shared import telemetry
 from shared.engine.manage.arm_json import answer, read_json
 from shared.engine.manage.call import Call, ManagePorts, is_at, not_found
+from shared.engine.manage.forgetting import forget_health
 from shared.engine.manage.keys import Keys
 from shared.engine.manage.notices import tell_endpoints
 from shared.engine.manage.page import answer_page
@@ -96,6 +97,7 @@ def delete_subscriptions(ports: ManagePorts, topic: str) -> None:
         for subscription in ports.resources.list(Table.EVENT_SUBSCRIPTIONS, topic)
         if ports.resources.delete(Table.EVENT_SUBSCRIPTIONS, topic, subscription.document["name"])
     ]
+    forget_health(ports, topic)
     tell_endpoints(ports, deleted)
 
 
