@@ -15,10 +15,12 @@ MAX_VALUE = 4096  # bytes
 HIDDEN = "Hidden"  # what a secret value reads back as
 _TYPES = ("Static", "Dynamic")
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}")
-# Event Grid's own, and what belongs to the message or the connection and not to the event.
+# Event Grid's own and CloudEvents' attributes, and what belongs to the message, the connection or
+# the way and not to the event.
 _REFUSED = re.compile(
-    r"(aeg|webhook|content|proxy)-.*"
-    r"|host|connection|keep-alive|te|trailer|transfer-encoding|upgrade|expect",
+    r"(aeg|ce|webhook|content|proxy)-.*"
+    r"|host|connection|keep-alive|te|trailer|transfer-encoding|upgrade|expect"
+    r"|accept-encoding|date|via|forwarded",
     re.IGNORECASE,
 )
 _PATH = re.compile(r"[A-Za-z0-9]+|data(\.[^.]+)+", re.IGNORECASE)
@@ -95,8 +97,10 @@ def _name_fault(name: str, others: set[str]) -> str | None:
 
 def _static(properties: Section) -> dict[str, Any]:
     value = properties.required_text("value")
+    target = properties.target("value")
+    if value is not None and value != value.strip(" "):
+        properties.refuse("value", f"{target} must not begin or end with a space.")
     if value is not None and not fits_a_header(value, MAX_VALUE):
-        target = properties.target("value")
         properties.refuse(
             "value", f"{target} must be at most {MAX_VALUE} printable characters of ASCII."
         )
