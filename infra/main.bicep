@@ -228,7 +228,7 @@ module app 'modules/app.bicep' = {
     packageContainerUrl: storage.outputs.packageContainerUrl
     insightsName: monitoring.outputs.insightsName
     adminKeySecretUri: keyVault.outputs.adminKeySecretUri
-    secretsUri: keyVault.outputs.secretsUri
+    vaultUri: keyVault.outputs.uri
     subnetId: network.?outputs.appSubnetId ?? ''
     scale: {
       instanceMemoryMB: instanceMemoryMB

@@ -32,8 +32,8 @@ param insightsName string
 @description('Address of the Key Vault secret with the key of the management API.')
 param adminKeySecretUri string
 
-@description('Beginning of the addresses of all Key Vault secrets.')
-param secretsUri string
+@description('Address of the vault, ending in a slash.')
+param vaultUri string
 
 @description('How far, and in what size, the app scales.')
 param scale scaleType
@@ -151,9 +151,9 @@ resource appSettings 'Microsoft.Web/sites/config@2024-11-01' = {
     PUSHGRID_PROFILE: settings.profile
     PUSHGRID_PUBLIC_URL: empty(settings.publicUrl) ? 'https://${site.properties.defaultHostName}' : settings.publicUrl
     PUSHGRID_WAKE_SCHEDULE: '0 * * * * *'
-    PUSHGRID_WEBHOOK_CERTIFICATE: empty(settings.webhookCertificateName) ? '' : '@Microsoft.KeyVault(SecretUri=${secretsUri}${settings.webhookCertificateName})'
+    PUSHGRID_WEBHOOK_CERTIFICATE: empty(settings.webhookCertificateName) ? '' : '@Microsoft.KeyVault(SecretUri=${vaultUri}secrets/${settings.webhookCertificateName})'
     PUSHGRID_WEBHOOK_CLIENT_ID: settings.webhookClientId
-    PUSHGRID_WEBHOOK_CLIENT_SECRET: empty(settings.webhookSecretName) ? '' : '@Microsoft.KeyVault(SecretUri=${secretsUri}${settings.webhookSecretName})'
+    PUSHGRID_WEBHOOK_CLIENT_SECRET: empty(settings.webhookSecretName) ? '' : '@Microsoft.KeyVault(SecretUri=${vaultUri}secrets/${settings.webhookSecretName})'
     // A thread for each request that the instance takes; the worker of a one-core instance has five otherwise.
     PYTHON_THREADPOOL_THREAD_COUNT: string(scale.httpConcurrency)
   }

@@ -55,5 +55,5 @@ output name string = vault.name
 @description('Address of the management key, without a version, so that a new version is picked up.')
 output adminKeySecretUri string = adminKeySecret.properties.secretUri
 
-@description('Beginning of the addresses of all secrets.')
-output secretsUri string = '${vault.properties.vaultUri}secrets/'
+@description('Address of the vault, ending in a slash.')
+output uri string = vault.properties.vaultUri

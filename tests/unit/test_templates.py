@@ -250,3 +250,15 @@ def test_workflows_pin_what_they_use_and_hold_no_password(path: Path) -> None:
         assert re.fullmatch(r" # v\d+\.\d+\.\d+", comment), action
     assert "permissions:\n  contents: read\n" in text
     assert not re.search(r"client-secret|creds:|AZURE_CREDENTIALS|pull_request_target", text)
+
+
+@pytest.mark.parametrize("path", sorted(INFRA.rglob("*.bicep")), ids=lambda path: path.name)
+def test_names_of_parameters_that_sound_secret_are_marked(path: Path) -> None:
+    """Azure's linter goes by names (secure-secrets-in-params), and is an error here."""
+    for decorators, name in re.findall(
+        r"((?:^@.+\n)*)^param (\w+) ", path.read_text(), re.MULTILINE
+    ):
+        if re.search(r"password|pwd|secret|accountkey|acctkey", name, re.IGNORECASE):
+            assert "@secure()" in decorators or re.search(
+                r"secret(permissions|version|ur[il]|name)", name, re.IGNORECASE
+            ), name
