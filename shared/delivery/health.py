@@ -24,7 +24,8 @@ class Hold:
     Nothing is sent from *since* until *until*, and then one probe first. *sent_at* is when the
     push was sent whose failure began or last extended it.
 
-    *probation* is the outcome that it is the probation for; ``None``: it is delayed delivery.
+    *probation* is the outcome of a probation in it, which may end sooner (*probation_until*);
+    ``None``: it is delayed delivery alone.
     *delays* counts the holds of delayed delivery in a row. *probe_until* is when a probe that is
     under way has ended at the latest, *turn* counts how often one was begun or given back. *rate*
     is how many new events a second the subscription gets, as far as somebody has measured it.
@@ -35,6 +36,7 @@ class Hold:
     why: str
     sent_at: datetime
     probation: Outcome | None = None
+    probation_until: datetime | None = None
     delays: int = 0
     probe_until: datetime | None = None
     turn: int = 0
@@ -84,7 +86,7 @@ class Open:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Push nothing until *until*. *probation* as in `Hold`."""
+    """Push nothing until *until*. *probation* is the outcome of a probation that is running."""
 
     until: datetime
     why: str
@@ -111,7 +113,7 @@ def standing(health: Health, now: datetime) -> Standing:
     if hold is None:
         return Open()
     if now < hold.until:
-        return Held(hold.until, hold.why, hold.probation)
+        return Held(hold.until, hold.why, _running(hold, now))
     if hold.probe_until and now < hold.probe_until:
         return Held(min(now + PROBE_LOOK, hold.probe_until), "a probe is under way")
     return NeedsProbe()
@@ -192,12 +194,14 @@ def _hold(health: Health, seen: Observation, terms: DeliveryTerms) -> Hold | Non
     hold: Hold | None = None
     probation = terms.profile.probation.get(seen.outcome)
     if probation and not seen.is_isolated:
+        until = seen.ended_at + terms.real(probation)
         hold = Hold(
             since=since,
-            until=seen.ended_at + terms.real(probation),
+            until=until,
             why=f"probation for {seen.outcome}: {in_words(probation)}",
             sent_at=seen.sent_at,
             probation=seen.outcome,
+            probation_until=until,
         )
     rule = terms.profile.delayed_delivery
     delays = old.delays if old else 0
@@ -221,12 +225,15 @@ def _alive(hold: Hold | None, released_at: datetime | None) -> Hold | None:
 
 
 def _longer(one: Hold | None, other: Hold | None) -> Hold | None:
-    """Return the hold that ends later, with what is the most of both."""
+    """Return the hold that ends later, with the longer probation and what is the most of both."""
     if one is None or other is None:
         return one or other
     later = max(one, other, key=_rank)
+    on_probation = max(one, other, key=_probation_rank)
     return replace(
         later,
+        probation=on_probation.probation,
+        probation_until=on_probation.probation_until,
         since=max(one.since, other.since),
         sent_at=max(one.sent_at, other.sent_at),
         delays=max(one.delays, other.delays),
@@ -234,8 +241,17 @@ def _longer(one: Hold | None, other: Hold | None) -> Hold | None:
     )
 
 
-def _rank(hold: Hold) -> tuple[datetime, int, datetime, str, str]:
-    return hold.until, hold.turn, hold.probe_until or _NEVER, hold.why, hold.probation or ""
+def _rank(hold: Hold) -> tuple[datetime, int, datetime, str]:
+    return hold.until, hold.turn, hold.probe_until or _NEVER, hold.why
+
+
+def _probation_rank(hold: Hold) -> tuple[datetime, str]:
+    return hold.probation_until or _NEVER, hold.probation or ""
+
+
+def _running(hold: Hold, now: datetime) -> Outcome | None:
+    """Return the outcome of the probation that is running, if any."""
+    return hold.probation if hold.probation_until and now < hold.probation_until else None
 
 
 def _latest(one: datetime | None, other: datetime | None) -> datetime | None:

@@ -26,6 +26,7 @@ HEALTH = Health(
         why="probation for Busy: 10 s",
         sent_at=START - timedelta(seconds=3),
         probation=Outcome.BUSY,
+        probation_until=START + timedelta(seconds=9),
         delays=2,
         probe_until=START + timedelta(seconds=50),
         turn=3,

@@ -16,7 +16,7 @@ from tests.builders import (
     a_topic,
     an_attempt,
 )
-from tests.functional.deployment import Deployment
+from tests.functional.deployment import MINUTE, Deployment
 from tests.functional.failing import fail, switch
 
 PROBATION = an_attempt(Outcome.PROBATION, None)
@@ -82,6 +82,26 @@ def test_a_client_errors_probation_ends_events_where_so_set(app: Deployment, sta
     reason = "UndeliverableDueToProbationCausedByClientError"
     assert message.dead_letter.reason == reason
     assert message.deliveries == (a_delivery(1, attempts=3, last=PROBATION),)
+
+
+@pytest.mark.parametrize("minutes", [1, 2, 4])
+def test_a_client_errors_probation_ends_events_within_a_delay_as_well(
+    app: Deployment, minutes: int
+) -> None:
+    """Its probes have failed so often that delayed delivery holds for longer than 5 minutes."""
+    switch(app, probation_ends_events=True)
+    app.subscribe(dead_letter=DEAD)
+    fail(app, 404, events=10)
+    for _ in range(3):
+        app.clock.advance(5 * MINUTE)
+        fail(app, 404)
+    app.clock.advance(minutes * MINUTE)
+
+    app.run(a_message([a_delivery(1, attempts=3, last=an_attempt())]))
+
+    (message,) = app.on(Queue.DEADLETTERS)
+    assert message.dead_letter
+    assert message.dead_letter.reason == "UndeliverableDueToProbationCausedByClientError"
 
 
 @pytest.mark.parametrize(

@@ -229,6 +229,18 @@ def test_the_longer_of_probation_and_delay_wins() -> None:
     assert failing_probes(4, Outcome.NOT_FOUND) == [300, 300, 300, 480, 960]
 
 
+def test_probation_keeps_its_own_end_within_a_longer_delay() -> None:
+    """Ten 503: delayed for a minute, of which the first ten seconds are probation, too."""
+    health = after(*[seen(Outcome.BUSY)] * 10)
+
+    why = "delayed delivery: 1 min"
+    assert standing(health, at(9.9)) == Held(at(60), why, Outcome.BUSY)
+    assert standing(health, at(10)) == Held(at(60), why)
+    assert standing(merge(health, after(seen(Outcome.NOT_FOUND))), at(59)) == Held(
+        at(300), "probation for NotFound: 5 min", Outcome.NOT_FOUND
+    )
+
+
 def test_failures_that_were_on_their_way_double_nothing() -> None:
     health = after(*[seen(Outcome.GENERIC_ERROR, 0, 0.1 * number) for number in range(40)])
 
