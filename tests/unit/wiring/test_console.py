@@ -41,11 +41,12 @@ def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[AsyncLoggingHandler]:
     monkeypatch.setattr(AsyncLoggingHandler, "__module__", module.__name__)
     handler = AsyncLoggingHandler()
     root, ours = logging.getLogger(), logging.getLogger(LOGGER)
-    monkeypatch.setattr(ours, "level", logging.INFO)
+    ours.setLevel(logging.INFO)
     root.addHandler(handler)
     console.print_what_the_host_drops()
     console.print_what_the_host_drops()
     yield handler
+    ours.setLevel(logging.NOTSET)
     root.removeHandler(handler)
     for each in [each for each in ours.handlers if isinstance(each, console.ConsoleLines)]:
         ours.removeHandler(each)
@@ -102,9 +103,7 @@ def test_other_hosts_lose_nothing_and_get_nothing_twice(
     assert not any(isinstance(h, console.ConsoleLines) for h in logging.getLogger(LOGGER).handlers)
 
 
-def test_functions_begin_with_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_functions_begin_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
     begun: list[bool] = []
     monkeypatch.setenv("AzureWebJobsStorage", "UseDevelopmentStorage=true")
     monkeypatch.setattr(console, "print_what_the_host_drops", lambda: begun.append(True))
