@@ -8,16 +8,18 @@ import pytest
 
 from shared.delivery.outcome import Outcome
 from shared.engine.ports import Queue
-from shared.subscriptions.subscription import RetryPolicy
+from shared.subscriptions.subscription import Batching, RetryPolicy
 from tests.builders import (
     DEAD,
+    URL,
     a_delivery,
     a_message,
     a_topic,
     an_attempt,
 )
+from tests.fakes import answered
 from tests.functional.deployment import MINUTE, Deployment
-from tests.functional.failing import fail, switch
+from tests.functional.failing import fail, forget, switch
 
 PROBATION = an_attempt(Outcome.PROBATION, None)
 
@@ -90,11 +92,12 @@ def test_a_client_errors_probation_ends_events_within_a_delay_as_well(
 ) -> None:
     """Its probes have failed so often that delayed delivery holds for longer than 5 minutes."""
     switch(app, probation_ends_events=True)
-    app.subscribe(dead_letter=DEAD)
-    fail(app, 404, events=10)
-    for _ in range(3):
-        app.clock.advance(5 * MINUTE)
-        fail(app, 404)
+    app.subscribe(dead_letter=DEAD, batching=Batching(max_events=10))
+    app.pusher.script(URL, answered(404))
+    for wait in (0, 5, 5, 5):
+        app.clock.advance(wait * MINUTE)
+        app.run(a_message([a_delivery(100 + number) for number in range(10)]))
+    forget(app)
     app.clock.advance(minutes * MINUTE)
 
     app.run(a_message([a_delivery(1, attempts=3, last=an_attempt())]))
