@@ -52,7 +52,7 @@ class _Known:
     *stored* is what the table is known to hold. What is not urgent may be written from *write_from*
     on, nothing before *blocked_until*. Until *asks_until* a thread is about to claim the probe, and
     no other one may. *streak* is what came of the pushes here. *taken_until* is when the next held
-    event may come back.
+    event may come back, and *rate* the usual rate of new ones while there are such.
     """
 
     health: Health
@@ -64,6 +64,7 @@ class _Known:
     stored: Health | None = None
     streak: Streak = NO_STREAK
     taken_until: datetime | None = None
+    rate: float = 0.0
 
 
 class HealthTracker:
@@ -185,10 +186,13 @@ class HealthTracker:
         with self._lock:
             known = self._of(subscription)
             rate = known.arrivals.per_second(now)
+            if known.taken_until and known.taken_until > now:
+                rate = max(rate, known.rate)  # New events may have ended, those held have not.
             if hold := known.health.hold:
                 if rate > hold.rate * _RATE_CHANGE:
                     known.health = replace(known.health, hold=replace(hold, rate=rate))
                 rate = max(rate, hold.rate)
+            known.rate = rate
             *found, following = due_times(held.until, known.taken_until, rate, sizes)
             known.taken_until = min(following, look_at)
         return [min(each, look_at) for each in found]

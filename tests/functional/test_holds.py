@@ -212,3 +212,22 @@ def test_a_failed_batch_of_ten_new_events_delays_delivery(app: Deployment) -> No
         app.run(a_message(batch))
 
     assert pushed(app) == 2
+
+
+def test_what_is_held_keeps_its_pace_when_new_events_have_ended(app: Deployment) -> None:
+    """A minute of 20 a second is held, released, and met by the next hold a minute later."""
+    subscription, now = app.subscribe(), app.clock.now
+    terms = app.deliver.terms.of(subscription)
+    health = app.deliver.health
+    busy = Held(now() + MINUTE, "delayed delivery: 1 min")
+    for _ in range(1200):
+        app.clock.advance(SECOND / 20)
+        health.arrived(subscription, 1)
+        health.due_times(subscription, busy, [1])
+    app.clock.advance(50 * SECOND)
+    assert health.held(subscription, terms) is None
+
+    again = Held(now() + 10 * SECOND, "probation for Busy: 10 s")
+    dues = health.due_times(subscription, again, [1] * 100)
+
+    assert dues[-1] - dues[0] == pytest.approx(99 * SECOND / 20, rel=0.2)

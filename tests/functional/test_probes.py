@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from threading import Event
 
 import pytest
 
 from shared.delivery.health import Open
 from shared.engine.ports import Queue
+from shared.errors import StorageUnavailable
 from shared.http import Failure, NotAnswered
 from tests.builders import (
     URL,
@@ -144,3 +147,30 @@ def test_a_late_success_sent_after_the_hold_began_releases_it(app: Deployment) -
     probe.late.tell(answered(200, seconds=35))
 
     assert app.deliver.health.held(subscription, app.deliver.terms.of(subscription)) is None
+
+
+def test_only_one_thread_probes_while_tables_fail(
+    app: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second one comes while the first waits for a table that won't answer."""
+    subscription = app.subscribe()
+    fail(app)
+    app.clock.advance(10 * SECOND)
+    terms, health = app.deliver.terms.of(subscription), app.deliver.health
+    is_asked, is_over = Event(), Event()
+
+    def get(*_: object) -> None:
+        if not is_asked.is_set():
+            is_asked.set()
+            is_over.wait(10)
+        raise StorageUnavailable("busy")
+
+    monkeypatch.setattr(app.resources, "get", get)
+    with ThreadPoolExecutor(1) as thread:
+        first = thread.submit(health.claim_probe, subscription, terms)
+        assert is_asked.wait(10)
+        second = health.claim_probe(subscription, terms)
+        is_over.set()
+        assert (first.result(10), second) == (True, False)
+
+    assert not health.claim_probe(subscription, terms)  # The first one's is under way.
