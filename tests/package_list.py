@@ -67,10 +67,11 @@ def main(arguments: list[str]) -> None:
     """Print the list and the size, or write the package."""
     parser = argparse.ArgumentParser(prog="python -m tests.package_list", description=__doc__)
     parser.add_argument("--zip", type=Path, metavar="FILE", help="write the package to FILE")
-    target: Path | None = parser.parse_args(arguments).zip
-    if target:
-        write_zip(target)
-    else:
+    parser.add_argument("--size", action="store_true", help="only say how large it is")
+    options = parser.parse_args(arguments)
+    if options.zip:
+        write_zip(options.zip)
+    elif not options.size:
         sys.stdout.write("".join(f"{path.as_posix()}\n" for path in package_list()))
     sys.stdout.write(f"{summary()}\n")
 

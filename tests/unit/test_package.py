@@ -88,6 +88,15 @@ def test_the_zip_holds_the_list(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert capsys.readouterr().out == f"{summary()}\n"
 
 
+def test_as_a_program_it_prints_the_list_and_the_size(capsys: pytest.CaptureFixture[str]) -> None:
+    main([])
+    *listed, last = capsys.readouterr().out.splitlines()
+    main(["--size"])
+
+    assert [Path(line) for line in listed] == package_list()
+    assert capsys.readouterr().out == f"{last}\n"
+
+
 _TOP_LEVEL = {path.name for path in ROOT.iterdir() if path.is_dir()}
 
 
