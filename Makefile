@@ -63,6 +63,7 @@ worker: $(WORKER)/.stamp ## the oracle of tests/worker, which `make test` makes 
 clients: $(patsubst tests/clients/%.txt,$(OLDER)/%/.stamp,$(wildcard tests/clients/*.txt)) $(JAVASCRIPT)/node_modules/.stamp ## other official clients, which `make test` sets up as well
 
 test: check worker clients ## every check and test there is; laws in full
+	@$(PY) -m tests.package_list --size
 	@$(PY) -m pytest -q $(PARALLEL) -m hypothesis $(QUICK)
 	@$(PY) -m pytest -q $(addprefix --ignore=,$(QUICK)) tests
 

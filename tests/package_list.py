@@ -8,6 +8,7 @@ import os
 import sys
 import zipfile
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from pathspec import GitIgnoreSpec
@@ -38,6 +39,7 @@ def size_of(paths: list[Path], root: Path = ROOT) -> int:
     return sum((root / path).stat().st_size for path in paths)
 
 
+@cache
 def size_of_requirements() -> int:
     """Return the bytes that `requirements.txt` takes, installed as it is here."""
     lines = (ROOT / "requirements.txt").read_text().splitlines()

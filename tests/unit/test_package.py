@@ -74,6 +74,21 @@ def test_what_work_leaves_behind_is_not_uploaded(tmp_path: Path, path: str) -> N
     assert package_list(tmp_path) == [Path("host.json"), Path("shared/clock.py")]
 
 
+def test_what_git_ignores_is_not_uploaded(tmp_path: Path) -> None:
+    ignored = (ROOT / ".gitignore").read_text().split()
+    for pattern in ignored:
+        path = tmp_path / pattern.replace("*", "x")
+        if path.suffix:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+        else:
+            path.mkdir(parents=True, exist_ok=True)
+            (path / "file").touch()
+    (tmp_path / ".funcignore").write_text((ROOT / ".funcignore").read_text())
+
+    assert package_list(tmp_path) == []
+
+
 def test_the_package_is_small_and_says_how_small() -> None:
     assert size_of(package_list()) < 2_000_000
     assert "kB unpacked" in summary()
