@@ -11,6 +11,7 @@ import json
 import os
 import re
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -126,6 +127,26 @@ def test_what_the_code_requires_has_a_value() -> None:
     for path in ROOT.glob("*_function/function.json"):
         for name in re.findall(r"%(\w+)%", path.read_text()):
             assert name in names
+
+
+def test_a_setting_that_is_written_empty_has_its_default() -> None:
+    storage = {"AzureWebJobsStorage": "x"}
+    empty = {name: "" for name in settings.NAMES.values() if name not in storage}
+    profiles = frozenset(PROFILES)
+
+    assert settings.from_environ(storage | empty, profiles) == settings.from_environ(
+        storage, profiles
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "values"), [("profileType", PROFILES), ("attemptLogType", settings.AttemptLogging)]
+)
+def test_what_can_be_chosen_is_what_the_code_knows(name: str, values: Iterable[str]) -> None:
+    found = re.search(rf"^type {name} = (.+)$", template("modules/types.bicep"), re.MULTILINE)
+
+    assert found
+    assert re.findall(r"'(\w+)'", found[1]) == list(values)
 
 
 @pytest.mark.parametrize("path", sorted(INFRA.rglob("*.bicep")), ids=lambda path: path.name)
