@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from itertools import accumulate
 
 AVERAGED_OVER = timedelta(seconds=20)
 SLOWEST = 5.0  # events a second: a subscription that gets hardly any need not wait for long
@@ -39,15 +38,49 @@ class Arrivals:
         return self.weight * math.exp(-(max(now - self.at, timedelta()) / AVERAGED_OVER))
 
 
-def due_times(
-    first: datetime, taken_until: datetime | None, rate: float, sizes: Sequence[int]
-) -> list[datetime]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
     """
-    Return when held requests of so many events may come back; the last time is the next one's.
+    The places in time of what is held: given out once, one after the other, up to *end*.
 
-    They come one after the other from *first* on, and after those that already have a time
-    (*taken_until*), as fast as new events, of which there are *rate* a second.
+    What has a place before a hold ends meets it, and needs another: those from *again* to *kept*
+    are for it, so that what came later is not before it. *held_until* is when that hold ends.
     """
-    start = max(first, taken_until) if taken_until else first
-    rate = SHARE * max(rate, SLOWEST)
-    return [start + timedelta(seconds=before / rate) for before in accumulate(sizes, initial=0)]
+
+    end: datetime
+    again: datetime
+    kept: datetime
+    held_until: datetime
+
+    @classmethod
+    def empty(cls, now: datetime) -> Line:
+        return cls(end=now, again=now, kept=now, held_until=now)
+
+    def during(self, until: datetime, now: datetime) -> Line:
+        """Return the line in a hold: if it has just begun, with room for what will come again."""
+        if now < self.held_until:
+            return replace(self, held_until=max(self.held_until, until))
+        start = max(self.end, until)
+        kept = start + max(min(self.end, until) - now, timedelta())
+        return Line(end=kept, again=start, kept=kept, held_until=until)
+
+    def places(
+        self, first: datetime, rate: float, sizes: Sequence[int], *, again: bool = False
+    ) -> tuple[list[datetime], Line]:
+        """
+        Return when held requests of so many events may come back, and the line with them.
+
+        They come from *first* on as fast as new events, of which there are *rate* a second.
+        *again*: they had a place before.
+        """
+        step = timedelta(seconds=1) / (SHARE * max(rate, SLOWEST))
+        found: list[datetime] = []
+        free, end = max(first, self.again), max(first, self.end)
+        for size in sizes:
+            if again and free < self.kept:
+                found.append(free)
+                free += size * step
+            else:
+                found.append(end)
+                end += size * step
+        return found, replace(self, end=end, again=free if again else self.again)

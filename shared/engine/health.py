@@ -25,7 +25,7 @@ from shared.delivery.health import (
     observe,
     standing,
 )
-from shared.delivery.pace import Arrivals, due_times
+from shared.delivery.pace import Arrivals, Line
 from shared.delivery.policy import DeliveryTerms
 from shared.delivery.streak import NO_STREAK, Streak
 from shared.engine.ports import HealthStore, StoredHealth
@@ -51,8 +51,8 @@ class _Known:
 
     *stored* is what the table is known to hold. What is not urgent may be written from *write_from*
     on, nothing before *blocked_until*. Until *asks_until* a thread is about to claim the probe, and
-    no other one may. *streak* is what came of the pushes here. *taken_until* is when the next held
-    event may come back, and *rate* the usual rate of new ones while there are such.
+    no other one may. *streak* is what came of the pushes here. *line* has the places of what is
+    held; *rate* is the usual rate of new events while there are such.
     """
 
     health: Health
@@ -60,10 +60,10 @@ class _Known:
     write_from: datetime
     blocked_until: datetime
     asks_until: datetime
+    line: Line
     is_writing: bool = False
     stored: Health | None = None
     streak: Streak = NO_STREAK
-    taken_until: datetime | None = None
     rate: float = 0.0
 
 
@@ -176,9 +176,18 @@ class HealthTracker:
             known.is_writing = False
 
     def due_times(
-        self, subscription: EventSubscription, held: Held, sizes: Sequence[int]
+        self,
+        subscription: EventSubscription,
+        held: Held,
+        sizes: Sequence[int],
+        *,
+        again: bool = False,
     ) -> list[datetime]:
-        """Return when held requests of so many events come back: paced, and not after `LOOK`."""
+        """
+        Return when held requests of so many events come back: paced, and not after `LOOK`.
+
+        *again*: they have waited before, and go on before what came later.
+        """
         now = self._clock.now()
         look_at = now + LOOK
         if held.until > look_at:
@@ -186,15 +195,17 @@ class HealthTracker:
         with self._lock:
             known = self._of(subscription)
             rate = known.arrivals.per_second(now)
-            if known.taken_until and known.taken_until > now:
+            if known.line.end > now:
                 rate = max(rate, known.rate)  # New events may have ended, those held have not.
             if hold := known.health.hold:
                 if rate > hold.rate * _RATE_CHANGE:
                     known.health = replace(known.health, hold=replace(hold, rate=rate))
                 rate = max(rate, hold.rate)
+                if held.until == hold.until:  # else it waits for a probe
+                    known.line = known.line.during(held.until, now)
             known.rate = rate
-            *found, following = due_times(held.until, known.taken_until, rate, sizes)
-            known.taken_until = min(following, look_at)
+            found, line = known.line.places(held.until, rate, sizes, again=again)
+            known.line = replace(line, end=min(line.end, look_at))
         return [min(each, look_at) for each in found]
 
     def _claimed(
@@ -236,6 +247,7 @@ class HealthTracker:
                 write_from=now,
                 blocked_until=now,
                 asks_until=now,
+                line=Line.empty(now),
             )
             if len(self._known) > MAX_KEYS:
                 self._known.popitem(last=False)

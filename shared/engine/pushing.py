@@ -158,7 +158,12 @@ class Pushing:
     def _hold(self, going: Sequence[Parcel], held: Held) -> None:
         """Put back what a hold keeps; what was to go in one request comes back together."""
         now = self.clock.now()
-        times = self.health.due_times(self.subscription, held, [len(parcel) for parcel in going])
+        times = self.health.due_times(
+            self.subscription,
+            held,
+            [len(parcel) for parcel in going],
+            again=self.progress.message.due is not None,
+        )
         for parcel, due in zip(going, times, strict=True):
             for delivery, text in parcel:
                 kept, end = hold_back(delivery, held, self.terms, now)

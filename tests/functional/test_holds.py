@@ -231,3 +231,24 @@ def test_what_is_held_keeps_its_pace_when_new_events_have_ended(app: Deployment)
     dues = health.due_times(subscription, again, [1] * 100)
 
     assert dues[-1] - dues[0] == pytest.approx(99 * SECOND / 20, rel=0.2)
+
+
+def test_what_was_held_goes_on_before_what_came_later(app: Deployment) -> None:
+    """The probe has failed: a new event comes first, but has a place behind those held before."""
+    app.subscribe()
+    fail(app)
+    for number in range(100):
+        app.clock.advance(SECOND / 20)
+        app.run(a_message([a_delivery(number)]))
+    before = sorted(app.on(Queue.RETRIES), key=lambda message: message.due or START)
+    app.clock.advance(START + 10 * SECOND - app.clock.now())
+    fail(app)
+
+    app.run(a_message([a_delivery(100)]))
+    for message in before:
+        app.clock.advance(max((message.due or START) - app.clock.now(), SECOND * 0))
+        app.run(message)
+
+    dues = {each.deliveries[0].position: each.due for each in app.on(Queue.RETRIES)}
+    assert list(dues) == [100, *range(100)]
+    assert sorted(dues, key=lambda position: dues[position] or START) == list(range(101))

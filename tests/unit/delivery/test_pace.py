@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
 
-from shared.delivery.pace import Arrivals, due_times
+from shared.delivery.pace import Arrivals, Line
 from tests.fakes import START
 
 SECOND = timedelta(seconds=1)
+EMPTY = Line.empty(START)
 
 
 def at(seconds: float) -> datetime:
@@ -49,26 +51,56 @@ def test_a_clock_that_goes_back_does_no_harm() -> None:
     assert arrivals(20, 10).per_second(at(5)) > 0
 
 
-def test_held_events_come_as_fast_as_new_ones() -> None:
-    found = due_times(at(10), None, 20, [1] * 21)
+def places(
+    first: float, rate: float, sizes: list[int], line: Line = EMPTY, *, again: bool = False
+) -> list[datetime]:
+    return line.places(at(first), rate, sizes, again=again)[0]
 
-    assert len(found) == 22
+
+def test_held_events_come_as_fast_as_new_ones() -> None:
+    found, line = EMPTY.places(at(10), 20, [1] * 21)
+
     assert found[0] == at(10)
     assert found[20] - found[0] == SECOND
+    assert line.end == at(10) + 21 * SECOND / 20
 
 
 def test_hardly_any_events_still_come_back_soon() -> None:
-    assert due_times(at(10), None, 0.01, [1] * 15)[-1] == at(13)
+    assert places(10, 0.01, [1] * 16)[-1] == at(13)
 
 
-@pytest.mark.parametrize(
-    ("taken_until", "first"), [(None, 10), (5, 10), (10, 10), (12, 12)], ids=str
-)
-def test_nobody_gets_a_place_that_is_taken(taken_until: float | None, first: float) -> None:
-    taken = None if taken_until is None else at(taken_until)
-
-    assert due_times(at(10), taken, 20, [1])[0] == at(first)
+@pytest.mark.parametrize(("taken_until", "first"), [(0, 10), (10, 10), (12, 12)], ids=str)
+def test_nobody_gets_a_place_that_is_taken(taken_until: float, first: float) -> None:
+    assert places(10, 20, [1], replace(EMPTY, end=at(taken_until))) == [at(first)]
 
 
 def test_a_request_takes_as_much_time_as_its_events() -> None:
-    assert due_times(at(0), None, 20, [20, 40, 1])[:3] == [at(0), at(1), at(3)]
+    assert places(0, 20, [20, 40, 1]) == [at(0), at(1), at(3)]
+
+
+def test_what_was_held_before_keeps_its_place_before_new_events() -> None:
+    """The first hold ends at 10 s, with places up to 20; the next one is from 12 to 22 s."""
+    _, line = EMPTY.during(at(10), at(0)).places(at(10), 20, [1] * 200)
+    line = line.during(at(22), at(12))
+    new, line = line.places(at(22), 20, [1] * 3)
+    old, line = line.places(at(22), 20, [1] * 160, again=True)
+    later, line = line.places(at(22), 20, [1], again=False)
+
+    assert old == [at(22 + number / 20) for number in range(160)]
+    assert [*new, *later] == [at(30 + number / 20) for number in range(4)]
+
+
+def test_a_hold_that_is_extended_keeps_nothing_free_twice() -> None:
+    line = replace(EMPTY, end=at(8)).during(at(10), at(0))
+
+    assert line.during(at(11), at(1)) == replace(line, held_until=at(11))
+    assert (line.again, line.end) == (at(10), at(18))
+
+
+def test_what_comes_again_gets_no_place_that_another_has() -> None:
+    """Where the line reaches beyond the hold, and where more come again than had places."""
+    line = replace(EMPTY, end=at(60)).during(at(10), at(0))
+
+    old, line = line.places(at(10), 20, [1] * 201, again=True)
+    assert (old[0], old[199], old[200]) == (at(60), at(69.95), at(70))
+    assert line.places(at(10), 20, [1])[0] == [at(70.05)]
