@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from shared.subscriptions.deployment import Deployment
+from shared.subscriptions.patch_body import check_patch
 from shared.subscriptions.sections import Section
 
 Merge = Callable[[Any, Any], Any]
@@ -19,6 +20,7 @@ _GROUP = re.compile(r"[A-Za-z0-9_.()-]{0,89}[A-Za-z0-9_()-]")  # no full stop at
 _NAME = re.compile(r"[A-Za-z0-9-]{3,50}")
 _RESERVED = ("microsoft", "eventgrid", "system")
 _KEPT = ("identity", "kind", "sku")  # say nothing here, but clients expect them back
+_PATCHED = ("tags", *_KEPT)  # beside the properties
 _MAX_TAGS, _MAX_TAG_NAME, _MAX_TAG = 50, 512, 256
 
 
@@ -65,15 +67,19 @@ def render_resource(stored: Mapping[str, Any], kind: str) -> dict[str, Any]:
     }
 
 
-def patched_resource(stored: Mapping[str, Any], patch: object) -> object:
+def patched_resource(stored: Mapping[str, Any], patch: object, what: str) -> object:
     """
-    Return the body of a PUT that does what the body *patch* of a PATCH asks for.
+    Return the body of a PUT that does what the body *patch* of a PATCH of *what* asks for.
 
     Each member replaces what is there; ``null`` takes it away.
+
+    Raises:
+        InvalidDocument: the patch names nothing known.
     """
     if not isinstance(patch, dict):
         return patch
-    changed = {name: patch[name] for name in ("tags", *_KEPT) if name in patch}
+    check_patch(patch, ("properties", *_PATCHED), f"A PATCH of {what} is wrapped in 'properties'")
+    changed = {name: patch[name] for name in _PATCHED if name in patch}
     return {**stored, **changed, **patched_properties(stored["properties"], patch)}
 
 

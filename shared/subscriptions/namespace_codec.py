@@ -18,6 +18,7 @@ from shared.subscriptions.arm_path import (
     render_resource,
 )
 from shared.subscriptions.deployment import Deployment, ParentTopic
+from shared.subscriptions.patch_body import check_patch
 from shared.subscriptions.sections import document, raise_faults
 
 KIND = "namespaces"
@@ -116,8 +117,16 @@ def render_namespace_topic(stored: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def patched_namespace_topic(stored: Mapping[str, Any], patch: object) -> object:
-    """Return the body of a PUT that does what the body *patch* of a PATCH asks for."""
-    return patched_properties(stored["properties"], patch) if isinstance(patch, dict) else patch
+    """
+    Return the body of a PUT that does what the body *patch* of a PATCH asks for.
+
+    Raises:
+        InvalidDocument: the patch names nothing known.
+    """
+    if not isinstance(patch, dict):
+        return patch
+    check_patch(patch, ("properties",), "A PATCH of a topic is wrapped in 'properties'")
+    return patched_properties(stored["properties"], patch)
 
 
 def namespace_topic_of(stored: Mapping[str, Any], namespace: Mapping[str, Any]) -> Topic:

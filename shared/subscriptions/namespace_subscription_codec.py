@@ -13,6 +13,7 @@ from shared.subscriptions.destination_codec import parse_destination, render_des
 from shared.subscriptions.filter_codec import parse_filter
 from shared.subscriptions.identity_codec import DELIVERY, Wrapper, replaced, unwrap, wrap
 from shared.subscriptions.iso_duration import parse_duration
+from shared.subscriptions.patch_body import check_patch
 from shared.subscriptions.sections import Section, document, raise_faults
 from shared.subscriptions.subscription_document import (
     check_name,
@@ -74,9 +75,16 @@ def patched_namespace_subscription(stored: Mapping[str, Any], patch: object) -> 
 
     Its members are wrapped in ``properties``; those of the delivery configuration are merged,
     any other replaces what is there, ``null`` takes it away.
+
+    Raises:
+        InvalidDocument: the patch names nothing known.
     """
+    if not isinstance(patch, dict):
+        return patch
+    form = "A PATCH of an event subscription of a namespace's topic is wrapped in 'properties'"
+    check_patch(patch, ("properties",), form)
     members = _members(stored, stored["properties"]["destination"])
-    return patched_properties(members, patch, _merged) if isinstance(patch, dict) else patch
+    return patched_properties(members, patch, _merged)
 
 
 def render_namespace_subscription(stored: Mapping[str, Any], topic: ParentTopic) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from shared.subscriptions.deployment import Deployment, ParentTopic, ProfileLimi
 from shared.subscriptions.destination_codec import parse_destination, render_destination
 from shared.subscriptions.filter_codec import parse_filter
 from shared.subscriptions.identity_codec import DEAD_LETTER, DELIVERY, replaced, unwrap, wrap
+from shared.subscriptions.patch_body import check_patch
 from shared.subscriptions.sections import Section, document, raise_faults
 from shared.subscriptions.subscription_document import (
     check_name,
@@ -70,10 +71,15 @@ def patched_subscription(stored: Mapping[str, Any], patch: object) -> object:
     Return the body of a PUT that does what *patch* asks for.
 
     The body of a PATCH is flat; each member replaces what is there, ``null`` takes it away.
+
+    Raises:
+        InvalidDocument: the patch names nothing known.
     """
     if not isinstance(patch, dict):
         return patch
     members = _members(stored, stored["properties"]["destination"])
+    form = "A PATCH of an event subscription is flat, without 'properties'"
+    check_patch(patch, {*members, *DELIVERY, *DEAD_LETTER}, form)
     return {"properties": replaced(members, patch, (DELIVERY, DEAD_LETTER))}
 
 

@@ -36,7 +36,7 @@ def patch_namespace(ports: ManagePorts, call: Call) -> HttpAnswer:
     def changed(existing: Resource | None) -> object:
         if existing is None or not is_at(existing, _path(call)):
             raise namespace_not_found(call)
-        return patched_resource(existing.document, patch)
+        return patched_resource(existing.document, patch, "a namespace")
 
     return _write(ports, call, 200, changed)
 

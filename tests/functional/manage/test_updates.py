@@ -8,7 +8,17 @@ import pytest
 
 from shared.engine.ports import Table
 from tests.fakes import answered
-from tests.functional.manage.world import CRM, ORDERS, URL, World, hook
+from tests.functional.manage.world import (
+    CRM,
+    ORDERS,
+    SHOP,
+    SHOP_CRM,
+    SHOP_ORDERS,
+    URL,
+    World,
+    hook,
+    push,
+)
 
 NEW_URL = "https://new.example/hook"
 IDENTITY = {"type": "SystemAssigned", "userAssignedIdentity": None}
@@ -48,7 +58,7 @@ def webhook(url: str = NEW_URL) -> dict[str, Any]:
             {"expirationTimeUtc": "2030-01-01T01:00:00+01:00"},
             {"expirationTimeUtc": "2030-01-01T00:00:00Z"},
         ),
-        ({"unknown": 1, "properties": {"labels": ["wrapped"]}}, {}),
+        ({"labels": ["new"], "unknown": 1}, {"labels": ["new"]}),
     ],
 )
 def test_a_patch_of_a_subscription_is_flat_and_changes_what_it_names(
@@ -114,6 +124,41 @@ def test_a_patch_that_is_no_object_is_refused(crm: World) -> None:
     assert crm.error("PATCH", CRM, [1], status=400)["code"] == "InvalidRequest"
     assert crm.error("PATCH", ORDERS, [1], status=400)["code"] == "InvalidRequest"
     assert crm.error("PATCH", ORDERS, {"properties": 1}, status=400)["target"] == "properties"
+
+
+@pytest.mark.parametrize(
+    ("target", "patch", "form"),
+    [
+        (ORDERS, {"disableLocalAuth": True}, "A PATCH of a topic is wrapped in 'properties'"),
+        (SHOP, {"inboundIpRules": []}, "A PATCH of a namespace is wrapped in 'properties'"),
+        (SHOP_ORDERS, {"eventRetentionInDays": 1}, "A PATCH of a topic is wrapped in 'properties'"),
+        (
+            SHOP_CRM,
+            {"deliveryConfiguration": {"push": {"maxDeliveryCount": 1}}},
+            "A PATCH of an event subscription of a namespace's topic is wrapped in 'properties'",
+        ),
+        (
+            CRM,
+            {"properties": {"labels": ["wrapped"]}},
+            "A PATCH of an event subscription is flat, without 'properties'",
+        ),
+    ],
+)
+def test_a_patch_in_the_wrong_form_is_refused(
+    crm: World, target: str, patch: dict[str, Any], form: str
+) -> None:
+    crm.json("PUT", SHOP, {"location": "local"}, status=201)
+    crm.json("PUT", SHOP_ORDERS, {"properties": {}}, status=201)
+    crm.json("PUT", SHOP_CRM, push(), status=201)
+    before = crm.json("GET", target)
+
+    error = crm.error("PATCH", target, patch, status=400)
+
+    assert (error["code"], error["target"]) == ("InvalidRequest", None)
+    assert error["message"] == f"{form}; nothing known stands in this body."
+    assert crm.json("GET", target) == before
+    assert crm.call("PATCH", target, b"{}").status in (200, 201)
+    assert crm.json("GET", target) == before
 
 
 def test_two_who_patch_at_once_lose_nothing(crm: World) -> None:

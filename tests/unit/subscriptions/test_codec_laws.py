@@ -132,4 +132,4 @@ def test_an_answer_sent_back_changes_nothing(properties: dict[str, Any]) -> None
 @given(_TOPICS)
 def test_a_patch_of_no_topic_changes_nothing(body: object) -> None:
     if (stored := accepted(topic, body)) is not None:
-        assert topic(patched_resource(stored, {}), existing=stored) == stored
+        assert topic(patched_resource(stored, {}, "a topic"), existing=stored) == stored
