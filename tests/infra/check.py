@@ -7,7 +7,7 @@ import json
 import sys
 from pathlib import Path
 
-from tests.infra import names
+from tests.infra import conditions, names, parameters, rules
 from tests.infra.declarations import Declarations
 from tests.infra.declared_types import Types
 from tests.infra.infer import Inference
@@ -29,6 +29,12 @@ def check(root: Path) -> Report:
     for file in folder.readable:
         Declarations(file, types, Inference(file, types, report)).check()
     names.check(folder)
+    conditions.check(folder)
+    parameters.check(folder, types)
+    if report.problems:
+        report.unchecked.add("what is deployed: the problems above come first")
+    else:
+        rules.check(folder, types, report)
     return report
 
 

@@ -9,7 +9,8 @@ from typing import Any
 from tests.infra import syntax as s
 from tests.infra.library import call, equal, is_true
 from tests.infra.model import File, Folder
-from tests.infra.values import Deployed, Given, Lined, Made, Outputs, Ref, known, text_of
+from tests.infra.operators import arithmetic, index, member, unary
+from tests.infra.values import Deployed, Given, Lined, Made, Outputs, known, text_of
 
 Locals = Mapping[str, Any]
 
@@ -107,10 +108,10 @@ class Environment:
         if not isinstance(source, list):
             source = [Made("item", (loop.item,))]
         made = []
-        for index, item in enumerate(source):
+        for at, item in enumerate(source):
             local = {loop.item: item}
             if loop.index:
-                local[loop.index] = index
+                local[loop.index] = at
             made.append(self._one(one, body, test, outer, local))
         return made
 
@@ -165,7 +166,10 @@ class Environment:
                 if key != "parent" or isinstance(value, Deployed):
                     setattr(made, key, value)
         if one.existing:
-            made = self.whole.same(made)
+            found = self.whole.same(made)
+            if found is not made:
+                self.whole.resources.remove(made)
+            made = found
             if not local and outer is None:
                 self._values[one.name] = made
         else:
@@ -197,13 +201,13 @@ class Environment:
             case s.Member():
                 return member(self.value(node.of, local), node.name)
             case s.Index():
-                return _index(self.value(node.of, local), self.value(node.at, local))
+                return index(self.value(node.of, local), self.value(node.at, local))
             case s.Nested():
                 return self._nested(node, local)
             case s.Call():
                 return self._call(node, local)
             case s.Unary():
-                return _unary(node.op, self.value(node.of, local))
+                return unary(node.op, self.value(node.of, local))
             case s.Binary():
                 return self._binary(node, local)
             case s.Choice():
@@ -274,7 +278,7 @@ class Environment:
             return left if left is not None else self.value(node.right, local)
         if node.op in {"&&", "||"}:
             first, second = is_true(left), is_true(self.value(node.right, local))
-            if (node.op == "&&") is not True and True in {first, second}:
+            if node.op == "||" and True in {first, second}:
                 return True
             if node.op == "&&" and False in {first, second}:
                 return False
@@ -287,79 +291,4 @@ class Environment:
             return Made(node.op, ()) if same is None else same == (node.op in {"==", "=~"})
         if not (known(left) and known(right)):
             return Made(node.op, ())
-        return _arithmetic(node.op, left, right)
-
-
-def member(of: Any, name: str) -> Any:
-    """Return a member of a value."""
-    match of:
-        case None:
-            return None
-        case Mapping():
-            return of.get(name)
-        case Outputs():
-            return Outputs(of.read) if name == "outputs" else of.read(name)
-        case Deployed():
-            if name == "name":
-                return of.name
-            found = of.body.get(name) if not of.existing else None
-            if isinstance(found, Mapping):
-                return _Reading(of, (name,), found)
-            return found if found is not None and known(found) else Ref(of, (name,))
-        case _Reading():
-            found = of.found.get(name)
-            path = (*of.path, name)
-            if isinstance(found, Mapping):
-                return _Reading(of.of, path, found)
-            return found if found is not None else Ref(of.of, path)
-        case Ref():
-            return Ref(of.of, (*of.path, name))
-        case Made():
-            return Made(f"{of.function}.{name}", of.args)
-    return Made("unknown", (name,))
-
-
-class _Reading:
-    """The way to a member of a resource, of which the template sets some members itself."""
-
-    def __init__(self, of: Deployed, path: tuple[str, ...], found: Mapping[str, Any]) -> None:
-        self.of, self.path, self.found = of, path, found
-
-
-def _index(of: Any, at: Any) -> Any:
-    if isinstance(of, list) and isinstance(at, int):
-        return of[at] if -1 < at < len(of) else Made("none", (at,))
-    return member(of, at) if isinstance(at, str) else Made("item", ())
-
-
-def _unary(op: str, value: Any) -> Any:
-    if op == "!":
-        truth = is_true(value)
-        return Made("!", ()) if truth is None else not truth
-    return -value if isinstance(value, int) else Made(op, ())
-
-
-def _arithmetic(op: str, left: Any, right: Any) -> Any:
-    try:
-        match op:
-            case "+":
-                return left + right
-            case "-":
-                return left - right
-            case "*":
-                return left * right
-            case "/":
-                return left // right
-            case "%":
-                return left % right
-            case "<":
-                return left < right
-            case "<=":
-                return left <= right
-            case ">":
-                return left > right
-            case ">=":
-                return left >= right
-    except (TypeError, ZeroDivisionError):
-        pass
-    return Made(op, ())
+        return arithmetic(node.op, left, right)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 
 from tests.infra import resource_types
 from tests.infra import syntax as s
 from tests.infra import types as t
+from tests.infra.asked import Asked
+from tests.infra.calls import Calls, item_of
 from tests.infra.declared_types import Types
-from tests.infra.functions import DEFAULTS_ONLY, FILES, FUNCTIONS, RESOURCE_FUNCTIONS
 from tests.infra.model import File
 from tests.infra.problems import Report
 
@@ -35,81 +35,9 @@ class Inference:
     def problem(self, line: int, code: str, message: str) -> None:
         self.report.add(self.file.name, line, code, message)
 
-    # ---- asked for
-
     def check(self, node: s.Node, asked: t.Type, local: Locals = NO_LOCALS, what: str = "") -> None:
-        """Report where *node* can't stand where *asked* is asked for."""
-        match node:
-            case s.Object() if fitting := self._object_asked(node, asked):
-                self._check_object(node, fitting, local)
-            case s.Array() if lists := [one for one in t.parts(asked) if isinstance(one, t.Arr)]:
-                for item in node.items:
-                    self.check(item, lists[0].of, local, what)
-            case s.Choice():
-                self.check(node.test, t.BOOL, local, "condition")
-                self.check(node.yes, asked, local, what)
-                self.check(node.no, asked, local, what)
-            case s.For() if lists := [one for one in t.parts(asked) if isinstance(one, t.Arr)]:
-                self.check(node.body, lists[0].of, self.loop(node, local), what)
-            case s.If():
-                self.check(node.test, t.BOOL, local, "condition")
-                self.check(node.body, asked, local, what)
-            case _:
-                given = self.of(node, local)
-                if why := t.mismatch(given, asked):
-                    code = "value" if isinstance(asked, t.Union) else "type"
-                    self.problem(node.line, code, f"{what}: {why}" if what else why)
-
-    def _object_asked(self, node: s.Object, asked: t.Type) -> t.Obj | None:
-        found = [one for one in t.parts(asked) if isinstance(one, t.Obj | t.Tagged)]
-        if len(found) != 1:
-            return None
-        one = found[0]
-        if not isinstance(one, t.Tagged):
-            return one
-        tag = node.get(one.tag)
-        value = tag.value.value if tag and isinstance(tag.value, s.Literal) else None
-        if value not in one.of and isinstance(value, str):
-            hint = t.nearest(value, list(one.of))
-            self.problem(node.line, "value", f"'{value}' is no {one.tag}{hint}")
-        return one.of.get(str(value)) or t.OBJECT
-
-    def _check_object(self, node: s.Object, asked: t.Obj, local: Locals) -> None:
-        seen: set[str] = set()
-        for one in node.properties:
-            if isinstance(one.key, s.Text):
-                self.of(one.key, local)
-                if asked.rest is None and asked.fields:
-                    continue
-                self.check(one.value, asked.rest or t.ANY, local)
-                continue
-            if one.key in seen:
-                self.problem(one.line, "declared-twice", f"'{one.key}' is there twice")
-            seen.add(one.key)
-            self._check_member(one, one.key, asked, local)
-        missing = [key for key, one in asked.fields.items() if one.required and key not in seen]
-        if any(isinstance(one.key, s.Text) for one in node.properties):
-            missing = []
-        for key in missing:
-            self.problem(node.line, "missing", f"{t.show(asked)} needs '{key}'")
-
-    def _check_member(self, one: s.Property, key: str, asked: t.Obj, local: Locals) -> None:
-        member = asked.fields.get(key)
-        if member is None:
-            near = t.nearest(key, list(asked.fields))
-            if asked.rest is None:
-                message = f"{t.show(asked)} has no '{key}'{near}"
-                self.problem(one.line, "unknown-property", message)
-            elif asked.rest == t.ANY and near and asked.fields:
-                self.problem(one.line, "unknown-property", f"'{key}'{near}")
-            self.check(one.value, asked.rest or t.ANY, local, key)
-            return
-        if not member.writable:
-            self.problem(one.line, "read-only", f"'{key}' can only be read")
-        kind = member.type if member.required else t.nullable(member.type)
-        self.check(one.value, kind, local, key)
-
-    # ---- given
+        """Report where *node* can't stand where *asked* is asked for; *what*: what it is."""
+        Asked(self).check(node, asked, local, what)
 
     def symbol(self, name: str) -> t.Type | None:
         """Return the type of a name of the file."""
@@ -157,7 +85,7 @@ class Inference:
         if why := t.mismatch(source, t.ARRAY):
             self.problem(node.source.line, "type", f"the loop: {why}")
         inner = dict(local)
-        inner[node.item] = _item(source)
+        inner[node.item] = item_of(source)
         if node.index:
             inner[node.index] = t.INT
         return inner
@@ -184,7 +112,7 @@ class Inference:
             case s.Nested():
                 return self._nested(node, local)
             case s.Call():
-                return self._call(node, local)
+                return Calls(self).of(node, local)
             case s.Unary():
                 self.check(node.of, t.BOOL if node.op == "!" else t.INT, local, node.op)
                 return t.BOOL if node.op == "!" else t.INT
@@ -347,141 +275,6 @@ class Inference:
         if all(t.mismatch(a, b) and t.mismatch(b, a) for a, b in pairs):
             message = f"{t.show(left)} is never {t.show(right)}"
             self.problem(node.line, "never-equal", message)
-
-    # ---- calls
-
-    def _call(self, node: s.Call, local: Locals) -> t.Type:
-        if isinstance(node.of, s.Name) and node.of.name in {"sys", "az"}:
-            node = s.Call(line=node.line, name=node.name, of=None, args=node.args)
-        if node.of is not None:
-            return self._method(node, node.of, local)
-        own = self.file.symbols.get(node.name)
-        if isinstance(own, s.Function):
-            for arg, (_, kind) in zip(node.args, own.params, strict=False):
-                self.check(arg, self.types.of(kind, self.file, ()), local, node.name)
-            if len(node.args) != len(own.params):
-                self.problem(node.line, "arguments", f"{node.name} takes {len(own.params)}")
-            return self.types.of(own.returns, self.file, ())
-        signature = FUNCTIONS.get(node.name)
-        if signature is None:
-            hint = t.nearest(node.name, list(FUNCTIONS))
-            self.problem(node.line, "unknown-function", f"there is no '{node.name}()'{hint}")
-            for arg in node.args:
-                self.of(arg, local)
-            return t.ANY
-        count = len(node.args)
-        if count < signature.least or (signature.rest is None and count > len(signature.args)):
-            self.problem(node.line, "arguments", f"{node.name}() can't take {count} arguments")
-        if node.name in DEFAULTS_ONLY and local.get("*default") is None:
-            message = f"{node.name}() may stand in the default of a parameter only"
-            self.problem(node.line, "changes-each-time", message)
-        return self._result(node, self._arguments(node, local))
-
-    def _arguments(self, node: s.Call, local: Locals) -> list[t.Type]:
-        signature, given = FUNCTIONS[node.name], []
-        item: t.Type = t.ANY
-        for at, arg in enumerate(node.args):
-            asked = signature.args[at] if at < len(signature.args) else signature.rest or t.ANY
-            if isinstance(arg, s.Lambda):
-                inner = dict(local)
-                kinds = [item, t.INT] if node.name in {"map", "filter"} else [item, item]
-                if node.name == "reduce":
-                    kinds = [t.ANY, item]
-                inner.update(zip(arg.params, [*kinds, t.INT], strict=False))
-                kind = self.of(arg.body, inner)
-                if node.name == "filter" and (why := t.mismatch(kind, t.BOOL)):
-                    self.problem(arg.line, "type", f"filter: {why}")
-            else:
-                kind = self.of(arg, local)
-                if why := t.mismatch(kind, asked):
-                    self.problem(arg.line, "type", f"{node.name}(): {why}")
-            if at == 0:
-                item = _item(kind)
-            given.append(kind)
-        return given
-
-    def _result(self, node: s.Call, given: list[t.Type]) -> t.Type:
-        gives = FUNCTIONS[node.name].gives
-        if node.name in FILES:
-            return self._file(node, gives)
-        if not given:
-            return gives
-        match node.name:
-            case "map" if len(given) > 1:
-                return t.Arr(of=given[1])
-            case "filter" | "sort":
-                return given[0]
-            case "first" | "last" if isinstance(given[0], t.Arr):
-                return given[0].of
-            case "take" | "skip":
-                return t.Arr(of=_item(given[0])) if isinstance(given[0], t.Arr) else t.STRING
-            case "concat" if all(isinstance(one, t.Arr) for one in given):
-                return t.Arr(of=t.union([_item(one) for one in given]))
-            case "concat" if all(isinstance(one, t.Str | t.Int) for one in given):
-                return t.STRING
-            case "union" if all(isinstance(one, t.Arr) for one in given):
-                return t.Arr(of=t.union([_item(one) for one in given]))
-            case "union" if objects := [one for one in given if isinstance(one, t.Obj)]:
-                if len(objects) == len(given):
-                    fields = {key: one for obj in objects for key, one in obj.fields.items()}
-                    rests = [one.rest for one in objects if one.rest is not None]
-                    return t.Obj(fields=fields, rest=t.union(rests) if rests else None)
-            case "toLower" | "toUpper" if isinstance(given[0], t.Str) and given[0].value:
-                text = given[0].value
-                return t.Str(value=text.lower() if node.name == "toLower" else text.upper())
-        return gives
-
-    def _file(self, node: s.Call, gives: t.Type) -> t.Type:
-        arg = node.args[0] if node.args else None
-        if not isinstance(arg, s.Literal) or not isinstance(arg.value, str):
-            return gives
-        path = self.file.sibling(arg.value)
-        if not path.is_file():
-            self.problem(node.line, "no-file", f"there is no {arg.value}")
-            return t.ANY
-        if node.name != "loadJsonContent" or len(node.args) > 1:
-            return gives
-        try:
-            return of_value(json.loads(path.read_text(encoding="utf-8")), arg.value)
-        except ValueError as error:
-            self.problem(node.line, "syntax", f"{arg.value} is no JSON: {error}")
-            return t.ANY
-
-    def _method(self, node: s.Call, of: s.Node, local: Locals) -> t.Type:
-        for arg in node.args:
-            self.of(arg, local)
-        if isinstance(of, s.Name) and of.name in self.file.wildcards:
-            return t.ANY
-        owner = self.of(of, local)
-        if isinstance(owner, t.ResourceType) and node.name not in RESOURCE_FUNCTIONS:
-            self.problem(node.line, "unknown-function", f"{owner.kind} has no {node.name}()")
-        return t.ANY
-
-
-def of_value(value: object, name: str = "object") -> t.Type:
-    """Return the type of a value of JSON."""
-    match value:
-        case bool():
-            return t.Bool(value=value)
-        case int():
-            return t.Int(value=value)
-        case str():
-            return t.Str(value=value)
-        case list():
-            return t.Arr(of=t.union([of_value(one) for one in value]) if value else t.ANY)
-        case dict():
-            fields = {key: t.Field(type=of_value(one), required=True) for key, one in value.items()}
-            return t.Obj(fields=fields, name=name)
-    return t.NULL if value is None else t.ANY
-
-
-def _item(kind: t.Type) -> t.Type:
-    if isinstance(kind, t.Arr):
-        return kind.of
-    if isinstance(kind, t.Union):
-        items = [_item(one) for one in kind.of if isinstance(one, t.Arr)]
-        return t.union(items) if items else t.ANY
-    return t.ANY
 
 
 def _lower(kind: t.Type) -> t.Type:

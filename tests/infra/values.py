@@ -22,7 +22,7 @@ class Lined(dict[str, Any]):
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A parameter's value that whoever deploys decides; *secret* ones are marked so."""
+    """A parameter's value that whoever deploys decides; *secret*: the template says so."""
 
     name: str
     secret: bool = False

@@ -1,0 +1,281 @@
+"""Expressions and types of a file, from the parser's nodes to ours."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import tree_sitter
+
+from tests.infra import syntax as s
+
+_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "'": "'", "\\": "\\", "$": "$"}
+_ESCAPE = re.compile(r"\\(u\{([0-9a-fA-F]+)\}|.)", re.DOTALL)
+_CHOICE = 1
+_STRENGTH = {
+    "??": 2,
+    "||": 3,
+    "&&": 4,
+    **dict.fromkeys(("==", "!=", "=~", "!~"), 5),
+    **dict.fromkeys(("<", "<=", ">", ">="), 6),
+    **dict.fromkeys(("+", "-"), 7),
+    **dict.fromkeys(("*", "/", "%"), 8),
+}
+_UNARY = 9
+"""How tightly operators bind."""
+
+TreeNode = tree_sitter.Node
+
+
+class Unsupported(Exception):
+    """A node that this check does not know."""
+
+    def __init__(self, node: TreeNode) -> None:
+        super().__init__(node.type)
+        self.fault = (line_of(node), f"not understood: {node.type} {text_of(node)[:40]!r}")
+
+
+def line_of(node: TreeNode) -> int:
+    """Return the line of a node, from 1."""
+    return node.start_point[0] + 1
+
+
+def text_of(node: TreeNode) -> str:
+    """Return a node as it is written."""
+    return (node.text or b"").decode()
+
+
+def named(node: TreeNode) -> list[TreeNode]:
+    """Return the parts of a node that are not mere signs or comments."""
+    return [child for child in node.named_children if child.type != "comment"]
+
+
+def decorators_of(node: TreeNode) -> tuple[s.Call, ...]:
+    """Return the calls behind `@`."""
+    found = []
+    for child in named(node):
+        call = expression(named(child)[0])
+        if not isinstance(call, s.Call):
+            raise Unsupported(child)
+        found.append(call)
+    return tuple(found)
+
+
+def resource(node: TreeNode, decorators: tuple[s.Call, ...]) -> s.Resource:
+    """Return the declaration of a resource."""
+    parts = named(node)
+    return s.Resource(
+        line=line_of(node),
+        decorators=decorators,
+        name=text_of(parts[0]),
+        type=string(parts[1]),
+        existing=any(child.type == "existing" for child in node.children),
+        value=expression(parts[2]),
+    )
+
+
+def string(node: TreeNode) -> str:
+    """Return a string that holds no expression."""
+    value = expression(node)
+    if not isinstance(value, s.Literal) or not isinstance(value.value, str):
+        raise Unsupported(node)
+    return value.value
+
+
+def expression(node: TreeNode) -> s.Node:
+    """Return a value, or a type."""
+    line, parts = line_of(node), named(node)
+    match node.type:
+        case "string":
+            return _quoted(node)
+        case "number":
+            return s.Literal(line=line, value=int(text_of(node)))
+        case "boolean":
+            return s.Literal(line=line, value=text_of(node) == "true")
+        case "null":
+            return s.Literal(line=line, value=None)
+        case "identifier" | "primitive_type" | "compatible_identifier":
+            return s.Name(line=line, name=text_of(node))
+        case "type" | "parenthesized_type":
+            return expression(parts[0])
+        case "parenthesized_expression":
+            return _Parentheses(line=line, of=expression(parts[0]))
+        case "nullable_type":
+            return s.Nullable(line=line, of=expression(parts[0]))
+        case "array_type":
+            return s.ArrayOf(line=line, of=expression(parts[0]))
+        case "union_type":
+            return s.OneOf(line=line, of=tuple(expression(part) for part in parts))
+        case "member_expression" | "subscript_expression" | "resource_expression":
+            return _access(node)
+        case "call_expression":
+            return _call(node)
+        case "unary_expression" | "binary_expression" | "ternary_expression":
+            return _operation(node)
+        case "lambda_expression":
+            names = tuple(text_of(one) for one in (named(parts[0]) or parts[:1]))
+            return s.Lambda(line=line, params=names, body=expression(parts[1]))
+        case "array":
+            return s.Array(line=line, items=tuple(expression(part) for part in parts))
+        case "object":
+            return _object(node)
+        case "for_statement":
+            return _for(node)
+        case "if_statement":
+            return s.If(line=line, test=expression(parts[0]), body=expression(parts[1]))
+    raise Unsupported(node)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Parentheses(s.Node):
+    """What stands in parentheses, while the tree is made."""
+
+    of: s.Node
+
+
+def _attach(left: s.Node, strength: int, build: Callable[[s.Node], s.Node]) -> s.Node:
+    """
+    Return what *build* makes of *left*, or of its last part when *left* binds more loosely.
+
+    The grammar reads ``a ? b : c.d`` as ``(a ? b : c).d``.
+    """
+    match left:
+        case s.Lambda():
+            return replace(left, body=_attach(left.body, strength, build))
+        case s.Choice() if strength > _CHOICE:
+            return replace(left, no=_attach(left.no, strength, build))
+        case s.Binary() if strength > _STRENGTH[left.op]:
+            return replace(left, right=_attach(left.right, strength, build))
+        case s.Unary() if strength > _UNARY:
+            return replace(left, of=_attach(left.of, strength, build))
+    return build(left)
+
+
+def bare(value: Any) -> Any:
+    """Return a tree without the parentheses."""
+    if isinstance(value, _Parentheses):
+        return bare(value.of)
+    if isinstance(value, tuple):
+        return tuple(bare(one) for one in value)
+    if isinstance(value, s.Node):
+        changed = {
+            field.name: new
+            for field in fields(value)
+            if (new := bare(old := getattr(value, field.name))) is not old and new != old
+        }
+        return replace(value, **changed) if changed else value
+    return value
+
+
+def _operation(node: TreeNode) -> s.Node:
+    line = line_of(node)
+    parts = [expression(part) for part in named(node)]
+    if node.type == "unary_expression":
+        return s.Unary(line=line, op=text_of(node.children[0]), of=parts[-1])
+    if node.type == "ternary_expression":
+        test, yes, no = parts
+        return _attach(test, _CHOICE + 1, lambda at: s.Choice(line=line, test=at, yes=yes, no=no))
+    op = text_of(node.child_by_field_name("operator") or node.children[1])
+    left, right = parts
+    if op == "|":
+        return s.OneOf(line=line, of=(left, right))
+    return _attach(left, _STRENGTH[op], lambda at: s.Binary(line=line, op=op, left=at, right=right))
+
+
+def _access(node: TreeNode) -> s.Node:
+    parts, line = named(node), line_of(node)
+    safe = any(child.type == ".?" or text_of(child) in {"[?", ".?"} for child in node.children)
+
+    def build(of: s.Node) -> s.Node:
+        if node.type == "subscript_expression":
+            return s.Index(line=line, of=of, at=expression(parts[1]), safe=safe)
+        at = parts[1].start_point[0] + 1
+        if node.type == "resource_expression":
+            return s.Nested(line=at, of=of, name=text_of(parts[1]))
+        return s.Member(line=at, of=of, name=text_of(parts[1]), safe=safe)
+
+    return _attach(expression(parts[0]), _UNARY + 1, build)
+
+
+def _call(node: TreeNode) -> s.Node:
+    parts, line = named(node), line_of(node)
+    args = tuple(expression(part) for part in named(parts[1]))
+
+    def build(called: s.Node) -> s.Node:
+        if isinstance(called, s.Name):
+            return s.Call(line=line, name=called.name, of=None, args=args)
+        if isinstance(called, s.Member):
+            return s.Call(line=line, name=called.name, of=called.of, args=args)
+        raise Unsupported(node)
+
+    return _attach(expression(parts[0]), _UNARY + 1, build)
+
+
+def _object(node: TreeNode) -> s.Object:
+    properties: list[s.Property] = []
+    resources: list[s.Resource] = []
+    decorators: tuple[s.Call, ...] = ()
+    for child in named(node):
+        if child.type == "decorators":
+            decorators = decorators_of(child)
+            continue
+        parts = named(child)
+        if parts and parts[0].type == "resource_declaration":
+            resources.append(resource(parts[0], decorators))
+        elif child.type == "resource_declaration":
+            resources.append(resource(child, decorators))
+        elif child.type == "object_property":
+            key, value = _key(child), expression(parts[-1])
+            properties.append(
+                s.Property(line=line_of(child), key=key, value=value, decorators=decorators)
+            )
+        else:
+            raise Unsupported(child)
+        decorators = ()
+    return s.Object(line=line_of(node), properties=tuple(properties), resources=tuple(resources))
+
+
+def _key(node: TreeNode) -> str | s.Text:
+    first = node.children[0]
+    if first.type == "string":
+        key = _quoted(first)
+        return key if isinstance(key, s.Text) else str(key.value)
+    return text_of(first)
+
+
+def _for(node: TreeNode) -> s.For:
+    parts, line = named(node), line_of(node)
+    names = [text_of(one) for one in named(parts[0])] or [text_of(parts[0])]
+    return s.For(
+        line=line,
+        item=names[0],
+        index=names[1] if len(names) > 1 else None,
+        source=expression(parts[1]),
+        body=expression(parts[2]),
+    )
+
+
+def _quoted(node: TreeNode) -> s.Literal | s.Text:
+    """Read a string: its parts are text, escapes and ``${…}``."""
+    line, multiline = line_of(node), node.children[0].type == "'''"
+    parts: list[str | s.Node] = []
+    for child in node.children[1:-1]:
+        if child.type == "interpolation":
+            parts.append(expression(named(child)[0]))
+        else:
+            text = text_of(child)
+            parts.append(text if multiline else _ESCAPE.sub(_unescaped, text))
+    if all(isinstance(part, str) for part in parts):
+        text = "".join(str(part) for part in parts)
+        if multiline:
+            text = text.removeprefix("\r").removeprefix("\n")
+        return s.Literal(line=line, value=text)
+    return s.Text(line=line, parts=tuple(parts))
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    if found[2]:
+        return chr(int(found[2], 16))
+    return _ESCAPES.get(found[1], found[0])

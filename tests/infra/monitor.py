@@ -1,0 +1,51 @@
+"""What Azure Monitor knows: metrics, tables of logs with their columns, words of its queries."""
+
+from __future__ import annotations
+
+METRICS = {
+    "Microsoft.Storage/storageAccounts": {
+        "UsedCapacity": 60, "Transactions": 1, "Ingress": 1, "Egress": 1, "Availability": 1,
+        "SuccessE2ELatency": 1, "SuccessServerLatency": 1,
+    },
+    "Microsoft.Storage/storageAccounts/queueServices": {
+        "QueueMessageCount": 60, "QueueCount": 60, "QueueCapacity": 60, "Transactions": 1,
+        "Ingress": 1, "Egress": 1, "Availability": 1, "SuccessE2ELatency": 1, "SuccessServerLatency": 1,
+    },
+}  # fmt: skip
+"""Metrics by namespace, with the minutes of their grain; from Azure's list of supported metrics."""
+
+COLUMNS = {
+    "AppTraces": {"Message", "SeverityLevel", "Properties", "Measurements"},
+    "AppRequests": {
+        "Id", "Source", "Name", "Url", "Success", "ResultCode", "DurationMs", "PerformanceBucket",
+        "Properties", "Measurements",
+    },
+    "AppExceptions": {"ProblemId", "ExceptionType", "OuterMessage", "SeverityLevel", "Properties"},
+    "AppDependencies": {
+        "Target", "DependencyType", "Name", "Data", "Success", "ResultCode", "DurationMs",
+    },
+    "AppMetrics": {"Name", "Sum", "Min", "Max", "ItemCount", "Properties"},
+    "AppEvents": {"Name", "Properties", "Measurements"},
+    "StorageQueueLogs": {"OperationName", "StatusCode", "StatusText", "Uri"},
+}  # fmt: skip
+"""Columns of the tables that logs of an app go to; those of all tables:"""
+
+ALWAYS = {
+    "TimeGenerated", "AppRoleName", "AppRoleInstance", "AppVersion", "OperationName", "OperationId",
+    "ItemCount", "_ResourceId", "Type", "TenantId", "SDKVersion", "ClientIP",
+}  # fmt: skip
+WORDS = frozenset(
+    {
+        "where", "extend", "project", "summarize", "by", "and", "or", "not", "has", "contains",
+        "startswith", "endswith", "in", "between", "asc", "desc", "sort", "order", "top",
+        "take", "limit", "count", "distinct", "join", "kind", "on", "union", "let", "render",
+        "make_set", "make_list", "true", "false", "bin", "ago", "now", "sum", "max", "min",
+        "avg", "dcount", "countif", "sumif", "percentile", "tostring", "toint", "tolong",
+        "toreal", "todouble", "tobool", "parse_json", "todynamic", "iff", "iif", "case",
+        "isempty", "isnotempty", "isnull", "isnotnull", "coalesce", "has_any", "has_cs",
+        "hasprefix", "matches", "regex", "extract", "strcat", "tolower", "toupper",
+        "datetime_diff", "1d", "1h", "arg_max", "arg_min", "any", "todatetime", "real", "long",
+        "int", "string", "dynamic",
+    }
+)  # fmt: skip
+"""Words of the query language: of its many functions those that log rules use."""
