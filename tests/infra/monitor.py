@@ -9,7 +9,8 @@ METRICS = {
     },
     "Microsoft.Storage/storageAccounts/queueServices": {
         "QueueMessageCount": 60, "QueueCount": 60, "QueueCapacity": 60, "Transactions": 1,
-        "Ingress": 1, "Egress": 1, "Availability": 1, "SuccessE2ELatency": 1, "SuccessServerLatency": 1,
+        "Ingress": 1, "Egress": 1, "Availability": 1, "SuccessE2ELatency": 1,
+        "SuccessServerLatency": 1,
     },
 }  # fmt: skip
 """Metrics by namespace, with the minutes of their grain; from Azure's list of supported metrics."""
@@ -41,7 +42,7 @@ WORDS = frozenset(
         "take", "limit", "count", "distinct", "join", "kind", "on", "union", "let", "render",
         "make_set", "make_list", "true", "false", "bin", "ago", "now", "sum", "max", "min",
         "avg", "dcount", "countif", "sumif", "percentile", "tostring", "toint", "tolong",
-        "toreal", "todouble", "tobool", "parse_json", "todynamic", "iff", "iif", "case",
+        "toreal", "todouble", "tobool", "parse_json", "todynamic", "iff", "case",
         "isempty", "isnotempty", "isnull", "isnotnull", "coalesce", "has_any", "has_cs",
         "hasprefix", "matches", "regex", "extract", "strcat", "tolower", "toupper",
         "datetime_diff", "1d", "1h", "arg_max", "arg_min", "any", "todatetime", "real", "long",
