@@ -8,7 +8,6 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -22,19 +21,22 @@ from shared.clock import SystemClock
 from shared.delivery.attempt_record import KEPT_FOR
 from shared.delivery.profiles import PROFILES
 from shared.errors import InvalidSettings, StorageUnavailable
-from shared.settings import from_environ
+from shared.settings import Settings, from_environ
 
 _ROOT = Path(__file__).parents[1]
 _NOTHING = 1  # exit code: asked, and nothing is there
 _TROUBLE = 2  # exit code: could not be asked
 _UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
+_BLOB_DELAY = PROFILES["latest"].dead_letter_delay  # that of all profiles with dead letters
 _AGO = re.compile(r"([0-9]{1,5})([mhd])")
 
 
 def add_to(commands: Any) -> None:
     """Add the command to the parser's sub-commands."""
     parser = commands.add_parser("timeline", help="why an event was not delivered")
-    parser.add_argument("--topic", required=True)
+    parser.add_argument(
+        "--topic", required=True, help="its name; of a namespace's topic: NAMESPACE.TOPIC"
+    )
     parser.add_argument("--subscription", required=True)
     parser.add_argument("--event", metavar="ID", help="only the event that its publisher calls so")
     parser.add_argument(
@@ -55,7 +57,8 @@ def run(options: argparse.Namespace) -> int:
     now = datetime.now(UTC)
     logging.getLogger("pushgrid").addHandler(logging.NullHandler())  # what is said here is enough
     try:
-        attempts = StorageAttempts(StorageAccount(_storage()), SystemClock())
+        settings = _settings()
+        attempts = StorageAttempts(StorageAccount(settings.storage), SystemClock())
         days = attempts.read(
             options.topic, options.subscription, _since(options.since, now), options.event
         )
@@ -67,12 +70,13 @@ def run(options: argparse.Namespace) -> int:
         what = type(error.__cause__ or error).__name__
         print(f"timeline: the storage of AzureWebJobsStorage: {what}", file=sys.stderr)
         return _TROUBLE
+    delay = _BLOB_DELAY / settings.time_scale
     if options.json:
-        events = [document(story) for story in stories]
+        events = [document(story, delay) for story in stories]
         named = {"topic": options.topic, "subscription": options.subscription}
         print(json.dumps(named | {"events": events}))
     elif stories:
-        print("\n\n".join(table(story, now) for story in stories))
+        print("\n\n".join(table(story, now, delay) for story in stories))
     else:
         print(_nothing(options))
     return 0 if stories else _NOTHING
@@ -105,6 +109,6 @@ def _since(text: str, now: datetime) -> datetime:
     return since
 
 
-def _storage() -> Mapping[str, str]:
-    """Return the app's storage as its host finds it: the environment wins over the file."""
-    return from_environ(read_local_settings(_ROOT).values | os.environ, frozenset(PROFILES)).storage
+def _settings() -> Settings:
+    """Return the app's settings as its host finds them: the environment wins over the file."""
+    return from_environ(read_local_settings(_ROOT).values | os.environ, frozenset(PROFILES))

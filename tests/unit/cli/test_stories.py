@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -16,6 +17,7 @@ from tests.builders import a_record, an_outcome
 from tests.fakes import START
 
 SECOND = timedelta(seconds=1)
+DELAY = timedelta(minutes=5)
 ID = str(uuid.UUID(int=1))
 REFUSED = DeliveryOutcome(
     outcome=Outcome.SOCKET_ERROR, status=None, seconds=0.01, detail="refused\x1b[31m"
@@ -41,7 +43,7 @@ EXPIRED = a_record(
 
 
 def test_people_read_a_line_per_attempt_and_one_for_the_end() -> None:
-    told = table(Story([a_record(), LAST]), START + 3600 * SECOND)
+    told = table(Story([a_record(), LAST]), START + 3600 * SECOND, DELAY)
 
     assert told.splitlines() == [
         f"e-0  published 2026-02-09 12:00:00, 1:00:00 ago  (aeg-output-event-id {ID})",
@@ -58,8 +60,8 @@ def test_people_read_a_line_per_attempt_and_one_for_the_end() -> None:
             "             -  all 2 attempts made (refused\ufffd[31m)"
         ),
         (
-            "   0:00:30.2  2026-02-09 12:00:30  deadLettered: MaxDeliveryAttemptsExceeded"
-            " (all 2 attempts made)"
+            "   0:00:30.2  2026-02-09 12:00:30  given up: MaxDeliveryAttemptsExceeded"
+            " (all 2 attempts made); its blob was due at 2026-02-09 12:05:30"
         ),
     ]
 
@@ -74,20 +76,36 @@ def test_people_read_a_line_per_attempt_and_one_for_the_end() -> None:
             999,
             "0:10:00  2026-02-09 12:10:00  dropped: TimeToLiveExceeded (older than 5 min)",
         ),
+        (
+            [a_record(), replace(EXPIRED, at=START + 60 * SECOND, state=EndState.DEAD_LETTERED)],
+            60,
+            (
+                "0:01:00  2026-02-09 12:01:00  given up: TimeToLiveExceeded (older than 5 min); "
+                "its blob is due at 2026-02-09 12:05:00"
+            ),
+        ),
+        (
+            [a_record(), replace(EXPIRED, state=EndState.DEAD_LETTERED)],
+            600,
+            (
+                "0:10:00  2026-02-09 12:10:00  given up: TimeToLiveExceeded (older than 5 min); "
+                "its blob was due at 2026-02-09 12:10:00"
+            ),
+        ),
     ],
-    ids=["waiting", "silence", "expired"],
+    ids=["waiting", "silence", "expired", "to be written", "too old when it was due"],
 )
 def test_the_last_line_says_what_became_of_it(
     records: list[AttemptRecord], seconds: int, last: str
 ) -> None:
-    told = table(Story(records), START + seconds * SECOND)
+    told = table(Story(records), START + seconds * SECOND, DELAY)
 
     assert told.splitlines()[-1].strip() == last
     assert len(told.splitlines()) == 4
 
 
 def test_programs_get_the_same() -> None:
-    story = document(Story([a_record(), LAST]))
+    story = document(Story([a_record(), LAST]), DELAY)
 
     assert story["eventId"] == "e-0"
     assert story["systemId"] == ID
@@ -108,9 +126,10 @@ def test_programs_get_the_same() -> None:
         "reason": "MaxDeliveryAttemptsExceeded",
         "why": "all 2 attempts made",
         "at": "2026-02-09T12:00:30.2100000Z",
+        "blobDueAt": "2026-02-09T12:05:30.2100000Z",
     }
-    assert document(Story([a_record()]))["end"] is None
-    assert len(document(Story([a_record(), EXPIRED]))["attempts"]) == 1
+    assert document(Story([a_record()]), DELAY)["end"] is None
+    assert len(document(Story([a_record(), EXPIRED]), DELAY)["attempts"]) == 1
 
 
 def test_a_delivered_event_ends_so() -> None:
@@ -123,8 +142,8 @@ def test_a_delivered_event_ends_so() -> None:
         why="",
     )
 
-    assert document(Story([a_record(), taken]))["end"]["state"] == "delivered"
-    assert table(Story([taken]), START).splitlines()[-1].endswith("12:00:00  delivered")
+    assert document(Story([a_record(), taken]), DELAY)["end"]["state"] == "delivered"
+    assert table(Story([taken]), START, DELAY).splitlines()[-1].endswith("12:00:00  delivered")
 
 
 def test_the_latest_events_are_shown_and_no_more_days_are_read() -> None:
