@@ -26,15 +26,20 @@ _REFUSED = re.compile(
 _PATH = re.compile(r"[A-Za-z0-9]+|data(\.[^.]+)+", re.IGNORECASE)
 
 
-def parse_attributes(destination: Section) -> list[dict[str, Any]]:
+def parse_attributes(
+    destination: Section, known: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
     """
     Read the mappings of a destination; what is wrong goes to the faults of *destination*.
+
+    A secret that comes as it was shown keeps its value, which the *known*, stored mappings have.
 
     Source: "Set custom headers on delivered events" (2023-02-21); the refused names beyond
     ``aeg-`` are ours.
     """
     stored: list[dict[str, Any]] = []
     names: set[str] = set()
+    secrets = _secrets(known)
     mappings = destination.sections(MEMBER)
     if len(mappings) > MAX_HEADERS:
         destination.refuse(MEMBER, f"There can be {MAX_HEADERS} custom delivery headers.")
@@ -48,9 +53,11 @@ def parse_attributes(destination: Section) -> list[dict[str, Any]]:
         if not mapping.has("type"):
             mapping.refuse("type", f"{mapping.target('type')} is missing.")
         properties = mapping.section("properties")
-        read = {"Static": _static, "Dynamic": _dynamic}
         if kind is not None:
-            stored.append({"name": name, "type": kind, "properties": read[kind](properties)})
+            is_static = kind == "Static"
+            secret = secrets.get((name or "").casefold())
+            read = _static(properties, secret) if is_static else _dynamic(properties)
+            stored.append({"name": name, "type": kind, "properties": read})
     return stored
 
 
@@ -95,16 +102,36 @@ def _name_fault(name: str, others: set[str]) -> str | None:
     return None
 
 
-def _static(properties: Section) -> dict[str, Any]:
+def _secrets(stored: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return the secret values by their headers' names, which have no case."""
+    headers = headers_of(stored)
+    return {
+        each.name.casefold(): each.value
+        for each in headers
+        if isinstance(each, StaticHeader) and each.is_secret
+    }
+
+
+def _static(properties: Section, secret: str | None) -> dict[str, Any]:
+    """Read a static header; *secret* is its value so far, if it is one that isn't shown."""
     value = properties.required_text("value")
+    is_secret = properties.flag("isSecret") or False
     target = properties.target("value")
+    if is_secret and value == HIDDEN:
+        value = secret
+        if secret is None:
+            properties.refuse(
+                "value",
+                f"{target} is '{HIDDEN}', as secrets are shown, but no secret is known by this "
+                "header's name: give its value.",
+            )
     if value is not None and value != value.strip(" "):
         properties.refuse("value", f"{target} must not begin or end with a space.")
     if value is not None and not fits_a_header(value, MAX_VALUE):
         properties.refuse(
             "value", f"{target} must be at most {MAX_VALUE} printable characters of ASCII."
         )
-    return {"value": value, "isSecret": properties.flag("isSecret") or False}
+    return {"value": value, "isSecret": is_secret}
 
 
 def _dynamic(properties: Section) -> dict[str, Any]:

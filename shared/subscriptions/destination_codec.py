@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from shared.events.data_plane import MAX_EVENTS
@@ -35,9 +35,16 @@ _EVENTS = 10  # where only the size of a batch is given (contract §2.4)
 
 
 def parse_destination(
-    holder: Section, deployment: Deployment, limits: ProfileLimits
+    holder: Section,
+    deployment: Deployment,
+    limits: ProfileLimits,
+    existing: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
-    """Read the ``destination`` of *holder*; what is wrong goes to its faults."""
+    """
+    Read the ``destination`` of *holder*; what is wrong goes to its faults.
+
+    Secrets that come as they were shown are those of the *existing* subscription.
+    """
     if not holder.has("destination"):
         holder.refuse("destination", "The destination is missing.")
         return {}
@@ -49,7 +56,8 @@ def parse_destination(
         section.refuse("endpointType", f"The endpoint type {kind} is not supported.")
     if kind != "WebHook":
         return {}
-    webhook = _webhook(section.section("properties"), deployment, limits)
+    known = existing["properties"]["destination"]["properties"].get(MEMBER, ()) if existing else ()
+    webhook = _webhook(section.section("properties"), deployment, limits, known)
     return {"endpointType": kind, "properties": webhook}
 
 
@@ -79,7 +87,12 @@ def custom_headers_of(stored: Mapping[str, Any]) -> tuple[DeliveryHeader, ...]:
     return headers_of(stored["properties"].get(MEMBER, ()))
 
 
-def _webhook(section: Section, deployment: Deployment, limits: ProfileLimits) -> dict[str, Any]:
+def _webhook(
+    section: Section,
+    deployment: Deployment,
+    limits: ProfileLimits,
+    known: Sequence[Mapping[str, Any]],
+) -> dict[str, Any]:
     url = section.text("endpointUrl")
     fault = url_fault(url, allow_http=deployment.allow_http)
     if fault and (url is not None or not section.has("endpointUrl")):
@@ -92,7 +105,7 @@ def _webhook(section: Section, deployment: Deployment, limits: ProfileLimits) ->
         "preferredBatchSizeInKilobytes": kilobytes,
         **audience,
     }
-    if mappings := parse_attributes(section):
+    if mappings := parse_attributes(section, known):
         stored[MEMBER] = mappings
         if not limits.has_custom_headers:
             section.refuse(MEMBER, f"There are no custom delivery headers{limits.whose}.")

@@ -54,7 +54,7 @@ def parse_namespace_subscription(  # noqa: PLR0913 - each is named
         deliverer, delivery_identity = unwrap(push, DELIVERY)
         burier, dead_letter_identity = unwrap(push, _DEAD_LETTER)
         stored = {
-            "destination": parse_destination(deliverer, deployment, limits),
+            "destination": parse_destination(deliverer, deployment, limits, existing),
             "deliveryIdentity": delivery_identity,
             "retryPolicy": _retry_policy(push, limits, topic.retention),
             "deadLetterDestination": parse_dead_letter(burier, deployment, limits),

@@ -52,7 +52,7 @@ def parse_subscription(  # noqa: PLR0913 - each is named
     deliverer, delivery_identity = unwrap(properties, DELIVERY)
     burier, dead_letter_identity = unwrap(properties, DEAD_LETTER)
     stored = {
-        "destination": parse_destination(deliverer, deployment, limits),
+        "destination": parse_destination(deliverer, deployment, limits, existing),
         "deliveryIdentity": delivery_identity,
         "filter": parse_filter(properties.section("filter"), topic.input_schema),
         "labels": None if labels is None else list(labels),

@@ -52,6 +52,40 @@ def test_batching_and_headers_are_kept_and_secrets_are_not_shown(
         assert "k3y" not in json.dumps(shown)
 
 
+def test_a_secret_that_comes_back_as_it_was_shown_keeps_its_value(orders: World) -> None:
+    orders.json("PUT", CRM, batched(), status=201)
+    body = batched()
+    shown = orders.json("GET", CRM)["properties"]["destination"]["properties"]
+    secret = shown["deliveryAttributeMappings"][1] | {"name": "AUTHORIZATION"}
+    target = body["properties"]["destination"]["properties"]
+    target["deliveryAttributeMappings"] = [secret]
+
+    orders.json("PUT", CRM, body, status=201)
+    (kept,) = orders.json("POST", f"{CRM}/getDeliveryAttributes")["value"]
+    patch = {"destination": body["properties"]["destination"]}
+    orders.json("PATCH", CRM, patch, status=201)
+
+    assert kept["properties"] == {"value": "k3y", "isSecret": True}
+    assert orders.json("POST", f"{CRM}/getDeliveryAttributes")["value"] == [kept]
+
+
+@pytest.mark.parametrize("name", ["x-team", "x-new"])
+def test_a_hidden_value_that_is_no_known_secret_is_refused(orders: World, name: str) -> None:
+    orders.json("PUT", CRM, batched(), status=201)
+    body = batched()
+    hidden = {"name": name, "type": "Static", "properties": {"value": "Hidden", "isSecret": True}}
+    target = body["properties"]["destination"]["properties"]
+    target["deliveryAttributeMappings"] = [hidden]
+
+    error = orders.error("PUT", CRM, body, status=400)
+
+    where = "properties.destination.properties.deliveryAttributeMappings[0].properties.value"
+    assert (error["code"], error["target"]) == ("InvalidRequest", where)
+    assert error["message"].endswith("no secret is known by this header's name: give its value.")
+    hidden["properties"] = {"value": "Hidden"}
+    orders.json("PUT", CRM, body, status=201)
+
+
 def test_what_the_topics_profile_does_not_have_is_refused(world: World) -> None:
     body = {"location": "x", "tags": {"deliveryProfile": "2019"}}
     world.json("PUT", ORDERS, body, status=201)
