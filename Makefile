@@ -9,6 +9,8 @@ CODE := shared devhost cli bench tests $(wildcard *_function)
 QUICK := tests/unit tests/functional
 # Unit and functional tests wait for nothing: they take as many processes as there are cores.
 PARALLEL := -n logical --maxprocesses 8
+# The others mostly wait: for schedules, timeouts, outages. Each file stays in one process.
+BESIDE := -n 3 --dist loadfile
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run azurite worker clients test check fmt bench clean
@@ -65,7 +67,7 @@ clients: $(patsubst tests/clients/%.txt,$(OLDER)/%/.stamp,$(wildcard tests/clien
 test: check worker clients ## every check and test there is; laws in full
 	@$(PY) -m tests.package_list --size
 	@$(PY) -m pytest -q $(PARALLEL) -m hypothesis $(QUICK)
-	@$(PY) -m pytest -q $(addprefix --ignore=,$(QUICK)) tests
+	@$(PY) -m pytest -q $(BESIDE) $(addprefix --ignore=,$(QUICK)) tests
 
 azurite: setup ## a storage for local runs that stays, in .azurite/
 	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" node node_modules/azurite/dist/src/azurite.js \
