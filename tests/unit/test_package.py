@@ -36,6 +36,7 @@ LEFT_BEHIND = [
     "publish_function/__pycache__/__init__.cpython-311.pyc",
     "shared/__pycache__/x.cpython-311.pyc",
     "shared/engine/__pycache__/x.cpython-311.pyc",
+    "scratch/publish.py",
     "tests/unit/test_package.py",
 ]
 
