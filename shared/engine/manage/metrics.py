@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from shared.engine.housekeeping import COUNTS_KEPT_FOR
 from shared.engine.manage.arm_json import answer
 from shared.engine.manage.call import Call, ManagePorts, not_found
 from shared.engine.manage.metrics_query import SUBSCRIPTION_NAME, MetricsQuery, parse_query
@@ -53,7 +54,11 @@ def subscription_metrics(ports: ManagePorts, call: Call) -> HttpAnswer:
 def _minutes(
     ports: ManagePorts, query: MetricsQuery, topic: str, name: str
 ) -> Iterator[tuple[datetime, Counts]]:
-    return ports.counts.minutes(topic, name, query.since, query.until)
+    """Read what is kept; a time span may begin in the Middle Ages, and each day is a table."""
+    now = ports.clock.now()
+    kept_since = now - COUNTS_KEPT_FOR - timedelta(days=1)
+    since, until = max(query.since, kept_since), min(query.until, now)
+    return ports.counts.minutes(topic, name, since, until) if since < until else iter(())
 
 
 def _answer(

@@ -279,3 +279,22 @@ def test_a_storage_that_fails_is_no_zero(counted: World) -> None:
     counted.counts.fail_next("minutes")
 
     assert counted.error("GET", _target(ORDERS), status=503)["code"] == "ServiceUnavailable"
+
+
+def test_only_what_is_kept_is_read_however_long_the_time_span(
+    counted: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each day is a table: all of history would keep storage busy for minutes."""
+    asked: list[timedelta] = []
+    minutes = counted.counts.minutes
+
+    def spy(topic: str, name: str, since: datetime, until: datetime) -> Any:
+        asked.append(until - since)
+        return minutes(topic, name, since, until)
+
+    monkeypatch.setattr(counted.counts, "minutes", spy)
+
+    for timespan in ("0001-01-01T00:00:00Z/9999-12-31T00:00:00Z", "1000-01-01/1000-01-02"):
+        ask(counted, CRM, timespan=timespan, interval="FULL")
+
+    assert asked == [timedelta(days=31)]
