@@ -16,6 +16,8 @@ class Absence(Enum):
 
 
 MISSING: Final = Absence.MISSING
+_EXACT = 2**53  # up to here every whole number is a double
+_TOO_LARGE = 2**1023  # and from here on some are none
 
 
 class Facts:
@@ -61,8 +63,13 @@ def fold(text: str) -> str:
 
 
 def _normal(value: Any) -> Any:
+    return tuple(map(_comparable, value)) if isinstance(value, list) else _comparable(value)
+
+
+def _comparable(value: Any) -> Any:
     if isinstance(value, str):
         return fold(value)
-    if isinstance(value, list):
-        return tuple(fold(each) if isinstance(each, str) else each for each in value)
+    if isinstance(value, int) and abs(value) > _EXACT:
+        # Filters hold doubles: like is compared with like.
+        return float(value) if abs(value) < _TOO_LARGE else value
     return value

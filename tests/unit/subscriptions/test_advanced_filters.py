@@ -160,6 +160,22 @@ def test_names_within_data_have_their_case() -> None:
     assert not matches(subscription_of(stored).filter, Facts(event))
 
 
+def test_whole_numbers_beyond_doubles_are_compared_as_doubles() -> None:
+    """A filter's number is a double: 2^53 + 1 would else be unequal to itself."""
+    number = 2**53 + 1
+
+    for operator in ("NumberIn", "NumberInRange", "NumberLessThanOrEquals"):
+        given = {"values": [number]}
+        if "Range" in operator:
+            given = {"values": [[number, number]]}  # type: ignore[list-item]
+        elif "Than" in operator:
+            given = {"value": number}  # type: ignore[dict-item]
+        assert verdict(Operator(operator), number, given=given)
+    assert not verdict(Operator.NUMBER_NOT_IN, number, given={"values": [number]})
+    assert not verdict(Operator.NUMBER_NOT_IN, [number], on_arrays=True, given={"values": [number]})
+    assert verdict(Operator.NUMBER_GREATER_THAN, 10**400, given={"value": 1})
+
+
 def test_all_filters_must_match_also_those_of_one_key() -> None:
     documents = [
         {"operatorType": "NumberGreaterThan", "key": "data.n", "value": 1},
