@@ -13,7 +13,7 @@ PARALLEL := -n logical --maxprocesses 8
 BESIDE := -n 3 --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run azurite worker clients test check fmt bench clean
+.PHONY: help setup run azurite worker clients test check static quick fmt bench clean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -53,11 +53,16 @@ run: setup ## the main job on real parts, told as a story (ONCE=1: ends when tol
 	@$(PY) -m cli demo $(if $(ONCE),--once)
 
 check: setup ## format, lint, types, imports, unit and functional tests
+	@$(MAKE) --no-print-directory -j 2 -O static quick
+
+static: setup
 	@$(PY) -m ruff format --check --quiet $(CODE)
 	@$(PY) -m ruff check --quiet $(CODE)
 	@$(PY) -m mypy $(CODE)
 	@$(VENV)/bin/lint-imports --no-cache > .import-linter.log || { cat .import-linter.log; exit 1; }
 	@$(VENV)/bin/codespell $(CODE) docs README.md
+
+quick: setup
 	@$(PY) -m pytest -q $(PARALLEL) --hypothesis-profile=quick $(QUICK)
 
 worker: $(WORKER)/.stamp ## the oracle of tests/worker, which `make test` makes as well
