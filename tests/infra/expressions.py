@@ -3,28 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
-from typing import Any
 
 import tree_sitter
 
 from tests.infra import syntax as s
+from tests.infra.binding import CHOICE, STRENGTH, UNARY, Parentheses, attach
 
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "'": "'", "\\": "\\", "$": "$"}
 _ESCAPE = re.compile(r"\\(u\{([0-9a-fA-F]+)\}|.)", re.DOTALL)
-_CHOICE = 1
-_STRENGTH = {
-    "??": 2,
-    "||": 3,
-    "&&": 4,
-    **dict.fromkeys(("==", "!=", "=~", "!~"), 5),
-    **dict.fromkeys(("<", "<=", ">", ">="), 6),
-    **dict.fromkeys(("+", "-"), 7),
-    **dict.fromkeys(("*", "/", "%"), 8),
-}
-_UNARY = 9
-"""How tightly operators bind."""
+COMMENTS = frozenset({"comment", "diagnostic_comment"})
 
 TreeNode = tree_sitter.Node
 
@@ -49,7 +36,7 @@ def text_of(node: TreeNode) -> str:
 
 def named(node: TreeNode) -> list[TreeNode]:
     """Return the parts of a node that are not mere signs or comments."""
-    return [child for child in node.named_children if child.type != "comment"]
+    return [child for child in node.named_children if child.type not in COMMENTS]
 
 
 def decorators_of(node: TreeNode) -> tuple[s.Call, ...]:
@@ -84,9 +71,18 @@ def string(node: TreeNode) -> str:
     return value.value
 
 
-def expression(node: TreeNode) -> s.Node:
-    """Return a value, or a type."""
+def expression(node: TreeNode, head: s.Node | None = None) -> s.Node:
+    """
+    Return a value, or a type.
+
+    *head* is what stands directly before *node*: in a list, the grammar takes ``f(x)`` for ``f``
+    and ``(x)``.
+    """
     line, parts = line_of(node), named(node)
+    if head is not None and node.type == "parenthesized_expression":
+        return _called(node, head, tuple(expression(part) for part in parts))
+    if head is not None and node.type == "array":
+        return s.Index(line=line, of=head, at=expression(parts[0]))
     match node.type:
         case "string":
             return _quoted(node)
@@ -101,7 +97,7 @@ def expression(node: TreeNode) -> s.Node:
         case "type" | "parenthesized_type":
             return expression(parts[0])
         case "parenthesized_expression":
-            return _Parentheses(line=line, of=expression(parts[0]))
+            return Parentheses(line=line, of=expression(parts[0]))
         case "nullable_type":
             return s.Nullable(line=line, of=expression(parts[0]))
         case "array_type":
@@ -109,16 +105,18 @@ def expression(node: TreeNode) -> s.Node:
         case "union_type":
             return s.OneOf(line=line, of=tuple(expression(part) for part in parts))
         case "member_expression" | "subscript_expression" | "resource_expression":
-            return _access(node)
+            return _access(node, head)
         case "call_expression":
-            return _call(node)
+            args = tuple(expression(part) for part in named(parts[1]))
+            called = expression(parts[0], head)
+            return attach(called, UNARY + 1, lambda at: _called(node, at, args))
         case "unary_expression" | "binary_expression" | "ternary_expression":
-            return _operation(node)
+            return _operation(node, head)
         case "lambda_expression":
             names = tuple(text_of(one) for one in (named(parts[0]) or parts[:1]))
             return s.Lambda(line=line, params=names, body=expression(parts[1]))
         case "array":
-            return s.Array(line=line, items=tuple(expression(part) for part in parts))
+            return s.Array(line=line, items=tuple(_items(parts)))
         case "object":
             return _object(node)
         case "for_statement":
@@ -128,63 +126,23 @@ def expression(node: TreeNode) -> s.Node:
     raise Unsupported(node)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Parentheses(s.Node):
-    """What stands in parentheses, while the tree is made."""
-
-    of: s.Node
-
-
-def _attach(left: s.Node, strength: int, build: Callable[[s.Node], s.Node]) -> s.Node:
-    """
-    Return what *build* makes of *left*, or of its last part when *left* binds more loosely.
-
-    The grammar reads ``a ? b : c.d`` as ``(a ? b : c).d``.
-    """
-    match left:
-        case s.Lambda():
-            return replace(left, body=_attach(left.body, strength, build))
-        case s.Choice() if strength > _CHOICE:
-            return replace(left, no=_attach(left.no, strength, build))
-        case s.Binary() if strength > _STRENGTH[left.op]:
-            return replace(left, right=_attach(left.right, strength, build))
-        case s.Unary() if strength > _UNARY:
-            return replace(left, of=_attach(left.of, strength, build))
-    return build(left)
-
-
-def bare(value: Any) -> Any:
-    """Return a tree without the parentheses."""
-    if isinstance(value, _Parentheses):
-        return bare(value.of)
-    if isinstance(value, tuple):
-        return tuple(bare(one) for one in value)
-    if isinstance(value, s.Node):
-        changed = {
-            field.name: new
-            for field in fields(value)
-            if (new := bare(old := getattr(value, field.name))) is not old and new != old
-        }
-        return replace(value, **changed) if changed else value
-    return value
-
-
-def _operation(node: TreeNode) -> s.Node:
+def _operation(node: TreeNode, head: s.Node | None) -> s.Node:
     line = line_of(node)
-    parts = [expression(part) for part in named(node)]
+    first, *others = named(node)
+    parts = [expression(first, head), *(expression(part) for part in others)]
     if node.type == "unary_expression":
         return s.Unary(line=line, op=text_of(node.children[0]), of=parts[-1])
     if node.type == "ternary_expression":
         test, yes, no = parts
-        return _attach(test, _CHOICE + 1, lambda at: s.Choice(line=line, test=at, yes=yes, no=no))
+        return attach(test, CHOICE + 1, lambda at: s.Choice(line=line, test=at, yes=yes, no=no))
     op = text_of(node.child_by_field_name("operator") or node.children[1])
     left, right = parts
     if op == "|":
         return s.OneOf(line=line, of=(left, right))
-    return _attach(left, _STRENGTH[op], lambda at: s.Binary(line=line, op=op, left=at, right=right))
+    return attach(left, STRENGTH[op], lambda at: s.Binary(line=line, op=op, left=at, right=right))
 
 
-def _access(node: TreeNode) -> s.Node:
+def _access(node: TreeNode, head: s.Node | None) -> s.Node:
     parts, line = named(node), line_of(node)
     safe = any(child.type == ".?" or text_of(child) in {"[?", ".?"} for child in node.children)
 
@@ -196,21 +154,31 @@ def _access(node: TreeNode) -> s.Node:
             return s.Nested(line=at, of=of, name=text_of(parts[1]))
         return s.Member(line=at, of=of, name=text_of(parts[1]), safe=safe)
 
-    return _attach(expression(parts[0]), _UNARY + 1, build)
+    return attach(expression(parts[0], head), UNARY + 1, build)
 
 
-def _call(node: TreeNode) -> s.Node:
-    parts, line = named(node), line_of(node)
-    args = tuple(expression(part) for part in named(parts[1]))
+def _called(node: TreeNode, called: s.Node, args: tuple[s.Node, ...]) -> s.Node:
+    line = line_of(node)
+    if isinstance(called, s.Name):
+        return s.Call(line=line, name=called.name, of=None, args=args)
+    if isinstance(called, s.Member):
+        return s.Call(line=line, name=called.name, of=called.of, args=args)
+    raise Unsupported(node)
 
-    def build(called: s.Node) -> s.Node:
-        if isinstance(called, s.Name):
-            return s.Call(line=line, name=called.name, of=None, args=args)
-        if isinstance(called, s.Member):
-            return s.Call(line=line, name=called.name, of=called.of, args=args)
-        raise Unsupported(node)
 
-    return _attach(expression(parts[0]), _UNARY + 1, build)
+def continues(before: TreeNode, node: TreeNode) -> bool:
+    """Whether *node*, in a list, goes on with what *before* begins: ``f`` and ``(x)``."""
+    return before.end_byte == node.start_byte and text_of(node)[:1] in {"(", "["}
+
+
+def _items(parts: list[TreeNode]) -> list[s.Node]:
+    items: list[s.Node] = []
+    for at, part in enumerate(parts):
+        if at and continues(parts[at - 1], part):
+            items.append(expression(part, items.pop()))
+        else:
+            items.append(expression(part))
+    return items
 
 
 def _object(node: TreeNode) -> s.Object:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tests.infra import types as t
+from tests.infra.addresses import rest_of
 from tests.infra.app import App
 from tests.infra.evaluate import Deployment
 from tests.infra.problems import Report
@@ -55,7 +56,7 @@ def check(deployment: Deployment, app: App, report: Report) -> None:
         _made(deployment, kind, names, report)
     for one in deployment.of(f"{_SITE}/config"):
         if one.name == "appsettings":
-            _settings(one, app, report)
+            _settings(one, app, deployment.of(_STORAGE), report)
     if deployment.of(_SITE) and not any(
         one.name == "appsettings" for one in deployment.of(f"{_SITE}/config")
     ):
@@ -87,7 +88,7 @@ def _made(deployment: Deployment, kind: str, names: frozenset[str], report: Repo
             report.add(one.file, one.line, kind, f"the app has no {kind} '{one.name}'{hint}")
 
 
-def _settings(one: Deployed, app: App, report: Report) -> None:
+def _settings(one: Deployed, app: App, accounts: list[Deployed], report: Report) -> None:
     settings = one.at("properties")
     if not isinstance(settings, Lined):
         return
@@ -102,7 +103,10 @@ def _settings(one: Deployed, app: App, report: Report) -> None:
             problem(name, "is not for Flex Consumption with an identity")
         elif name not in known_names and (not _HOST.fullmatch(name) or _near(name, known_names)):
             problem(name, f"nothing reads it{t.nearest(name, sorted(known_names))}")
-        if why := _value(name, value, app, one):
+        reader = one.parent and one.parent.at("properties", "keyVaultReferenceIdentity")
+        if "@Microsoft.KeyVault(" in plain(value) and not reader:
+            problem(name, "the app has no keyVaultReferenceIdentity to read the secret with")
+        if why := _value(name, value, app, one, accounts):
             problem(name, why)
     for name in sorted(app.required | storage | {_INSIGHTS_STRING, _INSIGHTS_LOGIN}):
         if name not in settings:
@@ -116,13 +120,13 @@ def _near(name: str, names: frozenset[str] | set[str]) -> bool:
     return bool(t.nearest(name, sorted(names))) and not name.startswith(("PYTHON_", "AzureFunc"))
 
 
-def _value(name: str, value: Any, app: App, one: Deployed) -> str | None:
+def _value(name: str, value: Any, app: App, one: Deployed, accounts: list[Deployed]) -> str | None:
     """Return what is wrong with a setting's value."""
     text = plain(value)
     if any(isinstance(leaf, Given) and leaf.secret for leaf in leaves(value)):
         return "a secret in plain text: use a Key Vault reference"
     if name.startswith(f"{app.connection}__"):
-        return _connection(name.removeprefix(f"{app.connection}__"), value, one)
+        return _connection(name.removeprefix(f"{app.connection}__"), value, one, accounts)
     if name == _INSIGHTS_STRING:
         asked = ("Microsoft.Insights/components", ("properties", "ConnectionString"))
         return None if _is(value, *asked) else "is the ConnectionString of Application Insights"
@@ -142,10 +146,10 @@ def _value(name: str, value: Any, app: App, one: Deployed) -> str | None:
     return None
 
 
-def _connection(key: str, value: Any, one: Deployed) -> str | None:
+def _connection(key: str, value: Any, one: Deployed, accounts: list[Deployed]) -> str | None:
     if service := _SERVICES.get(key):
-        path = ("properties", "primaryEndpoints", service)
-        return None if _is(value, _STORAGE, path) else f"is the address of the {service} service"
+        right = rest_of(value, service, accounts) == ""
+        return None if right else f"is the address of the {service} service"
     if key == "credential":
         return None if value == "managedidentity" else "is 'managedidentity'"
     if key == "clientId":

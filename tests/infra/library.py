@@ -131,6 +131,8 @@ _RULES: dict[str, Callable[..., Any]] = {
     "toLower": _lower,
     "toObject": _to_object,
     "items": _items,
+    "shallowMerge": lambda many: _union(*many),
+    "uri": lambda base, rest: text_of([base, rest]),
     "length": _length,
     "contains": _contains,
     "string": _string,

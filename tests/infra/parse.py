@@ -9,10 +9,12 @@ import tree_sitter
 import tree_sitter_bicep
 
 from tests.infra import syntax as s
+from tests.infra.binding import bare
 from tests.infra.expressions import (
+    COMMENTS,
     TreeNode,
     Unsupported,
-    bare,
+    continues,
     decorators_of,
     expression,
     line_of,
@@ -64,20 +66,20 @@ def _errors(node: TreeNode) -> Iterator[Fault]:
 def _crowded(node: TreeNode) -> Iterator[Fault]:
     """Yield what needs a line of its own, or a comma, and has neither."""
     if node.type in {"infrastructure", "object", "array"}:
-        before = None
+        before: TreeNode | None = None
         for child in node.children:
-            if child.type == "comment":
+            if child.type in COMMENTS:
                 continue
-            if (
-                before
-                and child.is_named
-                and before.is_named
-                and before.end_point[0] == line_of(child) - 1
-            ):
+            if before and _same_line(before, child) and not continues(before, child):
                 yield line_of(child), "a new line or a comma is missing before this"
             before = child
     for child in node.children:
         yield from _crowded(child)
+
+
+def _same_line(before: TreeNode, node: TreeNode) -> bool:
+    named = before.is_named and node.is_named
+    return named and before.end_point[0] == node.start_point[0]
 
 
 def _declarations(root: TreeNode) -> Iterator[s.Node]:

@@ -20,6 +20,8 @@ _METRIC_WINDOWS = frozenset({1, 5, 15, 30, 60, 360, 720, 1440})
 _METRIC_FREQUENCIES = frozenset({1, 5, 15, 30, 60})
 
 _LOOKS_FOR = re.compile(r'(\S+)\s+(==|=~|has|startswith|contains|has_cs)\s+"([^"…]*)"')
+_RUNS = re.compile(r"OperationName\s*(==|=~|in).*(count\(|sum\(ItemCount\))", re.DOTALL)
+_FAILS = re.compile(r"ResultCode|Success\s*==\s*[Ff]alse|not\(?\s*Success|DurationMs")
 _QUOTED = re.compile(r'"([^"]*)"')
 
 
@@ -104,6 +106,8 @@ def _metric(one: Deployed, criterion: Lined, report: Report) -> None:
         )
     for scope in one.at("properties", "scopes") or []:
         _metric_scope(one, str(space), scope, report)
+    if str(criterion.get("operator")).startswith("LessThan"):
+        report.add(one.file, criterion.lines["operator"], "alert", f"less {name} is nothing bad")
     average = criterion.get("timeAggregation")
     if (
         name.endswith(("Count", "Capacity"))
@@ -171,6 +175,7 @@ class _Query:
         self._measure()
         self._role()
         self._texts()
+        self._sense()
 
     def _columns(self, table: str) -> None:
         known = COLUMNS[table] | ALWAYS
@@ -230,6 +235,19 @@ class _Query:
                 if not fits:
                     hint = t.nearest(text, list(self.app.functions))
                     self.problem(f"the app has no function '{text}'{hint}")
+
+    def _sense(self) -> None:
+        """Alert on what is bad: that a function runs is good, and more of anything else is not."""
+        operator, threshold = self.criterion.get("operator"), self.criterion.get("threshold")
+        if not isinstance(operator, str):
+            return
+        runs = bool(_RUNS.search(self.text)) and not _FAILS.search(self.text)
+        less = operator.startswith("LessThan")
+        if runs != less:
+            good = "less" if runs else "more"
+            self.problem(f"'{operator}' is the wrong way round: {good} of it is bad")
+        if (operator, threshold) in {("LessThan", 0), ("GreaterThanOrEqual", 0)}:
+            self.problem(f"{operator} {threshold} never changes")
 
     def _fields(self, event: str) -> None:
         fields = self.app.events.get(event, frozenset()) | {"event"}

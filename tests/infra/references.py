@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.infra.addresses import ACCOUNT, rest_of
 from tests.infra.evaluate import Deployment
 from tests.infra.policy import members
 from tests.infra.problems import Report
@@ -11,7 +12,6 @@ from tests.infra.values import Deployed, Given, Lined, Made, Ref, Text, plain
 
 _NETWORK = "Microsoft.Network"
 _IDENTITY = "Microsoft.ManagedIdentity/userAssignedIdentities"
-_ACCOUNT = "Microsoft.Storage/storageAccounts"
 
 IDS = {
     "serverFarmId": "Microsoft.Web/serverfarms",
@@ -23,7 +23,7 @@ IDS = {
     "subnet.id": f"{_NETWORK}/virtualNetworks/subnets",
     "virtualNetwork.id": f"{_NETWORK}/virtualNetworks",
     "privateDnsZoneId": f"{_NETWORK}/privateDnsZones",
-    "privateLinkServiceId": _ACCOUNT,
+    "privateLinkServiceId": ACCOUNT,
     "actionGroupId": "Microsoft.Insights/actionGroups",
     "actionGroups": "Microsoft.Insights/actionGroups",
     "contactGroups": "Microsoft.Insights/actionGroups",
@@ -32,7 +32,7 @@ IDS = {
 
 _ALERT_SCOPES = {
     "Microsoft.Insights/scheduledQueryRules": "Microsoft.OperationalInsights/workspaces",
-    "Microsoft.Insights/metricAlerts": _ACCOUNT,
+    "Microsoft.Insights/metricAlerts": ACCOUNT,
 }
 
 
@@ -106,18 +106,12 @@ def _site(one: Deployed, deployment: Deployment, report: Report) -> None:
                 report.add(one.file, one.line_of(*path), "reference", message)
     path = ("properties", "functionAppConfig", "deployment", "storage", "value")
     value = one.at(*path)
-    containers = [made.name for made in deployment.of(f"{_ACCOUNT}/blobServices/containers")]
-    if isinstance(value, Text) and value.parts:
-        first, rest = value.parts[0], plain(Text(value.parts[1:]))
-        of_blobs = isinstance(first, Ref) and first.path[-2:] == ("primaryEndpoints", "blob")
-        if not of_blobs:
-            report.add(
-                one.file, one.line_of(*path), "reference", "the package is in a blob container"
-            )
-        elif rest.strip("/") not in containers or rest.startswith("/"):
-            message = f"the package's container {rest!r} is not made"
-            report.add(one.file, one.line_of(*path), "reference", message)
-    elif value is not None:
-        report.add(
-            one.file, one.line_of(*path), "reference", "the package's container has an address"
-        )
+    containers = [made.name for made in deployment.of(f"{ACCOUNT}/blobServices/containers")]
+    if value is None:
+        return
+    rest = rest_of(value, "blob", deployment.of(ACCOUNT))
+    if rest is None:
+        report.add(one.file, one.line_of(*path), "reference", "the package is in a blob container")
+    elif rest not in containers:
+        message = f"the package's container {rest!r} is not made"
+        report.add(one.file, one.line_of(*path), "reference", message)
