@@ -13,7 +13,7 @@ PARALLEL := -n logical --maxprocesses 8
 BESIDE := -n 3 --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run azurite worker clients test check static quick fmt bench clean
+.PHONY: help setup run azurite worker clients test check static quick infra fmt bench clean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -65,11 +65,15 @@ static: setup
 quick: setup
 	@$(PY) -m pytest -q $(PARALLEL) --hypothesis-profile=quick $(QUICK)
 
+infra: setup ## the templates without Azure, and how many seeded faults that check finds
+	@$(PY) -m tests.infra.check infra
+	@$(PY) -m tests.infra.score
+
 worker: $(WORKER)/.stamp ## the oracle of tests/worker, which `make test` makes as well
 
 clients: $(patsubst tests/clients/%.txt,$(OLDER)/%/.stamp,$(wildcard tests/clients/*.txt)) $(JAVASCRIPT)/node_modules/.stamp ## other official clients, which `make test` sets up as well
 
-test: check worker clients ## every check and test there is; laws in full
+test: check worker clients infra ## every check and test there is; laws in full
 	@$(PY) -m tests.package_list --size
 	@$(PY) -m pytest -q $(PARALLEL) -m hypothesis $(QUICK)
 	@$(PY) -m pytest -q $(BESIDE) $(addprefix --ignore=,$(QUICK)) tests
@@ -86,4 +90,4 @@ bench: setup ## throughput, side by side with its floors (OF=isolation: healthy 
 	@$(PY) bench/$(or $(OF),throughput).py
 
 clean: ## forget everything that setup made
-	rm -rf $(VENV) $(WORKER) $(OLDER) node_modules $(JAVASCRIPT)/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(WORKER) $(OLDER) node_modules $(JAVASCRIPT)/node_modules .infra-schemas .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +59,12 @@ def of_folder(folder: Path, have: frozenset[str]) -> App:
     beside = folder.resolve().parent
     if (beside / "azure.yaml").exists() and (beside / "host.json").exists():
         return read(beside)
-    return min((read(ROOT), of_json(EXAMPLE)), key=lambda app: len(app.names() - have))
+    return min((_ours(), of_json(EXAMPLE)), key=lambda app: len(app.names() - have))
+
+
+@cache
+def _ours() -> App:
+    return read(ROOT)
 
 
 def of_json(path: Path) -> App:
@@ -78,6 +84,7 @@ def read(root: Path) -> App:
         ast.parse(path.read_text(encoding="utf-8"))
         for path in sorted((root / "shared").rglob("*.py"))
     ]
+    calls = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call)]
     constants = {name: value for tree in trees for name, value in _constants(tree)}
     functions = {path.parent.name: _function(path) for path in sorted(root.glob("*/function.json"))}
     bindings = [binding for one in functions.values() for binding in one["bindings"]]
@@ -89,13 +96,13 @@ def read(root: Path) -> App:
     return App(
         queues=_members(trees, "Queue") | triggers | {f"{one}-poison" for one in triggers},
         triggers=frozenset(triggers),
-        tables=_members(trees, "Table") | _passed(trees, "table", constants),
-        containers=_passed(trees, "container", constants),
+        tables=_members(trees, "Table") | _passed(calls, "table", constants),
+        containers=_passed(calls, "container", constants),
         settings=frozenset(settings | percent) - {connection},
         required=frozenset(percent),
         connection=connection,
         functions={name: one["bindings"][0]["type"] for name, one in functions.items()},
-        events=_events(trees),
+        events=_events(calls),
         expiring=frozenset({constants[PAYLOADS]} if PAYLOADS in constants else ()),
         service=_service(root / "azure.yaml"),
         python="3.11",
@@ -127,15 +134,13 @@ def _members(trees: list[ast.Module], name: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def _passed(trees: list[ast.Module], method: str, constants: dict[str, str]) -> frozenset[str]:
+def _passed(calls: list[ast.Call], method: str, constants: dict[str, str]) -> frozenset[str]:
     """Return the constants that are passed to a method of that name."""
     found = set()
-    for tree in trees:
-        for node in ast.walk(tree):
-            match node:
-                case ast.Call(func=ast.Attribute(attr=attr), args=[ast.Name(id=name), *_]) if (
-                    attr == method and name in constants
-                ):
+    for call in calls:
+        match call:
+            case ast.Call(func=ast.Attribute(attr=attr), args=[ast.Name(id=name), *_]):
+                if attr == method and name in constants:
                     found.add(constants[name])
     return frozenset(found)
 
@@ -153,19 +158,18 @@ def _settings(trees: list[ast.Module]) -> set[str]:
     return set()
 
 
-def _events(trees: list[ast.Module]) -> dict[str, frozenset[str]]:
+def _events(calls: list[ast.Call]) -> dict[str, frozenset[str]]:
     """Return the log lines that the code writes: `telemetry.info("name", field=…)`."""
     found: dict[str, frozenset[str]] = {}
-    for tree in trees:
-        for node in ast.walk(tree):
-            match node:
-                case ast.Call(
-                    func=ast.Attribute(value=ast.Name(id="telemetry"), attr=level),
-                    args=[ast.Constant(value=str() as name)],
-                    keywords=keywords,
-                ) if level in _LEVELS:
-                    names = {one.arg for one in keywords if one.arg}
-                    found[name] = found.get(name, frozenset()) | names
+    for call in calls:
+        match call:
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name(id="telemetry"), attr=level),
+                args=[ast.Constant(value=str() as name)],
+                keywords=keywords,
+            ) if level in _LEVELS:
+                names = {one.arg for one in keywords if one.arg}
+                found[name] = found.get(name, frozenset()) | names
     return found
 
 

@@ -40,7 +40,7 @@ class Asked:
             case _:
                 given = self.infer.of(node, local)
                 if why := t.mismatch(given, asked):
-                    code = "value" if isinstance(asked, t.Union) else "type"
+                    code = "value" if isinstance(t.without_null(asked), t.Union) else "type"
                     self.infer.problem(node.line, code, f"{what}: {why}" if what else why)
 
     def _object_asked(self, node: s.Object, asked: t.Type) -> t.Obj | None:

@@ -264,6 +264,10 @@ class Inference:
         for one, kind in ((node.left, left), (node.right, right)):
             if why := t.mismatch(kind, asked):
                 self.problem(one.line, "type", f"{node.op}: {why}")
+        if node.op in _COMPARE and t.mismatch(left, t.INT) and t.mismatch(right, t.STRING):
+            self.problem(node.line, "type", f"{node.op}: {t.show(left)} beside {t.show(right)}")
+        if node.op in _COMPARE and t.mismatch(left, t.STRING) and t.mismatch(right, t.INT):
+            self.problem(node.line, "type", f"{node.op}: {t.show(left)} beside {t.show(right)}")
         return t.BOOL if node.op in _COMPARE else t.INT
 
     def _comparable(self, node: s.Binary, left: t.Type, right: t.Type) -> None:

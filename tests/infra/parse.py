@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,6 +25,9 @@ from tests.infra.expressions import (
     text_of,
 )
 
+_NULLABLE = re.compile(r"^((?:(?:param|type) .*)?[\w\]})'])\?([ \t]*(?://.*)?)$", re.MULTILINE)
+"""`?` at the end of a declaration, after which the grammar does not see the next one."""
+
 _PARSER = tree_sitter.Parser(tree_sitter.Language(tree_sitter_bicep.language()))
 Fault = tuple[int, str]
 
@@ -43,7 +47,7 @@ def parse(text: str) -> tuple[s.Node, ...]:
     Raises:
         Unreadable: with every place that is no Bicep.
     """
-    root = _PARSER.parse(text.encode()).root_node
+    root = _PARSER.parse(_NULLABLE.sub(r"\1 | null\2", text).encode()).root_node
     faults = [*_errors(root), *_crowded(root)]
     if faults:
         raise Unreadable(sorted(set(faults)))

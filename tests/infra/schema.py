@@ -75,6 +75,11 @@ def _own() -> dict[str, Any]:
     return {name: one for name, one in types.items() if name != "about"}
 
 
+def is_own(resource_type: str) -> bool:
+    """Whether a type is one of `data/types.json`."""
+    return any(name.split("@")[0].lower() == resource_type.lower() for name in _own())
+
+
 def _expanded(name: str, own: dict[str, Any]) -> dict[str, Any]:
     """Return an own type in azmcp's form."""
     kind, version = name.split("@")

@@ -18,6 +18,7 @@ from tests.infra.check import check
 from tests.infra.problems import Problem
 
 HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
 EXAMPLE = HERE / "example"
 CORPUS = HERE / "data" / "faults.json"
 JOBS = 2

@@ -1,0 +1,65 @@
+"""A name that is changed in the code alone, or in the templates alone, is red."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.infra.check import check
+from tests.infra.score import ROOT
+
+RENAMES = [
+    ("setting in the code", "shared/settings.py", '"PUSHGRID_PROFILE"', '"PUSHGRID_EDITION"'),
+    ("setting in Bicep", "infra/modules/app.bicep", "PUSHGRID_PROFILE:", "PUSHGRID_EDITION:"),
+    ("schedule in the code", "wake_function/function.json", "WAKE_SCHEDULE", "WAKING_SCHEDULE"),
+    ("schedule in Bicep", "infra/modules/app.bicep", "WAKE_SCHEDULE", "WAKING_SCHEDULE"),
+    ("queue in the code", "shared/engine/ports/queues.py", '"waiting"', '"later"'),
+    ("queue in Bicep", "infra/modules/storage.bicep", "'waiting'", "'later'"),
+    ("triggered queue in the code", "retry_function/function.json", '"retries"', '"again"'),
+    ("poison queue in Bicep", "infra/modules/storage.bicep", "'retries-poison'", "'poison'"),
+    ("table in the code", "shared/engine/ports/documents.py", '"topics"', '"topic"'),
+    ("table in Bicep", "infra/modules/storage.bicep", "'topics'", "'topic'"),
+    ("table of totals in the code", "shared/adapters/metric_rows.py", '"metrictotals"', '"sums"'),
+    ("container in the code", "shared/adapters/storage_account.py", '"payloads"', '"bodies"'),
+    ("container in Bicep", "infra/modules/storage.bicep", "'payloads'", "'bodies'"),
+    ("service in azure.yaml", "azure.yaml", "  api:", "  app:"),
+    ("service in Bicep", "infra/main.bicep", "'api'", "'app'"),
+    ("log line in the code", "shared/engine/queue_watch.py", '"queue.depth"', '"queue.state"'),
+    ("log line in Bicep", "infra/modules/alerts.bicep", "queue.depth", "queue.state"),
+    ("parameter in Bicep", "infra/main.bicep", "param attemptLog ", "param attemptLogging "),
+    ("parameter in the file", "infra/main.parameters.json", '"attemptLog"', '"attemptLogging"'),
+]
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """A copy of what both sides are."""
+    for name in ("shared", "infra"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for path in [*ROOT.glob("*_function/function.json"), ROOT / "azure.yaml", ROOT / "host.json"]:
+        there = tmp_path / path.relative_to(ROOT)
+        there.parent.mkdir(exist_ok=True)
+        shutil.copy(path, there)
+    return tmp_path
+
+
+def test_the_copy_is_good(copy: Path) -> None:
+    assert not check(copy / "infra").problems
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new"), [row[1:] for row in RENAMES], ids=[row[0] for row in RENAMES]
+)
+def test_one_side_alone_is_red(copy: Path, file: str, old: str, new: str) -> None:
+    path = copy / file
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), encoding="utf-8")
+    assert check(copy / "infra").problems
+
+
+def test_a_function_that_is_renamed_is_missed_by_the_alert(copy: Path) -> None:
+    (copy / "deadletter_function").rename(copy / "housekeeping_function")
+    assert {one.code for one in check(copy / "infra").problems} == {"query"}

@@ -1,0 +1,100 @@
+"""The command: what it says, and what it admits not to know."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from tests.infra import check as command
+from tests.infra import resource_types, schema
+from tests.infra.score import EXAMPLE, ROOT
+
+INFRA = ROOT / "infra"
+
+
+@pytest.fixture(autouse=True)
+def _no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+
+
+@pytest.mark.parametrize("folder", [INFRA, EXAMPLE], ids=["infra", "example"])
+def test_good_templates_pass(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main([str(folder)]) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_a_problem_is_a_line_with_its_place(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "main.bicep").write_text("var a = 1\nvar b = c\noutput d int = b\n")
+    assert command.main([str(tmp_path)]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert "main.bicep:2 unknown-name there is no 'c'" in lines
+    assert "main.bicep:1 unused nothing uses 'a'" in lines
+
+
+def test_programs_get_one_document(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "main.bicep").write_text("var a = 1\n")
+    assert command.main([str(tmp_path), "--json"]) == 1
+    document = json.loads(capsys.readouterr().out)
+    assert document["problems"] == [
+        {"file": "main.bicep", "line": 1, "code": "unused", "message": "nothing uses 'a'"}
+    ]
+
+
+def test_what_it_cannot_see_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """The list is pinned: what is added to it, somebody decided."""
+    command.main([str(INFRA)])
+    told = capsys.readouterr().err.splitlines()
+    own = [
+        "Microsoft.Insights/actionGroups",
+        "Microsoft.Insights/diagnosticSettings",
+        "Microsoft.Insights/metricAlerts",
+        "Microsoft.Insights/scheduledQueryRules",
+        "Microsoft.Network/privateDnsZones",
+        "Microsoft.Network/privateDnsZones/virtualNetworkLinks",
+    ]
+    assert told == [
+        f"unchecked: {line}"
+        for line in sorted(
+            [
+                *(f"{name}: compared with types.json, as azmcp does not hold it" for name in own),
+                "bicepconfig.json, and of azure.yaml all but the service's name",
+                "values that Azure makes, where an expression goes on with them",
+                command.NEVER[0],
+                "what the Bicep compiler says: neither bicep nor az bicep is there",
+                "whether queries find what they look for: they are read for names, not run",
+            ]
+        )
+    ]
+
+
+def test_without_schemas_nothing_passes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(schema, "ROOT", tmp_path)
+    for made in (schema._program, schema._kept, schema.raw, resource_types.known):
+        made.cache_clear()
+    try:
+        assert command.main([str(EXAMPLE)]) == 2
+    finally:
+        for made in (schema._program, schema._kept, schema.raw, resource_types.known):
+            made.cache_clear()
+    assert "make setup" in capsys.readouterr().err
+
+
+def test_a_compiler_on_the_path_has_its_say(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = tmp_path / "bicep"
+    program.write_text(
+        '#!/bin/sh\necho "$3(7,1) : Error BCP999: said by the compiler [https://x]" >&2\nexit 1\n'
+    )
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}/bin{os.pathsep}/usr/bin")
+    assert command.main([str(EXAMPLE)]) == 1
+    assert "main.bicep:7 BCP999 said by the compiler" in capsys.readouterr().out
