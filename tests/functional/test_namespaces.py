@@ -1,87 +1,27 @@
-"""Topics of namespaces, from publishing to the blob. Contract §1.8, §2.1, §4."""
+"""Publishing to topics of namespaces. Contract §1.8."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from shared.engine.ports import Queue
-from shared.events.topic import InputSchema
 from shared.http import HttpAnswer, HttpRequest
-from shared.subscriptions.subscription import (
-    DeadLetterDestination,
-    DeliverySchema,
-    DynamicHeader,
-    EventSubscription,
-    RetryPolicy,
-    StaticHeader,
+from tests.builders import compact, noise
+from tests.fakes import START
+from tests.functional.deployment import Deployment
+from tests.functional.namespace_shop import (
+    BATCH,
+    KEYS,
+    STRUCTURED,
+    event,
+    publish,
+    request,
+    subscribe,
 )
-from tests.builders import URL, a_topic, compact, noise
-from tests.fakes import START, answered
-from tests.functional.deployment import MINUTE, SECOND, Deployment
-
-GROUP = "/subscriptions/s1/resourceGroups/rg/providers/Microsoft.EventGrid"
-ID = f"{GROUP}/namespaces/shop/topics/Orders"
-KEYS = ("a2V5MQ==", "a2V5Mg==", "a2V5Mw==", "a2V5NA==")
-DEAD = DeadLetterDestination(container="dead")
-BATCH = "application/cloudevents-batch+json; charset=utf-8"
-STRUCTURED = "application/cloudevents+json; charset=utf-8"
-
-
-@pytest.fixture
-def shop(app: Deployment) -> Deployment:
-    """Deploy the topic ``Orders`` of the namespace ``shop``, which keeps events for two days."""
-    app.directory.topics["shop.orders"] = a_topic(
-        name="shop.Orders",
-        arm_id=ID,
-        input_schema=InputSchema.CLOUD_EVENTS,
-        keys=KEYS,
-        profile="ns",
-        retention=timedelta(days=2),
-    )
-    return app
-
-
-def subscribe(app: Deployment, **overrides: Any) -> EventSubscription:
-    return app.subscribe(
-        topic="shop.Orders",
-        topic_id=ID,
-        input_schema=InputSchema.CLOUD_EVENTS,
-        delivery_schema=DeliverySchema.CLOUD_EVENTS,
-        **overrides,
-    )
-
-
-def event(number: int = 0, **attributes: Any) -> dict[str, Any]:
-    return {"specversion": "1.0", "id": f"e-{number}", "source": "/s", "type": "t"} | attributes
-
-
-def request(
-    body: bytes,
-    content_type: str = BATCH,
-    headers: Mapping[str, str] | None = None,
-    *,
-    method: str = "POST",
-    action: str = "orders:publish",
-    version: str = "2024-06-01",
-) -> HttpRequest:
-    return HttpRequest(
-        method=method,
-        url=f"https://pushgrid.example/namespaces/shop/topics/{action}?api-version={version}",
-        headers={"authorization": f"SharedAccessKey {KEYS[0]}", "content-type": content_type}
-        | dict(headers or {}),
-        params={"namespace": "shop", "action": action},
-        query={"api-version": version} if version else {},
-        body=body,
-    )
-
-
-def publish(app: Deployment, *events: Mapping[str, Any]) -> HttpAnswer:
-    return app.publish.run(request(compact(list(events)).encode()))
 
 
 def error(answer: HttpAnswer) -> tuple[int, str, str]:
@@ -231,108 +171,3 @@ def test_as_much_as_allowed_is_accepted_and_kept_for_two_weeks(shop: Deployment)
     assert answer.status == 200
     (name,) = shop.payloads.blobs
     assert name.startswith(f"{START + timedelta(days=14):%Y%m%d%H}")
-
-
-def test_the_profile_of_namespaces_rules_whatever_the_default(shop: Deployment) -> None:
-    """404 is never retried there; and headers say that it is of a namespace."""
-    subscribe(shop)
-    shop.pusher.script(URL, answered(500), answered(404))
-    publish(shop, event())
-
-    shop.run(shop.on(Queue.DELIVERIES)[0])
-    (retry,) = shop.on(Queue.RETRIES)
-    shop.clock.advance(10 * SECOND)
-    shop.queues.stored[Queue.RETRIES].clear()
-    shop.run(retry)
-
-    assert shop.queues.waits(Queue.RETRIES) == []
-    first, second = (sent.request for sent in shop.pusher.sent)
-    assert first.headers["aeg-compatibility-mode-enabled"] == "false"
-    assert [each.headers["aeg-delivery-count"] for each in (first, second)] == ["0", "1"]
-    assert first.headers["Content-Type"] == STRUCTURED
-    assert json.loads(first.body) == event()
-
-
-HEADERS = (
-    StaticHeader(name="X-Team", value="crm"),
-    StaticHeader(name="X-Key", value="s3cret", is_secret=True),
-    DynamicHeader(name="X-Kind", path=("data", "kind")),
-    DynamicHeader(name="X-None", path=("data", "none")),
-)
-
-
-def buried(app: Deployment) -> tuple[str, list[dict[str, Any]]]:
-    """Write the dead letters, and return the folder and the content of their only blob."""
-    app.clock.advance(5 * MINUTE)
-    app.write_dead_letters.run(app.in_a_minute())
-    (((container, path), body),) = app.dead_letters.blobs.items()
-    return f"{container}/{path.rpartition('/')[0]}", json.loads(body)
-
-
-def test_a_dead_letter_is_in_the_envelope_of_namespaces(shop: Deployment) -> None:
-    subscribe(shop, name="Crm", dead_letter=DEAD, headers=HEADERS)
-    shop.pusher.script(URL, answered(401))
-    given = event(data={"kind": 7, "text": "grüße"}, team="a")
-    publish(shop, given)
-
-    shop.run(shop.on(Queue.DELIVERIES)[0])
-
-    assert buried(shop) == (
-        "dead/shop/Orders/Crm/2026/2/9/12",
-        [
-            {
-                "deadLetterProperties": {
-                    "deadletterreason": "Undeliverable due to client error",
-                    "deliveryattempts": 1,
-                    "deliveryresult": "Unauthorized",
-                    "publishutc": "2026-02-09T12:00:00.0000000Z",
-                    "deliveryattemptutc": "2026-02-09T12:00:00.0000000Z",
-                },
-                "event": given,
-                "customDeliveryProperties": {"X-Team": "crm", "X-Kind": "7"},
-            }
-        ],
-    )
-
-
-def test_attempts_used_up_have_the_documented_reason(shop: Deployment) -> None:
-    subscribe(shop, dead_letter=DEAD, retry_policy=RetryPolicy(max_delivery_attempts=1))
-    shop.pusher.script(URL, answered(503))
-    publish(shop, event())
-
-    shop.run(shop.on(Queue.DELIVERIES)[0])
-
-    _, (letter,) = buried(shop)
-    told = letter["deadLetterProperties"]
-    assert told["deadletterreason"] == "Maximum delivery attempts was exceeded."
-    assert "customDeliveryProperties" not in letter
-
-
-def test_retention_ends_what_the_subscription_would_still_try(shop: Deployment) -> None:
-    """At most 7 days or the topic's retention, whichever is lower: here two days."""
-    subscribe(shop, dead_letter=DEAD, retry_policy=RetryPolicy(event_time_to_live_minutes=10080))
-    publish(shop, event())
-    shop.clock.advance(timedelta(days=2))
-
-    shop.run(shop.on(Queue.DELIVERIES)[0])
-
-    assert shop.pusher.sent == []
-    _, (letter,) = buried(shop)
-    assert letter["deadLetterProperties"] == {
-        "deadletterreason": "Time to live was exceeded.",
-        "deliveryattempts": 0,
-        "deliveryresult": "Event was not acknowledged nor rejected.",
-        "publishutc": "2026-02-09T12:00:00.0000000Z",
-    }
-
-
-def test_writing_it_is_tried_for_two_days(shop: Deployment) -> None:
-    subscribe(shop, dead_letter=DEAD)
-    shop.pusher.script(URL, answered(400))
-    publish(shop, event())
-
-    shop.run(shop.on(Queue.DELIVERIES)[0])
-
-    (message,) = shop.on(Queue.DEADLETTERS)
-    assert message.dead_letter is not None
-    assert message.dead_letter.keep_until == START + 5 * MINUTE + timedelta(days=2)
