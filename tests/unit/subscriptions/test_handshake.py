@@ -207,10 +207,47 @@ def test_the_origin_is_a_proof_whatever_the_status(status: int, origin: str) -> 
 
 
 @pytest.mark.parametrize("status", [200, 202, 204, 299])
-def test_an_origin_that_is_withheld_leaves_it_to_the_link(status: int) -> None:
-    assert judge(asked("CloudEventSchemaV1_0"), answered(status), FAILED) == OPEN
+@pytest.mark.parametrize("headers", [{}, {"webhook_allowed_origin": " "}], ids=["none", "empty"])
+def test_an_origin_that_is_withheld_leaves_it_to_the_link(
+    status: int, headers: dict[str, str]
+) -> None:
+    exchange = answered(status, **headers)
+
+    assert judge(asked("CloudEventSchemaV1_0"), exchange, FAILED) == OPEN
     with pytest.raises(HandshakeFailed, match="without consenting"):
-        judge(asked("CloudEventSchemaV1_0", link=None), answered(status), FAILED)
+        judge(asked("CloudEventSchemaV1_0", link=None), exchange, FAILED)
+
+
+@pytest.mark.parametrize(
+    "origin",
+    [
+        "eventgrid.azure.net.evil.example",
+        "evil-eventgrid.azure.net",
+        "evil.eventgrid.azure.net",
+        "eventgrid.azure.ne",
+        "eventgrid.azure.net.",
+        "azure.net",
+        "eventgrid-azure.net",
+        "https://eventgrid.azure.net",
+        "eventgrid.azure.net:443",
+        "eventgrid.azure.net/",
+        '"eventgrid.azure.net"',
+        "eventgrid.azure.net, other.example",
+        "other.example,eventgrid.azure.net",
+        "eventgrid.azure.net *",
+        "*, *",
+        "**",
+        "*.azure.net",
+        "null",
+        "eventgr\u0131d.azure.net",
+    ],
+)
+def test_an_origin_that_looks_like_ours_is_none(origin: str) -> None:
+    """Source: CloudEvents web hooks, section 4.2: the origin that asked, or the asterisk; one."""
+    exchange = answered(200, webhook_allowed_origin=origin)
+
+    with pytest.raises(HandshakeFailed, match="is neither"):
+        judge(asked("CloudEventSchemaV1_0"), exchange, FAILED)
 
 
 @pytest.mark.parametrize(
