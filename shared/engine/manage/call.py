@@ -10,12 +10,10 @@ from shared.engine.ports import (
     CountReader,
     Notifier,
     Pusher,
-    Resource,
     ResourceStore,
     TokenVerifier,
 )
 from shared.errors import NotFound
-from shared.subscriptions.arm_path import ArmPath
 from shared.subscriptions.deployment import Deployment
 
 
@@ -64,11 +62,6 @@ class Call:
         if "group" in self.names:
             scope += f"resourceGroups/{self.names['group']}/"
         return arm_id.casefold().startswith(scope.casefold())
-
-
-def is_at(resource: Resource, path: ArmPath) -> bool:
-    """Tell whether a resource of that name is the one of that path, whatever the case of both."""
-    return bool(resource.document["id"].casefold() == path.arm_id.casefold())
 
 
 def not_found(kind: str, name: str, group: str) -> NotFound:

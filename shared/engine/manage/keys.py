@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from shared import telemetry
 from shared.engine.manage.arm_json import answer, read_json
 from shared.engine.manage.call import Call, ManagePorts
-from shared.engine.manage.writing import Place, write
+from shared.engine.manage.resources import Resources
+from shared.engine.manage.writing import write
 from shared.engine.ports import Resource
 from shared.http import HttpAnswer
 from shared.subscriptions.sections import document, raise_faults
@@ -19,18 +20,12 @@ NAMES = ("key1", "key2")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keys:
-    """
-    The keys of one kind of resource.
+    """The keys of one kind of resource."""
 
-    *find* returns the resource that a call is about, or raises ``NotFound``; *place* says where
-    it is stored.
-    """
-
-    find: Callable[[ManagePorts, Call], Resource]
-    place: Callable[[Call], Place]
+    of: Resources
 
     def list(self, ports: ManagePorts, call: Call) -> HttpAnswer:
-        return _shown(self.find(ports, call).document)
+        return _shown(self.of.named(ports, call).document)
 
     def regenerate(self, ports: ManagePorts, call: Call) -> HttpAnswer:
         """Make one key anew; the other stays valid, so that publishers can change over."""
@@ -42,10 +37,10 @@ class Keys:
         key = ports.new_key()
 
         def with_new_key(_: Resource | None) -> Mapping[str, Any]:
-            stored = self.find(ports, call).document
+            stored = self.of.named(ports, call).document
             return {**stored, "keys": {**stored["keys"], name: key}}
 
-        changed = write(ports, self.place(call), with_new_key)
+        changed = write(ports, self.of.place(call), with_new_key)
         telemetry.info("keys.changed", id=changed.document["id"], key=name)
         return _shown(changed.document)
 

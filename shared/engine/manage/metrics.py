@@ -12,7 +12,7 @@ from shared.engine.housekeeping import COUNTS_KEPT_FOR
 from shared.engine.manage.arm_json import answer
 from shared.engine.manage.call import Call, ManagePorts, not_found
 from shared.engine.manage.metrics_query import SUBSCRIPTION_NAME, MetricsQuery, parse_query
-from shared.engine.manage.topics import topic_resource
+from shared.engine.manage.topics import TOPICS
 from shared.engine.ports import Table
 from shared.http import HttpAnswer
 from shared.metrics import DEFINITIONS, Counts, Metric, Sum
@@ -27,7 +27,7 @@ Points = dict[int, Sum]  # by number of the interval
 def topic_metrics(ports: ManagePorts, call: Call) -> HttpAnswer:
     """Answer what a topic and its subscriptions have counted."""
     query = parse_query(call.query, ports.clock.now(), of_topic=True)
-    topic = topic_resource(ports, call).document
+    topic = TOPICS.named(ports, call).document
     names = [""]  # the topic itself, with the sums over its subscriptions
     for dimension in query.wanted:
         if dimension.dimension == SUBSCRIPTION_NAME:
@@ -41,7 +41,7 @@ def topic_metrics(ports: ManagePorts, call: Call) -> HttpAnswer:
 def subscription_metrics(ports: ManagePorts, call: Call) -> HttpAnswer:
     """Answer what one event subscription has counted."""
     query = parse_query(call.query, ports.clock.now(), of_topic=False)
-    topic = topic_resource(ports, call).document
+    topic = TOPICS.named(ports, call).document
     name = call.names["name"]
     if ports.resources.get(Table.EVENT_SUBSCRIPTIONS, topic["name"], name) is None:
         kind = f"Microsoft.EventGrid/topics/{topic['name']}/eventSubscriptions"

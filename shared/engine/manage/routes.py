@@ -6,36 +6,14 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 from urllib.parse import unquote
 
+from shared.engine.manage import namespaces, topics
 from shared.engine.manage.call import Call, ManagePorts
 from shared.engine.manage.keys import Keys
 from shared.engine.manage.metrics import subscription_metrics, topic_metrics
-from shared.engine.manage.namespace_topics import KEYS as NAMESPACE_TOPIC_KEYS
-from shared.engine.manage.namespace_topics import (
-    SUBSCRIPTIONS,
-    delete_namespace_topic,
-    get_namespace_topic,
-    list_namespace_topics,
-    patch_namespace_topic,
-    put_namespace_topic,
-)
-from shared.engine.manage.namespaces import KEYS as NAMESPACE_KEYS
-from shared.engine.manage.namespaces import (
-    delete_namespace,
-    get_namespace,
-    list_namespaces,
-    patch_namespace,
-    put_namespace,
-)
+from shared.engine.manage.namespace_subscriptions import SUBSCRIPTIONS
+from shared.engine.manage.resources import Resources
 from shared.engine.manage.subscriptions import Subscriptions
 from shared.engine.manage.topic_subscriptions import EXTENSION, NESTED, list_across, refuse_scope
-from shared.engine.manage.topics import KEYS as TOPIC_KEYS
-from shared.engine.manage.topics import (
-    delete_topic,
-    get_topic,
-    list_topics,
-    patch_topic,
-    put_topic,
-)
 from shared.errors import NotFound
 from shared.http import HttpAnswer
 
@@ -57,8 +35,12 @@ def _route(path: str, **handlers: Handler) -> Route:
     return Route(tuple(path.split("/")), handlers)
 
 
-def _keys(path: str, keys: Keys) -> tuple[Route, ...]:
+def _of(path: str, kind: Resources) -> tuple[Route, ...]:
+    """Return the routes of one kind of resource; *path* is that of a single one."""
+    keys = Keys(of=kind)
     return (
+        _route(path.rpartition("/")[0], GET=kind.list),
+        _route(path, GET=kind.get, PUT=kind.put, PATCH=kind.patch, DELETE=kind.delete),
         _route(f"{path}/listKeys", POST=keys.list),
         _route(f"{path}/regenerateKey", POST=keys.regenerate),
     )
@@ -104,10 +86,8 @@ _NAMESPACE_TOPIC = f"{_NAMESPACE}/topics/{{topic}}"
 
 # The first that fits is taken.
 ROUTES = (
-    _route(f"{_SUBSCRIPTION}/{_PROVIDER}/topics", GET=list_topics),
-    _route(f"{_GROUP}/{_PROVIDER}/topics", GET=list_topics),
-    _route(_TOPIC, GET=get_topic, PUT=put_topic, PATCH=patch_topic, DELETE=delete_topic),
-    *_keys(_TOPIC, TOPIC_KEYS),
+    _route(f"{_SUBSCRIPTION}/{_PROVIDER}/topics", GET=topics.TOPICS.list),
+    *_of(_TOPIC, topics.TOPICS),
     _route(f"{_TOPIC}/{_METRICS}", GET=topic_metrics),
     _route(f"{_TOPIC}/eventSubscriptions/{{name}}/{_METRICS}", GET=subscription_metrics),
     _route(
@@ -115,25 +95,9 @@ ROUTES = (
     ),
     *_of_topic(f"{_TOPIC}/eventSubscriptions", NESTED),
     *_of_topic(f"{_TOPIC}/{_PROVIDER}/eventSubscriptions", EXTENSION),
-    _route(f"{_SUBSCRIPTION}/{_PROVIDER}/namespaces", GET=list_namespaces),
-    _route(f"{_GROUP}/{_PROVIDER}/namespaces", GET=list_namespaces),
-    _route(
-        _NAMESPACE,
-        GET=get_namespace,
-        PUT=put_namespace,
-        PATCH=patch_namespace,
-        DELETE=delete_namespace,
-    ),
-    *_keys(_NAMESPACE, NAMESPACE_KEYS),
-    _route(f"{_NAMESPACE}/topics", GET=list_namespace_topics),
-    _route(
-        _NAMESPACE_TOPIC,
-        GET=get_namespace_topic,
-        PUT=put_namespace_topic,
-        PATCH=patch_namespace_topic,
-        DELETE=delete_namespace_topic,
-    ),
-    *_keys(_NAMESPACE_TOPIC, NAMESPACE_TOPIC_KEYS),
+    _route(f"{_SUBSCRIPTION}/{_PROVIDER}/namespaces", GET=namespaces.NAMESPACES.list),
+    *_of(_NAMESPACE, namespaces.NAMESPACES),
+    *_of(_NAMESPACE_TOPIC, namespaces.TOPICS),
     *_of_topic(f"{_NAMESPACE_TOPIC}/eventSubscriptions", SUBSCRIPTIONS),
     *_across(_SUBSCRIPTION),
     *_across(_GROUP),

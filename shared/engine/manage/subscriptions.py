@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 from shared import telemetry
 from shared.engine.manage.arm_json import answer, read_json
@@ -13,6 +12,7 @@ from shared.engine.manage.forgetting import forget_health
 from shared.engine.manage.handshake import shake_hands
 from shared.engine.manage.notices import tell_endpoints
 from shared.engine.manage.page import answer_page
+from shared.engine.manage.resources import Body, Document, Resources
 from shared.engine.manage.writing import Place, write
 from shared.engine.ports import Resource, Table
 from shared.errors import Conflict, Fault, InvalidDocument, NotFound
@@ -26,7 +26,7 @@ from shared.subscriptions.consent import (
     with_consent,
     with_state,
 )
-from shared.subscriptions.deployment import ParentTopic
+from shared.subscriptions.deployment import Deployment, ParentTopic
 from shared.subscriptions.subscription import EventSubscription
 from shared.subscriptions.subscription_document import (
     delivery_attributes,
@@ -37,9 +37,7 @@ from shared.subscriptions.subscription_document import (
 MAX_SUBSCRIPTIONS = 500  # of a topic
 _POLL_SECONDS = "1"
 
-Document = Mapping[str, Any]
 Endpoint = tuple[str, Audience | None]  # what has to consent anew when it changes
-Body = Callable[[Resource | None], object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,14 +45,15 @@ class Subscriptions:
     """
     The event subscriptions of one kind of topic, in one form.
 
-    *topic* finds the topic that a path names, *type* is what the form is called. *parse*,
-    *patched* and *render* are those of its codec. *patch_status* is the one answer to a PATCH that
-    its clients take. With *has_links* somebody may consent later for an endpoint.
+    *type* is what the form is called, *topics* are those whose subscriptions they are, and
+    *parent_of* reads a stored one. *parse*, *patched* and *render* are those of its codec.
+    *patch_status* is the one answer to a PATCH that its clients take. With *has_links* somebody may
+    consent later for an endpoint.
     """
 
     type: str
-    topic: Callable[[ManagePorts, Call], ParentTopic | None]
-    topic_not_found: Callable[[Call], NotFound]
+    topics: Resources
+    parent_of: Callable[[Document, Deployment], ParentTopic]
     parse: Callable[..., Document]
     patched: Callable[[Document, object], object]
     render: Callable[[Document, ParentTopic], Document]
@@ -87,7 +86,7 @@ class Subscriptions:
 
         It is no news if it is gone.
         """
-        topic = self.topic(ports, call)
+        topic = self._find_topic(ports, call)
         existing = ports.resources.get(*_place(topic, call)) if topic else None
         if topic and existing and ports.resources.delete(*_place(topic, call)):
             forget_health(ports, topic.name, call.names["name"])
@@ -168,19 +167,20 @@ class Subscriptions:
             NotFound: the topic is gone.
             Conflict: it was created again with another input schema.
         """
-        topic = self.topic(ports, call)
+        topic = self._find_topic(ports, call)
         if topic and topic.input_schema == stored["inputSchema"]:
             return
         ports.resources.delete(Table.EVENT_SUBSCRIPTIONS, stored["topicName"], stored["name"])
         if topic is None:
-            raise self.topic_not_found(call)
+            raise self.topics.not_found(call)
         raise Conflict("The topic was created again with another input schema.")
 
     def _topic(self, ports: ManagePorts, call: Call) -> ParentTopic:
-        topic = self.topic(ports, call)
-        if topic is None:
-            raise self.topic_not_found(call)
-        return topic
+        return self.parent_of(self.topics.named(ports, call).document, ports.deployment)
+
+    def _find_topic(self, ports: ManagePorts, call: Call) -> ParentTopic | None:
+        found = self.topics.find(ports, call)
+        return self.parent_of(found.document, ports.deployment) if found else None
 
     def _named(self, ports: ManagePorts, call: Call, topic: ParentTopic) -> Resource:
         found = ports.resources.get(*_place(topic, call))

@@ -7,8 +7,9 @@ from typing import Any
 
 from shared.engine.manage.call import Call, ManagePorts
 from shared.engine.manage.page import answer_page
-from shared.engine.manage.subscriptions import Document, Subscriptions
-from shared.engine.manage.topics import find_topic, topic_not_found
+from shared.engine.manage.resources import Document
+from shared.engine.manage.subscriptions import Subscriptions
+from shared.engine.manage.topics import TOPICS
 from shared.engine.ports import CUSTOM_TOPICS, Resource, Table
 from shared.errors import InvalidDocument
 from shared.http import HttpAnswer
@@ -28,16 +29,11 @@ from shared.subscriptions.topic_codec import parent_of
 _TOPIC_TYPE_NAME = TOPIC_TYPE.replace("/", ".")
 
 
-def _parent(ports: ManagePorts, call: Call) -> ParentTopic | None:
-    topic = find_topic(ports, call)
-    return parent_of(topic.document, ports.deployment) if topic else None
-
-
 def _form(kind: str, render: Callable[..., Document]) -> Subscriptions:
     return Subscriptions(
         type=kind,
-        topic=_parent,
-        topic_not_found=topic_not_found,
+        topics=TOPICS,
+        parent_of=parent_of,
         parse=parse_subscription,
         patched=patched_subscription,
         render=lambda stored, topic: render(stored, topic.limits),
