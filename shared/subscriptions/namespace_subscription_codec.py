@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
+from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any
 
 from shared.subscriptions.arm_path import PROVIDER, patched_properties
 from shared.subscriptions.dead_letter_codec import parse_dead_letter
-from shared.subscriptions.deployment import Deployment, ParentTopic, ProfileLimits
+from shared.subscriptions.deployment import ParentTopic, ProfileLimits
 from shared.subscriptions.destination_codec import parse_destination, render_destination
 from shared.subscriptions.filter_codec import parse_filter
 from shared.subscriptions.identity_codec import DELIVERY, Wrapper, replaced, unwrap, wrap
@@ -16,6 +16,7 @@ from shared.subscriptions.iso_duration import parse_duration
 from shared.subscriptions.patch_body import check_patch
 from shared.subscriptions.sections import Section, document, raise_faults
 from shared.subscriptions.subscription_document import (
+    SubscriptionRequest,
     check_name,
     parse_delivery_schema,
     parse_expiration,
@@ -28,24 +29,16 @@ _DELIVERY, _FILTERS, _PUSH = "deliveryConfiguration", "filtersConfiguration", "p
 _SHORTEST = timedelta(minutes=1)
 
 
-def parse_namespace_subscription(  # noqa: PLR0913 - each is named
-    name: str,
-    body: object,
-    *,
-    topic: ParentTopic,
-    deployment: Deployment,
-    new_id: Callable[[], str],
-    now: datetime,
-    existing: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
+def parse_namespace_subscription(request: SubscriptionRequest) -> dict[str, Any]:
     """
-    Read the body of a PUT into the document to store: that of any other subscription.
+    Read a request into the document to store: that of any other subscription.
 
     Raises:
         InvalidDocument: all faults at once.
     """
-    root = document(body)
-    check_name(root, name)
+    topic, deployment, existing = request.topic, request.deployment, request.existing
+    root = document(request.body)
+    check_name(root, request.name)
     properties, limits = root.section("properties"), topic.limits
     delivery = properties.section(_DELIVERY)
     stored: dict[str, Any] = {}
@@ -63,10 +56,10 @@ def parse_namespace_subscription(  # noqa: PLR0913 - each is named
     stored |= {
         "filter": parse_filter(properties.section(_FILTERS), topic.input_schema, "filters"),
         "eventDeliverySchema": parse_delivery_schema(properties, topic.input_schema, existing),
-        "expirationTimeUtc": parse_expiration(properties, now),
+        "expirationTimeUtc": parse_expiration(properties, request.now),
     }
     raise_faults(root.faults)
-    return stored_subscription(name, stored, topic=topic, new_id=new_id, existing=existing)
+    return stored_subscription(request, stored)
 
 
 def patched_namespace_subscription(stored: Mapping[str, Any], patch: object) -> object:

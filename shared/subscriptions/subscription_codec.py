@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from datetime import datetime
+from collections.abc import Mapping
 from typing import Any
 
 from shared.subscriptions.arm_path import PROVIDER
 from shared.subscriptions.dead_letter_codec import parse_dead_letter
-from shared.subscriptions.deployment import Deployment, ParentTopic, ProfileLimits
+from shared.subscriptions.deployment import ProfileLimits
 from shared.subscriptions.destination_codec import parse_destination, render_destination
 from shared.subscriptions.filter_codec import parse_filter
 from shared.subscriptions.identity_codec import DEAD_LETTER, DELIVERY, replaced, unwrap, wrap
 from shared.subscriptions.patch_body import check_patch
 from shared.subscriptions.sections import Section, document, raise_faults
 from shared.subscriptions.subscription_document import (
+    SubscriptionRequest,
     check_name,
     parse_delivery_schema,
     parse_expiration,
@@ -25,28 +25,20 @@ TYPE = f"{PROVIDER}/topics/eventSubscriptions"
 EXTENSION_TYPE = f"{PROVIDER}/eventSubscriptions"
 
 
-def parse_subscription(  # noqa: PLR0913 - each is named
-    name: str,
-    body: object,
-    *,
-    topic: ParentTopic,
-    deployment: Deployment,
-    new_id: Callable[[], str],
-    now: datetime,
-    existing: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
+def parse_subscription(request: SubscriptionRequest) -> dict[str, Any]:
     """
-    Read the body of a PUT into the document to store under *topic*.
+    Read a request into the document to store.
 
-    An *existing* subscription keeps its id and generation, so that what waits goes to the
+    An existing subscription keeps its id and generation, so that what waits goes to the
     corrected endpoint; a new one gets a generation of its own. What the topic's delivery profile
     does not have is refused.
 
     Raises:
         InvalidDocument: all faults at once.
     """
-    root = document(body)
-    check_name(root, name)
+    topic, deployment, existing = request.topic, request.deployment, request.existing
+    root = document(request.body)
+    check_name(root, request.name)
     properties, limits = root.section("properties"), topic.limits
     labels = properties.texts("labels")
     deliverer, delivery_identity = unwrap(properties, DELIVERY)
@@ -60,10 +52,10 @@ def parse_subscription(  # noqa: PLR0913 - each is named
         "retryPolicy": _retry_policy(properties.section("retryPolicy"), limits),
         "deadLetterDestination": parse_dead_letter(burier, deployment, limits),
         "deadLetterIdentity": dead_letter_identity,
-        "expirationTimeUtc": parse_expiration(properties, now),
+        "expirationTimeUtc": parse_expiration(properties, request.now),
     }
     raise_faults(root.faults)
-    return stored_subscription(name, stored, topic=topic, new_id=new_id, existing=existing)
+    return stored_subscription(request, stored)
 
 
 def patched_subscription(stored: Mapping[str, Any], patch: object) -> object:

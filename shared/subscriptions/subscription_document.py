@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
 from shared.events.topic import InputSchema
 from shared.subscriptions.consent import in_force, rate_of
 from shared.subscriptions.delivery_attributes import MEMBER
-from shared.subscriptions.deployment import ParentTopic
+from shared.subscriptions.deployment import Deployment, ParentTopic
 from shared.subscriptions.destination_codec import batching_of, custom_headers_of
 from shared.subscriptions.filter_codec import filter_of
 from shared.subscriptions.sections import Section
@@ -36,16 +36,29 @@ DELIVERY_SCHEMAS = {
 _NAME = re.compile(r"[A-Za-z0-9-]{3,64}")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriptionRequest:
+    """
+    A request to create or replace a subscription: the *body* of a PUT, and what it depends on.
+
+    *existing* is the stored document that it replaces. *new_id* makes an id that nobody has.
+    """
+
+    name: str
+    body: object
+    topic: ParentTopic
+    deployment: Deployment
+    new_id: Callable[[], str]
+    now: datetime
+    existing: Mapping[str, Any] | None = None
+
+
 def stored_subscription(
-    name: str,
-    properties: Mapping[str, Any],
-    *,
-    topic: ParentTopic,
-    new_id: Callable[[], str],
-    existing: Mapping[str, Any] | None,
+    request: SubscriptionRequest, properties: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Build the document to store; an *existing* subscription keeps its name and generation."""
-    name = existing["name"] if existing else name
+    """Build the document to store; an existing subscription keeps its name and generation."""
+    topic, existing = request.topic, request.existing
+    name = existing["name"] if existing else request.name
     return {
         "id": f"{topic.arm_id}/eventSubscriptions/{name}",
         "name": name,
@@ -53,7 +66,7 @@ def stored_subscription(
         "topicId": topic.arm_id,
         "inputSchema": str(topic.input_schema),
         "properties": properties,
-        "generation": existing["generation"] if existing else new_id(),
+        "generation": existing["generation"] if existing else request.new_id(),
     }
 
 

@@ -29,6 +29,7 @@ from shared.subscriptions.consent import (
 from shared.subscriptions.deployment import Deployment, ParentTopic
 from shared.subscriptions.subscription import EventSubscription
 from shared.subscriptions.subscription_document import (
+    SubscriptionRequest,
     delivery_attributes,
     full_url,
     subscription_of,
@@ -54,7 +55,7 @@ class Subscriptions:
     type: str
     topics: Resources
     parent_of: Callable[[Document, Deployment], ParentTopic]
-    parse: Callable[..., Document]
+    parse: Callable[[SubscriptionRequest], Document]
     patched: Callable[[Document, object], object]
     render: Callable[[Document, ParentTopic], Document]
     patch_status: int
@@ -122,17 +123,19 @@ class Subscriptions:
             topic = self._topic(ports, call)
             if existing is None:
                 _check_count(ports, topic)
+            before = existing.document if existing else None
             stored = self.parse(
-                call.names["name"],
-                body(existing),
-                topic=topic,
-                deployment=ports.deployment,
-                new_id=ports.new_id,
-                now=ports.clock.now(),
-                existing=existing.document if existing else None,
+                SubscriptionRequest(
+                    name=call.names["name"],
+                    body=body(existing),
+                    topic=topic,
+                    deployment=ports.deployment,
+                    new_id=ports.new_id,
+                    now=ports.clock.now(),
+                    existing=before,
+                )
             )
             wanted = subscription_of(stored)
-            before = existing.document if existing else None
             known = before and in_force(before)
             endpoint = _endpoint(wanted)
             if known and _endpoint(subscription_of(known)) == endpoint:

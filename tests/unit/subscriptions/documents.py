@@ -11,6 +11,7 @@ from shared.errors import Fault, InvalidDocument
 from shared.subscriptions.arm_path import ArmPath
 from shared.subscriptions.deployment import Deployment, ProfileLimits
 from shared.subscriptions.subscription_codec import parse_subscription
+from shared.subscriptions.subscription_document import SubscriptionRequest
 from shared.subscriptions.topic_codec import TopicSecrets, parent_of, parse_topic
 from tests.fakes import START
 
@@ -85,13 +86,15 @@ def subscription(
     if body is None:
         body = {"properties": {"destination": webhook(), **properties}}
     return parse_subscription(
-        name,
-        body,
-        topic=parent_of(of or topic(), deployment),
-        deployment=deployment,
-        new_id=lambda: next(ids),
-        now=START,
-        existing=existing,
+        SubscriptionRequest(
+            name=name,
+            body=body,
+            topic=parent_of(of or topic(), deployment),
+            deployment=deployment,
+            new_id=lambda: next(ids),
+            now=START,
+            existing=existing,
+        )
     )
 
 

@@ -25,7 +25,11 @@ from shared.subscriptions.namespace_subscription_codec import (
     patched_namespace_subscription,
     render_namespace_subscription,
 )
-from shared.subscriptions.subscription_document import full_url, subscription_of
+from shared.subscriptions.subscription_document import (
+    SubscriptionRequest,
+    full_url,
+    subscription_of,
+)
 from tests.fakes import START
 from tests.strategies import json_values
 from tests.unit.subscriptions.documents import LATEST, dead_letter, webhook
@@ -103,13 +107,15 @@ PARENT = namespace_parent_of(topic({}), DEPLOYMENT)
 
 def subscription(body: object, existing: Any = None) -> dict[str, Any]:
     return parse_namespace_subscription(
-        "crm",
-        body,
-        topic=PARENT,
-        deployment=DEPLOYMENT,
-        new_id=lambda: "generation-1",
-        now=START,
-        existing=existing,
+        SubscriptionRequest(
+            name="crm",
+            body=body,
+            topic=PARENT,
+            deployment=DEPLOYMENT,
+            new_id=lambda: "generation-1",
+            now=START,
+            existing=existing,
+        )
     )
 
 
