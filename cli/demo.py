@@ -18,6 +18,7 @@ from cli.local.subscriber import Push, Subscriber, answers, running_subscriber
 from devhost.azurite import ACCOUNT, Azurite, running_azurite
 from devhost.errors import HostError
 from devhost.process import running_host
+from shared.events.literals import dumps, loads
 
 if TYPE_CHECKING:
     from azure.storage.blob import ContainerClient
@@ -189,7 +190,7 @@ def _story(teller: _Teller, subscribers: dict[str, Subscriber], container: Conta
             time.sleep(0.1)
         teller.say(f"=> {step}")
     for name, body in blob:
-        print(f"\n{CONTAINER}/{name}\n{json.dumps(json.loads(body), indent=2)}\n", flush=True)
+        print(f"\n{CONTAINER}/{name}\n{dumps(loads(body), indent=2)}\n", flush=True)
     return len(subscribers["refusing"].pushes) == 1
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 import threading
 from typing import Any
 
 from cli.local.ending import end_on_signals
 from cli.local.subscriber import Push, running_subscriber
+from shared.events.literals import dumps, loads
 
 
 def add_to(commands: Any) -> None:
@@ -49,7 +49,7 @@ def _port(text: str) -> int:
 
 
 def _as_json(push: Push) -> str:
-    return json.dumps({"headers": dict(push.headers), "body": json.loads(push.body)})
+    return dumps({"headers": dict(push.headers), "body": loads(push.body)})
 
 
 def _as_text(push: Push, answer: int) -> str:
@@ -57,6 +57,4 @@ def _as_text(push: Push, answer: int) -> str:
     attempt = int(headers.get("aeg-delivery-count", 0)) + 1
     title = f"{headers.get('aeg-subscription-name', '?')}, attempt {attempt}, answered {answer}"
     output_id = headers.get("aeg-output-event-id", "?")
-    return f"{title} (aeg-output-event-id {output_id}):\n" + json.dumps(
-        json.loads(push.body), indent=2
-    )
+    return f"{title} (aeg-output-event-id {output_id}):\n" + dumps(loads(push.body), indent=2)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from shared.clock import timestamp
@@ -10,6 +9,7 @@ from shared.delivery.custom_headers import custom_headers
 from shared.delivery.delivery import Delivery
 from shared.delivery.message import DeadLetterNote
 from shared.delivery.policy import EndReason
+from shared.events.literals import dumps, loads
 
 _REASONS = {
     EndReason.MAX_ATTEMPTS: "Maximum delivery attempts was exceeded.",
@@ -38,7 +38,7 @@ def namespace_record(delivery: Delivery, text: str, note: DeadLetterNote) -> str
     }
     if last:
         told["deliveryattemptutc"] = timestamp(last.at)
-    letter = {"deadLetterProperties": told, "event": {**json.loads(text)}}
+    letter = {"deadLetterProperties": told, "event": {**loads(text)}}
     if headers := custom_headers(note.headers, text):
         letter["customDeliveryProperties"] = headers
-    return json.dumps(letter, separators=(",", ":"))
+    return dumps(letter)

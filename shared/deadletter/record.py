@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from shared.clock import timestamp
 from shared.delivery.conversion import convert
 from shared.delivery.delivery import Delivery
 from shared.delivery.message import DeadLetterNote
+from shared.events.literals import dumps, loads
 from shared.subscriptions.subscription import DeliverySchema
 
 _WRITTEN_AS = {DeliverySchema.CUSTOM_INPUT: DeliverySchema.EVENT_GRID}
@@ -22,7 +22,7 @@ def record(delivery: Delivery, text: str, note: DeadLetterNote) -> str:
     delivered. The time of the last attempt is left out where there was none.
     """
     schema = _WRITTEN_AS.get(note.delivery_schema, note.delivery_schema)
-    event: dict[str, Any] = json.loads(convert(text, note.input_schema, schema))
+    event: dict[str, Any] = loads(convert(text, note.input_schema, schema))
     last = delivery.last
     added: dict[str, Any] = {
         "deadLetterReason": note.reason,
@@ -36,4 +36,4 @@ def record(delivery: Delivery, text: str, note: DeadLetterNote) -> str:
         del added["lastHttpStatusCode"]  # documented for the Event Grid schema only
         added = {name.lower(): value for name, value in added.items()}
     event |= {name: value for name, value in added.items() if value is not None}
-    return json.dumps(event, separators=(",", ":"))
+    return dumps(event)

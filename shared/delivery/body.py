@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
-
 from shared.delivery.conversion import convert
+from shared.events.literals import dumps_unicode, loads
 from shared.subscriptions.subscription import EventSubscription
 
 
@@ -16,5 +15,5 @@ def event_body(subscription: EventSubscription, text: str) -> bytes:
     """
     body = convert(text, subscription.input_schema, subscription.delivery_schema)
     if "\\u" in body:
-        body = json.dumps(json.loads(body), ensure_ascii=False, separators=(",", ":"))
+        body = dumps_unicode(loads(body))
     return body.encode()

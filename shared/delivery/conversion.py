@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from shared.events.literals import dumps, loads
 from shared.events.topic import InputSchema
 from shared.subscriptions.subscription import DeliverySchema
 
@@ -17,7 +17,7 @@ def convert(text: str, given: InputSchema, wanted: DeliverySchema) -> str:
     conversion = _CONVERSIONS.get((given, wanted))
     if conversion is None:
         return text
-    return json.dumps(conversion(json.loads(text)), separators=(",", ":"))
+    return dumps(conversion(loads(text)))
 
 
 def _event_grid_to_cloud_events(event: Members) -> Members:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from shared.events.literals import Number, dumps, loads
 from shared.subscriptions.delivery_attributes import MAX_VALUE, fits_a_header, static_values
 from shared.subscriptions.subscription import DeliveryHeader, DynamicHeader, StaticHeader
 
@@ -35,7 +36,7 @@ def custom_headers(headers: Sequence[DeliveryHeader], text: str) -> dict[str, st
     values = static_values(headers)
     dynamic = [each for each in headers if isinstance(each, DynamicHeader)]
     if dynamic:
-        event = json.loads(text)
+        event = loads(text)
         top = {name.casefold(): value for name, value in event.items()}
         for each in dynamic:
             value = _written(_find(each.path, top))
@@ -81,4 +82,4 @@ def _written(value: object) -> str | None:
     if isinstance(value, str):
         return value
     # Numbers and booleans as JSON writes them.
-    return json.dumps(value) if isinstance(value, (bool, int, float)) else None
+    return dumps(value) if isinstance(value, (bool, int, float, Number)) else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -10,6 +9,7 @@ from shared import telemetry
 from shared.clock import Clock, timestamp
 from shared.deadletter.batching import blob_path
 from shared.engine.ports import DeadLetterStore, Queue
+from shared.events.literals import dumps, loads
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,13 +36,13 @@ class PoisonRecords:
             "body": body,
             "events": [_readable(text) for text in events],
         }
-        self.store.write_poison(path, json.dumps(record, indent=1).encode("ascii"))
+        self.store.write_poison(path, dumps(record, indent=1).encode("ascii"))
         telemetry.error("message.poisoned", queue=queue, reason=reason, record=f"poison/{path}")
 
 
 def _readable(text: str | None) -> object:
     """Return an event's JSON; a text that is none stands for itself."""
     try:
-        return text and json.loads(text)
+        return text and loads(text)
     except (ValueError, RecursionError):
         return text

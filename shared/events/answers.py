@@ -7,8 +7,8 @@ from datetime import datetime
 from shared.clock import american
 from shared.errors import AppError, MethodNotAllowed, TooLarge
 from shared.events.data_plane import data_plane
+from shared.events.literals import dumps
 from shared.events.schema_rules import SCHEMA_NAMES
-from shared.events.strict_json import dumps
 from shared.events.topic import Topic
 from shared.http import HttpAnswer, HttpRequest
 

@@ -10,6 +10,7 @@ from shared.errors import UnsupportedMediaType
 from shared.events import cloudevents_binary, strict_json
 from shared.events.event import Event
 from shared.events.event_time import is_rfc_3339
+from shared.events.literals import dumps
 from shared.events.media_type import MediaType
 from shared.events.schema_rules import (
     Receipt,
@@ -82,7 +83,7 @@ def _event(members: dict[str, Any]) -> Event:
     if not members.keys() <= _KNOWN:
         _check_extensions(members)
     _check_attributes(members)
-    return Event(schema=_SCHEMA, members=members, text=strict_json.dumps(members))
+    return Event(schema=_SCHEMA, members=members, text=dumps(members))
 
 
 def _check_extensions(members: dict[str, Any]) -> None:

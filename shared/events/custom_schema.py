@@ -9,6 +9,7 @@ from shared.clock import timestamp
 from shared.events import strict_json
 from shared.events.event import Event
 from shared.events.event_time import is_iso_8601
+from shared.events.literals import dumps
 from shared.events.schema_rules import Receipt, check_events, requires, token, wrong_token
 from shared.events.topic import FieldMapping, InputSchema, Topic
 from shared.http import HttpRequest
@@ -55,7 +56,7 @@ def _mapped(event: dict[str, Any], position: int, topic: Topic, receipt: Receipt
         "dataVersion": _required(event, mapping.get("dataVersion"), "dataVersion"),
         "metadataVersion": "1",
     }
-    return Event(schema=_SCHEMA, members=envelope, text=strict_json.dumps(envelope))
+    return Event(schema=_SCHEMA, members=envelope, text=dumps(envelope))
 
 
 def _required(event: dict[str, Any], field: FieldMapping | None, name: str) -> str:
@@ -74,7 +75,7 @@ def _text(event: dict[str, Any], field: FieldMapping | None, name: str) -> str |
         return field.default
     if isinstance(value, dict | list | bool):
         raise requires(_SCHEMA, name, "to be a string")
-    return value if isinstance(value, str) else strict_json.dumps(value)
+    return value if isinstance(value, str) else dumps(value)
 
 
 def _find(event: dict[str, Any], source: str) -> Any:

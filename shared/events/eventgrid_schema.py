@@ -8,6 +8,7 @@ from shared.errors import Unauthenticated
 from shared.events import strict_json
 from shared.events.event import Event
 from shared.events.event_time import is_iso_8601
+from shared.events.literals import dumps
 from shared.events.schema_rules import (
     Receipt,
     check_events,
@@ -95,4 +96,4 @@ def _stamped(event: dict[str, Any], topic: Topic) -> Event:
     ):
         if event.get(name) is None:
             event[name] = stamp
-    return Event(schema=_SCHEMA, members=event, text=strict_json.dumps(event))
+    return Event(schema=_SCHEMA, members=event, text=dumps(event))

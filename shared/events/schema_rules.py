@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from shared.errors import InvalidEvents, TooLarge
 from shared.events import strict_json
 from shared.events.data_plane import data_plane
+from shared.events.literals import Number
 from shared.events.topic import InputSchema
 from shared.http import HttpRequest
 
@@ -27,6 +28,7 @@ _TOKENS: Mapping[type, str] = {
     bool: "Boolean",
     int: "Integer",
     float: "Float",
+    Number: "Float",
     type(None): "Null",
 }
 

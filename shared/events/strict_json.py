@@ -4,35 +4,50 @@ from __future__ import annotations
 
 import json
 import re
-from math import isinf
 from typing import Any, NoReturn
 
 from shared.errors import InvalidEvents
+from shared.events import literals
 
 MAX_DEPTH = 64
-MAX_INTEGER = 1000  # characters; reading an integer takes time quadratic in them
 
 
-def parse(body: bytes) -> Any:
+def _refuse_constant(name: str) -> NoReturn:
+    raise InvalidEvents(f"The JSON received has a number that is not JSON: {name}.")
+
+
+LITERAL = json.JSONDecoder(
+    parse_float=literals.number, parse_int=literals.integer, parse_constant=_refuse_constant
+)
+PLAIN = json.JSONDecoder(
+    parse_float=lambda text: literals.plain(literals.number(text)),
+    parse_int=lambda text: literals.plain(literals.integer(text)),
+    parse_constant=_refuse_constant,
+)
+
+
+def parse(body: bytes, decoder: json.JSONDecoder = LITERAL) -> Any:
     """
     Parse UTF-8, with or without a byte order mark.
 
-    Integers are kept exactly. Of members with the same name the last wins. The document itself is
-    the first level of nesting.
+    Numbers are kept as they are written, or with the decoder ``PLAIN`` become Python's. Of members
+    with the same name the last wins. The document itself is the first level of nesting.
 
     Raises:
         InvalidEvents: it is empty or not JSON, nested deeper than 64 levels, or has ``NaN`` or
-            ``Infinity``, a number beyond a double, an integer of more than 1000 characters, or half
-            of a surrogate pair, which no UTF-8 can carry.
+            ``Infinity``, a number that is no double (too large, or too small), an integer of more
+            than 1000 characters, or half of a surrogate pair, which no UTF-8 can carry.
     """
     try:
         text = body.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise InvalidEvents("The JSON received is not valid UTF-8.") from None
     try:
-        value = _DECODER.decode(text)
+        value = decoder.decode(text)
     except json.JSONDecodeError as error:
         raise _malformed(error, text) from None
+    except literals.OutOfRange:
+        raise InvalidEvents("The JSON received has a number that is out of range.") from None
     except RecursionError:
         raise _too_deep() from None
     if _is_deeper(body, MAX_DEPTH):
@@ -43,31 +58,9 @@ def parse(body: bytes) -> Any:
     return value
 
 
-def dumps(value: object) -> str:
-    """Write a tree of JSON values as one line of ASCII, without a blank that isn't data."""
-    return _ENCODER.encode(value)
-
-
 def size(value: object) -> int:
     """Return how many bytes *value* takes as compact UTF-8."""
-    return len(_UTF8_ENCODER.encode(value).encode())
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if isinf(number):
-        raise InvalidEvents("The JSON received has a number that is out of range.")
-    return number
-
-
-def _integer(text: str) -> int:
-    if len(text) > MAX_INTEGER:
-        raise InvalidEvents("The JSON received has a number that is out of range.")
-    return int(text)
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise InvalidEvents(f"The JSON received has a number that is not JSON: {name}.")
+    return len(literals.dumps_unicode(value).encode())
 
 
 def _is_deeper(body: bytes, levels: int) -> bool:
@@ -109,9 +102,3 @@ _LONE_SURROGATE = re.compile(
     r"\\u[dD](?:[89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
     r"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD])[c-fC-F])"
 )
-_DECODER = json.JSONDecoder(
-    parse_float=_finite, parse_int=_integer, parse_constant=_refuse_constant
-)
-_COMPACT = (",", ":")
-_ENCODER = json.JSONEncoder(allow_nan=False, separators=_COMPACT, check_circular=False)
-_UTF8_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=_COMPACT, check_circular=False)

@@ -7,6 +7,7 @@ from enum import Enum
 from typing import Any, Final
 
 from shared.events.event import Event
+from shared.events.literals import plain
 
 
 class Absence(Enum):
@@ -72,4 +73,4 @@ def _comparable(value: Any) -> Any:
     if isinstance(value, int) and abs(value) > _EXACT:
         # Filters hold doubles: like is compared with like.
         return float(value) if abs(value) < _TOO_LARGE else value
-    return value
+    return plain(value)

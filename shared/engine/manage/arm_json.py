@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from shared.errors import AppError, Fault, InvalidDocument, InvalidEvents, TooLarge
-from shared.events import strict_json
+from shared.events import literals, strict_json
 from shared.http import HttpAnswer
 
 MAX_BODY = 1_048_576
@@ -25,7 +25,7 @@ def read_json(body: bytes) -> object:
         message = f"The request content is larger than {MAX_BODY} bytes."
         raise TooLarge(message, faults=(Fault(code="RequestEntityTooLarge", message=message),))
     try:
-        return strict_json.parse(body)
+        return strict_json.parse(body, strict_json.PLAIN)
     except InvalidEvents as error:
         message = "The request content was invalid and could not be deserialized"
         fault = Fault(code=_CODE, message=f"{message}: '{error.message.removesuffix('.')}'.")
@@ -40,7 +40,7 @@ def answer(status: int, document: Mapping[str, Any] | None = None) -> HttpAnswer
     return HttpAnswer(
         status=status,
         headers=headers,
-        body=strict_json.dumps(document).encode(),
+        body=literals.dumps(document).encode(),
     )
 
 

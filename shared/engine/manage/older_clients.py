@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from shared.events import strict_json
+from shared.events import literals
 from shared.http import HttpAnswer
 
 READS_ONCE = "2025-02-15"  # the first api-version whose clients read an answer once
@@ -30,4 +30,4 @@ def settled_later(answer: HttpAnswer, method: str, api_version: str) -> HttpAnsw
     if properties.get("provisioningState") != _SETTLED:
         return answer
     properties["provisioningState"] = _STATES[method]
-    return replace(answer, body=strict_json.dumps(document).encode())
+    return replace(answer, body=literals.dumps(document).encode())

@@ -60,6 +60,7 @@ _UTF8 = "The JSON received is not valid UTF-8."
         ),
         pytest.param(b"[1e400]", _RANGE, id="beyond a double"),
         pytest.param(b"[-1.0E+309]", _RANGE, id="beyond a negative double"),
+        pytest.param(b"[1e-400]", _RANGE, id="too small for a double"),
         pytest.param(b"9" * 1001, _RANGE, id="1001 digits"),
         pytest.param(b"9" * 1_500_000, _RANGE, id="a million digits"),
         pytest.param(b'["\\ud800"]', _HALF, id="first half"),
@@ -88,8 +89,7 @@ def test_bad_json_is_refused(body, message):
         pytest.param(b'{"a":1,"a":2}', {"a": 2}, id="last of the same name"),
         pytest.param(b"9007199254740993", 9007199254740993, id="integer beyond 2^53"),
         pytest.param(b"9" * 1000, 10**1000 - 1, id="1000 digits"),
-        pytest.param(b"1.7976931348623157e308", 1.7976931348623157e308, id="largest double"),
-        pytest.param(b"1e-400", 0.0, id="too small is zero"),
+        pytest.param(b"1.7976931348623157e+308", 1.7976931348623157e308, id="largest double"),
         pytest.param(b'"\\ud83d\\ude00"', "😀", id="both halves"),
         pytest.param(b'"\\uD83D\\uDE00"', "😀", id="both halves in capitals"),
         pytest.param(b'"\\ud55c"', "한", id="looks like a surrogate"),
@@ -106,22 +106,6 @@ def test_64_levels_are_read_whatever_strings_hold():
     body = b"[" * 63 + b'{"[[[\\"[[":"\\\\","]]{{":"[["}' + b"]" * 63
 
     assert strict_json.parse(body)
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        pytest.param({"a": [1, 2.0]}, '{"a":[1,2.0]}', id="no blanks"),
-        pytest.param("ë😀\n\x7f", '"\\u00eb\\ud83d\\ude00\\n\\u007f"', id="one line of ASCII"),
-    ],
-)
-def test_json_is_written_as_one_line_of_ascii(value, text):
-    assert strict_json.dumps(value) == text
-
-
-def test_a_number_that_is_not_json_is_never_written():
-    with pytest.raises(ValueError, match="not JSON compliant"):
-        strict_json.dumps(float("nan"))
 
 
 def _depth(value: Any) -> int:
