@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 
 from shared.settings import Network
@@ -66,8 +66,8 @@ class OutboundGuard:
     """
     Says no to what a subscriber's URL must not reach.
 
-    *allowed_networks* opens ranges that are not public. *own_hosts* are the names of this app.
-    *identity_endpoints* are the host and port pairs at which the platform hands out tokens; like
+    *allowed_networks* opens ranges that are not public. *own_addresses* are the host and
+    port pairs of this app, *identity_endpoints* those at which the platform hands out tokens; like
     the platform's own addresses they stay closed whatever is allowed.
     """
 
@@ -76,12 +76,12 @@ class OutboundGuard:
         *,
         allow_http: bool = False,
         allowed_networks: Sequence[Network] = (),
-        own_hosts: Iterable[str] = (),
+        own_addresses: Collection[tuple[str, int]] = (),
         identity_endpoints: Collection[tuple[str, int]] = (),
     ) -> None:
         self._allow_http = allow_http
         self._allowed = tuple(allowed_networks)
-        self._own_hosts = frozenset(_plain(host) for host in own_hosts if host)
+        self._own = frozenset((_plain(host), port) for host, port in own_addresses)
         self._tokens = frozenset((_plain(host), port) for host, port in identity_endpoints)
         self._loopback_tokens = frozenset(
             port for host, port in self._tokens if _is_loopback_name(host)
@@ -96,7 +96,7 @@ class OutboundGuard:
     def refuse_host(self, host: str, port: int) -> str | None:
         """Return why this host, by its name, is refused before anything is resolved."""
         name = _plain(host)
-        if name in self._own_hosts:
+        if (name, port) in self._own:
             return f"{name} is this app itself"
         if (name, port) in self._tokens:
             return f"{name}:{port} hands out tokens"

@@ -40,7 +40,8 @@ class Deployment:
     *account* is the app's own storage account, the only one that dead letters go to. *profiles*
     are the delivery profiles there are, by name. *allow_http* lets endpoints have no TLS. With
     *has_webhook_identity* there are tokens for webhooks that Entra ID protects.
-    *knows_clients* says that the front end tells the publishers' addresses.
+    *knows_clients* says that the front end tells the publishers' addresses. *own_addresses* are the
+    host and port pairs under which this app is known: no endpoint is there.
     """
 
     account: str
@@ -49,6 +50,7 @@ class Deployment:
     allow_http: bool = False
     has_webhook_identity: bool = False
     knows_clients: bool = False
+    own_addresses: frozenset[tuple[str, int]] = frozenset()
 
     def limits(self, tagged: str | None) -> ProfileLimits:
         """Return the limits of the profile that a topic is tagged with, else of the default."""

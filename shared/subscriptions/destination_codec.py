@@ -13,7 +13,7 @@ from shared.subscriptions.delivery_attributes import (
     render_attributes,
 )
 from shared.subscriptions.deployment import Deployment, ProfileLimits
-from shared.subscriptions.endpoint_rules import base_url, url_fault
+from shared.subscriptions.endpoint_rules import base_url, own_fault, url_fault
 from shared.subscriptions.sections import TLS_VERSIONS, Section
 from shared.subscriptions.subscription import Batching, DeliveryHeader
 from shared.subscriptions.webhook_audience import parse_audience
@@ -94,7 +94,9 @@ def _webhook(
     known: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any]:
     url = section.text("endpointUrl")
-    fault = url_fault(url, allow_http=deployment.allow_http)
+    fault = url_fault(url, allow_http=deployment.allow_http) or own_fault(
+        url or "", deployment.own_addresses
+    )
     if fault and (url is not None or not section.has("endpointUrl")):
         section.refuse("endpointUrl", fault)
     audience = parse_audience(section, deployment)

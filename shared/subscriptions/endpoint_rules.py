@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Set as AbstractSet
 from urllib.parse import urlsplit
 
 INVALID_URL = (
@@ -11,6 +12,7 @@ INVALID_URL = (
     "should be a proper HTTPS URL like https://www.example.com."
 )
 MAX_URL = 2048
+_WEB = (80, 443)
 _PRINTABLE = re.compile(r"[!-~]+")  # ASCII without space: what a request line can carry
 _NEVER = re.compile(r'["<>\\^`{|}]')  # RFC 3986 has no place for them
 _USER = re.compile(r"[^/]*//[^/?]*@")
@@ -32,6 +34,29 @@ def url_fault(url: str | None, *, allow_http: bool) -> str | None:
 def base_url(url: str) -> str:
     """Return *url* without its query, which may be secret."""
     return url.partition("?")[0]
+
+
+def addresses_of(url: str) -> frozenset[tuple[str, int]]:
+    """
+    Return the host and port that *url* leads to; none if it leads nowhere.
+
+    Without a port both of the web's are meant: TLS may end before who is called sees the request.
+    """
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        return frozenset()
+    name = (host or "").removesuffix(".")
+    ports = _WEB if port is None or port in _WEB else (port,)
+    return frozenset((name, each) for each in ports) if name else frozenset()
+
+
+def own_fault(url: str, own: AbstractSet[tuple[str, int]]) -> str | None:
+    """Say that an endpoint is one of our *own* addresses, where it is."""
+    for host, _ in addresses_of(url) & own:
+        return f"The endpoint's host {host} is this app itself: events would come back to it."
+    return None
 
 
 def _reason(url: str, *, allow_http: bool) -> str | None:

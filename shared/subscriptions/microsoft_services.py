@@ -97,7 +97,7 @@ _IDS = frozenset(
     }
 )
 _FAMILIES = re.compile(r"[0-9a-f]{8}-0000-0(000-c0|ff1-ce)00-000000000000")  # Graph, Exchange …
-_TOKEN_EXCHANGE = "azureadtokenexchange"  # and with the name of a cloud behind it
+_EXCHANGE = "azureadtokenexchange"  # and with the name of a cloud behind it
 _ANY_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -106,7 +106,7 @@ def is_microsofts(application: str, host: str) -> bool:
     host = host.lower()
     if any(f".{host}".endswith(f".{domain}") for domain in _DOMAINS):
         return True
-    if host.startswith(_TOKEN_EXCHANGE):
+    if host.startswith(_EXCHANGE):
         return True
     ids = _ANY_ID.findall(application.lower())
     return any(each in _IDS or _FAMILIES.fullmatch(each) for each in ids)

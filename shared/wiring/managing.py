@@ -14,7 +14,7 @@ from shared.engine.manage.api import Manage
 from shared.subscriptions.deployment import Deployment
 from shared.wiring import access, storage
 from shared.wiring.once import once
-from shared.wiring.outbound import pusher
+from shared.wiring.outbound import own_addresses, pusher
 from shared.wiring.process import CLOCK, new_id, settings, tell_unresolved
 
 
@@ -34,6 +34,7 @@ def manage() -> Manage:
             allow_http=settings().allow_http,
             has_webhook_identity=settings().has_webhook_identity,
             knows_clients=settings().client_ip_header is not None,
+            own_addresses=own_addresses(),
         ),
         admin_key=settings().admin_key,
         tokens=access.operators_tokens(),

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 from shared.adapters.http_push import HttpPusher
 from shared.adapters.outbound_guard import OutboundGuard
 from shared.adapters.webhook_tokens import TokenPusher, WebhookTokens, credential_for
+from shared.subscriptions.endpoint_rules import addresses_of
 from shared.wiring.once import once
 from shared.wiring.process import CLOCK, settings
 
@@ -36,14 +37,16 @@ def bare_pusher() -> HttpPusher:
     guard = OutboundGuard(
         allow_http=settings().allow_http,
         allowed_networks=settings().allowed_networks,
-        own_hosts=[os.environ.get("WEBSITE_HOSTNAME", ""), _public_host()],
+        own_addresses=own_addresses(),
         identity_endpoints=_identity_endpoints(),
     )
     return HttpPusher(guard)
 
 
-def _public_host() -> str:
-    return urlsplit(settings().public_url or "").hostname or ""
+def own_addresses() -> frozenset[tuple[str, int]]:
+    """Return under which hosts and ports this app is known to be reached."""
+    given_by_azure = f"https://{os.environ.get('WEBSITE_HOSTNAME', '')}"
+    return addresses_of(given_by_azure) | addresses_of(settings().public_url or "")
 
 
 def _identity_endpoints() -> list[tuple[str, int]]:

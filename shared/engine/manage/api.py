@@ -57,12 +57,14 @@ class Manage(ManagePorts):
             refused = error_answer(MethodNotAllowed())
             allow = {"Allow": ", ".join(route.handlers)}
             return replace(refused, headers={**refused.headers, **allow})
+        asked_at = f"{url.scheme}://{url.netloc}"
         call = Call(
             names=names,
             path=url.path,
             query=query,
             body=request.body,
-            public_url=self.public_url or f"{url.scheme}://{url.netloc}",
+            asked_at=asked_at,
+            public_url=self.public_url or asked_at,
         )
         return settled_later(handler(self, call), method, version)
 

@@ -47,13 +47,15 @@ class Call:
     One request.
 
     *names* are the parts of the path under the route's names, decoded. *path* is the path as the
-    client sent it. *query* has lower-case names.
+    client sent it. *query* has lower-case names. *asked_at* is the URL of the app as this client
+    knows it, *public_url* as everybody should.
     """
 
     names: Mapping[str, str]
     path: str
     query: Mapping[str, str]
     body: bytes
+    asked_at: str
     public_url: str
 
     def covers(self, arm_id: str) -> bool:

@@ -27,6 +27,7 @@ from shared.subscriptions.consent import (
     with_state,
 )
 from shared.subscriptions.deployment import Deployment, ParentTopic
+from shared.subscriptions.endpoint_rules import addresses_of
 from shared.subscriptions.subscription import EventSubscription
 from shared.subscriptions.subscription_document import (
     SubscriptionRequest,
@@ -116,6 +117,8 @@ class Subscriptions:
         Until it does, what was in force stays so.
         """
         topic = self._topic(ports, call)
+        own = ports.deployment.own_addresses | addresses_of(call.asked_at)
+        deployment = replace(ports.deployment, own_addresses=own)
         consents: dict[Endpoint, Consent] = {}  # each endpoint is asked once within this call
 
         def decide(existing: Resource | None) -> Document:
@@ -129,7 +132,7 @@ class Subscriptions:
                     name=call.names["name"],
                     body=body(existing),
                     topic=topic,
-                    deployment=ports.deployment,
+                    deployment=deployment,
                     new_id=ports.new_id,
                     now=ports.clock.now(),
                     existing=before,

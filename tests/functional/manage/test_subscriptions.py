@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -10,9 +11,10 @@ import pytest
 from shared.engine.ports import Table
 from shared.errors import Conflict
 from shared.http import Exchange, Failure, NotAnswered
+from shared.subscriptions.endpoint_rules import addresses_of
 from shared.subscriptions.subscription_document import subscription_of
 from tests.fakes import MemoryResources, answered
-from tests.functional.manage.world import CRM, ORDERS, TOPICS, URL, World, hook
+from tests.functional.manage.world import CRM, HOST, ORDERS, TOPICS, URL, World, hook
 
 LIST = f"{ORDERS}/eventSubscriptions"
 NEW_URL = "https://new.example/hook"
@@ -44,6 +46,23 @@ def test_a_subscription_is_created_after_its_endpoint_consents(orders: World) ->
     assert orders.json("GET", CRM) == answer
     assert orders.json("GET", LIST) == {"value": [answer], "nextLink": None}
     assert "s3cret" not in json.dumps(answer)
+
+
+@pytest.mark.parametrize(
+    "url", [f"{HOST}/topics/orders/api/events", f"{HOST}:443/", "https://known.example/hook"]
+)
+def test_the_app_itself_is_no_endpoint(orders: World, url: str) -> None:
+    """Neither as this client reaches it nor as it is known: each delivery would be a publish."""
+    known = addresses_of("https://known.example")
+    orders.set(deployment=replace(orders.manage.deployment, own_addresses=known))
+
+    error = orders.error("PUT", CRM, hook(url), status=400)
+
+    assert "is this app itself" in error["message"]
+    assert "PUSHGRID_" not in error["message"]
+    assert error["target"] == "properties.destination.properties.endpointUrl"
+    assert orders.pusher.sent == []
+    orders.json("PUT", CRM, hook(f"{HOST}:8443/"), status=201)
 
 
 def test_cloud_events_are_asked_their_own_way(orders: World) -> None:

@@ -25,7 +25,9 @@ TIMEOUT = timedelta(seconds=5)
 @pytest.fixture
 def guarded() -> Iterator[TokenPusher]:
     """What the app sends with, where no private network is allowed."""
-    guard = OutboundGuard(allow_http=True, allowed_networks=(), own_hosts=(), identity_endpoints=())
+    guard = OutboundGuard(
+        allow_http=True, allowed_networks=(), own_addresses=(), identity_endpoints=()
+    )
     bare = HttpPusher(guard)
     yield TokenPusher(bare, WebhookTokens(None, FakeClock()))
     bare.close()

@@ -118,9 +118,11 @@ def test_scheme_and_own_host_are_refused_before_anything_is_resolved() -> None:
         asked.append(host)
         return [ip_address("127.0.0.1")]
 
-    guard = OutboundGuard(allowed_networks=[ip_network("0.0.0.0/0")], own_hosts=["app.test"])
+    guard = OutboundGuard(
+        allowed_networks=[ip_network("0.0.0.0/0")], own_addresses=[("app.test", 443)]
+    )
     pusher = HttpPusher(guard, lookup=lookup)
-    for url in ("http://other.test/", "https://app.test/", "https://APP.test.:8443/"):
+    for url in ("http://other.test/", "https://app.test/", "https://APP.test.:443/"):
         none = push(pusher, url)
 
         assert isinstance(none, NotAnswered)

@@ -209,10 +209,11 @@ def test_the_identity_endpoint_is_also_refused_by_name() -> None:
 
 @pytest.mark.parametrize("host", ["app.example.net", "APP.example.NET", "app.example.net."])
 def test_the_app_itself_is_refused(host: str) -> None:
-    guard = OutboundGuard(allowed_networks=ANY, own_hosts=["App.example.net", ""])
+    guard = OutboundGuard(allowed_networks=ANY, own_addresses=[("App.example.net", 443)])
 
     assert guard.refuse_host(host, 443) is not None
     assert guard.refuse_host(f"not-{host}", 443) is None
+    assert guard.refuse_host(host, 8443) is None
 
 
 def test_http_is_refused_unless_allowed() -> None:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from shared.subscriptions.endpoint_rules import INVALID_URL, MAX_URL, base_url, url_fault
+from shared.subscriptions.endpoint_rules import (
+    INVALID_URL,
+    MAX_URL,
+    addresses_of,
+    base_url,
+    own_fault,
+    url_fault,
+)
 
 _STEM = "https://a.example/"
 _LONGEST_NAME = "a." * 126 + "a"  # 253 characters; a full stop at its end doesn't count
@@ -104,3 +111,32 @@ def test_http_is_accepted_where_the_settings_allow_it() -> None:
 )
 def test_the_base_of_a_url_has_no_query(url: str, base: str) -> None:
     assert base_url(url) == base
+
+
+@pytest.mark.parametrize(
+    ("own", "url", "is_own"),
+    [
+        ("https://app.example", "https://app.example/topics/orders/api/events", True),
+        ("https://app.example", "https://APP.example.:443/x?y", True),
+        ("https://app.example", "http://app.example/", True),
+        ("http://app.example", "https://app.example/", True),
+        ("https://app.example:8443", "https://app.example:8443/", True),
+        ("https://APP.example.:8443/base", "https://app.example:8443/", True),
+        ("http://localhost:7071", "http://localhost:7071/hook", True),
+        ("http://[::1]:7071", "http://[::1]:7071/hook", True),
+        ("https://app.example", "https://app.example:8443/", False),
+        ("https://app.example:8443", "https://app.example/", False),
+        ("http://localhost:7071", "http://localhost:9000/hook", False),
+        ("https://app.example", "https://not-app.example/", False),
+        ("https://app.example", "https://app.example.evil.example/", False),
+        ("https://app.example", "https://crm.example/?x=https://app.example", False),
+        ("https://", "https:///hook", False),
+        ("", "", False),
+        ("https://app.example:x", "https://app.example:x/", False),
+    ],
+)
+def test_an_endpoint_can_be_the_app_itself(own: str, url: str, is_own: bool) -> None:  # noqa: FBT001 - a row
+    fault = own_fault(url, addresses_of(own))
+
+    assert (fault is not None) is is_own
+    assert fault is None or "is this app itself" in fault
