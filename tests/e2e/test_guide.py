@@ -1,4 +1,4 @@
-"""What README shows of the management client runs as it stands there."""
+"""What the guide shows of the management client runs as it stands there."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from cli.local.arm import ADMIN_KEY
 from cli.local.subscriber import Subscriber
 from devhost.process import RunningHost
 
-README = Path(__file__).parents[2] / "README.md"
+GUIDE = Path(__file__).parents[2] / "docs/guide.md"
 ORDERS = "/subscriptions/0/resourceGroups/local/providers/Microsoft.EventGrid/topics/orders"
 
 
 def snippet(heading: str) -> str:
     """Return the first program under a heading."""
-    text = README.read_text("utf-8").split(f"### {heading}\n")[1]
+    text = GUIDE.read_text("utf-8").split(f"## {heading}\n")[1]
     found = re.search(r"```python\n(.*?)```", text, re.DOTALL)
     assert found
     return found[1]
