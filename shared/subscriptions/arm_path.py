@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from shared.subscriptions.deployment import Deployment
+from shared.subscriptions.kept_members import KEPT, parse_kept
 from shared.subscriptions.patch_body import check_patch
 from shared.subscriptions.sections import Section
 
@@ -19,8 +20,7 @@ _SUBSCRIPTION = re.compile(r"[A-Za-z0-9-]{1,64}")
 _GROUP = re.compile(r"[A-Za-z0-9_.()-]{0,89}[A-Za-z0-9_()-]")  # no full stop at the end
 _NAME = re.compile(r"[A-Za-z0-9-]{3,50}")
 _RESERVED = ("microsoft", "eventgrid", "system")
-_KEPT = ("identity", "kind", "sku")  # say nothing here, but clients expect them back
-_PATCHED = ("tags", *_KEPT)  # beside the properties
+_PATCHED = ("tags", *KEPT)  # beside the properties
 _MAX_TAGS, _MAX_TAG_NAME, _MAX_TAG = 50, 512, 256
 
 
@@ -50,7 +50,7 @@ def parse_resource(
         "name": existing["name"] if existing else path.name,
         "location": root.text("location") or "global",
         "tags": _tags(root, deployment),
-        **{name: root.members[name] for name in _KEPT if root.has(name)},
+        **parse_kept(root),
     }
 
 
@@ -62,7 +62,7 @@ def render_resource(stored: Mapping[str, Any], kind: str) -> dict[str, Any]:
         "type": f"{PROVIDER}/{kind}",
         "location": stored["location"],
         "tags": stored["tags"],
-        **{name: stored[name] for name in _KEPT if name in stored},
+        **{name: stored[name] for name in KEPT if name in stored},
         "systemData": None,
     }
 

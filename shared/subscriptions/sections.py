@@ -57,6 +57,11 @@ class Section(NamedTuple):
             Section(item, f"{target}[{number}]", self.faults) for number, item in enumerate(value)
         ]
 
+    def named_sections(self, name: str) -> dict[str, Section]:
+        """Return the objects of an object inside this one by their names; null is an empty one."""
+        inner = self.section(name)
+        return {each: inner.section(each) for each in inner.members}
+
     def text(self, name: str) -> str | None:
         value: str | None = self._typed(name, str, "a string")
         return value

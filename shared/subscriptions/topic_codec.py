@@ -16,6 +16,7 @@ from shared.subscriptions.arm_path import (
     render_resource,
 )
 from shared.subscriptions.deployment import Deployment, ParentTopic
+from shared.subscriptions.kept_members import parse_kept_properties
 from shared.subscriptions.mapping_codec import mapping_of, parse_mapping
 from shared.subscriptions.sections import Section, document, raise_faults
 
@@ -122,10 +123,8 @@ def _properties(section: Section, deployment: Deployment) -> dict[str, Any]:
         "inputSchema": str(schema),
         **parse_access(section, deployment),
         "disableLocalAuth": section.flag("disableLocalAuth") or False,
+        **parse_kept_properties(section),
     }
-    kept = {
-        "inputSchemaMapping": mapping,
-        "dataResidencyBoundary": section.text("dataResidencyBoundary"),
-        "eventTypeInfo": section.section("eventTypeInfo").members or None,
-    }
-    return properties | {name: value for name, value in kept.items() if value is not None}
+    if mapping is not None:
+        properties["inputSchemaMapping"] = mapping
+    return properties

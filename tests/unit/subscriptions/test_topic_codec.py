@@ -65,7 +65,7 @@ def test_what_clients_send_beside_is_given_back() -> None:
     assert answer["properties"]["inputSchema"] == "CloudEventSchemaV1_0"
     assert answer["properties"]["minimumTlsVersionAllowed"] == "1.2"
     assert answer["properties"]["dataResidencyBoundary"] == "WithinGeopair"
-    assert answer["properties"]["eventTypeInfo"] == {"kind": "inline"}
+    assert answer["properties"]["eventTypeInfo"] == {"kind": "Inline"}
     assert "unknown" not in answer
     assert "unknown" not in answer["properties"]
 
