@@ -14,7 +14,7 @@ from shared.engine.ports import CountReader, Queue, QueueWatch
 from shared.engine.prometheus import CONTENT_TYPE, Gauge, exposition
 from shared.engine.queue_watch import QueueState, states
 from shared.engine.timer_runs import LastRun, TimerRuns
-from shared.errors import AppError, MethodNotAllowed, NotFound, StorageUnavailable, Unauthenticated
+from shared.errors import AppError, MethodNotAllowed, NotFound, StorageUnavailable
 from shared.http import HttpAnswer, HttpRequest
 
 LATE = timedelta(minutes=15)  # what waits longer, or a timer that has not run for so long
@@ -56,9 +56,6 @@ class Status:
             found = self._answer(request)
         except AppError as error:
             found = error_answer(error)
-            if isinstance(error, Unauthenticated):
-                headers = {**found.headers, "WWW-Authenticate": "Bearer"}
-                found = replace(found, headers=headers)
         return replace(found, headers={**found.headers, "Cache-Control": "no-store"})
 
     def _answer(self, request: HttpRequest) -> HttpAnswer:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
+from typing import Any
 
 from shared import telemetry
 from shared.clock import Clock
+from shared.engine.manage.writing import Place, write
 from shared.engine.ports import Resource, ResourceStore, Table
-from shared.errors import AppError, Conflict, StorageUnavailable
+from shared.errors import AppError, Conflict, InvalidDocument, NotFound, StorageUnavailable
 from shared.http import HttpAnswer, HttpRequest
-from shared.subscriptions.consent import Link, is_over, is_proof, link_of, proved
+from shared.subscriptions.consent import is_over, is_proof, link_of, proved
 from shared.subscriptions.handshake import granted_rate
 
-TRIES = 5  # how often somebody else may change the subscription meanwhile
 _UNKNOWN = (
     "This validation link is not known. It works once, and only until the event subscription is "
     "changed or deleted. Its state shows whether its endpoint is validated."
@@ -34,42 +36,38 @@ class Validate:
     def run(self, request: HttpRequest) -> HttpAnswer:
         """Accept the consent that *request* brings, with the rate that it may grant; in words."""
         try:
-            status, words = self._answer(request)
-        except AppError as error:  # storage's, or a race lost each time: the link still works
-            status, words = StorageUnavailable.status, error.message
+            status, words = HTTPStatus.OK, self._proved(request)
+        except Conflict:  # a race lost each time: the link still works
+            status, words = HTTPStatus.SERVICE_UNAVAILABLE, StorageUnavailable().message
+        except AppError as error:
+            status, words = HTTPStatus(error.status), error.message
         headers = {
             "Content-Type": "text/plain; charset=utf-8",
             "Cache-Control": "no-store",
             "Referrer-Policy": "no-referrer",
         }
-        if status == StorageUnavailable.status:
+        if status is HTTPStatus.SERVICE_UNAVAILABLE:
             headers["Retry-After"] = "5"
         return HttpAnswer(status=status, headers=headers, body=f"{words}\n".encode())
 
-    def _answer(self, request: HttpRequest) -> tuple[int, str]:
+    def _proved(self, request: HttpRequest) -> str:
+        """Store the consent, and say so; it works once, and while it is awaited."""
         link = link_of(request.params["id"])
         if link is None:
-            return HTTPStatus.NOT_FOUND, _UNKNOWN
+            raise NotFound(_UNKNOWN)
         rate = granted_rate(request.headers.get("webhook-allowed-rate"))
-        for _ in range(TRIES):
-            awaiting = self._awaiting(link)
-            if awaiting is None:
-                return HTTPStatus.NOT_FOUND, _UNKNOWN
-            if is_over(awaiting.document, self.clock.now()):
-                return HTTPStatus.BAD_REQUEST, _OVER
-            document = proved(awaiting.document, rate)
-            place = (Table.EVENT_SUBSCRIPTIONS, link.topic, link.name)
-            try:
-                self.resources.put(*place, document, awaiting.etag)
-            except Conflict:
-                continue
-            telemetry.info("handshake.proved", topic=link.topic, subscription=link.name)
-            return HTTPStatus.OK, (
-                f"The endpoint of the event subscription {document['name']} is validated: it gets "
-                "events from now on."
-            )
-        raise Conflict
 
-    def _awaiting(self, link: Link) -> Resource | None:
-        found = self.resources.get(Table.EVENT_SUBSCRIPTIONS, link.topic, link.name)
-        return found if found and is_proof(found.document, link.secret) else None
+        def prove(awaiting: Resource | None) -> Mapping[str, Any]:
+            if awaiting is None or not is_proof(awaiting.document, link.secret):
+                raise NotFound(_UNKNOWN)
+            if is_over(awaiting.document, self.clock.now()):
+                raise InvalidDocument(_OVER)
+            return proved(awaiting.document, rate)
+
+        place = Place(Table.EVENT_SUBSCRIPTIONS, link.topic, link.name)
+        name = write(self.resources, place, prove).document["name"]
+        telemetry.info("handshake.proved", topic=link.topic, subscription=link.name)
+        return (
+            f"The endpoint of the event subscription {name} is validated: it gets events from "
+            "now on."
+        )

@@ -11,19 +11,10 @@ from shared.engine.manage.arm_json import error_answer
 from shared.engine.manage.call import Call, ManagePorts
 from shared.engine.manage.older_clients import settled_later
 from shared.engine.manage.routes import find
-from shared.errors import (
-    AppError,
-    Fault,
-    InvalidDocument,
-    MethodNotAllowed,
-    SigningKeysUnavailable,
-    StorageUnavailable,
-    Unauthenticated,
-)
+from shared.errors import AppError, Fault, InvalidDocument, MethodNotAllowed
 from shared.http import HttpAnswer, HttpRequest
 
 _API_VERSION = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(-preview)?", re.ASCII)
-_RETRY_AFTER_SECONDS = "5"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,12 +27,6 @@ class Manage(ManagePorts):
             answer = self._answer(request)
         except AppError as error:
             answer = error_answer(error)
-            extra = {
-                Unauthenticated: {"WWW-Authenticate": "Bearer"},
-                StorageUnavailable: {"Retry-After": _RETRY_AFTER_SECONDS},
-                SigningKeysUnavailable: {"Retry-After": _RETRY_AFTER_SECONDS},
-            }.get(type(error), {})
-            answer = replace(answer, headers={**answer.headers, **extra})
         always = {"x-ms-request-id": self.new_id(), "Cache-Control": "no-store"}
         return replace(answer, headers={**answer.headers, **always})
 

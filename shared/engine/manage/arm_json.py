@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from shared.errors import AppError, Fault, InvalidDocument, InvalidEvents, TooLarge
@@ -11,6 +12,7 @@ from shared.http import HttpAnswer
 
 MAX_BODY = 1_048_576
 _CODE = "InvalidRequestContent"
+_ERROR_HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "5"}}
 
 
 def read_json(body: bytes) -> object:
@@ -46,13 +48,13 @@ def answer(status: int, document: Mapping[str, Any] | None = None) -> HttpAnswer
 
 def error_answer(error: AppError) -> HttpAnswer:
     """
-    Build ARM's error document.
+    Build ARM's error document, with what clients go by in the headers.
 
     A single fault is the error itself; more of them are its details, under the error's own code.
     """
     first = error.faults[0]
     is_one = len(error.faults) == 1
-    return answer(
+    shown = answer(
         error.status,
         {
             "error": {
@@ -69,3 +71,4 @@ def error_answer(error: AppError) -> HttpAnswer:
             }
         },
     )
+    return replace(shown, headers={**shown.headers, **_ERROR_HEADERS.get(error.status, {})})

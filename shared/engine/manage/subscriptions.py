@@ -148,7 +148,7 @@ class Subscriptions:
                 consents[endpoint] = shake_hands(ports, wanted, links_at)
             return with_consent(stored, consents[endpoint], before)
 
-        stored = write(ports, _place(topic, call), decide).document
+        stored = write(ports.resources, _place(topic, call), decide).document
         self._check_topic(ports, call, stored)
         _tell(stored, "put")
         return self._answer(ports, status, stored, topic)

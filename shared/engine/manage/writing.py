@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from shared.engine.manage.call import ManagePorts
-from shared.engine.ports import Resource, Table
+from shared.engine.ports import Resource, ResourceStore, Table
 from shared.errors import Conflict
 
 TRIES = 5  # how often a race for a document may be lost
@@ -22,7 +21,7 @@ class Place(NamedTuple):
     name: str
 
 
-def write(ports: ManagePorts, place: Place, decide: Decide) -> Resource:
+def write(resources: ResourceStore, place: Place, decide: Decide) -> Resource:
     """
     Store what *decide* makes of the document that is there now.
 
@@ -32,10 +31,10 @@ def write(ports: ManagePorts, place: Place, decide: Decide) -> Resource:
         Conflict: somebody else was faster each time.
     """
     for _ in range(TRIES):
-        existing = ports.resources.get(*place)
+        existing = resources.get(*place)
         document = decide(existing)
         try:
-            return ports.resources.put(*place, document, existing.etag if existing else None)
+            return resources.put(*place, document, existing.etag if existing else None)
         except Conflict:
             continue
     raise Conflict

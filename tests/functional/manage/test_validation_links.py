@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from shared.engine.ports import Table
+from shared.errors import Conflict
 from shared.events.topic import TopicName
 from shared.http import Failure, NotAnswered
 from shared.subscriptions.subscription_document import delivered_subscription
@@ -214,6 +215,22 @@ def test_storage_that_fails_costs_nobody_the_link(silent: World) -> None:
 
     assert (refused.status, refused.headers["Retry-After"]) == (503, "5")
     assert silent.open(link(silent)).status == 200
+
+
+def test_a_race_that_is_lost_each_time_costs_nobody_the_link(silent: World) -> None:
+    silent.json("PUT", CRM, hook(), status=201)
+    opened = link(silent)
+    original = silent.resources.put
+
+    def lost(*_: Any, **__: Any) -> Any:
+        raise Conflict
+
+    silent.resources.put = lost  # type: ignore[method-assign]
+    refused = silent.open(opened)
+    silent.resources.put = original  # type: ignore[method-assign]
+
+    assert (refused.status, refused.headers["Retry-After"]) == (503, "5")
+    assert silent.open(opened).status == 200
 
 
 def test_without_a_token_an_endpoint_cant_be_asked(orders: World) -> None:
