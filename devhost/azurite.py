@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -45,36 +46,39 @@ class Azurite:
 
 
 @contextlib.contextmanager
-def running_azurite(*, silent: bool = True) -> Iterator[Azurite]:
+def running_azurite(*, silent: bool = True, certificate: Path | None = None) -> Iterator[Azurite]:
     """
     Run an Azurite of one's own, empty at the start and forgotten at the end.
 
-    It ends with the block, and also when this process is killed.
+    It ends with the block, and also when this process is killed. With a *certificate* (of
+    127.0.0.1, and its key in the same file) it speaks https, and takes tokens of Entra ID: it reads
+    what they say, and does not ask who signed them.
 
     Raises:
         HostError: Node or Azurite is missing, or Azurite does not start.
     """
-    azurite = _start(silent=silent)
+    azurite = _start(certificate, silent=silent)
     try:
         yield azurite
     finally:
         _kill(azurite.process)
 
 
-def _start(*, silent: bool) -> Azurite:
-    command = _command()
+def _start(certificate: Path | None, *, silent: bool) -> Azurite:
+    command = _command() + _secured(certificate)
+    scheme = "https" if certificate else "http"
     for _ in range(_TRIES):
-        blob, queue, table = ports = _free_ports(3)
+        ports = _free_ports(3)
         with tempfile.TemporaryFile() as output:
             process = _spawn(command, ports, output if silent else None)
             # A port may be taken between our look and Azurite's: then it ends, and we look again.
             try:
-                answers = _answers(process, ports)
+                answers = _answers(process, scheme, ports)
             except BaseException:
                 _kill(process)
                 raise
             if answers:
-                return _azurite(process, blob=blob, queue=queue, table=table)
+                return _azurite(process, scheme, ports)
             _kill(process)
             output.seek(0)
             last_words = output.read().decode(errors="replace").strip().splitlines()
@@ -91,6 +95,12 @@ def _command() -> list[str]:
     if not _SCRIPT.exists():
         raise HostError("Azurite is missing from node_modules: run `make setup`.")
     return [node, "--no-warnings", "--import", _END_WITH_PARENT, str(_SCRIPT)]
+
+
+def _secured(certificate: Path | None) -> list[str]:
+    if certificate is None:
+        return []
+    return ["--oauth", "basic", "--cert", str(certificate), "--key", str(certificate)]
 
 
 def _spawn(
@@ -122,18 +132,18 @@ def _free_ports(count: int) -> list[int]:
         return [each.getsockname()[1] for each in sockets]
 
 
-def _answers(process: subprocess.Popen[bytes], ports: list[int]) -> bool:
+def _answers(process: subprocess.Popen[bytes], scheme: str, ports: list[int]) -> bool:
     deadline = time.monotonic() + _START_SECONDS
     waiting = list(ports)
     while waiting and process.poll() is None and time.monotonic() < deadline:
-        waiting = [port for port in waiting if not _answers_at(port)]
+        waiting = [port for port in waiting if not _answers_at(scheme, port)]
         if waiting:
             time.sleep(0.05)
     return not waiting and process.poll() is None
 
 
-def _answers_at(port: int) -> bool:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+def _answers_at(scheme: str, port: int) -> bool:
+    connection = _connection(scheme, port)
     try:
         connection.request("GET", f"/{ACCOUNT}")
         connection.getresponse().read()
@@ -144,13 +154,20 @@ def _answers_at(port: int) -> bool:
     return True
 
 
-def _azurite(process: subprocess.Popen[bytes], *, blob: int, queue: int, table: int) -> Azurite:
-    blob_url, queue_url, table_url = (
-        f"http://127.0.0.1:{port}/{ACCOUNT}" for port in (blob, queue, table)
-    )
+def _connection(scheme: str, port: int) -> http.client.HTTPConnection:
+    if scheme == "http":
+        return http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    # Whether somebody answers: who it is will be asked by those who have something to lose.
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return http.client.HTTPSConnection("127.0.0.1", port, timeout=5, context=context)
+
+
+def _azurite(process: subprocess.Popen[bytes], scheme: str, ports: list[int]) -> Azurite:
+    blob_url, queue_url, table_url = (f"{scheme}://127.0.0.1:{port}/{ACCOUNT}" for port in ports)
     return Azurite(
         connection_string=(
-            f"DefaultEndpointsProtocol=http;AccountName={ACCOUNT};AccountKey={KEY};"
+            f"DefaultEndpointsProtocol={scheme};AccountName={ACCOUNT};AccountKey={KEY};"
             f"BlobEndpoint={blob_url};QueueEndpoint={queue_url};TableEndpoint={table_url};"
         ),
         blob_url=blob_url,

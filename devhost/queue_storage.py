@@ -20,6 +20,7 @@ from xml.etree import ElementTree as ET
 from xml.sax.saxutils import escape
 
 import urllib3
+from azure.core.exceptions import AzureError
 
 from devhost.storage_account import StorageAccount
 from devhost.storage_errors import (
@@ -135,7 +136,10 @@ class RestQueue:
     def _request(
         self, method: str, path: str, query: Mapping[str, str], body: bytes
     ) -> urllib3.BaseHTTPResponse:
-        headers = self._account.sign(method, path, query, len(body))
+        try:
+            headers = self._account.sign(method, path, query, len(body))
+        except AzureError as fault:
+            raise StorageBusyError(f"no token: {type(fault).__name__}") from fault
         target = f"{path}?{urlencode(query, quote_via=quote, safe='')}" if query else path
         if self._account.sas:
             target += ("&" if query else "?") + self._account.sas

@@ -14,6 +14,8 @@ from urllib.parse import unquote, urlsplit
 
 from devhost import azurite
 from devhost.errors import BadFunctionError
+from devhost.storage_identity import identity_of
+from devhost.storage_setting import storage_setting
 
 API_VERSION = "2024-11-04"
 _URL = re.compile(r"https?://[!-~]+", re.IGNORECASE)
@@ -85,11 +87,11 @@ def find_account(connection: str, environ: Mapping[str, str]) -> StorageAccount:
     Raises:
         BadFunctionError: there is no such setting, or it cannot be read.
     """
-    for name in (connection, f"AzureWebJobs{connection}", f"ConnectionStrings:{connection}"):
-        if environ.get(name):
-            return _from_connection_string(environ[name], name)
-    if any(name.startswith(f"{connection}__") for name in environ):
-        return _from_section(connection, environ)
+    setting = storage_setting(connection, environ)
+    if text := setting.get(""):
+        return _from_connection_string(text, connection)
+    if setting:
+        return _from_section(setting, connection)
     raise BadFunctionError(f"setting {connection} (where storage is) is missing")
 
 
@@ -128,32 +130,31 @@ def _key(text: str | None, setting: str) -> bytes | None:
         raise BadFunctionError(f"the AccountKey in setting {setting} is not base64") from fault
 
 
-def _from_section(connection: str, environ: Mapping[str, str]) -> StorageAccount:
-    def value(name: str) -> str:
-        return environ.get(f"{connection}__{name}", "").rstrip("/")
-
-    account = value("accountName")
+def _from_section(section: Mapping[str, str], connection: str) -> StorageAccount:
+    account = section.get("accountname")
     queue_url, blob_url = (
-        value(f"{service}ServiceUri")
-        or value("serviceUri")
-        or (account and f"https://{account}.{service}.core.windows.net")
+        f"https://{account}.{service}.core.windows.net"
+        if account
+        else section.get(f"{service}serviceuri") or section.get("serviceuri", "")
         for service in ("queue", "blob")
     )
     if not queue_url:
         raise BadFunctionError(f"setting {connection}__queueServiceUri is missing")
-    from azure.identity import DefaultAzureCredential, ManagedIdentityCredential
-
-    client_id = value("clientId") or None
-    managed = value("credential").lower() == "managedidentity"
+    try:
+        identity = identity_of(section)
+    except ValueError as fault:
+        raise BadFunctionError(f"setting {connection}__{fault}") from None
+    queue_url, blob_url = (url and _url(url, connection) for url in (queue_url, blob_url))
+    for url in (queue_url, blob_url):
+        if url and not url.lower().startswith("https://"):
+            raise BadFunctionError(
+                f"setting {connection}: {url!r} is not https, and tokens go nowhere else"
+            )
     return StorageAccount(
         name=account or _account_name(queue_url),
-        queue_url=_url(queue_url, connection),
-        blob_url=blob_url and _url(blob_url, connection),
-        credential=(
-            ManagedIdentityCredential(client_id=client_id)
-            if managed
-            else DefaultAzureCredential(managed_identity_client_id=client_id)
-        ),
+        queue_url=queue_url,
+        blob_url=blob_url,
+        credential=identity.credential(),
     )
 
 

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import TypeVar
 
 from shared.errors import Fault, InvalidSettings
+from shared.storage_setting import storage_setting
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 T = TypeVar("T")
@@ -35,6 +36,7 @@ class Settings:
 
     *admin_key* ``None`` closes the management API, but to Entra ID. *public_url* ``None`` means:
     from the request. *client_ip_header* is in lower case; ``None``: nobody knows where clients are.
+    *storage* is a connection as `storage_setting` returns it.
     The schedules are the host's to read: without them it leaves out the timers alone.
     """
 
@@ -178,16 +180,10 @@ def unresolved(environ: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _storage(environ: Mapping[str, str], faults: list[Fault]) -> Mapping[str, str]:
-    """Return what the host reads as one connection: a string under '' or a section's members."""
-    if text := environ.get(STORAGE, "").strip():
-        return {"": text}
-    prefix = f"{STORAGE}__"
-    section = {
-        name[len(prefix) :]: value for name, value in environ.items() if name.startswith(prefix)
-    }
-    if not section:
+    setting = storage_setting(STORAGE, environ)
+    if not setting:
         faults.append(Fault(code="MissingSetting", message=f"{STORAGE} is not set", target=STORAGE))
-    return section
+    return setting
 
 
 def _secret(text: str) -> str | None:

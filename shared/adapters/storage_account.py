@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -130,6 +131,8 @@ class StorageAccount:
             return RequestsTransport(
                 session=session,
                 session_owner=False,
+                # What the session would ask for at each request.
+                connection_verify=os.environ.get("REQUESTS_CA_BUNDLE") or True,
                 connection_timeout=CONNECT_SECONDS,
                 read_timeout=READ_SECONDS,
             )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+from shared.adapters.storage_identity import Identity, identity_of
 from shared.errors import InvalidSettings
 from shared.settings import STORAGE
 
@@ -28,24 +30,25 @@ class Connection:
     One connection as the Functions host reads it.
 
     It is a connection string, or a section: ``accountName``, or ``blobServiceUri``,
-    ``queueServiceUri`` and ``tableServiceUri``; with ``credential`` and ``clientId`` if the
-    identity is a managed one. Members are found whatever their case.
+    ``queueServiceUri`` and ``tableServiceUri``; and whose identity it is. A name of the account
+    counts more than the addresses. Members are found whatever their case.
 
     Raises:
-        InvalidSettings: the setting names no account, or a credential we don't know.
+        InvalidSettings: the setting names no account, or an identity we don't know.
     """
 
     def __init__(self, storage: Mapping[str, str]) -> None:
         self._text = storage.get("", "")
-        self._section = {name.lower(): value.strip() for name, value in storage.items() if name}
-        credential = self._section.get("credential", "").lower()
-        if credential not in {"", "managedidentity"}:
-            raise InvalidSettings(f"{STORAGE}__credential: '{credential}' is not managedidentity")
+        members = {name.lower(): value.strip() for name, value in storage.items() if name}
+        self._section = {name: value for name, value in members.items() if value}
+        self._identity: Identity | None = None
         if not self._text:
             for service in Service:
                 self._url(service)
+            self._identity = _identity_of(self._section)
         self.account_name = self._account_name()
         self._credential: Any = None
+        self._lock = threading.Lock()
 
     def client(self, kind: type[C], service: Service, **options: Any) -> C:
         """Make a client of class *kind* for *service*."""
@@ -53,7 +56,7 @@ class Connection:
         client: C = (
             untyped.from_connection_string(self._text, **options)
             if self._text
-            else untyped(self._url(service), credential=self._identity(), **options)
+            else untyped(self._url(service), credential=self._made_credential(), **options)
         )
         return client
 
@@ -71,23 +74,29 @@ class Connection:
         raise InvalidSettings(f"{STORAGE}: no AccountName in the connection string")
 
     def _url(self, service: Service) -> str:
-        if url := self._section.get(f"{service}serviceuri"):
-            return url.rstrip("/")
         if name := self._section.get("accountname"):
             return f"https://{name}.{service}.core.windows.net"
-        raise InvalidSettings(f"{STORAGE}__{service}ServiceUri is not set")
+        setting = f"{STORAGE}__{service}ServiceUri"
+        url = self._section.get(f"{service}serviceuri", "").rstrip("/")
+        if not url:
+            raise InvalidSettings(f"{setting} is not set")
+        if not url.lower().startswith("https://"):
+            raise InvalidSettings(f"{setting}: '{url}' is no https URL, and tokens go nowhere else")
+        return url
 
-    def _identity(self) -> Any:
-        """Return the credential; the clients' own locks don't cover its making, and needn't."""
-        if self._credential is None:
-            from azure.identity import DefaultAzureCredential, ManagedIdentityCredential
+    def _made_credential(self) -> Any:
+        """Return the one credential of all clients, which keeps their tokens."""
+        with self._lock:
+            if self._credential is None and self._identity:
+                self._credential = self._identity.credential()
+            return self._credential
 
-            client_id = self._section.get("clientid") or None
-            if self._section.get("credential"):
-                self._credential = ManagedIdentityCredential(client_id=client_id)
-            else:
-                self._credential = DefaultAzureCredential(managed_identity_client_id=client_id)
-        return self._credential
+
+def _identity_of(section: Mapping[str, str]) -> Identity:
+    try:
+        return identity_of(section)
+    except ValueError as error:
+        raise InvalidSettings(f"{STORAGE}__{error}") from error
 
 
 def _account_of(url: str) -> str:

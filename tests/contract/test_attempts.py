@@ -10,7 +10,6 @@ from typing import Any, Protocol
 
 import pytest
 
-from shared.adapters.storage_account import StorageAccount
 from shared.adapters.storage_attempts import StorageAttempts
 from shared.delivery.attempt_record import AttemptRecord
 from shared.delivery.outcome import Outcome
@@ -34,14 +33,13 @@ def log(request: pytest.FixtureRequest, kind: str) -> Iterator[Any]:
     if kind == "memory":
         yield MemoryAttempts()
         return
-    connection = request.getfixturevalue("azurite").connection_string
-    account = StorageAccount({"": connection}, prefix=f"t{uuid.uuid4().hex[:12]}")
+    account = request.getfixturevalue("account_on")(kind)
     yield StorageAttempts(account, FakeClock())
     for name in account.tables_named("attempts"):
         account.table(name).delete_table()
 
 
-@pytest.fixture(params=["memory", "azurite"])
+@pytest.fixture(params=["memory", "azurite", "identity"])
 def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -124,7 +122,7 @@ def test_one_event_can_be_asked_for(log: Readable) -> None:
     assert [each.event_id for each in read(log, event_id=odd)] == [odd]
 
 
-@pytest.mark.parametrize("kind", ["azurite"])
+@pytest.mark.parametrize("kind", ["azurite", "identity"])
 def test_names_that_no_key_may_have_are_kept_all_the_same(log: Readable) -> None:
     for number, name in enumerate(["ns/orders", "ns\\orders", "ns_2f_orders", "a#b?c", "ü|%"]):
         record = a_record(topic=name, number=number)
@@ -133,7 +131,7 @@ def test_names_that_no_key_may_have_are_kept_all_the_same(log: Readable) -> None
         assert read(log, topic=name) == [record]
 
 
-@pytest.mark.parametrize("kind", ["azurite"])
+@pytest.mark.parametrize("kind", ["azurite", "identity"])
 def test_more_than_a_transaction_can_hold_is_written(log: Readable) -> None:
     """A hundred rows and 4 MiB are its limits: here every text is at its longest."""
     longest = "\U0001f600" * 5000  # twelve bytes each, as JSON of ASCII
@@ -169,7 +167,7 @@ def test_old_days_are_dropped_and_no_others(log: Readable) -> None:
     assert log.drop_before((START - 7 * DAY).date(), LATER) == 0
 
 
-@pytest.mark.parametrize("kind", ["azurite"])
+@pytest.mark.parametrize("kind", ["azurite", "identity"])
 def test_nothing_is_dropped_after_the_deadline_or_that_is_not_ours(
     log: StorageAttempts,
 ) -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
 from datetime import date, timedelta
 from typing import Any
 
 import pytest
 
-from shared.adapters.storage_account import StorageAccount
 from shared.adapters.storage_metrics import StorageMetrics
 from shared.metrics import CountRow, Counts, Metric, Series, Span, Sum
 from tests.fakes import START, FakeClock, MemoryCounts
@@ -22,7 +20,7 @@ DELIVERED = Series(Metric.DELIVERY_SUCCESS)
 FAILED = Series(Metric.ATTEMPT_FAIL, (("Error", "Busy"), ("ErrorType", "ServerError")))
 
 
-@pytest.fixture(params=["memory", "azurite"])
+@pytest.fixture(params=["memory", "azurite", "identity"])
 def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -33,8 +31,7 @@ def store(request: pytest.FixtureRequest, kind: str) -> Iterator[Any]:
     if kind == "memory":
         yield MemoryCounts()
         return
-    connection = request.getfixturevalue("azurite").connection_string
-    account = StorageAccount({"": connection}, prefix=f"t{uuid.uuid4().hex[:12]}")
+    account = request.getfixturevalue("account_on")(kind)
     yield StorageMetrics(account, FakeClock())
     for name in account.tables_named("metrics"):
         account.table(name).delete_table()

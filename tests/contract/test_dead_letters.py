@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from shared.adapters.storage_account import POISON, StorageAccount
+from shared.adapters.storage_account import POISON
 from shared.adapters.storage_blobs import StorageDeadLetters
 from shared.engine.ports import DeadLetterStore
 from shared.errors import StorageUnavailable
@@ -31,7 +31,7 @@ class Subject:
         return self.store.write(self.container, PATH, body)
 
 
-@pytest.fixture(params=["memory", "azurite"])
+@pytest.fixture(params=["memory", "azurite", "identity"])
 def subject(request: pytest.FixtureRequest) -> Iterator[Subject]:
     container = f"c{uuid.uuid4().hex}"
     if request.param == "memory":
@@ -44,8 +44,7 @@ def subject(request: pytest.FixtureRequest) -> Iterator[Subject]:
             lambda path: memory.poison[path],
         )
         return
-    connection = request.getfixturevalue("azurite").connection_string
-    account = StorageAccount({"": connection}, prefix=f"t{uuid.uuid4().hex[:12]}")
+    account = request.getfixturevalue("account_on")(request.param)
     client = account.foreign_container(container)
     client.create_container()
     yield Subject(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -10,7 +9,6 @@ from datetime import timedelta
 import pytest
 
 from shared.adapters.health_table import TableHealth
-from shared.adapters.storage_account import StorageAccount
 from shared.adapters.storage_tables import StorageResources
 from shared.delivery.health import Health, Hold
 from shared.delivery.outcome import Outcome
@@ -38,14 +36,13 @@ HEALTH = Health(
 )
 
 
-@pytest.fixture(params=["memory", "azurite"])
+@pytest.fixture(params=["memory", "azurite", "identity"])
 def table(request: pytest.FixtureRequest) -> Iterator[ResourceStore]:
     """Give documents without a table for them."""
     if request.param == "memory":
         yield MemoryResources()
         return
-    connection = request.getfixturevalue("azurite").connection_string
-    account = StorageAccount({"": connection}, prefix=f"t{uuid.uuid4().hex[:12]}")
+    account = request.getfixturevalue("account_on")(request.param)
     yield StorageResources(account)
     account.table(Table.ENDPOINT_HEALTH).delete_table()
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
 import pytest
 
-from devhost.azurite import Azurite
 from shared.adapters import storage_blobs
 from shared.adapters.storage_account import PAYLOADS, StorageAccount
 from shared.adapters.storage_blobs import StoragePayloads
@@ -30,25 +28,31 @@ class Subject(NamedTuple):
         return self.store.delete_expired(now, self.clock.now() + HOUR)
 
 
+@pytest.fixture(params=["memory", "azurite", "identity"])
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 @pytest.fixture
-def account(azurite: Azurite, monkeypatch: pytest.MonkeyPatch) -> Iterator[StorageAccount]:
+def account(
+    kind: str, account_on: Callable[[str], StorageAccount], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[StorageAccount]:
     monkeypatch.setattr(storage_blobs, "_BATCH", 7)
-    account = StorageAccount({"": azurite.connection_string}, prefix=f"t{uuid.uuid4().hex[:12]}")
+    account = account_on(kind)
     yield account
     if account.container(PAYLOADS).exists():
         account.container(PAYLOADS).delete_container()
 
 
-@pytest.fixture(params=["memory", "azurite"])
-def subject(request: pytest.FixtureRequest) -> Iterator[Subject]:
+@pytest.fixture
+def subject(request: pytest.FixtureRequest, kind: str) -> Subject:
     """Give a store without its container."""
     clock = FakeClock()
-    if request.param == "memory":
-        yield Subject(MemoryPayloads(clock), clock)
-        return
-    account = request.getfixturevalue("account")
+    if kind == "memory":
+        return Subject(MemoryPayloads(clock), clock)
     # Without a memory of what was read: a test wants to see what is stored.
-    yield Subject(StoragePayloads(account, clock, remembered_bytes=0), clock)
+    account = request.getfixturevalue("account")
+    return Subject(StoragePayloads(account, clock, remembered_bytes=0), clock)
 
 
 def test_texts_come_back_in_order(subject: Subject) -> None:
@@ -132,6 +136,7 @@ class HastyClock(FakeClock):
         return super().now()
 
 
+@pytest.mark.parametrize("kind", ["azurite", "identity"])
 def test_deleting_ends_at_the_deadline(account: StorageAccount) -> None:
     store = StoragePayloads(account, HastyClock(START))
     for number in range(20):
@@ -142,6 +147,7 @@ def test_deleting_ends_at_the_deadline(account: StorageAccount) -> None:
     assert (first, store.delete_expired(LATER, deadline=LATER)) == (14, 6)
 
 
+@pytest.mark.parametrize("kind", ["azurite", "identity"])
 def test_blobs_that_are_not_ours_are_left_alone(account: StorageAccount) -> None:
     store = StoragePayloads(account, FakeClock())
     store.write("publish-1", START, ["a"])
@@ -154,6 +160,7 @@ def test_blobs_that_are_not_ours_are_left_alone(account: StorageAccount) -> None
     assert (deleted, list(left)) == (1, ["!", "readme.txt"])
 
 
+@pytest.mark.parametrize("kind", ["azurite", "identity"])
 def test_what_was_read_is_remembered_within_limits(account: StorageAccount) -> None:
     store = StoragePayloads(account, FakeClock(), remembered_bytes=25)
     names = [store.write(f"p-{text}", LATER, [text * 10]) for text in "abc"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import time
-import uuid
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Protocol
@@ -12,7 +11,6 @@ from typing import Protocol
 import pytest
 from azure.core.exceptions import ResourceNotFoundError
 
-from shared.adapters.storage_account import StorageAccount
 from shared.adapters.storage_queues import StorageQueues
 from shared.engine.ports import Queue, QueueWatch, Received, Receiver, Sender
 from tests.fakes import FakeClock, MemoryQueues
@@ -42,14 +40,13 @@ class Subject:
         return sorted(message.text for message in self.queues.receive(queue, HOUR))
 
 
-@pytest.fixture(params=["memory", "azurite"])
+@pytest.fixture(params=["memory", "azurite", "identity"])
 def subject(request: pytest.FixtureRequest) -> Iterator[Subject]:
     if request.param == "memory":
         clock = FakeClock()
         yield Subject(MemoryQueues(clock), clock)
         return
-    connection = request.getfixturevalue("azurite").connection_string
-    account = StorageAccount({"": connection}, prefix=f"t{uuid.uuid4().hex[:12]}")
+    account = request.getfixturevalue("account_on")(request.param)
     yield Subject(StorageQueues(account), None)
     # Azurite is slower with every message it holds.
     for queue in (Queue.WAITING, Queue.DEADLETTERS):

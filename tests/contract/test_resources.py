@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator
 
 import pytest
 
-from shared.adapters.storage_account import StorageAccount
 from shared.adapters.storage_tables import StorageResources
 from shared.engine.ports import ResourceStore, Table
 from shared.errors import Conflict, InvalidDocument
@@ -17,14 +15,13 @@ TABLE = Table.EVENT_SUBSCRIPTIONS
 DOCUMENT = {"name": "New", "properties": {"list": [1, 2.5, None, True], "text": "ü \ud800 '\\"}}
 
 
-@pytest.fixture(params=["memory", "azurite"])
+@pytest.fixture(params=["memory", "azurite", "identity"])
 def store(request: pytest.FixtureRequest) -> Iterator[ResourceStore]:
     """Give an empty store without tables."""
     if request.param == "memory":
         yield MemoryResources()
         return
-    connection = request.getfixturevalue("azurite").connection_string
-    account = StorageAccount({"": connection}, prefix=f"t{uuid.uuid4().hex[:12]}")
+    account = request.getfixturevalue("account_on")(request.param)
     yield StorageResources(account)
     account.table(TABLE).delete_table()
 

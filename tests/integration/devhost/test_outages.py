@@ -168,7 +168,6 @@ def test_azurite_restarted_loses_no_message(start, function, tmp_path):
 @contextlib.contextmanager
 def kept_azurite(folder: Path, ports: list[int]) -> Iterator[str]:
     """Run an Azurite that keeps what it has in *folder*; gives its connection string."""
-    blob, queue, table = ports
     flags = [
         flag
         for service, port in zip(("blob", "queue", "table"), ports, strict=True)
@@ -183,10 +182,8 @@ def kept_azurite(folder: Path, ports: list[int]) -> Iterator[str]:
         start_new_session=True,
     )
     try:
-        assert azurite_module._answers(process, ports)
-        yield azurite_module._azurite(
-            process, blob=blob, queue=queue, table=table
-        ).connection_string
+        assert azurite_module._answers(process, "http", ports)
+        yield azurite_module._azurite(process, "http", ports).connection_string
     finally:
         # It writes down what it has, and then waits for connections that are kept open.
         process.terminate()

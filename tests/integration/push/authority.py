@@ -46,6 +46,14 @@ class Authority:
         self, host: str, *, ends_in: timedelta = timedelta(days=2), self_signed: bool = False
     ) -> ssl.SSLContext:
         """Return the context of a server whose certificate is for *host*."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.issue(host, ends_in=ends_in, self_signed=self_signed))
+        return context
+
+    def issue(
+        self, host: str, *, ends_in: timedelta = timedelta(days=2), self_signed: bool = False
+    ) -> Path:
+        """Return a file with a key and its certificate, which is for *host*."""
         key = ec.generate_private_key(ec.SECP256R1())
         try:
             name: x509.GeneralName = x509.IPAddress(ip_address(host))
@@ -60,9 +68,7 @@ class Authority:
             key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
             + certificate.public_bytes(Encoding.PEM)
         )
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(both)
-        return context
+        return both
 
     def _builder(self, subject: x509.Name, ends_in: timedelta) -> x509.CertificateBuilder:
         return (

@@ -46,7 +46,10 @@ def test_the_account_is_known(storage: Mapping[str, str], account: str) -> None:
         ({}, "blobServiceUri"),
         ({"blobServiceUri": "https://acc.blob.core.windows.net"}, "queueServiceUri"),
         ({**URIS, "tableServiceUri": ""}, "tableServiceUri"),
-        ({**URIS, "credential": "workloadidentity"}, "workloadidentity"),
+        ({**URIS, "credential": "azurecli"}, "AzureWebJobsStorage__credential: 'azurecli'"),
+        ({**URIS, "queueServiceUri": "http://acc.queue.core.windows.net"}, "no https URL"),
+        ({**URIS, "tableServiceUri": "acc"}, "AzureWebJobsStorage__tableServiceUri: 'acc'"),
+        ({"serviceUri": "https://acc.blob.core.windows.net"}, "blobServiceUri is not set"),
     ],
 )
 def test_what_names_no_account_is_refused(storage: Mapping[str, str], complaint: str) -> None:
@@ -74,6 +77,13 @@ def test_what_names_no_account_is_refused(storage: Mapping[str, str], complaint:
             "https://acc.queue.core.windows.net/deliveries",
             "https://acc.blob.core.windows.net/payloads",
             "https://acc.table.core.windows.net",
+        ),
+        (
+            # As on the host: the name counts more than the addresses.
+            {**URIS, "accountName": "other"},
+            "https://other.queue.core.windows.net/deliveries",
+            "https://other.blob.core.windows.net/payloads",
+            "https://other.table.core.windows.net",
         ),
         (
             URIS,

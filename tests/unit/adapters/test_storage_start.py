@@ -10,14 +10,18 @@ import pytest
 QUEUE = "import shared.adapters.storage_queues as q, shared.adapters.storage_account as a"
 MADE = f"{QUEUE}\na.StorageAccount({{'': 'UseDevelopmentStorage=true'}}).queue('deliveries')"
 
+SECTION = "{'accountName': 'acc', 'credential': 'managedidentity'}"
+READ = f"{QUEUE}\nimport shared.adapters.storage_connection as c\nc.Connection({SECTION})"
+
 
 @pytest.mark.parametrize(
     ("code", "spared"),
     [
         (QUEUE, {"requests", "azure.storage.queue", "azure.storage.blob", "azure.data.tables"}),
         (MADE, {"azure.storage.blob", "azure.data.tables", "azure.identity", "aiohttp"}),
+        (READ, {"azure.identity", "msal", "cryptography"}),
     ],
-    ids=["imported", "a queue's client made"],
+    ids=["imported", "a queue's client made", "an identity read"],
 )
 def test_only_what_is_used_is_imported(code: str, spared: set[str]) -> None:
     code += "\nimport sys; print(*sys.modules)"

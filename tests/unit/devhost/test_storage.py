@@ -4,8 +4,12 @@ import asyncio
 import base64
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
+import azure.identity
 import pytest
+from azure.core.exceptions import ClientAuthenticationError
+from azure.identity import CredentialUnavailableError
 
 from devhost import queue_storage, storage_account
 from devhost.errors import BadFunctionError
@@ -18,6 +22,7 @@ from devhost.storage_errors import (
 )
 from tests.host.page import same_page
 
+ROOT = Path(__file__).parents[3]
 KEY = base64.b64encode(b"secret").decode()
 _MESSAGE = b"""<?xml version="1.0" encoding="utf-8"?><QueueMessagesList><QueueMessage>
 <MessageId>i</MessageId><InsertionTime>Sat, 21 Nov 2026 12:00:00 GMT</InsertionTime>
@@ -68,6 +73,14 @@ def test_connection_strings(text, queue_url, blob_url):
             "the SharedAccessSignature in setting S cannot be sent",
         ),
         ({"S__queueServiceUri": "nowhere"}, "setting S: 'nowhere' is no address of storage"),
+        (
+            {"S__queueServiceUri": "http://h/a"},
+            "setting S: 'http://h/a' is not https, and tokens go nowhere else",
+        ),
+        (
+            {"S__accountName": "acc", "S__credential": "azurecli"},
+            "setting S__credential: 'azurecli' is none of managedidentity, workloadidentity",
+        ),
     ],
 )
 def test_missing_or_unreadable(environ, words):
@@ -75,6 +88,52 @@ def test_missing_or_unreadable(environ, words):
         storage_account.find_account("S", environ)
 
     assert str(raised.value) == words
+
+
+def test_a_section_says_where_storage_is_and_who_we_are():
+    section = {"S__queueServiceUri": "https://q.example/", "S__blobServiceUri": "https://b.example"}
+    managed = section | {"s__CREDENTIAL": "managedidentity", "S:clientId": "id"}
+
+    account = storage_account.find_account("S", managed)
+    named = storage_account.find_account("S", section | {"S__accountName": "acc"})
+    single = storage_account.find_account("S", {"S__serviceUri": "https://q.example"})
+
+    assert (account.queue_url, account.blob_url) == ("https://q.example", "https://b.example")
+    assert type(account.credential) is azure.identity.ManagedIdentityCredential
+    assert named.queue_url == "https://acc.queue.core.windows.net"
+    assert named.blob_url == "https://acc.blob.core.windows.net"
+    assert type(named.credential) is azure.identity.DefaultAzureCredential
+    assert single.queue_url == "https://q.example"
+
+
+@pytest.mark.parametrize("fault", [ClientAuthenticationError, CredentialUnavailableError])
+def test_no_token_is_an_outage_and_not_the_end_of_the_host(fault):
+    class Nobody:
+        def get_token(self, *_):
+            raise fault("says who")
+
+    url = "https://127.0.0.1:1/a"
+    account = storage_account.StorageAccount(
+        name="a", queue_url=url, blob_url=url, credential=Nobody()
+    )
+    with ThreadPoolExecutor(1) as threads:
+        queue = RestQueue(account, "q", threads)
+
+        with pytest.raises(StorageBusyError, match=f"no token: {fault.__name__}"):
+            asyncio.run(queue.exists())
+
+
+@pytest.mark.parametrize("name", ["storage_identity.py", "storage_setting.py"])
+def test_the_app_and_the_local_host_read_identities_alike(name):
+    """They must not import each other, so each has a copy: the code of both is the same."""
+    of_the_app = {"storage_identity.py": "shared/adapters", "storage_setting.py": "shared"}
+
+    ours, theirs = (
+        (ROOT / folder / name).read_text().partition("\n")[2]
+        for folder in ("devhost", of_the_app[name])
+    )
+
+    assert ours == theirs
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,100 @@
+"""Whose identity a connection without a secret is, as the Functions host reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import azure.identity
+import pytest
+
+from shared.adapters.storage_identity import identity_of
+
+MANAGED = {"credential": "managedidentity"}
+SECRET = {"tenantid": "t", "clientid": "c", "clientsecret": "s"}
+
+
+@pytest.mark.parametrize(
+    ("section", "kind", "arguments"),
+    [
+        (MANAGED, "ManagedIdentityCredential", {}),
+        ({"credential": "ManagedIdentity"}, "ManagedIdentityCredential", {}),
+        ({**MANAGED, "clientid": "c"}, "ManagedIdentityCredential", {"client_id": "c"}),
+        (
+            {**MANAGED, "managedidentityclientid": "c"},
+            "ManagedIdentityCredential",
+            {"client_id": "c"},
+        ),
+        (
+            {**MANAGED, "managedidentityresourceid": "/r"},
+            "ManagedIdentityCredential",
+            {"identity_config": {"resource_id": "/r"}},
+        ),
+        (
+            {**MANAGED, "managedidentityobjectid": "o"},
+            "ManagedIdentityCredential",
+            {"identity_config": {"object_id": "o"}},
+        ),
+        # A managed identity has no secret: what says so is not for it.
+        ({**MANAGED, **SECRET}, "ManagedIdentityCredential", {"client_id": "c"}),
+        (
+            {"credential": "workloadidentity", "tenantid": "t", "clientid": "c"},
+            "WorkloadIdentityCredential",
+            {"tenant_id": "t", "client_id": "c"},
+        ),
+        (
+            SECRET,
+            "ClientSecretCredential",
+            {"tenant_id": "t", "client_id": "c", "client_secret": "s"},
+        ),
+        ({}, "DefaultAzureCredential", {}),
+        ({"clientid": "c"}, "DefaultAzureCredential", {"managed_identity_client_id": "c"}),
+        (
+            {"tenantid": "t", "clientid": "c"},
+            "DefaultAzureCredential",
+            {"managed_identity_client_id": "c"},
+        ),
+        (
+            {"clientid": "c", "managedidentityclientid": "m"},
+            "DefaultAzureCredential",
+            {"managed_identity_client_id": "m"},
+        ),
+    ],
+)
+def test_who_we_are(section: Mapping[str, str], kind: str, arguments: Mapping[str, Any]) -> None:
+    identity = identity_of({"accountname": "acc", **section})
+
+    assert (identity.kind, identity.arguments) == (kind, arguments)
+
+
+@pytest.mark.parametrize(
+    ("section", "complaint"),
+    [
+        ({"credential": "managed-identity"}, "credential: 'managed-identity' is none of"),
+        ({"credential": "managedidentityasfederatedidentity"}, "credential: 'managedidentityasfed"),
+        (
+            {**MANAGED, "clientid": "c", "managedidentityresourceid": "/r"},
+            "clientId and managedIdentityResourceId are set",
+        ),
+        ({"managedidentityobjectid": "o"}, "managedIdentityObjectId is set, which needs"),
+    ],
+)
+def test_what_names_no_identity_is_refused(section: Mapping[str, str], complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        identity_of(section)
+
+
+@pytest.mark.parametrize(
+    "section",
+    [
+        {**MANAGED, "clientid": "c"},
+        {**MANAGED, "managedidentityresourceid": "/r"},
+        {"tenantid": "t", "clientid": "c", "clientsecret": "s"},
+        {"credential": "workloadidentity", "tenantid": "t", "clientid": "c", "tokenfilepath": "/f"},
+        {"clientid": "c"},
+    ],
+)
+def test_the_library_takes_the_arguments(section: Mapping[str, str]) -> None:
+    identity = identity_of(section)
+
+    assert type(identity.credential()) is getattr(azure.identity, identity.kind)
