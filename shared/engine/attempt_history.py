@@ -21,7 +21,7 @@ from shared.delivery.policy import (
     EndState,
     RetryAt,
 )
-from shared.engine.drops import event_id
+from shared.engine.event_ids import event_id
 from shared.engine.ports import AttemptLog
 from shared.settings import AttemptLogging
 
@@ -146,7 +146,7 @@ class MessageHistory:
             topic=topic,
             subscription=subscription,
             system_id=delivery.system_id(topic, subscription),
-            event_id=event_id(text) if text else None,
+            event_id=event_id(text),
             published_at=delivery.origin.published_at,
             number=delivery.attempts,
             at=at,

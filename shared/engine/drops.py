@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
 from shared import telemetry
 from shared.delivery.policy import EndReason
+from shared.engine.event_ids import event_ids
 from shared.engine.ports import Metrics
 from shared.metrics import Metric
-
-MAX_IDS = 20  # of one line
 
 
 def dropped(
@@ -27,21 +25,12 @@ def dropped(
     """
     topic, subscription = place
     metrics.count(Metric.DROPPED, topic, subscription, by=len(texts), DropReason=reason)
-    ids = [known for text in texts[:MAX_IDS] if text and (known := event_id(text))]
     telemetry.warning(
         "delivery.dropped",
         topic=topic,
         subscription=subscription,
         reason=reason,
         count=len(texts),
-        event_ids=ids or None,
+        event_ids=event_ids(texts),
         **fields,
     )
-
-
-def event_id(text: str) -> str | None:
-    """Return the id that the publisher gave an event; ``None`` if storage was damaged."""
-    try:
-        return str(json.loads(text)["id"])
-    except (ValueError, TypeError, KeyError):
-        return None

@@ -14,7 +14,7 @@ from shared.delivery.outcome import Outcome, classify
 from shared.delivery.parcel import Parcel
 from shared.delivery.profile import DeliveryProfile
 from shared.engine.attempt_history import MessageHistory
-from shared.engine.drops import MAX_IDS, event_id
+from shared.engine.event_ids import event_ids
 from shared.engine.ports import Metrics
 from shared.engine.requeue import Queued, Requeue
 from shared.errors import StorageUnavailable
@@ -90,7 +90,7 @@ class LateAnswers:
             topic=self.message.topic,
             subscription=self.message.subscription,
             count=len(parcel),
-            event_ids=[event_id(loaded.text) or "" for loaded in parcel[:MAX_IDS]],
+            event_ids=event_ids([text for _, text in parcel]),
             status=outcome.status,
             seconds=round(outcome.seconds, 3),
             cancelled=cancelled,

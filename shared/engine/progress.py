@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from shared import telemetry
 from shared.clock import Clock
 from shared.delivery.custom_headers import told_headers
 from shared.delivery.delivery import Delivery
@@ -19,7 +18,6 @@ from shared.delivery.outcome import DeliveryOutcome, Outcome
 from shared.delivery.parcel import Loaded, Parcel
 from shared.delivery.policy import (
     Decision,
-    Delivered,
     DeliveryTerms,
     End,
     EndReason,
@@ -28,8 +26,8 @@ from shared.delivery.policy import (
     retry,
 )
 from shared.engine.attempt_history import MessageHistory
-from shared.engine.drops import MAX_IDS, dropped, event_id
-from shared.engine.failure_records import delivery_failure
+from shared.engine.attempt_lines import AttemptLines
+from shared.engine.drops import dropped
 from shared.engine.late import LateAnswers
 from shared.engine.ports import Metrics
 from shared.engine.requeue import Queued, Requeue
@@ -95,13 +93,11 @@ class Progress:
                 decision = replace(decision, due=latest)  # noqa: PLW2901 - the same, for all
             self.history.attempted(delivery, text, pushed.began_at, outcome, decision)
             self._follow(delivery, text, decision)
-        self._tell(tuple(tried), outcome, decisions[0])
+        self._lines.attempted(tuple(tried), outcome, decisions[0], self.clock.now())
 
     def ended(self, delivery: Delivery, text: str, end: End) -> None:
         """Give up a delivery that is not tried any more."""
-        telemetry.info(
-            "delivery.ended", **self._named(delivery, text), reason=end.reason, why=end.why
-        )
+        self._lines.ended(delivery, text, end)
         self.history.ended(delivery, text, end)
         self._end(delivery, text, end)
 
@@ -145,6 +141,10 @@ class Progress:
         self._dead.clear()
         self._oldest = None
         self.history.write()
+
+    @property
+    def _lines(self) -> AttemptLines:
+        return AttemptLines(self.message, self.subscription, self.terms)
 
     def _decide(self, tried: Delivery, pushed: Pushed) -> Decision:
         decision = decide(tried, pushed.outcome, self.terms, pushed.ended_at, self.jitter)
@@ -248,46 +248,3 @@ class Progress:
         else:
             kind = error_type(outcome.status)
             count(Metric.ATTEMPT_FAIL, *place, by=events, Error=outcome.outcome, ErrorType=kind)
-
-    def _tell(self, tried: Parcel, outcome: DeliveryOutcome, decision: Decision) -> None:
-        """Write the line about a failed request, however many events it had."""
-        if isinstance(decision, Delivered):
-            return
-        retries = decision if isinstance(decision, RetryAt) else None
-        ends = decision if isinstance(decision, End) else None
-        telemetry.info(
-            "delivery.attempted",
-            **(self._named(*tried[0]) if len(tried) == 1 else self._all_named(tried)),
-            attempt=tried[0].delivery.attempts,
-            attempt_max=self.terms.max_attempts,
-            outcome=outcome.outcome,
-            status=outcome.status,
-            detail=outcome.detail or None,
-            duration_ms=round(outcome.seconds * 1000),
-            decision="end" if ends else "retry",
-            next_attempt_at=retries.due if retries else None,
-            reason=ends.reason if ends else None,
-            why=decision.why,
-            profile=self.terms.profile.name,
-            **delivery_failure(self.subscription, tried[0], outcome, self.clock.now()),
-        )
-
-    def _all_named(self, parcel: Parcel) -> dict[str, telemetry.Field]:
-        """Return what names the deliveries of a batch in the log: not all of very many."""
-        ids = [known for _, text in parcel[:MAX_IDS] if (known := event_id(text))]
-        return {
-            "topic": self.message.topic,
-            "subscription": self.message.subscription,
-            "count": len(parcel),
-            "event_ids": ids or None,
-        }
-
-    def _named(self, delivery: Delivery, text: str) -> dict[str, telemetry.Field]:
-        """Return what names a delivery in the log: the publisher's id, and its own."""
-        topic, subscription = self.message.topic, self.message.subscription
-        return {
-            "topic": topic,
-            "subscription": subscription,
-            "event_id": event_id(text),
-            "system_id": delivery.system_id(topic, subscription),
-        }
