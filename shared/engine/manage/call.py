@@ -66,6 +66,7 @@ class Call:
         return arm_id.casefold().startswith(scope.casefold())
 
 
-def not_found(kind: str, name: str, group: str) -> NotFound:
+def not_found(call: Call, arm_id: str) -> NotFound:
     """Build ARM's error for a resource that is not there."""
-    return NotFound(f"The Resource '{kind}/{name}' under resource group '{group}' was not found.")
+    what, group = arm_id.partition("/providers/")[2], call.names["group"]
+    return NotFound(f"The Resource '{what}' under resource group '{group}' was not found.")

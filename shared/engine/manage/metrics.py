@@ -16,6 +16,8 @@ from shared.engine.manage.topics import TOPICS
 from shared.engine.ports import Table
 from shared.http import HttpAnswer
 from shared.metrics import DEFINITIONS, Counts, Metric, Sum
+from shared.subscriptions.subscription_codec import EXTENSION_TYPE
+from shared.subscriptions.topic_codec import TYPE as TOPIC_TYPE
 
 TYPE = "Microsoft.Insights/metrics"
 _SUFFIX = "/providers/Microsoft.Insights/metrics"
@@ -35,7 +37,7 @@ def topic_metrics(ports: ManagePorts, call: Call) -> HttpAnswer:
             names = [each.document["name"] for each in found]
             names = [name for name in names if dimension.wants(name)]
     sources = {name: _minutes(ports, query, topic["name"], name) for name in names}
-    return _answer(call, query, topic["location"], "Microsoft.EventGrid/topics", sources)
+    return _answer(call, query, topic["location"], TOPIC_TYPE, sources)
 
 
 def subscription_metrics(ports: ManagePorts, call: Call) -> HttpAnswer:
@@ -44,11 +46,9 @@ def subscription_metrics(ports: ManagePorts, call: Call) -> HttpAnswer:
     topic = TOPICS.named(ports, call).document
     name = call.names["name"]
     if ports.resources.get(Table.EVENT_SUBSCRIPTIONS, topic["name"], name) is None:
-        kind = f"Microsoft.EventGrid/topics/{topic['name']}/eventSubscriptions"
-        raise not_found(kind, name, call.names["group"])
+        raise not_found(call, f"{topic['id']}/eventSubscriptions/{name}")
     sources = {name: _minutes(ports, query, topic["name"], name)}
-    kind = "Microsoft.EventGrid/eventSubscriptions"
-    return _answer(call, query, topic["location"], kind, sources)
+    return _answer(call, query, topic["location"], EXTENSION_TYPE, sources)
 
 
 def _minutes(

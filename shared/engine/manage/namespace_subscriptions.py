@@ -6,14 +6,12 @@ from shared.engine.manage.namespaces import TOPICS
 from shared.engine.manage.subscriptions import Subscriptions
 from shared.subscriptions.namespace_codec import namespace_parent_of
 from shared.subscriptions.namespace_subscription_codec import (
-    TYPE,
     parse_namespace_subscription,
     patched_namespace_subscription,
     render_namespace_subscription,
 )
 
 SUBSCRIPTIONS = Subscriptions(
-    type=TYPE,
     topics=TOPICS,
     parent_of=namespace_parent_of,
     parse=parse_namespace_subscription,

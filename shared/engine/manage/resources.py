@@ -101,8 +101,7 @@ class Resources:
         return found if found and self._is_here(found, call) else None
 
     def not_found(self, call: Call) -> NotFound:
-        kind, _, name = self.arm_id(call).partition("/providers/")[2].rpartition("/")
-        return not_found(kind, name, call.names["group"])
+        return not_found(call, self.arm_id(call))
 
     def place(self, call: Call) -> Place:
         return Place(Table.TOPICS, self.partition, self.name(call))

@@ -47,13 +47,11 @@ class Subscriptions:
     """
     The event subscriptions of one kind of topic, in one form.
 
-    *type* is what the form is called, *topics* are those whose subscriptions they are, and
-    *parent_of* reads a stored one. *parse*, *patched* and *render* are those of its codec.
-    *patch_status* is the one answer to a PATCH that its clients take. With *has_links* somebody may
-    consent later for an endpoint.
+    *topics* are those whose subscriptions they are, and *parent_of* reads a stored one. *parse*,
+    *patched* and *render* are those of its codec. *patch_status* is the one answer to a PATCH that
+    its clients take. With *has_links* somebody may consent later for an endpoint.
     """
 
-    type: str
     topics: Resources
     parent_of: Callable[[Document, Deployment], ParentTopic]
     parse: Callable[[SubscriptionRequest], Document]
@@ -195,9 +193,8 @@ class Subscriptions:
         return found
 
     def _not_found(self, call: Call) -> NotFound:
-        topic_type, _, kind = self.type.rpartition("/")
-        kind = f"{topic_type}/{call.names['topic']}/{kind}"
-        return not_found(kind, call.names["name"], call.names["group"])
+        arm_id = f"{self.topics.arm_id(call)}/eventSubscriptions/{call.names['name']}"
+        return not_found(call, arm_id)
 
 
 def _endpoint(subscription: EventSubscription) -> Endpoint:

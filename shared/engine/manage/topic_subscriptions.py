@@ -16,8 +16,6 @@ from shared.http import HttpAnswer
 from shared.subscriptions.consent import with_state
 from shared.subscriptions.deployment import ParentTopic
 from shared.subscriptions.subscription_codec import (
-    EXTENSION_TYPE,
-    TYPE,
     parse_subscription,
     patched_subscription,
     render_extension,
@@ -29,9 +27,8 @@ from shared.subscriptions.topic_codec import parent_of
 _TOPIC_TYPE_NAME = TOPIC_TYPE.replace("/", ".")
 
 
-def _form(kind: str, render: Callable[..., Document]) -> Subscriptions:
+def _form(render: Callable[..., Document]) -> Subscriptions:
     return Subscriptions(
-        type=kind,
         topics=TOPICS,
         parent_of=parent_of,
         parse=parse_subscription,
@@ -41,8 +38,8 @@ def _form(kind: str, render: Callable[..., Document]) -> Subscriptions:
     )
 
 
-NESTED = _form(TYPE, render_subscription)
-EXTENSION = _form(EXTENSION_TYPE, render_extension)
+NESTED = _form(render_subscription)
+EXTENSION = _form(render_extension)
 
 
 def list_across(ports: ManagePorts, call: Call) -> HttpAnswer:
