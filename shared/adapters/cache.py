@@ -142,9 +142,9 @@ class ForgetfulStore:
         finally:  # it may be stored even if storage did not answer
             self._forget(table, partition, name)
 
-    def delete(self, table: Table, partition: str, name: str) -> bool:
+    def delete(self, table: Table, partition: str, name: str, etag: str | None = None) -> bool:
         try:
-            return self._store.delete(table, partition, name)
+            return self._store.delete(table, partition, name, etag)
         finally:
             self._forget(table, partition, name)
 

@@ -70,7 +70,10 @@ class StorageResources:
                 raise
         return Resource(document=_document(entity), etag=answer["etag"])
 
-    def delete(self, table: Table, partition: str, name: str) -> bool:
+    def delete(self, table: Table, partition: str, name: str, etag: str | None = None) -> bool:
+        from azure.core import MatchConditions
+
+        condition = {"etag": etag, "match_condition": MatchConditions.IfNotModified} if etag else {}
         if not _are_keys(partition, name):
             return False
         client = self._account.table(table)
@@ -83,8 +86,11 @@ class StorageResources:
                     raw_response_hook=lambda answer: statuses.append(
                         answer.http_response.status_code
                     ),
+                    **condition,
                 ),
                 _NO_TABLE,
+                "UpdateConditionNotSatisfied",
+                "ResourceNotFound",
             )
         return statuses[-1:] == [_DELETED]
 

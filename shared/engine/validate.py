@@ -9,7 +9,7 @@ from typing import Any
 
 from shared import telemetry
 from shared.clock import Clock
-from shared.engine.manage.writing import Place, write
+from shared.engine.manage.writing import Place, Rest, write
 from shared.engine.ports import Resource, ResourceStore, Table
 from shared.errors import AppError, Conflict, InvalidDocument, NotFound, StorageUnavailable
 from shared.http import HttpAnswer, HttpRequest
@@ -32,6 +32,7 @@ class Validate:
 
     resources: ResourceStore
     clock: Clock
+    rest: Rest
 
     def run(self, request: HttpRequest) -> HttpAnswer:
         """Accept the consent that *request* brings, with the rate that it may grant; in words."""
@@ -65,7 +66,7 @@ class Validate:
             return proved(awaiting.document, rate)
 
         place = Place(Table.EVENT_SUBSCRIPTIONS, link.topic, link.name)
-        name = write(self.resources, place, prove).document["name"]
+        name = write(self.resources, place, prove, self.rest).document["name"]
         telemetry.info("handshake.proved", topic=link.topic, subscription=link.name)
         return (
             f"The endpoint of the event subscription {name} is validated: it gets events from "

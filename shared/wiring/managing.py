@@ -15,7 +15,7 @@ from shared.subscriptions.deployment import Deployment
 from shared.wiring import access, storage
 from shared.wiring.once import once
 from shared.wiring.outbound import own_addresses, pusher
-from shared.wiring.process import CLOCK, new_id, settings, tell_unresolved
+from shared.wiring.process import CLOCK, new_id, rest, settings, tell_unresolved
 
 
 @once
@@ -42,6 +42,7 @@ def manage() -> Manage:
         new_key=_new_key,
         new_id=new_id,
         sleep=time.sleep,
+        rest=rest,
     )
 
 

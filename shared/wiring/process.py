@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import random
+import time
 import uuid
 
 from shared import telemetry
 from shared.clock import SystemClock
 from shared.delivery.profiles import PROFILES
+from shared.engine.manage.writing import pause_after
 from shared.settings import Settings, from_environ, unresolved
 from shared.wiring.once import once
 
@@ -35,3 +38,8 @@ def tell_unresolved() -> None:
 def new_id() -> str:
     """Return an id that nobody else has."""
     return str(uuid.uuid4())
+
+
+def rest(lost: int) -> None:
+    """Wait after *lost* races for a document."""
+    time.sleep(pause_after(lost, random.random()))

@@ -6,9 +6,10 @@ from shared.adapters.cache import ForgetfulStore
 from shared.engine.validate import Validate
 from shared.wiring import storage
 from shared.wiring.once import once
-from shared.wiring.process import CLOCK
+from shared.wiring.process import CLOCK, rest
 
 
 @once
 def validate() -> Validate:
-    return Validate(resources=ForgetfulStore(storage.tables(), storage.directory()), clock=CLOCK)
+    resources = ForgetfulStore(storage.tables(), storage.directory())
+    return Validate(resources=resources, clock=CLOCK, rest=rest)

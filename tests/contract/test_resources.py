@@ -134,6 +134,16 @@ def test_delete_says_whether_there_was_one(store: ResourceStore) -> None:
     assert [store.delete(TABLE, "orders", "new") for _ in range(2)] == [True, False]
 
 
+def test_only_the_document_that_is_meant_is_deleted(store: ResourceStore) -> None:
+    first = store.put(TABLE, "orders", "new", DOCUMENT, None)
+    second = store.put(TABLE, "orders", "new", {"version": 2}, first.etag)
+
+    assert not store.delete(TABLE, "orders", "new", first.etag)
+    assert store.get(TABLE, "orders", "new") == second
+    assert store.delete(TABLE, "orders", "new", second.etag)
+    assert not store.delete(TABLE, "orders", "new", second.etag)
+
+
 def test_a_list_has_one_partition_by_name(store: ResourceStore) -> None:
     for name in ("b", "C", "a-1", "a1"):
         store.put(TABLE, "orders", name, {"name": name}, None)

@@ -42,9 +42,14 @@ class MemoryResources(Faulty):
             self._rows[key] = Resource(document=json.loads(text), etag=uuid.uuid4().hex)
             return self._rows[key]
 
-    def delete(self, table: Table, partition: str, name: str) -> bool:
+    def delete(self, table: Table, partition: str, name: str, etag: str | None = None) -> bool:
+        key = (table, partition.lower(), name.lower())
         with self._at_work("delete"):
-            return self._rows.pop((table, partition.lower(), name.lower()), None) is not None
+            there = self._rows.get(key)
+            if there is None or etag not in (None, there.etag):
+                return False
+            del self._rows[key]
+            return True
 
     def list(self, table: Table, partition: str) -> Sequence[Resource]:
         with self._at_work("list"):

@@ -24,7 +24,7 @@ class ManagePorts:
 
     *admin_key* and *tokens* let the operator in; with neither the API is closed. *public_url*
     ``None`` means: from each request. *new_key* makes an access key, *new_id* an id nobody has;
-    *sleep* takes seconds.
+    *sleep* takes seconds, *rest* waits after so many lost races for a document.
     """
 
     resources: ResourceStore
@@ -39,6 +39,7 @@ class ManagePorts:
     new_key: Callable[[], str]
     new_id: Callable[[], str]
     sleep: Callable[[float], None]
+    rest: Callable[[int], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

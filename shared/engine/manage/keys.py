@@ -40,7 +40,7 @@ class Keys:
             stored = self.of.named(ports, call).document
             return {**stored, "keys": {**stored["keys"], name: key}}
 
-        changed = write(ports.resources, self.of.place(call), with_new_key)
+        changed = write(ports.resources, self.of.place(call), with_new_key, ports.rest)
         telemetry.info("keys.changed", id=changed.document["id"], key=name)
         return _shown(changed.document)
 

@@ -124,7 +124,7 @@ class Resources:
                 raise Conflict(f"There is a {self.noun} '{name}' elsewhere in this deployment.")
             return self.parse(ports, call, wanted, existing.document if existing else None)
 
-        stored = write(ports.resources, self.place(call), decide).document
+        stored = write(ports.resources, self.place(call), decide, ports.rest).document
         if self.parent and self.parent.find(ports, call) is None:
             ports.resources.delete(*self.place(call))  # nobody's: its parent was deleted meanwhile
             raise self.parent.not_found(call)

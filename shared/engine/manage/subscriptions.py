@@ -122,8 +122,8 @@ class Subscriptions:
         def decide(existing: Resource | None) -> Document:
             nonlocal topic
             topic = self._topic(ports, call)
-            if existing is None:
-                _check_count(ports, topic)
+            if existing is None and _count(ports, topic) >= MAX_SUBSCRIPTIONS:
+                raise _too_many()
             before = existing.document if existing else None
             stored = self.parse(
                 SubscriptionRequest(
@@ -146,7 +146,12 @@ class Subscriptions:
                 consents[endpoint] = shake_hands(ports, wanted, links_at)
             return with_consent(stored, consents[endpoint], before)
 
-        stored = write(ports.resources, _place(topic, call), decide).document
+        def can_stay(_: Resource) -> bool:
+            """Count again: of those who create the last one together, the last to write sees it."""
+            return _count(ports, topic) <= MAX_SUBSCRIPTIONS
+
+        place = _place(topic, call)
+        stored = write(ports.resources, place, decide, ports.rest, can_stay).document
         self._check_topic(ports, call, stored)
         _tell(stored, "put")
         return self._answer(ports, status, stored, topic)
@@ -205,10 +210,13 @@ def _place(topic: ParentTopic, call: Call) -> Place:
     return Place(Table.EVENT_SUBSCRIPTIONS, topic.name, call.names["name"])
 
 
-def _check_count(ports: ManagePorts, topic: ParentTopic) -> None:
-    if len(ports.resources.list(Table.EVENT_SUBSCRIPTIONS, topic.name)) >= MAX_SUBSCRIPTIONS:
-        message = f"A topic can have at most {MAX_SUBSCRIPTIONS} event subscriptions."
-        raise InvalidDocument(message, faults=(Fault(code="QuotaExceeded", message=message),))
+def _count(ports: ManagePorts, topic: ParentTopic) -> int:
+    return len(ports.resources.list(Table.EVENT_SUBSCRIPTIONS, topic.name))
+
+
+def _too_many() -> InvalidDocument:
+    message = f"A topic can have at most {MAX_SUBSCRIPTIONS} event subscriptions."
+    return InvalidDocument(message, faults=(Fault(code="QuotaExceeded", message=message),))
 
 
 def _tell(stored: Document, action: str) -> None:

@@ -49,8 +49,8 @@ class ResourceStore(Protocol):
             StorageUnavailable: storage did not answer.
         """
 
-    def delete(self, table: Table, partition: str, name: str) -> bool:
-        """Delete one document; return whether there was one."""
+    def delete(self, table: Table, partition: str, name: str, etag: str | None = None) -> bool:
+        """Delete one document, only the one of *etag* if it is given; return whether it was so."""
 
     def list(self, table: Table, partition: str) -> Sequence[Resource]:
         """Return all documents of a partition, by name."""

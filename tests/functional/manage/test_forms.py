@@ -123,15 +123,20 @@ def test_pages_tell_equal_names_apart(shop: World) -> None:
     assert len(seen) == len(set(seen)) == 2
 
 
-def test_a_topic_has_at_most_500_subscriptions(orders: World) -> None:
+def fill(orders: World, count: int) -> None:
+    """Let the topic have so many event subscriptions."""
     orders.json("PUT", CRM, hook(), status=201)
     stored = orders.resources.get(Table.EVENT_SUBSCRIPTIONS, "orders", "crm")
     assert stored is not None
-    for number in range(498):
+    for number in range(count - 1):
         name = f"copy-{number}"
         orders.resources.put(
             Table.EVENT_SUBSCRIPTIONS, "orders", name, {**stored.document, "name": name}, None
         )
+
+
+def test_a_topic_has_at_most_500_subscriptions(orders: World) -> None:
+    fill(orders, 499)
 
     last = f"{ORDERS}/eventSubscriptions/last"
     orders.json("PUT", last, hook(), status=201)
@@ -140,3 +145,16 @@ def test_a_topic_has_at_most_500_subscriptions(orders: World) -> None:
     assert (error["code"], "at most 500" in error["message"]) == ("QuotaExceeded", True)
     orders.json("PUT", last, hook(labels=["a"]), status=201)
     orders.json("PATCH", last, {"labels": ["b"]}, status=201)
+
+
+def test_of_two_who_create_the_last_one_together_one_is_refused(orders: World) -> None:
+    fill(orders, 499)
+    first, second = (f"{ORDERS}/eventSubscriptions/{name}" for name in ("first", "second"))
+    orders.pusher.meanwhile.append(lambda: orders.json("PUT", second, hook(), status=201))
+
+    error = orders.error("PUT", first, hook(), status=400)
+
+    assert error["code"] == "QuotaExceeded"
+    assert orders.rests == [1]
+    assert [orders.call("GET", each).status for each in (first, second)] == [404, 200]
+    assert len(orders.resources.list(Table.EVENT_SUBSCRIPTIONS, "orders")) == 500

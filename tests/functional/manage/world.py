@@ -81,6 +81,7 @@ class World:
     counts: MemoryCounts = field(default_factory=MemoryCounts)
     clock: FakeClock = field(default_factory=FakeClock)
     slept: list[float] = field(default_factory=list)
+    rests: list[int] = field(default_factory=list)  # after how many lost races
 
     def __post_init__(self) -> None:
         self.pusher = Endpoints(self.clock)
@@ -103,6 +104,7 @@ class World:
             new_key=lambda: next(keys),
             new_id=lambda: next(ids),
             sleep=self.slept.append,
+            rest=self.rests.append,
         )
 
     def set(self, **members: Any) -> None:
@@ -140,7 +142,9 @@ class World:
         request = HttpRequest(
             method=method, url=link, headers=headers or {}, params={"id": link_id}
         )
-        return Validate(resources=self.manage.resources, clock=self.clock).run(request)
+        return Validate(
+            resources=self.manage.resources, clock=self.clock, rest=self.rests.append
+        ).run(request)
 
     def json(self, method: str, target: str, body: object = None, *, status: int = 200) -> Any:
         """Call, expect *status* and return the answer's document."""

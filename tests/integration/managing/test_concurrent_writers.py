@@ -1,0 +1,81 @@
+"""Many writers at once, on real storage: nothing is lost, and no limit exceeded."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from devhost.azurite import Azurite
+from shared.adapters.storage_account import StorageAccount
+from shared.adapters.storage_tables import StorageResources
+from shared.engine.manage import subscriptions
+from shared.engine.manage.writing import pause_after
+from shared.engine.ports import Table
+from tests.functional.manage.world import CRM, ORDERS, World, hook
+
+WRITERS = 24
+
+
+@pytest.fixture
+def world(azurite: Azurite) -> Iterator[World]:
+    account = StorageAccount({"": azurite.connection_string}, prefix=f"t{uuid.uuid4().hex[:12]}")
+    world = World(resources=StorageResources(account))
+    world.set(
+        new_id=lambda: str(uuid.uuid4()),
+        new_key=lambda: uuid.uuid4().hex,
+        rest=lambda lost: time.sleep(pause_after(lost, random.random())),
+    )
+    world.json("PUT", ORDERS, {"location": "x"}, status=201)
+    yield world
+    for table in (Table.TOPICS, Table.EVENT_SUBSCRIPTIONS):
+        account.table(table).delete_table()
+
+
+def at_once(write: Callable[[int], int]) -> list[int]:
+    with ThreadPoolExecutor(WRITERS) as pool:
+        return sorted(pool.map(write, range(WRITERS)))
+
+
+def test_every_writer_of_one_subscription_succeeds(world: World) -> None:
+    """Each of three members is changed by eight writers; no change undoes that of another."""
+    world.json("PUT", CRM, hook(), status=201)
+
+    def patch(number: int) -> int:
+        members: dict[str, object] = {
+            "labels": [str(number)],
+            "filter": {"subjectBeginsWith": str(number)},
+            "retryPolicy": {"maxDeliveryAttempts": number + 1},
+        }
+        name = list(members)[number % len(members)]
+        return world.call("PATCH", CRM, {name: members[name]}).status
+
+    assert at_once(patch) == [201] * WRITERS
+    stored = world.json("GET", CRM)["properties"]
+    numbers = (
+        int(stored["labels"][0]),
+        int(stored["filter"]["subjectBeginsWith"]),
+        stored["retryPolicy"]["maxDeliveryAttempts"] - 1,
+    )
+    assert [number % 3 for number in numbers] == [0, 1, 2]
+
+
+def test_no_more_are_created_than_a_topic_may_have(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subscriptions, "MAX_SUBSCRIPTIONS", 5)
+
+    statuses = at_once(
+        lambda number: world.call("PUT", f"{ORDERS}/eventSubscriptions/s-{number}", hook()).status
+    )
+
+    stored = world.resources.list(Table.EVENT_SUBSCRIPTIONS, "orders")
+    assert len(stored) == statuses.count(201) <= 5
+    assert set(statuses) <= {201, 400, 409}
+    listed = json.loads(world.call("GET", f"{ORDERS}/eventSubscriptions").body)["value"]
+    assert len(listed) == len(stored)
