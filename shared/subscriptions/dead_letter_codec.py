@@ -24,9 +24,7 @@ def parse_dead_letter(
         message = f"There are no dead letters{limits.whose}."
         holder.refuse("deadLetterDestination", message)
     section = holder.section("deadLetterDestination")
-    if not section.has("endpointType"):
-        section.refuse("endpointType", "The endpoint type is missing.")
-    section.choice("endpointType", ("StorageBlob",))
+    section.required_choice("endpointType", ("StorageBlob",))
     blob = section.section("properties")
     resource_id = blob.required_text("resourceId")
     container = blob.required_text("blobContainerName")

@@ -49,9 +49,7 @@ def parse_attributes(
             if fault := _name_fault(name, names):
                 mapping.refuse("name", fault)
             names.add(name.casefold())
-        kind = mapping.choice("type", _TYPES)
-        if not mapping.has("type"):
-            mapping.refuse("type", f"{mapping.target('type')} is missing.")
+        kind = mapping.required_choice("type", _TYPES)
         properties = mapping.section("properties")
         if kind is not None:
             is_static = kind == "Static"

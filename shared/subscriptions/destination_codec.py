@@ -49,9 +49,7 @@ def parse_destination(
         holder.refuse("destination", "The destination is missing.")
         return {}
     section = holder.section("destination")
-    kind = section.choice("endpointType", ENDPOINT_TYPES)
-    if not section.has("endpointType"):
-        section.refuse("endpointType", "The endpoint type is missing.")
+    kind = section.required_choice("endpointType", ENDPOINT_TYPES)
     if kind not in (None, "WebHook"):
         section.refuse("endpointType", f"The endpoint type {kind} is not supported.")
     if kind != "WebHook":

@@ -89,9 +89,7 @@ def _advanced(section: Section, name: str, schema: InputSchema) -> list[dict[str
 
 
 def _one(section: Section, schema: InputSchema) -> dict[str, Any]:
-    kind = section.choice("operatorType", tuple(Operator))
-    if not section.has("operatorType"):
-        section.refuse("operatorType", f"{section.target('operatorType')} is missing.")
+    kind = section.required_choice("operatorType", tuple(Operator))
     stored: dict[str, Any] = {"operatorType": kind and str(kind), "key": _key(section, schema)}
     takes = TAKES.get(Operator(kind), Takes.STRINGS) if kind else Takes.NOTHING
     if takes is Takes.NOTHING:

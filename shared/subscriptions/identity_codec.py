@@ -34,9 +34,7 @@ def unwrap(holder: Section, wrapper: Wrapper) -> tuple[Section, dict[str, Any] |
         holder.refuse(wrapper.wrapped, f"{wrapper.name} and {wrapper.wrapped} exclude each other.")
     wrapped = holder.section(wrapper.wrapped)
     identity = wrapped.section("identity")
-    kind = identity.choice("type", _TYPES)
-    if not identity.has("type"):
-        identity.refuse("type", "The type of the identity is missing.")
+    kind = identity.required_choice("type", _TYPES)
     user = identity.text("userAssignedIdentity")
     return wrapped, {"type": kind, "userAssignedIdentity": user}
 

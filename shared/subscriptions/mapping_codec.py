@@ -23,9 +23,7 @@ def parse_mapping(properties: Section, *, is_custom: bool) -> dict[str, Any] | N
         properties.refuse(name, f"The input schema CustomEventSchema requires {name}.")
         return None
     section = properties.section(name)
-    kind = section.choice("inputSchemaMappingType", ("Json",))
-    if not section.has("inputSchemaMappingType"):
-        section.refuse("inputSchemaMappingType", "inputSchemaMappingType is missing.")
+    kind = section.required_choice("inputSchemaMappingType", ("Json",))
     fields = section.section("properties")
     stored = {
         each: _field(fields.section(each), has_default=each in _WITH_DEFAULT)

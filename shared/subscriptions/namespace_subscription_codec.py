@@ -99,9 +99,7 @@ def render_namespace_subscription(stored: Mapping[str, Any], topic: ParentTopic)
 
 def _pushes(delivery: Section) -> bool:
     """Tell whether events are to be pushed: nothing else is served."""
-    mode = delivery.choice("deliveryMode", ("Push", "Queue"))
-    if not delivery.has("deliveryMode"):
-        delivery.refuse("deliveryMode", "The delivery mode is missing.")
+    mode = delivery.required_choice("deliveryMode", ("Push", "Queue"))
     if mode == "Queue":
         delivery.refuse(
             "deliveryMode", "The delivery mode Queue is not supported: events are only pushed."

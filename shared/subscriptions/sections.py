@@ -67,8 +67,7 @@ class Section(NamedTuple):
         return value
 
     def required_text(self, name: str) -> str | None:
-        if not self.has(name):
-            self.refuse(name, f"{self.target(name)} is missing.")
+        self._require(name)
         return self.text(name)
 
     def flag(self, name: str) -> bool | None:
@@ -120,6 +119,14 @@ class Section(NamedTuple):
         choices = ", ".join(allowed)
         self.refuse(name, f"{self.target(name)} has the value '{value}'; it can be: {choices}.")
         return None
+
+    def required_choice(self, name: str, allowed: Sequence[str]) -> str | None:
+        self._require(name)
+        return self.choice(name, allowed)
+
+    def _require(self, name: str) -> None:
+        if not self.has(name):
+            self.refuse(name, f"{self.target(name)} is missing.")
 
     def _typed(self, name: str, kind: type, wanted: str) -> Any:
         value = self.members.get(name)

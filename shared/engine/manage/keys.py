@@ -30,9 +30,7 @@ class Keys:
     def regenerate(self, ports: ManagePorts, call: Call) -> HttpAnswer:
         """Make one key anew; the other stays valid, so that publishers can change over."""
         root = document(read_json(call.body))
-        name = root.choice("keyName", NAMES)
-        if not root.has("keyName"):
-            root.refuse("keyName", "keyName is missing.")
+        name = root.required_choice("keyName", NAMES)
         raise_faults(root.faults)
         key = ports.new_key()
 
