@@ -197,7 +197,16 @@ def _boolean(text: str) -> bool:
 
 
 def _networks(text: str) -> tuple[Network, ...]:
-    return tuple(ipaddress.ip_network(part.strip()) for part in text.split(",") if part.strip())
+    return tuple(_network(part.strip()) for part in text.split(",") if part.strip())
+
+
+def _network(text: str) -> Network:
+    network = ipaddress.ip_network(text, strict=False)
+    if "%" in text:
+        raise ValueError(f"'{text}' has a zone: write it without")
+    if ipaddress.ip_interface(text).ip != network.network_address:
+        raise ValueError(f"'{text}' is an address within a network: write {network}")
+    return network
 
 
 def _texts(text: str) -> tuple[str, ...]:

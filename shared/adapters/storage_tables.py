@@ -73,7 +73,6 @@ class StorageResources:
     def delete(self, table: Table, partition: str, name: str, etag: str | None = None) -> bool:
         from azure.core import MatchConditions
 
-        condition = {"etag": etag, "match_condition": MatchConditions.IfNotModified} if etag else {}
         if not _are_keys(partition, name):
             return False
         client = self._account.table(table)
@@ -86,7 +85,8 @@ class StorageResources:
                     raw_response_hook=lambda answer: statuses.append(
                         answer.http_response.status_code
                     ),
-                    **condition,
+                    etag=etag,
+                    match_condition=MatchConditions.IfNotModified if etag else None,
                 ),
                 _NO_TABLE,
                 "UpdateConditionNotSatisfied",

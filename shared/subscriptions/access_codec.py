@@ -57,4 +57,4 @@ def _is_network(mask: str) -> bool:
         ipaddress.ip_network(mask, strict=False)
     except ValueError:
         return False
-    return True
+    return "%" not in mask  # no zone: it is the name of one machine's interface

@@ -56,7 +56,7 @@ def parse_namespace_subscription(request: SubscriptionRequest) -> dict[str, Any]
     stored |= {
         "filter": parse_filter(properties.section(_FILTERS), topic.input_schema, "filters"),
         "eventDeliverySchema": parse_delivery_schema(properties, topic.input_schema, existing),
-        "expirationTimeUtc": parse_expiration(properties, request.now),
+        "expirationTimeUtc": parse_expiration(properties, request),
     }
     raise_faults(root.faults)
     return stored_subscription(request, stored)

@@ -52,7 +52,7 @@ def parse_subscription(request: SubscriptionRequest) -> dict[str, Any]:
         "retryPolicy": _retry_policy(properties.section("retryPolicy"), limits),
         "deadLetterDestination": parse_dead_letter(burier, deployment, limits),
         "deadLetterIdentity": dead_letter_identity,
-        "expirationTimeUtc": parse_expiration(properties, request.now),
+        "expirationTimeUtc": parse_expiration(properties, request),
     }
     raise_faults(root.faults)
     return stored_subscription(request, stored)

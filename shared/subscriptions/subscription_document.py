@@ -125,14 +125,16 @@ def check_name(root: Section, name: str) -> None:
         )
 
 
-def parse_expiration(properties: Section, now: datetime) -> str | None:
-    """Read when the subscription is retired, as UTC."""
+def parse_expiration(properties: Section, request: SubscriptionRequest) -> str | None:
+    """Read when the subscription is retired, as UTC; one that is expired already can stay so."""
     moment = properties.moment("expirationTimeUtc")
     if moment is None:
         return None
-    if moment <= now:
+    text = moment.isoformat().replace("+00:00", "Z")
+    known = request.existing and request.existing["properties"].get("expirationTimeUtc")
+    if moment <= request.now and text != known:
         properties.refuse("expirationTimeUtc", "Invalid expiration time.")
-    return moment.isoformat().replace("+00:00", "Z")
+    return text
 
 
 def parse_delivery_schema(

@@ -42,4 +42,4 @@ def new_id() -> str:
 
 def rest(lost: int) -> None:
     """Wait after *lost* races for a document."""
-    time.sleep(pause_after(lost, random.random()))
+    time.sleep(pause_after(lost, random.random()))  # noqa: S311 - no secret

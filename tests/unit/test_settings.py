@@ -128,3 +128,31 @@ def test_use_cases_that_run_by_themselves_or_need_the_key_tell_it(
         compose()
 
         assert "setting.unresolved" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("networks", "words"),
+    [
+        (
+            "10.0.0.0/8, 127.0.0.1/8",
+            "'127.0.0.1/8' is an address within a network: write 127.0.0.0/8",
+        ),
+        ("fe80::1%1/10", "'fe80::1%1/10' has a zone: write it without"),
+        ("10.0.0", "'10.0.0' does not appear to be an IPv4 or IPv6 network"),
+    ],
+)
+def test_a_network_that_is_none_is_told_with_what_to_write(networks: str, words: str) -> None:
+    with pytest.raises(InvalidSettings, match=r"PUSHGRID_ALLOWED_NETWORKS") as refused:
+        read(ALLOWED_NETWORKS=networks)
+
+    assert words in str(refused.value)
+
+
+def test_networks_and_single_addresses_are_read() -> None:
+    settings = read(ALLOWED_NETWORKS="10.0.0.0/8,192.0.2.7,fd00::/8")
+
+    assert [str(each) for each in settings.allowed_networks] == [
+        "10.0.0.0/8",
+        "192.0.2.7/32",
+        "fd00::/8",
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import ldexp
 from typing import Any, NamedTuple
 
 from shared.engine.ports import Resource, ResourceStore, Table
@@ -62,4 +63,4 @@ def pause_after(lost: int, jitter: float) -> float:
 
     Chance parts those who lose together, in a span that grows with how many they seem to be.
     """
-    return jitter * min(_FIRST_PAUSE * 2**lost, _LONGEST_PAUSE)
+    return jitter * min(ldexp(_FIRST_PAUSE, lost), _LONGEST_PAUSE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -76,6 +77,32 @@ def test_a_patch_of_a_subscription_is_flat_and_changes_what_it_names(
         assert answer == after
         assert after["properties"] == before["properties"] | changed
     assert crm.pusher.sent == []
+
+
+def test_a_patch_of_an_expired_subscription_judges_what_it_changes(crm: World) -> None:
+    crm.json("PATCH", CRM, {"expirationTimeUtc": "2026-02-10T00:00:00Z"}, status=201)
+    crm.clock.advance(timedelta(days=2))
+
+    answer = crm.json("PATCH", CRM, {"labels": ["new"]}, status=201)
+    error = crm.error("PATCH", CRM, {"expirationTimeUtc": "2026-02-10T00:00:01Z"}, status=400)
+    revived = crm.json("PATCH", CRM, {"expirationTimeUtc": "2027-01-01T00:00:00Z"}, status=201)
+
+    assert answer["properties"]["labels"] == ["new"]
+    assert answer["properties"]["expirationTimeUtc"] == "2026-02-10T00:00:00Z"
+    assert error["message"] == "Invalid expiration time."
+    assert revived["properties"]["expirationTimeUtc"] == "2027-01-01T00:00:00Z"
+
+
+def test_so_does_one_of_a_namespaces_topic(shop_orders: World) -> None:
+    body = push()
+    body["properties"]["expirationTimeUtc"] = "2026-02-10T00:00:00Z"
+    shop_orders.json("PUT", SHOP_CRM, body, status=201)
+    shop_orders.clock.advance(timedelta(days=2))
+    patch = {"properties": {"filtersConfiguration": {"includedEventTypes": ["a"]}}}
+
+    answer = shop_orders.json("PATCH", SHOP_CRM, patch, status=200)
+
+    assert answer["properties"]["filtersConfiguration"]["includedEventTypes"] == ["a"]
 
 
 def test_what_a_patch_leaves_keeps_its_secrets(crm: World) -> None:

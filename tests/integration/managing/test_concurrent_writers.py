@@ -25,8 +25,9 @@ WRITERS = 24
 @pytest.fixture
 def world(azurite: Azurite) -> Iterator[World]:
     account = StorageAccount({"": azurite.connection_string}, prefix=f"t{uuid.uuid4().hex[:12]}")
-    world = World(resources=StorageResources(account))
+    world = World()
     world.set(
+        resources=StorageResources(account),
         new_id=lambda: str(uuid.uuid4()),
         new_key=lambda: uuid.uuid4().hex,
         rest=lambda lost: time.sleep(pause_after(lost, random.random())),
@@ -74,7 +75,7 @@ def test_no_more_are_created_than_a_topic_may_have(
         lambda number: world.call("PUT", f"{ORDERS}/eventSubscriptions/s-{number}", hook()).status
     )
 
-    stored = world.resources.list(Table.EVENT_SUBSCRIPTIONS, "orders")
+    stored = world.manage.resources.list(Table.EVENT_SUBSCRIPTIONS, "orders")
     assert len(stored) == statuses.count(201) <= 5
     assert set(statuses) <= {201, 400, 409}
     listed = json.loads(world.call("GET", f"{ORDERS}/eventSubscriptions").body)["value"]

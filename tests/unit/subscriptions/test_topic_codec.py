@@ -200,6 +200,12 @@ def test_an_illegal_scope_is_refused(path: ArmPath) -> None:
             id="no range",
         ),
         pytest.param(
+            {"properties": {"inboundIpRules": [{"ipMask": "fe80::%1/10"}]}},
+            "properties.inboundIpRules[0].ipMask",
+            "CIDR",
+            id="zone",
+        ),
+        pytest.param(
             {"properties": {"inboundIpRules": [{"action": "Allow"}]}},
             "properties.inboundIpRules[0].ipMask",
             "is missing",
