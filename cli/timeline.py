@@ -21,7 +21,8 @@ from shared.clock import SystemClock
 from shared.delivery.attempt_record import KEPT_FOR
 from shared.delivery.profiles import PROFILES
 from shared.errors import InvalidSettings, StorageUnavailable
-from shared.settings import Settings, from_environ
+from shared.settings import STORAGE, Settings, from_environ
+from shared.storage_setting import storage_setting
 
 _ROOT = Path(__file__).parents[1]
 _NOTHING = 1  # exit code: asked, and nothing is there
@@ -110,5 +111,12 @@ def _since(text: str, now: datetime) -> datetime:
 
 
 def _settings() -> Settings:
-    """Return the app's settings as its host finds them: the environment wins over the file."""
-    return from_environ(read_local_settings(_ROOT).values | os.environ, frozenset(PROFILES))
+    """
+    Return the app's settings as its host finds them: the environment wins over the file.
+
+    An environment that names a storage, in whatever way, is asked for no other.
+    """
+    local = read_local_settings(_ROOT).values
+    if storage_setting(STORAGE, os.environ):
+        local = {name: text for name, text in local.items() if not name.startswith(STORAGE)}
+    return from_environ({**local, **os.environ}, frozenset(PROFILES))

@@ -46,15 +46,16 @@ def running_host(
     options: Sequence[str] = (),
     root: Path = _ROOT,
     on_line: Callable[[str], None] | None = None,
+    program: Sequence[str] = (sys.executable, "-m", "devhost"),
 ) -> Iterator[RunningHost]:
     """
-    Run ``python -m devhost`` with *settings* until the block ends; it is drained then.
+    Run *program*, which is the local host, with *settings* until the block ends; it is drained.
 
     Raises:
         HostError: it did not become ready; the message holds its last lines.
     """
     port = () if "--port" in options else ("--port", "0")
-    command = [sys.executable, "-m", "devhost", "--root", str(root), *port, *options]
+    command = [*program, "--root", str(root), *port, *options]
     for name, value in settings.items():
         command += ["--env", f"{name}={value}"]
     process = subprocess.Popen(

@@ -12,6 +12,7 @@ from azure.storage.blob import BlobServiceClient, ContainerClient
 
 from cli.local.arm import dead_letter_destination
 from devhost.azurite import ACCOUNT, Azurite
+from tests.integration.push.authority import Authority
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +22,13 @@ class DeadLetters:
     container: ContainerClient
 
     @classmethod
-    def into_a_new_container(cls, azurite: Azurite) -> DeadLetters:
-        service = BlobServiceClient.from_connection_string(azurite.connection_string)
+    def into_a_new_container(
+        cls, azurite: Azurite, authority: Authority | None = None
+    ) -> DeadLetters:
+        service = BlobServiceClient.from_connection_string(
+            azurite.connection_string,
+            connection_verify=str(authority.bundle) if authority else True,
+        )
         return cls(service.create_container(f"dead-{uuid.uuid4().hex[:8]}"))
 
     @property
