@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from shared.subscriptions.deployment import Deployment
 from shared.subscriptions.kept_members import KEPT, parse_kept
-from shared.subscriptions.patch_body import check_patch
+from shared.subscriptions.patch_body import patched_properties, read_patch
 from shared.subscriptions.sections import Section
-
-Merge = Callable[[Any, Any], Any]
 
 PROVIDER = "Microsoft.EventGrid"
 PROFILE_TAG = "deliveryProfile".casefold()  # tags have no case
@@ -67,30 +64,19 @@ def render_resource(stored: Mapping[str, Any], kind: str) -> dict[str, Any]:
     }
 
 
-def patched_resource(stored: Mapping[str, Any], patch: object, what: str) -> object:
+def patched_resource(stored: Mapping[str, Any], body: object, what: str) -> dict[str, Any]:
     """
-    Return the body of a PUT that does what the body *patch* of a PATCH of *what* asks for.
+    Return the body of a PUT that does what the *body* of a PATCH of *what* asks for.
 
     Each member replaces what is there; ``null`` takes it away.
 
     Raises:
-        InvalidDocument: the patch names nothing known.
+        InvalidDocument: the body can't be read, or names nothing known.
     """
-    if not isinstance(patch, dict):
-        return patch
-    check_patch(patch, ("properties", *_PATCHED), f"A PATCH of {what} is wrapped in 'properties'")
+    form = f"A PATCH of {what} is wrapped in 'properties'"
+    patch = read_patch(body, ("properties", *_PATCHED), form)
     changed = {name: patch[name] for name in _PATCHED if name in patch}
     return {**stored, **changed, **patched_properties(stored["properties"], patch)}
-
-
-def patched_properties(
-    known: Mapping[str, Any], patch: Mapping[str, Any], merge: Merge = operator.or_
-) -> dict[str, Any]:
-    """Return the ``properties`` of a PUT that does what a PATCH asks for."""
-    given = patch.get("properties")
-    if isinstance(given, dict):
-        given = merge(known, given)
-    return {"properties": known if given is None else given}
 
 
 def check_name(root: Section, name: str, what: str) -> None:

@@ -14,11 +14,10 @@ from shared.subscriptions.arm_path import (
     ArmPath,
     check_name,
     parse_resource,
-    patched_properties,
     render_resource,
 )
 from shared.subscriptions.deployment import Deployment, ParentTopic
-from shared.subscriptions.patch_body import check_patch
+from shared.subscriptions.patch_body import patched_properties, read_patch
 from shared.subscriptions.sections import document, raise_faults
 
 KIND = "namespaces"
@@ -116,16 +115,14 @@ def render_namespace_topic(stored: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def patched_namespace_topic(stored: Mapping[str, Any], patch: object) -> object:
+def patched_namespace_topic(stored: Mapping[str, Any], body: object) -> dict[str, Any]:
     """
-    Return the body of a PUT that does what the body *patch* of a PATCH asks for.
+    Return the body of a PUT that does what the *body* of a PATCH asks for.
 
     Raises:
-        InvalidDocument: the patch names nothing known.
+        InvalidDocument: the body can't be read, or names nothing known.
     """
-    if not isinstance(patch, dict):
-        return patch
-    check_patch(patch, ("properties",), "A PATCH of a topic is wrapped in 'properties'")
+    patch = read_patch(body, ("properties",), "A PATCH of a topic is wrapped in 'properties'")
     return patched_properties(stored["properties"], patch)
 
 

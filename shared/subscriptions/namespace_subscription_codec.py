@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from shared.subscriptions.arm_path import PROVIDER, patched_properties
+from shared.subscriptions.arm_path import PROVIDER
 from shared.subscriptions.dead_letter_codec import parse_dead_letter
 from shared.subscriptions.deployment import ParentTopic, ProfileLimits
 from shared.subscriptions.destination_codec import parse_destination, render_destination
 from shared.subscriptions.filter_codec import parse_filter
 from shared.subscriptions.identity_codec import DELIVERY, Wrapper, replaced, unwrap, wrap
 from shared.subscriptions.iso_duration import parse_duration
-from shared.subscriptions.patch_body import check_patch
+from shared.subscriptions.patch_body import patched_properties, read_patch
 from shared.subscriptions.sections import Section, document, raise_faults
 from shared.subscriptions.subscription_document import (
     SubscriptionRequest,
@@ -62,20 +62,18 @@ def parse_namespace_subscription(request: SubscriptionRequest) -> dict[str, Any]
     return stored_subscription(request, stored)
 
 
-def patched_namespace_subscription(stored: Mapping[str, Any], patch: object) -> object:
+def patched_namespace_subscription(stored: Mapping[str, Any], body: object) -> dict[str, Any]:
     """
-    Return the body of a PUT that does what *patch* asks for.
+    Return the body of a PUT that does what the *body* of a PATCH asks for.
 
     Its members are wrapped in ``properties``; those of the delivery configuration are merged,
     any other replaces what is there, ``null`` takes it away.
 
     Raises:
-        InvalidDocument: the patch names nothing known.
+        InvalidDocument: the body can't be read, or names nothing known.
     """
-    if not isinstance(patch, dict):
-        return patch
     form = "A PATCH of an event subscription of a namespace's topic is wrapped in 'properties'"
-    check_patch(patch, ("properties",), form)
+    patch = read_patch(body, ("properties",), form)
     members = _members(stored, stored["properties"]["destination"])
     return patched_properties(members, patch, _merged)
 

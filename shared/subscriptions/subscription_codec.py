@@ -11,7 +11,7 @@ from shared.subscriptions.deployment import ProfileLimits
 from shared.subscriptions.destination_codec import parse_destination, render_destination
 from shared.subscriptions.filter_codec import parse_filter
 from shared.subscriptions.identity_codec import DEAD_LETTER, DELIVERY, replaced, unwrap, wrap
-from shared.subscriptions.patch_body import check_patch
+from shared.subscriptions.patch_body import read_patch
 from shared.subscriptions.sections import Section, document, raise_faults
 from shared.subscriptions.subscription_document import (
     SubscriptionRequest,
@@ -58,20 +58,18 @@ def parse_subscription(request: SubscriptionRequest) -> dict[str, Any]:
     return stored_subscription(request, stored)
 
 
-def patched_subscription(stored: Mapping[str, Any], patch: object) -> object:
+def patched_subscription(stored: Mapping[str, Any], body: object) -> dict[str, Any]:
     """
-    Return the body of a PUT that does what *patch* asks for.
+    Return the body of a PUT that does what the *body* of a PATCH asks for.
 
-    The body of a PATCH is flat; each member replaces what is there, ``null`` takes it away.
+    It is flat; each member replaces what is there, ``null`` takes it away.
 
     Raises:
-        InvalidDocument: the patch names nothing known.
+        InvalidDocument: the body can't be read, or names nothing known.
     """
-    if not isinstance(patch, dict):
-        return patch
     members = _members(stored, stored["properties"]["destination"])
     form = "A PATCH of an event subscription is flat, without 'properties'"
-    check_patch(patch, {*members, *DELIVERY, *DEAD_LETTER}, form)
+    patch = read_patch(body, {*members, *DELIVERY, *DEAD_LETTER}, form)
     return {"properties": replaced(members, patch, (DELIVERY, DEAD_LETTER))}
 
 
