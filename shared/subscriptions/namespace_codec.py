@@ -9,16 +9,16 @@ from urllib.parse import urlsplit
 
 from shared.events.topic import InputSchema, Topic, TopicName
 from shared.subscriptions.access_codec import networks_of, parse_access
-from shared.subscriptions.arm_path import (
+from shared.subscriptions.deployment import Deployment, ParentTopic
+from shared.subscriptions.patch_body import patched_properties, read_patch
+from shared.subscriptions.sections import document, raise_faults
+from shared.subscriptions.tracked_resource import (
     PROVIDER,
     ArmPath,
     check_name,
     parse_resource,
     render_resource,
 )
-from shared.subscriptions.deployment import Deployment, ParentTopic
-from shared.subscriptions.patch_body import patched_properties, read_patch
-from shared.subscriptions.sections import document, raise_faults
 
 KIND = "namespaces"
 TYPE = f"{PROVIDER}/{KIND}"

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from shared.subscriptions.arm_path import PROVIDER
 from shared.subscriptions.dead_letter_codec import parse_dead_letter
 from shared.subscriptions.deployment import ParentTopic, ProfileLimits
 from shared.subscriptions.destination_codec import parse_destination, render_destination
@@ -22,6 +21,7 @@ from shared.subscriptions.subscription_document import (
     parse_expiration,
     stored_subscription,
 )
+from shared.subscriptions.tracked_resource import PROVIDER
 
 TYPE = f"{PROVIDER}/namespaces/topics/eventsubscriptions"
 _DEAD_LETTER = Wrapper("deadLetterDestination", "deadLetterDestinationWithResourceIdentity")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from shared.subscriptions.arm_path import PROVIDER
 from shared.subscriptions.dead_letter_codec import parse_dead_letter
 from shared.subscriptions.deployment import ProfileLimits
 from shared.subscriptions.destination_codec import parse_destination, render_destination
@@ -20,6 +19,7 @@ from shared.subscriptions.subscription_document import (
     parse_expiration,
     stored_subscription,
 )
+from shared.subscriptions.tracked_resource import PROVIDER
 
 TYPE = f"{PROVIDER}/topics/eventSubscriptions"
 EXTENSION_TYPE = f"{PROVIDER}/eventSubscriptions"

@@ -7,7 +7,11 @@ from typing import Any, NamedTuple
 
 from shared.events.topic import InputSchema, Topic
 from shared.subscriptions.access_codec import networks_of, parse_access
-from shared.subscriptions.arm_path import (
+from shared.subscriptions.deployment import Deployment, ParentTopic
+from shared.subscriptions.kept_members import parse_kept_properties
+from shared.subscriptions.mapping_codec import mapping_of, parse_mapping
+from shared.subscriptions.sections import Section, document, raise_faults
+from shared.subscriptions.tracked_resource import (
     PROFILE_TAG,
     PROVIDER,
     ArmPath,
@@ -15,10 +19,6 @@ from shared.subscriptions.arm_path import (
     parse_resource,
     render_resource,
 )
-from shared.subscriptions.deployment import Deployment, ParentTopic
-from shared.subscriptions.kept_members import parse_kept_properties
-from shared.subscriptions.mapping_codec import mapping_of, parse_mapping
-from shared.subscriptions.sections import Section, document, raise_faults
 
 KIND = "topics"
 TYPE = f"{PROVIDER}/{KIND}"

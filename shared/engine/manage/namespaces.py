@@ -8,7 +8,6 @@ from shared.engine.manage.topics import delete_subscriptions
 from shared.engine.ports import NAMESPACE_TOPICS, Table
 from shared.engine.ports import NAMESPACES as PARTITION
 from shared.events.topic import TopicName
-from shared.subscriptions.arm_path import ArmPath, patched_resource
 from shared.subscriptions.namespace_codec import (
     KIND,
     parse_namespace,
@@ -17,6 +16,7 @@ from shared.subscriptions.namespace_codec import (
     render_namespace,
     render_namespace_topic,
 )
+from shared.subscriptions.tracked_resource import ArmPath, patched_resource
 
 
 def _path(call: Call) -> ArmPath:

@@ -7,8 +7,8 @@ from shared.engine.manage.forgetting import forget_health
 from shared.engine.manage.notices import tell_endpoints
 from shared.engine.manage.resources import Document, Resources
 from shared.engine.ports import CUSTOM_TOPICS, Table
-from shared.subscriptions.arm_path import ArmPath, patched_resource
 from shared.subscriptions.topic_codec import KIND, TopicSecrets, parse_topic, render_topic
+from shared.subscriptions.tracked_resource import ArmPath, patched_resource
 
 
 def delete_subscriptions(ports: ManagePorts, topic: str) -> None:

@@ -8,11 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 from shared.errors import Fault, InvalidDocument
-from shared.subscriptions.arm_path import ArmPath
 from shared.subscriptions.deployment import Deployment, ProfileLimits
 from shared.subscriptions.subscription_codec import parse_subscription
 from shared.subscriptions.subscription_document import SubscriptionRequest
 from shared.subscriptions.topic_codec import TopicSecrets, parent_of, parse_topic
+from shared.subscriptions.tracked_resource import ArmPath
 from tests.fakes import START
 
 ACCOUNT_ID = (

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.errors import AppError
-from shared.subscriptions.arm_path import ArmPath, patched_resource
 from shared.subscriptions.subscription_codec import patched_subscription, render_subscription
 from shared.subscriptions.subscription_document import subscription_of
 from shared.subscriptions.topic_codec import render_topic, topic_of
+from shared.subscriptions.tracked_resource import ArmPath, patched_resource
 from tests.strategies import json_values
 from tests.unit.subscriptions.documents import LATEST, dead_letter, subscription, topic, webhook
 

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.events.topic import TopicName
-from shared.subscriptions.arm_path import ArmPath
 from shared.subscriptions.deployment import Deployment
 from shared.subscriptions.namespace_codec import (
     namespace_parent_of,
@@ -30,6 +29,7 @@ from shared.subscriptions.subscription_document import (
     full_url,
     subscription_of,
 )
+from shared.subscriptions.tracked_resource import ArmPath
 from tests.fakes import START
 from tests.strategies import json_values
 from tests.unit.subscriptions.documents import LATEST, dead_letter, webhook

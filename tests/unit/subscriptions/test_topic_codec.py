@@ -9,8 +9,8 @@ import pytest
 
 from shared.errors import InvalidDocument
 from shared.events.topic import InputSchema, Topic
-from shared.subscriptions.arm_path import ArmPath
 from shared.subscriptions.topic_codec import render_topic, topic_of
+from shared.subscriptions.tracked_resource import ArmPath
 from tests.unit.subscriptions.documents import PATH, only_fault, targets, topic
 
 ID = "/subscriptions/s1/resourceGroups/rg/providers/Microsoft.EventGrid/topics/orders"

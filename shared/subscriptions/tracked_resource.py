@@ -1,4 +1,4 @@
-"""Where resources are: ARM ids, and what every tracked resource has beside its properties."""
+"""Tracked resources: where they are (ARM ids), and what each has beside its properties."""
 
 from __future__ import annotations
 
