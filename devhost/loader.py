@@ -20,7 +20,7 @@ from typing import Any
 
 import azure.functions as func
 
-from devhost.errors import class_and_words
+from devhost.errors import HostError, class_and_words
 from devhost.metadata import BINDING_TYPES, FunctionMetadata
 
 NAMESPACE = "__app__"
@@ -63,7 +63,12 @@ def prepare(root: Path) -> None:
 
 
 def load(metadata: FunctionMetadata) -> Function:
-    """Import one function and check its signature; never raises for a fault of the function."""
+    """
+    Import one function and check its signature; a fault of the function is kept with it.
+
+    Raises:
+        HostError: nothing of this app can work: its exception says so by its ``ends_host``.
+    """
     try:
         call = _import(metadata)
         wants_context = _check_signature(call, metadata)
@@ -73,7 +78,9 @@ def load(metadata: FunctionMetadata) -> Function:
     except KeyboardInterrupt:
         raise
     # A module may raise anything at all, and may even try to leave: the other functions go on.
-    except BaseException as fault:  # noqa: BLE001
+    except BaseException as fault:
+        if getattr(fault, "ends_host", False):
+            raise HostError(f"the app can't start: {class_and_words(fault)}") from fault
         return _broken(metadata, fault, _apps_traceback(fault))
     return Function(
         metadata=metadata,

@@ -89,6 +89,7 @@ class QueueListener:
         self._stopping = False
         self._outage = Outage(f"queue {trigger.queue}")
         self._is_gone = False
+        self._was_there = False
 
     def notify(self) -> None:
         """End the wait between two polls: this host has put a message on the queue."""
@@ -229,10 +230,14 @@ class QueueListener:
 
     def _report_gone(self) -> None:
         if not self._is_gone:
-            _log.warning("queue %s is not there, waiting for it", self._trigger.queue)
+            # Many an app makes a queue when it first needs it: news is one that was there.
+            level = logging.WARNING if self._was_there else logging.DEBUG
+            _log.log(level, "queue %s is not there, waiting for it", self._trigger.queue)
         self._is_gone = True
 
     def _report_found(self) -> None:
         if self._is_gone:
-            _log.warning("queue %s is there now", self._trigger.queue)
+            level = logging.WARNING if self._was_there else logging.DEBUG
+            _log.log(level, "queue %s is there now", self._trigger.queue)
         self._is_gone = False
+        self._was_there = True

@@ -141,6 +141,11 @@ class MalformedMessage(AppError):
 class InvalidSettings(AppError):
     """The app's settings are incomplete or wrong."""
 
+    # For the operator alone: the message quotes values, which may be misplaced secrets.
+    status = 503
+    code = "ServiceUnavailable"
+    ends_host: ClassVar[bool] = True  # a local host stops here: docs/devhost.md
+
 
 # What reading a stored document may raise that another version of the app has written.
 UNREADABLE = (AppError, ValueError, LookupError, TypeError, AttributeError)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import ipaddress
 import re
 from collections.abc import Callable, Mapping
@@ -106,6 +107,7 @@ NAMES = {
 }
 _GUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _HEADER = re.compile(r"[a-z0-9-]+")
+_OURS = "PUSHGRID_"
 _UNRESOLVED = "@Microsoft.KeyVault("  # what is left in place of a reference that can't be resolved
 
 
@@ -177,6 +179,16 @@ def unresolved(environ: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(
         name for name in NAMES.values() if environ.get(name, "").strip().startswith(_UNRESOLVED)
     )
+
+
+def unknown(environ: Mapping[str, str]) -> Mapping[str, str | None]:
+    """Return the names that look like settings of ours and are none, with the nearest that is."""
+    known = sorted(name.removeprefix(_OURS) for name in NAMES.values() if name.startswith(_OURS))
+    given = (name.removeprefix(_OURS) for name in sorted(environ) if name.startswith(_OURS))
+    nearest = {
+        name: difflib.get_close_matches(name, known, 1) for name in given if name not in known
+    }
+    return {_OURS + name: _OURS + near[0] if near else None for name, near in nearest.items()}
 
 
 def _storage(environ: Mapping[str, str], faults: list[Fault]) -> Mapping[str, str]:

@@ -7,15 +7,19 @@ imports only what it uses, for the sake of cold starts. Everything is built once
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from shared.engine.manage.api import Manage
-    from shared.engine.publish import Publish
-    from shared.engine.status import Status
     from shared.engine.timer_runs import Timed
-    from shared.engine.validate import Validate
+    from shared.http import HttpAnswer, HttpRequest
     from shared.settings import Settings
+
+
+class Answers(Protocol):
+    """What answers requests. Where the settings are wrong it says so, and does nothing else."""
+
+    def run(self, request: HttpRequest) -> HttpAnswer:
+        """Answer *request*; never raises."""
 
 
 def settings() -> Settings:
@@ -26,11 +30,19 @@ def settings() -> Settings:
     return process.settings()
 
 
-def publish() -> Publish:
-    """Return the data plane of custom topics and of topics of namespaces."""
-    from shared.wiring import publishing
+def look_at_settings() -> None:
+    """Read the settings for functions that answer somebody, if need be what is wrong with them."""
+    from shared.wiring import console, process
 
-    return publishing.publish()
+    console.print_what_the_host_drops()
+    process.settings_fault()
+
+
+def publish() -> Answers:
+    """Return the data plane of custom topics and of topics of namespaces."""
+    from shared.wiring import misconfigured, publishing
+
+    return misconfigured.publish() or publishing.publish()
 
 
 async def delivering(body: bytes) -> None:
@@ -54,22 +66,22 @@ def deadletter_timer() -> Timed:
     return timers.deadletter_timer()
 
 
-def manage() -> Manage:
+def manage() -> Answers:
     """Return the management API."""
-    from shared.wiring import managing
+    from shared.wiring import managing, misconfigured
 
-    return managing.manage()
+    return misconfigured.api() or managing.manage()
 
 
-def status() -> Status:
+def status() -> Answers:
     """Return what tells how things are."""
-    from shared.wiring import reporting
+    from shared.wiring import misconfigured, reporting
 
-    return reporting.status()
+    return misconfigured.api() or reporting.status()
 
 
-def validate() -> Validate:
+def validate() -> Answers:
     """Return the use case of validation links."""
-    from shared.wiring import validating
+    from shared.wiring import misconfigured, validating
 
-    return validating.validate()
+    return misconfigured.api() or validating.validate()

@@ -15,12 +15,13 @@ from shared.subscriptions.deployment import Deployment
 from shared.wiring import access, storage
 from shared.wiring.once import once
 from shared.wiring.outbound import own_addresses, pusher
-from shared.wiring.process import CLOCK, new_id, rest, settings, tell_unresolved
+from shared.wiring.process import CLOCK, new_id, rest, settings
+from shared.wiring.setting_lines import tell_settings
 
 
 @once
 def manage() -> Manage:
-    tell_unresolved()
+    tell_settings()
     return Manage(
         resources=ForgetfulStore(storage.tables(), storage.directory()),
         counts=storage.counts(),

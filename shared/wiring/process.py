@@ -7,11 +7,11 @@ import random
 import time
 import uuid
 
-from shared import telemetry
 from shared.clock import SystemClock
 from shared.delivery.profiles import PROFILES
 from shared.engine.manage.writing import pause_after
-from shared.settings import Settings, from_environ, unresolved
+from shared.errors import InvalidSettings
+from shared.settings import Settings, from_environ
 from shared.wiring.once import once
 
 CLOCK = SystemClock()
@@ -24,15 +24,13 @@ def settings() -> Settings:
 
 
 @once
-def tell_unresolved() -> None:
-    """
-    Write an ERROR line for each setting that Key Vault has left unresolved.
-
-    For use cases to call when they are composed, which is in an invocation: what is written while
-    functions are loaded belongs to none, and the host throws it away.
-    """
-    for name in unresolved(os.environ):
-        telemetry.error("setting.unresolved", setting=name)
+def settings_fault() -> InvalidSettings | None:
+    """Return what is wrong with the settings, if anything is."""
+    try:
+        settings()
+    except InvalidSettings as error:
+        return error
+    return None
 
 
 def new_id() -> str:

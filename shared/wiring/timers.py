@@ -13,7 +13,8 @@ from shared.engine.timer_runs import Timed, TimerRuns
 from shared.engine.wake import Wake
 from shared.wiring import storage
 from shared.wiring.once import once
-from shared.wiring.process import CLOCK, new_id, tell_unresolved
+from shared.wiring.process import CLOCK, new_id
+from shared.wiring.setting_lines import tell_settings
 
 
 @once
@@ -24,7 +25,7 @@ def wake() -> Timed:
 
 @once
 def deadletter_timer() -> Timed:
-    tell_unresolved()
+    tell_settings()
     jobs: dict[str, Job] = {
         "dead letters": WriteDeadLetters(
             intake=_intake(),

@@ -8,8 +8,8 @@ import logging
 import pytest
 
 from shared.errors import InvalidSettings
-from shared.settings import Settings, from_environ, unresolved
-from shared.wiring import managing, once, process, storage, timers
+from shared.settings import NAMES, Settings, from_environ, unknown, unresolved
+from shared.wiring import managing, once, setting_lines, storage, timers
 
 _TENANT = "11111111-2222-3333-4444-555555555555"
 
@@ -107,12 +107,49 @@ def test_a_key_that_was_not_resolved_is_an_error_in_the_log(
 ) -> None:
     monkeypatch.setenv("PUSHGRID_ADMIN_KEY", _REFERENCE)
 
-    tell = process.tell_unresolved.__wrapped__  # type: ignore[attr-defined]
+    tell = setting_lines.tell_settings.__wrapped__  # type: ignore[attr-defined]
     tell()
 
-    lines = [json.loads(record.getMessage()) for record in caplog.records]
-    assert lines == [{"event": "setting.unresolved", "setting": "PUSHGRID_ADMIN_KEY"}]
+    (line,) = [json.loads(record.getMessage()) for record in caplog.records]
+    assert (line["event"], line["setting"]) == ("setting.unresolved", "PUSHGRID_ADMIN_KEY")
+    for part in (
+        "Key Vault gave no value for it",
+        "the management API and the metrics are closed",
+        "the app's identity may read it; then restart the app",
+    ):
+        assert part in line["detail"]
     assert caplog.records[0].levelno == logging.ERROR
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [
+        ("PUSHGRID_PROFIL", "PUSHGRID_PROFILE"),
+        ("PUSHGRID_ADMINKEY", "PUSHGRID_ADMIN_KEY"),
+        ("PUSHGRID_ALLOWED_NETWORK", "PUSHGRID_ALLOWED_NETWORKS"),
+        ("PUSHGRID_XYZ", None),
+    ],
+)
+def test_a_setting_that_nobody_reads_is_a_warning_in_the_log(
+    name: str,
+    nearest: str | None,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setenv(name, "x")
+    monkeypatch.setenv("PUSHGRID_CACHE_SECONDS", "5")
+
+    tell = setting_lines.tell_settings.__wrapped__  # type: ignore[attr-defined]
+    tell()
+
+    (record,) = caplog.records
+    told = {"event": "setting.unknown", "setting": name}
+    assert json.loads(record.getMessage()) == told | ({"nearest": nearest} if nearest else {})
+    assert record.levelno == logging.WARNING
+
+
+def test_all_names_of_ours_are_known() -> None:
+    assert unknown(dict.fromkeys([*NAMES.values(), "SOMEBODY_ELSES", "PATH"], "")) == {}
 
 
 def test_use_cases_that_run_by_themselves_or_need_the_key_tell_it(

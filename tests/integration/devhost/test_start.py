@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -68,6 +69,24 @@ def test_two_storages_are_one_too_many(start, function):
     assert len(host.lines) == 1
 
 
+HOPELESS = (
+    "class Wrong(Exception):\n    ends_host = True\n"
+    "raise Wrong('SIZE: 12x is no number')\ndef main(req): ..."
+)
+
+
+def test_an_app_can_say_that_nothing_of_it_can_work(start, function):
+    function("good", HELLO, **HTTP)
+    function("wrong", HOPELESS, **HTTP)
+
+    host = start()
+
+    assert host.end() == 1
+    assert host.lines[-1] == "devhost: the app can't start: Wrong: SIZE: 12x is no number"
+    host.assert_said("ready", 0)
+    host.assert_no_traceback()
+
+
 def test_a_port_in_use_starts_no_azurite(start, function):
     function("good", HELLO, **HTTP)
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -79,10 +98,23 @@ def test_a_port_in_use_starts_no_azurite(start, function):
     assert host.lines == [f"devhost: port {port} is in use: choose another with --port"]
 
 
-def test_a_missing_queue_is_named(start, function):
+def test_a_queue_that_was_never_there_is_no_news(start, function):
+    """Its function is listed with it, and the app makes it when it needs it."""
     function("work", WORK, queueName="jobs", **QUEUE)
 
     host = start("--azurite")
+
+    host.wait_for("ready ")
+    time.sleep(1)  # five looks
+    assert host.stop() == 0
+    host.assert_said("WARNING", 0)
+    host.assert_said("is not there", 0)
+
+
+def test_a_missing_queue_is_named_to_who_wants_to_know(start, function):
+    function("work", WORK, queueName="jobs", **QUEUE)
+
+    host = start("--azurite", "--env", "AzureFunctionsJobHost__logging__logLevel__devhost=Debug")
 
     host.wait_for("queue jobs is not there, waiting for it")
 

@@ -1,0 +1,51 @@
+"""Answers while the app's settings are wrong: clear to everybody, and nothing is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from shared.clock import Clock
+from shared.engine.manage import arm_json
+from shared.errors import InvalidSettings
+from shared.events import answers
+from shared.http import HttpAnswer, HttpRequest
+
+_RETRY_AFTER_SECONDS = "60"  # as long as it takes somebody to set them right, at least
+
+
+def public(error: InvalidSettings) -> InvalidSettings:
+    """Return what everybody may know of *error*: names, and no values."""
+    names = sorted({fault.target for fault in error.faults if fault.target})
+    settings = f"Check {', '.join(names)}" if names else "Check its settings"
+    return InvalidSettings(f"The app's settings are not valid. {settings}; the log says why.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MisconfiguredApi:
+    """Answers in ARM's form, which the management API, the status and links have in common."""
+
+    error: InvalidSettings
+
+    def run(self, request: HttpRequest) -> HttpAnswer:
+        """Answer 503; to whoever asks for the health: as health."""
+        error = public(self.error)
+        if request.params.get("what", "").strip("/").lower() == "health":
+            return arm_json.answer(503, {"status": "unhealthy", "reasons": [error.message]})
+        found = arm_json.error_answer(error)
+        return replace(found, headers={**found.headers, "Retry-After": _RETRY_AFTER_SECONDS})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MisconfiguredPublish:
+    """Answers publishers, in Event Grid's form: their clients try again."""
+
+    error: InvalidSettings
+    clock: Clock
+    new_id: Callable[[], str]
+
+    def run(self, request: HttpRequest) -> HttpAnswer:
+        """Answer 503."""
+        return answers.error_answer(
+            request, public(self.error), request_id=self.new_id(), now=self.clock.now()
+        )

@@ -1,0 +1,116 @@
+"""The app with wrong settings: the local host ends, on Azure every answer says what is wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+WRONG = {
+    "AzureWebJobsStorage": "UseDevelopmentStorage=true",
+    "PUSHGRID_PROFILE": "lates",
+    "PUSHGRID_WEBHOOK_CLIENT_ID": "a misplaced s3cret",
+}
+# What the worker does: import the folder's module, then call its function.
+ASK = """
+import importlib, json, logging, sys
+import azure.functions as func
+logging.basicConfig(format="%(levelname)s %(message)s")
+folder, method, path, params = sys.argv[1:]
+main = importlib.import_module(folder).main
+request = func.HttpRequest(method, "https://app.example" + path, headers={}, params={},
+    route_params=json.loads(params), body=b"[]")
+answers = [main(request) for _ in range(2)]
+last = answers[-1]
+print(json.dumps([last.status_code, dict(last.headers), last.get_body().decode()]))
+"""
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=ROOT,
+        env=os.environ | WRONG,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def ask(
+    folder: str, method: str, path: str, params: dict[str, str]
+) -> tuple[int, dict[str, str], Any, str]:
+    asked = run("-c", ASK, folder, method, path, json.dumps(params))
+    assert asked.returncode == 0, asked.stderr
+    status, headers, body = json.loads(asked.stdout)
+    return status, headers, json.loads(body), asked.stderr
+
+
+def test_the_local_host_ends_with_one_line() -> None:
+    host = run("-m", "devhost", "--port", "0")
+
+    assert (host.returncode, "ready" in host.stdout) == (1, False)
+    (line,) = host.stderr.splitlines()
+    assert line == (
+        "devhost: the app can't start: InvalidSettings: "
+        "PUSHGRID_PROFILE: 'lates' is none of 2017, 2019, 2020, 2023, latest, ns; "
+        "PUSHGRID_WEBHOOK_CLIENT_ID: 'a misplaced s3cret' is not the id of an application (a GUID)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("folder", "method", "path", "params"),
+    [
+        ("publish_function", "POST", "/topics/orders/api/events", {"topic": "orders"}),
+        (
+            "publish_namespace_function",
+            "POST",
+            "/namespaces/shop/topics/orders:publish",
+            {"namespace": "shop", "action": "orders:publish"},
+        ),
+        ("manage_function", "PUT", "/subscriptions/s1", {"path": "s1"}),
+        ("validate_function", "GET", "/validate/a.b.c", {"id": "a.b.c"}),
+        ("status_function", "GET", "/status/metrics", {"what": "metrics"}),
+    ],
+)
+def test_every_route_says_that_settings_are_wrong(
+    folder: str, method: str, path: str, params: dict[str, str]
+) -> None:
+    status, headers, body, log = ask(folder, method, path, params)
+
+    assert status == 503
+    assert int(headers["Retry-After"]) > 0
+    assert body["error"]["code"] == "ServiceUnavailable"
+    told = body["error"]["message"]
+    assert told.startswith(
+        "The app's settings are not valid. Check PUSHGRID_PROFILE, PUSHGRID_WEBHOOK_CLIENT_ID;"
+    )
+    assert "s3cret" not in told
+    assert log.count("settings.invalid") == 1
+    assert "ERROR" in log
+    assert "'lates' is none of" in log
+
+
+def test_health_is_that_nothing_works() -> None:
+    status, _, body, _ = ask("status_function", "GET", "/status/health", {"what": "health"})
+
+    assert (status, body["status"]) == (503, "unhealthy")
+    (reason,) = body["reasons"]
+    assert "PUSHGRID_PROFILE" in reason
+    assert "s3cret" not in reason
+
+
+@pytest.mark.parametrize("folder", ["deliver_function", "retry_function", "wake_function"])
+def test_what_answers_nobody_is_not_loaded(folder: str) -> None:
+    """Its messages stay where they are."""
+    loaded = run("-c", f"import {folder}")
+
+    assert loaded.returncode != 0
+    assert "InvalidSettings" in loaded.stderr.splitlines()[-1]
