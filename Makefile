@@ -86,8 +86,8 @@ fmt: setup ## format and mend what can be mended
 	@$(PY) -m ruff check --quiet --fix-only $(CODE)
 	@$(PY) -m ruff format --quiet $(CODE)
 
-bench: setup ## throughput, side by side with its floors (OF=isolation: healthy beside bad endpoints)
-	@$(PY) bench/$(or $(OF),throughput).py
+bench: setup ## throughput, side by side with its floors (OF=isolation: healthy beside bad endpoints; OF=filters)
+	@$(PY) -m bench $(or $(OF),throughput)
 
 clean: ## forget everything that setup made
 	rm -rf $(VENV) $(WORKER) $(OLDER) node_modules $(JAVASCRIPT)/node_modules .infra-schemas .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -5,8 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
+import sys
 import time
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from shared.events.event import Event
 from shared.events.topic import InputSchema
@@ -61,21 +66,23 @@ def measure(subscriptions: int, rounds: int = 50) -> dict[str, float]:
     }
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true", help="for programs")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     rows = [measure(count) for count in (1, 50, 500)]
     if options.json:
         print(json.dumps(rows))
-        return
+        return 0
     print(f"{'subscriptions':>13} {'filters':>8} {'median ms':>10} {'worst ms':>9}")
     for row in rows:
         print(
             f"{row['subscriptions']:>13} {row['filters']:>8} "
             f"{row['median_ms']:>10} {row['worst_ms']:>9}"
         )
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

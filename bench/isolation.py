@@ -14,6 +14,7 @@ import json
 import statistics
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -128,13 +129,13 @@ def table(pairs: list[Pair], median: float) -> str:
     return "\n".join(lines)
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table; returns 1 if the bad ones cost too much or anything did not arrive."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").strip().split("\n")[0])
     parser.add_argument("--json", action="store_true", help="for programs")
     parser.add_argument("--seconds", type=int, default=60, help="of each run")
     parser.add_argument("--pairs", type=int, default=3)
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     pairs = run_pairs(options.pairs, options.seconds)
     median = statistics.median(pair.ratio for pair in pairs)
     if options.json:

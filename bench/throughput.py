@@ -14,6 +14,7 @@ import statistics
 import sys
 import time
 import uuid
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -198,13 +199,17 @@ def table(result: Result) -> str:
     return "\n".join(lines)
 
 
-def main() -> int:
-    """Print the table; returns 1 if anything did not arrive."""
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the table; returns 1 if anything did not arrive, 2 if no case is meant."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").strip().split("\n")[0])
     parser.add_argument("--json", action="store_true", help="for programs")
     parser.add_argument("--case", help="only cases whose name contains this")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     cases = tuple(case for case in CASES if not options.case or options.case in case.name)
+    if not cases:
+        names = ", ".join(f"'{case.name}'" for case in CASES)
+        print(f"bench: no case has '{options.case}' in its name: {names}", file=sys.stderr)
+        return 2
     result = run_cases(cases)
     print(json.dumps(asdict(result), indent=2) if options.json else table(result))
     return 0 if all(row.complete for row in result.rows) else 1

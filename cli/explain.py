@@ -140,7 +140,7 @@ def _document(profile: DeliveryProfile, told: Forecast) -> dict[str, Any]:
 
 
 def _table(profile: DeliveryProfile, told: Forecast) -> str:
-    lines = [f"Profile {profile.name} (edition of {profile.edition})", ""]
+    lines = [f"Profile {profile.name}: {profile.edition}", ""]
     lines.append(f"{'#':>3}  {'at':>12}  {'answer':<8} {'outcome':<16} {'next at':>12}  because of")
     lines += [
         f"{each.number:>3}  {_clock(each.at):>12}  {each.answer:<8} {each.outcome:<16} "

@@ -86,7 +86,7 @@ class DeliveryProfile:
     """
     One edition of the rules.
 
-    *edition* is its date and where it stands. *final_only_with_dead_letter*: what is never retried
+    *edition* is the page and its date. *final_only_with_dead_letter*: what is never retried
     is retried all the same where no dead-letter destination is configured. *dead_letter_delay*
     lies between the last attempt and the blob, *dead_letter_keep* is how long a failing write of
     the blob is tried. *late_answers_for* is how long after the send a success still counts.

@@ -63,9 +63,11 @@ _DELAYED = DelayedDelivery(failures=10, first_hold=1 * MINUTE, longest_hold=4 * 
 # queue on a best effort basis"
 _LATE = 3 * MINUTE
 
+_PAGE = '"Event Grid message delivery and retry"'
+
 _2017 = DeliveryProfile(
     name="2017",
-    edition="2017-08-11, 004_87a4ae9b1b416e30.txt",
+    edition=f"{_PAGE}, 2017-08-11",  # 004_87a4ae9b1b416e30.txt
     # "within 60 seconds of the first delivery attempt": of each attempt [16]
     acknowledgement_timeout=60 * SECOND,
     # "200 OK, 202 Accepted"
@@ -96,7 +98,7 @@ _2019_RULES = EndpointRules(
 )
 _2019 = DeliveryProfile(
     name="2019",
-    edition="2019-05-15, 000_4c1b8d9f8c5afe06.txt",
+    edition=f"{_PAGE}, 2019-05-15",  # 000_4c1b8d9f8c5afe06.txt
     # "Event Grid waits 30 seconds for a response after delivering a message."
     acknowledgement_timeout=30 * SECOND,
     success_codes=_SUCCESS,
@@ -119,7 +121,7 @@ _MINIMUMS = {408: 2 * MINUTE, 503: 30 * SECOND}
 _2020 = replace(
     _2019,
     name="2020",
-    edition="2020-10-29, 001_3623f86e96800501.txt",
+    edition=f"{_PAGE}, 2020-10-29",  # 001_3623f86e96800501.txt
     # "…, 3 hours, 6 hours, every 12 hours up to 24 hours"
     schedule=Schedule(steps=(*_FIRST_STEPS, 3 * HOUR, 6 * HOUR), tail=12 * HOUR),
     endpoints={
@@ -144,7 +146,7 @@ _2020 = replace(
 _2023 = replace(
     _2020,
     name="2023",
-    edition="2023-03-01, 003_06d8b71ec32a839d.txt",
+    edition=f"{_PAGE}, 2023-03-01",  # 003_06d8b71ec32a839d.txt
     endpoints={
         # "Webhook: 400, 413, 401"; 403 by the table of failure codes, "Not retried" [1]. 404 is
         # no longer listed: it is retried, after 5 minutes at least [2].
@@ -163,7 +165,7 @@ _LATEST = replace(
     _2023,
     name="latest",
     # 403 is back in both rows of what is never retried: the values of our reading of 2023.
-    edition="2026-02-09, delivery-and-retry",
+    edition=f"{_PAGE}, 2026-02-09",
 )
 
 _NS_RULES = EndpointRules(
@@ -178,7 +180,8 @@ _NS_RULES = EndpointRules(
 )
 _NS = DeliveryProfile(
     name="ns",
-    edition="2024-05-08, 002_cb1c0dd561928730.txt",
+    # 002_cb1c0dd561928730.txt
+    edition='"Message push delivery and retry with namespace topics", 2024-05-08',
     # Not stated; "only ask for as many events per batch as they can handle in 30 seconds".
     acknowledgement_timeout=30 * SECOND,
     success_codes=_SUCCESS,

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from cli.__main__ import main
+from shared.delivery.profiles import PROFILES
 
 
 def test_people_get_a_table(capsys: pytest.CaptureFixture[str]):
     assert main(["explain", "--profile", "latest", "--answers", "500", "--dead-letter"]) == 0
 
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "Profile latest (edition of 2026-02-09, delivery-and-retry)"
+    assert lines[0] == 'Profile latest: "Event Grid message delivery and retry", 2026-02-09'
     assert [len(line.split("  ")) > 3 for line in lines[2:14]] == [True] * 12
     assert {line.index("because of") for line in lines[2:3]} == {
         line.index("schedule") for line in lines[3:14]
@@ -23,6 +26,14 @@ def test_people_get_a_table(capsys: pytest.CaptureFixture[str]):
         "34:46:40  deadLettered: TimeToLiveExceeded (older than 24 h)",
         "34:46:40  its blob is due",
     ]
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_an_edition_is_called_as_people_know_it(profile: str, capsys: pytest.CaptureFixture[str]):
+    assert main(["explain", "--profile", profile, "--answers", "200"]) == 0
+
+    told = capsys.readouterr().out.splitlines()[0]
+    assert re.fullmatch(rf'Profile {profile}: "[A-Z][A-Za-z: ]+", 20\d\d-\d\d-\d\d', told)
 
 
 def test_parts_of_a_second_are_shown(capsys: pytest.CaptureFixture[str]):
