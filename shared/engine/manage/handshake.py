@@ -5,8 +5,17 @@ from __future__ import annotations
 from shared import telemetry
 from shared.engine.manage.call import ManagePorts
 from shared.errors import HandshakeFailed
-from shared.http import Answered, Exchange
-from shared.subscriptions.consent import VALID_FOR, Awaited, Consent, Granted, Link
+from shared.http import Answered, Audience, Exchange
+from shared.subscriptions.consent import (
+    VALID_FOR,
+    Awaited,
+    Consent,
+    Document,
+    Granted,
+    Link,
+    in_force,
+    rate_of,
+)
 from shared.subscriptions.handshake import (
     PAUSE,
     TIME_LIMIT,
@@ -17,18 +26,51 @@ from shared.subscriptions.handshake import (
     judge,
 )
 from shared.subscriptions.subscription import EventSubscription
+from shared.subscriptions.subscription_document import subscription_of
 
 _URL_SAFE = str.maketrans("+/", "-_", "=")
 
 
-def shake_hands(
+class Consents:
+    """
+    The consents that one call needs: however often it writes anew, each endpoint is asked once.
+
+    *links_at* is the public URL of the app, which validation links lead to. ``None``: endpoints
+    have to consent at once, and to as many requests as come, as the topics of namespaces want it.
+    """
+
+    def __init__(self, ports: ManagePorts, links_at: str | None) -> None:
+        self._ports = ports
+        self._links_at = links_at
+        self._known: dict[tuple[str, Audience | None], Consent] = {}
+
+    def of(self, stored: Document, before: Document | None) -> Consent:
+        """
+        Return the consent to what is to be *stored*; only a new endpoint has to be asked.
+
+        Raises:
+            HandshakeFailed: it did not consent.
+        """
+        wanted = subscription_of(stored)
+        known = before and in_force(before)
+        endpoint = _endpoint(wanted)
+        if known and _endpoint(subscription_of(known)) == endpoint:
+            return Granted(rate_of(known))
+        if endpoint not in self._known:
+            self._known[endpoint] = _shake_hands(self._ports, wanted, self._links_at)
+        return self._known[endpoint]
+
+
+def _endpoint(subscription: EventSubscription) -> tuple[str, Audience | None]:
+    """Return what has to consent anew when it changes."""
+    return subscription.endpoint_url, subscription.audience
+
+
+def _shake_hands(
     ports: ManagePorts, subscription: EventSubscription, links_at: str | None
 ) -> Consent:
     """
     Ask the endpoint for its consent; ask again while it keeps silent.
-
-    *links_at* is the public URL of the app, which validation links lead to. ``None``: the endpoint
-    has to consent at once, and to as many requests as come, as the topics of namespaces want it.
 
     Raises:
         HandshakeFailed: it did not consent.

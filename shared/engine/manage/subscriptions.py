@@ -9,37 +9,29 @@ from shared import telemetry
 from shared.engine.manage.arm_json import answer, read_json
 from shared.engine.manage.call import Call, ManagePorts, not_found
 from shared.engine.manage.forgetting import forget_health
-from shared.engine.manage.handshake import shake_hands
+from shared.engine.manage.handshake import Consents
 from shared.engine.manage.notices import tell_endpoints
 from shared.engine.manage.page import answer_page
 from shared.engine.manage.resources import Body, Document, Resources
 from shared.engine.manage.writing import Place, write
 from shared.engine.ports import Resource, Table
 from shared.errors import Conflict, Fault, InvalidDocument, NotFound
-from shared.http import Audience, HttpAnswer
+from shared.http import HttpAnswer
 from shared.subscriptions.consent import (
-    Consent,
-    Granted,
-    in_force,
     is_awaiting,
-    rate_of,
     with_consent,
     with_state,
 )
 from shared.subscriptions.deployment import Deployment, ParentTopic
 from shared.subscriptions.endpoint_rules import addresses_of
-from shared.subscriptions.subscription import EventSubscription
 from shared.subscriptions.subscription_document import (
     SubscriptionRequest,
     delivery_attributes,
     full_url,
-    subscription_of,
 )
 
 MAX_SUBSCRIPTIONS = 500  # of a topic
 _POLL_SECONDS = "1"
-
-Endpoint = tuple[str, Audience | None]  # what has to consent anew when it changes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +109,7 @@ class Subscriptions:
         topic = self._topic(ports, call)
         own = ports.deployment.own_addresses | addresses_of(call.asked_at)
         deployment = replace(ports.deployment, own_addresses=own)
-        consents: dict[Endpoint, Consent] = {}  # each endpoint is asked once within this call
+        consents = Consents(ports, call.public_url if self.has_links else None)
 
         def decide(existing: Resource | None) -> Document:
             nonlocal topic
@@ -136,15 +128,7 @@ class Subscriptions:
                     existing=before,
                 )
             )
-            wanted = subscription_of(stored)
-            known = before and in_force(before)
-            endpoint = _endpoint(wanted)
-            if known and _endpoint(subscription_of(known)) == endpoint:
-                return with_consent(stored, Granted(rate_of(known)), before)
-            if endpoint not in consents:
-                links_at = call.public_url if self.has_links else None
-                consents[endpoint] = shake_hands(ports, wanted, links_at)
-            return with_consent(stored, consents[endpoint], before)
+            return with_consent(stored, consents.of(stored, before), before)
 
         def can_stay(_: Resource) -> bool:
             """Count again: of those who create the last one together, the last to write sees it."""
@@ -200,10 +184,6 @@ class Subscriptions:
     def _not_found(self, call: Call) -> NotFound:
         arm_id = f"{self.topics.arm_id(call)}/eventSubscriptions/{call.names['name']}"
         return not_found(call, arm_id)
-
-
-def _endpoint(subscription: EventSubscription) -> Endpoint:
-    return subscription.endpoint_url, subscription.audience
 
 
 def _place(topic: ParentTopic, call: Call) -> Place:
