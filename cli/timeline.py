@@ -12,11 +12,15 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from cli.situation import UnknownName, look, words
+from cli.situation import document as situation_document
 from cli.stories import document, latest, table
 from devhost.errors import HostError
 from devhost.settings import read_local_settings
 from shared.adapters.storage_account import StorageAccount
 from shared.adapters.storage_attempts import StorageAttempts
+from shared.adapters.storage_metrics import StorageMetrics
+from shared.adapters.storage_tables import StorageResources
 from shared.clock import SystemClock
 from shared.delivery.attempt_record import KEPT_FOR
 from shared.delivery.profiles import PROFILES
@@ -29,6 +33,7 @@ _NOTHING = 1  # exit code: asked, and nothing is there
 _TROUBLE = 2  # exit code: could not be asked
 _UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
 _BLOB_DELAY = PROFILES["latest"].dead_letter_delay  # that of all profiles with dead letters
+_GONE = "The event subscription is not there any more."
 _AGO = re.compile(r"([0-9]{1,5})([mhd])")
 
 
@@ -54,16 +59,29 @@ def add_to(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the timelines; returns 0, 1 if there are none, or 2 if storage could not be asked."""
+    """
+    Print the timelines; returns 0, or 1 if there are none.
+
+    Returns 2 if storage could not be asked, or knows nothing of such a subscription.
+    """
     now = datetime.now(UTC)
     logging.getLogger("pushgrid").addHandler(logging.NullHandler())  # what is said here is enough
     try:
         settings = _settings()
-        attempts = StorageAttempts(StorageAccount(settings.storage), SystemClock())
-        days = attempts.read(
-            options.topic, options.subscription, _since(options.since, now), options.event
+        account, clock = StorageAccount(settings.storage), SystemClock()
+        since = _since(options.since, now)
+        names = (options.topic, options.subscription)
+        stories = latest(
+            StorageAttempts(account, clock).read(*names, since, options.event), options.most
         )
-        stories = latest(days, options.most)
+        try:
+            found = look(
+                StorageResources(account), StorageMetrics(account, clock), names, since, now
+            )
+        except UnknownName:
+            if not stories:
+                raise
+            found = None  # Its attempts are kept, though it is gone.
     except (ValueError, InvalidSettings, HostError) as error:
         print(f"timeline: {error}", file=sys.stderr)
         return _TROUBLE
@@ -75,11 +93,11 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         events = [document(story, delay) for story in stories]
         named = {"topic": options.topic, "subscription": options.subscription}
-        print(json.dumps(named | {"events": events}))
-    elif stories:
-        print("\n\n".join(table(story, now, delay) for story in stories))
+        known = found and situation_document(found)
+        print(json.dumps(named | {"situation": known, "events": events}))
     else:
-        print(_nothing(options))
+        told = [table(story, now, delay) for story in stories] or [_nothing(options)]
+        print("\n\n".join([*told, words(found, since, now) if found else _GONE]))
     return 0 if stories else _NOTHING
 
 
@@ -88,7 +106,9 @@ def _nothing(options: argparse.Namespace) -> str:
     return (
         f"No failed attempt{event} is recorded for subscription '{options.subscription}' of topic "
         f"'{options.topic}' since {options.since}.\nWhat was delivered at once is not recorded "
-        "unless PUSHGRID_ATTEMPT_LOG is 'all'; days are kept for a week."
+        "unless PUSHGRID_ATTEMPT_LOG is 'all'; what is held before its first attempt has none yet; "
+        "what filters\nleave out has no message in storage, and so no record. Days are kept for a "
+        "week."
     )
 
 

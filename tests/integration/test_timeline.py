@@ -15,8 +15,11 @@ import pytest
 from devhost.azurite import Azurite
 from shared.adapters.storage_account import StorageAccount
 from shared.adapters.storage_attempts import StorageAttempts
+from shared.adapters.storage_tables import StorageResources
 from shared.clock import SystemClock
+from shared.engine.ports import Table
 from tests.builders import a_record
+from tests.unit.subscriptions.documents import subscription
 
 ROOT = Path(__file__).parents[2]
 
@@ -50,6 +53,9 @@ def topic(azurite: Azurite) -> str:
         for hours in (0, 1, 2, 24)
     ]
     account = StorageAccount({"": azurite.connection_string})
+    resources = StorageResources(account)
+    resources.put(Table.TOPICS, "topic", name, {"name": name}, None)
+    resources.put(Table.EVENT_SUBSCRIPTIONS, name, "crm", subscription(), None)
     StorageAttempts(account, SystemClock()).write(records)
     return name
 
@@ -58,9 +64,10 @@ def test_people_get_a_table_of_each_event(azurite: Azurite, topic: str) -> None:
     run = timeline(azurite.connection_string, "--topic", topic)
 
     assert (run.returncode, run.stderr) == (0, "")
-    stories = run.stdout.split("\n\n")
+    *stories, situation = run.stdout.split("\n\n")
     assert [story.split()[0] for story in stories] == ["e-24", "e-2", "e-1", "e-0"]
     assert stories[0].count("minimum for 503: 30 s") == 1
+    assert situation.startswith("Counted since ")
 
 
 @pytest.mark.parametrize(
@@ -85,11 +92,32 @@ def test_programs_get_json(
 
 def test_nothing_is_said_clearly(azurite: Azurite, topic: str) -> None:
     told = timeline(azurite.connection_string, "--topic", topic, "--event", "other")
-    document = timeline(azurite.connection_string, "--topic", "no-such", "--json")
+    document = timeline(azurite.connection_string, "--topic", topic, "--event", "other", "--json")
 
     assert (told.returncode, document.returncode) == (1, 1)
+    assert "what filters\nleave out has no message in storage" in told.stdout
+    assert "Counted since " in told.stdout
     assert "No failed attempt of event 'other' is recorded for subscription 'crm'" in told.stdout
     assert json.loads(document.stdout)["events"] == []
+
+
+def test_a_mistyped_name_is_one_line(azurite: Azurite, topic: str) -> None:
+    run = timeline(azurite.connection_string, "--topic", f"{topic}z")
+
+    assert (run.returncode, run.stdout) == (2, "")
+    assert run.stderr == f"timeline: there is no topic '{topic}z'; the nearest is '{topic}'\n"
+
+
+def test_attempts_of_what_is_gone_are_shown(azurite: Azurite, topic: str) -> None:
+    resources = StorageResources(StorageAccount({"": azurite.connection_string}))
+    resources.delete(Table.EVENT_SUBSCRIPTIONS, topic, "crm")
+    try:
+        run = timeline(azurite.connection_string, "--topic", topic, "--event", "e-1")
+    finally:
+        resources.put(Table.EVENT_SUBSCRIPTIONS, topic, "crm", subscription(), None)
+
+    assert run.returncode == 0
+    assert run.stdout.endswith("The event subscription is not there any more.\n")
 
 
 @pytest.mark.parametrize(
