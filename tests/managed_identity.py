@@ -31,7 +31,7 @@ class IdentityEndpoint(ThreadingHTTPServer):
     """
     Gives tokens for the user-assigned identity `CLIENT`; *asked* are the queries so far.
 
-    While *broken* it answers 500. *claims* change the tokens to come.
+    While *broken* it answers 500, while *hanging* not at all. *claims* change the tokens to come.
     """
 
     daemon_threads = True
@@ -40,6 +40,7 @@ class IdentityEndpoint(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.asked: list[dict[str, str]] = []
         self.broken = False
+        self.hanging = False
         self.claims: dict[str, object] = {}
 
     @property
@@ -56,6 +57,8 @@ class _Handler(BaseHTTPRequestHandler):
         url = urlsplit(self.path)
         query = {name: values[0] for name, values in parse_qs(url.query).items()}
         self.server.asked.append(query)
+        while self.server.hanging:
+            time.sleep(0.1)
         if self.server.broken:
             self._reply(HTTPStatus.INTERNAL_SERVER_ERROR, {})
         elif self.headers["X-IDENTITY-HEADER"] != _HEADER or query.get("api-version") != _VERSION:
@@ -79,8 +82,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
+        with contextlib.suppress(ConnectionError):  # who waited may have left
+            self.end_headers()
+            self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
         """Say nothing."""

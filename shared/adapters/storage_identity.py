@@ -14,7 +14,12 @@ _NAMES = {
     "managedidentityobjectid": ("managedIdentityObjectId", "object_id"),
 }
 # Whoever publishes waits for the token as well: seconds, where the library would take minutes.
-_LIMITS: dict[str, Any] = {"connection_timeout": 5, "read_timeout": 10, "retry_total": 2}
+_LIMITS: dict[str, Any] = {
+    "connection_timeout": 5,
+    "read_timeout": 10,
+    "retry_total": 2,
+    "retry_read": 0,  # an endpoint that hung once has used up the time of all tries
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,109 @@
+"""What goes wrong with an identity: no token, no right, nobody whom to trust."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from azure.core.exceptions import AzureError, ClientAuthenticationError, ServiceRequestError
+
+from devhost.queue_storage import RestQueue
+from devhost.storage_account import find_account
+from devhost.storage_errors import StorageBusyError, StorageRefusedError
+from shared.adapters.storage_account import StorageAccount
+from shared.adapters.storage_queues import StorageQueues
+from shared.engine.ports import Queue
+from shared.errors import StorageUnavailable
+from shared.storage_setting import storage_setting
+from tests.managed_identity import SecuredStorage, running_secured_storage
+
+NAME = "AzureWebJobsStorage"
+#: Publishing may take this long where storage does not answer (storage_retries).
+PATIENCE_SECONDS = 16
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredStorage]:
+    with running_secured_storage(tmp_path_factory.mktemp("authority")) as storage:
+        yield storage
+
+
+@pytest.fixture
+def storage(running: SecuredStorage, monkeypatch: pytest.MonkeyPatch) -> Iterator[SecuredStorage]:
+    for name, value in running.environ.items():
+        monkeypatch.setenv(name, value)
+    yield running
+    running.endpoint.broken = running.endpoint.hanging = False
+    running.endpoint.claims = {}
+
+
+def queues(settings: Mapping[str, str]) -> StorageQueues:
+    return StorageQueues(StorageAccount(storage_setting(NAME, settings)))
+
+
+def cause_of(act: Callable[[], object]) -> BaseException | None:
+    with pytest.raises(StorageUnavailable) as raised:
+        act()
+    return raised.value.__cause__
+
+
+def hosts_queue(settings: Mapping[str, str], threads: ThreadPoolExecutor) -> RestQueue:
+    return RestQueue(find_account(NAME, settings), "deliveries", threads)
+
+
+@pytest.mark.parametrize("fault", ["broken", "hanging"])
+def test_an_identity_endpoint_that_is_down_is_an_outage_and_no_more(
+    storage: SecuredStorage, fault: str
+):
+    sender = queues(storage.settings)
+    setattr(storage.endpoint, fault, True)
+    began = time.monotonic()
+
+    cause = cause_of(lambda: sender.put(Queue.WAITING, "text"))
+
+    assert isinstance(cause, AzureError)
+    assert time.monotonic() - began < PATIENCE_SECONDS
+    setattr(storage.endpoint, fault, False)
+    assert sender.put(Queue.WAITING, "text")
+
+
+def test_an_identity_that_the_app_does_not_have_gets_no_token(storage: SecuredStorage):
+    other = storage.settings | {f"{NAME}__clientId": "of-another-app"}
+
+    cause = cause_of(lambda: queues(other).put(Queue.WAITING, "text"))
+
+    assert isinstance(cause, ClientAuthenticationError)
+    assert storage.endpoint.asked[-1]["client_id"] == "of-another-app"
+
+
+def test_a_token_for_something_else_opens_nothing(storage: SecuredStorage):
+    storage.endpoint.claims = {"aud": "https://vault.azure.net"}
+
+    cause = cause_of(lambda: queues(storage.settings).put(Queue.WAITING, "text"))
+
+    assert isinstance(cause, ClientAuthenticationError)
+    with ThreadPoolExecutor(1) as threads, pytest.raises(StorageRefusedError, match="403"):
+        asyncio.run(hosts_queue(storage.settings, threads).exists())
+
+
+def test_a_storage_of_a_trusted_authority_is_used(storage: SecuredStorage):
+    assert queues(storage.settings).put(Queue.DELIVERIES, "text")
+    with ThreadPoolExecutor(1) as threads:
+        assert asyncio.run(hosts_queue(storage.settings, threads).exists())
+
+
+def test_a_storage_that_nobody_vouches_for_gets_no_token(
+    storage: SecuredStorage, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.delenv("REQUESTS_CA_BUNDLE")
+    monkeypatch.delenv("SSL_CERT_FILE")
+
+    cause = cause_of(lambda: queues(storage.settings).put(Queue.DELIVERIES, "text"))
+
+    assert isinstance(cause, ServiceRequestError)
+    assert "CERTIFICATE_VERIFY_FAILED" in str(cause)
+    with ThreadPoolExecutor(1) as threads, pytest.raises(StorageBusyError, match="no TLS"):
+        asyncio.run(hosts_queue(storage.settings, threads).exists())
