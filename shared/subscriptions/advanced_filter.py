@@ -43,10 +43,10 @@ class Takes(StrEnum):
     """What an operator is given to compare with: the member of the document that holds it."""
 
     NUMBER = "a number"
-    NUMBERS = "a list of numbers"
-    RANGES = "a list of pairs of numbers"
+    NUMBERS = "a list of numbers, at least one"
+    RANGES = "a list of pairs of numbers, at least one, the smaller number first: [[1, 10]]"
     FLAG = "true or false"
-    STRINGS = "a list of strings, none longer than 512 characters"
+    STRINGS = "a list of strings, at least one, none longer than 512 characters"
     NOTHING = "nothing"
 
 

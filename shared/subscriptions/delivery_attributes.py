@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from shared.events.topic import InputSchema
+from shared.subscriptions.event_keys import key_fault
+from shared.subscriptions.header_names import name_fault
 from shared.subscriptions.sections import Section
 from shared.subscriptions.subscription import DeliveryHeader, DynamicHeader, StaticHeader
 
@@ -14,28 +16,20 @@ MAX_HEADERS = 10
 MAX_VALUE = 4096  # bytes
 HIDDEN = "Hidden"  # what a secret value reads back as
 _TYPES = ("Static", "Dynamic")
-_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}")
-# Event Grid's own and CloudEvents' attributes, and what belongs to the message, the connection or
-# the way and not to the event.
-_REFUSED = re.compile(
-    r"(aeg|ce|webhook|content|proxy)-.*"
-    r"|host|connection|keep-alive|te|trailer|transfer-encoding|upgrade|expect"
-    r"|accept-encoding|date|via|forwarded",
-    re.IGNORECASE,
-)
-_PATH = re.compile(r"[A-Za-z0-9]+|data(\.[^.]+)+", re.IGNORECASE)
+# Beside the schema's own: what only deliveries know, and the names of the other schema.
+_ALSO_KEYS = ("eventtime", "metadataversion", "source", "type", "time")
 
 
 def parse_attributes(
-    destination: Section, known: Sequence[Mapping[str, Any]]
+    destination: Section, schema: InputSchema, known: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
     """
     Read the mappings of a destination; what is wrong goes to the faults of *destination*.
 
-    A secret that comes as it was shown keeps its value, which the *known*, stored mappings have.
+    *schema* is that of the events. A secret that comes as it was shown keeps its value, which the
+    *known*, stored mappings have.
 
-    Source: "Set custom headers on delivered events" (2023-02-21); the refused names beyond
-    ``aeg-`` are ours.
+    Source: "Set custom headers on delivered events" (2023-02-21).
     """
     stored: list[dict[str, Any]] = []
     names: set[str] = set()
@@ -46,15 +40,17 @@ def parse_attributes(
     for mapping in mappings:
         name = mapping.required_text("name")
         if name is not None:
-            if fault := _name_fault(name, names):
+            if fault := name_fault(name):
                 mapping.refuse("name", fault)
+            elif name.casefold() in names:
+                mapping.refuse("name", f"The header {name} is set twice.")
             names.add(name.casefold())
         kind = mapping.required_choice("type", _TYPES)
         properties = mapping.section("properties")
         if kind is not None:
             is_static = kind == "Static"
             secret = secrets.get((name or "").casefold())
-            read = _static(properties, secret) if is_static else _dynamic(properties)
+            read = _static(properties, secret) if is_static else _dynamic(properties, schema)
             stored.append({"name": name, "type": kind, "properties": read})
     return stored
 
@@ -90,16 +86,6 @@ def _header(name: str, properties: Mapping[str, Any]) -> DeliveryHeader:
     return StaticHeader(name=name, value=properties["value"], is_secret=properties["isSecret"])
 
 
-def _name_fault(name: str, others: set[str]) -> str | None:
-    if not _TOKEN.fullmatch(name):
-        return f"'{name[:64]}' can't be the name of a header."
-    if _REFUSED.fullmatch(name):
-        return f"The header {name} can't be set: it is Event Grid's, or HTTP's own."
-    if name.casefold() in others:
-        return f"The header {name} is set twice."
-    return None
-
-
 def _secrets(stored: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Return the secret values by their headers' names, which have no case."""
     headers = headers_of(stored)
@@ -132,12 +118,8 @@ def _static(properties: Section, secret: str | None) -> dict[str, Any]:
     return {"value": value, "isSecret": is_secret}
 
 
-def _dynamic(properties: Section) -> dict[str, Any]:
+def _dynamic(properties: Section, schema: InputSchema) -> dict[str, Any]:
     path = properties.required_text("sourceField")
-    if path is not None and not _PATH.fullmatch(path):
-        properties.refuse(
-            "sourceField",
-            f"{properties.target('sourceField')} must name a member of the event, such as "
-            "subject, or lead into its data, such as data.key1.key2.",
-        )
+    if path is not None and (fault := key_fault(path, schema, _ALSO_KEYS)):
+        properties.refuse("sourceField", fault)
     return {"sourceField": path}

@@ -12,7 +12,7 @@ from shared.subscriptions.delivery_attributes import (
     parse_attributes,
     render_attributes,
 )
-from shared.subscriptions.deployment import Deployment, ProfileLimits
+from shared.subscriptions.deployment import Deployment, ParentTopic, ProfileLimits
 from shared.subscriptions.endpoint_rules import base_url, own_fault, url_fault
 from shared.subscriptions.sections import TLS_VERSIONS, Section
 from shared.subscriptions.subscription import Batching, DeliveryHeader
@@ -36,12 +36,12 @@ _EVENTS = 10  # where only the size of a batch is given (contract §2.4)
 
 def parse_destination(
     holder: Section,
+    topic: ParentTopic,
     deployment: Deployment,
-    limits: ProfileLimits,
     existing: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
     """
-    Read the ``destination`` of *holder*; what is wrong goes to its faults.
+    Read the ``destination`` of *holder*, for events of *topic*; what is wrong goes to its faults.
 
     Secrets that come as they were shown are those of the *existing* subscription.
     """
@@ -55,7 +55,7 @@ def parse_destination(
     if kind != "WebHook":
         return {}
     known = existing["properties"]["destination"]["properties"].get(MEMBER, ()) if existing else ()
-    webhook = _webhook(section.section("properties"), deployment, limits, known)
+    webhook = _webhook(section.section("properties"), topic, deployment, known)
     return {"endpointType": kind, "properties": webhook}
 
 
@@ -87,10 +87,11 @@ def custom_headers_of(stored: Mapping[str, Any]) -> tuple[DeliveryHeader, ...]:
 
 def _webhook(
     section: Section,
+    topic: ParentTopic,
     deployment: Deployment,
-    limits: ProfileLimits,
     known: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any]:
+    limits = topic.limits
     url = section.text("endpointUrl")
     fault = url_fault(url, allow_http=deployment.allow_http) or own_fault(
         url or "", deployment.own_addresses
@@ -105,7 +106,7 @@ def _webhook(
         "preferredBatchSizeInKilobytes": kilobytes,
         **audience,
     }
-    if mappings := parse_attributes(section, known):
+    if mappings := parse_attributes(section, topic.input_schema, known):
         stored[MEMBER] = mappings
         if not limits.has_custom_headers:
             section.refuse(MEMBER, f"There are no custom delivery headers{limits.whose}.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
+from string import ascii_lowercase, ascii_uppercase
 from typing import Any, Final
 
 from shared.events.event import Event
@@ -17,6 +18,8 @@ class Absence(Enum):
 
 
 MISSING: Final = Absence.MISSING
+_LIKE_ASCII = frozenset("\u0131\u017f")  # dotless i and long s: their capitals are
+_SMALL_ASCII = str.maketrans(ascii_uppercase, ascii_lowercase)
 _EXACT = 2**53  # up to here every whole number is a double
 _TOO_LARGE = 2**1023  # and from here on some are none
 
@@ -59,8 +62,25 @@ class Facts:
 
 
 def fold(text: str) -> str:
-    """Return *text* as it is compared where case doesn't count."""
-    return text.casefold()
+    """
+    Return *text* as it is compared where case doesn't count: each character by itself.
+
+    As .NET's OrdinalIgnoreCase does: no character becomes two (``ß`` is not ``SS``), and none that
+    isn't ASCII becomes ASCII (the dotless i, the long s).
+    """
+    if text.isascii():
+        return text.lower()
+    capitals = text.upper()
+    if len(capitals) != len(text) or not _LIKE_ASCII.isdisjoint(text):
+        capitals = "".join(map(_capital, text))
+    return capitals.translate(_SMALL_ASCII)
+
+
+def _capital(character: str) -> str:
+    if character in _LIKE_ASCII:
+        return character
+    forms = (character.upper(), character.title(), character)
+    return next(form for form in forms if len(form) == 1)
 
 
 def _normal(value: Any) -> Any:

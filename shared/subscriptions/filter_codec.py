@@ -7,6 +7,7 @@ from typing import Any
 
 from shared.events.topic import InputSchema
 from shared.subscriptions.advanced_filter import TAKES, AdvancedFilter, Operator, Takes
+from shared.subscriptions.event_keys import key_fault
 from shared.subscriptions.facts import fold
 from shared.subscriptions.sections import Section
 from shared.subscriptions.subscription import EventFilter
@@ -15,11 +16,6 @@ MAX_FILTERS = 25
 MAX_VALUES = 25  # of all filters of a subscription together
 MAX_TEXT = 512  # characters of one value
 _PAIR = 2
-# Of events in these schemas every other key is refused when they are published.
-_KEYS = {
-    InputSchema.EVENT_GRID: ("id", "topic", "subject", "eventtype", "dataversion"),
-    InputSchema.CUSTOM: ("id", "topic", "subject", "eventtype", "dataversion"),
-}
 
 
 def parse_filter(
@@ -104,16 +100,8 @@ def _one(section: Section, schema: InputSchema) -> dict[str, Any]:
 
 def _key(section: Section, schema: InputSchema) -> str | None:
     key = section.required_text("key")
-    if key is None:
-        return None
-    first, *names = fold(key).split(".")
-    known = _KEYS.get(schema)
-    is_known = (first == "data" and all(names)) or (
-        bool(first) and not names and (known is None or first in known)
-    )
-    if not is_known:
-        others = f"{', '.join(known)} and " if known else "an attribute of the event or "
-        section.refuse("key", f"The key '{key}' is no key of an event: there are {others}data.….")
+    if key is not None and (fault := key_fault(key, schema)):
+        section.refuse("key", fault)
     return key
 
 
@@ -129,7 +117,7 @@ def _numbers(value: object) -> list[float]:
 
 def _ranges(value: object) -> list[list[float]]:
     pairs = [_numbers(pair) for pair in _some(value)]
-    if any(len(pair) != _PAIR for pair in pairs):
+    if any(len(pair) != _PAIR or pair[0] > pair[1] for pair in pairs):
         raise ValueError
     return pairs
 

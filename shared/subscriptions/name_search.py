@@ -10,6 +10,10 @@ from shared.errors import Fault, InvalidDocument
 NameTest = Callable[[str], bool]
 
 _TOKEN = re.compile(r"\s*(?:(?P<text>'(?:[^']|'')*')|(?P<word>[A-Za-z]+)|(?P<sign>[(),]))")
+_FORM = (
+    "Lists are searched by name alone: name eq 'x', name ne 'x' and contains(name,'x'), combined "
+    "by and, or, not and parentheses."
+)
 _MAX_TOKENS = 200  # also bounds how deep parentheses nest
 
 
@@ -27,7 +31,7 @@ def parse_filter(text: str) -> NameTest:
     try:
         return _Parser(_tokens(text)).parse()
     except ValueError as error:
-        message = f"The $filter is invalid: {error}."
+        message = f"The $filter is invalid: {error}. {_FORM}"
         fault = Fault(code=InvalidDocument.code, message=message, target="$filter")
         raise InvalidDocument(message, faults=(fault,)) from error
 
@@ -102,7 +106,8 @@ class _Parser:
 
     def _expect(self, token: str) -> None:
         if not self._take(token):
-            raise ValueError(f"'{token}' is missing")
+            instead = f" where {self._tokens[-1]} is" if self._tokens else ""
+            raise ValueError(f"'{token}' is missing{instead}")
 
     def _text(self) -> str:
         token = self._tokens.pop() if self._tokens else ""

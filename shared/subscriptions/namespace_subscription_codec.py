@@ -47,7 +47,7 @@ def parse_namespace_subscription(request: SubscriptionRequest) -> dict[str, Any]
         deliverer, delivery_identity = unwrap(push, DELIVERY)
         burier, dead_letter_identity = unwrap(push, _DEAD_LETTER)
         stored = {
-            "destination": parse_destination(deliverer, deployment, limits, existing),
+            "destination": parse_destination(deliverer, topic, deployment, existing),
             "deliveryIdentity": delivery_identity,
             "retryPolicy": _retry_policy(push, limits, topic.retention),
             "deadLetterDestination": parse_dead_letter(burier, deployment, limits),

@@ -44,7 +44,7 @@ def parse_subscription(request: SubscriptionRequest) -> dict[str, Any]:
     deliverer, delivery_identity = unwrap(properties, DELIVERY)
     burier, dead_letter_identity = unwrap(properties, DEAD_LETTER)
     stored = {
-        "destination": parse_destination(deliverer, deployment, limits, existing),
+        "destination": parse_destination(deliverer, topic, deployment, existing),
         "deliveryIdentity": delivery_identity,
         "filter": parse_filter(properties.section("filter"), topic.input_schema),
         "labels": None if labels is None else list(labels),

@@ -194,7 +194,7 @@ def test_all_filters_must_match_also_those_of_one_key() -> None:
 
 # --- a reference, slow and written from the documents alone
 
-WORDS = st.sampled_from(["", "a", "A", "ab", "aB", "b", "ß", "SS", "ss", "ba", "straße"])
+WORDS = st.sampled_from(["", "a", "A", "ab", "aB", "b", "ß", "SS", "ss", "ba", "straße", "É", "é"])
 NUMBERS = st.sampled_from([0, -0.0, 1, 1.0, 1.5, 2, -1, 10**15, 2**53, 1e300])
 SCALARS = st.one_of(st.none(), st.booleans(), NUMBERS, WORDS)
 VALUES = st.one_of(
@@ -208,11 +208,16 @@ POSITIVE: dict[str, Callable[[Any, Any], bool]] = {
     "NumberGreaterThan": lambda value, given: value > given,
     "NumberGreaterThanOrEquals": lambda value, given: value >= given,
     "BoolEquals": lambda value, given: value == given,
-    "StringIn": lambda value, given: value.casefold() == given.casefold(),
-    "StringContains": lambda value, given: given.casefold() in value.casefold(),
-    "StringBeginsWith": lambda value, given: value.casefold().startswith(given.casefold()),
-    "StringEndsWith": lambda value, given: value.casefold().endswith(given.casefold()),
+    "StringIn": lambda value, given: same(value) == same(given),
+    "StringContains": lambda value, given: same(given) in same(value),
+    "StringBeginsWith": lambda value, given: same(value).startswith(same(given)),
+    "StringEndsWith": lambda value, given: same(value).endswith(same(given)),
 }
+
+
+def same(text: str) -> str:
+    """Compare a character at a time: by its capital, where that is one."""
+    return "".join(each.upper() if len(each.upper()) == 1 else each for each in text)
 
 
 def reference(operator: str, value: Any, given: list[Any], *, on_arrays: bool) -> bool:
@@ -250,7 +255,9 @@ def cases(draw: st.DrawFn) -> tuple[Operator, Any, list[Any], bool]:
     if operator in EXISTENCE:
         given: list[Any] = []
     elif "Range" in operator:
-        given = draw(st.lists(st.lists(NUMBERS, min_size=2, max_size=2), min_size=1, max_size=3))
+        given = draw(
+            st.lists(st.lists(NUMBERS, min_size=2, max_size=2).map(sorted), min_size=1, max_size=3)
+        )
     elif operator is Operator.BOOL_EQUALS:
         given = [draw(st.booleans())]
     elif operator.startswith("Number"):

@@ -11,7 +11,14 @@ from shared.errors import InvalidDocument
 from shared.subscriptions.subscription import DynamicHeader, StaticHeader
 from shared.subscriptions.subscription_codec import render_subscription
 from shared.subscriptions.subscription_document import subscription_of
-from tests.unit.subscriptions.documents import LATEST, only_fault, subscription, targets, webhook
+from tests.unit.subscriptions.documents import (
+    LATEST,
+    only_fault,
+    subscription,
+    targets,
+    topic,
+    webhook,
+)
 
 MAPPINGS = "properties.destination.properties.deliveryAttributeMappings"
 
@@ -81,6 +88,9 @@ def test_types_are_taken_whatever_their_case() -> None:
         *("Content-Type", "content-length", "Content-Encoding", "Connection", "Keep-Alive"),
         *("ce-id", "CE-x", "Accept-Encoding", "Date", "Via", "Forwarded"),
         *("Proxy-Authorization", "TE", "Trailer", "Transfer-Encoding", "Upgrade", "Expect"),
+        *("Metadata", "metadata-flavor", "X-IDENTITY-HEADER", "X-Aws-Ec2-Metadata-Token"),
+        *("User-Agent", "Cookie", "X-MS-CLIENT-PRINCIPAL", "x-ms-client-principal-id"),
+        *("X-MS-TOKEN-AAD-ACCESS-TOKEN", "X-Forwarded-For", "x-forwarded-proto"),
         *("", " x", "x y", "x:", "x\r\ny", "h\u00e4", "(x)", "x\x00", "x" * 257),
     ],
     ids=ascii,
@@ -90,7 +100,21 @@ def test_an_illegal_name_is_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["Authorization", "x", "X-1_!", "hosts", "tee", "x" * 256, "aegis", "cell", "dates"]
+    "name",
+    [
+        "Authorization",
+        "x",
+        "X-1_!",
+        "hosts",
+        "tee",
+        "x" * 256,
+        "aegis",
+        "cell",
+        "dates",
+        "cookies",
+        "x-ms-id",
+        "metadata-id",
+    ],
 )
 def test_a_legal_name_is_accepted(name: str) -> None:
     assert subscription_of(with_mappings(dynamic(name))).headers[0].name == name
@@ -130,9 +154,31 @@ def test_a_path_into_the_event_is_accepted(path: str) -> None:
     )
 
 
-@pytest.mark.parametrize("path", ["", ".", "data.", "data..a", "subject.a", "a b", "$.data", ".id"])
+@pytest.mark.parametrize(
+    "path",
+    ["", ".", "data.", "data..a", "subject.a", "a b", "$.data", ".id", "sbject", "kind", "Data2.a"],
+)
 def test_a_path_that_leads_nowhere_is_refused(path: str) -> None:
     assert fault(dynamic(path=path))[0] == f"{MAPPINGS}[0].properties.sourceField"
+
+
+@pytest.mark.parametrize(
+    ("path", "is_known"), [("kind", True), ("kind.a", False), ("data.a", True)]
+)
+def test_cloud_events_may_have_any_attribute(path: str, *, is_known: bool) -> None:
+    of = topic(inputSchema="CloudEventSchemaV1_0")
+    destination = webhook(deliveryAttributeMappings=[dynamic(path=path)])
+
+    if is_known:
+        subscription(of=of, destination=destination)
+    else:
+        with pytest.raises(InvalidDocument, match="an attribute of the event or data"):
+            subscription(of=of, destination=destination)
+
+
+def test_a_refused_name_is_told_with_the_reason() -> None:
+    assert "give a cloud's machines their identity" in fault(static("Metadata"))[1]
+    assert "somebody else sends" in fault(static("User-Agent"))[1]
 
 
 def test_ten_headers_are_accepted_and_one_more_is_not() -> None:

@@ -30,6 +30,13 @@ def one(operator: str = "StringIn", key: object = "data.a", **members: Any) -> d
         pytest.param({"key": "data.a"}, "[0].operatorType", "is missing", id="no operator"),
         pytest.param(one("StringIs"), "[0].operatorType", "it can be: NumberIn,", id="unknown"),
         pytest.param(one(values=[]), "[0].values", "must be a list of strings", id="no values"),
+        pytest.param(one(values=[]), "[0].values", "at least one", id="empty list"),
+        pytest.param(
+            one("NumberNotInRange", values=[[1, 2], [10, 1]]),
+            "[0].values",
+            "the smaller number first: [[1, 10]]",
+            id="reversed range",
+        ),
         pytest.param(one(), "[0].values", "must be a list of strings", id="missing values"),
         pytest.param(one(values="a"), "[0].values", "must be a list of strings", id="no list"),
         pytest.param(one(values=[1]), "[0].values", "must be a list of strings", id="numbers"),
@@ -75,6 +82,10 @@ def test_cloud_events_have_keys_of_their_own() -> None:
         subscription(of=of, filter={"advancedFilters": [one(key=key, values=["a"])]})
 
     assert refusals(one(key="source.a", values=["a"]), of=of)[0][0] == "[0].key"
+
+
+def test_a_range_may_be_one_number() -> None:
+    subscription(filter={"advancedFilters": [one("NumberInRange", values=[[1, 1]])]})
 
 
 def test_filters_read_back_with_numbers_as_doubles() -> None:

@@ -49,7 +49,7 @@ def test_names_can_be_searched(text: str, expected: list[str]) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("location eq 'x'", "'name' is missing"),
+        ("location eq 'x'", "'name' is missing where location is. Lists are searched by name"),
         ("name", "'ne' is missing"),
         ("name gt 'x'", "'ne' is missing"),
         ("name eq", "a text in quotes is missing"),

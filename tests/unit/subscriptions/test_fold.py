@@ -1,0 +1,49 @@
+"""Comparing without case, as .NET's OrdinalIgnoreCase does: a character at a time."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.subscriptions.facts import fold
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_same"),
+    [
+        ("Strasse", "STRASSE", True),
+        ("straße", "STRASSE", False),
+        ("straße", "STRAßE", True),
+        ("Grüße", "GRÜßE", True),
+        ("ΣΊΣΥΦΟΣ", "σίσυφος", True),
+        ("σίσυφος", "σίσυφοσ", True),
+        ("ДОМ", "дом", True),
+        ("İ", "i", False),
+        ("İ", "i̇", False),
+        ("\u0131", "I", False),
+        ("\u017f", "s", False),
+        ("ﬁ", "FI", False),
+        ("ŉ", "\u02bcN", False),
+        ("ᾳ", "ᾼ", True),
+        ("µ", "\u039c", True),
+        ("\u212a", "k", False),
+        ("𐐨", "𐐀", True),
+        ("é", "e\u0301", False),
+    ],
+)
+def test_case_is_that_of_each_character(one: str, other: str, *, is_same: bool) -> None:
+    assert (fold(one) == fold(other)) is is_same
+
+
+@given(st.text(), st.text())
+def test_a_text_is_folded_character_by_character(one: str, other: str) -> None:
+    """So a part is found wherever it is."""
+    assert fold(one + other) == fold(one) + fold(other)
+    assert len(fold(one)) == len(one)
+    assert fold(fold(one)) == fold(one)
+
+
+@given(st.text(st.characters(max_codepoint=127)))
+def test_ascii_is_in_small_letters(text: str) -> None:
+    assert fold(text) == text.lower()
