@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from shared.clock import Clock
 from shared.engine.ports import TokenVerifier
+from shared.errors import Forbidden
 from shared.events.access import authorize, bearer_token
 from shared.events.client_address import check_network, client_address
 from shared.events.topic import Topic
@@ -30,10 +31,17 @@ class PublisherAccess:
         Let the request pass if it may publish to *topic*.
 
         Raises:
-            AppError: it may not.
+            Forbidden: it may not, or nobody may: the topic takes no keys, and we read no tokens.
+            AppError: it may not, for another reason.
             SigningKeysUnavailable: that can't be said now.
         """
         check_network(topic, client_address(request, self.client_ip_header))
+        if topic.disable_local_auth and self.tokens is None:
+            raise Forbidden(
+                f"Publishing to Topic {topic.name} is rejected because local authentication is"
+                " disabled, and access tokens are not accepted here either: the app's setting"
+                " PUSHGRID_ENTRA_TENANT is not set."
+            )
         token = bearer_token(request)
         bearer = self.tokens.verify(token) if self.tokens and token is not None else None
         authorize(request, topic, self.clock.now(), bearer)

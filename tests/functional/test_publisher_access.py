@@ -132,6 +132,21 @@ def test_while_keys_can_not_be_fetched_the_publisher_is_told_to_come_again(
     assert send(app, _KEY).status == 200  # which needs no such keys
 
 
+@pytest.mark.parametrize("headers", [_KEY, _BEARER, {}], ids=["key", "token", "nothing"])
+def test_a_topic_that_nobody_can_publish_to_says_why(
+    app: Deployment, headers: dict[str, str]
+) -> None:
+    """Without local auth, and without Entra ID."""
+    topic(app, disable_local_auth=True)
+
+    answer = send(app, headers)
+
+    assert answer.status == 403
+    for part in ("local authentication is disabled", "PUSHGRID_ENTRA_TENANT is not set"):
+        assert part in message(answer)
+    assert nothing_stored(app)
+
+
 def test_a_key_is_refused_where_local_auth_is_off(app: Deployment, tokens: Tokens) -> None:
     topic(app, disable_local_auth=True)
 
