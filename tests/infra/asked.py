@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tests.infra import syntax as s
 from tests.infra import types as t
+from tests.infra.dialect import SPREAD
 
 if TYPE_CHECKING:
     from tests.infra.infer import Inference
@@ -27,7 +28,10 @@ class Asked:
                 self._check_object(node, fitting, local)
             case s.Array() if lists := [one for one in t.parts(asked) if isinstance(one, t.Arr)]:
                 for item in node.items:
-                    self.check(item, lists[0].of, local, what)
+                    if isinstance(item, s.Spread):
+                        self.check(item.of, lists[0], local, what)
+                    else:
+                        self.check(item, lists[0].of, local, what)
             case s.Choice():
                 self.check(node.test, t.BOOL, local, "condition")
                 self.check(node.yes, asked, local, what)
@@ -60,6 +64,9 @@ class Asked:
     def _check_object(self, node: s.Object, asked: t.Obj, local: Locals) -> None:
         seen: set[str] = set()
         for one in node.properties:
+            if one.key == SPREAD:
+                seen |= self._spread(one, asked, local)
+                continue
             if isinstance(one.key, s.Text):
                 self.infer.of(one.key, local)
                 if asked.rest is None and asked.fields:
@@ -75,6 +82,17 @@ class Asked:
             missing = []
         for key in missing:
             self.infer.problem(node.line, "missing", f"{t.show(asked)} needs '{key}'")
+
+    def _spread(self, one: s.Property, asked: t.Obj, local: Locals) -> set[str]:
+        """Check what is spread into an object; return the members that may come of it."""
+        kind = self.infer.of(one.value, local)
+        if not isinstance(kind, t.Obj):
+            return set(asked.fields)
+        for key, member in kind.fields.items():
+            wanted = asked.fields[key].type if key in asked.fields else asked.rest or t.ANY
+            if why := t.mismatch(member.type, wanted):
+                self.infer.problem(one.line, "type", f"{key}: {why}")
+        return set(kind.fields) if kind.rest is None else set(asked.fields)
 
     def _check_member(self, one: s.Property, key: str, asked: t.Obj, local: Locals) -> None:
         member = asked.fields.get(key)

@@ -32,6 +32,9 @@ class Declarations:
                     self._param(one)
                 case s.Var():
                     self.infer.symbol(one.name)
+                    if one.type is not None:
+                        asked = self.types.of(one.type, self.file, one.decorators)
+                        self.infer.check(one.value, asked, what=one.name)
                 case s.Output():
                     self.infer.check(
                         one.value, self.types.of(one.type, self.file, one.decorators), what=one.name

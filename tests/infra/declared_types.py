@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.infra import dialect, resource_types
 from tests.infra import syntax as s
 from tests.infra import types as t
 from tests.infra.model import File, Folder, exported
@@ -38,7 +39,7 @@ class Types:
             case s.Literal(value=int() as value):
                 return t.Int(value=value)
             case s.Literal(value=str() as value):
-                return t.Str(value=value)
+                return _of_resource(value) or t.Str(value=value)
             case s.Literal():
                 return t.NULL
             case s.Nullable():
@@ -128,6 +129,24 @@ class Types:
                 optional = isinstance(kind, t.Union) and t.NULL in kind.of
                 fields[one.name] = t.Field(type=kind, required=one.default is None and not optional)
         return t.Obj(fields=fields, name=file.name)
+
+
+def _of_resource(text: str) -> t.Type | None:
+    """Return the type that is taken from a resource's, if the text names one."""
+    found = dialect.resource_type(text)
+    if found is None:
+        return None
+    known = resource_types.known(found[0])
+    kind = known.body if known else t.ANY
+    for step in found[1]:
+        kind = t.without_null(kind)
+        if step == "[*]":
+            kind = kind.of if isinstance(kind, t.Arr) else t.ANY
+        elif isinstance(kind, t.Obj) and step in kind.fields:
+            kind = kind.fields[step].type
+        else:
+            return t.ANY
+    return kind
 
 
 def narrowed(kind: t.Type, decorators: tuple[s.Call, ...]) -> t.Type:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tests.infra import syntax as s
+from tests.infra.dialect import SPREAD
 from tests.infra.library import call, equal, is_true
 from tests.infra.model import File, Folder
 from tests.infra.operators import arithmetic, index, member, unary
@@ -202,6 +203,8 @@ class Environment:
                 return member(self.value(node.of, local), node.name)
             case s.Index():
                 return index(self.value(node.of, local), self.value(node.at, local))
+            case s.Sure():
+                return self.value(node.of, local)
             case s.Nested():
                 return self._nested(node, local)
             case s.Call():
@@ -214,7 +217,7 @@ class Environment:
                 test = is_true(self.value(node.test, local))
                 return self.value(node.no if test is False else node.yes, local)
             case s.Array():
-                return [self.value(item, local) for item in node.items]
+                return self._array(node, local)
             case s.Object():
                 return self._object(node, local)
             case s.For():
@@ -228,9 +231,26 @@ class Environment:
                 return self.value(node.body, local)
         return Made("unknown", ())
 
+    def _array(self, node: s.Array, local: Locals) -> list[Any]:
+        made: list[Any] = []
+        for item in node.items:
+            if isinstance(item, s.Spread):
+                value = self.value(item.of, local)
+                made += value if isinstance(value, list) else [Made("item", ())]
+            else:
+                made.append(self.value(item, local))
+        return made
+
     def _object(self, node: s.Object, local: Locals) -> Lined:
         made = Lined(node.line)
         for one in node.properties:
+            if one.key == SPREAD:
+                value = self.value(one.value, local)
+                made.update(value if isinstance(value, Mapping) else {})
+                made.lines.update(
+                    dict.fromkeys(value, one.line) if isinstance(value, Mapping) else {}
+                )
+                continue
             key = one.key if isinstance(one.key, str) else self.value(one.key, local)
             made[key] = self.value(one.value, local)
             made.lines[key] = one.line

@@ -11,6 +11,7 @@ from tests.infra.binding import CHOICE, STRENGTH, UNARY, Parentheses, attach
 
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "'": "'", "\\": "\\", "$": "$"}
 _ESCAPE = re.compile(r"\\(u\{([0-9a-fA-F]+)\}|.)", re.DOTALL)
+_KNOWN_ESCAPE = re.compile(r"\\(u\{[0-9a-fA-F]+\}|[nrt'\\$])")
 COMMENTS = frozenset({"comment", "diagnostic_comment"})
 
 TreeNode = tree_sitter.Node
@@ -83,6 +84,15 @@ def expression(node: TreeNode, head: s.Node | None = None) -> s.Node:
         return _called(node, head, tuple(expression(part) for part in parts))
     if head is not None and node.type == "array":
         return s.Index(line=line, of=head, at=expression(parts[0]))
+    after = node.next_sibling
+    if after is not None and after.type == "!":
+        found = _expression(node, head)
+        return attach(found, UNARY + 1, lambda at: s.Sure(line=line, of=at))
+    return _expression(node, head)
+
+
+def _expression(node: TreeNode, head: s.Node | None) -> s.Node:
+    line, parts = line_of(node), named(node)
     match node.type:
         case "string":
             return _quoted(node)
@@ -128,6 +138,8 @@ def expression(node: TreeNode, head: s.Node | None = None) -> s.Node:
 
 def _operation(node: TreeNode, head: s.Node | None) -> s.Node:
     line = line_of(node)
+    if node.type == "unary_expression" and text_of(node).startswith("!!!"):
+        return s.Spread(line=line, of=expression(_innermost(node)))
     first, *others = named(node)
     parts = [expression(first, head), *(expression(part) for part in others)]
     if node.type == "unary_expression":
@@ -140,6 +152,13 @@ def _operation(node: TreeNode, head: s.Node | None) -> s.Node:
     if op == "|":
         return s.OneOf(line=line, of=(left, right))
     return attach(left, STRENGTH[op], lambda at: s.Binary(line=line, op=op, left=at, right=right))
+
+
+def _innermost(node: TreeNode) -> TreeNode:
+    """Return what stands behind the three signs of a spread."""
+    for _ in range(3):
+        node = named(node)[0]
+    return node
 
 
 def _access(node: TreeNode, head: s.Node | None) -> s.Node:
@@ -228,6 +247,8 @@ def _for(node: TreeNode) -> s.For:
 def _quoted(node: TreeNode) -> s.Literal | s.Text:
     """Read a string: its parts are text, escapes and ``${…}``."""
     line, multiline = line_of(node), node.children[0].type == "'''"
+    if not multiline:
+        _escapes(node)
     parts: list[str | s.Node] = []
     for child in node.children[1:-1]:
         if child.type == "interpolation":
@@ -241,6 +262,15 @@ def _quoted(node: TreeNode) -> s.Literal | s.Text:
             text = text.removeprefix("\r").removeprefix("\n")
         return s.Literal(line=line, value=text)
     return s.Text(line=line, parts=tuple(parts))
+
+
+def _escapes(node: TreeNode) -> None:
+    text = text_of(node)
+    for child in node.children:
+        if child.type == "interpolation":
+            text = text.replace(text_of(child), "", 1)
+    if "\\" in _KNOWN_ESCAPE.sub("", text):
+        raise Unsupported(node)
 
 
 def _unescaped(found: re.Match[str]) -> str:

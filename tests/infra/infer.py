@@ -10,6 +10,7 @@ from tests.infra import types as t
 from tests.infra.asked import Asked
 from tests.infra.calls import Calls, item_of
 from tests.infra.declared_types import Types
+from tests.infra.dialect import SPREAD
 from tests.infra.model import File
 from tests.infra.problems import Report
 
@@ -58,6 +59,8 @@ class Inference:
             case s.Param():
                 return self.types.of(one.type, self.file, one.decorators)
             case s.Var():
+                if one.type is not None:
+                    return self.types.of(one.type, self.file, one.decorators)
                 return self.of(one.value, NO_LOCALS)
             case s.Resource():
                 return self.resource(one, None)
@@ -109,6 +112,10 @@ class Inference:
                 return self._member(node, local)
             case s.Index():
                 return self._index(node, local)
+            case s.Sure():
+                return t.certain(self.of(node.of, local))
+            case s.Spread():
+                return item_of(self.of(node.of, local))
             case s.Nested():
                 return self._nested(node, local)
             case s.Call():
@@ -239,7 +246,11 @@ class Inference:
         rest = None
         for one in node.properties:
             kind = self.of(one.value, local)
-            if isinstance(one.key, s.Text):
+            if one.key == SPREAD:
+                if isinstance(kind, t.Obj):
+                    fields.update(kind.fields)
+                rest = kind.rest if isinstance(kind, t.Obj) and rest is None else t.ANY
+            elif isinstance(one.key, s.Text):
                 self.of(one.key, local)
                 rest = t.ANY
             else:

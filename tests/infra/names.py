@@ -43,9 +43,21 @@ def _unused(file: File, report: Report) -> None:
                     report.add(file.name, one.line, "unused", f"nothing uses '{one.name}'")
 
 
+def _needs(one: s.Declaration) -> Iterator[str]:
+    """Yield what a declaration waits for: a nested resource may name the one around it."""
+    body = s.loop_parts(one.value)[2] if isinstance(one, s.Resource) else None
+    inner = body.resources if isinstance(body, s.Object) else ()
+    within = {id(node) for nested in inner for node in s.walk(nested)}
+    for node in s.walk(one):
+        if isinstance(node, s.Name | s.Call) and getattr(node, "of", None) is None:
+            if id(node) in within and node.name == one.name:
+                continue
+            yield node.name
+
+
 def _cycles(file: File, report: Report) -> None:
     needs = {
-        one.name: {name for name in _uses(one) if name in file.symbols}
+        one.name: {name for name in _needs(one) if name in file.symbols}
         for one in file.declarations
         if isinstance(one, s.Declaration) and not isinstance(one, s.Output)
     }
@@ -96,7 +108,7 @@ class Early:
         """Return the name of a resource or module whose result *node* reads."""
         if isinstance(node, s.Member):
             owner = node.of
-            while isinstance(owner, s.Index):
+            while isinstance(owner, s.Index | s.Sure):
                 owner = owner.of
             if isinstance(owner, s.Name):
                 declared = self.file.symbols.get(owner.name)

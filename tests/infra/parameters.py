@@ -54,11 +54,11 @@ def check(folder: Folder, types: Types) -> None:
 
 def _value(name: str, value: Any, asked: t.Type) -> str | None:
     if not isinstance(value, str):
-        return t.mismatch(_typed(str(value), asked), asked)
+        return t.mismatch(scenarios.typed(str(value), asked), asked)
     found = scenarios.variables(value)
     if not found:
         return (
-            t.mismatch(_typed(value, asked), asked)
+            t.mismatch(scenarios.typed(value, asked), asked)
             if "$" not in value
             else f"'{value}' is no variable"
         )
@@ -68,7 +68,7 @@ def _value(name: str, value: Any, asked: t.Type) -> str | None:
     expected = {AZD[name]} if name in AZD else {_PREFIX + _snake(name)}
     if variable not in expected:
         return f"the variable is {min(expected)}, not {variable}"
-    return t.mismatch(_typed(default, asked), asked) if default is not None else None
+    return t.mismatch(scenarios.typed(default, asked), asked) if default is not None else None
 
 
 def _once(given: dict[str, Any], problem: Any) -> None:
@@ -83,13 +83,3 @@ def _once(given: dict[str, Any], problem: Any) -> None:
 
 def _snake(name: str) -> str:
     return "_".join(_WORDS.findall(name)).upper()
-
-
-def _typed(text: str, asked: t.Type) -> t.Type:
-    """Return a text as azd hands it over: a number or a bool where one is asked for."""
-    kinds = {type(one) for one in t.parts(asked)}
-    if t.Int in kinds and re.fullmatch(r"-?\d+", text):
-        return t.Int(value=int(text))
-    if t.Bool in kinds and text.lower() in {"true", "false"}:
-        return t.Bool(value=text.lower() == "true")
-    return t.Str(value=text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tests.infra import resource_types
+from tests.infra import resource_types, schema
 from tests.infra import syntax as s
 from tests.infra import types as t
 from tests.infra.infer import Inference
@@ -41,8 +41,12 @@ class Resources:
             self.problem(one.line, "resource-type", f"there is no resource type {full}")
         elif found.name != full:
             self.problem(one.line, "resource-type", f"{full}: is {found.name} meant?")
+        elif version != found.version and version in schema.versions(full):
+            self.infer.report.unchecked.add(
+                f"{full}: members of {version}, which are compared with those of {found.version}"
+            )
         elif version and version != found.version:
-            message = f"{full}: {version} can't be checked, {found.version} can"
+            message = f"{full}: {version} is no version that is known; {found.version} is checked"
             self.problem(one.line, "api-version", message)
         if not version and not outer:
             self.problem(one.line, "api-version", f"{full} has no version")

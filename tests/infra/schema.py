@@ -14,6 +14,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 OWN = Path(__file__).with_name("data") / "types.json"
 """Types that azmcp does not have."""
+VERSIONS = Path(__file__).with_name("data") / "versions.json"
+"""Versions that exist besides those that are checked."""
 
 _SECONDS = 60
 _QUIET = {"AZURE_MCP_COLLECT_TELEMETRY": "false", "DOTNET_CLI_TELEMETRY_OPTOUT": "1"}
@@ -73,6 +75,14 @@ def raw(resource_type: str) -> dict[str, Any] | None:
 def _own() -> dict[str, Any]:
     types = json.loads(OWN.read_text(encoding="utf-8"))
     return {name: one for name, one in types.items() if name != "about"}
+
+
+@cache
+def versions(resource_type: str) -> frozenset[str]:
+    """Return the versions of a type that are known to exist and to be like the checked one."""
+    lists = json.loads(VERSIONS.read_text(encoding="utf-8"))
+    fitting = [name for name in lists if f"{resource_type}/".startswith(f"{name}/")]
+    return frozenset(lists[max(fitting, key=len)] if fitting else ())
 
 
 def is_own(resource_type: str) -> bool:

@@ -47,6 +47,20 @@ class Index(Node):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Sure(Node):
+    """``of!``, which is there."""
+
+    of: Node
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread(Node):
+    """``...of`` in a list; in an object it is a property under the key ``...``."""
+
+    of: Node
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Nested(Node):
     """``of::name``, a resource declared within another."""
 
@@ -159,6 +173,7 @@ class Param(Declaration):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Var(Declaration):
     value: Node
+    type: Node | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

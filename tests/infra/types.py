@@ -128,6 +128,13 @@ def without_null(kind: Type) -> Type:
     return Union(of=parts(found), open=True) if kind.open and len(parts(found)) else found
 
 
+def certain(kind: Type) -> Type:
+    """Return *kind* of which the template says that it is there."""
+    if isinstance(kind, ResourceType):
+        return ResourceType(kind=kind.kind, body=kind.body)
+    return without_null(kind)
+
+
 def show(kind: Type) -> str:
     """Return a type as a reader knows it."""
     match kind:
