@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from urllib.parse import urlsplit
 
+from cli.local.storage_requests import kind_of
 from devhost.azurite import Azurite
 
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
@@ -26,8 +27,8 @@ class StorageProxy:
     """
     A running proxy.
 
-    *azurite* is Azurite as it is reached through the proxy. *requests* counts by service and
-    verb, such as ``queue POST``. A request for which *fault* is true is answered 503.
+    *azurite* is Azurite as it is reached through the proxy. *requests* counts by what they do,
+    such as ``queue put deliveries``. A request for which *fault* is true is answered 503.
     """
 
     azurite: Azurite
@@ -37,7 +38,7 @@ class StorageProxy:
     def count(self, service: str, head: bytes) -> bool:
         """Count a request; return whether it is to fail."""
         verb, path, _ = head.split(b"\r\n", 1)[0].decode("latin-1").split(" ", 2)
-        self.requests[f"{service} {verb}"] += 1
+        self.requests[kind_of(service, verb, path)] += 1
         return bool(self.fault and self.fault(service, verb, path))
 
 
@@ -114,6 +115,7 @@ async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
         while data := await reader.read(2**16):
             writer.write(data)
             await writer.drain()
+    writer.close()  # Azurite hangs up on the idle: whoever asks next must not wait for an answer.
 
 
 async def _end(servers: list[asyncio.Server]) -> None:
