@@ -40,6 +40,15 @@ def total(host: RunningHost, resource: str, name: str, condition: str = "") -> d
     }
 
 
+def dimensions(host: RunningHost, resource: str) -> dict[str, list[str]]:
+    """Ask which metrics a resource has; return the dimensions of each."""
+    with MonitorManagementClient(
+        Credential(), SUBSCRIPTION, base_url=host.url, authentication_policy=Key()
+    ) as client:
+        found: Any = client.metric_definitions.list(resource)
+        return {each.name.value: [name.value for name in each.dimensions] for each in found}
+
+
 def samples(host: RunningHost) -> dict[tuple[str, ...], float]:
     answer = requests.get(f"{host.url}/status/metrics", headers=OPERATOR, timeout=30)
     assert answer.status_code == 200, answer.text
@@ -75,6 +84,7 @@ def test_what_happens_is_counted_and_shown(
     eventually(lambda: total(host, extension, "DroppedEventCount", by_reason), {reason: 3.0})
     eventually(lambda: total(host, ORDERS, "PublishSuccessCount"), {"": 3.0})
     assert total(host, ORDERS, "MatchedEventCount") == {"": 6.0}
+    assert "DropReason" in dimensions(host, extension)["DroppedEventCount"]
     divided = "EventSubscriptionName eq '*'"
     assert total(host, ORDERS, "MatchedEventCount", divided) == {"crm": 3.0, "erp": 3.0}
     shown = samples(host)

@@ -1,54 +1,115 @@
-"""Metrics of topics and event subscriptions, as Azure Monitor answers them."""
+"""Metrics of topics, namespaces and event subscriptions, as Azure Monitor answers them."""
 
 from __future__ import annotations
 
-import math
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime, timedelta
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from shared.engine.housekeeping import COUNTS_KEPT_FOR
+from shared.engine.manage import metric_names, namespaces, topics
 from shared.engine.manage.arm_json import answer
 from shared.engine.manage.call import Call, ManagePorts, not_found
-from shared.engine.manage.metrics_query import SUBSCRIPTION_NAME, MetricsQuery, parse_query
-from shared.engine.manage.topics import TOPICS
+from shared.engine.manage.metric_names import SUBSCRIPTION, TOPIC, Shown
+from shared.engine.manage.metrics_answer import Source, definition, gathered, metric_of
+from shared.engine.manage.metrics_query import MetricsQuery, parse_query, timestamp
+from shared.engine.manage.resources import Document, Resources
 from shared.engine.ports import Table
 from shared.http import HttpAnswer
-from shared.metrics import DEFINITIONS, Counts, Metric, Sum
+from shared.metrics import Counts
+from shared.subscriptions.namespace_codec import TOPIC_TYPE as NAMESPACE_TOPIC_TYPE
+from shared.subscriptions.namespace_codec import TYPE as NAMESPACE_TYPE
+from shared.subscriptions.namespace_subscription_codec import TYPE as NAMESPACE_SUBSCRIPTION_TYPE
 from shared.subscriptions.subscription_codec import EXTENSION_TYPE
 from shared.subscriptions.topic_codec import TYPE as TOPIC_TYPE
 
-TYPE = "Microsoft.Insights/metrics"
-_SUFFIX = "/providers/Microsoft.Insights/metrics"
 
-Divided = tuple[str, ...]  # the values of the dimensions that the filter names
-Points = dict[int, Sum]  # by number of the interval
+class CountedTopic(NamedTuple):
+    """A topic as it is called in its namespace, and as its counts are kept."""
 
-
-def topic_metrics(ports: ManagePorts, call: Call) -> HttpAnswer:
-    """Answer what a topic and its subscriptions have counted."""
-    query = parse_query(call.query, ports.clock.now(), of_topic=True)
-    topic = TOPICS.named(ports, call).document
-    names = [""]  # the topic itself, with the sums over its subscriptions
-    for dimension in query.wanted:
-        if dimension.dimension == SUBSCRIPTION_NAME:
-            found = ports.resources.list(Table.EVENT_SUBSCRIPTIONS, topic["name"])
-            names = [each.document["name"] for each in found]
-            names = [name for name in names if dimension.wants(name)]
-    sources = {name: _minutes(ports, query, topic["name"], name) for name in names}
-    return _answer(call, query, topic["location"], TOPIC_TYPE, sources)
+    name: str
+    key: str
 
 
-def subscription_metrics(ports: ManagePorts, call: Call) -> HttpAnswer:
-    """Answer what one event subscription has counted."""
-    query = parse_query(call.query, ports.clock.now(), of_topic=False)
-    topic = TOPICS.named(ports, call).document
-    name = call.names["name"]
-    if ports.resources.get(Table.EVENT_SUBSCRIPTIONS, topic["name"], name) is None:
-        raise not_found(call, f"{topic['id']}/eventSubscriptions/{name}")
-    sources = {name: _minutes(ports, query, topic["name"], name)}
-    return _answer(call, query, topic["location"], EXTENSION_TYPE, sources)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metered:
+    """
+    One kind of resource that has metrics.
+
+    *type* is what Azure Monitor calls it, *shown* are its metrics. *of* finds the topic or
+    namespace that a path names, *topics* says which topics of a found one have counted for it.
+    """
+
+    type: str
+    shown: Sequence[Shown]
+    of: Resources
+    topics: Callable[[ManagePorts, Document], Sequence[CountedTopic]]
+
+    def metrics(self, ports: ManagePorts, call: Call) -> HttpAnswer:
+        """Answer what was counted. Source: Azure Monitor, Metrics - List (2023-10-01)."""
+        query = parse_query(call.query, ports.clock.now(), self.shown)
+        found = self._found(ports, call)
+        counted = gathered(query, self._sources(ports, call, query, self.topics(ports, found)))
+        resource = _resource(call)
+        value = [metric_of(resource, query, each, counted[each.name]) for each in query.metrics]
+        return answer(
+            200,
+            {
+                "cost": 0,
+                "timespan": f"{timestamp(query.since)}/{timestamp(query.until)}",
+                "interval": query.interval_name,
+                "namespace": self.type,
+                "resourceregion": self._region(ports, call),
+                "value": value,
+            },
+        )
+
+    def definitions(self, ports: ManagePorts, call: Call) -> HttpAnswer:
+        """Answer what can be asked for. Source: Metric Definitions - List (2023-10-01)."""
+        self._found(ports, call)
+        resource = _resource(call)
+        return answer(200, {"value": [definition(resource, self.type, s) for s in self.shown]})
+
+    def _found(self, ports: ManagePorts, call: Call) -> Document:
+        """
+        Return the topic or namespace that a path names.
+
+        Raises:
+            NotFound: it is not there, or the subscription isn't that the path names as well.
+        """
+        found = self.of.named(ports, call).document
+        name = call.names.get("name")
+        if name is not None:
+            (topic,) = self.topics(ports, found)
+            if ports.resources.get(Table.EVENT_SUBSCRIPTIONS, topic.key, name) is None:
+                raise not_found(call, f"{found['id']}/eventSubscriptions/{name}")
+        return found
+
+    def _region(self, ports: ManagePorts, call: Call) -> str:
+        """Return where a resource is; a topic of a namespace is where that is."""
+        return str((self.of.parent or self.of).named(ports, call).document["location"])
+
+    def _sources(
+        self,
+        ports: ManagePorts,
+        call: Call,
+        query: MetricsQuery,
+        counted: Sequence[CountedTopic],
+    ) -> Iterator[Source]:
+        """Read no more than is asked for: a topic's own counts hold those of its subscriptions."""
+        wanted = {each.dimension: each for each in query.wanted}
+        for topic in counted:
+            if TOPIC in wanted and not wanted[TOPIC].wants(topic.name):
+                continue
+            names = [call.names.get("name", "")]
+            if SUBSCRIPTION in wanted:
+                found = ports.resources.list(Table.EVENT_SUBSCRIPTIONS, topic.key)
+                names = [each.document["name"] for each in found]
+                names = [name for name in names if wanted[SUBSCRIPTION].wants(name)]
+            for name in names:
+                values = {TOPIC: topic.name, SUBSCRIPTION: name}
+                yield Source(values, _minutes(ports, query, topic.key, name))
 
 
 def _minutes(
@@ -61,102 +122,45 @@ def _minutes(
     return ports.counts.minutes(topic, name, since, until) if since < until else iter(())
 
 
-def _answer(
-    call: Call,
-    query: MetricsQuery,
-    location: str,
-    namespace: str,
-    sources: Mapping[str, Iterator[tuple[datetime, Counts]]],
-) -> HttpAnswer:
-    found: dict[Metric, dict[Divided, Points]] = defaultdict(lambda: defaultdict(dict))
-    for name, minutes in sources.items():
-        for at, counts in minutes:
-            _gather(found, query, name, (at - query.since) // query.interval, counts)
-    resource = call.path.rstrip("/")[: -len(_SUFFIX)]
-    return answer(
-        200,
-        {
-            "cost": 0,
-            "timespan": f"{_time(query.since)}/{_time(query.until)}",
-            "interval": query.interval_name,
-            "namespace": namespace,
-            "resourceregion": location,
-            "value": [_metric(resource, query, each, found[each]) for each in query.metrics],
-        },
-    )
+def _resource(call: Call) -> str:
+    """Return the resource that the path is about: all but ``/providers/…/…`` at its end."""
+    return call.path.rstrip("/").rsplit("/", 3)[0]
 
 
-def _gather(
-    found: dict[Metric, dict[Divided, Points]],
-    query: MetricsQuery,
-    subscription: str,
-    interval: int,
-    counts: Counts,
-) -> None:
-    """Add one minute's counts to the series and points that they belong to."""
-    for series, sum_ in counts.items():
-        values = {SUBSCRIPTION_NAME: subscription, **dict(series.dimensions)}
-        if all(each.wants(values.get(each.dimension, "")) for each in query.wanted):
-            divided = tuple(values.get(each.dimension, "") for each in query.wanted)
-            points = found[series.metric][divided]
-            known = points.get(interval)
-            points[interval] = known.plus(sum_) if known else sum_
+def _itself(_: ManagePorts, topic: Document) -> Sequence[CountedTopic]:
+    return [CountedTopic(topic["name"], topic["name"])]
 
 
-def _metric(
-    resource: str, query: MetricsQuery, metric: Metric, found: Mapping[Divided, Points]
-) -> dict[str, Any]:
-    definition = DEFINITIONS[metric]
-    aggregations = query.aggregations or (definition.aggregation,)
-    # Undivided there is always one series, with zeros where nothing was counted.
-    series = found if query.wanted else {(): {}, **found}
-    return {
-        "id": f"{resource}{_SUFFIX}/{metric}",
-        "type": TYPE,
-        "name": {"value": metric, "localizedValue": definition.label},
-        "displayDescription": definition.description,
-        "unit": definition.unit,
-        "timeseries": [
-            {
-                "metadatavalues": [
-                    {"name": {"value": name, "localizedValue": name}, "value": value}
-                    for name, value in zip(
-                        (each.dimension.lower() for each in query.wanted), divided, strict=True
-                    )
-                ],
-                "data": _data(query, points, aggregations),
-            }
-            for divided, points in sorted(series.items())
-        ],
-        "errorCode": "Success",
-    }
+def _itself_in_its_namespace(_: ManagePorts, topic: Document) -> Sequence[CountedTopic]:
+    return [CountedTopic(topic["name"], namespaces.TOPICS.name_of(topic))]
 
 
-def _data(query: MetricsQuery, points: Points, aggregations: tuple[str, ...]) -> list[Any]:
-    """Return a point for each interval; averages and extremes only where something was counted."""
-    intervals = math.ceil((query.until - query.since) / query.interval)
+def _all_in_it(ports: ManagePorts, namespace: Document) -> Sequence[CountedTopic]:
     return [
-        {"timeStamp": _time(query.since + number * query.interval)}
-        | {
-            name.lower(): value
-            for name in aggregations
-            if (value := _value(name, points.get(number))) is not None
-        }
-        for number in range(intervals)
+        CountedTopic(topic["name"], namespaces.TOPICS.name_of(topic))
+        for topic in namespaces.topics_of(ports, namespace["name"])
     ]
 
 
-def _value(aggregation: str, sum_: Sum | None) -> float | None:
-    if sum_ is None:
-        return 0.0 if aggregation in {"Total", "Count"} else None
-    return {
-        "Total": float(sum_.total),
-        "Count": float(sum_.times),
-        "Average": sum_.total / sum_.times,
-        "Minimum": float(sum_.least),
-        "Maximum": float(sum_.most),
-    }[aggregation]
-
-
-def _time(moment: datetime) -> str:
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+OF_TOPIC = Metered(type=TOPIC_TYPE, shown=metric_names.OF_TOPIC, of=topics.TOPICS, topics=_itself)
+OF_SUBSCRIPTION = Metered(
+    type=EXTENSION_TYPE, shown=metric_names.OF_SUBSCRIPTION, of=topics.TOPICS, topics=_itself
+)
+OF_NAMESPACE = Metered(
+    type=NAMESPACE_TYPE,
+    shown=metric_names.OF_NAMESPACE,
+    of=namespaces.NAMESPACES,
+    topics=_all_in_it,
+)
+OF_NAMESPACE_TOPIC = Metered(
+    type=NAMESPACE_TOPIC_TYPE,
+    shown=metric_names.OF_NAMESPACE_TOPIC,
+    of=namespaces.TOPICS,
+    topics=_itself_in_its_namespace,
+)
+OF_NAMESPACE_SUBSCRIPTION = Metered(
+    type=NAMESPACE_SUBSCRIPTION_TYPE,
+    shown=metric_names.OF_NAMESPACE_SUBSCRIPTION,
+    of=namespaces.TOPICS,
+    topics=_itself_in_its_namespace,
+)

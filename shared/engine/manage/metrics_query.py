@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
+from shared.engine.manage.metric_names import Shown
 from shared.errors import Fault, InvalidDocument
-from shared.metrics import DEFINITIONS, Metric
 
-SUBSCRIPTION_NAME = "EventSubscriptionName"  # the dimension that divides a topic's metrics
 FULL = "FULL"  # the interval that is the whole time span
 INTERVALS = {
     "PT1M": timedelta(minutes=1),
@@ -49,7 +48,7 @@ class MetricsQuery:
     Without *aggregations* each metric has its own. *interval_name* is what the client called it.
     """
 
-    metrics: tuple[Metric, ...]
+    metrics: tuple[Shown, ...]
     since: datetime
     until: datetime
     interval: timedelta
@@ -58,16 +57,9 @@ class MetricsQuery:
     wanted: tuple[Wanted, ...]
 
 
-def dimensions_of(metric: Metric, *, of_topic: bool) -> tuple[str, ...]:
-    """Return the dimensions by which a metric can be divided."""
-    definition = DEFINITIONS[metric]
-    divides = (SUBSCRIPTION_NAME,) if of_topic and not definition.is_of_topic else ()
-    return divides + definition.dimensions
-
-
-def parse_query(query: Mapping[str, str], now: datetime, *, of_topic: bool) -> MetricsQuery:
+def parse_query(query: Mapping[str, str], now: datetime, known: Sequence[Shown]) -> MetricsQuery:
     """
-    Read the parameters of a request; *query* has lower-case names.
+    Read the parameters of a request; *query* has lower-case names, and *known* are its metrics.
 
     Raises:
         InvalidDocument: with everything that is wrong.
@@ -75,25 +67,26 @@ def parse_query(query: Mapping[str, str], now: datetime, *, of_topic: bool) -> M
     Source: Azure Monitor REST API, Metrics - List (2023-10-01).
     """
     faults: list[Fault] = []
-    known = [metric for metric in Metric if of_topic or not DEFINITIONS[metric].is_of_topic]
-    metrics = _chosen("metricnames", query, known, faults)
+    by_name = {each.name: each for each in known}
+    asked = _chosen("metricnames", query, by_name, faults)
+    metrics = tuple(by_name[name] for name in asked) or tuple(known)
     aggregations = _chosen("aggregation", query, AGGREGATIONS, faults)
     since, until = _timespan(query.get("timespan"), now, faults)
     name = query.get("interval", "PT1M").upper()
     if name != FULL and name not in INTERVALS:
         _fault(faults, "interval", f"The interval is one of {', '.join([*INTERVALS, FULL])}.")
     interval = INTERVALS.get(name, until - since)
-    wanted = _filter(query.get("$filter", ""), metrics or tuple(known), faults, of_topic=of_topic)
+    wanted = _filter(query.get("$filter", ""), metrics, faults)
     if not faults:
         since = _floor(since, interval if name != FULL else timedelta(minutes=1))
         interval = INTERVALS.get(name, until - since)
-        if (until - since) / interval * len(metrics or known) > MAX_POINTS:
+        if (until - since) / interval * len(metrics) > MAX_POINTS:
             _fault(faults, "interval", f"More than {MAX_POINTS} points: ask for a longer interval.")
     if faults:
         message = faults[0].message if len(faults) == 1 else "The request for metrics is invalid."
         raise InvalidDocument(message, faults=tuple(faults))
     return MetricsQuery(
-        metrics=tuple(Metric(each) for each in metrics) or tuple(known),
+        metrics=metrics,
         since=since,
         until=until,
         interval=interval,
@@ -101,6 +94,11 @@ def parse_query(query: Mapping[str, str], now: datetime, *, of_topic: bool) -> M
         aggregations=aggregations,
         wanted=wanted,
     )
+
+
+def timestamp(moment: datetime) -> str:
+    """Write *moment* as Azure Monitor does."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _chosen(
@@ -136,9 +134,7 @@ def _moment(text: str) -> datetime:
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
 
 
-def _filter(
-    text: str, metrics: Collection[str], faults: list[Fault], *, of_topic: bool
-) -> tuple[Wanted, ...]:
+def _filter(text: str, metrics: Sequence[Shown], faults: list[Fault]) -> tuple[Wanted, ...]:
     """Read ``A eq 'x' and (B eq 'y' or B eq 'z')``."""
     wanted: list[Wanted] = []
     for part in _AND.split(text.strip()) if text.strip() else ():
@@ -150,11 +146,10 @@ def _filter(
         values = frozenset(each["value"].replace("''", "'").lower() for each in found if each)
         (name,) = names
         for metric in metrics:
-            valid = {
-                each.lower(): each for each in dimensions_of(Metric(metric), of_topic=of_topic)
-            }
+            valid = {each.lower(): each for each in metric.dimensions}
             if name not in valid:
-                message = f"{metric} has no dimension {name}; valid: {', '.join(valid.values())}."
+                all_of_it = ", ".join(metric.dimensions) or "none"
+                message = f"{metric.name} has no dimension {name}; valid: {all_of_it}."
                 _fault(faults, "$filter", message)
                 break
         else:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from shared.engine.manage.call import Call, ManagePorts
 from shared.engine.manage.resources import Document, Resources
 from shared.engine.manage.topics import delete_subscriptions
@@ -28,11 +30,16 @@ def _parse(ports: ManagePorts, call: Call, body: object, existing: Document | No
 
 
 def _clear(ports: ManagePorts, namespace: str) -> None:
-    for topic in ports.resources.list(Table.TOPICS, NAMESPACE_TOPICS):
-        if _is_in(namespace, topic.document):
-            name = _joined_name(topic.document)
-            delete_subscriptions(ports, name)
-            ports.resources.delete(Table.TOPICS, NAMESPACE_TOPICS, name)
+    for topic in topics_of(ports, namespace):
+        name = _joined_name(topic)
+        delete_subscriptions(ports, name)
+        ports.resources.delete(Table.TOPICS, NAMESPACE_TOPICS, name)
+
+
+def topics_of(ports: ManagePorts, namespace: str) -> Sequence[Document]:
+    """Return all topics of a namespace."""
+    topics = ports.resources.list(Table.TOPICS, NAMESPACE_TOPICS)
+    return [each.document for each in topics if _is_in(namespace, each.document)]
 
 
 def _is_in(namespace: str, topic: Document) -> bool:

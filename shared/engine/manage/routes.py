@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 from urllib.parse import unquote
 
-from shared.engine.manage import namespaces, topics
+from shared.engine.manage import metrics, namespaces, topics
 from shared.engine.manage.call import Call, ManagePorts
 from shared.engine.manage.keys import Keys
-from shared.engine.manage.metrics import subscription_metrics, topic_metrics
+from shared.engine.manage.metrics import Metered
 from shared.engine.manage.namespace_subscriptions import SUBSCRIPTIONS
 from shared.engine.manage.resources import Resources
 from shared.engine.manage.subscriptions import Subscriptions
@@ -58,6 +58,13 @@ def _of_topic(path: str, form: Subscriptions) -> tuple[Route, ...]:
     )
 
 
+def _metrics(path: str, metered: Metered) -> tuple[Route, ...]:
+    return (
+        _route(f"{path}/{_INSIGHTS}/metrics", GET=metered.metrics),
+        _route(f"{path}/{_INSIGHTS}/metricDefinitions", GET=metered.definitions),
+    )
+
+
 def _refused(path: str) -> tuple[Route, ...]:
     every = dict.fromkeys(("GET", "PUT", "PATCH", "DELETE", "POST"), refuse_scope)
     return tuple(_route(path + rest, **every) for rest in ("", "/{name}", "/{name}/{action}"))
@@ -76,7 +83,7 @@ def _across(scope: str) -> tuple[Route, ...]:
     )
 
 
-_METRICS = "providers/Microsoft.Insights/metrics"
+_INSIGHTS = "providers/Microsoft.Insights"
 _PROVIDER = "providers/Microsoft.EventGrid"
 _SUBSCRIPTION = "subscriptions/{subscription}"
 _GROUP = f"{_SUBSCRIPTION}/resourceGroups/{{group}}"
@@ -88,16 +95,17 @@ _NAMESPACE_TOPIC = f"{_NAMESPACE}/topics/{{topic}}"
 ROUTES = (
     _route(f"{_SUBSCRIPTION}/{_PROVIDER}/topics", GET=topics.TOPICS.list),
     *_of(_TOPIC, topics.TOPICS),
-    _route(f"{_TOPIC}/{_METRICS}", GET=topic_metrics),
-    _route(f"{_TOPIC}/eventSubscriptions/{{name}}/{_METRICS}", GET=subscription_metrics),
-    _route(
-        f"{_TOPIC}/{_PROVIDER}/eventSubscriptions/{{name}}/{_METRICS}", GET=subscription_metrics
-    ),
+    *_metrics(_TOPIC, metrics.OF_TOPIC),
+    *_metrics(f"{_TOPIC}/eventSubscriptions/{{name}}", metrics.OF_SUBSCRIPTION),
+    *_metrics(f"{_TOPIC}/{_PROVIDER}/eventSubscriptions/{{name}}", metrics.OF_SUBSCRIPTION),
     *_of_topic(f"{_TOPIC}/eventSubscriptions", NESTED),
     *_of_topic(f"{_TOPIC}/{_PROVIDER}/eventSubscriptions", EXTENSION),
     _route(f"{_SUBSCRIPTION}/{_PROVIDER}/namespaces", GET=namespaces.NAMESPACES.list),
     *_of(_NAMESPACE, namespaces.NAMESPACES),
+    *_metrics(_NAMESPACE, metrics.OF_NAMESPACE),
     *_of(_NAMESPACE_TOPIC, namespaces.TOPICS),
+    *_metrics(_NAMESPACE_TOPIC, metrics.OF_NAMESPACE_TOPIC),
+    *_metrics(f"{_NAMESPACE_TOPIC}/eventSubscriptions/{{name}}", metrics.OF_NAMESPACE_SUBSCRIPTION),
     *_of_topic(f"{_NAMESPACE_TOPIC}/eventSubscriptions", SUBSCRIPTIONS),
     *_across(_SUBSCRIPTION),
     *_across(_GROUP),
