@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 WRONG = {
     "AzureWebJobsStorage": "UseDevelopmentStorage=true",
-    "PUSHGRID_PROFILE": "lates",
+    "PUSHGRID_PROFILE": "nope",
     "PUSHGRID_WEBHOOK_CLIENT_ID": "a misplaced s3cret",
 }
 # What the worker does: import the folder's module, then call its function.
@@ -60,7 +60,7 @@ def test_the_local_host_ends_with_one_line() -> None:
     (line,) = host.stderr.splitlines()
     assert line == (
         "devhost: the app can't start: InvalidSettings: "
-        "PUSHGRID_PROFILE: 'lates' is none of 2017, 2019, 2020, 2023, latest, ns; "
+        "PUSHGRID_PROFILE: 'nope' is none of 2017, 2019, 2020, 2023, latest, ns; "
         "PUSHGRID_WEBHOOK_CLIENT_ID: 'a misplaced s3cret' is not the id of an application (a GUID)"
     )
 
@@ -95,7 +95,7 @@ def test_every_route_says_that_settings_are_wrong(
     assert "s3cret" not in told
     assert log.count("settings.invalid") == 1
     assert "ERROR" in log
-    assert "'lates' is none of" in log
+    assert "'nope' is none of" in log
 
 
 def test_health_is_that_nothing_works() -> None:
