@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -82,7 +83,9 @@ def test_cloud_events_are_asked_their_own_way(orders: World) -> None:
         (NotAnswered(Failure.RESOLUTION, "10.0.0.1", 0), "Unknown (name not resolved)"),
     ],
 )
-def test_a_failed_handshake_creates_nothing(orders: World, exchange: Exchange, words: str) -> None:
+def test_a_failed_handshake_creates_nothing(
+    orders: World, exchange: Exchange, words: str, logged: Any
+) -> None:
     orders.pusher.script(URL, exchange)
 
     error = orders.error("PUT", CRM, hook(), status=400)
@@ -90,6 +93,8 @@ def test_a_failed_handshake_creates_nothing(orders: World, exchange: Exchange, w
     assert error["code"] == "Url validation"
     assert words in error["message"]
     assert "10.0.0.1" not in error["message"]
+    (line,) = logged("handshake.failed")
+    assert f"Activity id:{line['activity_id']}" in error["message"]
     assert len(orders.pusher.sent) == 1
     assert orders.slept == []
     assert orders.call("GET", CRM).status == 404
