@@ -25,14 +25,15 @@ _NOBODY = "65534"
 
 # What a worker does: the app's packages first, the host's own last. Then it says what was loaded.
 _START = """
-import json, sys
-host, package = sys.argv[1:3]
-sys.path[:0] = [package + "/{site_packages}", host + "/tools", host]
-sys.argv[1:3] = []
+import json, os, sys
+host, site_packages = sys.argv[1:3]
+del sys.argv[1:3]
+sys.path[:0] = [site_packages, host + "/tools", host]
 from devhost.cli import main
 code = main()
-files = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
-print("loaded " + json.dumps(sorted({{file for file in files if file}})), flush=True)
+files = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
+said = {"standard": os.path.dirname(os.__file__), "files": sorted(files - {None})}
+print("loaded " + json.dumps(said), flush=True)
 sys.exit(code)
 """
 # Fails unless the package can be read, and nothing of it be written.
@@ -56,7 +57,7 @@ class Package:
     An app that is installed in *root*.
 
     *program* runs the local host, for which *root* is read-only; it ends with a line ``loaded``
-    and the paths of all modules. *how* says what makes it read-only.
+    and the paths of all modules and of Python's own. *how* says what makes it read-only.
     """
 
     root: Path
@@ -88,7 +89,7 @@ def install(folder: Path) -> Package:
         root=root,
         host=host,
         how=how,
-        program=[*before, *python, str(host / "start.py"), str(host), str(root)],
+        program=[*before, *python, str(host / "start.py"), str(host), str(root / SITE_PACKAGES)],
     )
 
 
@@ -100,7 +101,7 @@ def _copy_tools(host: Path) -> None:
         below = host if name == "devhost" else host / "tools"
         unwanted = shutil.ignore_patterns("__pycache__")
         shutil.copytree(Path(spec.origin).parent, below / name, ignore=unwanted)
-    (host / "start.py").write_text(_START.format(site_packages=SITE_PACKAGES))
+    (host / "start.py").write_text(_START)
 
 
 def _bare_python() -> str:

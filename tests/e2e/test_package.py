@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sysconfig
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,8 +16,6 @@ from tests.e2e.packaged import SITE_PACKAGES, Package, install
 from tests.e2e.story import TIME_SCALE, play
 from tests.managed_identity import running_secured_storage
 
-STANDARD = Path(sysconfig.get_path("stdlib"))
-
 
 @pytest.fixture(scope="session")
 def package() -> Iterator[Package]:
@@ -28,11 +25,11 @@ def package() -> Iterator[Package]:
         yield install(Path(folder))
 
 
-def test_the_story_on_the_uploaded_files_alone(
-    package: Package, tmp_path: Path, report: Callable[[str], None]
-):
+def test_the_story_on_the_uploaded_files_alone(package: Package, report: Callable[[str], None]):
     before = package.files()
-    with running_secured_storage(tmp_path) as storage:
+    authority = package.host / "authority"  # where the app may read whom to trust
+    authority.mkdir()
+    with running_secured_storage(authority) as storage:
         settings = host_settings(
             storage.azurite,
             PUSHGRID_TIME_SCALE=TIME_SCALE,
@@ -44,13 +41,11 @@ def test_the_story_on_the_uploaded_files_alone(
             play(host, DeadLetters.into_a_new_container(storage.azurite, storage.authority))
 
     assert package.files() == before
-    loaded = [line for line in host.lines if line.startswith("loaded ")]
-    files = [Path(file) for file in json.loads(loaded[0].removeprefix("loaded "))]
-    strangers = {
-        file
-        for file in files
-        if not any(map(file.is_relative_to, (package.root, package.host, STANDARD)))
-    }
+    (line,) = (line for line in host.lines if line.startswith("loaded "))
+    loaded = json.loads(line.removeprefix("loaded "))
+    files = {Path(file) for file in loaded["files"]}
+    known = (package.root, package.host, Path(loaded["standard"]))
+    strangers = {file for file in files if not any(map(file.is_relative_to, known))}
     assert strangers == set()
     assert package.root / "shared/wiring/storage.py" in files
     assert package.root / SITE_PACKAGES / "azure/identity/__init__.py" in files
