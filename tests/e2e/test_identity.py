@@ -8,6 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+import requests
+
+from cli.local.arm import Arm
 from cli.local.host_settings import host_settings
 from devhost.process import running_host
 from tests.e2e.dead_letters import DeadLetters
@@ -29,6 +33,11 @@ def test_the_story_without_a_secret(tmp_path: Path):
         )
         with running_host(settings) as host:
             story = play(host, DeadLetters.into_a_new_container(storage.azurite, storage.authority))
+            # That endpoint gives tokens to whoever asks from here: no subscriber may be there.
+            with pytest.raises(requests.HTTPError, match="address not allowed"):
+                Arm(host.url).create_subscription(
+                    story.topic, "thief", storage.endpoint.environ["IDENTITY_ENDPOINT"]
+                )
         timeline = subprocess.run(
             [*TIMELINE, "--topic", story.topic, "--subscription", "recovering"],
             cwd=ROOT,

@@ -34,8 +34,9 @@ BUILT_BY = {  # what a function's first call builds
     "wake_function": ("timers", "wake"),
     "deadletter_function": ("timers", "deadletter_timer"),
 }
-SETTINGS = {
-    "AzureWebJobsStorage": "UseDevelopmentStorage=true",
+SETTINGS = {  # as on Azure: who we are is looked up when storage is first asked
+    "AzureWebJobsStorage__accountName": "acc",
+    "AzureWebJobsStorage__credential": "managedidentity",
     "PUSHGRID_WAKE_SCHEDULE": "0 * * * * *",
     "PUSHGRID_DEADLETTER_SCHEDULE": "0 * * * * *",
     "PUSHGRID_ENTRA_TENANT": "11111111-2222-3333-4444-555555555555",  # read when a token comes
