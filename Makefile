@@ -53,7 +53,7 @@ run: setup ## the main job on real parts, told as a story (ONCE=1: ends when tol
 	@$(PY) -m cli demo $(if $(ONCE),--once)
 
 check: setup ## format, lint, types, imports, unit and functional tests
-	@$(MAKE) --no-print-directory -j 2 -O static quick
+	@$(MAKE) --no-print-directory -o setup -j 2 -O static quick
 
 static: setup
 	@$(PY) -m ruff format --check --quiet $(CODE)
