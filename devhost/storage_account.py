@@ -143,7 +143,7 @@ def _from_section(section: Mapping[str, str], connection: str) -> StorageAccount
     try:
         identity = identity_of(section)
     except ValueError as fault:
-        raise BadFunctionError(f"setting {connection}__{fault}") from None
+        raise BadFunctionError(f"setting {connection}__credential: {fault}") from None
     queue_url, blob_url = (url and _url(url, connection) for url in (queue_url, blob_url))
     for url in (queue_url, blob_url):
         if url and not url.lower().startswith("https://"):

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from shared.adapters.storage_identity import Identity, identity_of
-from shared.errors import InvalidSettings
+from shared.errors import Fault, InvalidSettings
 from shared.settings import STORAGE
 
 _DEVELOPMENT = "devstoreaccount1"
@@ -71,17 +71,17 @@ class Connection:
             return name
         if url := members.get("blobendpoint"):
             return _account_of(url)
-        raise InvalidSettings(f"{STORAGE}: no AccountName in the connection string")
+        raise _invalid("", "no AccountName in the connection string")
 
     def _url(self, service: Service) -> str:
         if name := self._section.get("accountname"):
             return f"https://{name}.{service}.core.windows.net"
-        setting = f"{STORAGE}__{service}ServiceUri"
-        url = self._section.get(f"{service}serviceuri", "").rstrip("/")
+        member = f"{service}ServiceUri"
+        url = self._section.get(member.lower(), "").rstrip("/")
         if not url:
-            raise InvalidSettings(f"{setting} is not set")
+            raise _invalid(member, "not set")
         if not url.lower().startswith("https://"):
-            raise InvalidSettings(f"{setting}: '{url}' is no https URL, and tokens go nowhere else")
+            raise _invalid(member, f"'{url}' is no https URL, and tokens go nowhere else")
         return url
 
     def _made_credential(self) -> Any:
@@ -96,7 +96,13 @@ def _identity_of(section: Mapping[str, str]) -> Identity:
     try:
         return identity_of(section)
     except ValueError as error:
-        raise InvalidSettings(f"{STORAGE}__{error}") from error
+        raise _invalid("credential", str(error)) from error
+
+
+def _invalid(member: str, why: str) -> InvalidSettings:
+    setting = f"{STORAGE}__{member}" if member else STORAGE
+    fault = Fault(code="InvalidSetting", message=f"{setting}: {why}", target=setting)
+    return InvalidSettings(fault.message, faults=(fault,))
 
 
 def _account_of(url: str) -> str:

@@ -62,7 +62,7 @@ def identity_of(section: Mapping[str, str]) -> Identity:
         case "":
             return _found(section, given)
         case other:
-            raise ValueError(f"credential: '{other}' is none of managedidentity, workloadidentity")
+            raise ValueError(f"'{other}' is none of managedidentity, workloadidentity")
 
 
 def _managed(given: Mapping[str, str]) -> Identity:
@@ -88,7 +88,7 @@ def _found(section: Mapping[str, str], given: Mapping[str, str]) -> Identity:
         )
     for name in ("managedidentityresourceid", "managedidentityobjectid"):
         if name in given:
-            raise ValueError(f"{_NAMES[name][0]} is set, which needs credential: managedidentity")
+            raise ValueError(f"{_NAMES[name][0]} is set, which only managedidentity has")
     client = given.get("managedidentityclientid") or given.get("clientid")
     return _made("DefaultAzureCredential", managed_identity_client_id=client)
 

@@ -7,6 +7,7 @@ import random
 import time
 import uuid
 
+from shared.adapters.storage_connection import Connection
 from shared.clock import SystemClock
 from shared.delivery.profiles import PROFILES
 from shared.engine.manage.writing import pause_after
@@ -20,7 +21,9 @@ CLOCK = SystemClock()
 @once
 def settings() -> Settings:
     """Read the settings. Raises InvalidSettings with everything that is wrong."""
-    return from_environ(os.environ, frozenset(PROFILES))
+    found = from_environ(os.environ, frozenset(PROFILES))
+    Connection(found.storage)  # raises as well, if it leads nowhere
+    return found
 
 
 @once

@@ -9,7 +9,7 @@ import pytest
 
 from shared.errors import InvalidSettings
 from shared.settings import NAMES, Settings, from_environ, unknown, unresolved
-from shared.wiring import managing, once, setting_lines, storage, timers
+from shared.wiring import managing, once, process, setting_lines, storage, timers
 
 _TENANT = "11111111-2222-3333-4444-555555555555"
 
@@ -193,3 +193,25 @@ def test_networks_and_single_addresses_are_read() -> None:
         "192.0.2.7/32",
         "fd00::/8",
     ]
+
+
+@pytest.mark.parametrize(
+    ("members", "setting"),
+    [
+        ({"accountName": "acc", "credential": "managed-identity"}, "credential"),
+        # The host gets on with two of the three; we don't.
+        ({"blobServiceUri": "https://b", "queueServiceUri": "https://q"}, "tableServiceUri"),
+    ],
+)
+def test_a_storage_that_cannot_be_used_is_a_fault_of_the_settings(
+    monkeypatch: pytest.MonkeyPatch, members: dict[str, str], setting: str
+) -> None:
+    """So it is known before a message is received, and publishers hear of it."""
+    for name, value in members.items():
+        monkeypatch.setenv(f"AzureWebJobsStorage__{name}", value)
+    monkeypatch.setattr(once, "_built", {})
+
+    fault = process.settings_fault()
+
+    assert fault is not None
+    assert [each.target for each in fault.faults] == [f"AzureWebJobsStorage__{setting}"]

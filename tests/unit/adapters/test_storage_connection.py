@@ -49,12 +49,16 @@ def test_the_account_is_known(storage: Mapping[str, str], account: str) -> None:
         ({**URIS, "credential": "azurecli"}, "AzureWebJobsStorage__credential: 'azurecli'"),
         ({**URIS, "queueServiceUri": "http://acc.queue.core.windows.net"}, "no https URL"),
         ({**URIS, "tableServiceUri": "acc"}, "AzureWebJobsStorage__tableServiceUri: 'acc'"),
-        ({"serviceUri": "https://acc.blob.core.windows.net"}, "blobServiceUri is not set"),
+        ({"serviceUri": "https://acc.blob.core.windows.net"}, "blobServiceUri: not set"),
     ],
 )
 def test_what_names_no_account_is_refused(storage: Mapping[str, str], complaint: str) -> None:
-    with pytest.raises(InvalidSettings, match=complaint):
+    with pytest.raises(InvalidSettings, match=complaint) as raised:
         Connection(storage)
+
+    (fault,) = raised.value.faults
+    assert fault.target
+    assert fault.message.startswith(f"{fault.target}: ")
 
 
 @pytest.mark.parametrize(

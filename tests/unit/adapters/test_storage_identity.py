@@ -70,13 +70,16 @@ def test_who_we_are(section: Mapping[str, str], kind: str, arguments: Mapping[st
 @pytest.mark.parametrize(
     ("section", "complaint"),
     [
-        ({"credential": "managed-identity"}, "credential: 'managed-identity' is none of"),
-        ({"credential": "managedidentityasfederatedidentity"}, "credential: 'managedidentityasfed"),
+        ({"credential": "managed-identity"}, "'managed-identity' is none of"),
+        ({"credential": "managedidentityasfederatedidentity"}, "'managedidentityasfed"),
         (
             {**MANAGED, "clientid": "c", "managedidentityresourceid": "/r"},
             "clientId and managedIdentityResourceId are set",
         ),
-        ({"managedidentityobjectid": "o"}, "managedIdentityObjectId is set, which needs"),
+        (
+            {"managedidentityobjectid": "o"},
+            "managedIdentityObjectId is set, which only managedidentity has",
+        ),
     ],
 )
 def test_what_names_no_identity_is_refused(section: Mapping[str, str], complaint: str) -> None:
