@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from cli import demo, explain, listen, timeline
+from cli import cost, demo, explain, listen, timeline
 
 
 class _Parser(argparse.ArgumentParser):
@@ -26,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     parser = _Parser(prog="python -m cli", description="Pushgrid on this machine.")
     commands = parser.add_subparsers(dest="command", required=True)
-    for command in (demo, explain, listen, timeline):
+    for command in (cost, demo, explain, listen, timeline):
         command.add_to(commands)
     options = parser.parse_args(arguments)
     return int(options.run(options))

@@ -1,0 +1,272 @@
+"""One scenario of the measuring run: a host, a proxy that counts, a publisher and subscribers."""
+
+from __future__ import annotations
+
+import json
+import random
+import statistics
+import string
+import time
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import requests
+from azure.data.tables import TableServiceClient
+from azure.storage.blob import BlobServiceClient
+from azure.storage.queue import QueueServiceClient
+
+from bench.throughput import cpu_seconds
+from cli.local.arm import Arm, dead_letter_destination
+from cli.local.host_settings import host_settings
+from cli.local.storage_proxy import running_storage_proxy
+from cli.local.subscriber import Push, running_subscriber
+from devhost.azurite import ACCOUNT, Azurite, running_azurite
+from devhost.process import RunningHost, running_host
+from shared.adapters.storage_account import PAYLOADS, POISON
+from shared.engine.ports import Queue, Table
+
+_NEVER = "0 0 0 1 1 *"  # a schedule that disturbs nothing: the timers are measured on their own
+_PATIENCE = 90.0  # seconds until what was published must have ended
+_QUIET = 3.0  # seconds in which the host deletes its last messages
+_LETTERS = string.ascii_letters + string.digits
+_TOPIC, _DEAD = "orders", "deadletters"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """
+    What is played.
+
+    *size* is an event's, in bytes as published. *failing* is the share of attempts that get
+    *status*; an endpoint answers after *answers_in* seconds. *pause* lies between two requests.
+    *watched* seconds are counted instead where nothing is published.
+    """
+
+    name: str
+    events: int = 0
+    batch: int = 1
+    size: int = 1024
+    subscriptions: int = 1
+    failing: float = 0.0
+    status: int = 500
+    dead_letters: bool = False
+    answers_in: float = 0.0
+    pause: float = 0.0
+    watched: float = 0.0
+    ends: str = "delivered"
+    settings: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counted:
+    """
+    What came of a scenario: *operations* by kind, *pushes* that subscribers got.
+
+    *publish* and *deliver* are the seconds that each run took, *cpu* those of the whole host.
+    """
+
+    scenario: Scenario
+    operations: Counter[str]
+    pushes: int
+    seconds: float
+    cpu: float
+    publish: list[float]
+    deliver: list[float]
+
+    def document(self) -> dict[str, Any]:
+        """Return it as data; of the runs only how many there were, and the median."""
+        told = {name: value for name, value in asdict(self.scenario).items() if value}
+        told |= {"pushes": self.pushes, "seconds": round(self.seconds, 1), "cpu": self.cpu}
+        for name in ("publish", "deliver"):
+            runs: list[float] = getattr(self, name)
+            if runs:
+                told[f"{name} runs"] = len(runs)
+                told[f"{name} seconds"] = round(statistics.median(runs), 4)
+        return told | {"operations": dict(sorted(self.operations.items()))}
+
+
+_FAST = {"PUSHGRID_TIME_SCALE": "60"}
+SCENARIOS = (
+    Scenario(name="single", events=600),
+    Scenario(name="single to ten", events=100, subscriptions=10),
+    Scenario(name="hundreds", events=3000, batch=100),
+    Scenario(name="hundreds to ten", events=600, batch=100, subscriptions=10),
+    Scenario(name="4 KiB in hundreds", events=3000, batch=300, size=4096),
+    Scenario(name="16 KiB in tens", events=500, batch=50, size=16384),
+    Scenario(name="64 KiB", events=100, size=65536),
+    Scenario(name="64 KiB in tens, to three", events=100, batch=10, size=65536, subscriptions=3),
+    Scenario(name="failing", events=600, failing=0.2, settings=_FAST),
+    Scenario(name="failing in hundreds", events=3000, batch=100, failing=0.2, settings=_FAST),
+    Scenario(
+        name="failing, no log of attempts",
+        events=600,
+        failing=0.2,
+        settings=_FAST | {"PUSHGRID_ATTEMPT_LOG": "off"},
+    ),
+    Scenario(
+        name="dead letters",
+        events=300,
+        failing=1.0,
+        status=400,
+        dead_letters=True,
+        ends="dead",
+        settings=_FAST | {"PUSHGRID_DEADLETTER_SCHEDULE": "*/20 * * * * *"},
+    ),
+    Scenario(
+        name="long waits",
+        events=200,
+        failing=1.0,
+        status=404,
+        ends="woken",
+        settings={"PUSHGRID_TIME_SCALE": "4", "PUSHGRID_WAKE_SCHEDULE": "*/10 * * * * *"},
+    ),
+    Scenario(name="one at a time", events=150, answers_in=0.1, pause=0.3),
+    Scenario(name="one at a time, to ten", events=50, subscriptions=10, answers_in=0.1, pause=0.5),
+    Scenario(name="64 at a time", events=64 * 25, batch=64, answers_in=0.1, pause=1.5),
+    Scenario(
+        name="idle",
+        watched=300.0,
+        settings={
+            "PUSHGRID_WAKE_SCHEDULE": "0 * * * * *",
+            "PUSHGRID_DEADLETTER_SCHEDULE": "0 */5 * * * *",
+        },
+    ),
+)
+
+
+def play(scenario: Scenario) -> Counted:
+    """
+    Play one scenario on a host and a storage of its own.
+
+    Raises:
+        RuntimeError: not everything came to its end in four minutes.
+    """
+    lines: list[str] = []
+    schedules = {"PUSHGRID_WAKE_SCHEDULE": _NEVER, "PUSHGRID_DEADLETTER_SCHEDULE": _NEVER}
+    with ExitStack() as stack:
+        azurite = stack.enter_context(_storage())
+        proxy = stack.enter_context(running_storage_proxy(azurite))
+        settings = host_settings(proxy.azurite, **(schedules | scenario.settings))
+        host = stack.enter_context(running_host(settings, on_line=lines.append))
+        subscriber = stack.enter_context(running_subscriber(_answer(scenario)))
+        key = _subscribed(Arm(host.url), scenario, subscriber.url)
+        time.sleep(_QUIET)
+        lines.clear()
+        proxy.requests.clear()
+        cpu, began = cpu_seconds(host.process.pid), time.monotonic()
+        publish = _publish(host, key, scenario)
+        time.sleep(scenario.watched)
+        _await(scenario, subscriber.pushes, proxy.requests)
+        time.sleep(0 if scenario.watched else _QUIET)
+        return Counted(
+            scenario=scenario,
+            operations=Counter(proxy.requests),
+            pushes=len(subscriber.pushes),
+            seconds=time.monotonic() - began,
+            cpu=round(cpu_seconds(host.process.pid) - cpu, 2),
+            publish=publish,
+            deliver=[line["seconds"] for line in _lines(lines, "delivery.run")],
+        )
+
+
+@contextmanager
+def _storage() -> Iterator[Azurite]:
+    """Give an Azurite with everything that the templates create in advance."""
+    with running_azurite() as azurite:
+        connection = azurite.connection_string
+        queues = QueueServiceClient.from_connection_string(connection)
+        blobs = BlobServiceClient.from_connection_string(connection)
+        tables = TableServiceClient.from_connection_string(connection)
+        for queue in Queue:
+            queues.create_queue(queue)
+        for container in (PAYLOADS, POISON, _DEAD):
+            blobs.create_container(container)
+        for table in Table:
+            tables.create_table(table)
+        yield azurite
+
+
+def _answer(scenario: Scenario) -> Callable[[Push], int]:
+    """Fail the wanted share of attempts: by chance, but the same ones of the same event."""
+
+    def answer(push: Push) -> int:
+        time.sleep(scenario.answers_in)
+        told = push.body[:200] + push.headers["aeg-delivery-count"].encode()
+        fails = zlib.crc32(told) / 2**32 < scenario.failing
+        return scenario.status if fails else 200
+
+    return answer
+
+
+def _subscribed(arm: Arm, scenario: Scenario, url: str) -> str:
+    arm.create_topic(_TOPIC)
+    properties: dict[str, Any] = {}
+    if scenario.dead_letters:
+        properties["deadLetterDestination"] = dead_letter_destination(ACCOUNT, _DEAD)
+    for number in range(scenario.subscriptions):
+        arm.create_subscription(_TOPIC, f"crm-{number}", url, **properties)
+    return arm.key(_TOPIC)
+
+
+def _publish(host: RunningHost, key: str, scenario: Scenario) -> list[float]:
+    """Publish one request after the other; return how long each took."""
+    chance = random.Random(7)  # noqa: S311 - the same texts at every run
+    took = []
+    with requests.Session() as session:
+        for start in range(0, scenario.events, scenario.batch):
+            events = [an_event(start + i, scenario.size, chance) for i in range(scenario.batch)]
+            answer = session.post(
+                f"{host.url}/topics/{_TOPIC}/api/events",
+                data=json.dumps(events).encode(),
+                headers={"aeg-sas-key": key, "Content-Type": "application/json"},
+                timeout=60,
+            )
+            answer.raise_for_status()
+            took.append(answer.elapsed.total_seconds())
+            time.sleep(scenario.pause)
+    return took
+
+
+def an_event(number: int = 0, size: int = 4096, chance: random.Random | None = None) -> Any:
+    """Return an event of *size* bytes whose text hardly compresses, as no real one is."""
+    event = {
+        "id": f"{number:08}",
+        "subject": "/orders/17",
+        "eventType": "Shop.OrderPlaced",
+        "eventTime": "2026-01-01T00:00:00Z",
+        "dataVersion": "1.0",
+        "data": {"text": ""},
+    }
+    chance = chance or random.Random(7)  # noqa: S311 - as above
+    missing = max(0, size - len(json.dumps(event)))
+    return event | {"data": {"text": "".join(chance.choices(_LETTERS, k=missing))}}
+
+
+def _ended(scenario: Scenario, pushes: list[Push], operations: Counter[str]) -> bool:
+    """Tell whether everything that was published is where the scenario ends."""
+    deliveries = scenario.events * scenario.subscriptions
+    if scenario.ends == "dead":
+        return operations["queue delete deadletters"] >= deliveries
+    if scenario.ends == "woken":
+        put = operations["queue put waiting"]
+        return put >= deliveries / 2 and operations["queue delete waiting"] >= put
+    answer = _answer(Scenario(name="", failing=scenario.failing, status=scenario.status))
+    return sum(answer(push) == 200 for push in list(pushes)) >= deliveries
+
+
+def _await(scenario: Scenario, pushes: list[Push], operations: Counter[str]) -> None:
+    give_up_at = time.monotonic() + _PATIENCE
+    while not _ended(scenario, pushes, operations):
+        if time.monotonic() > give_up_at:
+            raise RuntimeError(f"{scenario.name}: is not at its end: {dict(operations)}")
+        time.sleep(0.5)
+
+
+def _lines(lines: list[str], event: str) -> list[dict[str, Any]]:
+    """Return the log lines of one kind."""
+    mark = f'{{"event":"{event}"'
+    return [json.loads(line[line.index(mark) :]) for line in list(lines) if mark in line]

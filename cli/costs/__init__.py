@@ -1,0 +1,1 @@
+"""What a month's work costs: prices, measured steps, and the one model that joins them."""

@@ -1,0 +1,86 @@
+"""The bill of a month: Pushgrid's for both kinds of traffic, and Event Grid's for the same work."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cli.costs.data import measured, prices
+from cli.costs.model import Traffic, Usage, dollars, grants, groups, standing, usage
+from cli.costs.workload import Work, Workload, work_of
+
+_MILLION = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bill:
+    """Dollars of a month; *lines* are what the work costs, *standing* what is there anyway."""
+
+    used: Usage
+    lines: Mapping[str, float]
+    standing: Mapping[str, float]
+    granted: float
+    deliveries: int
+
+    @property
+    def work(self) -> float:
+        return sum(self.lines.values())
+
+    @property
+    def total(self) -> float:
+        """Return what is paid, after free grants."""
+        return self.work + sum(self.standing.values()) - self.granted
+
+    @property
+    def per_million(self) -> float:
+        """Return what a million deliveries cost more than none, before free grants."""
+        return self.work / self.deliveries * _MILLION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """Both sides; *run_seconds* is how long a run of each function takes."""
+
+    work: Work
+    memory_mb: int
+    bills: Mapping[Traffic, Bill]
+    run_seconds: Mapping[str, float]
+    event_grid: float
+    event_grid_total: float
+
+    @property
+    def event_grid_per_million(self) -> float:
+        """Return what Event Grid takes for a million deliveries, before its free operations."""
+        return self.event_grid / self.work.deliveries * _MILLION
+
+
+def compare(workload: Workload, memory_mb: int = 2048) -> Comparison:
+    """Reckon a month on instances of *memory_mb*."""
+    found, list_prices = measured(), prices()
+    work = work_of(workload, found.runs["stored byte"])
+    counted = work.event_grid_operations
+    meter = list_prices["event_grid"]
+    return Comparison(
+        work=work,
+        memory_mb=memory_mb,
+        bills={traffic: _bill(work, traffic, memory_mb) for traffic in Traffic},
+        run_seconds={each.name: each.seconds for each in groups(work, found) if each.runs},
+        event_grid=meter.of(counted),
+        event_grid_total=meter.of(max(0.0, counted - meter.free)),
+    )
+
+
+def _bill(work: Work, traffic: Traffic, memory_mb: int) -> Bill:
+    found, list_prices = measured(), prices()
+    used = usage(work, found, traffic, memory_mb)
+    idle = standing(found, memory_mb, list_prices)
+    idle_seconds = idle["timers"] / list_prices["gb_second"].of(1)  # GB-s
+    gb_seconds = sum(used.busy.values()) * memory_mb / 1024 + idle_seconds
+    executions = used.executions + idle["executions"] / list_prices["execution"].of(1)
+    return Bill(
+        used=used,
+        lines=dollars(used, memory_mb, list_prices),
+        standing=idle,
+        granted=grants(gb_seconds, executions, list_prices),
+        deliveries=work.deliveries,
+    )

@@ -1,0 +1,80 @@
+"""The tables that everything is reckoned from: list prices, and what the measuring run found."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+_DATA = Path(__file__).parents[1] / "data"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """Dollars *per* so many of a *unit*; *free* of them a month cost nothing."""
+
+    meter: str
+    price: float
+    per: int
+    unit: str
+    region: str
+    date: str
+    source: str
+    free: float = 0.0
+
+    def of(self, amount: float) -> float:
+        """Return the dollars for *amount* units, before what is free."""
+        return amount * self.price / self.per
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """
+    What was counted.
+
+    *steps* are storage operations by kind, for one of each step; *seconds* and *cpu* describe runs.
+    See ``bench/steps.py``, which derives them.
+    """
+
+    measured: str
+    command: str
+    versions: Mapping[str, str]
+    steps: Mapping[str, Mapping[str, float]]
+    runs: Mapping[str, float]
+
+
+@cache
+def prices() -> Mapping[str, Price]:
+    """Return the prices by name."""
+    read = json.loads((_DATA / "prices.json").read_text())
+    return {name: Price(**told) for name, told in read["prices"].items()}
+
+
+@cache
+def measured() -> Measured:
+    """Return what the measuring run found."""
+    read = _operations()
+    names = ("measured", "command", "versions", "steps", "runs")
+    return Measured(**{name: read[name] for name in names})
+
+
+def scenarios() -> list[dict[str, Any]]:
+    """Return what was played and counted, as `measured` was derived from it."""
+    return list(_operations()["scenarios"])
+
+
+def _operations() -> dict[str, Any]:
+    return dict(json.loads((_DATA / "operations.json").read_text()))
+
+
+def meter_of(kind: str) -> str:
+    """Name the price of a storage operation, such as ``blob write payloads``."""
+    service, operation = kind.split(" ")[:2]
+    if service != "blob":
+        return service
+    if operation in {"write", "list", "create"}:
+        return "blob_write"
+    return "blob_delete" if operation == "delete" else "blob_read"

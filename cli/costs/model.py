@@ -1,0 +1,225 @@
+"""The model: from a month's work to storage operations, function time and dollars."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from cli.costs.data import Measured, Price, meter_of
+from cli.costs.workload import Work
+from shared.adapters.push_slots import MAX_SLOTS, THREADS
+
+HOURS = 730.0  # of a month
+MONTH = HOURS * 3600  # seconds
+CORES = {512: 0.25, 2048: 1.0, 4096: 2.0}  # of an instance with so many MB
+REQUESTS = 16  # that an instance takes at a time (infra)
+MESSAGES = 24  # batchSize + newBatchThreshold (host.json)
+_LEAST_SECONDS = 1.0  # that are billed when an instance wakes
+_LINGERS = 300.0  # seconds that an instance goes on looking at its queue; assumed
+_TIMER_RUNS = HOURS * 60 + HOURS * 12  # every minute, and every five
+_DEAD_LETTER_RUNS = HOURS * 12
+_PAYLOAD_DAYS, _MONTH_DAYS = 4, 30
+_RECORD_GB = 1e-6  # of a log record: about a kilobyte, assumed
+_SAMPLED = 20.0  # items a second and instance that sampling lets through
+_IDLE_LOG_GB = 0.2  # that timers and host write in a month; assumed
+ALERTS = {"log_alert": 4, "metric_alert": 1}  # infra/modules/alerts.bicep
+
+
+class Traffic(StrEnum):
+    """How a month's work comes: all at once, or at random times all month long."""
+
+    BURSTS = "bursts"
+    SPREAD = "spread"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """
+    Runs of one function, on instances of its own.
+
+    *seconds* and *cpu* are those of one run, *slots* what it takes of the slots for pushes: their
+    seconds, divided by how many slots there are.
+    """
+
+    name: str
+    runs: float
+    seconds: float
+    cpu: float
+    at_a_time: int
+    slots: float = 0.0
+    queue: bool = False
+
+    def busy(self, traffic: Traffic, cores: float) -> float:
+        """
+        Return the instance-seconds that are billed.
+
+        An instance is billed while it runs anything, however many at a time: at best it is full
+        all the time: of runs, of pushes, or its processor is. Spread over the month it wakes
+        for one run, or for those that happen to come meanwhile; a second is the least.
+        """
+        full = self.runs * max(self.seconds / self.at_a_time, self.cpu / cores, self.slots)
+        if traffic is Traffic.BURSTS:
+            return full
+        alone = max(self.seconds, self.cpu / cores, _LEAST_SECONDS)
+        return max(full, _covered(self.runs, alone))
+
+    def awake(self, traffic: Traffic, cores: float) -> float:
+        """Return the seconds in which an instance is there, and looks at its queue if any."""
+        if traffic is Traffic.BURSTS:
+            return self.busy(traffic, cores)
+        return max(self.busy(traffic, cores), _covered(self.runs, _LINGERS))
+
+
+def _covered(runs: float, seconds: float) -> float:
+    """Return how much of a month is covered by *runs* at random times that last so long."""
+    return MONTH * -math.expm1(-runs * seconds / MONTH)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """What a month uses, in the units of the meters, without what is always there."""
+
+    operations: Mapping[str, float]  # of storage, by kind
+    busy: Mapping[str, float]  # instance-seconds by function
+    executions: float
+    payload_gb: float
+    log_gb: float
+
+
+def groups(work: Work, measured: Measured) -> tuple[Group, ...]:
+    """Return publishing, delivering and retrying."""
+    told, batch = measured.runs, work.workload.batch
+    first, later = work.rounds[0], work.rounds[1:]
+    again = sum(each.messages for each in later)
+    parts = first.messages / work.requests
+    slots = min(THREADS.total, MAX_SLOTS * work.workload.fanout)
+
+    def delivering(name: str, messages: float, attempts: float) -> Group:
+        together = attempts / messages if messages else 1.0
+        return Group(
+            name=name,
+            runs=messages,
+            seconds=told["deliver"] + told["deliver event"] * (together - 1),
+            cpu=told["cpu run"] + told["cpu event"] * together,
+            at_a_time=MESSAGES,
+            slots=together * told["endpoint"] / slots,
+            queue=True,
+        )
+
+    publishing = Group(
+        name="publish",
+        runs=work.requests,
+        seconds=told["publish"]
+        + told["publish event"] * (batch - 1)
+        + told["publish message"] * max(0.0, parts - 1),
+        cpu=told["cpu run"] + told["cpu event"] * batch,
+        at_a_time=REQUESTS,
+    )
+    return (
+        publishing,
+        delivering("deliver", first.messages, first.attempts),
+        delivering("retry", again, sum(each.attempts for each in later)),
+    )
+
+
+def work_operations(work: Work, steps: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    """Return the storage operations by kind that the work takes, however it comes."""
+    retries = sum(each.messages for each in work.rounds[1:])
+    long = sum(each.messages for each in work.rounds[1:] if each.waited_long)
+    parked_messages = work.rounds[0].messages + retries if work.parked else 0.0
+    times = {
+        "delivery message": work.rounds[0].messages,
+        "retry message": retries,
+        "long wait": long,
+        "parked request": work.requests if work.parked else 0.0,
+        "parked message": parked_messages,
+        "failed run": work.failed_runs,
+        "dead letter message": work.dead_messages,
+    }
+    operations: defaultdict[str, float] = defaultdict(float)
+    for step, count in times.items():
+        _add(operations, steps[step], count)
+    # A blob holds what a run of the timer finds for one event subscription.
+    blobs = min(work.dead_messages, _DEAD_LETTER_RUNS * work.workload.fanout)
+    operations["blob write deadletters"] += blobs
+    return operations
+
+
+def usage(work: Work, measured: Measured, traffic: Traffic, memory_mb: int) -> Usage:
+    """Reckon what a month's work uses."""
+    cores = CORES[memory_mb]
+    told = [group for group in groups(work, measured) if group.runs]
+    operations = work_operations(work, measured.steps)
+    for group in told:
+        awake = dict(measured.steps["second awake"])
+        # A full instance always finds something: what it asks is counted with the messages.
+        looks = awake.pop("queue get") if group.queue and traffic is Traffic.SPREAD else 0.0
+        awake.pop("queue get", None)
+        _add(operations, awake | {f"queue get {group.name}": looks}, group.awake(traffic, cores))
+    busy = {group.name: group.busy(traffic, cores) for group in told}
+    executions = sum(group.runs for group in told)
+    failed = work.attempts * work.workload.failure_rate
+    # The host's record of a run and ours; a line for each failed attempt.
+    records = min(2 * executions + failed, _SAMPLED * sum(busy.values()) + _SAMPLED)
+    parked_bytes = work.workload.events * work.workload.size if work.parked else 0
+    return Usage(
+        operations=operations,
+        busy=busy,
+        executions=executions,
+        payload_gb=parked_bytes / 1e9 * _PAYLOAD_DAYS / _MONTH_DAYS,
+        log_gb=records * _RECORD_GB,
+    )
+
+
+def standing(measured: Measured, memory_mb: int, prices: Mapping[str, Price]) -> dict[str, float]:
+    """Return what a month costs without any event, by what it is for."""
+    gb_seconds = _TIMER_RUNS * _LEAST_SECONDS * memory_mb / 1024
+    idle = {kind: n * HOURS for kind, n in measured.steps["idle hour"].items()}
+    return {
+        "timers": prices["gb_second"].of(gb_seconds),
+        "executions": prices["execution"].of(_TIMER_RUNS),
+        "storage operations": sum(storage_dollars(idle, prices).values()),
+        "alerts": sum(prices[name].of(count) for name, count in ALERTS.items()),
+        "logs": prices["log_gb"].of(_IDLE_LOG_GB),
+    }
+
+
+def dollars(used: Usage, memory_mb: int, prices: Mapping[str, Price]) -> dict[str, float]:
+    """Price a month's use, by what it is for, before free grants."""
+    by_service = storage_dollars(used.operations, prices)
+    by_service["blobs"] += prices["blob_gb"].of(used.payload_gb)
+    time = {
+        f"{name}: function time": prices["gb_second"].of(seconds * memory_mb / 1024)
+        for name, seconds in used.busy.items()
+    }
+    return (
+        time
+        | {"executions": prices["execution"].of(used.executions)}
+        | by_service
+        | {"logs": prices["log_gb"].of(used.log_gb)}
+    )
+
+
+def storage_dollars(
+    operations: Mapping[str, float], prices: Mapping[str, Price]
+) -> dict[str, float]:
+    """Price storage operations, by service."""
+    names = {"queue": "queues", "table": "tables", "blob": "blobs"}
+    sums = dict.fromkeys(names.values(), 0.0)
+    for kind, count in operations.items():
+        sums[names[kind.split(" ", 1)[0]]] += prices[meter_of(kind)].of(count)
+    return sums
+
+
+def grants(gb_seconds: float, executions: float, prices: Mapping[str, Price]) -> float:
+    """Return the dollars that a month's free function time and executions are worth."""
+    time, count = prices["gb_second"], prices["execution"]
+    return time.of(min(gb_seconds, time.free)) + count.of(min(executions, count.free))
+
+
+def _add(operations: dict[str, float], step: Mapping[str, float], times: float) -> None:
+    for kind, count in step.items():
+        operations[kind] = operations.get(kind, 0.0) + count * times

@@ -1,0 +1,182 @@
+"""
+The tables of docs/cost.md and docs/deploy.md: ``python -m cli.costs.page`` writes them anew.
+
+Each stands between ``<!-- name -->`` and ``<!-- end -->``; everything else is left alone.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from cli.costs.bill import Comparison, compare
+from cli.costs.data import measured, prices, scenarios
+from cli.costs.model import MONTH, Traffic, standing
+from cli.costs.report import money, text
+from cli.costs.workload import Workload
+
+_DOCS = Path(__file__).parents[2] / "docs"
+PAGES = (_DOCS / "cost.md", _DOCS / "deploy.md")
+_TABLE = re.compile(r"(<!-- (?P<name>[a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+_SMALL, _LARGE = 512, 2048  # MB
+_MILLION = 1_000_000
+_LOADS = (  # events, fanout, batch, size, failure rate, MB
+    (100_000, 1, 1, 1024, 0.0, _LARGE),
+    (_MILLION, 1, 1, 1024, 0.0, _LARGE),
+    (_MILLION, 1, 1, 1024, 0.0, _SMALL),
+    (_MILLION, 1, 1, 1024, 0.05, _LARGE),
+    (_MILLION, 5, 1, 1024, 0.0, _LARGE),
+    (_MILLION, 1, 1, 65_536, 0.0, _LARGE),
+    (_MILLION, 1, 100, 1024, 0.0, _LARGE),
+    (100 * _MILLION, 1, 1, 1024, 0.0, _LARGE),
+    (100 * _MILLION, 1, 100, 1024, 0.0, _LARGE),
+    (100 * _MILLION, 5, 100, 1024, 0.01, _LARGE),
+    (1000 * _MILLION, 1, 100, 1024, 0.0, _LARGE),
+)
+
+
+def rendered(page: str) -> str:
+    """Return a page with its tables as they should be."""
+    return _TABLE.sub(lambda found: f"{found[1]}{_TABLES[found['name']]()}\n{found[3]}", page)
+
+
+def _example() -> str:
+    return f"```\n{text(_compared(*_LOADS[1]))}\n```"
+
+
+def _loads() -> str:
+    head = ("events a month", "subscriptions", "in a request", "bytes", "failing", "MB")
+    rows = [
+        (
+            *(f"{each:,}" for each in load[:4]),
+            f"{load[4]:.0%}",
+            f"{load[5]:,}",
+            *_totals(_compared(*load)),
+        )
+        for load in _LOADS
+    ]
+    return _table((*head, "in bursts", "spread out", "Event Grid"), rows)
+
+
+def _idle() -> str:
+    sides = [standing(measured(), memory, prices()) for memory in (_LARGE, _SMALL)]
+    rows = [(name, *(money(side[name]) for side in sides)) for name in sides[0]]
+    rows.append(("**together**", *(f"**{money(sum(side.values()))}**" for side in sides)))
+    return _table(("a month, nothing published", "2,048 MB", "512 MB"), rows)
+
+
+def _beside() -> str:
+    ready = (
+        prices()["always_ready_gb_second"].of(MONTH * memory / 1024) for memory in (_LARGE, _SMALL)
+    )
+    looks, endpoints = prices()["queue"].of(MONTH), prices()["private_endpoint"].of(3)
+    rows = [
+        ("one instance always ready, its executions apart", *map(money, ready)),
+        ("a private network: three endpoints, their traffic apart", *[money(endpoints)] * 2),
+        ("the scale controller, if it looked at both queues every second", *[money(2 * looks)] * 2),
+    ]
+    return _table(("not included", "2,048 MB", "512 MB"), rows)
+
+
+def _steps() -> str:
+    rows = [
+        (step, ", ".join(f"{count:g} {kind}" for kind, count in told.items()))
+        for step, told in measured().steps.items()
+    ]
+    return _table(("once for each", "storage operations"), rows)
+
+
+def _runs() -> str:
+    told = measured().runs
+    first = [(name, told[name], told[f"{name} event"]) for name in ("publish", "deliver")]
+    rows = [(f"{name} run", _ms(run), _ms(event)) for name, run, event in first]
+    rows.append(("processor, of either", _ms(told["cpu run"]), _ms(told["cpu event"])))
+    return _table(("", "with one event", "for each further event"), rows)
+
+
+def _scenarios() -> str:
+    found = measured()
+    versions = ", ".join(f"{name} {version}" for name, version in found.versions.items())
+    published = sum(each.get("events", 0) for each in scenarios())
+    return (
+        f"Measured on {found.measured}: {len(scenarios())} scenarios, {published:,} events"
+        f" ({versions})."
+    )
+
+
+def _prices() -> str:
+    rows = [
+        (
+            each.meter,
+            f"{each.price:g} for {_unit(each.per, each.unit)}",
+            f"{each.free:,.0f}" if each.free else "",
+            each.region,
+            each.date,
+            each.source,
+        )
+        for each in prices().values()
+    ]
+    return _table(("meter", "dollars", "free a month", "region", "as of", "from"), rows)
+
+
+def _million() -> str:
+    kinds = (
+        ("published one by one", (_MILLION, 1, 1, 1024, 0.0)),
+        ("published in hundreds", (_MILLION, 1, 100, 1024, 0.0)),
+        ("one by one, each too large for a message", (_MILLION, 1, 1, 65_536, 0.0)),
+    )
+    rows = []
+    for name, load in kinds:
+        large, small = (_compared(*load, memory) for memory in (_LARGE, _SMALL))
+        figures = [
+            money(side.bills[traffic].work) for traffic in Traffic for side in (large, small)
+        ]
+        rows.append((name, *figures, money(large.event_grid)))
+    head = ("in bursts, 2,048 MB", "512 MB", "spread out, 2,048 MB", "512 MB", "Event Grid")
+    return _table(("a million events, one subscription each, all delivered", *head), rows)
+
+
+_TABLES: Mapping[str, Callable[[], str]] = {
+    "example": _example,
+    "loads": _loads,
+    "idle": _idle,
+    "beside": _beside,
+    "steps": _steps,
+    "runs": _runs,
+    "scenarios": _scenarios,
+    "prices": _prices,
+    "million": _million,
+}
+
+
+def _compared(  # noqa: PLR0913, PLR0917 - a row of a table
+    events: int, fanout: int, batch: int, size: int, failure_rate: float, memory_mb: int
+) -> Comparison:
+    load = Workload(events=events, fanout=fanout, batch=batch, size=size, failure_rate=failure_rate)
+    return compare(load, memory_mb)
+
+
+def _totals(told: Comparison) -> tuple[str, ...]:
+    ours = (told.bills[traffic].total for traffic in Traffic)
+    return tuple(map(money, (*ours, told.event_grid_total)))
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1000:.3g} ms"
+
+
+def _unit(per: int, unit: str) -> str:
+    return f"{per:,} {unit}" if per > 1 else f"a {unit}"
+
+
+def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    lines = [head, ("---",) * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |".replace("|  |", "| |") for line in lines)
+
+
+if __name__ == "__main__":
+    for path in PAGES:
+        path.write_text(rendered(path.read_text()))
+    sys.exit(0)

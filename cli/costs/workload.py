@@ -1,0 +1,140 @@
+"""A month's work: what is asked for, and how many messages, runs and attempts that makes."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from datetime import timedelta
+
+from shared.delivery import packing
+from shared.delivery.forecast import forecast
+from shared.delivery.policy import DeliveryTerms
+from shared.delivery.profile import DeliveryProfile, EndpointType
+from shared.delivery.profiles import PROFILES
+from shared.engine.requeue import LONG_WAIT
+
+_FAILING = "500"  # an answer without a minimum delay or a probation of its own
+_CHUNK = 64 * 1024  # bytes of an event that Event Grid counts as one operation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """
+    *events* a month of *size* bytes, published *batch* at a time, each to *fanout* subscriptions.
+
+    An attempt fails with probability *failure_rate*, whatever came of the others.
+    """
+
+    events: int
+    fanout: int
+    batch: int
+    size: int
+    failure_rate: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
+    """The *messages* of all attempts with the same number, and the *attempts* that they make."""
+
+    messages: float
+    attempts: float
+    waited_long: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """
+    What a workload makes in a month.
+
+    *rounds* are first attempts, second ones, and so on; *dead_messages* carry the events that are
+    given up. *parked* tells whether events are too large for messages.
+    """
+
+    workload: Workload
+    requests: int
+    rounds: tuple[Round, ...]
+    dead_messages: float
+    dead_letters: float
+    parked: bool
+
+    @property
+    def deliveries(self) -> int:
+        return self.workload.events * self.workload.fanout
+
+    @property
+    def attempts(self) -> float:
+        return sum(each.attempts for each in self.rounds)
+
+    @property
+    def failed_runs(self) -> float:
+        """Runs with a failure: each is followed by a retry message or by dead letters."""
+        return sum(each.messages for each in self.rounds[1:]) + self.dead_messages
+
+    @property
+    def event_grid_operations(self) -> float:
+        """
+        What Event Grid counts: events in, and every delivery attempt, in chunks of 64 KB each.
+
+        Subject and type filters, batching and dead letters add nothing to that.
+        """
+        chunks = math.ceil(self.workload.size / _CHUNK)
+        return chunks * (self.workload.events + self.attempts)
+
+
+def work_of(workload: Workload, stored_byte: float, profile: str = "latest") -> Work:
+    """
+    Reckon the work; *stored_byte* is how many bytes of a message one byte of an event takes.
+
+    A message of *n* events needs another attempt if one of them does, and what failed together
+    stays together.
+    """
+    requests = math.ceil(workload.events / workload.batch)
+    capacity = _capacity(workload.size * stored_byte)
+    parts = math.ceil(workload.batch / (capacity or packing.MAX_EVENTS))
+    messages = requests * parts * workload.fanout
+    deliveries = workload.events * workload.fanout
+    together = deliveries / messages if messages else 0.0
+    rate, waits = workload.failure_rate, _waits(PROFILES[profile])
+
+    def with_one_left(share: float) -> float:
+        return messages * (1.0 - math.pow(1.0 - share, together))
+
+    rounds = [Round(messages=messages, attempts=deliveries, waited_long=False)]
+    rounds += [
+        Round(
+            messages=with_one_left(rate**number),
+            attempts=deliveries * rate**number,
+            waited_long=wait > LONG_WAIT,
+        )
+        for number, wait in enumerate(waits, start=1)
+    ]
+    ended = rate ** len(rounds)
+    return Work(
+        workload=workload,
+        requests=requests,
+        rounds=tuple(rounds),
+        dead_messages=with_one_left(ended),
+        dead_letters=deliveries * ended,
+        parked=capacity == 0,
+    )
+
+
+def _capacity(stored: float) -> int:
+    """Return how many events of so many stored bytes fit into a message; 0: not even one."""
+    room = packing.MAX_STORED - packing.HEADER_WIDTH - packing.ORIGIN_WIDTH
+    return min(packing.MAX_EVENTS, int(room / (stored + packing.EVENT_WIDTH)))
+
+
+def _waits(profile: DeliveryProfile) -> list[timedelta]:
+    """Return the waits between the attempts of an event that always fails."""
+    attempts = profile.limits.attempts
+    terms = DeliveryTerms(
+        profile=profile,
+        max_attempts=attempts[0] if attempts else None,
+        time_to_live=profile.limits.time_to_live[0],
+        dead_letter=None,
+        endpoint=EndpointType.WEBHOOK,
+    )
+    times = [each.at for each in forecast([_FAILING], terms).attempts]
+    return [later - earlier for earlier, later in itertools.pairwise(times)]

@@ -1,0 +1,55 @@
+"""`cli cost` reckons from a measured run: a fresh one, on today's code, must agree with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from bench.scenario import Counted, Scenario, play
+from cli.costs.data import measured
+from cli.costs.model import work_operations
+from cli.costs.workload import Workload, work_of
+
+TOLERANCE = 0.05  # how many messages there are is certain; failures may meet in one or not
+TWICE = 2  # what a process asks again after some seconds depends on when it began
+SCENARIOS = (
+    Scenario(name="single events", events=150),
+    Scenario(name="hundreds to three", events=600, batch=100, subscriptions=3),
+    Scenario(name="too large for messages", events=30, batch=3, size=65536, subscriptions=2),
+    Scenario(name="failing", events=150, failing=0.3, settings={"PUSHGRID_TIME_SCALE": "60"}),
+)
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda each: each.name)
+def test_the_model_foretells_what_is_asked_of_storage(
+    scenario: Scenario, report: Callable[[str], None]
+):
+    found = measured()
+    counted = play(scenario)
+
+    work = work_of(load_of(counted), found.runs["stored byte"])
+    expected = steady(work_operations(work, found.steps))
+    asked = steady(counted.operations)
+    again = TWICE * counted.seconds * sum(steady(found.steps["second awake"]).values())
+    report(f"{scenario.name}: {asked}; expected {expected} and at most {again:.0f} again")
+    for kind, count in expected.items():
+        assert asked.get(kind, 0) == pytest.approx(count, rel=TOLERANCE, abs=5), kind
+    assert sum(asked.values()) <= sum(expected.values()) * (1 + TOLERANCE) + again
+
+
+def load_of(counted: Counted) -> Workload:
+    """Return the scenario as a workload, with the share of attempts that did fail."""
+    played = counted.scenario
+    return Workload(
+        events=played.events,
+        fanout=played.subscriptions,
+        batch=played.batch,
+        size=played.size,
+        failure_rate=1 - played.events * played.subscriptions / counted.pushes,
+    )
+
+
+def steady(operations: Mapping[str, float]) -> dict[str, float]:
+    """Leave out what depends on how fast things go: how many messages the host gets at a time."""
+    return {kind: n for kind, n in operations.items() if not kind.startswith("queue get") and n}

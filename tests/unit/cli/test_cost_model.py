@@ -1,0 +1,275 @@
+"""The model of `cost`: laws that hold whatever was measured, and sums done by hand."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench.steps import runs, steps
+from cli.costs.bill import compare
+from cli.costs.data import Price, measured, meter_of, prices, scenarios
+from cli.costs.model import (
+    ALERTS,
+    MESSAGES,
+    MONTH,
+    REQUESTS,
+    Group,
+    Traffic,
+    storage_dollars,
+    work_operations,
+)
+from cli.costs.workload import Workload, work_of
+
+ROOT = Path(__file__).parents[3]
+STEPS = {
+    "delivery message": {"queue put deliveries": 1.0, "queue delete deliveries": 1.0},
+    "retry message": {"queue put retries": 1.0},
+    "long wait": {"queue put waiting": 1.0},
+    "parked request": {"blob write payloads": 1.0},
+    "parked message": {"blob read payloads": 1.0},
+    "failed run": {"table batch": 1.0},
+    "dead letter message": {"queue put deadletters": 1.0},
+}
+
+
+def a_load(**changes: Any) -> Workload:
+    values: dict[str, Any] = {
+        "events": 1000,
+        "fanout": 1,
+        "batch": 1,
+        "size": 1024,
+        "failure_rate": 0.0,
+    }
+    return Workload(**(values | changes))
+
+
+loads = st.builds(
+    Workload,
+    events=st.integers(1, 10**9),
+    fanout=st.integers(1, 500),
+    batch=st.integers(1, 100),
+    size=st.integers(1, 15_000),
+    failure_rate=st.floats(0, 1),
+)
+
+
+@pytest.mark.parametrize(
+    ("load", "messages"),
+    [
+        (a_load(), 1000),
+        (a_load(fanout=3), 3000),
+        (a_load(batch=100), 30),  # 43 events of a KiB fit into 48
+        (a_load(batch=100, fanout=10), 300),
+        (a_load(batch=100, size=100), 20),  # 64 events, whatever their size
+        (a_load(batch=10, size=70_000), 100),  # parked: 64 events again
+        (a_load(batch=10, size=30_000), 1000),
+    ],
+    ids=str,
+)
+def test_as_few_messages_as_the_events_fit_into(load: Workload, messages: int):
+    assert work_of(load, 1.0).rounds[0].messages == messages
+
+
+@pytest.mark.parametrize(("size", "parked"), [(1024, False), (47_000, False), (49_000, True)])
+def test_what_fits_into_no_message_is_parked(size: int, *, parked: bool):
+    assert work_of(a_load(size=size), 1.0).parked is parked
+
+
+def test_every_attempt_that_fails_is_followed_by_another_on_the_schedule():
+    """Single events, half of all attempts fail: 11 attempts of profile latest in a day."""
+    work = work_of(a_load(failure_rate=0.5), 1.0)
+
+    assert [each.attempts for each in work.rounds] == [1000 / 2**n for n in range(11)]
+    assert [each.messages for each in work.rounds] == [1000 / 2**n for n in range(11)]
+    assert work.dead_letters == work.dead_messages == 1000 / 2**11
+    assert work.attempts == pytest.approx(1000 * (2 - 2**-10))
+    # 10 s, 30 s, 1, 5 and 10 min wait on retries; half an hour and more elsewhere.
+    assert [each.waited_long for each in work.rounds] == [False] * 6 + [True] * 5
+
+
+def test_failures_of_one_message_share_the_next():
+    work = work_of(a_load(batch=50, size=100, failure_rate=0.1), 1.0)
+
+    assert work.rounds[0].messages == 20
+    assert work.rounds[1].messages == pytest.approx(20 * (1 - 0.9**50))
+
+
+def test_the_operations_are_those_of_each_step_as_often_as_it_is_done():
+    work = work_of(a_load(failure_rate=0.5), 1.0)
+
+    found = work_operations(work, STEPS)
+
+    retries = 1000 * (1 - 2**-10)
+    assert found["queue put deliveries"] == 1000
+    assert found["queue put retries"] == pytest.approx(retries)
+    assert found["queue put waiting"] == pytest.approx(1000 * (2**-5 - 2**-10))
+    assert found["table batch"] == pytest.approx(retries + 1000 / 2**11)
+    assert found["queue put deadletters"] == found["blob write deadletters"] == 1000 / 2**11
+    assert found["blob write payloads"] == 0
+
+
+def test_a_payload_blob_is_written_once_and_read_for_every_message():
+    found = work_operations(work_of(a_load(batch=10, fanout=3, size=70_000), 1.0), STEPS)
+
+    assert found["blob write payloads"] == 100
+    assert found["blob read payloads"] == 300
+
+
+@pytest.mark.parametrize(
+    ("size", "fanout", "failure_rate", "operations"),
+    [
+        (1024, 1, 0.0, 2000),
+        (1024, 5, 0.0, 6000),
+        (65_536, 1, 0.0, 2000),
+        (65_537, 1, 0.0, 4000),
+        (130_000, 1, 0.0, 4000),
+        (1024, 1, 0.5, 1000 + 1000 * (2 - 2**-10)),
+    ],
+)
+def test_event_grid_counts_events_in_and_attempts_by_64_kb(size, fanout, failure_rate, operations):
+    """Reference: event-grid-contract §1.5 (billing unit) and Event Grid's own pricing examples."""
+    work = work_of(a_load(size=size, fanout=fanout, failure_rate=failure_rate), 1.0)
+
+    assert work.event_grid_operations == pytest.approx(operations)
+
+
+def test_a_full_instance_is_billed_once_for_all_that_it_runs():
+    group = Group(name="g", runs=2400, seconds=0.5, cpu=0.001, at_a_time=24)
+
+    assert group.busy(Traffic.BURSTS, 1.0) == pytest.approx(50)
+    assert group.busy(Traffic.BURSTS, 0.25) == pytest.approx(50)
+
+
+def test_a_busy_processor_is_the_narrower_place():
+    group = Group(name="g", runs=1000, seconds=0.1, cpu=0.05, at_a_time=24)
+
+    assert group.busy(Traffic.BURSTS, 1.0) == pytest.approx(50)
+    assert group.busy(Traffic.BURSTS, 0.25) == pytest.approx(200)
+
+
+def test_pushes_wait_for_slots_even_on_a_quick_processor():
+    """128 pushes at a time, 64 of one subscription: an answer in 0.1 s leaves 640 a second."""
+    one, many = (
+        compare(a_load(events=64_000, batch=64, size=100, fanout=fanout)).bills[Traffic.BURSTS]
+        for fanout in (1, 4)
+    )
+
+    assert one.used.busy["deliver"] == pytest.approx(100)
+    assert many.used.busy["deliver"] == pytest.approx(200)
+
+
+def test_a_lone_run_is_billed_a_second_and_no_month_has_more_than_its_seconds():
+    lone = Group(name="g", runs=100, seconds=0.1, cpu=0.01, at_a_time=16)
+    many = Group(name="g", runs=10**7, seconds=0.1, cpu=0.001, at_a_time=16)
+
+    assert lone.busy(Traffic.SPREAD, 1.0) == pytest.approx(100, rel=0.001)
+    assert 0.95 * MONTH < many.busy(Traffic.SPREAD, 1.0) <= MONTH
+
+
+@given(loads)
+def test_spread_out_is_never_cheaper_than_in_bursts(load: Workload):
+    bills = compare(load).bills
+
+    assert bills[Traffic.SPREAD].work >= bills[Traffic.BURSTS].work * (1 - 1e-9)
+
+
+@given(loads)
+def test_more_events_and_more_failures_never_cost_less(load: Workload):
+    more = Workload(
+        events=load.events * 2,
+        fanout=load.fanout,
+        batch=load.batch,
+        size=load.size,
+        failure_rate=load.failure_rate,
+    )
+    worse = Workload(
+        events=load.events,
+        fanout=load.fanout,
+        batch=load.batch,
+        size=load.size,
+        failure_rate=min(1.0, load.failure_rate + 0.1),
+    )
+    now = compare(load)
+
+    for traffic in Traffic:
+        assert compare(more).bills[traffic].work >= now.bills[traffic].work * (1 - 1e-9)
+        assert compare(worse).bills[traffic].work >= now.bills[traffic].work * (1 - 1e-9)
+    assert compare(worse).event_grid >= now.event_grid
+
+
+@given(loads)
+def test_the_bill_is_the_sum_of_its_lines(load: Workload):
+    for bill in compare(load).bills.values():
+        lines = sum(bill.lines.values()) + sum(bill.standing.values()) - bill.granted
+        assert math.isclose(bill.total, lines)
+        assert all(value >= 0 for value in (*bill.lines.values(), bill.granted, bill.total))
+
+
+@pytest.mark.parametrize(
+    ("kind", "meter"),
+    [
+        ("queue put deliveries", "queue"),
+        ("table batch", "table"),
+        ("blob write payloads", "blob_write"),
+        ("blob list payloads", "blob_write"),
+        ("blob read payloads", "blob_read"),
+        ("blob lease azure-webjobs-hosts", "blob_read"),
+        ("blob delete payloads", "blob_delete"),
+    ],
+)
+def test_every_operation_has_a_price(kind: str, meter: str):
+    assert meter_of(kind) == meter
+    assert meter in prices()
+
+
+def test_prices_are_for_so_many_units():
+    dear = Price(meter="m", price=0.055, per=10_000, unit="u", region="r", date="d", source="s")
+
+    assert dear.of(1_000_000) == pytest.approx(5.5)
+    assert storage_dollars({"queue get x": 1e6, "blob write y": 1e6}, prices()) == pytest.approx(
+        {"queues": 0.4, "tables": 0.0, "blobs": 5.5}
+    )
+
+
+def test_every_price_says_where_and_when_it_was_read():
+    for each in prices().values():
+        assert all((each.meter, each.region, each.source))
+        assert each.date[:4].isdigit()
+
+
+def test_the_steps_are_those_of_the_scenarios_beside_them():
+    by_name = {each["name"]: each for each in scenarios()}
+
+    assert measured().steps == steps(by_name)
+    assert measured().runs == runs(by_name)
+
+
+def test_an_instance_takes_what_host_and_templates_say():
+    queues = json.loads((ROOT / "host.json").read_text())["extensions"]["queues"]
+    template = (ROOT / "infra/main.bicep").read_text()
+
+    assert queues["batchSize"] + queues["newBatchThreshold"] == MESSAGES
+    assert f"param httpConcurrency int = {REQUESTS}\n" in template
+
+
+def test_the_alerts_are_those_of_the_templates():
+    template = (ROOT / "infra/modules/alerts.bicep").read_text()
+    names = re.findall(r"name: 'pushgrid-([a-z-]+)'", template)
+
+    assert "evaluationFrequency: 'PT15M'" in template
+    assert len(names) - len({"monthly"}) == ALERTS["log_alert"] + ALERTS["metric_alert"]
+
+
+def test_the_idle_host_that_was_watched_had_its_timers_run():
+    """Every minute `waiting` is looked at, every five the queue of dead letters."""
+    idle = measured().steps["idle hour"]
+
+    assert idle["queue get waiting"] == 60
+    assert idle["queue get deadletters"] == 12
