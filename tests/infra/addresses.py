@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 from tests.infra.values import Deployed, Ref, Text, text_of
@@ -24,6 +25,18 @@ def rest_of(value: Any, service: str, accounts: list[Deployed]) -> str | None:
         if text.startswith(start):
             return text.removeprefix(start).partition("/")[2]
     return None
+
+
+def doubled(value: Any) -> bool:
+    """Whether a slash follows an address that ends in one."""
+    parts = _parts(value)
+    return any(
+        isinstance(before, Ref)
+        and (before.path[-1] == "vaultUri" or "primaryEndpoints" in before.path)
+        and isinstance(after, str)
+        and after.startswith("/")
+        for before, after in pairwise(parts)
+    )
 
 
 def _parts(value: Any) -> tuple[Any, ...]:

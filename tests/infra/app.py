@@ -18,6 +18,9 @@ EXAMPLE = Path(__file__).with_name("data") / "example-app.json"
 PAYLOADS = "PAYLOADS"
 """The constant of the code that names the container of payloads."""
 
+KEPT_DAYS = 15
+"""Payloads live twice the longest time to live, 14 days, and housekeeping may pause a day."""
+
 _PERCENT = re.compile(r"%(\w+)%")
 _LEVELS = frozenset({"info", "warning", "error"})
 
@@ -28,8 +31,8 @@ class App:
     Names that both sides know.
 
     *events*: log lines by name with their fields; *required*: settings without which the app, or a
-    function of it, does not start; *expiring*: containers that a lifecycle
-    rule may empty; *service*: its name in azure.yaml; *python*: major.minor.
+    function of it, does not start; *expiring*: containers that a lifecycle rule may empty, after
+    *kept_days*; *service*: its name in azure.yaml; *python*: major.minor.
     """
 
     queues: frozenset[str]
@@ -44,6 +47,7 @@ class App:
     expiring: frozenset[str]
     service: str
     python: str
+    kept_days: int
 
     def names(self) -> frozenset[str]:
         """Return the names that a folder of templates can be told by."""
@@ -106,6 +110,7 @@ def read(root: Path) -> App:
         expiring=frozenset({constants[PAYLOADS]} if PAYLOADS in constants else ()),
         service=_service(root / "azure.yaml"),
         python="3.11",
+        kept_days=KEPT_DAYS,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any
 
 from tests.infra import syntax as s
@@ -20,13 +20,6 @@ STRENGTH = {
 }
 UNARY = 9
 """How tightly operators bind."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parentheses(s.Node):
-    """What stands in parentheses, while the tree is made."""
-
-    of: s.Node
 
 
 def attach(left: s.Node, strength: int, build: Callable[[s.Node], s.Node]) -> s.Node:
@@ -49,7 +42,7 @@ def attach(left: s.Node, strength: int, build: Callable[[s.Node], s.Node]) -> s.
 
 def bare(value: Any) -> Any:
     """Return a tree without the parentheses."""
-    if isinstance(value, Parentheses):
+    if isinstance(value, s.Parentheses):
         return bare(value.of)
     if isinstance(value, tuple):
         return tuple(bare(one) for one in value)

@@ -138,18 +138,14 @@ class Calls:
 def of_value(value: object, name: str = "object") -> t.Type:
     """Return the type of a value of JSON."""
     match value:
-        case bool():
-            return t.Bool(value=value)
-        case int():
-            return t.Int(value=value)
-        case str():
-            return t.Str(value=value)
+        case bool() | int() | str() | None:
+            return t.of_literal(value)
         case list():
             return t.Arr(of=t.union([of_value(one) for one in value]) if value else t.ANY)
         case dict():
             fields = {key: t.Field(type=of_value(one), required=True) for key, one in value.items()}
             return t.Obj(fields=fields, name=name)
-    return t.NULL if value is None else t.ANY
+    return t.ANY
 
 
 def item_of(kind: t.Type) -> t.Type:

@@ -7,7 +7,7 @@ import json
 import sys
 from pathlib import Path
 
-from tests.infra import compiler, conditions, names, parameters, rules, schema
+from tests.infra import compiler, conditions, linter, names, parameters, rules, schema
 from tests.infra import syntax as s
 from tests.infra.declarations import Declarations
 from tests.infra.declared_types import Types
@@ -20,7 +20,7 @@ NEVER = (
     "what only Azure knows: regions, quotas, names that are taken, rights of who deploys",
     "whether queries find what they look for: they are read for names, not run",
     "values that Azure makes, where an expression goes on with them",
-    "bicepconfig.json, and of azure.yaml all but the service's name",
+    "the linter's rules about looks, and of azure.yaml all but the service's name",
 )
 """What this check does not see, whatever the templates are."""
 
@@ -39,6 +39,7 @@ def check(root: Path) -> Report:
         Declarations(file, types, Inference(file, types, report)).check()
     names.check(folder)
     conditions.check(folder)
+    linter.check(folder)
     parameters.check(folder, types)
     if report.problems:
         report.unchecked.add("what is deployed: the problems above come first")

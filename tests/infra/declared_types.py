@@ -34,14 +34,8 @@ class Types:
         match node:
             case s.Name(name=name):
                 return _PLAIN[name] if name in _PLAIN else self._named(name, file, node.line)
-            case s.Literal(value=bool() as value):
-                return t.Bool(value=value)
-            case s.Literal(value=int() as value):
-                return t.Int(value=value)
-            case s.Literal(value=str() as value):
-                return _of_resource(value) or t.Str(value=value)
-            case s.Literal():
-                return t.NULL
+            case s.Literal(value=value):
+                return _of_resource(str(value)) or t.of_literal(value)
             case s.Nullable():
                 return t.nullable(self._bare(node.of, file))
             case s.ArrayOf():
@@ -158,13 +152,7 @@ def narrowed(kind: t.Type, decorators: tuple[s.Call, ...]) -> t.Type:
             limits[one.name] = value
         if one.name == "allowed" and one.args and isinstance(one.args[0], s.Array):
             values = [item.value for item in one.args[0].items if isinstance(item, s.Literal)]
-            return t.union(
-                [
-                    t.Str(value=v) if isinstance(v, str) else t.Int(value=v)
-                    for v in values
-                    if v is not None
-                ]
-            )
+            return t.union([t.of_literal(value) for value in values])
     if isinstance(kind, t.Int) and kind.value is None:
         return t.Int(least=limits.get("minValue"), most=limits.get("maxValue"))
     if isinstance(kind, t.Str) and kind.value is None:

@@ -7,7 +7,7 @@ import re
 import tree_sitter
 
 from tests.infra import syntax as s
-from tests.infra.binding import CHOICE, STRENGTH, UNARY, Parentheses, attach
+from tests.infra.binding import CHOICE, STRENGTH, UNARY, attach
 
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "'": "'", "\\": "\\", "$": "$"}
 _ESCAPE = re.compile(r"\\(u\{([0-9a-fA-F]+)\}|.)", re.DOTALL)
@@ -107,7 +107,7 @@ def _expression(node: TreeNode, head: s.Node | None) -> s.Node:
         case "type" | "parenthesized_type":
             return expression(parts[0])
         case "parenthesized_expression":
-            return Parentheses(line=line, of=expression(parts[0]))
+            return s.Parentheses(line=line, of=expression(parts[0]))
         case "nullable_type":
             return s.Nullable(line=line, of=expression(parts[0]))
         case "array_type":

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from tests.infra import types as t
-from tests.infra.addresses import rest_of
+from tests.infra.addresses import doubled, rest_of
 from tests.infra.app import App
 from tests.infra.evaluate import Deployment
+from tests.infra.policy import members
 from tests.infra.problems import Report
 from tests.infra.values import Deployed, Given, Lined, Made, Ref, Text, known, leaves, plain
 
@@ -36,7 +37,12 @@ FORBIDDEN = frozenset(
 
 _INSIGHTS_STRING = "APPLICATIONINSIGHTS_CONNECTION_STRING"
 _INSIGHTS_LOGIN = "APPLICATIONINSIGHTS_AUTHENTICATION_STRING"
-_HOST = re.compile(r"AzureFunctionsJobHost__\w+|PYTHON_\w+|WEBSITE_\w+|APPLICATIONINSIGHTS_\w+")
+_HOST = re.compile(
+    r"AzureFunctionsJobHost__\w+|WEBSITE_\w+|APPLICATIONINSIGHTS_\w+"
+    r"|PYTHON_(THREADPOOL_THREAD_COUNT|ENABLE_DEBUG_LOGGING|ENABLE_WORKER_EXTENSIONS"
+    r"|ISOLATE_WORKER_DEPENDENCIES|ENABLE_INIT_INDEXING|SCRIPT_FILE_NAME|ENABLE_OPENTELEMETRY"
+    r"|APPLICATIONINSIGHTS_ENABLE_TELEMETRY)"
+)
 """Settings that the host and its workers know."""
 
 _SERVICES = {"blobServiceUri": "blob", "queueServiceUri": "queue", "tableServiceUri": "table"}
@@ -137,6 +143,8 @@ def _value(name: str, value: Any, app: App, one: Deployed, accounts: list[Deploy
         return None
     if text.startswith("@"):
         return _vault(value, text)
+    if any(isinstance(leaf, Ref) and leaf.path[-1] == "secretUri" for leaf in leaves(value)):
+        return "is the address of a secret, not the secret: @Microsoft.KeyVault(SecretUri=…)"
     if "KeyVault" in text or "SecretUri" in text:
         return "a Key Vault reference begins with @Microsoft.KeyVault("
     if name.endswith("_SCHEDULE") and known(value) and not _CRON.fullmatch(text):
@@ -166,6 +174,8 @@ def _connection(key: str, value: Any, one: Deployed, accounts: list[Deployed]) -
 def _vault(value: Any, text: str) -> str | None:
     if not _VAULT_REFERENCE.fullmatch(text):
         return "is no Key Vault reference: @Microsoft.KeyVault(SecretUri=…)"
+    if doubled(value):
+        return "the address of a vault ends in a slash: there are two"
     refs = [leaf for leaf in leaves(value) if isinstance(leaf, Ref)]
     if not refs:
         return None
@@ -218,6 +228,10 @@ def _lifecycle(one: Deployed, deployment: Deployment, app: App, report: Report) 
                 report.add(one.file, line, "lifecycle", message)
             elif container not in app.expiring:
                 report.add(one.file, line, "lifecycle", f"'{container}' is to be kept")
+        for path, days in members(definition.get("actions")):
+            if isinstance(days, int) and path[-1].startswith("daysAfter") and days < app.kept_days:
+                message = f"{path[-1]} is {days}; the app needs payloads for {app.kept_days} days"
+                report.add(one.file, line, "lifecycle", message)
 
 
 def _texts(values: Any) -> Iterator[str]:

@@ -96,14 +96,8 @@ class Inference:
     def of(self, node: s.Node, local: Locals = NO_LOCALS) -> t.Type:
         """Return the type of an expression."""
         match node:
-            case s.Literal(value=bool() as value):
-                return t.Bool(value=value)
-            case s.Literal(value=int() as value):
-                return t.Int(value=value)
-            case s.Literal(value=str() as value):
-                return t.Str(value=value)
             case s.Literal():
-                return t.NULL
+                return t.of_literal(node.value)
             case s.Text():
                 return self._text(node, local)
             case s.Name():

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
+from functools import cmp_to_key
 from typing import Any
 
 from tests.infra.values import Deployed, Given, Lined, Made, Ref, Text, frozen, known, text_of
@@ -103,6 +105,22 @@ def _items(value: Mapping[str, Any]) -> list[Any]:
     return [{"key": key, "value": one} for key, one in sorted(value.items())]
 
 
+def _reduce(items: list[Any], start: Any, merge: Callable[..., Any]) -> Any:
+    for one in items:
+        start = merge(start, one)
+    return start
+
+
+def _sort(items: list[Any], before: Callable[..., Any]) -> list[Any]:
+    def order(left: Any, right: Any) -> int:
+        first = before(left, right)
+        if not isinstance(first, bool):
+            raise TypeError
+        return -1 if first else 1
+
+    return sorted(items, key=cmp_to_key(order))
+
+
 def _length(value: Any) -> int:
     if known(value):
         return len(value)
@@ -131,6 +149,9 @@ _RULES: dict[str, Callable[..., Any]] = {
     "toLower": _lower,
     "toObject": _to_object,
     "items": _items,
+    "reduce": _reduce,
+    "sort": _sort,
+    "mapValues": lambda value, make: {key: make(one) for key, one in value.items()},
     "shallowMerge": lambda many: _union(*many),
     "uri": lambda base, rest: text_of([base, rest]),
     "length": _length,
@@ -148,6 +169,7 @@ _RULES: dict[str, Callable[..., Any]] = {
     "skip": lambda many, count: many[count:],
     "take": lambda many, count: many[:count],
     "any": lambda value: value,
+    "json": json.loads,
     "toUpper": lambda text: text.upper(),
     "trim": lambda text: text.strip(),
     "startsWith": lambda text, start: text.lower().startswith(start.lower()),

@@ -16,6 +16,7 @@ def check(folder: Folder) -> None:
         _unused(file, folder.report)
         _cycles(file, folder.report)
         Early(file, folder.report).check()
+    _unread(folder)
 
 
 def _uses(node: s.Node) -> Iterator[str]:
@@ -41,6 +42,41 @@ def _unused(file: File, report: Report) -> None:
                 made = isinstance(one, s.Resource) and not one.existing
                 if one.name not in used and not exported and not made:
                     report.add(file.name, one.line, "unused", f"nothing uses '{one.name}'")
+
+
+def _unread(folder: Folder) -> None:
+    """A member of an object type is there to be read, unless such objects are passed on whole."""
+    nodes = [n for file in folder.readable for one in file.declarations for n in s.walk(one)]
+    read = {node.name for node in nodes if isinstance(node, s.Member)}
+    within = {id(node.of) for node in nodes if isinstance(node, s.Member)}
+    for file in folder.readable:
+        for one in file.all(s.TypeOf):
+            if not isinstance(one, s.TypeOf) or not isinstance(one.type, s.Object):
+                continue
+            whole = any(_whole(user, one, within) for user in folder.readable)
+            for member in one.type.properties:
+                if not whole and member.key != "*" and member.key not in read:
+                    message = f"nothing reads '{member.key}' of {one.name}"
+                    folder.report.add(file.name, member.line, "unused", message)
+
+
+def _whole(file: File, kind: s.TypeOf, within: set[int]) -> bool:
+    """Whether a value of a type is used otherwise than member by member."""
+    names = {here for here, found in file.symbols.items() if found is kind}
+    typed = {
+        one.name
+        for one in file.all(s.Param)
+        if isinstance(one, s.Param) and any(name in names for name in _uses(one.type))
+    }
+    inner = isinstance(kind.type, s.Object) and any(
+        isinstance(one, s.TypeOf) and one is not kind and any(n in names for n in _uses(one.type))
+        for one in file.declarations
+    )
+    return inner or any(
+        isinstance(node, s.Name) and node.name in typed and id(node) not in within
+        for one in file.declarations
+        for node in s.walk(one)
+    )
 
 
 def _needs(one: s.Declaration) -> Iterator[str]:

@@ -110,6 +110,8 @@ def _tags(one: Deployed, app: App, report: Report) -> None:
     tags = one.at("tags")
     if not isinstance(body, t.Obj) or "tags" not in body.fields or one.type.endswith("/secrets"):
         return
+    if isinstance(tags, Made | Given):
+        return
     if not isinstance(tags, dict) or not any(
         isinstance(one, Given) for one in leaves(tags.get("azd-env-name"))
     ):

@@ -54,6 +54,13 @@ def _reached(account: Deployed, deployment: Deployment, report: Report) -> None:
     for zone in deployment.of(_ZONE):
         if id(zone) not in linked:
             report.add(zone.file, zone.line, "network", "a zone that no network is linked to")
+    for link in deployment.of(f"{_ZONE}/virtualNetworkLinks"):
+        if link.at("properties", "registrationEnabled") is True:
+            line = link.line_of("properties", "registrationEnabled")
+            message = (
+                "a network registers its machines in one zone at most, and in none of endpoints"
+            )
+            report.add(link.file, line, "network", message)
     grouped = {id(one.parent) for one in deployment.of(f"{_ENDPOINT}/privateDnsZoneGroups")}
     for endpoint in endpoints:
         for group in _groups(endpoint):

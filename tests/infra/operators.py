@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tests.infra.library import is_true
+from tests.infra.library import equal, is_true
 from tests.infra.values import Deployed, Made, Outputs, Ref, known
 
 
@@ -60,7 +60,23 @@ def unary(op: str, value: Any) -> Any:
     return -value if isinstance(value, int) else Made(op, ())
 
 
-def arithmetic(op: str, left: Any, right: Any) -> Any:
+def binary(op: str, left: Any, right: Any) -> Any:
+    """Return what an operator makes of two values."""
+    if op == "??":
+        return right if left is None else left
+    if op in {"&&", "||"}:
+        truths = {is_true(left), is_true(right)}
+        ends = op == "||"  # the truth that decides alone
+        if ends in truths:
+            return ends
+        return Made(op, ()) if None in truths else not ends
+    if op in {"==", "!=", "=~", "!~"}:
+        same = equal(left, right, ignore_case="~" in op)
+        return Made(op, ()) if same is None else same == (op in {"==", "=~"})
+    return _arithmetic(op, left, right) if known(left) and known(right) else Made(op, ())
+
+
+def _arithmetic(op: str, left: Any, right: Any) -> Any:
     """Return what an operator makes of two known values."""
     try:
         match op:

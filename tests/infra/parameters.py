@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from tests.infra import scenarios
+from tests.infra import syntax as s
 from tests.infra import types as t
 from tests.infra.declared_types import Types
 from tests.infra.model import Folder
@@ -50,6 +51,7 @@ def check(folder: Folder, types: Types) -> None:
         if name not in given and (field.required or name in AZD):
             problem("parameters", f"'{name}' is missing")
     _once(given, problem)
+    _generated(folder, asked)
 
 
 def _value(name: str, value: Any, asked: t.Type) -> str | None:
@@ -69,6 +71,29 @@ def _value(name: str, value: Any, asked: t.Type) -> str | None:
     if variable not in expected:
         return f"the variable is {min(expected)}, not {variable}"
     return t.mismatch(scenarios.typed(default, asked), asked) if default is not None else None
+
+
+def _generated(folder: Folder, asked: t.Obj) -> None:
+    """What azd makes itself, as `@metadata()` says, fits the parameter."""
+    for one in folder.main.all(s.Param) if folder.main else ():
+        for mark in one.decorators:
+            length = next(
+                (
+                    node.value.value
+                    for node in s.walk(mark)
+                    if isinstance(node, s.Property)
+                    and node.key == "length"
+                    and isinstance(node.value, s.Literal)
+                ),
+                None,
+            )
+            if mark.name == "metadata" and isinstance(length, int):
+                made = t.Str(value="x" * length)
+                if t.mismatch(made, asked.fields[one.name].type) and folder.main:
+                    message = (
+                        f"azd makes {length} letters for {one.name}, which are too few or many"
+                    )
+                    folder.report.add(folder.main.name, mark.line, "parameters", message)
 
 
 def _once(given: dict[str, Any], problem: Any) -> None:

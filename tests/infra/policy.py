@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from tests.infra.problems import Report
@@ -12,186 +11,76 @@ from tests.infra.values import Deployed, known
 Path = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Must:
-    """*path* of a *type* is one of *values*; *may_lack*: or is not there."""
-
-    type: str
-    path: str
-    values: tuple[Any, ...]
-    why: str
-    may_lack: bool = False
-
-
 _ACCOUNT = "Microsoft.Storage/storageAccounts"
 _SITE = "Microsoft.Web/sites"
 _PLAN = "Microsoft.Web/serverfarms"
 _VAULT = "Microsoft.KeyVault/vaults"
-_P = "properties."
-_FLEX = f"{_P}functionAppConfig."
+_FLEX = "properties.functionAppConfig"
 
-MUST = (
-    Must(
-        type=_ACCOUNT, path="kind", values=("StorageV2",), why="queues, tables and lifecycle rules"
-    ),
-    Must(type=_ACCOUNT, path=_P + "minimumTlsVersion", values=("TLS1_2", "TLS1_3"), why="TLS 1.2"),
-    Must(type=_ACCOUNT, path=_P + "supportsHttpsTrafficOnly", values=(True,), why="https only"),
-    Must(type=_ACCOUNT, path=_P + "allowSharedKeyAccess", values=(False,), why="no shared key"),
-    Must(type=_ACCOUNT, path=_P + "allowBlobPublicAccess", values=(False,), why="no public blob"),
-    Must(type=_ACCOUNT, path=_P + "allowCrossTenantReplication", values=(False,), why="one tenant"),
-    Must(type=_ACCOUNT, path=_P + "defaultToOAuthAuthentication", values=(True,), why="no keys"),
-    Must(
-        type=_ACCOUNT, path=_P + "isLocalUserEnabled", values=(False,), why="no keys", may_lack=True
-    ),
-    Must(type=_ACCOUNT, path=_P + "isSftpEnabled", values=(False,), why="no keys", may_lack=True),
-    Must(
-        type=_ACCOUNT,
-        path=_P + "dnsEndpointType",
-        values=("Standard",),
-        why="addresses",
-        may_lack=True,
-    ),
-    Must(
-        type=f"{_ACCOUNT}/blobServices/containers",
-        path=_P + "publicAccess",
-        values=("None",),
-        why="no public blob",
-        may_lack=True,
-    ),
-    Must(type=_PLAN, path="sku.name", values=("FC1",), why="Flex Consumption"),
-    Must(
-        type=_PLAN,
-        path="sku.tier",
-        values=("FlexConsumption",),
-        why="Flex Consumption",
-        may_lack=True,
-    ),
-    Must(
-        type=_PLAN,
-        path="kind",
-        values=("functionapp", "functionapp,linux", "linux"),
-        why="a plan for functions",
-        may_lack=True,
-    ),
-    Must(type=_PLAN, path=_P + "reserved", values=(True,), why="Linux"),
-    Must(type=_SITE, path="kind", values=("functionapp,linux",), why="a function app on Linux"),
-    Must(type=_SITE, path=_P + "httpsOnly", values=(True,), why="https only"),
-    Must(type=_SITE, path=_P + "enabled", values=(True,), why="it runs", may_lack=True),
-    Must(
-        type=_SITE,
-        path=_P + "publicNetworkAccess",
-        values=("Enabled",),
-        why="publishers reach it",
-        may_lack=True,
-    ),
-    Must(type=_SITE, path=_P + "siteConfig.minTlsVersion", values=("1.2", "1.3"), why="TLS 1.2"),
-    Must(type=_SITE, path=_P + "siteConfig.scmMinTlsVersion", values=("1.2", "1.3"), why="TLS 1.2"),
-    Must(
-        type=_SITE,
-        path=_P + "siteConfig.ftpsState",
-        values=("Disabled", "FtpsOnly"),
-        why="no FTP",
-        may_lack=True,
-    ),
-    Must(
-        type=_SITE,
-        path=_P + "siteConfig.remoteDebuggingEnabled",
-        values=(False,),
-        why="closed",
-        may_lack=True,
-    ),
-    Must(
-        type=_SITE,
-        path=_P + "clientCertEnabled",
-        values=(False,),
-        why="publishers have none",
-        may_lack=True,
-    ),
-    Must(
-        type=_SITE, path="identity.type", values=("UserAssigned",), why="its roles exist before it"
-    ),
-    Must(type=_SITE, path=_FLEX + "runtime.name", values=("python",), why="the app is Python"),
-    Must(
-        type=_SITE,
-        path=_FLEX + "runtime.version",
-        values=("3.10", "3.11", "3.12", "3.13", "3.14"),
-        why="versions of Flex",
-    ),
-    Must(
-        type=_SITE,
-        path=_FLEX + "deployment.storage.type",
-        values=("blobContainer",),
-        why="the package",
-    ),
-    Must(
-        type=_SITE,
-        path=_FLEX + "deployment.storage.authentication.type",
-        values=("UserAssignedIdentity",),
-        why="no shared key",
-    ),
-    Must(
-        type=_SITE,
-        path=_FLEX + "scaleAndConcurrency.instanceMemoryMB",
-        values=(512, 2048, 4096),
-        why="sizes of Flex",
-    ),
-    Must(type=_VAULT, path=_P + "enableRbacAuthorization", values=(True,), why="access by role"),
-    Must(
-        type=_VAULT, path=_P + "enablePurgeProtection", values=(True,), why="the key can't be lost"
-    ),
-    Must(
-        type=_VAULT,
-        path=_P + "enableSoftDelete",
-        values=(True,),
-        why="the key can't be lost",
-        may_lack=True,
-    ),
-    Must(
-        type=_VAULT, path=_P + "accessPolicies", values=([],), why="access by role", may_lack=True
-    ),
-    Must(
-        type=_VAULT, path=_P + "enabledForDeployment", values=(False,), why="closed", may_lack=True
-    ),
-    Must(
-        type=_VAULT,
-        path=_P + "enabledForTemplateDeployment",
-        values=(False,),
-        why="closed",
-        may_lack=True,
-    ),
-    Must(
-        type=_VAULT,
-        path=_P + "enabledForDiskEncryption",
-        values=(False,),
-        why="closed",
-        may_lack=True,
-    ),
-    Must(
-        type="Microsoft.Insights/components",
-        path=_P + "DisableLocalAuth",
-        values=(True,),
-        why="no ingestion by key",
-    ),
-    Must(
-        type="Microsoft.Insights/components",
-        path=_P + "IngestionMode",
-        values=("LogAnalytics",),
-        why="a workspace",
-        may_lack=True,
-    ),
-    Must(
-        type="Microsoft.OperationalInsights/workspaces",
-        path=_P + "features.disableLocalAuth",
-        values=(True,),
-        why="no ingestion by key",
-    ),
-    Must(
-        type="Microsoft.Authorization/roleAssignments",
-        path=_P + "principalType",
-        values=("ServicePrincipal", "User", "Group"),
-        why="no directory lag",
-    ),
-)
+MUST: dict[str, dict[str, tuple[Any, ...]]] = {
+    _ACCOUNT: {
+        "kind": ("queues, tables and lifecycle rules", "StorageV2"),
+        "properties.minimumTlsVersion": ("TLS 1.2", "TLS1_2", "TLS1_3"),
+        "properties.supportsHttpsTrafficOnly": ("https only", True),
+        "properties.allowSharedKeyAccess": ("no shared key", False),
+        "properties.allowBlobPublicAccess": ("no public blob", False),
+        "properties.allowCrossTenantReplication": ("one tenant", False),
+        "properties.defaultToOAuthAuthentication": ("no keys", True),
+        "properties.isLocalUserEnabled?": ("no keys", False),
+        "properties.isSftpEnabled?": ("no keys", False),
+        "properties.dnsEndpointType?": ("addresses", "Standard"),
+    },
+    f"{_ACCOUNT}/blobServices/containers": {
+        "properties.publicAccess?": ("no public blob", "None"),
+    },
+    _PLAN: {
+        "sku.name": ("Flex Consumption", "FC1"),
+        "sku.tier?": ("Flex Consumption", "FlexConsumption"),
+        "kind?": ("a plan for functions", "functionapp", "functionapp,linux", "linux"),
+        "properties.reserved": ("Linux", True),
+    },
+    _SITE: {
+        "kind": ("a function app on Linux", "functionapp,linux"),
+        "properties.httpsOnly": ("https only", True),
+        "properties.enabled?": ("it runs", True),
+        "properties.publicNetworkAccess?": ("publishers reach it", "Enabled"),
+        "properties.siteConfig.minTlsVersion": ("TLS 1.2", "1.2", "1.3"),
+        "properties.siteConfig.scmMinTlsVersion": ("TLS 1.2", "1.2", "1.3"),
+        "properties.siteConfig.ftpsState?": ("no FTP", "Disabled", "FtpsOnly"),
+        "properties.siteConfig.remoteDebuggingEnabled?": ("closed", False),
+        "properties.clientCertEnabled?": ("publishers have none", False),
+        "identity.type": ("its roles exist before it", "UserAssigned"),
+        f"{_FLEX}.runtime.name": ("the app is Python", "python"),
+        f"{_FLEX}.runtime.version": ("versions of Flex", "3.10", "3.11", "3.12", "3.13", "3.14"),
+        f"{_FLEX}.deployment.storage.type": ("the package", "blobContainer"),
+        f"{_FLEX}.deployment.storage.authentication.type": (
+            "no shared key",
+            "UserAssignedIdentity",
+        ),
+        f"{_FLEX}.scaleAndConcurrency.instanceMemoryMB": ("sizes of Flex", 512, 2048, 4096),
+    },
+    _VAULT: {
+        "properties.enableRbacAuthorization": ("access by role", True),
+        "properties.enablePurgeProtection": ("the key can't be lost", True),
+        "properties.enableSoftDelete?": ("the key can't be lost", True),
+        "properties.accessPolicies?": ("access by role", []),
+        "properties.enabledForDeployment?": ("closed", False),
+        "properties.enabledForTemplateDeployment?": ("closed", False),
+        "properties.enabledForDiskEncryption?": ("closed", False),
+        "properties.softDeleteRetentionInDays?": ("what vaults take", *range(7, 91)),
+    },
+    "Microsoft.Insights/components": {
+        "properties.DisableLocalAuth": ("no ingestion by key", True),
+        "properties.IngestionMode?": ("a workspace", "LogAnalytics"),
+    },
+    "Microsoft.OperationalInsights/workspaces": {
+        "properties.features.disableLocalAuth": ("no ingestion by key", True),
+    },
+    "Microsoft.Authorization/roleAssignments": {
+        "properties.principalType": ("no directory lag", "ServicePrincipal", "User", "Group"),
+    },
+}
+"""Of a type: a path, why it matters, and the values it may have; with ``?``: or it is not there."""
 
 _FORBIDDEN_ON_FLEX = (
     "healthCheckPath", "linuxFxVersion", "windowsFxVersion", "alwaysOn", "numberOfWorkers",
@@ -214,31 +103,28 @@ _KEPT_ON = frozenset(
 def check(resources: list[Deployed], report: Report) -> None:
     """Check all resources that are made."""
     for one in resources:
-        for must in MUST:
-            if must.type == one.type:
-                _must(one, must, report)
+        for path, (why, *values) in MUST.get(one.type, {}).items():
+            _must(one, path, values, why, report)
         if one.type == _SITE:
             _site(one, report)
         if one.type == _ACCOUNT:
             _doors(one, report)
-        for path, value in members(one.body):
-            if path[-1] == "enabled" and value is False and one.type in _KEPT_ON:
-                where = ".".join(path)
-                report.add(one.file, one.line_of(*path), "policy", f"{one.symbol}: {where} is off")
+        for at, value in members(one.body):
+            if at[-1] == "enabled" and value is False and one.type in _KEPT_ON:
+                where = ".".join(at)
+                report.add(one.file, one.line_of(*at), "policy", f"{one.symbol}: {where} is off")
 
 
-def _must(one: Deployed, must: Must, report: Report) -> None:
-    path = tuple(must.path.split("."))
-    value = one.at(*path)
-    if value is None and must.may_lack:
-        return
-    if value is None:
-        wanted = " or ".join(str(one) for one in must.values)
-        message = f"{one.symbol} lacks {must.path}, which must be {wanted} ({must.why})"
-        report.add(one.file, one.line_of(*path), "policy", message)
-    elif known(value) and value not in must.values:
-        message = f"{one.symbol}: {must.path} must not be {value} ({must.why})"
-        report.add(one.file, one.line_of(*path), "policy", message)
+def _must(one: Deployed, path: str, values: list[Any], why: str, report: Report) -> None:
+    steps = path.removesuffix("?").split(".")
+    value, line = one.at(*steps), one.line_of(*steps)
+    if value is None and not path.endswith("?"):
+        wanted = " or ".join(str(one) for one in values)
+        message = f"{one.symbol} lacks {path}, which must be {wanted} ({why})"
+        report.add(one.file, line, "policy", message)
+    elif value is not None and known(value) and value not in values:
+        message = f"{one.symbol}: {'.'.join(steps)} must not be {value} ({why})"
+        report.add(one.file, line, "policy", message)
 
 
 def _site(one: Deployed, report: Report) -> None:

@@ -22,6 +22,12 @@ _METRIC_FREQUENCIES = frozenset({1, 5, 15, 30, 60})
 _LOOKS_FOR = re.compile(r'(\S+)\s+(==|=~|has|startswith|contains|has_cs)\s+"([^"…]*)"')
 _RUNS = re.compile(r"OperationName\s*(==|=~|in).*(count\(|sum\(ItemCount\))", re.DOTALL)
 _FAILS = re.compile(r"ResultCode|Success\s*==\s*[Ff]alse|not\(?\s*Success|DurationMs")
+_WELL = re.compile(r"ResultCode\)?\s*<=?|Success\s*==\s*[Tt]rue")
+_BADLY = re.compile(r"ResultCode\)?\s*>")
+_COMMENT = re.compile(r'("[^"\n]*")|//[^\n]*')
+_STEPS = (
+    r"where|extend|project|summarize|order|sort|top|take|limit|distinct|join|union|render|count"
+)
 _QUOTED = re.compile(r'"([^"]*)"')
 
 
@@ -36,12 +42,22 @@ def check(deployment: Deployment, app: App, report: Report) -> None:
         _times(one, report, _METRIC_WINDOWS, _METRIC_FREQUENCIES)
         for criterion in _criteria(one):
             _metric(one, criterion, report)
+    for one in deployment.of("Microsoft.Consumption/budgets"):
+        _month(one, report)
     for one in deployment.of("Microsoft.Insights/diagnosticSettings"):
         _diagnostics(one, report)
     for kind in ("scheduledQueryRules", "metricAlerts"):
         for one in deployment.of(f"Microsoft.Insights/{kind}"):
             if not one.at("properties", "actions"):
                 report.add(one.file, one.line, "alert", f"{one.symbol} tells nobody: no actions")
+
+
+def _month(one: Deployed, report: Report) -> None:
+    """A budget begins with a month."""
+    path = ("properties", "timePeriod", "startDate")
+    start = one.at(*path)
+    if isinstance(start, str) and not re.fullmatch(r"\d{4}-(0[1-9]|1[0-2])-01(T.*)?", start):
+        report.add(one.file, one.line_of(*path), "date", f"'{start}' is no first day of a month")
 
 
 def _criteria(one: Deployed) -> list[Lined]:
@@ -156,7 +172,7 @@ class _Query:
         self.deployment, self.report = deployment, report
         value = criterion.get("query")
         self.value = value
-        self.text = plain(value)
+        self.text = _COMMENT.sub(r"\1", plain(value))
         self.line = criterion.lines.get("query", criterion.line)
 
     def problem(self, message: str) -> None:
@@ -164,14 +180,15 @@ class _Query:
 
     def check(self) -> None:
         lines = [line.strip() for line in self.text.strip().splitlines() if line.strip()]
-        table = lines[0] if lines else ""
-        if table not in COLUMNS:
+        table = lines[0].partition("|")[0].strip() if lines else ""
+        if table not in COLUMNS and re.fullmatch(r"\w*", table):
             self.problem(f"there is no table '{table}'{t.nearest(table, list(COLUMNS))}")
             return
         for line in lines[1:]:
-            if not line.startswith("|"):
+            if re.match(rf"({_STEPS})\b(?!\s*(==|\())", line):
                 self.problem(f"a step begins with |: {line}")
-        self._columns(table)
+        if table in COLUMNS:
+            self._columns(table)
         self._measure()
         self._role()
         self._texts()
@@ -180,8 +197,7 @@ class _Query:
     def _columns(self, table: str) -> None:
         known = COLUMNS[table] | ALWAYS
         made = set(re.findall(r"(\w+)\s*=(?!=|~)", _QUOTED.sub('""', self.text)))
-        bare = _QUOTED.sub('""', self.text.split("\n", 1)[1] if "\n" in self.text.strip() else "")
-        bare = bare.replace(table, "", 1) if table in bare else bare
+        bare = _QUOTED.sub('""', self.text).replace(table, "", 1)
         for word in re.findall(r"(?<![\w.…])[A-Za-z_]\w*", bare):
             if word.lower() in WORDS or word in known or word in made:
                 continue
@@ -198,7 +214,7 @@ class _Query:
         column = self.criterion.get("metricMeasureColumn")
         if column is None:
             return
-        found = re.search(rf"summarize\s+.*\b{re.escape(str(column))}\s*=\s*(\w+)\(", self.text)
+        found = re.search(rf"\b{re.escape(str(column))}\s*=(?![=~])", self.text)
         if not found:
             self.problem(f"the query makes no column '{column}'")
             return
@@ -246,6 +262,8 @@ class _Query:
         if runs != less:
             good = "less" if runs else "more"
             self.problem(f"'{operator}' is the wrong way round: {good} of it is bad")
+        if not less and _WELL.search(self.text) and not _BADLY.search(self.text):
+            self.problem("it counts what goes well")
         if (operator, threshold) in {("LessThan", 0), ("GreaterThanOrEqual", 0)}:
             self.problem(f"{operator} {threshold} never changes")
 

@@ -63,13 +63,29 @@ def mutated(text: str, entry: Entry) -> str:
     return find.join(pieces[:at]) + replace + find.join(pieces[at:])
 
 
-def problems_of(entry: Entry, folder: Path = EXAMPLE) -> list[Problem]:
-    """Return what the check says to a copy of *folder* with the entry's edit."""
+def copied(base: str, place: Path) -> Path:
+    """Copy the example, or our own templates (``infra``) with the code beside; return the copy."""
+    copy = place / "infra"
+    if base == "example":
+        shutil.copytree(EXAMPLE, copy)
+        return copy
+    for name in ("shared", "infra"):
+        shutil.copytree(ROOT / name, place / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for path in [*ROOT.glob("*_function/function.json"), ROOT / "azure.yaml", ROOT / "host.json"]:
+        there = place / path.relative_to(ROOT)
+        there.parent.mkdir(exist_ok=True)
+        shutil.copy(path, there)
+    return copy
+
+
+def problems_of(entry: Entry) -> list[Problem]:
+    """Return what the check says to a copy of the templates with the entry's edit."""
     with tempfile.TemporaryDirectory(prefix="infra-fault-") as place:
-        copy = Path(place) / "infra"
-        shutil.copytree(folder, copy)
+        copy = copied(entry.get("base", "example"), Path(place))
         path = copy / entry["file"]
-        path.write_text(mutated(path.read_text(encoding="utf-8"), entry), encoding="utf-8")
+        with path.open(encoding="utf-8", newline="") as stream:
+            text = stream.read()
+        path.write_text(mutated(text, entry), encoding="utf-8", newline="")
         return sorted(check(copy).problems)
 
 

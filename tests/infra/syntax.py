@@ -47,17 +47,38 @@ class Index(Node):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sure(Node):
+class Around(Node):
+    of: Node
+
+
+class Sure(Around):
     """``of!``, which is there."""
 
-    of: Node
+    __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Spread(Node):
+class Spread(Around):
     """``...of`` in a list; in an object it is a property under the key ``...``."""
 
-    of: Node
+    __slots__ = ()
+
+
+class ArrayOf(Around):
+    """``of[]``"""
+
+    __slots__ = ()
+
+
+class Nullable(Around):
+    """``of?``"""
+
+    __slots__ = ()
+
+
+class Parentheses(Around):
+    """What stands in parentheses, while the tree is made."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,16 +162,6 @@ class For(Node):
 class If(Node):
     test: Node
     body: Node
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArrayOf(Node):
-    of: Node
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Nullable(Node):
-    of: Node
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

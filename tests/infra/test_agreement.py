@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
 
 from tests.infra.check import check
-from tests.infra.score import ROOT
+from tests.infra.score import copied
 
 RENAMES = [
     ("setting in the code", "shared/settings.py", '"PUSHGRID_PROFILE"', '"PUSHGRID_EDITION"'),
@@ -36,12 +35,7 @@ RENAMES = [
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
     """A copy of what both sides are."""
-    for name in ("shared", "infra"):
-        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for path in [*ROOT.glob("*_function/function.json"), ROOT / "azure.yaml", ROOT / "host.json"]:
-        there = tmp_path / path.relative_to(ROOT)
-        there.parent.mkdir(exist_ok=True)
-        shutil.copy(path, there)
+    copied("infra", tmp_path)
     return tmp_path
 
 

@@ -50,7 +50,7 @@ BROKEN = [
     ("output a object = loadJsonContent('no.json')", "no-file"),
     ("module a 'no.bicep' = {}", "no-file"),
     (ACCOUNT.replace("storageAccounts@", "storageAccount@"), "resource-type"),
-    (ACCOUNT.replace("2025-01-01", "2024-01-01"), "api-version"),
+    (ACCOUNT.replace("2025-01-01", "2024-13-01"), "api-version"),
     (ACCOUNT.replace("allowSharedKeyAccess", "allowSharedKey"), "unknown-property"),
     (ACCOUNT.replace("Standard_LRS", "Standard_XRS"), "value"),
     (ACCOUNT.replace("  kind: 'StorageV2'\n", ""), "missing"),

@@ -63,7 +63,7 @@ def test_what_it_cannot_see_is_told(capsys: pytest.CaptureFixture[str]) -> None:
         for line in sorted(
             [
                 *(f"{name}: compared with types.json, as azmcp does not hold it" for name in own),
-                "bicepconfig.json, and of azure.yaml all but the service's name",
+                "the linter's rules about looks, and of azure.yaml all but the service's name",
                 "values that Azure makes, where an expression goes on with them",
                 command.NEVER[0],
                 "what the Bicep compiler says: neither bicep nor az bicep is there",

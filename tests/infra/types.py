@@ -97,6 +97,18 @@ ARRAY = Arr(of=ANY)
 OBJECT = Obj(rest=ANY)
 
 
+def of_literal(value: object) -> Type:
+    """Return the type of one value."""
+    match value:
+        case bool():
+            return Bool(value=value)
+        case int():
+            return Int(value=value)
+        case str():
+            return Str(value=value)
+    return NULL
+
+
 def union(types: list[Type]) -> Type:
     """Return the type of a value of one of *types*."""
     flat: list[Type] = []
