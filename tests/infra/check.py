@@ -7,8 +7,7 @@ import json
 import sys
 from pathlib import Path
 
-from tests.infra import compiler, conditions, linter, names, parameters, rules, schema
-from tests.infra import syntax as s
+from tests.infra import compiler, conditions, directives, linter, names, parameters, rules
 from tests.infra.declarations import Declarations
 from tests.infra.declared_types import Types
 from tests.infra.infer import Inference
@@ -41,27 +40,13 @@ def check(root: Path) -> Report:
     conditions.check(folder)
     linter.check(folder)
     parameters.check(folder, types)
+    directives.check(folder)
     if report.problems:
         report.unchecked.add("what is deployed: the problems above come first")
     else:
         rules.check(folder, types, report)
-    report.unchecked |= {*NEVER, *_own_types(folder)}
+    report.unchecked |= set(NEVER)
     return report
-
-
-def _own_types(folder: Folder) -> set[str]:
-    """Return the resource types that are compared with our own notes of them."""
-    types = {
-        one.type.split("@")[0]
-        for file in folder.readable
-        for one in file.all(s.Resource)
-        if isinstance(one, s.Resource)
-    }
-    return {
-        f"{name}: compared with {schema.OWN.name}, as azmcp does not hold it"
-        for name in types
-        if schema.is_own(name)
-    }
 
 
 def main(arguments: list[str]) -> int:

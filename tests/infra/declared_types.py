@@ -106,7 +106,6 @@ class Types:
         outputs = {
             one.name: t.Field(type=self.of(one.type, file, one.decorators), required=True)
             for one in file.all(s.Output)
-            if isinstance(one, s.Output)
         }
         fields = {
             "name": t.Field(type=t.STRING),
@@ -118,10 +117,9 @@ class Types:
         """Return the parameters of a file as an object."""
         fields = {}
         for one in file.all(s.Param):
-            if isinstance(one, s.Param):
-                kind = self.of(one.type, file, one.decorators)
-                optional = isinstance(kind, t.Union) and t.NULL in kind.of
-                fields[one.name] = t.Field(type=kind, required=one.default is None and not optional)
+            kind = self.of(one.type, file, one.decorators)
+            optional = isinstance(kind, t.Union) and t.NULL in kind.of
+            fields[one.name] = t.Field(type=kind, required=one.default is None and not optional)
         return t.Obj(fields=fields, name=file.name)
 
 

@@ -16,6 +16,9 @@ _NULLABLE = re.compile(r"^((?:(?:param|type) .*)?[\w\]})'])\?([ \t]*(?://.*)?)$"
 """`?` at the end of a declaration, after which the grammar does not see the next one."""
 
 _GROUPED = re.compile(r"^(type \w+ = )\(([^()\n]*)\)([ \t]*(?://.*)?)$", re.MULTILINE)
+_SURE = re.compile(r"^(output [^=\n]*= )(\S.*)!([ \t]*(?://.*)?)$", re.MULTILINE)
+"""`!` at the end of an output, where the grammar expects another operator."""
+
 _TYPED_VAR = re.compile(r"^var([ \t]+(\w+)[ \t]+[\w'{(\[])", re.MULTILINE)
 _OF_RESOURCE = re.compile(r"\b(resource(?:In|Out)put)<'([^'\n]+)'>((?:\.\w+|\[\*\])*)")
 
@@ -32,6 +35,7 @@ def plain(text: str) -> Plain:
     """Return a file as the grammar knows it."""
     text = _OF_RESOURCE.sub(r"'\1<\2>\3'", text)
     text = _NULLABLE.sub(r"\1 | null\2", text)
+    text = _SURE.sub(r"\1any(\2)\3", text)
     text = _GROUPED.sub(r"\1 \2 \3", text)
     typed = frozenset(found[2] for found in _TYPED_VAR.finditer(text))
     return Plain(text=_spread(_TYPED_VAR.sub(r"param\1", text)), typed=typed)

@@ -66,11 +66,7 @@ class Environment:
 
     def outputs(self) -> dict[str, Any]:
         """Return the outputs by name."""
-        return {
-            one.name: self.value(one.value)
-            for one in self.file.all(s.Output)
-            if isinstance(one, s.Output)
-        }
+        return {one.name: self.value(one.value) for one in self.file.all(s.Output)}
 
     def symbol(self, name: str) -> Any:
         """Return what a name of the file stands for."""
@@ -139,7 +135,7 @@ class Environment:
         inner = Environment(self.whole, there, values if isinstance(values, Mapping) else {})
         self.whole.modules[one.name] = inner
         inner.deploy()
-        outputs = {out.name: out for out in there.all(s.Output) if isinstance(out, s.Output)}
+        outputs = {out.name: out for out in there.all(s.Output)}
 
         def read(name: str) -> Any:
             return inner.value(outputs[name].value) if name in outputs else Made("none", (name,))

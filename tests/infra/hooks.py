@@ -49,6 +49,7 @@ _SERVICES = {"blobServiceUri": "blob", "queueServiceUri": "queue", "tableService
 _VAULT_REFERENCE = re.compile(
     r"@Microsoft\.KeyVault\((SecretUri=…[^;)]*|VaultName=[^;)]+;SecretName=[^;)]+(;SecretVersion=[^;)]+)?)\)"
 )
+_BLOBS = frozenset({"blockBlob", "appendBlob"})
 _CRON = re.compile(r"(\S+ ){5}\S+")
 
 
@@ -219,6 +220,10 @@ def _lifecycle(one: Deployed, deployment: Deployment, app: App, report: Report) 
         definition = rule.get("definition") or {} if isinstance(rule, Lined) else {}
         prefixes = (definition.get("filters") or {}).get("prefixMatch")
         line = rule.line if isinstance(rule, Lined) else one.line
+        for kind in _texts((definition.get("filters") or {}).get("blobTypes")):
+            if kind not in _BLOBS:
+                message = f"'{kind}' is no kind of blob{t.nearest(kind, sorted(_BLOBS))}"
+                report.add(one.file, line, "lifecycle", message)
         if not prefixes:
             report.add(one.file, line, "lifecycle", "a rule for every container: no prefixMatch")
         for prefix in _texts(prefixes):

@@ -237,19 +237,20 @@ class Inference:
 
     def _object(self, node: s.Object, local: Locals) -> t.Type:
         fields: dict[str, t.Field] = {}
+        written: set[str] = set()
         rest = None
         for one in node.properties:
             kind = self.of(one.value, local)
             if one.key == SPREAD:
-                if isinstance(kind, t.Obj):
-                    fields.update(kind.fields)
-                rest = kind.rest if isinstance(kind, t.Obj) and rest is None else t.ANY
+                fields.update(kind.fields if isinstance(kind, t.Obj) else {})
+                rest = (kind.rest or rest) if isinstance(kind, t.Obj) else t.ANY
             elif isinstance(one.key, s.Text):
                 self.of(one.key, local)
                 rest = t.ANY
             else:
-                if one.key in fields:
+                if one.key in written:
                     self.problem(one.line, "declared-twice", f"'{one.key}' is there twice")
+                written.add(one.key)
                 fields[one.key] = t.Field(type=kind, required=True)
         return t.Obj(fields=fields, rest=rest)
 

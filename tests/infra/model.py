@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from tests.infra import syntax as s
 from tests.infra.parse import Unreadable, parse
 from tests.infra.problems import Report
 
+Kind = TypeVar("Kind", bound=s.Node)
 SCOPES = ("resourceGroup", "subscription", "managementGroup", "tenant")
 
 
@@ -24,11 +26,18 @@ class File:
     origin: dict[str, File] = field(default_factory=dict)
     wildcards: dict[str, File] = field(default_factory=dict)
     scope: str = "resourceGroup"
+    _nodes: tuple[s.Node, ...] = ()
 
-    def all(self, kind: type[s.Declaration]) -> Iterator[s.Declaration]:
-        """Yield the declarations of a kind, nested resources included."""
-        for one in self.declarations:
-            yield from (node for node in s.walk(one) if isinstance(node, kind))
+    @property
+    def nodes(self) -> tuple[s.Node, ...]:
+        """Return all nodes of the file, outer ones first."""
+        if not self._nodes:
+            self._nodes = tuple(node for one in self.declarations for node in s.walk(one))
+        return self._nodes
+
+    def all(self, kind: type[Kind]) -> Iterator[Kind]:
+        """Yield the nodes of a kind, nested ones included."""
+        return (node for node in self.nodes if isinstance(node, kind))
 
     def sibling(self, path: str) -> Path:
         """Return the path of a file that is named from this one."""

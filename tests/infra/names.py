@@ -46,37 +46,28 @@ def _unused(file: File, report: Report) -> None:
 
 def _unread(folder: Folder) -> None:
     """A member of an object type is there to be read, unless such objects are passed on whole."""
-    nodes = [n for file in folder.readable for one in file.declarations for n in s.walk(one)]
-    read = {node.name for node in nodes if isinstance(node, s.Member)}
-    within = {id(node.of) for node in nodes if isinstance(node, s.Member)}
+    members = [node for file in folder.readable for node in file.all(s.Member)]
+    read = {node.name for node in members}
+    within = {id(node.of) for node in members}
     for file in folder.readable:
         for one in file.all(s.TypeOf):
-            if not isinstance(one, s.TypeOf) or not isinstance(one.type, s.Object):
-                continue
-            whole = any(_whole(user, one, within) for user in folder.readable)
-            for member in one.type.properties:
-                if not whole and member.key != "*" and member.key not in read:
+            unread = [
+                member
+                for member in (one.type.properties if isinstance(one.type, s.Object) else ())
+                if member.key != "*" and member.key not in read
+            ]
+            if unread and not any(_whole(user, one, within) for user in folder.readable):
+                for member in unread:
                     message = f"nothing reads '{member.key}' of {one.name}"
                     folder.report.add(file.name, member.line, "unused", message)
 
 
 def _whole(file: File, kind: s.TypeOf, within: set[int]) -> bool:
-    """Whether a value of a type is used otherwise than member by member."""
+    """Whether a value of a type is used otherwise than member by member, or within another type."""
     names = {here for here, found in file.symbols.items() if found is kind}
-    typed = {
-        one.name
-        for one in file.all(s.Param)
-        if isinstance(one, s.Param) and any(name in names for name in _uses(one.type))
-    }
-    inner = isinstance(kind.type, s.Object) and any(
-        isinstance(one, s.TypeOf) and one is not kind and any(n in names for n in _uses(one.type))
-        for one in file.declarations
-    )
-    return inner or any(
-        isinstance(node, s.Name) and node.name in typed and id(node) not in within
-        for one in file.declarations
-        for node in s.walk(one)
-    )
+    typed = {one.name for one in file.all(s.Param) if names & set(_uses(one.type))}
+    inner = any(one is not kind and names & set(_uses(one.type)) for one in file.all(s.TypeOf))
+    return inner or any(node.name in typed and id(node) not in within for node in file.all(s.Name))
 
 
 def _needs(one: s.Declaration) -> Iterator[str]:

@@ -12,6 +12,7 @@ from tests.infra.values import Deployed, Lined, Ref, leaves, plain
 _ACCOUNT = "Microsoft.Storage/storageAccounts"
 _NETWORK = "Microsoft.Network/virtualNetworks"
 _ENDPOINT = "Microsoft.Network/privateEndpoints"
+_VAULT = "Microsoft.KeyVault/vaults"
 _ZONE = "Microsoft.Network/privateDnsZones"
 _SERVICES = ("blob", "queue", "table")
 _DELEGATED = "Microsoft.App/environments"
@@ -24,6 +25,8 @@ def check(deployment: Deployment, report: Report) -> None:
     for account in deployment.of(_ACCOUNT):
         if account.at("properties", "publicNetworkAccess") == "Disabled":
             _reached(account, deployment, report)
+    for vault in deployment.of(_VAULT):
+        _open_or_reached(vault, deployment, report)
     for site in deployment.of("Microsoft.Web/sites"):
         _joined(site, deployment, report)
     for group in deployment.of(f"{_ENDPOINT}/privateDnsZoneGroups"):
@@ -80,6 +83,20 @@ def _reached(account: Deployed, deployment: Deployment, report: Report) -> None:
             "network",
             "the account is closed, and the app in no network",
         )
+
+
+def _open_or_reached(vault: Deployed, deployment: Deployment, report: Report) -> None:
+    """A vault answers the app: on its public address, or by an endpoint of its own."""
+    public = vault.at("properties", "publicNetworkAccess") in (None, "Enabled", "enabled")
+    rules = vault.at("properties", "networkAcls")
+    denied = isinstance(rules, Lined) and rules.get("defaultAction") == "Deny"
+    allowed = isinstance(rules, Lined) and bool(
+        rules.get("virtualNetworkRules") or rules.get("ipRules")
+    )
+    ends = any("vault" in _groups(endpoint) for endpoint in deployment.of(_ENDPOINT))
+    if not ends and (not public or (denied and not allowed)):
+        line = vault.line_of("properties", "publicNetworkAccess")
+        report.add(vault.file, line, "network", "the vault is closed, and has no private endpoint")
 
 
 def _zone(group: Deployed, report: Report) -> None:

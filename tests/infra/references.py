@@ -112,6 +112,20 @@ def _site(one: Deployed, deployment: Deployment, report: Report) -> None:
     rest = rest_of(value, "blob", deployment.of(ACCOUNT))
     if rest is None:
         report.add(one.file, one.line_of(*path), "reference", "the package is in a blob container")
+    elif any(str(prefix).startswith(f"{rest}/") for prefix in _emptied(deployment)):
+        message = f"the package's container {rest!r} is emptied by a lifecycle rule"
+        report.add(one.file, one.line_of(*path), "reference", message)
     elif rest not in containers:
         message = f"the package's container {rest!r} is not made"
         report.add(one.file, one.line_of(*path), "reference", message)
+
+
+def _emptied(deployment: Deployment) -> list[Any]:
+    """Return the prefixes of all lifecycle rules."""
+    return [
+        prefix
+        for policy in deployment.of(f"{ACCOUNT}/managementPolicies")
+        for path, value in members(policy.body)
+        if path[-1] == "prefixMatch" and isinstance(value, list)
+        for prefix in value
+    ]

@@ -54,6 +54,8 @@ def known(resource_type: str) -> Known | None:
         return None
     resource = answer["resource"]
     name, version = resource["name"].split("@")
+    if answer["types"] is None:
+        return Known(name=name, version=version, scopes="Unknown", body=t.ANY)
     body = _definition(resource["bodyType"], answer["types"])
     return Known(name=name, version=version, scopes=resource["writableScopes"], body=body)
 

@@ -48,6 +48,8 @@ class Resources:
         elif version and version != found.version:
             message = f"{full}: {version} is no version that is known; {found.version} is checked"
             self.problem(one.line, "api-version", message)
+        if found and (note := schema.note(full)):
+            self.infer.report.unchecked.add(f"{full}: {note}")
         if not version and not outer:
             self.problem(one.line, "api-version", f"{full} has no version")
         loop, test, body = s.loop_parts(one.value)
@@ -115,7 +117,8 @@ class Resources:
         elif full.count("/") > 1 and not outer:
             self._segments(one, body, full)
         if scope:
-            self._scope(scope, full, outer or (owner if parent else None), local)
+            inside = outer or (owner if parent else None)
+            self._scope(scope, full, inside, local, existing=one.existing)
         elif full.lower() not in EXTENSIONS and not outer:
             self._fits_file(one, full)
 
@@ -130,7 +133,13 @@ class Resources:
             self.problem(one.line, "parent", f"{full} needs its parent")
 
     def _scope(
-        self, scope: s.Property, full: str, owner: str | None, local: Mapping[str, t.Type]
+        self,
+        scope: s.Property,
+        full: str,
+        owner: str | None,
+        local: Mapping[str, t.Type],
+        *,
+        existing: bool,
     ) -> None:
         kind = self.infer.of(scope.value, local)
         given = self.scope_of(scope.value, local)
@@ -139,6 +148,11 @@ class Resources:
             self.problem(scope.line, "scope", "a child is where its parent is")
         elif on_resource and full.lower() not in EXTENSIONS:
             self.problem(scope.line, "scope", f"{full} can't be put on another resource")
+        elif given in SCOPES and not existing and full.lower() not in EXTENSIONS:
+            elsewhere = isinstance(scope.value, s.Call) and scope.value.args
+            if given != self.file.scope or elsewhere:
+                message = f"this file is for a {self.file.scope}: only a module goes elsewhere"
+                self.problem(scope.line, "scope", message)
 
     def _fits_file(self, one: s.Resource, full: str) -> None:
         found = resource_types.known(full)

@@ -23,8 +23,9 @@ from tests.infra.problems import Report
 def check(folder: Folder, types: Types, report: Report) -> None:
     """Check a folder as it is deployed: once as it comes, once with everything switched on."""
     app = apps.of_folder(folder.root, texts(folder))
+    secrets.declared(folder, report)
     for deployment in scenarios.deployments(folder, types):
-        secrets.check(folder, deployment, report)
+        secrets.check(deployment, report)
         policy.check([one for one in deployment.resources if not one.existing], report)
         references.check(deployment, report)
         naming.check(deployment, app, report)

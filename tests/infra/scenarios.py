@@ -31,7 +31,7 @@ def deployments(folder: Folder, types: Types) -> list[Deployment]:
 def _optional(folder: Folder) -> Iterator[tuple[s.Param, Any]]:
     """Yield the parameters of main.bicep with a plain default, and this."""
     for one in folder.main.all(s.Param) if folder.main else ():
-        if isinstance(one, s.Param) and isinstance(one.default, s.Literal):
+        if isinstance(one.default, s.Literal):
             yield one, one.default.value
 
 

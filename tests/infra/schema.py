@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -18,6 +19,7 @@ VERSIONS = Path(__file__).with_name("data") / "versions.json"
 """Versions that exist besides those that are checked."""
 
 _SECONDS = 60
+_NOT_HELD = re.compile(r"Resource type (\S+) with apiVersion (\S+) not supported")
 _QUIET = {"AZURE_MCP_COLLECT_TELEMETRY": "false", "DOTNET_CLI_TELEMETRY_OPTOUT": "1"}
 
 
@@ -56,6 +58,8 @@ def raw(resource_type: str) -> dict[str, Any] | None:
     """
     Return what is known of a resource type: ``resource``, ``types`` by name; ``None``: nothing.
 
+    Of a type that exists and is not held ``types`` is ``None``.
+
     Raises:
         NoSchemas: azmcp can't be asked.
     """
@@ -85,9 +89,12 @@ def versions(resource_type: str) -> frozenset[str]:
     return frozenset(lists[max(fitting, key=len)] if fitting else ())
 
 
-def is_own(resource_type: str) -> bool:
-    """Whether a type is one of `data/types.json`."""
-    return any(name.split("@")[0].lower() == resource_type.lower() for name in _own())
+def note(resource_type: str) -> str | None:
+    """Return what is to be said of a type that azmcp does not hold."""
+    if any(name.split("@")[0].lower() == resource_type.lower() for name in _own()):
+        return f"compared with {OWN.name}, as azmcp does not hold it"
+    answer = raw(resource_type)
+    return "its members, as azmcp does not hold it" if answer and not answer["types"] else None
 
 
 def _expanded(name: str, own: dict[str, Any]) -> dict[str, Any]:
@@ -153,8 +160,10 @@ def _ask(resource_type: str) -> dict[str, Any] | None:
             raise NoSchemas(f"azmcp did not answer for {resource_type}: {error}") from error
     if answer["status"] == 200:
         return _compact(answer["results"]["BicepSchemaResult"], resource_type)
-    if "not found" in json.dumps(answer) or answer["status"] == 404:
+    if "not found" in (said := json.dumps(answer)) or "Invalid resource type" in said:
         return None
+    if found := _NOT_HELD.search(str(answer.get("message"))):
+        return {"resource": {"name": f"{found[1]}@{found[2]}"}, "types": None}
     raise NoSchemas(f"azmcp has no answer for {resource_type}: {answer.get('message')}")
 
 

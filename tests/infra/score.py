@@ -136,7 +136,7 @@ def main(arguments: list[str]) -> int:
     """Print the score; the exit status is 1 when it is too low."""
     parser = argparse.ArgumentParser(prog="python -m tests.infra.score", description=__doc__)
     parser.add_argument("corpus", type=Path, nargs="*", default=[CORPUS])
-    parser.add_argument("--need", type=float, default=0.8, help="smallest share, 0 to 1")
+    parser.add_argument("--need", type=float, default=0.95, help="smallest share, 0 to 1")
     options = parser.parse_args(arguments)
     good = True
     for path in options.corpus:

@@ -26,17 +26,19 @@ _SOUNDS_SECRET = re.compile(r"(key|secret|password|connectionString|token|sas)$"
 _NO_SECRET = re.compile(r"(uri|url|name|id|kind|type)$", re.IGNORECASE)
 
 
-def check(folder: Folder, deployment: Deployment, report: Report) -> None:
-    """Check parameters, outputs and members that hold secrets."""
+def declared(folder: Folder, report: Report) -> None:
+    """Check parameters and outputs, and what modules pass on."""
     for file in folder.readable:
         for param in file.all(s.Param):
-            if isinstance(param, s.Param):
-                _param(file, param, report)
+            _param(file, param, report)
         for output in file.all(s.Output):
             _output(file, output, report)
         for module in file.all(s.Module):
-            if isinstance(module, s.Module):
-                _passed(folder, file, module, report)
+            _passed(folder, file, module, report)
+
+
+def check(deployment: Deployment, report: Report) -> None:
+    """Check outputs and members that hold secrets."""
     for name, value in deployment.outputs.items():
         if any(secret(leaf) for leaf in leaves(value)):
             report.add("main.bicep", 1, "secret", f"the output {name} tells a secret")

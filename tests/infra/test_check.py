@@ -98,3 +98,20 @@ def test_a_compiler_on_the_path_has_its_say(
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}/bin{os.pathsep}/usr/bin")
     assert command.main([str(EXAMPLE)]) == 1
     assert "main.bicep:7 BCP999 said by the compiler" in capsys.readouterr().out
+
+
+def test_the_compiler_of_the_azure_command_line_has_its_say(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`az bicep build --stdout --file MAIN`, once `az bicep version` has said that it is there."""
+    program = tmp_path / "az"
+    program.write_text(
+        '#!/bin/sh\n[ "$2" = version ] && exit 0\n'
+        'echo "WARNING: $5(9,3) : Warning BCP998: said by az" >&2\n'
+    )
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}/bin{os.pathsep}/usr/bin")
+    assert command.main([str(EXAMPLE)]) == 1
+    said = capsys.readouterr()
+    assert "main.bicep:9 BCP998 said by az" in said.out
+    assert "neither bicep nor az bicep" not in said.err
