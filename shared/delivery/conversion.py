@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
+from urllib.parse import quote
 
+from shared.events.event_time import as_rfc_3339
 from shared.events.literals import dumps, loads
 from shared.events.topic import InputSchema
 from shared.subscriptions.subscription import DeliverySchema
+
+_OF_FRAGMENTS = "!$&'()*+,;=:@/?"  # RFC 3986, 3.5, beside letters, digits and -._~
 
 Members = Mapping[str, Any]
 
@@ -21,16 +25,22 @@ def convert(text: str, given: InputSchema, wanted: DeliverySchema) -> str:
 
 
 def _event_grid_to_cloud_events(event: Members) -> Members:
-    """Map field by field. Source: contract §5.6."""
+    """
+    Map field by field. Source: contract §5.6.
+
+    A subject is never empty there, a time has seconds and an offset, and a schema is a URI
+    (CloudEvents v1.0.2, 3.1).
+    """
     converted = {
         "specversion": "1.0",
         "id": event["id"],
         "source": event["topic"],
         "type": event["eventType"],
-        "time": event["eventTime"],
-        "subject": event["subject"],
-        "dataschema": f"#{event['dataVersion']}",
+        "time": as_rfc_3339(event["eventTime"]),
     }
+    if event["subject"]:
+        converted["subject"] = event["subject"]
+    converted["dataschema"] = f"#{quote(event['dataVersion'], safe=_OF_FRAGMENTS)}"
     return converted | ({"data": event["data"]} if "data" in event else {})
 
 

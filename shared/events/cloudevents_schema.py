@@ -31,6 +31,7 @@ _SCHEMA = InputSchema.CLOUD_EVENTS
 _REQUIRED = ("id", "source", "type", "specversion")
 _NAMES_IN_ERRORS = {"type": "eventType"}  # Event Grid reports CloudEvents' type under its own name
 _OPTIONAL = ("time", "subject", "datacontenttype", "dataschema", "data_base64")
+_NEVER_EMPTY = ("subject", "datacontenttype", "dataschema")
 _KNOWN = frozenset({*_REQUIRED, *_OPTIONAL, "data"})
 _EXTENSION = re.compile(r"[a-z0-9]{1,20}", re.ASCII)
 _SPEC_VERSION = "1.0"
@@ -80,6 +81,9 @@ def _read(request: HttpRequest) -> list[Any]:
 def _event(members: dict[str, Any]) -> Event:
     if None in members.values():
         members = {n: value for n, value in members.items() if value is not None or n == "data"}
+    for name in _NEVER_EMPTY:
+        if members.get(name) == "":
+            del members[name]
     if not members.keys() <= _KNOWN:
         _check_extensions(members)
     _check_attributes(members)

@@ -15,6 +15,7 @@ from shared.events.topic import FieldMapping, InputSchema, Topic
 from shared.http import HttpRequest
 
 _SCHEMA = InputSchema.CUSTOM
+_MAY_BE_EMPTY = frozenset({"subject", "dataVersion"})
 _EVENT_IDS = uuid.UUID("b3d7a3a4-90c5-4c5e-8e0b-1b7f0c8d9e25")
 
 
@@ -25,7 +26,7 @@ def parse(request: HttpRequest, topic: Topic, receipt: Receipt) -> tuple[Event, 
     What is kept is an event in Event Grid's schema whose ``data`` is the whole object. A mapped
     field that is there wins over the default. Without both, ``id`` is a new id, the same when the
     publisher repeats its request, ``eventTime`` the time of the request, ``topic`` the topic's id;
-    the others are required.
+    the others are required, and ``eventType`` is never empty.
 
     Raises:
         InvalidEvents: the first thing that is wrong with them.
@@ -61,7 +62,7 @@ def _mapped(event: dict[str, Any], position: int, topic: Topic, receipt: Receipt
 
 def _required(event: dict[str, Any], field: FieldMapping | None, name: str) -> str:
     text = _text(event, field, name)
-    if text is None:
+    if text is None or (text == "" and name not in _MAY_BE_EMPTY):
         raise requires(_SCHEMA, name)
     return text
 

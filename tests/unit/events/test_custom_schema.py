@@ -90,6 +90,7 @@ def test_a_single_object_is_an_array_of_one() -> None:
     ("body", "words"),
     [
         pytest.param({"key": "1"}, "requires 'subject' property to be set", id="no subject"),
+        pytest.param(ORDER | {"kind": ""}, "requires 'eventType' property to be set", id="empty"),
         pytest.param(ORDER | {"kind": {}}, "'eventType' property to be a string", id="an object"),
         pytest.param(ORDER | {"at": "now"}, "'eventTime' property to be a date", id="no time"),
         pytest.param("x", "Expected: StartArray, Actual Token Received: String", id="a text"),

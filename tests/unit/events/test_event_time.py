@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shared.events.event_time import is_iso_8601, is_rfc_3339
+from shared.events.event_time import as_rfc_3339, is_iso_8601, is_rfc_3339
 
 
 @pytest.mark.parametrize(
@@ -34,3 +34,19 @@ from shared.events.event_time import is_iso_8601, is_rfc_3339
 )
 def test_times(text, is_iso, is_rfc):
     assert (is_iso_8601(text), is_rfc_3339(text)) == (is_iso, is_rfc)
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("2025-01-02t03:04:05.5z", "2025-01-02t03:04:05.5z"),
+        ("2025-01-02T03:04:05.1234567-08:00", "2025-01-02T03:04:05.1234567-08:00"),
+        ("2025-01-02T03:04:05", "2025-01-02T03:04:05Z"),
+        ("2025-01-02 03:04", "2025-01-02T03:04:00Z"),
+        ("2025-01-02T03:04+02", "2025-01-02T03:04:00+02:00"),
+        ("2025-01-02T03:04:05,1234567-0830", "2025-01-02T03:04:05.1234567-08:30"),
+    ],
+)
+def test_a_time_gets_what_it_lacks(text, written):
+    assert as_rfc_3339(text) == written
+    assert is_rfc_3339(written)
