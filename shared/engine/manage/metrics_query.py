@@ -98,7 +98,7 @@ def parse_query(query: Mapping[str, str], now: datetime, known: Sequence[Shown])
 
 def timestamp(moment: datetime) -> str:
     """Write *moment* as Azure Monitor does."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="seconds") + "Z"
 
 
 def _chosen(
@@ -120,7 +120,7 @@ def _timespan(text: str | None, now: datetime, faults: list[Fault]) -> tuple[dat
     try:
         found = _TIMESPAN.fullmatch(text)
         since, until = (_moment(end) for end in (found.groups() if found else ()))
-    except ValueError:
+    except (ValueError, OverflowError):  # the first and the last day, in another time zone
         _fault(faults, "timespan", "The timespan is two times in ISO 8601, divided by '/'.")
         return now, now
     if since >= until:
