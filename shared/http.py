@@ -47,7 +47,8 @@ class OutboundRequest(NamedTuple):
     A request of ours to somebody's endpoint.
 
     *headers* hold everything but Host, Content-Length and Connection, which the sender adds, and
-    the bearer token for *audience*.
+    the bearer token for *audience*. With *wants_body* the time limit is that of the whole answer;
+    else its headers are what counts, and little is waited for behind them.
     """
 
     method: str
@@ -55,6 +56,7 @@ class OutboundRequest(NamedTuple):
     headers: Mapping[str, str]
     body: bytes
     audience: Audience | None = None
+    wants_body: bool = False
 
 
 class Answered(NamedTuple):

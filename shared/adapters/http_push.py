@@ -32,12 +32,17 @@ _BODY_SECONDS = 2.0
 
 
 class _Call(NamedTuple):
-    """A request as bytes, the time it may take once it is on its way, and who waits beyond it."""
+    """
+    A request as bytes, the time it may take once it is on its way, and who waits beyond it.
+
+    *wants_body*: that time is for the body, too.
+    """
 
     target: Target
     data: bytes
     timeout: float
     late: Late | None
+    wants_body: bool
 
 
 class HttpPusher:
@@ -46,7 +51,8 @@ class HttpPusher:
 
     The timeout runs from the start of the send to the end of the response headers. Before it,
     connecting has a limit of its own: the same, but at most ten seconds. After it, the body gets at
-    most two seconds more and never changes the outcome.
+    most two seconds more, or what is left of the timeout where it is wanted, and never changes the
+    outcome.
 
     A connection used before may have been closed by the peer just when we send. If it ends before
     a byte of an answer, the request is sent once more on a new connection, within the same
@@ -79,7 +85,9 @@ class HttpPusher:
             target = parse_url(request.url)
             data = write_request(request, target)
             self._refuse(target)
-            return self._exchange(_Call(target, data, timeout.total_seconds(), late))
+            return self._exchange(
+                _Call(target, data, timeout.total_seconds(), late, request.wants_body)
+            )
         except NoAnswer as none:
             return NotAnswered(none.failure, none.detail, monotonic() - begun)
         except OSError as error:  # no more sockets, for one
@@ -150,7 +158,10 @@ class HttpPusher:
                         kept = True
                 raise
             seconds = monotonic() - started
-            body, complete = read_body(connection, head, monotonic() + _BODY_SECONDS)
+            body_until = monotonic() + _BODY_SECONDS
+            if call.wants_body:
+                body_until = max(body_until, started + call.timeout)
+            body, complete = read_body(connection, head, body_until)
             if all_sent and complete and head.stays_open and not connection.buffer:
                 self._pool.give(connection, head.keep_for)
                 kept = True

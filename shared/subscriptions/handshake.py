@@ -92,7 +92,14 @@ def challenge(
         "aeg-metadata-version": "1",
     } | static_values(subscription.headers)
     body = json.dumps([event], separators=(",", ":")).encode()
-    post = OutboundRequest("POST", subscription.endpoint_url, headers, body, subscription.audience)
+    post = OutboundRequest(
+        "POST",
+        subscription.endpoint_url,
+        headers,
+        body,
+        subscription.audience,
+        wants_body=True,
+    )
     return Challenge(post, code, has_link=link is not None)
 
 

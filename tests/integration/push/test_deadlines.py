@@ -15,7 +15,7 @@ import pytest
 from shared.adapters import http_resolver
 from shared.adapters.http_push import HttpPusher
 from shared.adapters.outbound_guard import Address
-from shared.http import Answered, Failure, NotAnswered
+from shared.http import Answered, Failure, NotAnswered, OutboundRequest
 from tests.integration.push.scripted import LOCAL, OK, SHORT, Peer, Script, Server, once, push
 
 
@@ -191,3 +191,25 @@ def test_no_time_at_all_is_a_timeout(pusher: HttpPusher, seconds: int) -> None:
 
         assert isinstance(none, NotAnswered)
         assert none.failure is Failure.TIMED_OUT
+
+
+@pytest.mark.parametrize(("seconds", "came"), [(20, True), (1, False)])
+def test_a_body_that_is_wanted_has_the_time_of_the_answer(
+    pusher: HttpPusher, seconds: int, *, came: bool
+) -> None:
+    """And two seconds at least, as bodies that nobody asks for."""
+
+    def script(peer: Peer) -> None:
+        peer.read()
+        peer.send(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n")
+        peer.stopped.wait(3)
+        peer.send(b"ok")
+
+    with Server(script) as server:
+        request = OutboundRequest("POST", server.url, {}, b"[]", wants_body=True)
+        begun = monotonic()
+        answered = pusher.send(request, timedelta(seconds=seconds))
+
+        assert isinstance(answered, Answered)
+        assert answered.body == (b"ok" if came else b"")
+        assert monotonic() - begun >= 2

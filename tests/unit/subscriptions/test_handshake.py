@@ -52,7 +52,7 @@ def test_the_event_grid_schema_is_asked_by_a_post_with_a_code() -> None:
     """Source: Event Grid "Endpoint validation with Event Grid event schema" (2024-09-25)."""
     request = asked().request
 
-    assert (request.method, request.url) == ("POST", URL)
+    assert (request.method, request.url, request.wants_body) == ("POST", URL, True)
     assert request.headers == {
         "Content-Type": "application/json; charset=utf-8",
         "aeg-event-type": "SubscriptionValidation",
