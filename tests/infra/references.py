@@ -60,8 +60,10 @@ def _id(one: Deployed, path: tuple[str, ...], value: Any, kind: str, report: Rep
     where, line = ".".join(path), one.line_of(*path)
     bare = value.parts[0] if isinstance(value, Text) else value
     if isinstance(bare, Ref):
-        if bare.of.type != kind or bare.path != ("id",):
-            message = f"{where} is the id of a {kind}, not {bare.of.type} {'.'.join(bare.path)}"
+        below = plain(Text(value.parts[1:])).split("/")[1::2] if isinstance(value, Text) else []
+        found = "/".join([bare.of.type, *below])
+        if kind not in (found, bare.of.type) or bare.path != ("id",):
+            message = f"{where} is the id of a {kind}, not {found} {'.'.join(bare.path)}"
             report.add(one.file, line, "reference", message)
     elif isinstance(value, Made) and value.function.endswith(("esourceId", "reference")):
         message = (
@@ -75,7 +77,9 @@ def _id(one: Deployed, path: tuple[str, ...], value: Any, kind: str, report: Rep
 
 
 def _existing(one: Deployed, deployment: Deployment, report: Report) -> None:
-    """An existing resource is one that the deployment makes: nothing is expected from elsewhere."""
+    """An existing resource is one that the deployment makes, unless it says where else it is."""
+    if isinstance(one.scope, Made) and one.scope.args:
+        return
     if any(made.type == one.type for made in deployment.resources if not made.existing):
         report.add(
             one.file,

@@ -15,6 +15,7 @@ _STORAGE = "Microsoft.Storage/storageAccounts"
 _BLOB, _QUEUE, _TABLE = (f"{_STORAGE}/{one}Services" for one in ("blob", "queue", "table"))
 _INSIGHTS = "Microsoft.Insights/components"
 _VAULT = "Microsoft.KeyVault/vaults"
+_DEFINITION = "Microsoft.Authorization/roleDefinitions"
 _ASSIGNMENT = "Microsoft.Authorization/roleAssignments"
 
 ROLES = {
@@ -71,6 +72,8 @@ def _id(one: Deployed) -> Any:
     definition = one.at("properties", "roleDefinitionId")
     if isinstance(definition, Made) and definition.function.endswith("esourceId"):
         return definition.args[-1] if definition.args else None
+    if isinstance(definition, Ref) and definition.of.type == _DEFINITION:
+        return definition.of.name if definition.path == ("id",) else None
     return definition
 
 
@@ -78,13 +81,14 @@ def _role(one: Deployed, report: Report) -> str | None:
     """Return the id of the role, if it is a known one."""
     definition = one.at("properties", "roleDefinitionId")
     line = one.line_of("properties", "roleDefinitionId")
-    if not isinstance(definition, Made) or definition.function not in {
+    called = isinstance(definition, Made) and definition.function in {
         "subscriptionResourceId",
         "tenantResourceId",
-    }:
+    }
+    if not called and not (isinstance(definition, Ref) and definition.of.type == _DEFINITION):
         report.add(one.file, line, "role", "roleDefinitionId is made by subscriptionResourceId()")
         return None
-    if definition.args[0] != "Microsoft.Authorization/roleDefinitions":
+    if called and definition.args[0] != _DEFINITION:
         report.add(one.file, line, "role", f"{definition.args[0]!r} is no role definition")
     role = _id(one)
     if role not in ROLES:
@@ -136,10 +140,11 @@ def _name(one: Deployed, report: Report) -> None:
         )
         return
     held = list(leaves(name))
-    holder, role = one.at("properties", "principalId"), _id(one)
-    for part, what in ((holder, "principal"), (role, "role")):
-        if part not in held:
-            report.add(one.file, line, "role", f"the name is not told apart by the {what}")
+    if one.at("properties", "principalId") not in held:
+        report.add(one.file, line, "role", "the name is not told apart by the principal")
+    fixed = any(isinstance(part, str) for part in held)  # the role, by its id or a name
+    if not fixed and one.at("properties", "roleDefinitionId") not in held:
+        report.add(one.file, line, "role", "the name is not told apart by the role")
     scopes = [part for part in held if isinstance(part, Ref) and part.path == ("id",)]
     if not any(part.of is one.scope for part in scopes):
         report.add(one.file, line, "role", "the name is not told apart by the scope")
