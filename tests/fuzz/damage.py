@@ -98,6 +98,26 @@ SEGMENTS = (
     "🏳",
 )
 TEXTS = ("", "0", "-1", "1e3", "٣", "101", "%00", "%", "%FF", "x" * 9000, "☃", "name eq 'a", "a/b")
+PARAMETERS = (
+    "$top",
+    "$filter",
+    "$skiptoken",
+    "timespan",
+    "interval",
+    "metricnames",
+    "aggregation",
+    "api-version",
+)
+#: What parameters of metrics look like, up to their limits.
+METRICS = (
+    "2026-02-09T11:00:00Z/2026-02-09T12:00:00Z",
+    "0001-01-01T00:00:00Z/9999-12-31T23:59:59Z",
+    "0001-01-01T00:00:00%2B14:00/9999-12-31T23:59:59Z",
+    "0001-01-01T00:00:00Z/9999-12-31T23:59:59-14:00",
+    "FULL",
+    "deliverysuccesscount,DroppedEventCount",
+    "EventSubscriptionName eq '*' and (DropReason eq 'a' or DropReason eq '')",
+)
 FILTERS = (
     "name eq 'crm'",
     "contains(name,'r') and not name ne 'x' or name eq ''''",

@@ -7,8 +7,18 @@ from typing import Any
 
 import pytest
 
-from tests.functional.manage.world import VERSION
-from tests.fuzz.damage import JUNK, RAW, SEGMENTS, changed, places
+from tests.functional.manage.world import CRM, ORDERS, SHOP, TOPICS, VERSION
+from tests.fuzz.damage import (
+    FILTERS,
+    JUNK,
+    METRICS,
+    PARAMETERS,
+    RAW,
+    SEGMENTS,
+    TEXTS,
+    changed,
+    places,
+)
 from tests.fuzz.documents import CLOUD_EVENT, CUSTOM_EVENT, EVENT, MAPPING, WRITES, Given
 from tests.fuzz.surfaces import Surfaces
 
@@ -42,6 +52,26 @@ def test_no_segment_anywhere_in_a_path_does_harm():
             for odd in SEGMENTS:
                 path = "/".join([*segments[:at], odd, *segments[at + 1 :]])
                 surfaces.manage(given.method, f"{path}?{VERSION}", body)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        TOPICS,
+        f"{ORDERS}/eventSubscriptions",
+        *(f"{each}/providers/Microsoft.Insights/metrics" for each in (ORDERS, CRM, SHOP)),
+    ],
+)
+def test_no_value_of_a_parameter_does_harm(path: str):
+    surfaces = Surfaces()
+
+    answers = [
+        surfaces.manage("GET", f"{path}?{name}={text}&{VERSION}", b"").status_code
+        for name in PARAMETERS
+        for text in (*TEXTS, *FILTERS, *METRICS)
+    ]
+
+    assert set(answers) == {200, 400}
 
 
 @pytest.mark.parametrize(
