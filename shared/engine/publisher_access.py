@@ -19,12 +19,14 @@ class PublisherAccess:
     The first check of every publish request, whatever kind of topic it is for.
 
     *tokens* ``None``: nobody publishes with Entra ID. *client_ip_header* is the header, in lower
-    case, in which the front end tells the client's address; ``None``: it doesn't.
+    case, in which the front end tells the client's address; ``None``: it doesn't. *public_url* is
+    where publishers find the app, if it isn't what requests say.
     """
 
     clock: Clock
     tokens: TokenVerifier | None = None
     client_ip_header: str | None = None
+    public_url: str | None = None
 
     def check(self, request: HttpRequest, topic: Topic) -> None:
         """
@@ -44,4 +46,4 @@ class PublisherAccess:
             )
         token = bearer_token(request)
         bearer = self.tokens.verify(token) if self.tokens and token is not None else None
-        authorize(request, topic, self.clock.now(), bearer)
+        authorize(request, topic, self.clock.now(), bearer, self.public_url)

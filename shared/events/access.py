@@ -21,12 +21,18 @@ _MAX_QUOTE = 1024
 
 
 def authorize(
-    request: HttpRequest, topic: Topic, now: datetime, bearer: Claims | TokenFault | None = None
+    request: HttpRequest,
+    topic: Topic,
+    now: datetime,
+    bearer: Claims | TokenFault | None = None,
+    public_url: str | None = None,
 ) -> None:
     """
     Let the request pass if it may publish to *topic*.
 
-    *bearer* is what became of its ``bearer_token``; ``None``: nobody here reads such tokens.
+    *bearer* is what became of its ``bearer_token``; ``None``: nobody here reads such tokens. A
+    signature is for where the request went or for the same place at *public_url*, which a front
+    end may have changed on the way.
 
     The first carrier that is there decides: the header ``aeg-sas-key``, the header
     ``aeg-sas-token``, ``Authorization`` (``SharedAccessSignature`` or ``Bearer``), then the query,
@@ -47,16 +53,16 @@ def authorize(
     if KEY in headers:
         _check_key(request, topic, headers[KEY])
     elif TOKEN in headers:
-        _check_token(request, topic, headers[TOKEN], now)
+        _check_token(request, topic, headers[TOKEN], now, public_url)
     elif bearer_token(request) is not None:
         _check_bearer(request, topic, bearer)
     elif "authorization" in headers:
-        _check_authorization(request, topic, headers["authorization"], now)
+        _check_authorization(request, topic, headers["authorization"], now, public_url)
     elif KEY in query:
         # A plus that isn't encoded arrives as a blank, which no key has.
         _check_key(request, topic, query[KEY].replace(" ", "+"))
     elif TOKEN in query:
-        _check_token(request, topic, query[TOKEN], now)
+        _check_token(request, topic, query[TOKEN], now, public_url)
     else:
         raise Unauthenticated(
             "Request must contain one of the following authorization signature:"
@@ -107,7 +113,11 @@ def _check_key(request: HttpRequest, topic: Topic, key: str, carrier: str = KEY)
 
 
 def _check_authorization(
-    request: HttpRequest, topic: Topic, authorization: str, now: datetime
+    request: HttpRequest,
+    topic: Topic,
+    authorization: str,
+    now: datetime,
+    public_url: str | None,
 ) -> None:
     scheme, credentials = _credentials(authorization)
     schemes = data_plane(request).schemes
@@ -118,14 +128,16 @@ def _check_authorization(
     if scheme == "sharedaccesskey":
         _check_key(request, topic, credentials, "SharedAccessKey")
     else:
-        _check_token(request, topic, credentials, now)
+        _check_token(request, topic, credentials, now, public_url)
 
 
 def _only(values: Mapping[str, str], names: Sequence[str]) -> dict[str, str]:
     return {name: value for name, value in values.items() if name in names}
 
 
-def _check_token(request: HttpRequest, topic: Topic, token: str, now: datetime) -> None:
+def _check_token(
+    request: HttpRequest, topic: Topic, token: str, now: datetime, public_url: str | None
+) -> None:
     _check_local_auth(topic)
     token = token.strip()
     if not token:
@@ -142,8 +154,15 @@ def _check_token(request: HttpRequest, topic: Topic, token: str, now: datetime) 
         raise _refused(request, "The signature is not by one of the topic's keys.")
     if signature.expires <= now:
         raise _refused(request, "The signature has expired.")
-    if not signature.covers(request.url):
+    if not any(signature.covers(url) for url in _places(request, public_url)):
         raise _refused(request, "The signature is for another resource.")
+
+
+def _places(request: HttpRequest, public_url: str | None) -> Sequence[str]:
+    """Return where publishers may have sent the request."""
+    if public_url is None:
+        return (request.url,)
+    return request.url, f"{public_url}{urlsplit(request.url).path}"
 
 
 def _refused(request: HttpRequest, reason: str, what: str = "key") -> Unauthenticated:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
-from urllib.parse import urlsplit
 
 from shared.events.topic import InputSchema, Topic, TopicName
 from shared.subscriptions.access_codec import networks_of, parse_access
@@ -59,7 +58,7 @@ def parse_namespace(
 
 def render_namespace(stored: Mapping[str, Any], public_url: str) -> dict[str, Any]:
     """Write a stored namespace as ARM does. Its host name leads to its topics' endpoint."""
-    hostname = f"{urlsplit(public_url).netloc}/{KIND}/{stored['name']}"
+    hostname = f"{public_url.partition('://')[2]}/{KIND}/{stored['name']}"
     return {
         **render_resource(stored, KIND),
         "properties": {

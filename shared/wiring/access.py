@@ -21,6 +21,7 @@ def publishers() -> PublisherAccess:
         clock=CLOCK,
         tokens=_tokens(settings().entra_audience),
         client_ip_header=settings().client_ip_header,
+        public_url=settings().public_url,
     )
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 import requests
 from azure.core.credentials import AccessToken, AzureKeyCredential
 from azure.core.exceptions import ClientAuthenticationError, HttpResponseError
-from azure.eventgrid import EventGridPublisherClient
+from azure.eventgrid import EventGridPublisherClient, generate_sas
 from azure.mgmt.eventgrid import EventGridManagementClient
 from azure.mgmt.eventgrid import models as m
 
@@ -24,6 +25,7 @@ from tests.integration.push.scripted import Server, always
 from tests.tokens import CONTRIBUTOR, ISSUER, SENDER, a_token, key_set
 
 _HEADER = "X-Forwarded-For"
+_PUBLIC = "https://events.shop.example"
 
 
 class Credential:
@@ -51,6 +53,7 @@ def host(own_azurite: Azurite) -> Iterator[RunningHost]:
             PUSHGRID_ENTRA_ISSUER=ISSUER,
             PUSHGRID_ENTRA_JWKS_URL=login.url,
             PUSHGRID_CLIENT_IP_HEADER=_HEADER,
+            PUSHGRID_PUBLIC_URL=_PUBLIC,
         )
         with running_host(settings) as running:
             yield running
@@ -92,6 +95,22 @@ def test_a_topic_without_local_auth_takes_tokens_alone(
     assert (local.value.status_code, role.value.status_code) == (403, 403)
     assert receiver.wait_for(lambda pushes: len(pushes) >= 1, 20)
     assert ids(receiver.pushes) == {event.id}
+
+
+def test_a_signature_for_the_endpoint_that_is_shown_passes_behind_a_front_end(
+    host: RunningHost, arm: Arm, topic: str
+) -> None:
+    shown = arm.create_topic(topic)["properties"]["endpoint"]
+    expires = datetime.now(UTC) + timedelta(hours=1)
+
+    def status(resource: str) -> int:
+        token = generate_sas(resource, arm.key(topic), expires)
+        url, headers = endpoint(host.url, topic), {"aeg-sas-token": token}
+        return requests.options(url, headers=headers, timeout=60).status_code
+
+    assert shown == endpoint(_PUBLIC, topic)
+    assert [status(each) for each in (shown, endpoint(host.url, topic))] == [200, 200]
+    assert status(endpoint("https://other.example", topic)) == 401
 
 
 def test_the_management_client_brings_a_token(host: RunningHost, topic: str) -> None:

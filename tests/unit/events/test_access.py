@@ -67,6 +67,19 @@ def test_signatures_expire(client):
     assert refusal(authorize, request, a_topic(), _EXPIRES) == _unauthorized(_EXPIRED)
 
 
+@pytest.mark.parametrize("carrier", _CARRIERS)
+def test_a_signature_may_be_for_the_public_address(carrier):
+    """A front end may call the app by another name than publishers do."""
+    public = "https://events.shop.example/grid"
+    request = _CARRIERS[carrier](sign(f"{public}/api/events"))
+
+    authorize(request, a_topic(), NOW, public_url=public)
+    assert refusal(authorize, request, a_topic(), NOW) == _unauthorized(_RESOURCE)
+    elsewhere = _CARRIERS[carrier](sign(f"{public}/api/other"))
+    found = refusal(authorize, elsewhere, a_topic(), NOW, public_url=public)
+    assert found == _unauthorized(_RESOURCE)
+
+
 @pytest.mark.parametrize("key", [KEY, KEY2], ids=["key1", "key2"])
 def test_both_keys_pass(key):
     _authorize({"aeg-sas-key": key})
