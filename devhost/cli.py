@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
 
@@ -22,14 +22,18 @@ from devhost.triggers import Plan
 _DEFAULT_PORT = 7071
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the host; returns the exit code."""
+def main(
+    arguments: Sequence[str] | None = None, at_end: Callable[[], object] = lambda: None
+) -> int:
+    """Run the host, and *at_end* while its storage is still there; returns the exit code."""
     options = _parser().parse_args(arguments)
     console = log.Console()
     log.configure(console, {})
     try:
         with contextlib.ExitStack() as stack:
-            asyncio.run(_serve(_plan(options, console, stack), console))
+            plan = _plan(options, console, stack)
+            stack.callback(at_end)
+            asyncio.run(_serve(plan, console))
     except HostError as fault:
         console.trouble(f"devhost: {fault}")
         return 1

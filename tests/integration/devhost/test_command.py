@@ -149,6 +149,28 @@ def test_disabled_functions_are_run_by_hand_only(start, function, azurite, queue
     host.wait_for("got by hand")
 
 
+AT_END = """
+import atexit, pathlib, threading, time
+atexit.register(time.sleep, {seconds})
+atexit.register(pathlib.Path(__file__).with_name("end").write_text, "told")
+def main(req):
+    threading.Thread(target=time.sleep, args=(60,)).start()
+    return "hello"
+"""
+
+
+@pytest.mark.parametrize("seconds", [0, 60])
+def test_what_the_app_registered_for_its_end_is_done(start, function, tmp_path, seconds):
+    """Neither a thread that does not end holds that up, nor what was registered the end."""
+    function("web", AT_END.format(seconds=seconds), **HTTP)
+    host = start()
+    assert host.get("/web") == (200, b"hello")
+
+    assert host.stop() == 0
+
+    assert (tmp_path / "web" / "end").read_text() == "told"
+
+
 def test_a_second_signal_ends_at_once(start, function):
     stuck = "import time\ndef main(req): time.sleep(60)"
     function("stuck", f"import logging\n{stuck}", **HTTP)
