@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import select
 import socket
 from collections.abc import Sequence
@@ -48,7 +49,7 @@ def _connect(address: Address, endpoint: Endpoint, deadline: float) -> HttpConne
             code = raw.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if code:
             failure = Failure.TIMED_OUT if code == ETIMEDOUT else Failure.SOCKET
-            raise NoAnswer(failure, f"connecting to {address}: error {code}")  # noqa: TRY301 - closed below
+            raise NoAnswer(failure, f"connecting to {address}: {os.strerror(code)}")  # noqa: TRY301 - closed below
     except BaseException:
         raw.close()
         raise

@@ -109,7 +109,7 @@ def _check_key(request: HttpRequest, topic: Topic, key: str, carrier: str = KEY)
     given = key.encode("utf-8", "surrogatepass")
     matches = [hmac.compare_digest(given, valid.encode()) for valid in topic.keys]
     if not any(matches):
-        raise _refused(request, "The key is not one of the topic's.")
+        raise _refused(request, f"The key is not one of the {data_plane(request).keys_of}'s.")
 
 
 def _check_authorization(

@@ -20,13 +20,15 @@ class DataPlane:
 
     *api_versions* are those that are served, the newest last. *schemes* are those of the header
     ``Authorization``; *carriers* are names of headers, and of parts of the query, that may stand
-    in for it. *max_request_size* is in bytes. *accepted* is the body of a 200.
+    in for it, *keys_of* what has the keys. *max_request_size* is in bytes. *accepted* is the
+    body of a 200.
     """
 
     api_versions: tuple[str, ...]
     methods: tuple[str, ...]
     schemes: tuple[str, ...]
     carriers: tuple[str, ...]
+    keys_of: str
     max_request_size: int
     max_events: int
     accepted: bytes
@@ -38,6 +40,7 @@ CUSTOM = DataPlane(
     methods=("OPTIONS", "POST"),
     schemes=("SharedAccessSignature", "Bearer"),
     carriers=("aeg-sas-token", "aeg-sas-key"),
+    keys_of="topic",
     max_request_size=1_536_000,
     max_events=MAX_EVENTS,
     accepted=b"",
@@ -48,6 +51,7 @@ NAMESPACE = DataPlane(
     methods=("POST",),
     schemes=("SharedAccessKey", "Bearer"),
     carriers=(),
+    keys_of="namespace",
     max_request_size=1_048_576,
     max_events=1000,
     accepted=b"{}",

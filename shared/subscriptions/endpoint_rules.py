@@ -66,13 +66,13 @@ def _reason(url: str, *, allow_http: bool) -> str | None:
     if start.startswith("http://") and not allow_http:
         return "its scheme is http, which only the app's setting PUSHGRID_ALLOW_HTTP allows"
     if not start.startswith(("https://", "http://")):
-        return "its scheme is not https"
+        return "it does not begin with https://"
     return None if _leads_somewhere(url) else "its host or port is not legal"
 
 
 def _text_reason(url: str) -> str | None:
     if not url:
-        return "it is empty"
+        return "it is missing or empty"
     if len(url) > MAX_URL:
         return f"it is longer than {MAX_URL} characters"
     if not _PRINTABLE.fullmatch(url) or _NEVER.search(url):

@@ -7,7 +7,7 @@ import re
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}")
 _REFUSED = {
     "it is Event Grid's, or an attribute of CloudEvents": r"(aeg|ce|webhook)-.*",
-    "it is HTTP's own: it says something of the message, the connection or the way": (
+    "it is HTTP's own, and set by what sends or forwards the request": (
         r"(content|proxy|x-forwarded)-.*|host|connection|keep-alive|te|trailer|transfer-encoding"
         r"|upgrade|expect|accept-encoding|date|via|forwarded"
     ),

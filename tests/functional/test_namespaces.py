@@ -103,7 +103,7 @@ REFUSED = {
         {"headers": {"authorization": "SharedAccessKey a2V5"}},
         401,
         "Unauthorized",
-        "not authorized for PUSHGRID.EXAMPLE",
+        "The key is not one of the namespace's.",
     ),
     "a key as custom topics take it": (
         {"headers": {"authorization": KEYS[0], "aeg-sas-key": KEYS[0]}},
