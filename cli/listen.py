@@ -7,15 +7,17 @@ import threading
 from typing import Any
 
 from cli.local.ending import end_on_signals
-from cli.local.subscriber import Push, running_subscriber
+from cli.local.subscriber import Push, Reply, consents, running_subscriber
 from shared.events.literals import dumps, loads
+
+_USUAL = frozenset({"host", "content-type", "content-length"})  # of every push
 
 
 def add_to(commands: Any) -> None:
     """Add the command to the parser's sub-commands."""
     parser = commands.add_parser("listen", help="a subscriber that prints what it gets")
     parser.add_argument("--port", type=_port, default=9000, help="to listen on (default: 9000)")
-    parser.add_argument("--answer", type=int, default=200, help="status (default: 200)")
+    parser.add_argument("--answer", type=_status, default=200, help="status (default: 200)")
     parser.add_argument("--json", action="store_true", help="a line of JSON for each push")
     parser.set_defaults(run=run)
 
@@ -30,8 +32,14 @@ def run(options: argparse.Namespace) -> int:
             print(_as_json(push) if options.json else _as_text(push, options.answer), flush=True)
         return int(options.answer)
 
+    def consent(asked: Push) -> Reply:
+        if not options.json:
+            with lock:
+                print(f"{_name(asked)}, handshake, accepted", flush=True)
+        return consents(asked)
+
     try:
-        with running_subscriber(answer, port=options.port) as subscriber:
+        with running_subscriber(answer, port=options.port, consent=consent) as subscriber:
             print(f"listening at {subscriber.url.removesuffix('hook')}", flush=True)
             threading.Event().wait()
     except KeyboardInterrupt:
@@ -48,6 +56,12 @@ def _port(text: str) -> int:
     return int(text)
 
 
+def _status(text: str) -> int:
+    if not text.isdecimal() or not 200 <= int(text) <= 599:  # noqa: PLR2004 - of final answers
+        raise argparse.ArgumentTypeError(f"{text!r} is no status (200 to 599)")
+    return int(text)
+
+
 def _as_json(push: Push) -> str:
     return dumps({"headers": dict(push.headers), "body": loads(push.body)})
 
@@ -55,6 +69,17 @@ def _as_json(push: Push) -> str:
 def _as_text(push: Push, answer: int) -> str:
     headers = push.headers
     attempt = int(headers.get("aeg-delivery-count", 0)) + 1
-    title = f"{headers.get('aeg-subscription-name', '?')}, attempt {attempt}, answered {answer}"
-    output_id = headers.get("aeg-output-event-id", "?")
-    return f"{title} (aeg-output-event-id {output_id}):\n" + dumps(loads(push.body), indent=2)
+    title = f"{_name(push)}, attempt {attempt}, answered {answer}"
+    if output_id := headers.get("aeg-output-event-id"):  # a batch has none
+        title += f" (aeg-output-event-id {output_id})"
+    own = [f"  {name}: {value}" for name, value in headers.items() if _is_own(name)]
+    return "\n".join([f"{title}:", *own, dumps(loads(push.body), indent=2)])
+
+
+def _name(push: Push) -> str:
+    return push.headers.get("aeg-subscription-name", "?")
+
+
+def _is_own(header: str) -> bool:
+    """Say whether it is there because a subscription says so."""
+    return header not in _USUAL and not header.startswith(("aeg-", "webhook-"))

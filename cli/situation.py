@@ -5,9 +5,10 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
+from cli.stories import span
 from shared.adapters.health_table import TableHealth
 from shared.clock import timestamp
 from shared.delivery.health import Held, NeedsProbe, Open, Standing, endpoint_id, standing
@@ -100,8 +101,11 @@ def words(found: Situation, since: datetime, now: datetime) -> str:
         lines.append("Nothing is sent: its endpoint has not consented to getting events.")
     match found.standing:
         case Held(until=until, why=why):
-            left = max(round((until - now).total_seconds()), 0)
-            lines.append(f"Held: nothing is sent to its endpoint for {left} s more ({why}).")
+            left = span(timedelta(seconds=max(round((until - now).total_seconds()), 0)))
+            lines.append(
+                f"Held: nothing is sent to its endpoint for {left} more ({why}); what is due "
+                "before waits for that."
+            )
         case NeedsProbe():
             lines.append("Held: its time is over, and one event is sent first.")
     published, unmatched = (found.counts[each] for each in _OF_TOPIC)

@@ -95,17 +95,17 @@ def table(story: Story, now: datetime, blob_delay: timedelta) -> str:
     """
     first = story.records[0]
     name = "(gone)" if story.event_id is None else story.event_id
-    published = f"{_clock(first.published_at)}, {_span(now - first.published_at)} ago"
+    published = f"{_clock(first.published_at)}, {span(now - first.published_at)} ago"
     title = f"{_plain(name)}  published {published}  (aeg-output-event-id {first.system_id})"
     lines = [title, _HEADER]
     for each in story.records:
         if each.outcome is None:
             continue
         answer = f"{each.outcome.status or '-'} {each.outcome.outcome}"
-        next_in = _span(each.next_at - first.published_at) if each.next_at else "-"
+        next_in = span(each.next_at - first.published_at) if each.next_at else "-"
         why = f"{each.why} ({_plain(each.outcome.detail)})" if each.outcome.detail else each.why
         lines.append(
-            f"{_span(each.at - first.published_at):>12}  {_clock(each.at)}  {each.number:>3}  "
+            f"{span(each.at - first.published_at):>12}  {_clock(each.at)}  {each.number:>3}  "
             f"{answer:<24}  {each.outcome.seconds:>6.2f} s  {next_in:>12}  {why}".rstrip()
         )
     return "\n".join([*lines, _last_line(story, now, blob_delay)])
@@ -119,9 +119,9 @@ def _last_line(story: Story, now: datetime, blob_delay: timedelta) -> str:
         told = f"{end.state}{reason}"
         if due := story.blob_due(blob_delay):
             told = f"given up{reason}; its blob {'is' if due > now else 'was'} due at {_clock(due)}"
-        return f"{_span(at - first.published_at):>12}  {_clock(at)}  {told}"
+        return f"{span(at - first.published_at):>12}  {_clock(at)}  {told}"
     if last.next_at and last.next_at > now:
-        return f"{'':>12}  waits: the next attempt is due in {_span(last.next_at - now)}"
+        return f"{'':>12}  waits: the next attempt is due in {span(last.next_at - now)}"
     return f"{'':>12}  no failure is recorded since: it was delivered then, or is held"
 
 
@@ -138,7 +138,7 @@ def _clock(moment: datetime) -> str:
     return f"{moment:%Y-%m-%d %H:%M:%S}"
 
 
-def _span(time: timedelta) -> str:
+def span(time: timedelta) -> str:
     """Write a time as 1:46:40.2, to the tenth of a second."""
     tenths = round(time / timedelta(seconds=0.1))
     whole, tenth = divmod(max(tenths, 0), 10)

@@ -86,8 +86,7 @@ def run(options: argparse.Namespace) -> int:
         print(f"timeline: {error}", file=sys.stderr)
         return _TROUBLE
     except StorageUnavailable as error:
-        what = type(error.__cause__ or error).__name__
-        print(f"timeline: the storage of AzureWebJobsStorage: {what}", file=sys.stderr)
+        print(f"timeline: {_unasked(error)}", file=sys.stderr)
         return _TROUBLE
     delay = _BLOB_DELAY / settings.time_scale
     if options.json:
@@ -99,6 +98,18 @@ def run(options: argparse.Namespace) -> int:
         told = [table(story, now, delay) for story in stories] or [_nothing(options)]
         print("\n\n".join([*told, words(found, since, now) if found else _GONE]))
     return 0 if stories else _NOTHING
+
+
+def _unasked(error: StorageUnavailable) -> str:
+    """Say why storage was of no help, and where to look."""
+    what = type(error.__cause__ or error).__name__
+    if status := getattr(error.__cause__, "status_code", None):
+        return f"the storage that {STORAGE} names answers {status} ({what})"
+    return (
+        f"the storage that {STORAGE} names does not answer ({what}). For a host with --azurite it "
+        f"is what the host printed:\n  {STORAGE}='DefaultEndpointsProtocol=…' python -m cli "
+        "timeline …\nThe one of local.settings.json is started by `make azurite`."
+    )
 
 
 def _nothing(options: argparse.Namespace) -> str:
@@ -113,9 +124,9 @@ def _nothing(options: argparse.Namespace) -> str:
 
 
 def _some(text: str) -> int:
-    if (number := int(text)) < 1:
-        raise argparse.ArgumentTypeError("there is nothing to show")
-    return number
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1")
+    return int(text)
 
 
 def _since(text: str, now: datetime) -> datetime:

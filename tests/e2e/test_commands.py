@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 import requests
 
@@ -35,30 +38,50 @@ def test_the_demo_tells_its_whole_story():
         assert part in run.stdout
 
 
-def test_the_listener_accepts_the_handshake_and_prints_what_it_gets():
+@contextlib.contextmanager
+def listener(*options: str) -> Iterator[tuple[str, IO[str]]]:
+    """Run `listen` until the block ends; yields where it answers, and what it prints from then."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "cli", "listen", "--port", "0", "--json"],
+        [sys.executable, "-m", "cli", "listen", "--port", "0", *options],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         text=True,
     )
     assert process.stdout
     try:
-        url = process.stdout.readline().split()[-1]
+        yield process.stdout.readline().split()[-1], process.stdout
+        process.send_signal(signal.SIGINT)
+        assert process.wait(10) == 0
+    finally:
+        process.kill()
+        process.stdout.close()
+
+
+VALIDATION = {"aeg-event-type": "SubscriptionValidation", "aeg-subscription-name": "CRM"}
+
+
+def test_the_listener_accepts_the_handshake_and_prints_what_it_gets():
+    with listener("--json") as (url, printed):
         validation = [{"data": {"validationCode": "c-1"}}]
-        accepted = requests.post(
-            url, json=validation, headers={"aeg-event-type": "SubscriptionValidation"}, timeout=10
-        )
+        accepted = requests.post(url, json=validation, headers=VALIDATION, timeout=10)
         pushed = requests.post(
             url, json=[{"id": "1"}], headers={"aeg-delivery-count": "0"}, timeout=10
         )
-        printed = json.loads(process.stdout.readline())
-    finally:
-        process.send_signal(signal.SIGINT)
-        process.wait(10)
-        process.stdout.close()
+        line = json.loads(printed.readline())
 
     assert accepted.json() == {"validationResponse": "c-1"}
     assert pushed.status_code == 200
-    assert printed["body"] == [{"id": "1"}]
-    assert process.returncode == 0
+    assert line["body"] == [{"id": "1"}]
+
+
+def test_the_listener_tells_people_of_handshakes_and_headers_of_their_own():
+    headers = {"aeg-subscription-name": "CRM", "aeg-delivery-count": "1", "x-team": "sales"}
+    with listener("--answer", "503") as (url, printed):
+        requests.post(url, json=[{"data": {"validationCode": "c"}}], headers=VALIDATION, timeout=10)
+        requests.post(url, json={"id": "1"}, headers=headers, timeout=10)
+        told = [printed.readline().rstrip() for _ in range(2)]
+        rest = [printed.readline().rstrip() for _ in range(7)]
+
+    assert told == ["CRM, handshake, accepted", "CRM, attempt 2, answered 503:"]
+    assert "  x-team: sales" in rest
+    assert not any("aeg-" in line for line in rest)

@@ -130,7 +130,7 @@ def test_attempts_of_what_is_gone_are_shown(azurite: Azurite, topic: str) -> Non
         (
             "AccountName=a;AccountKey=a2V5;TableEndpoint=http://127.0.0.1:1/a;BlobEndpoint=http://127.0.0.1:1/a",
             [],
-            "ServiceRequestError",
+            "does not answer (ServiceRequestError)",
         ),
     ],
     ids=["no storage", "no connection string", "no time", "no number", "nobody at home"],
@@ -139,4 +139,4 @@ def test_what_cannot_be_asked_is_an_error(storage: str, options: list[str], mess
     run = timeline(storage, "--topic", "orders", *options)
 
     assert (run.returncode, run.stdout) == (2, "")
-    assert message in run.stderr.splitlines()[-1]
+    assert message in run.stderr

@@ -12,3 +12,12 @@ def test_what_is_no_port_is_told(capsys, port):
 
     assert ended.value.code == 2
     assert f"{port!r} is no port" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("status", ["x", "42", "600"])
+def test_what_is_no_status_is_told(capsys, status):
+    with pytest.raises(SystemExit) as ended:
+        main(["listen", f"--answer={status}"])
+
+    assert ended.value.code == 2
+    assert f"{status!r} is no status" in capsys.readouterr().err
