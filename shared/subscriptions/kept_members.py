@@ -7,7 +7,9 @@ from typing import Any
 
 from shared.subscriptions.sections import Section
 
-_IDENTITIES = ("None", "SystemAssigned", "UserAssigned", "SystemAssigned, UserAssigned")
+_BOTH = "SystemAssigned, UserAssigned"
+# Some clients write both without the blank; Azure shows them with it.
+_IDENTITIES = ("None", "SystemAssigned", "UserAssigned", _BOTH, _BOTH.replace(" ", ""))
 _KINDS = ("Azure", "AzureArc")
 _SKUS = ("Basic", "Premium", "Standard")
 _MAX_UNITS = 40  # throughput units of a namespace
@@ -31,8 +33,9 @@ def parse_kept_properties(properties: Section) -> dict[str, Any]:
 def _identity(section: Section, name: str) -> dict[str, Any]:
     identity = section.section(name)
     users = identity.named_sections("userAssignedIdentities")
+    kind = identity.choice("type", _IDENTITIES)
     known = {
-        "type": identity.choice("type", _IDENTITIES),
+        "type": _BOTH if kind and "," in kind else kind,
         **_texts(identity, ("principalId", "tenantId")),
         "userAssignedIdentities": {
             user: _texts(each, ("principalId", "clientId")) for user, each in users.items()

@@ -56,6 +56,13 @@ def test_a_user_that_is_only_named_is_kept() -> None:
     assert answer["identity"] == {"userAssignedIdentities": {USER: {}}}
 
 
+@pytest.mark.parametrize("given", ["SystemAssigned,UserAssigned", "systemassigned, userassigned"])
+def test_both_kinds_of_identity_are_written_as_azure_does(given: str) -> None:
+    answer = render_topic(topic({"identity": {"type": given}}), "")
+
+    assert answer["identity"] == {"type": "SystemAssigned, UserAssigned"}
+
+
 @pytest.mark.parametrize(
     ("body", "targets"),
     [
