@@ -126,7 +126,9 @@ class Resources:
 
         stored = write(ports.resources, self.place(call), decide, ports.rest).document
         if self.parent and self.parent.find(ports, call) is None:
-            ports.resources.delete(*self.place(call))  # nobody's: its parent was deleted meanwhile
+            # Nobody's: its parent was deleted meanwhile.
+            ports.resources.delete(*self.place(call))
+            self.clear(ports, self.name_of(stored))
             raise self.parent.not_found(call)
         self._tell(self.name_of(stored), "put")
         return answer(status, self.render(stored, call.public_url))

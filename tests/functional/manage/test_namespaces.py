@@ -168,11 +168,12 @@ def test_a_deletion_that_failed_half_way_can_be_repeated(shop_orders: World, gon
 
 
 class Deleting(MemoryResources):
-    """The namespace goes while its topic is written."""
+    """The namespace goes while its topic is written, which somebody has used already."""
 
     def put(self, table, partition, name, document, etag):
         if partition == NAMESPACE_TOPICS:
             self.delete(Table.TOPICS, NAMESPACES, "shop")
+            super().put(Table.EVENT_SUBSCRIPTIONS, "shop.orders", "crm", {"name": "crm"}, None)
         return super().put(table, partition, name, document, etag)
 
 
@@ -185,3 +186,4 @@ def test_a_topic_is_not_left_without_its_namespace() -> None:
         == "ResourceNotFound"
     )
     assert world.resources.list(Table.TOPICS, NAMESPACE_TOPICS) == []
+    assert world.resources.list(Table.EVENT_SUBSCRIPTIONS, "shop.orders") == []
