@@ -19,6 +19,7 @@ VERSIONS = Path(__file__).with_name("data") / "versions.json"
 """Versions that exist besides those that are checked."""
 
 _SECONDS = 60
+_NO_SUCH = re.compile(r"not found|Invalid resource type|given key '[^']+' was not present")
 _NOT_HELD = re.compile(r"Resource type (\S+) with apiVersion (\S+) not supported")
 _QUIET = {"AZURE_MCP_COLLECT_TELEMETRY": "false", "DOTNET_CLI_TELEMETRY_OPTOUT": "1"}
 
@@ -160,11 +161,12 @@ def _ask(resource_type: str) -> dict[str, Any] | None:
             raise NoSchemas(f"azmcp did not answer for {resource_type}: {error}") from error
     if answer["status"] == 200:
         return _compact(answer["results"]["BicepSchemaResult"], resource_type)
-    if "not found" in (said := json.dumps(answer)) or "Invalid resource type" in said:
+    said = str(answer.get("message"))
+    if _NO_SUCH.search(said):
         return None
-    if found := _NOT_HELD.search(str(answer.get("message"))):
+    if found := _NOT_HELD.search(said):
         return {"resource": {"name": f"{found[1]}@{found[2]}"}, "types": None}
-    raise NoSchemas(f"azmcp has no answer for {resource_type}: {answer.get('message')}")
+    raise NoSchemas(f"azmcp has no answer for {resource_type}: {said}")
 
 
 def _compact(entries: list[dict[str, Any]], resource_type: str) -> dict[str, Any] | None:

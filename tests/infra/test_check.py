@@ -87,6 +87,14 @@ def test_without_schemas_nothing_passes(
     assert "make setup" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "name", ["Microsoft.Nobody/sites", "Microsoft.Web/site", "Microsoft.Web/sites/configs", "sites"]
+)
+def test_azmcp_says_that_there_is_no_such_type(name: str) -> None:
+    """In words of its own for each kind of wrong name; asked anew, whatever was kept."""
+    assert schema._ask(name) is None
+
+
 def test_a_compiler_on_the_path_has_its_say(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
