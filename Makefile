@@ -80,7 +80,7 @@ test: check worker clients infra ## every check and test there is; laws in full
 
 azurite: setup ## a storage for local runs that stays, in .azurite/
 	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" node node_modules/azurite/dist/src/azurite.js \
-	  --location .azurite --skipApiVersionCheck --disableTelemetry
+	  --silent --location .azurite --skipApiVersionCheck --disableTelemetry
 
 fmt: setup ## format and mend what can be mended
 	@$(PY) -m ruff check --quiet --fix-only $(CODE)

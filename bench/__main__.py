@@ -15,7 +15,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if name not in MEASUREMENTS:
         print(f"bench: '{name}' is none of {', '.join(MEASUREMENTS)}", file=sys.stderr)
         return 2
-    return int(importlib.import_module(f"bench.{name}").main(rest))
+    try:
+        return int(importlib.import_module(f"bench.{name}").main(rest))
+    except KeyboardInterrupt:
+        return 130
 
 
 if __name__ == "__main__":

@@ -14,9 +14,11 @@ import statistics
 import sys
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+
+import requests
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -110,10 +112,33 @@ def memory_while_waiting(azurite: Azurite, sink: Sink) -> float:
         sink.stats(reset=True)
         url = f"{host.url}/topics/waiting/api/events"
         publish(url, arm.key("waiting"), case, fillers())
-        while sink.stats()["count"] < case.events:
-            time.sleep(0.2)
+        await_first_attempts(lambda: messages(host.url))
         time.sleep(5)
         return memory_mb(host.process.pid)
+
+
+def await_first_attempts(depths: Callable[[], Mapping[str, int]], seconds: float = 120.0) -> None:
+    """
+    Wait until every message has had its turn: each was tried, or is held as its endpoint fails.
+
+    *depths* says how many messages are on each queue.
+
+    Raises:
+        RuntimeError: that took more than so many *seconds*, or nothing waits for retry then.
+    """
+    give_up = time.monotonic() + seconds
+    while depths()["deliveries"]:
+        if time.monotonic() > give_up:
+            raise RuntimeError(f"not all was tried in {seconds:.0f} s: {dict(depths())}")
+        time.sleep(0.2)
+    if not any(depths()[queue] for queue in ("retries", "waiting")):
+        raise RuntimeError("nothing waits for retry")
+
+
+def messages(url: str) -> dict[str, int]:
+    """Ask a host how many messages are on each queue."""
+    queues = requests.get(f"{url}/status/health", timeout=30).json()["queues"]
+    return {name: each["messages"] for name, each in queues.items()}
 
 
 def cpu_seconds(pid: int) -> float:
