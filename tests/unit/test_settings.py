@@ -1,4 +1,4 @@
-"""Settings that depend on each other, or on others: Entra ID's, and what Key Vault resolves."""
+"""What is read of settings, what is refused, and what the log says of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import logging
 import pytest
 
 from shared.errors import InvalidSettings
-from shared.settings import NAMES, Settings, from_environ, unknown, unresolved
+from shared.settings import NAMES, AttemptLogging, Settings, from_environ, unknown, unresolved
 from shared.wiring import managing, once, process, setting_lines, storage, timers
 
 _TENANT = "11111111-2222-3333-4444-555555555555"
@@ -61,6 +61,18 @@ def test_another_issuer_can_be_named() -> None:
         ({"ENTRA_TENANT": "common"}, "not the id of a tenant"),
         ({"ENTRA_TENANT": f"{_TENANT}/x"}, "not the id of a tenant"),
         ({"CLIENT_IP_HEADER": "X-Forwarded-For:"}, "not the name of a header"),
+        ({"ALLOW_HTTP": "yes"}, "neither true nor false"),
+        ({"ATTEMPT_LOG": "some"}, "is none of all, failures, off"),
+        ({"CACHE_SECONDS": "-1"}, "not a number from 0 to 3600"),
+        ({"CACHE_SECONDS": "3601"}, "not a number from 0 to 3600"),
+        ({"PROFILE": "2016"}, "is none of latest"),
+        ({"PUBLIC_URL": "events.example"}, "not an http or https URL"),
+        ({"TIME_SCALE": "0.9"}, "not a number from 1 to 100000"),
+        ({"TIME_SCALE": "100001"}, "not a number from 1 to 100000"),
+        ({"TIME_SCALE": "nan"}, "not a number from 1 to 100000"),
+        # It gets the application's secret.
+        ({"WEBHOOK_AUTHORITY": "http://login.example"}, "not an https URL"),
+        ({"WEBHOOK_CLIENT_ID": "an app"}, "not the id of an application"),
     ],
 )
 def test_what_can_not_be_meant_is_refused(environ: dict[str, str], words: str) -> None:
@@ -68,6 +80,23 @@ def test_what_can_not_be_meant_is_refused(environ: dict[str, str], words: str) -
         read(**environ)
 
     assert words in raised.value.message
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("ALLOW_HTTP", "TRUE", True),
+        ("ALLOW_HTTP", "1", True),
+        ("ALLOW_HTTP", "0", False),
+        ("ATTEMPT_LOG", "All", AttemptLogging.ALL),
+        ("PUBLIC_URL", " https://events.example/ ", "https://events.example"),
+        ("TIME_SCALE", "1", 1.0),
+        ("TIME_SCALE", "100000", 100_000.0),
+        ("WEBHOOK_AUTHORITY", "https://login.example/", "https://login.example"),
+    ],
+)
+def test_what_is_read_of_a_setting(name: str, text: str, value: object) -> None:
+    assert getattr(read(**{name: text}), name.lower()) == value
 
 
 def test_the_name_of_a_header_has_no_case() -> None:
@@ -96,10 +125,11 @@ def test_settings_that_were_not_resolved_are_named() -> None:
         "PUSHGRID_ADMIN_KEY": _REFERENCE,
         "PUSHGRID_PROFILE": "latest",
         "PUSHGRID_WEBHOOK_CLIENT_SECRET": "a secret",
+        "PUSHGRID_WEBHOOK_CERTIFICATE": f" {_REFERENCE}",
         "SOMEBODY_ELSES": _REFERENCE,
     }
 
-    assert unresolved(environ) == ("PUSHGRID_ADMIN_KEY",)
+    assert unresolved(environ) == ("PUSHGRID_ADMIN_KEY", "PUSHGRID_WEBHOOK_CERTIFICATE")
 
 
 def test_a_key_that_was_not_resolved_is_an_error_in_the_log(

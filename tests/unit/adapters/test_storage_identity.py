@@ -47,6 +47,12 @@ SECRET = {"tenantid": "t", "clientid": "c", "clientsecret": "s"}
             "ClientSecretCredential",
             {"tenant_id": "t", "client_id": "c", "client_secret": "s"},
         ),
+        # An application is all three.
+        (
+            {"clientid": "c", "clientsecret": "s"},
+            "DefaultAzureCredential",
+            {"managed_identity_client_id": "c"},
+        ),
         ({}, "DefaultAzureCredential", {}),
         ({"clientid": "c"}, "DefaultAzureCredential", {"managed_identity_client_id": "c"}),
         (

@@ -38,6 +38,8 @@ def test_programs_get_everything(capsys: pytest.CaptureFixture[str]):
     }
     assert told["work"]["attempts"] == pytest.approx(1_111_111, rel=1e-6)
     assert told["event_grid"]["operations"] == pytest.approx(2_111_111, rel=1e-6)
+    assert told["event_grid"]["dollars"] - told["event_grid"]["total"] == pytest.approx(0.06)
+    assert told["work"]["payload_blobs"] == 0
     assert set(told["pushgrid"]) == {"bursts", "spread"}
     for bill in told["pushgrid"].values():
         paid = sum(bill["dollars"].values()) + sum(bill["standing"].values()) - bill["granted"]
@@ -105,6 +107,13 @@ def test_what_can_not_be_read_is_refused_in_one_line(
 
     assert stopped.value.code == 2
     assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_programs_get_the_blobs_of_large_events(capsys: pytest.CaptureFixture[str]):
+    load = ["--events", "100", "--fanout", "3", "--batch", "10", "--size", "153600"]
+    assert main(["cost", *load, "--json"]) == 0
+
+    assert json.loads(capsys.readouterr().out)["work"]["payload_blobs"] == 10
 
 
 @pytest.mark.parametrize("size", ["1", "1024", "48000", "49000", "1049600"])

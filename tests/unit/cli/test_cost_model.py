@@ -122,6 +122,24 @@ def test_a_payload_blob_is_written_once_and_read_for_every_message():
     assert found["blob read payloads"] == 300
 
 
+def test_dead_letters_of_a_subscription_share_the_blob_of_a_run():
+    """The timer runs every five minutes: 8,760 times in a month of 730 hours."""
+    found = work_operations(work_of(a_load(events=10**6, fanout=2, failure_rate=1.0), 1.0), STEPS)
+
+    assert found["queue put deadletters"] == 2 * 10**6
+    assert found["blob write deadletters"] == 2 * 8760
+
+
+def test_a_publish_run_takes_longer_for_each_further_event_and_message():
+    told = measured().runs
+    one, many = (compare(a_load(batch=batch)).run_seconds["publish"] for batch in (1, 100))
+
+    assert one == told["publish"]
+    assert many == pytest.approx(
+        told["publish"] + 99 * told["publish event"] + 2 * told["publish message"]
+    )
+
+
 @pytest.mark.parametrize(
     ("size", "fanout", "failure_rate", "operations"),
     [
