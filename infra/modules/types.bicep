@@ -8,7 +8,7 @@ type tagsType = {
 }
 
 @export()
-@description('Editions of the delivery rules that the app knows; see the table of delivery profiles in the design.')
+@description('Editions of the delivery rules that the app knows (docs/delivery-profiles.md).')
 type profileType = '2017' | '2019' | '2020' | '2023' | 'latest' | 'ns'
 
 @export()

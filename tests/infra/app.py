@@ -32,7 +32,7 @@ class App:
 
     *events*: log lines by name with their fields; *required*: settings without which the app, or a
     function of it, does not start; *expiring*: containers that a lifecycle rule may empty, after
-    *kept_days*; *service*: its name in azure.yaml; *python*: major.minor.
+    *kept_days*; *service*: its name in azure.yaml.
     """
 
     queues: frozenset[str]
@@ -46,7 +46,6 @@ class App:
     events: dict[str, frozenset[str]]
     expiring: frozenset[str]
     service: str
-    python: str
     kept_days: int
 
     def names(self) -> frozenset[str]:
@@ -109,7 +108,6 @@ def read(root: Path) -> App:
         events=_events(calls),
         expiring=frozenset({constants[PAYLOADS]} if PAYLOADS in constants else ()),
         service=_service(root / "azure.yaml"),
-        python="3.11",
         kept_days=KEPT_DAYS,
     )
 

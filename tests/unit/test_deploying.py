@@ -1,0 +1,181 @@
+"""What deploys: hook, workflows and the guide's commands, run with stand-ins for az and azd."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import textwrap
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+GUIDE = (ROOT / "docs/deploy.md").read_text()
+HOOKS = (ROOT / "azure.yaml").read_text()
+MAIN = (ROOT / "infra/main.bicep").read_text()
+WORKFLOWS = {path.name: path.read_text() for path in (ROOT / ".github/workflows").glob("*.yml")}
+DEPLOY = WORKFLOWS["deploy.yml"]
+#: Notes how it was called, and says something of one word.
+STAND_IN = """#!/bin/sh
+{ printf %s "${0##*/}"; printf '\\t%s' "$@"; echo; } >> "$CALLS"
+echo said
+"""
+
+
+class Shell:
+    """Runs scripts in a folder where nothing is real but the shell."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.calls = folder, folder / "calls"
+        self.calls.touch()
+        for name in ("az", "azd", "curl", "make", "openssl", "sleep"):
+            self.stand_in(name)
+
+    def stand_in(self, path: str, script: str = STAND_IN) -> None:
+        program = self.folder / path
+        program.parent.mkdir(parents=True, exist_ok=True)
+        program.write_text(script)
+        program.chmod(0o755)
+
+    def run(self, script: str, **environ: str) -> int:
+        path = f"{self.folder}{os.pathsep}{os.environ['PATH']}"
+        done = subprocess.run(
+            ["/bin/sh", "-euc", script],
+            cwd=self.folder,
+            env={"PATH": path, "CALLS": str(self.calls)} | environ,
+            capture_output=True,
+            check=False,
+        )
+        return done.returncode
+
+    def called(self) -> list[list[str]]:
+        return [line.split("\t") for line in self.calls.read_text().splitlines()]
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    return Shell(tmp_path)
+
+
+def step(name: str) -> str:
+    """Return the script of a step of the deploying workflow."""
+    body = DEPLOY.partition(f"- name: {name}\n")[2].partition("        run: |\n")[2]
+    lines = re.match(r"(?: {10}.*\n|\n)+", f"{body}\n")
+    assert lines
+    return textwrap.dedent(lines[0])
+
+
+def test_the_hook_prints_the_publish_url() -> None:
+    script = HOOKS.partition("    posix:")[2].partition("    windows:")[0].partition("run: |\n")[2]
+    told = subprocess.run(
+        ["/bin/sh", "-euc", script],
+        env={"PATH": os.environ["PATH"], "PUSHGRID_URL": "https://func.example"},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+
+    assert "https://func.example/topics/TOPIC/api/events" in told
+    assert "https://func.example/status/health" in told
+
+
+def test_what_is_asked_of_a_deployment_is_an_output_of_it() -> None:
+    asked = set(re.findall(r"\$(?:env:)?([A-Z_]{4,})", HOOKS))
+    asked |= set(re.findall(r"azd env get-value (\w+)", GUIDE + DEPLOY))
+
+    assert asked >= {"PUSHGRID_URL", "AZURE_KEY_VAULT_NAME", "AZURE_STORAGE_ACCOUNT"}
+    assert asked <= set(re.findall(r"^output (\w+) string", MAIN, re.MULTILINE))
+
+
+ENVIRONMENT: Mapping[str, str] = {
+    "AZURE_ENV_NAME": "prod",
+    "AZURE_LOCATION": "westeurope",
+    "AZURE_SUBSCRIPTION_ID": "an-id",
+    "PUSHGRID_ADMIN_KEY": "a key",
+    "PUSHGRID_PARAMETERS": "PUSHGRID_ALERT_EMAIL=a@b.example\r\n\nPUSHGRID_ENTRA_AUDIENCE=api://a?b=c==",
+}
+
+
+def test_the_workflow_hands_on_what_differs_from_the_defaults(shell: Shell) -> None:
+    assert shell.run(step("Use the login and the environment"), **ENVIRONMENT) == 0
+
+    login, new, *settings = shell.called()
+    assert login == ["azd", "config", "set", "auth.useAzCliAuth", "true"]
+    assert new[:4] == ["azd", "env", "new", "prod"]
+    assert settings == [
+        ["azd", "env", "set", "PUSHGRID_ALERT_EMAIL", "a@b.example"],
+        ["azd", "env", "set", "PUSHGRID_ENTRA_AUDIENCE", "api://a?b=c=="],
+    ]
+
+
+def test_nothing_is_deployed_without_the_key(shell: Shell) -> None:
+    """azd would make another one, and write it into the vault."""
+    script = step("Use the login and the environment")
+
+    assert shell.run(script, **(ENVIRONMENT | {"PUSHGRID_ADMIN_KEY": ""})) == 1
+    assert shell.called() == []
+
+
+@pytest.mark.parametrize(("code", "tries"), [(0, 1), (22, 30)])
+def test_a_deployment_is_done_when_the_app_answers(shell: Shell, code: int, tries: int) -> None:
+    shell.stand_in("curl", f"{STAND_IN}exit {code}\n")
+
+    assert shell.run(step("Wait until it answers")) == min(code, 1)
+    asked = [call for call in shell.called() if call[0] == "curl"]
+    assert [call[-1] for call in asked] == ["said/status/health"] * tries
+
+
+def test_nothing_is_deployed_that_is_not_tested_or_while_another_deployment_runs() -> None:
+    for text in WORKFLOWS.values():
+        assert "      - run: make test\n" in text
+    assert "  deploy:\n    needs: test\n" in DEPLOY
+    assert "  cancel-in-progress: false\n" in DEPLOY
+
+
+@pytest.mark.parametrize("text", WORKFLOWS.values(), ids=WORKFLOWS)
+def test_workflows_pin_what_they_use_and_hold_no_password(text: str) -> None:
+    used = re.findall(r"uses: (\S+)(.*)", text)
+
+    assert used
+    for action, comment in used:
+        assert re.fullmatch(r"[\w.-]+/[\w.-]+@[0-9a-f]{40}", action), action
+        assert re.fullmatch(r" # v\d+\.\d+\.\d+", comment), action
+    assert "permissions:\n  contents: read\n" in text
+    assert not re.search(r"client-secret|creds:|AZURE_CREDENTIALS|pull_request_target", text)
+
+
+def test_the_guide_names_every_variable_and_every_pinned_action() -> None:
+    parameters = (ROOT / "infra/main.parameters.json").read_text()
+    table = GUIDE.partition("### What can be chosen")[2].partition("## ")[0]
+    pinned = set(re.findall(r"uses: (\S+)@(\S+) # (\S+)", "".join(WORKFLOWS.values())))
+
+    given = set(re.findall(r"\$\{(PUSHGRID_\w+)", parameters))
+    assert set(re.findall(r"`(PUSHGRID_[A-Z_]+)`", table)) == given
+    rows = re.findall(r"^\| `(\S+)` \| (v\S+) \| `(\w{40})`", GUIDE, re.MULTILINE)
+    assert pinned == {(name, commit, version) for name, version, commit in rows}
+
+
+def test_the_guides_commands_can_be_typed_one_after_the_other(shell: Shell) -> None:
+    """No variable is used before it is set, and what the templates are asked for is theirs."""
+    shell.stand_in(".venv/bin/python")
+    for section in ("With azd", "With plain az"):
+        text = GUIDE.partition(f"\n## {section}\n")[2].partition("\n## ")[0]
+        blocks = re.findall(r"```sh\n(.*?)```", text, re.DOTALL)
+        assert blocks
+        assert shell.run("".join(blocks)) == 0, section
+    (created,) = (call for call in shell.called() if call[1:4] == ["deployment", "sub", "create"])
+    given = {word.partition("=")[0] for word in created[created.index("--parameters") + 1 :]}
+    declared = re.findall(r"^param (\w+) \S+( =)?", MAIN, re.MULTILINE)
+
+    assert given <= {name for name, _ in declared}
+    assert given >= {name for name, has_default in declared if not has_default}
+    vault = (ROOT / "infra/modules/keyvault.bicep").read_text()
+    secrets = {
+        call[call.index("--name") + 1]
+        for call in shell.called()
+        if call[1:3] == ["keyvault", "secret"]
+    }
+    assert all(f"name: '{name}'" in vault for name in secrets)
+    assert secrets
