@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import textwrap
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -89,7 +88,7 @@ def test_what_is_asked_of_a_deployment_is_an_output_of_it() -> None:
     assert asked <= set(re.findall(r"^output (\w+) string", MAIN, re.MULTILINE))
 
 
-ENVIRONMENT: Mapping[str, str] = {
+ENVIRONMENT = {
     "AZURE_ENV_NAME": "prod",
     "AZURE_LOCATION": "westeurope",
     "AZURE_SUBSCRIPTION_ID": "an-id",
