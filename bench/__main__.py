@@ -6,6 +6,8 @@ import importlib
 import sys
 from collections.abc import Sequence
 
+from cli.local.ending import end_on_signals
+
 MEASUREMENTS = ("throughput", "isolation", "filters")
 
 
@@ -22,4 +24,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    end_on_signals()  # else what runs beside it would go on
     sys.exit(main())

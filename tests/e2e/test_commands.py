@@ -13,6 +13,8 @@ from typing import IO
 
 import requests
 
+from tests.host.running import until
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -85,3 +87,33 @@ def test_the_listener_tells_people_of_handshakes_and_headers_of_their_own():
     assert told == ["CRM, handshake, accepted", "CRM, attempt 2, answered 503:"]
     assert "  x-team: sales" in rest
     assert not any("aeg-" in line for line in rest)
+
+
+def test_a_benchmark_that_is_ended_leaves_nothing_running():
+    bench = subprocess.Popen(
+        [sys.executable, "-m", "bench", "throughput", "--case", "paced"],
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert bench.stderr
+    with bench.stderr:
+        until(lambda: any("devhost" in command for command in children(bench.pid).values()))
+        beside = children(bench.pid)
+
+        bench.terminate()
+
+        assert bench.wait(60) == 130
+        assert "Traceback" not in bench.stderr.read()
+    assert [pid for pid in beside if Path(f"/proc/{pid}").exists()] == []
+
+
+def children(parent: int) -> dict[int, str]:
+    """Return the command lines of the processes that *parent* has started."""
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            if int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1]) == parent:
+                found[int(folder.name)] = (folder / "cmdline").read_text()
+    return found
