@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from shared.engine.manage.metric_names import Shown
 from shared.errors import Fault, InvalidDocument
+from shared.subscriptions.iso_duration import parse_duration
 
 FULL = "FULL"  # the interval that is the whole time span
 INTERVALS = {
@@ -24,7 +25,6 @@ INTERVALS = {
 }
 AGGREGATIONS = ("Average", "Count", "Maximum", "Minimum", "Total")
 MAX_POINTS = 50_000  # of one answer
-_TIMESPAN = re.compile(r"\s*(\S+)\s*/\s*(\S+)\s*")
 _EQUALS = re.compile(r"(?i)\(?\s*(?P<name>\w+)\s+eq\s+'(?P<value>(?:[^']|'')*)'\s*\)?")
 _AND = re.compile(r"(?i)\s+and\s+(?=(?:[^']*'[^']*')*[^']*$)")  # not within quotes
 _OR = re.compile(r"(?i)\s+or\s+(?=(?:[^']*'[^']*')*[^']*$)")
@@ -114,18 +114,30 @@ def _chosen(
 
 
 def _timespan(text: str | None, now: datetime, faults: list[Fault]) -> tuple[datetime, datetime]:
-    """Return both ends; the last hour where none are given."""
+    """Return both ends; the last hour where none are given. A duration alone ends now."""
     if text is None:
         return now - timedelta(hours=1), now
     try:
-        found = _TIMESPAN.fullmatch(text)
-        since, until = (_moment(end) for end in (found.groups() if found else ()))
+        since, until = _ends(text.strip(), now)
     except (ValueError, OverflowError):  # the first and the last day, in another time zone
-        _fault(faults, "timespan", "The timespan is two times in ISO 8601, divided by '/'.")
+        _fault(
+            faults,
+            "timespan",
+            "The timespan is two times in ISO 8601, divided by '/', or a duration, before which "
+            "there may be the time of its beginning.",
+        )
         return now, now
     if since >= until:
         _fault(faults, "timespan", "The timespan ends before it begins.")
     return since, until
+
+
+def _ends(text: str, now: datetime) -> tuple[datetime, datetime]:
+    first, _, last = (part.strip() for part in text.partition("/"))
+    if not last and (duration := parse_duration(first)) is not None:
+        return now - duration, now
+    since, duration = _moment(first), parse_duration(last)
+    return since, _moment(last) if duration is None else since + duration
 
 
 def _moment(text: str) -> datetime:

@@ -235,8 +235,6 @@ def test_a_filter_chooses_and_divides(
         ({"aggregation": "median"}, "aggregation", ["median", "Average"]),
         ({"interval": "PT2M"}, "interval", ["PT1M", "P1D"]),
         ({"timespan": "yesterday"}, "timespan", ["ISO 8601"]),
-        ({"timespan": "0001-01-01T00:00:00+14:00/2026-02-09"}, "timespan", ["ISO 8601"]),
-        ({"timespan": "2026-02-09/9999-12-31T23:59:59-14:00"}, "timespan", ["ISO 8601"]),
         *(({"timespan": f"2026-02-09/2026-02-0{day}"}, "timespan", ["before"]) for day in (8, 9)),
         ({"timespan": "2020-02-09T11:00:00Z/2026-02-09T10:00:00Z"}, "interval", ["points"]),
         ({"filter": "DropReason eq '*'"}, "$filter", ["DeliverySuccessCount", "DropReason"]),
