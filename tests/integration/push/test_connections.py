@@ -76,6 +76,7 @@ def test_nobody_listens(pusher: HttpPusher) -> None:
 
     assert isinstance(none, NotAnswered)
     assert none.failure is Failure.SOCKET
+    assert none.detail == "connecting to 127.0.0.1: Connection refused"
 
 
 def test_connections_are_kept(pusher: HttpPusher) -> None:
