@@ -86,7 +86,7 @@ fmt: setup ## format and mend what can be mended
 	@$(PY) -m ruff check --quiet --fix-only $(CODE)
 	@$(PY) -m ruff format --quiet $(CODE)
 
-bench: setup ## throughput, side by side with its floors (OF=isolation: healthy beside bad endpoints; OF=filters)
+bench: setup ## throughput, side by side with its floors (OF=isolation: healthy beside bad endpoints; filters; operations)
 	@$(PY) -m bench $(or $(OF),throughput)
 
 clean: ## forget everything that setup made

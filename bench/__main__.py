@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from cli.local.ending import end_on_signals
 
-MEASUREMENTS = ("throughput", "isolation", "filters")
+MEASUREMENTS = ("throughput", "isolation", "filters", "operations")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

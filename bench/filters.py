@@ -8,10 +8,7 @@ import statistics
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from shared.events.event import Event
 from shared.events.topic import InputSchema

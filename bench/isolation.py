@@ -17,9 +17,6 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bench.load import Case, Sink, fillers, progress, publish, running_sink, settings
 from cli.local.arm import Arm

@@ -13,11 +13,10 @@ import importlib.metadata
 import json
 import platform
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bench.load import progress
 from bench.scenario import SCENARIOS, play
@@ -51,12 +50,13 @@ def document(scenarios: list[dict[str, Any]], today: str) -> dict[str, Any]:
     }
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Play and write, or print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").strip().split("\n")[0])
     parser.add_argument("--write", action="store_true", help=f"to {TARGET.relative_to(ROOT)}")
-    parser.add_argument("--only", metavar="NAME", help="one scenario, printed")
-    options = parser.parse_args()
+    names = [scenario.name for scenario in SCENARIOS]
+    parser.add_argument("--only", metavar="NAME", choices=names, help="one scenario, printed")
+    options = parser.parse_args(arguments)
     scenarios = []
     for scenario in SCENARIOS:
         if options.only in (None, scenario.name):

@@ -20,8 +20,6 @@ from pathlib import Path
 
 import requests
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
 from bench.floors import azurite_rates, raw_post_rate
 from bench.load import Case, Sink, fillers, progress, publish, running_sink, settings
 from cli.local.arm import Arm

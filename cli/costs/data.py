@@ -35,8 +35,8 @@ class Measured:
     """
     What was counted.
 
-    *steps* are storage operations by kind, for one of each step; *seconds* and *cpu* describe runs.
-    See ``bench/steps.py``, which derives them.
+    *steps* are storage operations by kind, for one of each step; *runs* are the seconds that runs
+    take. See ``bench/steps.py``, which derives both.
     """
 
     measured: str

@@ -12,7 +12,6 @@ from tests.infra.monitor import ALWAYS, COLUMNS, METRICS, WORDS
 from tests.infra.problems import Report
 from tests.infra.values import Deployed, Lined, Ref, Text, plain
 
-_MINUTES = {"M": 1, "H": 60, "D": 1440}
 _DURATION = re.compile(r"P(?:(\d+)D|T(\d+)H|T(\d+)M)")
 _FREQUENCIES = frozenset({1, 5, 10, 15, 30, 60, 120, 180, 240, 300, 360, 1440})
 _WINDOWS = _FREQUENCIES | {45, 2880}

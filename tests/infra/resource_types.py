@@ -13,7 +13,6 @@ from tests.infra import types as t
 
 _LIMIT = re.compile(r"(minValue|maxValue|minLength|maxLength): (-?\d+)|pattern: (.*)$")
 _PLAIN = {"string": t.STRING, "int": t.INT, "bool": t.BOOL, "any": t.ANY, "null": t.NULL}
-_COMMON = {"dependsOn": t.ANY, "parent": t.ANY, "scope": t.ANY}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,6 @@ EXTENSIONS = frozenset(
 
 _GROUP = "microsoft.resources/resourcegroups"
 _WRITTEN = {"scope": t.ANY, "parent": t.ANY, "dependsOn": t.ANY}
-_TOLERATED = {("microsoft.web/sites", "siteUpdateStrategy")}
 
 
 class Resources:

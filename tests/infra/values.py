@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Union
-
-Value = Union[
-    str, int, bool, None, "Ref", "Text", "Made", "Given", "Deployed", "Outputs", list[Any], "Lined"
-]
+from typing import Any
 
 
 class Lined(dict[str, Any]):

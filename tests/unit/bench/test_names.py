@@ -13,8 +13,8 @@ from bench.__main__ import MEASUREMENTS, main
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        (["nope"], "throughput, isolation, filters"),
-        (["load"], "throughput, isolation, filters"),
+        (["nope"], "throughput, isolation, filters, operations"),
+        (["load"], "throughput, isolation, filters, operations"),
         (["throughput", "--case", "nope"], "'paced at 30/s'"),
     ],
 )
