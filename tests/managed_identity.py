@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import threading
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from devhost.azurite import Azurite, running_azurite
 from tests.integration.push.authority import Authority
+from tests.serving import serving
 from tests.tokens import OLD_ISSUER, a_token
 
 CLIENT = "77777777-8888-9999-aaaa-bbbbbbbbbbbb"
@@ -123,20 +123,6 @@ def running_secured_storage(folder: Path) -> Iterator[SecuredStorage]:
     authority = Authority(folder)
     with (
         running_azurite(certificate=authority.issue("127.0.0.1")) as azurite,
-        running_identity_endpoint() as endpoint,
+        serving(IdentityEndpoint()) as endpoint,
     ):
         yield SecuredStorage(azurite=azurite, endpoint=endpoint, authority=authority)
-
-
-@contextlib.contextmanager
-def running_identity_endpoint() -> Iterator[IdentityEndpoint]:
-    """Run it until the block ends."""
-    server = IdentityEndpoint()
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    try:
-        yield server
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()

@@ -23,6 +23,7 @@ from shared.errors import StorageUnavailable
 from tests.builders import a_record
 from tests.contract.scripted_storage import STORED, Answer, ScriptedStorage
 from tests.fakes import START, FakeClock
+from tests.serving import serving
 
 MESSAGE = Received(text="one", handle=("1", "r"))
 
@@ -30,12 +31,8 @@ MESSAGE = Received(text="one", handle=("1", "r"))
 @pytest.fixture
 def storage(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedStorage]:
     monkeypatch.setattr(ShortRetries, "get_backoff_time", lambda *_: 0.01)
-    with ScriptedStorage() as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
+    with serving(ScriptedStorage()) as server:
         yield server
-        server.shutdown()
-        thread.join()
 
 
 @pytest.fixture

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import http.server
-import threading
 from collections.abc import Iterator
+
+from tests.serving import serving
 
 
 @contextlib.contextmanager
@@ -28,13 +29,5 @@ def same_page(page: bytes) -> Iterator[str]:
         def log_message(self, *_: object) -> None:
             """Say nothing."""
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(
-            target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True
-        )
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}/a"
-        finally:
-            server.shutdown()
-            thread.join()
+    with serving(http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as server:
+        yield f"http://127.0.0.1:{server.server_port}/a"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socketserver
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ import requests
 
 from cli.local.storage_proxy import running_storage_proxy
 from devhost.azurite import Azurite
+from tests.serving import serving
 
 KEPT_FOR = 0.3  # seconds that the server keeps a connection on which nobody asks
 
@@ -34,18 +34,12 @@ class Hasty(socketserver.StreamRequestHandler):
 
 @contextmanager
 def hasty_storage() -> Iterator[Azurite]:
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Hasty) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
+    with serving(socketserver.ThreadingTCPServer(("127.0.0.1", 0), Hasty)) as server:
         url = f"http://127.0.0.1:{server.server_address[1]}/account"
         process: Any = None
-        try:
-            yield Azurite(
-                connection_string="", blob_url=url, queue_url=url, table_url=url, process=process
-            )
-        finally:
-            server.shutdown()
-            thread.join()
+        yield Azurite(
+            connection_string="", blob_url=url, queue_url=url, table_url=url, process=process
+        )
 
 
 def test_a_connection_that_azurite_ended_is_ended_for_the_client_too():

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
-import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs
 
 from tests.integration.push.authority import Authority
+from tests.serving import serving
 
 TENANT = "11111111-2222-3333-4444-555555555555"
 
@@ -70,12 +70,5 @@ class _Handler(BaseHTTPRequestHandler):
 @contextlib.contextmanager
 def running_entra(authority: Authority) -> Iterator[Entra]:
     """Run it until the block ends, with a certificate of *authority*."""
-    server = Entra(authority)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    try:
+    with serving(Entra(authority)) as server:
         yield server
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
