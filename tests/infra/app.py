@@ -18,6 +18,9 @@ EXAMPLE = Path(__file__).with_name("data") / "example-app.json"
 PAYLOADS = "PAYLOADS"
 """The constant of the code that names the container of payloads."""
 
+STORAGE = "STORAGE"
+"""The constant of the code that names its connection to storage."""
+
 KEPT_DAYS = 15
 """Payloads live twice the longest time to live, 14 days, and housekeeping may pause a day."""
 
@@ -31,8 +34,9 @@ class App:
     Names that both sides know.
 
     *events*: log lines by name with their fields; *required*: settings without which the app, or a
-    function of it, does not start; *expiring*: containers that a lifecycle rule may empty, after
-    *kept_days*; *service*: its name in azure.yaml.
+    function of it, does not start; *connections*: prefixes of the settings that say where storage
+    is; *expiring*: containers that a lifecycle rule may empty, after *kept_days*; *service*: its
+    name in azure.yaml.
     """
 
     queues: frozenset[str]
@@ -41,7 +45,7 @@ class App:
     containers: frozenset[str]
     settings: frozenset[str]
     required: frozenset[str]
-    connection: str
+    connections: frozenset[str]
     functions: dict[str, str]
     events: dict[str, frozenset[str]]
     expiring: frozenset[str]
@@ -94,16 +98,16 @@ def read(root: Path) -> App:
     triggers = {one["queueName"] for one in bindings if one["type"] == "queueTrigger"}
     settings = _settings(trees)
     connections = {one["connection"] for one in bindings if "connection" in one}
+    connections |= {constants[STORAGE]} if STORAGE in constants else set()
     percent = set(_PERCENT.findall(json.dumps(bindings)))
-    connection = min(connections, default="AzureWebJobsStorage")
     return App(
         queues=_members(trees, "Queue") | triggers | {f"{one}-poison" for one in triggers},
         triggers=frozenset(triggers),
         tables=_members(trees, "Table") | _passed(calls, "table", constants),
         containers=_passed(calls, "container", constants),
-        settings=frozenset(settings | percent) - {connection},
+        settings=frozenset(settings | percent) - connections,
         required=frozenset(percent),
-        connection=connection,
+        connections=frozenset(connections),
         functions={name: one["bindings"][0]["type"] for name, one in functions.items()},
         events=_events(calls),
         expiring=frozenset({constants[PAYLOADS]} if PAYLOADS in constants else ()),

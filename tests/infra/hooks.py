@@ -103,7 +103,8 @@ def _settings(one: Deployed, app: App, accounts: list[Deployed], report: Report)
     def problem(name: str, message: str) -> None:
         report.add(one.file, one.line_of("properties", name), "setting", f"{name}: {message}")
 
-    storage = {f"{app.connection}__{key}" for key in (*_SERVICES, "clientId", "credential")}
+    keys = (*_SERVICES, "clientId", "credential")
+    storage = {f"{prefix}__{key}" for prefix in app.connections for key in keys}
     known_names = app.settings | storage | {_INSIGHTS_STRING, _INSIGHTS_LOGIN}
     for name, value in settings.items():
         if name in FORBIDDEN:
@@ -132,8 +133,9 @@ def _value(name: str, value: Any, app: App, one: Deployed, accounts: list[Deploy
     text = plain(value)
     if any(isinstance(leaf, Given) and leaf.secret for leaf in leaves(value)):
         return "a secret in plain text: use a Key Vault reference"
-    if name.startswith(f"{app.connection}__"):
-        return _connection(name.removeprefix(f"{app.connection}__"), value, one, accounts)
+    prefix, separator, member = name.partition("__")
+    if separator and prefix in app.connections:
+        return _connection(member, value, one, accounts)
     if name == _INSIGHTS_STRING:
         asked = ("Microsoft.Insights/components", ("properties", "ConnectionString"))
         return None if _is(value, *asked) else "is the ConnectionString of Application Insights"

@@ -30,6 +30,9 @@ IDS = {
 }
 """Members, at any depth, that hold the id of a resource of a type."""
 
+_NEEDED = {"Microsoft.Insights/components": ("properties", "WorkspaceResourceId")}
+"""Ids without which a resource is made, and is not what alerts ask."""
+
 _ALERT_SCOPES = {
     "Microsoft.Insights/scheduledQueryRules": "Microsoft.OperationalInsights/workspaces",
     "Microsoft.Insights/metricAlerts": ACCOUNT,
@@ -47,6 +50,9 @@ def check(deployment: Deployment, report: Report) -> None:
                 if path[-asked.count(".") - 1 :] == tuple(asked.split(".")):
                     for item in value if isinstance(value, list) else [value]:
                         _id(one, path, item, kind, report)
+        needed = _NEEDED.get(one.type)
+        if needed and one.at(*needed) is None:
+            report.add(one.file, one.line, "reference", f"{one.symbol} lacks {'.'.join(needed)}")
         if watched := _ALERT_SCOPES.get(one.type):
             for item in one.at("properties", "scopes") or []:
                 _id(one, ("properties", "scopes"), item, watched, report)

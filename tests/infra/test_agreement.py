@@ -6,8 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from shared.delivery.profiles import PROFILES
+from shared.settings import from_environ
 from tests.infra.check import check
-from tests.infra.score import copied
+from tests.infra.declared_types import Types
+from tests.infra.model import Folder
+from tests.infra.problems import Report
+from tests.infra.scenarios import deployments
+from tests.infra.score import ROOT, copied
 
 RENAMES = [
     ("setting in the code", "shared/settings.py", '"PUSHGRID_PROFILE"', '"PUSHGRID_EDITION"'),
@@ -27,6 +33,9 @@ RENAMES = [
     ("service in Bicep", "infra/main.bicep", "'api'", "'app'"),
     ("log line in the code", "shared/engine/queue_watch.py", '"queue.depth"', '"queue.state"'),
     ("log line in Bicep", "infra/modules/alerts.bicep", "queue.depth", "queue.state"),
+    ("connection of a trigger", "retry_function/function.json", "WebJobsStorage", "JobsStorage"),
+    ("connection in the code", "shared/settings.py", '"AzureWebJobsStorage"', '"AzureStorage"'),
+    ("connection in Bicep", "infra/modules/app.bicep", "AzureWebJobsStorage__", "Storage__"),
     ("parameter in Bicep", "infra/main.bicep", "param attemptLog ", "param attemptLogging "),
     ("parameter in the file", "infra/main.parameters.json", '"attemptLog"', '"attemptLogging"'),
 ]
@@ -57,3 +66,18 @@ def test_one_side_alone_is_red(copy: Path, file: str, old: str, new: str) -> Non
 def test_a_function_that_is_renamed_is_missed_by_the_alert(copy: Path) -> None:
     (copy / "deadletter_function").rename(copy / "housekeeping_function")
     assert {one.code for one in check(copy / "infra").problems} == {"query"}
+
+
+def test_the_app_takes_the_settings_that_are_deployed() -> None:
+    """As they come, with every switch turned, and with every choice; none stops the app."""
+    folder = Folder(ROOT / "infra", Report())
+    for deployment in deployments(folder, Types(folder)):
+        (settings,) = (
+            one.at("properties")
+            for one in deployment.of("Microsoft.Web/sites/config")
+            if one.name == "appsettings"
+        )
+        known = {name: value for name, value in settings.items() if isinstance(value, str)}
+
+        assert len(known) >= 10
+        from_environ(known | {"AzureWebJobsStorage": "x"}, frozenset(PROFILES))
