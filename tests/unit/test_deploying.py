@@ -97,16 +97,19 @@ ENVIRONMENT = {
 }
 
 
+PARAMETERS = [
+    ["env", "set", "PUSHGRID_ALERT_EMAIL", "a@b.example"],
+    ["env", "set", "PUSHGRID_ENTRA_AUDIENCE", "api://a?b=c=="],
+]
+
+
 def test_the_workflow_hands_on_what_differs_from_the_defaults(shell: Shell) -> None:
     assert shell.run(step("Use the login and the environment"), **ENVIRONMENT) == 0
 
     login, new, *settings = shell.called()
     assert login == ["azd", "config", "set", "auth.useAzCliAuth", "true"]
     assert new[:4] == ["azd", "env", "new", "prod"]
-    assert settings == [
-        ["azd", "env", "set", "PUSHGRID_ALERT_EMAIL", "a@b.example"],
-        ["azd", "env", "set", "PUSHGRID_ENTRA_AUDIENCE", "api://a?b=c=="],
-    ]
+    assert [words[1:] for words in settings] == PARAMETERS
 
 
 def test_nothing_is_deployed_without_the_key(shell: Shell) -> None:
@@ -131,6 +134,49 @@ def test_nothing_is_deployed_that_is_not_tested_or_while_another_deployment_runs
         assert "      - run: make test\n" in text
     assert "  deploy:\n    needs: test\n" in DEPLOY
     assert "  cancel-in-progress: false\n" in DEPLOY
+
+
+PROVISIONED = [["provision", "--preview", "--no-prompt"], ["provision", "--no-prompt"]]
+
+
+@pytest.mark.parametrize(
+    ("what", "asked"), [("all", PROVISIONED), ("code", [["env", "refresh", "--no-prompt"]])]
+)
+def test_what_is_chosen_is_what_is_deployed(
+    shell: Shell, what: str, asked: list[list[str]]
+) -> None:
+    steps = DEPLOY.partition("\n  deploy:\n")[2].partition("    steps:\n")[2].split("\n      - ")
+    chosen = [one for one in steps if f"'{what}'" in one or "        if: " not in one]
+    for one in chosen[1:]:
+        if script := re.search(r"run: (?:\|\n)?((?:.|\n)*)", one):
+            assert shell.run(textwrap.dedent(script[1]), **ENVIRONMENT) == 0
+
+    called = [words[1:] for words in shell.called() if words[0] == "azd"]
+    done = called[called.index(PARAMETERS[-1]) + 1 :]
+    assert done == [*asked, ["deploy", "--no-prompt"], ["env", "get-value", "PUSHGRID_URL"]]
+
+
+def test_the_workflow_has_the_rights_and_the_values_that_the_guide_asks_for() -> None:
+    before, _, deploy = DEPLOY.partition("\n  deploy:\n")
+    pipeline = GUIDE.partition("\n## From a pipeline\n")[2].partition("\n## ")[0]
+    named = set(re.findall(r"`((?:AZURE|PUSHGRID)_[A-Z_]+)`", pipeline))
+    login = re.findall(r"^ +([a-z-]+-id): \$\{\{ vars\.AZURE_(\w+) \}\}$", deploy, re.MULTILINE)
+
+    assert "id-token" not in before
+    assert "    permissions:\n      contents: read\n      id-token: write" in deploy
+    assert "\n    environment: ${{ inputs.environment }}" in deploy
+    assert "AZURE_PRINCIPAL_TYPE: ServicePrincipal\n" in deploy
+    assert re.findall(r"secrets\.(\w+)", deploy) == ["PUSHGRID_ADMIN_KEY"]
+    assert named == set(re.findall(r"(?:vars|secrets)\.(\w+)", deploy))
+    assert [name.upper().replace("-", "_") for name, _ in login] == [one for _, one in login]
+    assert len(login) == 3
+
+
+def test_every_push_and_request_is_compiled_by_azure_s_compiler() -> None:
+    text = WORKFLOWS["ci.yml"]
+
+    assert "on:\n  push:\n    branches: [main]\n  pull_request:\n" in text
+    assert re.findall(r"az bicep build --file (\S+)", text) == ["infra/main.bicep"]
 
 
 @pytest.mark.parametrize("text", WORKFLOWS.values(), ids=WORKFLOWS)
