@@ -19,6 +19,11 @@ def read(**environ: str) -> Settings:
     return from_environ({"AzureWebJobsStorage": "x"} | named, frozenset({"latest"}))
 
 
+def test_what_is_not_set_has_the_default_of_its_member() -> None:
+    """Tests build `Settings` by hand: they must be those of an app that sets nothing."""
+    assert read() == Settings(storage={"": "x"})
+
+
 def test_without_a_tenant_there_is_no_entra() -> None:
     assert not read().has_entra
     assert not read(ENTRA_AUDIENCE="https://a.example").has_entra
