@@ -136,6 +136,15 @@ def test_nothing_is_deployed_that_is_not_tested_or_while_another_deployment_runs
     assert "  cancel-in-progress: false\n" in DEPLOY
 
 
+def test_an_azd_that_would_upload_the_whole_checkout_is_refused() -> None:
+    """azd reads `.funcignore` since 1.18.0 (its change log, 2025-07-17)."""
+    required = re.search(r'^requiredVersions:\n  azd: ">= (\S+)"', HOOKS, re.MULTILINE)
+
+    assert required
+    assert tuple(map(int, required[1].split("."))) >= (1, 18, 0)
+    assert "1.18 or newer" in GUIDE
+
+
 PROVISIONED = [["provision", "--preview", "--no-prompt"], ["provision", "--no-prompt"]]
 
 

@@ -30,6 +30,7 @@ LEFT_BEHIND = [
     "__azurite_db_blob__.json",
     "__blobstorage__/x",
     "infra/main.bicep",
+    "pushgrid_env/lib/python3.11/site-packages/x.py",  # `azd restore` makes it
     "local.settings.example.json",
     "local.settings.json",
     "node_modules/azurite/package.json",
