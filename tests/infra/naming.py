@@ -71,6 +71,9 @@ def _name(one: Deployed, report: Report) -> None:
     if one.name == "" or one.name is None:
         report.add(one.file, line, "name", f"{one.symbol} has no name")
         return
+    if _is_of_this_deployment(one.name):
+        message = f"{one.symbol}: another name at each deployment, and so another resource"
+        report.add(one.file, line, "changes-each-time", message)
     if rule is None:
         return
     shortest, longest, letters = rule
@@ -87,6 +90,13 @@ def _name(one: Deployed, report: Report) -> None:
             f"{one.symbol}: a name of {len(text)} letters; {shortest} to {longest} are allowed"
         )
         report.add(one.file, line, "name", message)
+
+
+def _is_of_this_deployment(value: Any) -> bool:
+    """Whether a value is made of the deployment's own name, which azd and `az` choose anew."""
+    if isinstance(value, Made):
+        return value.function == "deployment.name" or any(map(_is_of_this_deployment, value.args))
+    return isinstance(value, Text) and any(map(_is_of_this_deployment, value.parts))
 
 
 def _location(one: Deployed, report: Report) -> None:

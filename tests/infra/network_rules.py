@@ -16,6 +16,7 @@ _VAULT = "Microsoft.KeyVault/vaults"
 _ZONE = "Microsoft.Network/privateDnsZones"
 _SERVICES = ("blob", "queue", "table")
 _DELEGATED = "Microsoft.App/environments"
+_APP_PREFIX = 27  # at most, of a subnet that Flex Consumption takes addresses from
 
 
 def check(deployment: Deployment, report: Report) -> None:
@@ -168,6 +169,10 @@ def _joined(site: Deployed, deployment: Deployment, report: Report) -> None:
             ]
             if _DELEGATED not in delegated:
                 message = f"the app's subnet '{plain(name)}' is not delegated to {_DELEGATED}"
+                report.add(network.file, one.line, "network", message)
+            range_ = _parsed(one.get("properties", {}).get("addressPrefix"))
+            if range_ and range_.prefixlen > _APP_PREFIX:
+                message = f"the app's subnet '{plain(name)}' is smaller than /{_APP_PREFIX}"
                 report.add(network.file, one.line, "network", message)
     for endpoint in deployment.of(_ENDPOINT):
         there = endpoint.at("properties", "subnet", "id")

@@ -30,6 +30,9 @@ MUST: dict[str, dict[str, tuple[Any, ...]]] = {
         "properties.isSftpEnabled?": ("no keys", False),
         "properties.dnsEndpointType?": ("addresses", "Standard"),
     },
+    f"{_ACCOUNT}/blobServices": {
+        "properties.deleteRetentionPolicy.days?": ("delivered payloads are billed", *range(1, 8)),
+    },
     f"{_ACCOUNT}/blobServices/containers": {
         "properties.publicAccess?": ("no public blob", "None"),
     },
