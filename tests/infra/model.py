@@ -51,6 +51,7 @@ class Folder:
         self.root = root.resolve()
         self.report = report
         self.files: dict[Path, File | None] = {}
+        self._open: list[Path] = []  # what is being read: each leads to the next
         self.main = self.load(self.root / "main.bicep", None, 1)
         for path in sorted(self.root.rglob("*.bicep")):
             if path.resolve() not in self.files:
@@ -85,7 +86,9 @@ class Folder:
             return None
         file = File(path=path, name=name, declarations=declarations)
         self.files[path] = file
+        self._open.append(path)
         self._link(file)
+        self._open.pop()
         return file
 
     def _link(self, file: File) -> None:
@@ -96,7 +99,10 @@ class Folder:
                 case s.TargetScope():
                     self._scope(file, one)
                 case s.Module():
-                    self.load(file.sibling(one.path), file, one.line)
+                    if (there := file.sibling(one.path)) in self._open:
+                        message = f"the module '{one.name}' leads back to {there.name}"
+                        self.report.add(file.name, one.line, "cycle", message)
+                    self.load(there, file, one.line)
                     self._declare(file, one, file)
                 case s.Output() | s.Metadata():
                     continue

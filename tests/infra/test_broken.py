@@ -49,6 +49,7 @@ BROKEN = [
     ("import { a } from 'no.bicep'\noutput b a = 'c'", "no-file"),
     ("output a object = loadJsonContent('no.json')", "no-file"),
     ("module a 'no.bicep' = {}", "no-file"),
+    ("module a 'main.bicep' = {}", "cycle"),
     (ACCOUNT.replace("storageAccounts@", "storageAccount@"), "resource-type"),
     (ACCOUNT.replace("2025-01-01", "2024-13-01"), "api-version"),
     (ACCOUNT.replace("allowSharedKeyAccess", "allowSharedKey"), "unknown-property"),
