@@ -17,6 +17,7 @@ _FREQUENCIES = frozenset({1, 5, 10, 15, 30, 60, 120, 180, 240, 300, 360, 1440})
 _WINDOWS = _FREQUENCIES | {45, 2880}
 _METRIC_WINDOWS = frozenset({1, 5, 15, 30, 60, 360, 720, 1440})
 _METRIC_FREQUENCIES = frozenset({1, 5, 15, 30, 60})
+_OF_LOG_ALERTS = ("query", "timeAggregation", "operator", "threshold")
 
 _LOOKS_FOR = re.compile(r'(\S+)\s+(==|=~|has|startswith|contains|has_cs)\s+"([^"…]*)"')
 _RUNS = re.compile(r"OperationName\s*(==|=~|in).*(count\(|sum\(ItemCount\))", re.DOTALL)
@@ -27,6 +28,7 @@ _COMMENT = re.compile(r'("[^"\n]*")|//[^\n]*')
 _STEPS = (
     r"where|extend|project|summarize|order|sort|top|take|limit|distinct|join|union|render|count"
 )
+_ONE_ROW = re.compile(r"\|\s*summarize\b(?!.*\bby\b)[^|]*$")
 _QUOTED = re.compile(r'"([^"]*)"')
 
 
@@ -35,6 +37,7 @@ def check(deployment: Deployment, app: App, report: Report) -> None:
     for one in deployment.of("Microsoft.Insights/scheduledQueryRules"):
         _times(one, report, _WINDOWS, _FREQUENCIES)
         for criterion in _criteria(one):
+            _asked(one, criterion, report)
             _Query(one, criterion, app, deployment, report).check()
         _periods(one, report)
     for one in deployment.of("Microsoft.Insights/metricAlerts"):
@@ -49,6 +52,14 @@ def check(deployment: Deployment, app: App, report: Report) -> None:
         for one in deployment.of(f"Microsoft.Insights/{kind}"):
             if not one.at("properties", "actions"):
                 report.add(one.file, one.line, "alert", f"{one.symbol} tells nobody: no actions")
+
+
+def _asked(one: Deployed, criterion: Lined, report: Report) -> None:
+    if one.at("kind") not in {None, "LogAlert"}:
+        return
+    for key in _OF_LOG_ALERTS:
+        if criterion.get(key) is None:
+            report.add(one.file, criterion.line, "alert", f"{one.symbol} lacks {key}")
 
 
 def _month(one: Deployed, report: Report) -> None:
@@ -212,6 +223,10 @@ class _Query:
     def _measure(self) -> None:
         column = self.criterion.get("metricMeasureColumn")
         if column is None:
+            if _ONE_ROW.search(_QUOTED.sub('""', self.text).strip()):
+                self.problem(
+                    "it always gives one row; without metricMeasureColumn rows are counted"
+                )
             return
         found = re.search(rf"\b{re.escape(str(column))}\s*=(?![=~])", self.text)
         if not found:
