@@ -136,6 +136,15 @@ def test_nothing_is_deployed_that_is_not_tested_or_while_another_deployment_runs
     assert "  cancel-in-progress: false\n" in DEPLOY
 
 
+def test_azd_deploys_this_folder_as_a_python_function_app() -> None:
+    lines = [line.partition(" #")[0] for line in HOOKS.splitlines() if not line.startswith("#")]
+    text = "\n".join(lines)
+
+    assert "\ninfra:\n  provider: bicep\n  path: infra\nservices:\n" in text
+    assert "\n    project: .\n    language: python\n    host: function\n" in text
+    assert "\nhooks:\n  postdeploy:\n    posix:\n      shell: sh\n" in text
+
+
 def test_an_azd_that_would_upload_the_whole_checkout_is_refused() -> None:
     """azd reads `.funcignore` since 1.18.0 (its change log, 2025-07-17)."""
     required = re.search(r'^requiredVersions:\n  azd: ">= (\S+)"', HOOKS, re.MULTILINE)

@@ -91,3 +91,20 @@ def test_the_threads_that_deliver_are_as_many_as_the_host_starts():
     queues = json.loads((ROOT / "host.json").read_text())["extensions"]["queues"]
 
     assert 2 * (queues["batchSize"] + queues["newBatchThreshold"]) == INVOCATIONS
+
+
+@pytest.mark.parametrize("name", ["deadletter", "wake"])
+def test_each_timer_has_the_schedule_of_its_name(name: str):
+    bindings = json.loads((ROOT / f"{name}_function/function.json").read_text())["bindings"]
+
+    assert [each["schedule"] for each in bindings] == [f"%PUSHGRID_{name.upper()}_SCHEDULE%"]
+
+
+def test_the_host_samples_its_telemetry_but_keeps_every_exception():
+    """Alerts count with ItemCount what was left out; an exception that is left out is lost."""
+    host = json.loads((ROOT / "host.json").read_text())
+
+    assert host["logging"]["applicationInsights"]["samplingSettings"] == {
+        "isEnabled": True,
+        "excludedTypes": "Exception",
+    }
