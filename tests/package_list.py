@@ -58,11 +58,17 @@ def summary() -> str:
     )
 
 
-def write_zip(target: Path) -> None:
-    """Write the package as the tools upload it: the same files, with the same names."""
+def write_zip(target: Path, root: Path = ROOT) -> None:
+    """
+    Write the package as the tools upload it: the same files, with the same names.
+
+    Raises:
+        OSError: *target* can't be written.
+    """
+    paths = [path for path in package_list(root) if (root / path).resolve() != target.resolve()]
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as package:
-        for path in package_list():
-            package.write(ROOT / path, path.as_posix())
+        for path in paths:
+            package.write(root / path, path.as_posix())
 
 
 def main(arguments: list[str]) -> None:
@@ -72,7 +78,10 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--size", action="store_true", help="only say how large it is")
     options = parser.parse_args(arguments)
     if options.zip:
-        write_zip(options.zip)
+        try:
+            write_zip(options.zip)
+        except OSError as error:
+            parser.error(f"--zip: {error}")
     elif not options.size:
         sys.stdout.write("".join(f"{path.as_posix()}\n" for path in package_list()))
     sys.stdout.write(f"{summary()}\n")

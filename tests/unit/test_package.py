@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.package_list import ROOT, main, package_list, size_of, summary
+from tests.package_list import ROOT, main, package_list, size_of, summary, write_zip
 
 #: What work leaves behind; an azd environment and local settings hold secrets.
 LEFT_BEHIND = [
@@ -28,6 +28,7 @@ LEFT_BEHIND = [
     ".venv/lib/python3.11/site-packages/x.py",
     ".vscode/settings.json",
     "__azurite_db_blob__.json",
+    "app.zip",  # docs/deploy.md makes it here
     "__blobstorage__/x",
     "infra/main.bicep",
     "pushgrid_env/lib/python3.11/site-packages/x.py",  # `azd restore` makes it
@@ -103,6 +104,29 @@ def test_the_zip_holds_the_list(tmp_path: Path, capsys: pytest.CaptureFixture[st
         assert [Path(name) for name in package.namelist()] == package_list()
         assert package.read("host.json") == (ROOT / "host.json").read_bytes()
     assert capsys.readouterr().out == f"{summary()}\n"
+
+
+def test_the_zip_holds_no_zip(tmp_path: Path) -> None:
+    (tmp_path / ".funcignore").write_text("")
+    for _ in range(2):
+        write_zip(tmp_path / "made.package", tmp_path)
+
+    with zipfile.ZipFile(tmp_path / "made.package") as package:
+        assert package.namelist() == [".funcignore"]
+
+
+def test_a_zip_that_cannot_be_written_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--zip", str(tmp_path / "nowhere" / "app.zip")])
+
+    assert ended.value.code == 2
+    assert "No such file or directory" in capsys.readouterr().err
+
+
+def test_git_keeps_no_secrets_of_an_environment() -> None:
+    assert {".azure/", ".env", "*.zip"} <= set((ROOT / ".gitignore").read_text().split())
 
 
 def test_as_a_program_it_prints_the_list_and_the_size(capsys: pytest.CaptureFixture[str]) -> None:
