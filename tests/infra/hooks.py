@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
+from devhost.ncrontab import ScheduleError, parse
 from tests.infra import types as t
 from tests.infra.addresses import doubled, rest_of
 from tests.infra.app import App
@@ -50,7 +52,7 @@ _VAULT_REFERENCE = re.compile(
     r"@Microsoft\.KeyVault\((SecretUri=…[^;)]*|VaultName=[^;)]+;SecretName=[^;)]+(;SecretVersion=[^;)]+)?)\)"
 )
 _BLOBS = frozenset({"blockBlob", "appendBlob"})
-_CRON = re.compile(r"(\S+ ){5}\S+")
+_SIX_FIELDS = re.compile(r"(\S+ ){5}\S+")
 
 
 def check(deployment: Deployment, app: App, report: Report) -> None:
@@ -150,11 +152,22 @@ def _value(name: str, value: Any, app: App, one: Deployed, accounts: list[Deploy
         return "is the address of a secret, not the secret: @Microsoft.KeyVault(SecretUri=…)"
     if "KeyVault" in text or "SecretUri" in text:
         return "a Key Vault reference begins with @Microsoft.KeyVault("
-    if name.endswith("_SCHEDULE") and known(value) and not _CRON.fullmatch(text):
-        return f"'{value}' is no schedule of six fields"
+    if name.endswith("_SCHEDULE") and known(value):
+        return _schedule(text)
     if name.endswith("_URL"):
         return _url(value, text)
     return None
+
+
+def _schedule(text: str) -> str | None:
+    """The local host reads schedules as the real one does."""
+    if not _SIX_FIELDS.fullmatch(text):
+        return f"'{text}' is no schedule of six fields"
+    try:
+        due = parse(text).next_after(datetime(2027, 1, 1, tzinfo=UTC))
+    except ScheduleError as error:
+        return str(error)
+    return None if due else f"'{text}' is a schedule that is never due"
 
 
 def _connection(key: str, value: Any, one: Deployed, accounts: list[Deployed]) -> str | None:

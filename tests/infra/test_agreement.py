@@ -63,6 +63,19 @@ def test_one_side_alone_is_red(copy: Path, file: str, old: str, new: str) -> Non
     assert check(copy / "infra").problems
 
 
+@pytest.mark.parametrize("schedule", ["0 * * * *", "0 60 * * * *", "0 0 0 * * x", "0 0 0 31 2 *"])
+def test_a_schedule_that_no_timer_can_have_is_red(copy: Path, schedule: str) -> None:
+    path = copy / "infra/modules/app.bicep"
+    deployed = "PUSHGRID_WAKE_SCHEDULE: '0 * * * * *'"
+    text = path.read_text(encoding="utf-8")
+    assert deployed in text
+    wrong = f"PUSHGRID_WAKE_SCHEDULE: '{schedule}'"
+    path.write_text(text.replace(deployed, wrong), encoding="utf-8")
+    problems = check(copy / "infra").problems
+    assert [one.code for one in problems] == ["setting"]
+    assert next(iter(problems)).message.startswith("PUSHGRID_WAKE_SCHEDULE: ")
+
+
 def test_a_function_that_is_renamed_is_missed_by_the_alert(copy: Path) -> None:
     (copy / "deadletter_function").rename(copy / "housekeeping_function")
     assert {one.code for one in check(copy / "infra").problems} == {"query"}
