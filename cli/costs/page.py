@@ -110,7 +110,7 @@ def _prices() -> str:
     rows = [
         (
             each.meter,
-            f"{each.price:g} for {_unit(each.per, each.unit)}",
+            f"{plain(each.price)} for {_unit(each.per, each.unit)}",
             f"{each.free:,.0f}" if each.free else "",
             each.region,
             each.date,
@@ -168,7 +168,13 @@ def _ms(seconds: float) -> str:
 
 
 def _unit(per: int, unit: str) -> str:
-    return f"{per:,} {unit}" if per > 1 else f"a {unit}"
+    article = "an" if unit[0] in "aeiou" else "a"
+    return f"{per:,} {unit}" if per > 1 else f"{article} {unit}"
+
+
+def plain(number: float) -> str:
+    """Without an exponent."""
+    return f"{number:.9f}".rstrip("0").rstrip(".")
 
 
 def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:

@@ -11,6 +11,7 @@ from cli.costs.model import Traffic
 
 _MANY = 100  # dollars from which cents tell nothing
 _LITTLE = 0.005  # dollars that are shown as nothing
+_PLURALS = {"delivery": "deliveries"}
 
 
 def document(told: Comparison) -> dict[str, Any]:
@@ -42,7 +43,10 @@ def document(told: Comparison) -> dict[str, Any]:
             "per_million_deliveries": told.event_grid_per_million,
         },
         "measured": measured().measured,
-        "prices": {name: [each.price, each.per, each.date] for name, each in prices().items()},
+        "prices": {
+            name: {"dollars": each.price, "per": each.per, "unit": each.unit, "as_of": each.date}
+            for name, each in prices().items()
+        },
     }
 
 
@@ -97,16 +101,20 @@ def text(told: Comparison) -> str:
 def _about(told: Comparison) -> str:
     work, load = told.work, told.work.workload
     blobs = ", and a payload blob a request" if work.parked else ""
+    attempts, dead_letters = round(work.attempts), round(work.dead_letters)
     rate = load.failure_rate
     failing = f"{rate * 100:.4g}% of all attempts fail." if rate else "no attempt fails."
-    subscriptions = "event subscription" + ("s" if load.fanout > 1 else "")
     return (
-        f"{load.events:,} events a month of {load.size:,} bytes, published {load.batch:,} at a"
-        f" time, each to {load.fanout:,} {subscriptions};\n"
+        f"{_many(load.events, 'event')} a month of {_many(load.size, 'byte')}, published"
+        f" {load.batch:,} at a time, each to {_many(load.fanout, 'event subscription')};\n"
         f"{failing} Instances of {told.memory_mb:,} MB.\n"
-        f"That is {work.requests:,} requests, {work.deliveries:,} deliveries,"
-        f" {work.attempts:,.0f} attempts, {work.dead_letters:,.0f} dead letters{blobs}."
+        f"That is {_many(work.requests, 'request')}, {_many(work.deliveries, 'delivery')},"
+        f" {_many(attempts, 'attempt')}, {_many(dead_letters, 'dead letter')}{blobs}."
     )
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count:,} {what if count == 1 else _PLURALS.get(what, f'{what}s')}"
 
 
 def _row(name: str, burst: float, spread: float) -> str:
@@ -145,12 +153,17 @@ def _verdict(told: Comparison) -> str:
     burst, spread = (told.bills[each].total for each in Traffic)
     theirs = told.event_grid_total
     if theirs < min(burst, spread):
-        least, most = (money(each - theirs) for each in sorted((burst, spread)))
-        return f"Pushgrid is dearer than Event Grid here: by {least} to {most} dollars a month."
+        by = _between(burst - theirs, spread - theirs)
+        return f"Pushgrid is dearer than Event Grid here: by {by} dollars a month."
     if theirs > max(burst, spread):
-        least, most = (money(theirs - each) for each in sorted((burst, spread), reverse=True))
-        return f"Pushgrid is cheaper than Event Grid here: by {least} to {most} dollars a month."
+        by = _between(theirs - burst, theirs - spread)
+        return f"Pushgrid is cheaper than Event Grid here: by {by} dollars a month."
     return "Pushgrid is dearer than Event Grid if the work is spread out, and cheaper in bursts."
+
+
+def _between(*differences: float) -> str:
+    least, most = map(money, sorted(differences))
+    return least if least == most else f"{least} to {most}"
 
 
 def _notes(told: Comparison) -> str:

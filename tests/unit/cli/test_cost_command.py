@@ -109,6 +109,27 @@ def test_what_can_not_be_read_is_refused_in_one_line(
     assert len(capsys.readouterr().err.splitlines()) == 1
 
 
+def test_one_of_a_kind_is_said_as_one(capsys: pytest.CaptureFixture[str]):
+    load = ["--events", "1", "--fanout", "1", "--batch", "1", "--size", "1"]
+    assert main(["cost", *load]) == 0
+
+    said = capsys.readouterr().out
+    assert "1 event a month of 1 byte, published 1 at a time, each to 1 event subscription;" in said
+    assert "That is 1 request, 1 delivery, 1 attempt, 0 dead letters." in said
+    assert "Event Grid here: by 3.13 dollars a month." in said
+
+
+def test_programs_get_what_was_reckoned_with(capsys: pytest.CaptureFixture[str]):
+    assert main(["cost", *LOAD, "--json"]) == 0
+
+    assert json.loads(capsys.readouterr().out)["prices"]["queue"] == {
+        "dollars": 0.004,
+        "per": 10_000,
+        "unit": "operations",
+        "as_of": "2024-06",
+    }
+
+
 def test_programs_get_the_blobs_of_large_events(capsys: pytest.CaptureFixture[str]):
     load = ["--events", "100", "--fanout", "3", "--batch", "10", "--size", "153600"]
     assert main(["cost", *load, "--json"]) == 0

@@ -9,7 +9,7 @@ import pytest
 
 from cli.__main__ import main
 from cli.costs.data import prices
-from cli.costs.page import PAGES, rendered
+from cli.costs.page import PAGES, plain, rendered
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
@@ -33,4 +33,4 @@ def test_the_page_shows_every_price():
     page = PAGES[0].read_text()
 
     for each in prices().values():
-        assert f"| {each.meter} | {each.price:g} for " in page
+        assert f"| {each.meter} | {plain(each.price)} for " in page
