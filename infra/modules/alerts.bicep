@@ -31,7 +31,7 @@ param budget budgetType
 
 // Storage has no metric for the age of a queue, so the dead-letter timer writes a line of JSON for each queue that holds
 // messages (event queue.depth: queue, messages, oldest_seconds) and one for each blob of dead letters (event
-// deadletter_batch: count). README.md lists the lines; tests compare these queries with what the code writes. ItemCount is
+// deadletter_batch: count). docs/operating.md lists the lines; tests compare these queries with what the code writes. ItemCount is
 // how many items a row stands for where Application Insights has sampled.
 var logRules = [
   {
