@@ -52,9 +52,11 @@ def check(root: Path) -> Report:
 def main(arguments: list[str]) -> int:
     """Run the command; the exit status: 0 good, 1 problems, 2 can't tell."""
     parser = argparse.ArgumentParser(prog="python -m tests.infra.check", description=__doc__)
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("folder", type=Path, metavar="DIR", help="holds main.bicep")
     parser.add_argument("--json", action="store_true", help="one JSON document instead of lines")
     options = parser.parse_args(arguments)
+    if not options.folder.is_dir():
+        parser.error(f"there is no folder {options.folder}")
     try:
         report = check(options.folder)
         compiler.check(options.folder, report)

@@ -135,12 +135,17 @@ def show(name: str, result: Score, entries: Iterable[Entry]) -> None:
 def main(arguments: list[str]) -> int:
     """Print the score; the exit status is 1 when it is too low."""
     parser = argparse.ArgumentParser(prog="python -m tests.infra.score", description=__doc__)
-    parser.add_argument("corpus", type=Path, nargs="*", default=[CORPUS])
+    parser.add_argument(
+        "corpus", type=Path, nargs="*", default=[CORPUS], help="JSON lists of edits (faults.json)"
+    )
     parser.add_argument("--need", type=float, default=0.95, help="smallest share, 0 to 1")
     options = parser.parse_args(arguments)
+    try:
+        corpora = [(path, read(path)) for path in options.corpus]
+    except (OSError, ValueError) as error:
+        parser.error(f"a corpus can't be read: {error}")
     good = True
-    for path in options.corpus:
-        entries = read(path)
+    for path, entries in corpora:
         result = score(entries)
         show(path.stem, result, entries)
         good = good and not result.alarms and result.share >= options.need

@@ -73,6 +73,17 @@ def test_what_it_cannot_see_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
+@pytest.mark.parametrize("name", ["nowhere", "main.bicep"])
+def test_what_is_no_folder_is_said_so(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "main.bicep").touch()
+    with pytest.raises(SystemExit) as ended:
+        command.main([str(tmp_path / name)])
+    assert ended.value.code == 2
+    assert f"there is no folder {tmp_path / name}" in capsys.readouterr().err
+
+
 def test_without_schemas_nothing_passes(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -17,6 +17,13 @@ def test_faults_are_found_and_nothing_else(name: str) -> None:
     assert result.missed == MISSED[name]
 
 
+def test_a_corpus_that_is_not_there_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        score.main(["nowhere.json"])
+    assert ended.value.code == 2
+    assert "a corpus can't be read" in capsys.readouterr().err
+
+
 def test_an_edit_replaces_the_occurrence_that_is_meant() -> None:
     entry = {"id": "x", "file": "f", "find": "a", "occurrence": 2, "replace": "b"}
     assert score.mutated("a a a", entry) == "a b a"
