@@ -141,13 +141,20 @@ def _of_resource(text: str) -> t.Type | None:
     return kind
 
 
-def narrowed(kind: t.Type, decorators: tuple[s.Call, ...]) -> t.Type:
-    """Return *kind* within the limits that decorators set."""
-    limits: dict[str, int] = {}
+def limits_of(decorators: tuple[s.Call, ...]) -> dict[str, int]:
+    """Return the numbers that decorators give, such as `maxLength`, by their names."""
+    found = {}
     for one in decorators:
         value = one.args[0].value if one.args and isinstance(one.args[0], s.Literal) else None
         if isinstance(value, int):
-            limits[one.name] = value
+            found[one.name] = value
+    return found
+
+
+def narrowed(kind: t.Type, decorators: tuple[s.Call, ...]) -> t.Type:
+    """Return *kind* within the limits that decorators set."""
+    limits = limits_of(decorators)
+    for one in decorators:
         if one.name == "allowed" and one.args and isinstance(one.args[0], s.Array):
             values = [item.value for item in one.args[0].items if isinstance(item, s.Literal)]
             return t.union([t.of_literal(value) for value in values])

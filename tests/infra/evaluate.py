@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tests.infra import syntax as s
+from tests.infra.declared_types import limits_of
 from tests.infra.dialect import SPREAD
 from tests.infra.library import call, is_true
 from tests.infra.model import File, Folder
@@ -93,7 +94,9 @@ class Environment:
         secret = any(mark.name == "secure" for mark in one.decorators)
         if one.name in self.params and not (secret and self.params[one.name] is None):
             return self.params[one.name]
-        return self.value(one.default) if one.default is not None else Given(one.name, secret)
+        if one.default is not None:
+            return self.value(one.default)
+        return Given(one.name, secret, limits_of(one.decorators).get("maxLength"))
 
     def _made(self, one: s.Resource | s.Module, outer: Deployed | None) -> Any:
         loop, test, body = s.loop_parts(one.value)

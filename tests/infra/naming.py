@@ -78,11 +78,8 @@ def _name(one: Deployed, report: Report) -> None:
         return
     shortest, longest, letters = rule
     parts = one.name.parts if isinstance(one.name, Text) else (one.name,)
-    sizes = [_LENGTHS.get(p.function) if isinstance(p, Made) else None for p in parts]
-    text = "".join(
-        p if isinstance(p, str) else "a" * (size or 1) for p, size in zip(parts, sizes, strict=True)
-    )
-    whole = all(isinstance(p, str) or size for p, size in zip(parts, sizes, strict=True))
+    text = "".join(p if isinstance(p, str) else "a" * _most(p) for p in parts)
+    whole = all(isinstance(p, str) or _LENGTHS.get(getattr(p, "function", "")) for p in parts)
     if not re.fullmatch(letters, text):
         report.add(one.file, line, "name", f"{one.symbol}: '{text}' is no name of a {one.type}")
     elif len(text) > longest or (whole and len(text) < shortest):
@@ -90,6 +87,12 @@ def _name(one: Deployed, report: Report) -> None:
             f"{one.symbol}: a name of {len(text)} letters; {shortest} to {longest} are allowed"
         )
         report.add(one.file, line, "name", message)
+
+
+def _most(part: Any) -> int:
+    """Return the letters that what is not known may have; one, if nothing says more."""
+    most = _LENGTHS.get(part.function) if isinstance(part, Made) else None
+    return most or (part.longest if isinstance(part, Given) else None) or 1
 
 
 def _is_of_this_deployment(value: Any) -> bool:

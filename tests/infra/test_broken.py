@@ -62,6 +62,10 @@ BROKEN = [
     ("targetScope = 'subscription'\n" + ACCOUNT, "scope"),
     (ACCOUNT, "policy"),
     (ACCOUNT.replace("stpushgrid", "st-pushgrid"), "name"),
+    (
+        "@maxLength(25)\nparam n string\n" + ACCOUNT.replace("'stpushgrid'", "n"),
+        "name",
+    ),
     (ACCOUNT.replace("location: location", "location: resourceGroup().location"), "location"),
 ]
 

@@ -18,10 +18,15 @@ class Lined(dict[str, Any]):
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A parameter's value that whoever deploys decides; *secret*: the template says so."""
+    """
+    A parameter's value that whoever deploys decides.
+
+    *secret*: the template says so; *longest*: the letters that it allows.
+    """
 
     name: str
     secret: bool = False
+    longest: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
