@@ -15,6 +15,7 @@ PAGES = [
     *ROOT.glob("docs/*.md"),
     *ROOT.glob("infra/*.md"),
     *ROOT.glob("tests/conformance/*.md"),
+    *ROOT.glob("tests/infra/example/*.md"),
 ]
 _LINK = re.compile(r"\]\((?!https?:)([^)\s#]*)(?:#([^)\s]+))?\)")
 _FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
