@@ -14,8 +14,9 @@ from tests.fuzz import damage
 from tests.fuzz.documents import CLOUD_EVENT, CUSTOM_EVENT, EVENT, MAPPING, OTHERS, WRITES
 from tests.fuzz.surfaces import OPERATOR, Surfaces
 
-#: Requests to one deployment, one after the other; examples for management, and for each schema.
-AT_A_TIME, MANAGED, PUBLISHED = 10, 250, 60
+#: Requests to one deployment, one after the other; examples for management, and for each of six
+#: ways to publish: ten thousand requests in all.
+AT_A_TIME, MANAGED, PUBLISHED = 10, 500, 85
 
 NOT_OPERATORS: tuple[dict[str, str], ...] = (
     {},
