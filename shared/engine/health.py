@@ -115,7 +115,9 @@ class HealthTracker:
     def observed(
         self, subscription: EventSubscription, terms: DeliveryTerms, seen: Observation
     ) -> None:
-        """Learn what came of a push; `save` tells the others."""
+        """Learn what came of a push, in an edition with holds; `save` tells the others."""
+        if not terms.profile.ever_holds:
+            return
         with self._lock:
             known = self._of(subscription)
             seen = replace(seen, is_isolated=known.streak.leaves_isolated(seen, terms))

@@ -78,6 +78,17 @@ def test_a_healthy_delivery_writes_nothing(app: Deployment, monkeypatch: Any) ->
     assert (pushed(app), puts) == (20, [])
 
 
+def test_an_edition_without_holds_stores_no_health(app: Deployment, monkeypatch: Any) -> None:
+    """Nobody would read it, and failing storage would keep the run from its slots meanwhile."""
+    puts: list[object] = []
+    monkeypatch.setattr(app.resources, "put", lambda *args: puts.append(args))
+    app.directory.topics["orders"] = a_topic(profile="2017")
+
+    fail(app, events=2)
+
+    assert puts == []
+
+
 def test_many_failures_are_one_write_a_second(app: Deployment, monkeypatch: Any) -> None:
     puts: list[object] = []
     put = app.resources.put
