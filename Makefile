@@ -5,7 +5,7 @@ PY := $(VENV)/bin/python
 WORKER := .venv-worker
 OLDER := .clients
 JAVASCRIPT := tests/clients/javascript
-CODE := shared devhost cli bench tests $(wildcard *_function)
+CODE := shared devhost cli testbed bench tests $(wildcard *_function)
 QUICK := tests/unit tests/functional
 # Unit and functional tests wait for nothing: they take as many processes as there are cores.
 PARALLEL := -n logical --maxprocesses 8

@@ -6,7 +6,7 @@ import importlib
 import sys
 from collections.abc import Sequence
 
-from cli.local.ending import end_on_signals
+from testbed.ending import end_on_signals
 
 MEASUREMENTS = ("throughput", "isolation", "filters", "operations")
 

@@ -19,9 +19,9 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 
 from bench.load import Case, Sink, fillers, progress, publish, running_sink, settings
-from cli.local.arm import Arm
 from devhost.azurite import running_azurite
 from devhost.process import running_host
+from testbed.arm import Arm
 
 AT_MOST = 1.5  # times the 99th percentile without the bad ones
 HEALTHY = 8

@@ -19,8 +19,8 @@ from typing import Any
 
 import requests
 
-from cli.local.host_settings import host_settings
 from devhost.azurite import Azurite
+from testbed.host_settings import host_settings
 
 _ROOT = Path(__file__).parents[1]
 

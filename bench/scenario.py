@@ -20,14 +20,14 @@ from azure.storage.blob import BlobServiceClient
 from azure.storage.queue import QueueServiceClient
 
 from bench.throughput import cpu_seconds
-from cli.local.arm import Arm, dead_letter_destination
-from cli.local.host_settings import host_settings
-from cli.local.storage_proxy import running_storage_proxy
-from cli.local.subscriber import Push, running_subscriber
 from devhost.azurite import ACCOUNT, Azurite, running_azurite
 from devhost.process import RunningHost, running_host
 from shared.adapters.storage_account import PAYLOADS, POISON
 from shared.engine.ports import Queue, Table
+from testbed.arm import Arm, dead_letter_destination
+from testbed.host_settings import host_settings
+from testbed.storage_proxy import running_storage_proxy
+from testbed.subscriber import Push, running_subscriber
 
 _NEVER = "0 0 0 1 1 *"  # a schedule that disturbs nothing: the timers are measured on their own
 _PATIENCE = 90.0  # seconds until what was published must have ended

@@ -22,10 +22,10 @@ import requests
 
 from bench.floors import azurite_rates, raw_post_rate
 from bench.load import Case, Sink, fillers, progress, publish, running_sink, settings
-from cli.local.arm import Arm
-from cli.local.storage_proxy import StorageProxy, running_storage_proxy
 from devhost.azurite import Azurite, running_azurite
 from devhost.process import RunningHost, running_host
+from testbed.arm import Arm
+from testbed.storage_proxy import StorageProxy, running_storage_proxy
 
 CASES = (
     Case(

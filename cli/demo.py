@@ -11,14 +11,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from cli.local.arm import Arm, dead_letter_destination
-from cli.local.ending import end_on_signals
-from cli.local.host_settings import host_settings
-from cli.local.subscriber import Push, Subscriber, answers, running_subscriber
 from devhost.azurite import ACCOUNT, Azurite, running_azurite
 from devhost.errors import HostError
 from devhost.process import running_host
 from shared.events.literals import dumps, loads
+from testbed.arm import Arm, dead_letter_destination
+from testbed.ending import end_on_signals
+from testbed.host_settings import host_settings
+from testbed.subscriber import Push, Subscriber, answers, running_subscriber
 
 if TYPE_CHECKING:
     from azure.storage.blob import ContainerClient

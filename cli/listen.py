@@ -6,9 +6,9 @@ import argparse
 import threading
 from typing import Any
 
-from cli.local.ending import end_on_signals
-from cli.local.subscriber import Push, Reply, consents, running_subscriber
 from shared.events.literals import dumps, loads
+from testbed.ending import end_on_signals
+from testbed.subscriber import Push, Reply, consents, running_subscriber
 
 _USUAL = frozenset({"host", "content-type", "content-length"})  # of every push
 

@@ -13,9 +13,9 @@ from typing import Any
 
 from azure.storage.blob import ContainerClient
 
-from cli.local.arm import Arm, dead_letter_destination
-from cli.local.subscriber import Push, Subscriber, running_subscriber
 from devhost.azurite import ACCOUNT
+from testbed.arm import Arm, dead_letter_destination
+from testbed.subscriber import Push, Subscriber, running_subscriber
 from tests.conformance.editions import Case
 from tests.e2e.publishing import an_event, send
 

@@ -11,9 +11,9 @@ from statistics import median
 import pytest
 from azure.storage.blob import BlobServiceClient
 
-from cli.local.host_settings import host_settings
 from devhost.azurite import Azurite
 from devhost.process import running_host
+from testbed.host_settings import host_settings
 from tests.conformance.editions import Case
 from tests.conformance.scaled import PLAYED, SCALE, ends_at, moment, moments
 from tests.conformance.stage import Seen, Stage

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from azure.mgmt.eventgrid import EventGridManagementClient
 
-from cli.local.arm import Arm
-from cli.local.host_settings import host_settings
-from cli.local.subscriber import Answer, Subscriber, running_subscriber
 from devhost.azurite import Azurite
 from devhost.process import RunningHost, running_host
+from testbed.arm import Arm
+from testbed.host_settings import host_settings
+from testbed.subscriber import Answer, Subscriber, running_subscriber
 from tests.e2e.dead_letters import DeadLetters
 from tests.e2e.managing import management_client
 

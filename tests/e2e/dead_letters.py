@@ -10,8 +10,8 @@ from typing import Any
 
 from azure.storage.blob import BlobServiceClient, ContainerClient
 
-from cli.local.arm import dead_letter_destination
 from devhost.azurite import ACCOUNT, Azurite
+from testbed.arm import dead_letter_destination
 from tests.integration.push.authority import Authority
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from azure.mgmt.eventgrid import EventGridManagementClient
 from azure.mgmt.eventgrid import models as m
 
-from cli.local.subscriber import Subscriber
+from testbed.subscriber import Subscriber
 from tests.e2e.operator import Credential, Key
 
 SUBSCRIPTION = "00000000-0000-0000-0000-000000000001"

@@ -8,7 +8,7 @@ from azure.core.credentials import AccessToken
 from azure.core.pipeline import PipelineRequest
 from azure.core.pipeline.policies import SansIOHTTPPolicy
 
-from cli.local.arm import ADMIN_KEY
+from testbed.arm import ADMIN_KEY
 
 
 class Key(SansIOHTTPPolicy[Any, Any]):

@@ -10,7 +10,7 @@ import requests
 from azure.core.credentials import AzureKeyCredential
 from azure.eventgrid import EventGridEvent, EventGridPublisherClient
 
-from cli.local.subscriber import Push
+from testbed.subscriber import Push
 
 
 def endpoint(url: str, topic: str) -> str:

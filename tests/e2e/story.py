@@ -11,9 +11,9 @@ from typing import Any
 
 import requests
 
-from cli.local.arm import Arm
-from cli.local.subscriber import Push, Subscriber, answers, running_subscriber
 from devhost.process import RunningHost
+from testbed.arm import Arm
+from testbed.subscriber import Push, Subscriber, answers, running_subscriber
 from tests.e2e.dead_letters import DeadLetters
 from tests.e2e.publishing import an_event, ids, send
 

@@ -6,9 +6,9 @@ import uuid
 from collections.abc import Callable
 from itertools import chain, count
 
-from cli.local.arm import Arm
-from cli.local.subscriber import Push, Subscriber
 from devhost.process import RunningHost
+from testbed.arm import Arm
+from testbed.subscriber import Push, Subscriber
 from tests.e2e.publishing import an_event, ids, send
 
 EVENTS = 2000

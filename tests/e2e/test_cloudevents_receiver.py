@@ -15,9 +15,9 @@ from cloudevents.core.base import BaseCloudEvent
 from cloudevents.core.bindings.http import HTTPMessage, from_http_event
 from cloudevents.core.formats.json import JSONFormat
 
-from cli.local.arm import Arm
-from cli.local.subscriber import Push, Subscriber
 from devhost.process import RunningHost
+from testbed.arm import Arm
+from testbed.subscriber import Push, Subscriber
 from tests.e2e.publishing import an_event, endpoint, send
 
 SENT: dict[str, dict[str, Any]] = {

@@ -9,7 +9,7 @@ from typing import Any
 
 from azure.mgmt.eventgrid import models as m
 
-from cli.local.subscriber import Subscriber
+from testbed.subscriber import Subscriber
 from tests.e2e.managing import GROUP, webhook
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import requests
 
-from cli.local.arm import ADMIN_KEY
-from cli.local.subscriber import Subscriber
 from devhost.process import RunningHost
+from testbed.arm import ADMIN_KEY
+from testbed.subscriber import Subscriber
 from tests.functional.manage.conversations import FILES, Answer, play, read
 from tests.functional.manage.world import GROUP
 

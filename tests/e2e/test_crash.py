@@ -8,11 +8,11 @@ from collections.abc import Callable
 
 import pytest
 
-from cli.local.arm import Arm
-from cli.local.host_settings import host_settings
-from cli.local.subscriber import Push, Subscriber
 from devhost.azurite import Azurite, running_azurite
 from devhost.process import running_host
+from testbed.arm import Arm
+from testbed.host_settings import host_settings
+from testbed.subscriber import Push, Subscriber
 from tests.e2e.publishing import an_event, ids, send
 
 OPTIONS = ("--invisibility", "5")  # what a killed host had received is visible again after 5 s

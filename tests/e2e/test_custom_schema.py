@@ -10,9 +10,9 @@ import pytest
 from azure.core.credentials import AzureKeyCredential
 from azure.eventgrid import EventGridPublisherClient
 
-from cli.local.arm import Arm
-from cli.local.subscriber import Subscriber, answers
 from devhost.process import RunningHost
+from testbed.arm import Arm
+from testbed.subscriber import Subscriber, answers
 from tests.e2e.dead_letters import DeadLetters
 from tests.e2e.publishing import endpoint
 

@@ -15,11 +15,11 @@ from azure.eventgrid import EventGridPublisherClient, generate_sas
 from azure.mgmt.eventgrid import EventGridManagementClient
 from azure.mgmt.eventgrid import models as m
 
-from cli.local.arm import Arm
-from cli.local.host_settings import host_settings
-from cli.local.subscriber import Subscriber
 from devhost.azurite import Azurite
 from devhost.process import RunningHost, running_host
+from testbed.arm import Arm
+from testbed.host_settings import host_settings
+from testbed.subscriber import Subscriber
 from tests.e2e.publishing import an_event, endpoint, ids
 from tests.integration.push.scripted import Server, always
 from tests.tokens import CONTRIBUTOR, ISSUER, SENDER, a_token, key_set

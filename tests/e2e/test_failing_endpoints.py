@@ -8,13 +8,13 @@ import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
-from cli.local.arm import Arm
-from cli.local.subscriber import Push, Subscriber, answers
 from devhost.azurite import Azurite
 from devhost.process import RunningHost
 from shared.adapters.storage_account import StorageAccount
 from shared.adapters.storage_attempts import StorageAttempts
 from shared.clock import SystemClock
+from testbed.arm import Arm
+from testbed.subscriber import Push, Subscriber, answers
 from tests.e2e.dead_letters import DeadLetters
 from tests.e2e.publishing import an_event, send
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import requests
 
-from cli.local.arm import ADMIN_KEY
-from cli.local.subscriber import Subscriber
 from devhost.process import RunningHost
+from testbed.arm import ADMIN_KEY
+from testbed.subscriber import Subscriber
 
 GUIDE = Path(__file__).parents[2] / "docs/guide.md"
 ORDERS = "/subscriptions/0/resourceGroups/local/providers/Microsoft.EventGrid/topics/orders"

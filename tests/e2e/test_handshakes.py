@@ -16,9 +16,9 @@ import requests
 from azure.mgmt.eventgrid import EventGridManagementClient
 from azure.mgmt.eventgrid import models as m
 
-from cli.local.arm import Arm
-from cli.local.subscriber import Consent, Push, Reply, Subscriber, consents
 from devhost.process import RunningHost
+from testbed.arm import Arm
+from testbed.subscriber import Consent, Push, Reply, Subscriber, consents
 from tests.e2e.operator import Credential, Key
 from tests.e2e.publishing import an_event, ids, send
 

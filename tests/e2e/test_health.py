@@ -6,11 +6,11 @@ import threading
 import time
 from collections.abc import Callable
 
-from cli.local.arm import Arm
-from cli.local.host_settings import host_settings
-from cli.local.subscriber import Push, Subscriber
 from devhost.azurite import running_azurite
 from devhost.process import running_host
+from testbed.arm import Arm
+from testbed.host_settings import host_settings
+from testbed.subscriber import Push, Subscriber
 from tests.e2e.publishing import an_event, ids, send
 
 STARTS = 3.0  # seconds within which requests that follow a hold have come

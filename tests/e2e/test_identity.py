@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 import requests
 
-from cli.local.arm import Arm
-from cli.local.host_settings import host_settings
 from devhost.process import running_host
+from testbed.arm import Arm
+from testbed.host_settings import host_settings
 from tests.e2e.dead_letters import DeadLetters
 from tests.e2e.story import TIME_SCALE, play
 from tests.managed_identity import CLIENT, STORAGE_AUDIENCE, running_secured_storage

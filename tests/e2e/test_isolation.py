@@ -7,9 +7,9 @@ import time
 import uuid
 from collections.abc import Callable
 
-from cli.local.arm import Arm
-from cli.local.subscriber import Push, Subscriber
 from devhost.process import RunningHost
+from testbed.arm import Arm
+from testbed.subscriber import Push, Subscriber
 from tests.e2e.publishing import an_event, ids, post, send
 
 EVENTS = 150

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from cli.local.arm import Arm
-from cli.local.subscriber import Subscriber
 from devhost.process import RunningHost
+from testbed.arm import Arm
+from testbed.subscriber import Subscriber
 from tests.e2e.publishing import endpoint
 
 FOLDER = Path(__file__).parents[1] / "clients" / "javascript"

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator
 import pytest
 from azure.storage.queue import QueueServiceClient
 
-from cli.local.arm import Arm, dead_letter_destination
-from cli.local.host_settings import host_settings
-from cli.local.subscriber import Answer, Push, Subscriber
 from devhost.azurite import ACCOUNT, Azurite
 from devhost.process import RunningHost, running_host
+from testbed.arm import Arm, dead_letter_destination
+from testbed.host_settings import host_settings
+from testbed.subscriber import Answer, Push, Subscriber
 from tests.e2e.publishing import an_event, ids, send
 
 

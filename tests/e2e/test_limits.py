@@ -12,10 +12,10 @@ import pytest
 from azure.storage.blob import BlobServiceClient
 from azure.storage.queue import QueueServiceClient
 
-from cli.local.arm import Arm
-from cli.local.subscriber import Subscriber, running_subscriber
 from devhost.azurite import Azurite
 from devhost.process import RunningHost
+from testbed.arm import Arm
+from testbed.subscriber import Subscriber, running_subscriber
 from tests.e2e.publishing import post
 
 EVENT = {

@@ -17,8 +17,8 @@ from azure.core.exceptions import HttpResponseError, ResourceNotFoundError
 from azure.mgmt.eventgrid import EventGridManagementClient
 from azure.mgmt.eventgrid import models as m
 
-from cli.local.subscriber import Subscriber
 from devhost.process import RunningHost
+from testbed.subscriber import Subscriber
 from tests.e2e.managing import GROUP, HEADERS, SUBSCRIPTION, webhook
 from tests.e2e.operator import Credential
 

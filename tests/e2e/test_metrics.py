@@ -10,9 +10,9 @@ import requests
 from azure.mgmt.monitor import MonitorManagementClient
 from prometheus_client.parser import text_string_to_metric_families
 
-from cli.local.arm import ADMIN_KEY, Arm
-from cli.local.subscriber import Subscriber
 from devhost.process import RunningHost
+from testbed.arm import ADMIN_KEY, Arm
+from testbed.subscriber import Subscriber
 from tests.e2e.operator import Credential, Key
 from tests.e2e.publishing import an_event, post, send
 

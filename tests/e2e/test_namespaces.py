@@ -18,9 +18,9 @@ from azure.core.exceptions import (
 from azure.core.messaging import CloudEvent
 from azure.eventgrid import EventGridConsumerClient, EventGridPublisherClient
 
-from cli.local.arm import Arm
-from cli.local.subscriber import Subscriber, answers
 from devhost.process import RunningHost
+from testbed.arm import Arm
+from testbed.subscriber import Subscriber, answers
 from tests.e2e.dead_letters import DeadLetters
 
 TIME_SCALE = 50

@@ -11,9 +11,9 @@ from azure.core.credentials import AzureKeyCredential, AzureSasCredential
 from azure.core.messaging import CloudEvent
 from azure.eventgrid import EventGridPublisherClient, generate_sas
 
-from cli.local.arm import Arm
-from cli.local.subscriber import Subscriber
 from devhost.process import RunningHost
+from testbed.arm import Arm
+from testbed.subscriber import Subscriber
 from tests.e2e.publishing import an_event, endpoint, ids
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.local.host_settings import host_settings
 from devhost.process import running_host
+from testbed.host_settings import host_settings
 from tests.e2e.dead_letters import DeadLetters
 from tests.e2e.packaged import SITE_PACKAGES, Package, install
 from tests.e2e.story import TIME_SCALE, play

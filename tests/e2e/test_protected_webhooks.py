@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 import requests
 
-from cli.local.arm import Arm
-from cli.local.host_settings import host_settings
-from cli.local.subscriber import Subscriber
 from devhost.azurite import Azurite
 from devhost.process import running_host
+from testbed.arm import Arm
+from testbed.host_settings import host_settings
+from testbed.subscriber import Subscriber
 from tests.e2e.publishing import an_event, send
 from tests.integration.push.authority import Authority
 from tests.integration.push.entra import TENANT, running_entra

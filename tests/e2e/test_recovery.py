@@ -8,11 +8,11 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from cli.local.arm import Arm
-from cli.local.host_settings import host_settings
-from cli.local.subscriber import Push, Subscriber
 from devhost.azurite import running_azurite
 from devhost.process import running_host
+from testbed.arm import Arm
+from testbed.host_settings import host_settings
+from testbed.subscriber import Push, Subscriber
 from tests.e2e.publishing import ids, post
 
 RATE, TOGETHER = 20, 4  # events a second, and in a request

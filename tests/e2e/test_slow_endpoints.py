@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from cli.local.arm import Arm
-from cli.local.host_settings import host_settings
-from cli.local.subscriber import Push, Subscriber
 from devhost.azurite import Azurite
 from devhost.process import RunningHost, running_host
+from testbed.arm import Arm
+from testbed.host_settings import host_settings
+from testbed.subscriber import Push, Subscriber
 from tests.e2e.publishing import an_event, ids, send
 
 HANGING, HEALTHY = 40, 5

@@ -8,12 +8,12 @@ from collections.abc import Callable
 
 from azure.core.exceptions import HttpResponseError
 
-from cli.local.arm import Arm
-from cli.local.host_settings import host_settings
-from cli.local.storage_proxy import running_storage_proxy
-from cli.local.subscriber import Subscriber, answers
 from devhost.azurite import running_azurite
 from devhost.process import running_host
+from testbed.arm import Arm
+from testbed.host_settings import host_settings
+from testbed.storage_proxy import running_storage_proxy
+from testbed.subscriber import Subscriber, answers
 from tests.e2e.publishing import an_event, ids, post, send
 
 ONE_EVENT = (

@@ -6,13 +6,13 @@ import random
 import string
 from collections.abc import Callable
 
-from cli.local.arm import Arm
-from cli.local.host_settings import host_settings
-from cli.local.storage_proxy import running_storage_proxy
-from cli.local.subscriber import Subscriber
 from devhost.azurite import running_azurite
 from devhost.process import running_host
 from shared.adapters.storage_account import StorageAccount
+from testbed.arm import Arm
+from testbed.host_settings import host_settings
+from testbed.storage_proxy import running_storage_proxy
+from testbed.subscriber import Subscriber
 from tests.e2e.publishing import an_event, ids, send
 
 MOST = 0.2  # storage requests for one delivered event, polls of the idle host included

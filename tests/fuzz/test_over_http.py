@@ -13,10 +13,10 @@ import requests
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cli.local.arm import ADMIN_KEY
-from cli.local.host_settings import host_settings
 from devhost.azurite import Azurite
 from devhost.process import RunningHost, running_host
+from testbed.arm import ADMIN_KEY
+from testbed.host_settings import host_settings
 from tests.functional.manage.world import GROUP, ORDERS, TOPICS, VERSION
 from tests.fuzz import damage
 from tests.fuzz.documents import CLOUD_EVENT, EVENT, OTHERS, WRITES

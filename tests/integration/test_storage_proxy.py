@@ -10,8 +10,8 @@ from typing import Any
 
 import requests
 
-from cli.local.storage_proxy import running_storage_proxy
 from devhost.azurite import Azurite
+from testbed.storage_proxy import running_storage_proxy
 from tests.serving import serving
 
 KEPT_FOR = 0.3  # seconds that the server keeps a connection on which nobody asks

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cli.local.arm import ADMIN_KEY
 from devhost.azurite import Azurite
+from testbed.arm import ADMIN_KEY
 
 _SETTINGS = {
     "PUSHGRID_ADMIN_KEY": ADMIN_KEY,

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from urllib.parse import urlsplit
 
-from cli.local.storage_requests import kind_of
 from devhost.azurite import Azurite
+from testbed.storage_requests import kind_of
 
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _UNAVAILABLE = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cli.local.storage_requests import kind_of
+from testbed.storage_requests import kind_of
 
 ACCOUNT = "/devstoreaccount1"
 
