@@ -10,10 +10,10 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from shared.arm.filter_codec import filter_of
 from shared.events.event import Event
 from shared.events.topic import InputSchema
 from shared.subscriptions.facts import Facts
-from shared.subscriptions.filter_codec import filter_of
 from shared.subscriptions.filters import matches
 
 _MEMBERS = {

@@ -10,6 +10,7 @@ from typing import Any
 
 from cli.stories import span
 from shared.adapters.health_table import TableHealth
+from shared.arm.subscription_document import delivered_subscription
 from shared.clock import timestamp
 from shared.delivery.health import Held, NeedsProbe, Open, Standing, endpoint_id, standing
 from shared.engine.housekeeping import COUNTS_KEPT_FOR
@@ -21,7 +22,6 @@ from shared.engine.ports import (
     Table,
 )
 from shared.metrics import Metric, added
-from shared.subscriptions.subscription_document import delivered_subscription
 
 _OF_TOPIC = (Metric.PUBLISH_SUCCESS, Metric.UNMATCHED)
 _OF_SUBSCRIPTION = (

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from shared.events.literals import Number, dumps, loads
-from shared.subscriptions.delivery_attributes import MAX_VALUE, fits_a_header, static_values
+from shared.subscriptions.delivery_headers import MAX_VALUE, fits_a_header, static_values
 from shared.subscriptions.subscription import DeliveryHeader, DynamicHeader, StaticHeader
 
 # Characters: a queue message holds 64 KiB, 48 of them are for events and what they need.

@@ -8,7 +8,6 @@ from datetime import timedelta
 from enum import StrEnum
 
 from shared.delivery.outcome import Outcome
-from shared.subscriptions.deployment import ProfileLimits
 
 
 class EndpointType(StrEnum):
@@ -112,18 +111,3 @@ class DeliveryProfile:
     def ever_holds(self) -> bool:
         """Whether failures can hold back other events."""
         return bool(self.probation or self.delayed_delivery)
-
-
-def limits_of(profile: DeliveryProfile) -> ProfileLimits:
-    """Return what subscriptions can ask for under *profile*."""
-    default, shortest, longest = (
-        each // timedelta(minutes=1) for each in profile.limits.time_to_live
-    )
-    return ProfileLimits(
-        name=profile.name,
-        attempts=profile.limits.attempts,
-        minutes=(default, shortest, longest),
-        has_dead_letters=Feature.DEAD_LETTERS in profile.features,
-        has_batching=Feature.OUTPUT_BATCHING in profile.features,
-        has_custom_headers=Feature.CUSTOM_HEADERS in profile.features,
-    )

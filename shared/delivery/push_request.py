@@ -11,7 +11,7 @@ from shared.delivery.parcel import Parcel
 from shared.delivery.policy import DeliveryTerms
 from shared.events.topic import TopicName
 from shared.http import OutboundRequest
-from shared.subscriptions.delivery_attributes import fits_a_header
+from shared.subscriptions.delivery_headers import fits_a_header
 from shared.subscriptions.subscription import ORIGIN, DeliverySchema, EventSubscription
 
 MAX_DATA_VERSION = 1024  # characters: a longer one is left out

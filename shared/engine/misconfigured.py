@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from shared.arm import arm_json
 from shared.clock import Clock
-from shared.engine.manage import arm_json
 from shared.errors import InvalidSettings
 from shared.events import answers
 from shared.http import HttpAnswer, HttpRequest

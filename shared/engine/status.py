@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
+from shared.arm.arm_json import answer, error_answer
 from shared.clock import Clock, timestamp
 from shared.engine.manage.access import check_operator
-from shared.engine.manage.arm_json import answer, error_answer
 from shared.engine.ports import CountReader, Queue, QueueWatch
 from shared.engine.prometheus import CONTENT_TYPE, Gauge, exposition
 from shared.engine.queue_watch import QueueState, states

@@ -8,12 +8,12 @@ from http import HTTPStatus
 from typing import Any
 
 from shared import telemetry
+from shared.arm.consent import is_over, is_proof, link_of, proved
 from shared.clock import Clock
 from shared.engine.manage.writing import Place, Rest, write
 from shared.engine.ports import Resource, ResourceStore, Table
 from shared.errors import AppError, Conflict, InvalidDocument, NotFound, StorageUnavailable
 from shared.http import HttpAnswer, HttpRequest
-from shared.subscriptions.consent import is_over, is_proof, link_of, proved
 from shared.subscriptions.handshake import granted_rate
 
 _UNKNOWN = (

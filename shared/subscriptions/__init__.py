@@ -1,1 +1,1 @@
-"""Who wants events: subscriptions, filters, their ARM form, handshakes, endpoint rules. Pure."""
+"""Defines event subscriptions: filters, handshake rules, endpoint rules. Pure."""

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from shared.clock import timestamp
 from shared.http import OutboundRequest
-from shared.subscriptions.delivery_attributes import static_values
+from shared.subscriptions.delivery_headers import static_values
 from shared.subscriptions.subscription import ORIGIN, DeliverySchema, EventSubscription
 
 _TYPE = "Microsoft.EventGrid.SubscriptionDeletedEvent"

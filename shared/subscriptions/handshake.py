@@ -11,7 +11,7 @@ from typing import NamedTuple
 from shared.clock import american, timestamp
 from shared.errors import HandshakeFailed
 from shared.http import Answered, Exchange, Failure, NotAnswered, OutboundRequest
-from shared.subscriptions.delivery_attributes import static_values
+from shared.subscriptions.delivery_headers import static_values
 from shared.subscriptions.endpoint_rules import base_url
 from shared.subscriptions.subscription import ORIGIN, DeliverySchema, EventSubscription
 

@@ -8,10 +8,9 @@ import time
 
 from shared.adapters.cache import ForgetfulStore
 from shared.adapters.notifier import PatientNotifier
-from shared.delivery.profile import limits_of
+from shared.arm.deployment import Deployment, limits_of
 from shared.delivery.profiles import PROFILES
 from shared.engine.manage.api import Manage
-from shared.subscriptions.deployment import Deployment
 from shared.wiring import access, storage
 from shared.wiring.once import once
 from shared.wiring.outbound import own_addresses, pusher

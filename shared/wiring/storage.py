@@ -14,10 +14,10 @@ from shared.adapters.storage_blobs import StorageDeadLetters, StoragePayloads
 from shared.adapters.storage_metrics import StorageMetrics
 from shared.adapters.storage_queues import StorageQueues
 from shared.adapters.storage_tables import StorageResources
+from shared.arm.namespace_codec import namespace_topic_of
+from shared.arm.subscription_document import delivered_subscription
+from shared.arm.topic_codec import topic_of
 from shared.engine.requeue import Requeue
-from shared.subscriptions.namespace_codec import namespace_topic_of
-from shared.subscriptions.subscription_document import delivered_subscription
-from shared.subscriptions.topic_codec import topic_of
 from shared.wiring.once import once
 from shared.wiring.process import CLOCK, settings
 

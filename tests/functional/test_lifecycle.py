@@ -10,13 +10,13 @@ from datetime import timedelta
 import pytest
 
 from shared.adapters.cache import CachedDirectory, ForgetfulStore, Readers
+from shared.arm.namespace_codec import namespace_topic_of
+from shared.arm.subscription_document import delivered_subscription
+from shared.arm.topic_codec import topic_of
 from shared.delivery.message import encode
 from shared.engine.ports import Queue
 from shared.http import HttpRequest
 from shared.metrics import Metric
-from shared.subscriptions.namespace_codec import namespace_topic_of
-from shared.subscriptions.subscription_document import delivered_subscription
-from shared.subscriptions.topic_codec import topic_of
 from tests.fakes import answered
 from tests.functional.deployment import Deployment, Logged
 from tests.functional.manage.world import CRM, ORDERS, URL, World, hook

@@ -17,11 +17,11 @@ from azure.functions.http import HttpResponseConverter
 
 from shared.adapters.cache import CachedDirectory, Readers
 from shared.adapters.functions_http import to_request, to_response
+from shared.arm.namespace_codec import namespace_topic_of
+from shared.arm.subscription_document import delivered_subscription
+from shared.arm.topic_codec import topic_of
 from shared.engine.ports import Queue
 from shared.http import HttpAnswer, HttpRequest
-from shared.subscriptions.namespace_codec import namespace_topic_of
-from shared.subscriptions.subscription_document import delivered_subscription
-from shared.subscriptions.topic_codec import topic_of
 from tests.functional.deployment import Deployment
 from tests.functional.manage.world import (
     CRM,

@@ -19,7 +19,7 @@ from shared.adapters.storage_tables import StorageResources
 from shared.clock import SystemClock
 from shared.engine.ports import Table
 from tests.builders import a_record
-from tests.unit.subscriptions.documents import subscription
+from tests.unit.arm.documents import subscription
 
 ROOT = Path(__file__).parents[2]
 

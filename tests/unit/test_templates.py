@@ -15,9 +15,9 @@ import pytest
 
 from shared import settings
 from shared.adapters import storage_account
+from shared.arm.dead_letter_codec import _OWN_CONTAINER
 from shared.delivery.profiles import PROFILES
 from shared.engine.deployment_terms import DeploymentTerms
-from shared.subscriptions.dead_letter_codec import _OWN_CONTAINER
 from tests.builders import a_topic
 
 ROOT = Path(__file__).parents[2]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from shared.arm.deployment import Deployment
 from shared.clock import Clock
 from shared.engine.ports import (
     CountReader,
@@ -14,7 +15,6 @@ from shared.engine.ports import (
     TokenVerifier,
 )
 from shared.errors import NotFound
-from shared.subscriptions.deployment import Deployment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

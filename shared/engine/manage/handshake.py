@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from shared import telemetry
-from shared.engine.manage.call import ManagePorts
-from shared.errors import HandshakeFailed
-from shared.http import Answered, Audience, Exchange
-from shared.subscriptions.consent import (
+from shared.arm.consent import (
     VALID_FOR,
     Awaited,
     Consent,
@@ -16,6 +13,10 @@ from shared.subscriptions.consent import (
     in_force,
     rate_of,
 )
+from shared.arm.subscription_document import subscription_of
+from shared.engine.manage.call import ManagePorts
+from shared.errors import HandshakeFailed
+from shared.http import Answered, Audience, Exchange
 from shared.subscriptions.handshake import (
     PAUSE,
     TIME_LIMIT,
@@ -26,7 +27,6 @@ from shared.subscriptions.handshake import (
     judge,
 )
 from shared.subscriptions.subscription import EventSubscription
-from shared.subscriptions.subscription_document import subscription_of
 
 _URL_SAFE = str.maketrans("+/", "-_", "=")
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from shared import telemetry
-from shared.engine.manage.arm_json import answer, read_json
+from shared.arm.arm_json import answer, read_json
+from shared.arm.sections import document, raise_faults
 from shared.engine.manage.call import Call, ManagePorts
 from shared.engine.manage.resources import Resources
 from shared.engine.manage.writing import write
 from shared.engine.ports import Resource
 from shared.http import HttpAnswer
-from shared.subscriptions.sections import document, raise_faults
 
 NAMES = ("key1", "key2")
 

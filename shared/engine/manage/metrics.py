@@ -7,9 +7,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
+from shared.arm.arm_json import answer
+from shared.arm.namespace_codec import TOPIC_TYPE as NAMESPACE_TOPIC_TYPE
+from shared.arm.namespace_codec import TYPE as NAMESPACE_TYPE
+from shared.arm.namespace_subscription_codec import TYPE as NAMESPACE_SUBSCRIPTION_TYPE
+from shared.arm.subscription_codec import EXTENSION_TYPE
+from shared.arm.topic_codec import TYPE as TOPIC_TYPE
 from shared.engine.housekeeping import COUNTS_KEPT_FOR
 from shared.engine.manage import metric_names, namespaces, topics
-from shared.engine.manage.arm_json import answer
 from shared.engine.manage.call import Call, ManagePorts, not_found
 from shared.engine.manage.metric_names import SUBSCRIPTION, TOPIC, Shown
 from shared.engine.manage.metrics_answer import Source, definition, gathered, metric_of
@@ -18,11 +23,6 @@ from shared.engine.manage.resources import Document, Resources
 from shared.engine.ports import Table
 from shared.http import HttpAnswer
 from shared.metrics import Counts
-from shared.subscriptions.namespace_codec import TOPIC_TYPE as NAMESPACE_TOPIC_TYPE
-from shared.subscriptions.namespace_codec import TYPE as NAMESPACE_TYPE
-from shared.subscriptions.namespace_subscription_codec import TYPE as NAMESPACE_SUBSCRIPTION_TYPE
-from shared.subscriptions.subscription_codec import EXTENSION_TYPE
-from shared.subscriptions.topic_codec import TYPE as TOPIC_TYPE
 
 
 class CountedTopic(NamedTuple):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from shared.engine.manage.namespaces import TOPICS
-from shared.engine.manage.subscriptions import Subscriptions
-from shared.subscriptions.namespace_codec import namespace_parent_of
-from shared.subscriptions.namespace_subscription_codec import (
+from shared.arm.namespace_codec import namespace_parent_of
+from shared.arm.namespace_subscription_codec import (
     parse_namespace_subscription,
     patched_namespace_subscription,
     render_namespace_subscription,
 )
+from shared.engine.manage.namespaces import TOPICS
+from shared.engine.manage.subscriptions import Subscriptions
 
 SUBSCRIPTIONS = Subscriptions(
     topics=TOPICS,

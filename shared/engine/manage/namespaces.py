@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shared.engine.manage.call import Call, ManagePorts
-from shared.engine.manage.resources import Document, Resources
-from shared.engine.manage.topics import delete_subscriptions
-from shared.engine.ports import NAMESPACE_TOPICS, Table
-from shared.engine.ports import NAMESPACES as PARTITION
-from shared.events.topic import TopicName
-from shared.subscriptions.namespace_codec import (
+from shared.arm.namespace_codec import (
     KIND,
     parse_namespace,
     parse_namespace_topic,
@@ -18,7 +12,13 @@ from shared.subscriptions.namespace_codec import (
     render_namespace,
     render_namespace_topic,
 )
-from shared.subscriptions.tracked_resource import ArmPath, patched_resource
+from shared.arm.tracked_resource import ArmPath, patched_resource
+from shared.engine.manage.call import Call, ManagePorts
+from shared.engine.manage.resources import Document, Resources
+from shared.engine.manage.topics import delete_subscriptions
+from shared.engine.ports import NAMESPACE_TOPICS, Table
+from shared.engine.ports import NAMESPACES as PARTITION
+from shared.events.topic import TopicName
 
 
 def _path(call: Call) -> ArmPath:

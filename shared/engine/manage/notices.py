@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from shared.arm.subscription_document import delivered_subscription
 from shared.engine.manage.call import ManagePorts
 from shared.engine.ports import Resource
 from shared.errors import UNREADABLE
 from shared.http import OutboundRequest
 from shared.subscriptions.deletion_notice import deletion_notice
-from shared.subscriptions.subscription_document import delivered_subscription
 
 
 def tell_endpoints(ports: ManagePorts, deleted: Sequence[Resource]) -> None:

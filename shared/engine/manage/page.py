@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from shared.engine.manage.arm_json import answer
+from shared.arm.arm_json import answer
+from shared.arm.name_search import parse_filter
 from shared.engine.manage.call import Call
 from shared.engine.ports import Resource
 from shared.errors import Fault, InvalidDocument
 from shared.http import HttpAnswer
-from shared.subscriptions.name_search import parse_filter
 
 _THREE_DIGITS = re.compile(r"[0-9]{1,3}")
 _DEFAULT_TOP, _MAX_TOP = 20, 100

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shared import telemetry
-from shared.engine.manage.arm_json import answer, read_json
+from shared.arm.arm_json import answer, read_json
 from shared.engine.manage.call import Call, ManagePorts, not_found
 from shared.engine.manage.page import answer_page
 from shared.engine.manage.writing import Place, write

@@ -6,7 +6,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from shared import telemetry
-from shared.engine.manage.arm_json import answer, read_json
+from shared.arm.arm_json import answer, read_json
+from shared.arm.consent import (
+    is_awaiting,
+    with_consent,
+    with_state,
+)
+from shared.arm.deployment import Deployment, ParentTopic
+from shared.arm.subscription_document import (
+    SubscriptionRequest,
+    delivery_attributes,
+    full_url,
+)
 from shared.engine.manage.call import Call, ManagePorts, not_found
 from shared.engine.manage.forgetting import forget_health
 from shared.engine.manage.handshake import Consents
@@ -17,18 +28,7 @@ from shared.engine.manage.writing import Place, write
 from shared.engine.ports import Resource, Table
 from shared.errors import Conflict, Fault, InvalidDocument, NotFound
 from shared.http import HttpAnswer
-from shared.subscriptions.consent import (
-    is_awaiting,
-    with_consent,
-    with_state,
-)
-from shared.subscriptions.deployment import Deployment, ParentTopic
 from shared.subscriptions.endpoint_rules import addresses_of
-from shared.subscriptions.subscription_document import (
-    SubscriptionRequest,
-    delivery_attributes,
-    full_url,
-)
 
 MAX_SUBSCRIPTIONS = 500  # of a topic
 _POLL_SECONDS = "1"

@@ -5,6 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from shared.arm.consent import with_state
+from shared.arm.deployment import ParentTopic
+from shared.arm.subscription_codec import (
+    parse_subscription,
+    patched_subscription,
+    render_extension,
+    render_subscription,
+)
+from shared.arm.topic_codec import TYPE as TOPIC_TYPE
+from shared.arm.topic_codec import parent_of
 from shared.engine.manage.call import Call, ManagePorts
 from shared.engine.manage.page import answer_page
 from shared.engine.manage.resources import Document
@@ -13,16 +23,6 @@ from shared.engine.manage.topics import TOPICS
 from shared.engine.ports import CUSTOM_TOPICS, Resource, Table
 from shared.errors import InvalidDocument
 from shared.http import HttpAnswer
-from shared.subscriptions.consent import with_state
-from shared.subscriptions.deployment import ParentTopic
-from shared.subscriptions.subscription_codec import (
-    parse_subscription,
-    patched_subscription,
-    render_extension,
-    render_subscription,
-)
-from shared.subscriptions.topic_codec import TYPE as TOPIC_TYPE
-from shared.subscriptions.topic_codec import parent_of
 
 _TOPIC_TYPE_NAME = TOPIC_TYPE.replace("/", ".")
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from shared.arm.topic_codec import KIND, TopicSecrets, parse_topic, render_topic
+from shared.arm.tracked_resource import ArmPath, patched_resource
 from shared.engine.manage.call import Call, ManagePorts
 from shared.engine.manage.forgetting import forget_health
 from shared.engine.manage.notices import tell_endpoints
 from shared.engine.manage.resources import Document, Resources
 from shared.engine.ports import CUSTOM_TOPICS, Table
-from shared.subscriptions.topic_codec import KIND, TopicSecrets, parse_topic, render_topic
-from shared.subscriptions.tracked_resource import ArmPath, patched_resource
 
 
 def delete_subscriptions(ports: ManagePorts, topic: str) -> None:

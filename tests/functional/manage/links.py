@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
+from shared.arm.subscription_document import delivered_subscription
 from shared.engine.ports import Table
 from shared.subscriptions.subscription import EventSubscription
-from shared.subscriptions.subscription_document import delivered_subscription
 from tests.functional.manage.world import CRM, World
 
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from shared.arm.subscription_document import subscription_of
 from shared.engine.ports import Table
 from shared.errors import Conflict
 from shared.http import Exchange, Failure, NotAnswered
 from shared.subscriptions.endpoint_rules import addresses_of
-from shared.subscriptions.subscription_document import subscription_of
 from tests.fakes import MemoryResources, answered
 from tests.functional.manage.world import CRM, HOST, ORDERS, TOPICS, URL, World, hook
 

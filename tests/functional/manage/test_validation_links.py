@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from shared.arm.subscription_document import delivered_subscription
 from shared.engine.ports import Table
 from shared.errors import Conflict
 from shared.events.topic import TopicName
 from shared.http import Failure, NotAnswered
-from shared.subscriptions.subscription_document import delivered_subscription
 from tests.fakes import answered
 from tests.functional.manage.links import delivered, link, state
 from tests.functional.manage.world import CRM, HOST, ORDERS, URL, World, hook

@@ -10,12 +10,11 @@ from datetime import timedelta
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from shared.delivery.profile import limits_of
+from shared.arm.deployment import Deployment, limits_of
 from shared.delivery.profiles import PROFILES
 from shared.engine.manage.api import Manage
 from shared.engine.validate import Validate
 from shared.http import Exchange, HttpAnswer, HttpRequest, Late, OutboundRequest
-from shared.subscriptions.deployment import Deployment
 from tests.fakes import (
     FakeClock,
     InlineNotifier,

@@ -9,13 +9,13 @@ import pytest
 
 from cli.situation import Situation, UnknownName, document, look, words
 from shared.adapters.health_table import TableHealth
+from shared.arm.subscription_document import subscription_of
 from shared.delivery.health import Health, Held, Hold, NeedsProbe, Open, endpoint_id
 from shared.delivery.outcome import Outcome
 from shared.engine.ports import Table
 from shared.metrics import CountRow, Metric, Series, Span, once
-from shared.subscriptions.subscription_document import subscription_of
 from tests.fakes import START, MemoryCounts, MemoryResources
-from tests.unit.subscriptions.documents import subscription, topic
+from tests.unit.arm.documents import subscription, topic
 
 MINUTE = timedelta(minutes=1)
 SINCE, NOW = START - 60 * MINUTE, START + MINUTE

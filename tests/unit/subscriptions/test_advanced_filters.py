@@ -9,13 +9,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from shared.arm.subscription_document import subscription_of
 from shared.events.event import Event
 from shared.events.topic import InputSchema
 from shared.subscriptions.advanced_filter import Operator
 from shared.subscriptions.facts import Facts
 from shared.subscriptions.filters import matches
-from shared.subscriptions.subscription_document import subscription_of
-from tests.unit.subscriptions.documents import subscription
+from tests.unit.arm.documents import subscription
 
 NOTHING = object()  # the key is missing
 

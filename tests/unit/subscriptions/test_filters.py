@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shared.arm.subscription_document import subscription_of
 from shared.events.event import Event
 from shared.events.topic import InputSchema
 from shared.subscriptions.facts import Facts
 from shared.subscriptions.filters import matches
 from shared.subscriptions.subscription import EventFilter
-from shared.subscriptions.subscription_document import subscription_of
-from tests.unit.subscriptions.documents import subscription
+from tests.unit.arm.documents import subscription
 
 TYPES = ["Shop.OrderPlaced", "Shop.OrderPaid"]
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from shared.arm.subscription_document import subscription_of
 from shared.errors import HandshakeFailed
 from shared.http import Answered, Exchange, Failure, NotAnswered
 from shared.settings import NAMES
@@ -24,8 +25,7 @@ from shared.subscriptions.handshake import (
     is_worth_repeating,
     judge,
 )
-from shared.subscriptions.subscription_document import subscription_of
-from tests.unit.subscriptions.documents import subscription, webhook
+from tests.unit.arm.documents import subscription, webhook
 
 NOW = datetime(2025, 1, 2, 3, 4, 5, 123456, tzinfo=UTC)
 CODE = "5120A7-CODE"

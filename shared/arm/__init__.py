@@ -1,0 +1,1 @@
+"""Reads and writes ARM documents: requests, stored documents, answers and values. Pure."""

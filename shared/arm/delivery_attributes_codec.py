@@ -1,0 +1,114 @@
+"""Reads and writes ``deliveryAttributeMappings``, the custom delivery headers of a destination."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from shared.arm.sections import Section
+from shared.events.topic import InputSchema
+from shared.subscriptions.delivery_headers import MAX_VALUE, fits_a_header, name_fault
+from shared.subscriptions.event_keys import key_fault
+from shared.subscriptions.subscription import DeliveryHeader, DynamicHeader, StaticHeader
+
+MEMBER = "deliveryAttributeMappings"
+MAX_HEADERS = 10
+HIDDEN = "Hidden"  # what a secret value reads back as
+_TYPES = ("Static", "Dynamic")
+# Beside the schema's own: what only deliveries know, and the names of the other schema.
+_ALSO_KEYS = ("eventtime", "metadataversion", "source", "type", "time")
+
+
+def parse_attributes(
+    destination: Section, schema: InputSchema, known: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """
+    Read the mappings of a destination; what is wrong goes to the faults of *destination*.
+
+    *schema* is that of the events. A secret that comes as it was shown keeps its value, which the
+    *known*, stored mappings have.
+
+    Source: "Set custom headers on delivered events" (2023-02-21).
+    """
+    stored: list[dict[str, Any]] = []
+    names: set[str] = set()
+    secrets = _secrets(known)
+    mappings = destination.sections(MEMBER)
+    if len(mappings) > MAX_HEADERS:
+        destination.refuse(MEMBER, f"There can be {MAX_HEADERS} custom delivery headers.")
+    for mapping in mappings:
+        name = mapping.required_text("name")
+        if name is not None:
+            if fault := name_fault(name):
+                mapping.refuse("name", fault)
+            elif name.casefold() in names:
+                mapping.refuse("name", f"The header {name} is set twice.")
+            names.add(name.casefold())
+        kind = mapping.required_choice("type", _TYPES)
+        properties = mapping.section("properties")
+        if kind is not None:
+            is_static = kind == "Static"
+            secret = secrets.get((name or "").casefold())
+            read = _static(properties, secret) if is_static else _dynamic(properties, schema)
+            stored.append({"name": name, "type": kind, "properties": read})
+    return stored
+
+
+def render_attributes(stored: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Write stored mappings as ARM does; of secrets only that they are there."""
+    return [
+        {**mapping, "properties": {**properties, "value": HIDDEN}}
+        if (properties := mapping["properties"]).get("isSecret")
+        else {**mapping}
+        for mapping in stored
+    ]
+
+
+def headers_of(stored: Sequence[Mapping[str, Any]]) -> tuple[DeliveryHeader, ...]:
+    """Read stored mappings as the data plane sees them."""
+    return tuple(_header(mapping["name"], mapping["properties"]) for mapping in stored)
+
+
+def _header(name: str, properties: Mapping[str, Any]) -> DeliveryHeader:
+    if "sourceField" in properties:
+        return DynamicHeader(name=name, path=tuple(properties["sourceField"].split(".")))
+    return StaticHeader(name=name, value=properties["value"], is_secret=properties["isSecret"])
+
+
+def _secrets(stored: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return the secret values by their headers' names, which have no case."""
+    headers = headers_of(stored)
+    return {
+        each.name.casefold(): each.value
+        for each in headers
+        if isinstance(each, StaticHeader) and each.is_secret
+    }
+
+
+def _static(properties: Section, secret: str | None) -> dict[str, Any]:
+    """Read a static header; *secret* is its value so far, if it is one that isn't shown."""
+    value = properties.required_text("value")
+    is_secret = properties.flag("isSecret") or False
+    target = properties.target("value")
+    if is_secret and value == HIDDEN:
+        value = secret
+        if secret is None:
+            properties.refuse(
+                "value",
+                f"{target} is '{HIDDEN}', as secrets are shown, but no secret is known by this "
+                "header's name: give its value.",
+            )
+    if value is not None and value != value.strip(" "):
+        properties.refuse("value", f"{target} must not begin or end with a space.")
+    if value is not None and not fits_a_header(value, MAX_VALUE):
+        properties.refuse(
+            "value", f"{target} must be at most {MAX_VALUE} printable characters of ASCII."
+        )
+    return {"value": value, "isSecret": is_secret}
+
+
+def _dynamic(properties: Section, schema: InputSchema) -> dict[str, Any]:
+    path = properties.required_text("sourceField")
+    if path is not None and (fault := key_fault(path, schema, _ALSO_KEYS)):
+        properties.refuse("sourceField", fault)
+    return {"sourceField": path}

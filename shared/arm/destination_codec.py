@@ -1,0 +1,134 @@
+"""Where events go: the webhook that gets them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from shared.arm.delivery_attributes_codec import (
+    MEMBER,
+    headers_of,
+    parse_attributes,
+    render_attributes,
+)
+from shared.arm.deployment import Deployment, ParentTopic, ProfileLimits
+from shared.arm.sections import TLS_VERSIONS, Section
+from shared.arm.webhook_audience import parse_audience
+from shared.events.data_plane import MAX_EVENTS
+from shared.subscriptions.endpoint_rules import base_url, own_fault, url_fault
+from shared.subscriptions.subscription import Batching, DeliveryHeader
+
+ENDPOINT_TYPES = (
+    "WebHook",
+    "EventHub",
+    "StorageQueue",
+    "HybridConnection",
+    "ServiceBusQueue",
+    "ServiceBusTopic",
+    "AzureFunction",
+    "MonitorAlert",
+    "NamespaceTopic",
+)
+MAX_KILOBYTES = 1024
+_ONE_EVENT, _KILOBYTES = 1, 64  # what stands for: no output batching
+_EVENTS = 10  # where only the size of a batch is given (contract §2.4)
+
+
+def parse_destination(
+    holder: Section,
+    topic: ParentTopic,
+    deployment: Deployment,
+    existing: Mapping[str, Any] | None,
+) -> dict[str, Any]:
+    """
+    Read the ``destination`` of *holder*, for events of *topic*; what is wrong goes to its faults.
+
+    Secrets that come as they were shown are those of the *existing* subscription.
+    """
+    if not holder.has("destination"):
+        holder.refuse("destination", "The destination is missing.")
+        return {}
+    section = holder.section("destination")
+    kind = section.required_choice("endpointType", ENDPOINT_TYPES)
+    if kind not in (None, "WebHook"):
+        section.refuse("endpointType", f"The endpoint type {kind} is not supported.")
+    if kind != "WebHook":
+        return {}
+    known = existing["properties"]["destination"]["properties"].get(MEMBER, ()) if existing else ()
+    webhook = _webhook(section.section("properties"), topic, deployment, known)
+    return {"endpointType": kind, "properties": webhook}
+
+
+def render_destination(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Write a destination as ARM does: without its secrets, of which the URL's query is one."""
+    properties = stored["properties"]
+    shown: dict[str, Any] = {
+        "endpointUrl": None,
+        "endpointBaseUrl": base_url(properties["endpointUrl"]),
+    }
+    if mappings := properties.get(MEMBER):
+        shown[MEMBER] = render_attributes(mappings)
+    return {**stored, "properties": {**properties, **shown}}
+
+
+def batching_of(stored: Mapping[str, Any]) -> Batching:
+    """Read how many events a stored destination gets at a time."""
+    properties = stored["properties"]
+    return Batching(
+        max_events=properties["maxEventsPerBatch"],
+        preferred_kilobytes=properties["preferredBatchSizeInKilobytes"],
+    )
+
+
+def custom_headers_of(stored: Mapping[str, Any]) -> tuple[DeliveryHeader, ...]:
+    """Read which headers of its own a stored destination gets."""
+    return headers_of(stored["properties"].get(MEMBER, ()))
+
+
+def _webhook(
+    section: Section,
+    topic: ParentTopic,
+    deployment: Deployment,
+    known: Sequence[Mapping[str, Any]],
+) -> dict[str, Any]:
+    limits = topic.limits
+    url = section.text("endpointUrl")
+    fault = url_fault(url, allow_http=deployment.allow_http) or own_fault(
+        url or "", deployment.own_addresses
+    )
+    if fault and (url is not None or not section.has("endpointUrl")):
+        section.refuse("endpointUrl", fault)
+    audience = parse_audience(section, deployment)
+    events, kilobytes = _batching(section, limits)
+    stored: dict[str, Any] = {
+        "endpointUrl": url,
+        "maxEventsPerBatch": events,
+        "preferredBatchSizeInKilobytes": kilobytes,
+        **audience,
+    }
+    if mappings := parse_attributes(section, topic.input_schema, known):
+        stored[MEMBER] = mappings
+        if not limits.has_custom_headers:
+            section.refuse(MEMBER, f"There are no custom delivery headers{limits.whose}.")
+        if audience and any(str(each["name"]).lower() == "authorization" for each in mappings):
+            section.refuse(
+                MEMBER,
+                "A webhook with a token of Entra ID has no header of its own called Authorization.",
+            )
+    tls = section.choice("minimumTlsVersionAllowed", TLS_VERSIONS)
+    return stored if tls is None else stored | {"minimumTlsVersionAllowed": tls}
+
+
+def _batching(section: Section, limits: ProfileLimits) -> tuple[int, int]:
+    """
+    Read the two knobs; a single event is no batch.
+
+    Clients that know nothing of batching send 1 and 64: what they mean is that it is off.
+    """
+    asked = section.number("maxEventsPerBatch", 1, MAX_EVENTS)
+    kilobytes = section.number("preferredBatchSizeInKilobytes", 1, MAX_KILOBYTES) or _KILOBYTES
+    events = asked or (_ONE_EVENT if kilobytes == _KILOBYTES else _EVENTS)
+    if events != _ONE_EVENT and not limits.has_batching:
+        member = "maxEventsPerBatch" if asked else "preferredBatchSizeInKilobytes"
+        section.refuse(member, f"There is no output batching{limits.whose}.")
+    return events, kilobytes

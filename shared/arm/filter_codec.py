@@ -1,0 +1,150 @@
+"""The ``filter`` of an event subscription: ARM documents to stored ones, and those to values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from shared.arm.sections import Section
+from shared.events.topic import InputSchema
+from shared.subscriptions.advanced_filter import TAKES, AdvancedFilter, Operator, Takes
+from shared.subscriptions.event_keys import key_fault
+from shared.subscriptions.facts import fold
+from shared.subscriptions.subscription import EventFilter
+
+MAX_FILTERS = 25
+MAX_VALUES = 25  # of all filters of a subscription together
+MAX_TEXT = 512  # characters of one value
+_PAIR = 2
+
+
+def parse_filter(
+    section: Section, schema: InputSchema, advanced_member: str = "advancedFilters"
+) -> dict[str, Any]:
+    """Read ``filter``; what is wrong goes to the faults of *section*."""
+    types = section.texts("includedEventTypes")
+    stored: dict[str, Any] = {
+        "subjectBeginsWith": section.text("subjectBeginsWith") or "",
+        "subjectEndsWith": section.text("subjectEndsWith") or "",
+    }
+    if types:
+        stored["includedEventTypes"] = list(types)
+    if section.flag("isSubjectCaseSensitive"):
+        stored["isSubjectCaseSensitive"] = True
+    if section.flag("enableAdvancedFilteringOnArrays"):
+        stored["enableAdvancedFilteringOnArrays"] = True
+    if advanced := _advanced(section, advanced_member, schema):
+        stored["advancedFilters"] = advanced
+    return stored
+
+
+def filter_of(stored: Mapping[str, Any]) -> EventFilter:
+    """Read a stored filter as the data plane uses it."""
+    types = [fold(name) for name in stored.get("includedEventTypes", [])]
+    is_case_sensitive = stored.get("isSubjectCaseSensitive", False)
+    folded = str if is_case_sensitive else fold
+    on_arrays = stored.get("enableAdvancedFilteringOnArrays", False)
+    return EventFilter(
+        # Clients of very old versions write "All" where later ones leave the list out.
+        included_event_types=None if types in ([], ["all"]) else frozenset(types),
+        subject_begins_with=folded(stored["subjectBeginsWith"]),
+        subject_ends_with=folded(stored["subjectEndsWith"]),
+        is_subject_case_sensitive=is_case_sensitive,
+        advanced=tuple(
+            _filter_of(each, on_arrays=on_arrays) for each in stored.get("advancedFilters", [])
+        ),
+    )
+
+
+def _filter_of(stored: Mapping[str, Any], *, on_arrays: bool) -> AdvancedFilter:
+    first, *names = stored["key"].split(".")
+    values = (
+        stored["values"] if "values" in stored else [stored["value"]] if "value" in stored else []
+    )
+    return AdvancedFilter(
+        operator=Operator(stored["operatorType"]),
+        key=(fold(first), *names),
+        values=tuple(tuple(each) if isinstance(each, list) else each for each in values),
+        on_arrays=on_arrays,
+    )
+
+
+def _advanced(section: Section, name: str, schema: InputSchema) -> list[dict[str, Any]]:
+    sections = section.sections(name)
+    if len(sections) > MAX_FILTERS:
+        section.refuse(name, f"There can be at most {MAX_FILTERS} advanced filters.")
+        return []
+    stored = [_one(each, schema) for each in sections]
+    values = sum(len(each.get("values", "1" if "value" in each else "")) for each in stored)
+    if values > MAX_VALUES:
+        section.refuse(
+            name,
+            f"All advanced filters together can have at most {MAX_VALUES} values, not {values}.",
+        )
+    return stored
+
+
+def _one(section: Section, schema: InputSchema) -> dict[str, Any]:
+    kind = section.required_choice("operatorType", tuple(Operator))
+    stored: dict[str, Any] = {"operatorType": kind and str(kind), "key": _key(section, schema)}
+    takes = TAKES.get(Operator(kind), Takes.STRINGS) if kind else Takes.NOTHING
+    if takes is Takes.NOTHING:
+        return stored
+    member = "value" if takes in (Takes.NUMBER, Takes.FLAG) else "values"
+    try:
+        stored[member] = _READERS[takes](section.members.get(member))
+    except (TypeError, ValueError, OverflowError):
+        section.refuse(member, f"{section.target(member)} of {kind} must be {takes}.")
+    return stored
+
+
+def _key(section: Section, schema: InputSchema) -> str | None:
+    key = section.required_text("key")
+    if key is not None and (fault := key_fault(key, schema)):
+        section.refuse("key", fault)
+    return key
+
+
+def _number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError
+    return float(value)
+
+
+def _numbers(value: object) -> list[float]:
+    return [_number(each) for each in _some(value)]
+
+
+def _ranges(value: object) -> list[list[float]]:
+    pairs = [_numbers(pair) for pair in _some(value)]
+    if any(len(pair) != _PAIR or pair[0] > pair[1] for pair in pairs):
+        raise ValueError
+    return pairs
+
+
+def _strings(value: object) -> list[str]:
+    texts = _some(value)
+    if not all(isinstance(each, str) and len(each) <= MAX_TEXT for each in texts):
+        raise TypeError
+    return texts
+
+
+def _flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError
+    return value
+
+
+def _some(value: object) -> list[Any]:
+    if not isinstance(value, list) or not value:
+        raise TypeError
+    return value
+
+
+_READERS: Mapping[Takes, Callable[[object], Any]] = {
+    Takes.NUMBER: _number,
+    Takes.NUMBERS: _numbers,
+    Takes.RANGES: _ranges,
+    Takes.FLAG: _flag,
+    Takes.STRINGS: _strings,
+}

@@ -1,0 +1,158 @@
+"""Namespaces and their topics: ARM requests to stored documents, those to answers and values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Any
+
+from shared.arm.deployment import Deployment, ParentTopic
+from shared.arm.patch_body import patched_properties, read_patch
+from shared.arm.publishing_access_codec import networks_of, parse_access
+from shared.arm.sections import document, raise_faults
+from shared.arm.tracked_resource import (
+    PROVIDER,
+    ArmPath,
+    check_name,
+    parse_resource,
+    render_resource,
+)
+from shared.events.topic import InputSchema, Topic, TopicName
+
+KIND = "namespaces"
+TYPE = f"{PROVIDER}/{KIND}"
+TOPIC_TYPE = f"{TYPE}/topics"
+PROFILE = "ns"  # the delivery profile of every topic of a namespace
+_SKU = {"name": "Standard", "capacity": 1}
+_MIN_DAYS, _MAX_DAYS = 1, 7  # of retention; the longest is the default
+
+
+def parse_namespace(
+    path: ArmPath,
+    body: object,
+    deployment: Deployment,
+    new_key: Callable[[], str],
+    existing: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """
+    Read the body of a PUT into the document to store; an *existing* namespace keeps its keys.
+
+    Raises:
+        InvalidDocument: all faults at once.
+    """
+    root = document(body)
+    check_name(root, path.name, "a namespace")
+    stored = parse_resource(root, path, deployment, existing)
+    properties = root.section("properties")
+    mqtt = properties.section("topicSpacesConfiguration")
+    if mqtt.choice("state", ("Disabled", "Enabled")) == "Enabled":
+        mqtt.refuse("state", "The MQTT broker (topic spaces) is not supported.")
+    properties.section("topicsConfiguration").refuse_unsupported("customDomains")
+    stored["properties"] = {
+        **parse_access(properties, deployment),
+        "isZoneRedundant": properties.flag("isZoneRedundant") or False,
+    }
+    raise_faults(root.faults)
+    return {"sku": _SKU, **stored, "keys": existing["keys"] if existing else _new_keys(new_key)}
+
+
+def render_namespace(stored: Mapping[str, Any], public_url: str) -> dict[str, Any]:
+    """Write a stored namespace as ARM does. Its host name leads to its topics' endpoint."""
+    hostname = f"{public_url.partition('://')[2]}/{KIND}/{stored['name']}"
+    return {
+        **render_resource(stored, KIND),
+        "properties": {
+            **stored["properties"],
+            "provisioningState": "Succeeded",
+            "topicsConfiguration": {"hostname": hostname},
+        },
+    }
+
+
+def parse_namespace_topic(
+    name: TopicName,
+    body: object,
+    namespace: Mapping[str, Any],
+    new_key: Callable[[], str],
+    existing: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """
+    Read the body of a PUT into the document to store under the stored *namespace*.
+
+    Raises:
+        InvalidDocument: all faults at once.
+    """
+    root = document(body)
+    check_name(root, name.topic, "a topic")
+    properties = root.section("properties")
+    properties.choice("publisherType", ("Custom",))
+    properties.choice("inputSchema", (InputSchema.CLOUD_EVENTS,))
+    days = properties.number("eventRetentionInDays", _MIN_DAYS, _MAX_DAYS)
+    raise_faults(root.faults)
+    topic = existing["name"] if existing else name.topic
+    return {
+        "id": f"{namespace['id']}/topics/{topic}",
+        "name": topic,
+        "namespace": namespace["name"],
+        "properties": {
+            "publisherType": "Custom",
+            "inputSchema": str(InputSchema.CLOUD_EVENTS),
+            "eventRetentionInDays": days or _MAX_DAYS,
+        },
+        "keys": existing["keys"] if existing else _new_keys(new_key),
+    }
+
+
+def render_namespace_topic(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Write a stored topic of a namespace as ARM does."""
+    return {
+        "id": stored["id"],
+        "name": stored["name"],
+        "type": TOPIC_TYPE,
+        "systemData": None,
+        "properties": {**stored["properties"], "provisioningState": "Succeeded"},
+    }
+
+
+def patched_namespace_topic(stored: Mapping[str, Any], body: object) -> dict[str, Any]:
+    """
+    Return the body of a PUT that does what the *body* of a PATCH asks for.
+
+    Raises:
+        InvalidDocument: the body can't be read, or names nothing known.
+    """
+    patch = read_patch(body, ("properties",), "A PATCH of a topic is wrapped in 'properties'")
+    return patched_properties(stored["properties"], patch)
+
+
+def namespace_topic_of(stored: Mapping[str, Any], namespace: Mapping[str, Any]) -> Topic:
+    """Read a stored topic as the data plane sees it: the keys of its namespace are good, too."""
+    keys = (*namespace["keys"].values(), *stored["keys"].values())
+    return Topic(
+        name=TopicName(stored["namespace"], stored["name"]).joined,
+        arm_id=stored["id"],
+        input_schema=InputSchema.CLOUD_EVENTS,
+        keys=keys,
+        profile=PROFILE,
+        inbound_rules=networks_of(namespace["properties"]),
+        retention=_retention(stored),
+    )
+
+
+def namespace_parent_of(stored: Mapping[str, Any], deployment: Deployment) -> ParentTopic:
+    """Read a stored topic as its event subscriptions see it."""
+    return ParentTopic(
+        name=TopicName(stored["namespace"], stored["name"]).joined,
+        arm_id=stored["id"],
+        input_schema=InputSchema.CLOUD_EVENTS,
+        limits=deployment.limits(PROFILE),
+        retention=_retention(stored),
+    )
+
+
+def _retention(stored: Mapping[str, Any]) -> timedelta:
+    return timedelta(days=stored["properties"]["eventRetentionInDays"])
+
+
+def _new_keys(new_key: Callable[[], str]) -> dict[str, str]:
+    return {"key1": new_key(), "key2": new_key()}

@@ -1,0 +1,130 @@
+"""Topics: ARM requests to stored documents, and those to ARM answers and to the data plane."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from shared.arm.deployment import Deployment, ParentTopic
+from shared.arm.input_mapping_codec import mapping_of, parse_mapping
+from shared.arm.kept_members import parse_kept_properties
+from shared.arm.publishing_access_codec import networks_of, parse_access
+from shared.arm.sections import Section, document, raise_faults
+from shared.arm.tracked_resource import (
+    PROFILE_TAG,
+    PROVIDER,
+    ArmPath,
+    check_name,
+    parse_resource,
+    render_resource,
+)
+from shared.events.topic import InputSchema, Topic
+
+KIND = "topics"
+TYPE = f"{PROVIDER}/{KIND}"
+
+
+class TopicSecrets(NamedTuple):
+    """What a new topic is given; called at creation only."""
+
+    new_key: Callable[[], str]
+    new_id: Callable[[], str]
+
+
+def parse_topic(
+    path: ArmPath,
+    body: object,
+    deployment: Deployment,
+    secrets: TopicSecrets,
+    existing: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """
+    Read the body of a PUT into the document to store.
+
+    An *existing* topic keeps its id, its keys and its input schema.
+
+    Raises:
+        InvalidDocument: all faults at once.
+    """
+    root = document(body)
+    check_name(root, path.name, "a topic")
+    properties = root.section("properties")
+    stored = parse_resource(root, path, deployment, existing)
+    stored["properties"] = _properties(properties, deployment)
+    input_schema = stored["properties"]["inputSchema"]
+    if existing and input_schema != existing["properties"]["inputSchema"]:
+        was = existing["properties"]["inputSchema"]
+        properties.refuse(
+            "inputSchema",
+            f"The input schema of the topic is {was}; it can't be changed to {input_schema}.",
+        )
+    elif existing and _mapping(stored) != _mapping(existing):
+        properties.refuse("inputSchemaMapping", "The input mapping of a topic can't be changed.")
+    raise_faults(root.faults)
+    stored["metricResourceId"] = existing["metricResourceId"] if existing else secrets.new_id()
+    stored["keys"] = (
+        existing["keys"] if existing else {"key1": secrets.new_key(), "key2": secrets.new_key()}
+    )
+    return stored
+
+
+def render_topic(stored: Mapping[str, Any], public_url: str) -> dict[str, Any]:
+    """Write a stored topic as ARM does. Its keys are never part of it."""
+    return {
+        **render_resource(stored, KIND),
+        "properties": {
+            **stored["properties"],
+            "provisioningState": "Succeeded",
+            "endpoint": f"{public_url}/topics/{stored['name']}/api/events",
+            "metricResourceId": stored["metricResourceId"],
+        },
+    }
+
+
+def topic_of(stored: Mapping[str, Any]) -> Topic:
+    """Read a stored topic as the data plane sees it."""
+    properties = stored["properties"]
+    return Topic(
+        name=stored["name"],
+        arm_id=stored["id"],
+        input_schema=InputSchema(properties["inputSchema"]),
+        keys=(stored["keys"]["key1"], stored["keys"]["key2"]),
+        profile=profile_tag(stored),
+        mapping=mapping_of(properties.get("inputSchemaMapping")),
+        disable_local_auth=properties.get("disableLocalAuth", False),
+        inbound_rules=networks_of(properties),
+    )
+
+
+def parent_of(stored: Mapping[str, Any], deployment: Deployment) -> ParentTopic:
+    """Read a stored topic as its event subscriptions see it."""
+    return ParentTopic(
+        name=stored["name"],
+        arm_id=stored["id"],
+        input_schema=InputSchema(stored["properties"]["inputSchema"]),
+        limits=deployment.limits(profile_tag(stored)),
+    )
+
+
+def profile_tag(stored: Mapping[str, Any]) -> str | None:
+    """Return the delivery profile that a stored topic asks for; ``None``: the deployment's."""
+    tags = {name.casefold(): value for name, value in (stored["tags"] or {}).items()}
+    return tags.get(PROFILE_TAG)
+
+
+def _mapping(stored: Mapping[str, Any]) -> Any:
+    return stored["properties"].get("inputSchemaMapping")
+
+
+def _properties(section: Section, deployment: Deployment) -> dict[str, Any]:
+    schema = section.choice("inputSchema", tuple(InputSchema)) or InputSchema.EVENT_GRID
+    mapping = parse_mapping(section, is_custom=schema == InputSchema.CUSTOM)
+    properties: dict[str, Any] = {
+        "inputSchema": str(schema),
+        **parse_access(section, deployment),
+        "disableLocalAuth": section.flag("disableLocalAuth") or False,
+        **parse_kept_properties(section),
+    }
+    if mapping is not None:
+        properties["inputSchemaMapping"] = mapping
+    return properties

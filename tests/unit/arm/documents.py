@@ -1,0 +1,107 @@
+"""Documents to begin with: valid by default, changed by each test."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from shared.arm.deployment import Deployment, ProfileLimits
+from shared.arm.subscription_codec import parse_subscription
+from shared.arm.subscription_document import SubscriptionRequest
+from shared.arm.topic_codec import TopicSecrets, parent_of, parse_topic
+from shared.arm.tracked_resource import ArmPath
+from shared.errors import Fault, InvalidDocument
+from tests.fakes import START
+
+ACCOUNT_ID = (
+    "/subscriptions/s1/resourceGroups/rg/providers/Microsoft.Storage/storageAccounts/{account}"
+)
+MAPPING = {
+    "inputSchemaMappingType": "Json",
+    "properties": {
+        "id": {"sourceField": "key"},
+        "eventType": {"sourceField": "kind", "defaultValue": "Shop.Generic"},
+        "subject": {"sourceField": "path", "defaultValue": "/none"},
+        "dataVersion": {"sourceField": None, "defaultValue": "1.0"},
+    },
+}
+PATH = ArmPath("s1", "rg", "topics", "orders")
+LATEST = ProfileLimits(name="latest", attempts=(30, 1, 30), minutes=(1440, 1, 1440))
+OLD = ProfileLimits(
+    name="2017",
+    attempts=None,
+    minutes=(120, 120, 120),
+    has_dead_letters=False,
+    has_batching=False,
+    has_custom_headers=False,
+)
+DEPLOYMENT = Deployment(
+    account="acct",
+    profiles={"2017": OLD, "latest": LATEST},
+    default_profile="latest",
+    knows_clients=True,
+)
+HTTP_DEPLOYMENT = replace(DEPLOYMENT, allow_http=True)
+
+
+def topic(
+    body: object = None,
+    *,
+    path: ArmPath = PATH,
+    existing: Mapping[str, Any] | None = None,
+    **properties: Any,
+) -> dict[str, Any]:
+    keys = (f"key{number}" for number in itertools.count(1))
+    if body is None:
+        body = {"location": "westeurope", "properties": properties}
+    secrets = TopicSecrets(new_key=lambda: next(keys), new_id=lambda: "metric-id")
+    return parse_topic(path, body, DEPLOYMENT, secrets, existing)
+
+
+def webhook(url: object = "https://crm.example/hook?code=s3cret", **members: Any) -> dict[str, Any]:
+    return {"endpointType": "WebHook", "properties": {"endpointUrl": url, **members}}
+
+
+def dead_letter(account: str = "acct", container: str = "dead") -> dict[str, Any]:
+    properties = {
+        "resourceId": ACCOUNT_ID.format(account=account),
+        "blobContainerName": container,
+    }
+    return {"endpointType": "StorageBlob", "properties": properties}
+
+
+def subscription(
+    body: object = None,
+    *,
+    name: str = "crm",
+    of: Mapping[str, Any] | None = None,
+    deployment: Deployment = DEPLOYMENT,
+    existing: Mapping[str, Any] | None = None,
+    ids: Iterator[str] | None = None,
+    **properties: Any,
+) -> dict[str, Any]:
+    ids = ids or iter(["generation-1"])
+    if body is None:
+        body = {"properties": {"destination": webhook(), **properties}}
+    return parse_subscription(
+        SubscriptionRequest(
+            name=name,
+            body=body,
+            topic=parent_of(of or topic(), deployment),
+            deployment=deployment,
+            new_id=lambda: next(ids),
+            now=START,
+            existing=existing,
+        )
+    )
+
+
+def targets(error: InvalidDocument) -> list[str | None]:
+    return [fault.target for fault in error.faults]
+
+
+def only_fault(error: InvalidDocument) -> Fault:
+    (fault,) = error.faults
+    return fault

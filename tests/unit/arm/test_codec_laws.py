@@ -1,0 +1,135 @@
+"""What holds for every document, sensible or not."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.arm.subscription_codec import patched_subscription, render_subscription
+from shared.arm.subscription_document import subscription_of
+from shared.arm.topic_codec import render_topic, topic_of
+from shared.arm.tracked_resource import ArmPath, patched_resource
+from shared.errors import AppError
+from tests.strategies import json_values
+from tests.unit.arm.documents import LATEST, dead_letter, subscription, topic, webhook
+
+_URLS = st.text() | st.text(alphabet="htps:/[]@#?%.a1").map("https://".__add__)
+
+
+def accepted(parse: Callable[[object], dict[str, Any]], body: object) -> dict[str, Any] | None:
+    """Return what is stored of *body*, ``None`` if it is refused, as it may be."""
+    try:
+        return parse(0 if body is None else body)
+    except AppError:
+        return None
+
+
+def objects(*names: str, **known: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """Objects with members of these *names*, and often sensible values for those *known*."""
+    members: dict[str, st.SearchStrategy[Any]] = dict.fromkeys(names, json_values)
+    members |= {name: value | json_values for name, value in known.items()}
+    return st.fixed_dictionaries({}, optional=members)
+
+
+_TOPICS = json_values | objects(
+    *("location", "identity", "sku", "kind"),
+    tags=st.dictionaries(st.sampled_from(["deliveryProfile", "a", ""]), json_values),
+    properties=objects(
+        *("inputSchema", "inputSchemaMapping", "publicNetworkAccess", "inboundIpRules"),
+        *("disableLocalAuth", "minimumTlsVersionAllowed", "eventTypeInfo"),
+    ),
+)
+_SUBSCRIPTIONS = json_values | objects(
+    properties=objects(
+        *("labels", "expirationTimeUtc", "deliveryWithResourceIdentity"),
+        destination=objects(
+            endpointType=st.just("WebHook"),
+            properties=objects(
+                *("maxEventsPerBatch", "preferredBatchSizeInKilobytes"),
+                *("deliveryAttributeMappings", "minimumTlsVersionAllowed"),
+                endpointUrl=_URLS,
+            ),
+        ),
+        filter=objects("includedEventTypes", "subjectBeginsWith", "advancedFilters"),
+        retryPolicy=objects("maxDeliveryAttempts", "eventTimeToLiveInMinutes"),
+        eventDeliverySchema=st.sampled_from(["EventGridSchema", "CustomInputSchema"]),
+        deadLetterDestination=objects(
+            endpointType=st.just("StorageBlob"),
+            properties=objects("resourceId", "blobContainerName"),
+        ),
+    )
+)
+
+
+@given(_TOPICS, st.tuples(st.text(), st.text(), st.text()))
+def test_a_topic_is_read_or_refused(body: object, names: tuple[str, str, str]) -> None:
+    with contextlib.suppress(AppError):
+        subscription_id, group, name = names
+        path = ArmPath(subscription_id, group, "topics", name)
+        topic(body if body is not None else 0, path=path)
+
+
+@given(_TOPICS)
+def test_what_is_read_of_a_topic_can_be_used(body: object) -> None:
+    if (stored := accepted(topic, body)) is not None:
+        assert topic_of(stored).name == "orders"
+        again = topic(render_topic(stored, "https://x"), existing=stored)
+        assert again == stored
+
+
+@given(_SUBSCRIPTIONS, st.text())
+def test_a_subscription_is_read_or_refused(body: object, name: str) -> None:
+    with contextlib.suppress(AppError):
+        subscription(body if body is not None else 0, name=name)
+
+
+@given(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "filter": st.fixed_dictionaries(
+                {},
+                optional={
+                    "includedEventTypes": st.none() | st.lists(st.text(), max_size=3),
+                    "subjectBeginsWith": st.none() | st.text(),
+                    "subjectEndsWith": st.text(),
+                    "isSubjectCaseSensitive": st.none() | st.booleans(),
+                },
+            ),
+            "labels": st.none() | st.lists(st.text(), max_size=3),
+            "retryPolicy": st.fixed_dictionaries(
+                {},
+                optional={
+                    "maxDeliveryAttempts": st.integers(1, 30),
+                    "eventTimeToLiveInMinutes": st.integers(1, 1440),
+                },
+            ),
+            "eventDeliverySchema": st.sampled_from(["EventGridSchema", "cloudeventschemav1_0"]),
+            "deadLetterDestination": st.none() | st.just(dead_letter()),
+            "expirationTimeUtc": st.none() | st.just("2030-01-01T01:00:00+01:00"),
+        },
+    )
+)
+def test_an_answer_sent_back_changes_nothing(properties: dict[str, Any]) -> None:
+    stored = subscription(**properties)
+    answer = render_subscription(stored, LATEST)
+    answer["properties"]["destination"]["properties"] |= webhook()["properties"]
+
+    again = subscription(answer, existing=stored)
+
+    # A policy that was left open is answered with the profile's defaults.
+    assert render_subscription(again, LATEST) == render_subscription(stored, LATEST)
+    again["properties"]["retryPolicy"] = stored["properties"]["retryPolicy"]
+    assert again == stored
+    assert subscription_of(again) == subscription_of(stored)
+    assert subscription(patched_subscription(stored, {}), existing=stored) == stored
+
+
+@given(_TOPICS)
+def test_a_patch_of_no_topic_changes_nothing(body: object) -> None:
+    if (stored := accepted(topic, body)) is not None:
+        assert topic(patched_resource(stored, {}, "a topic"), existing=stored) == stored

@@ -1,0 +1,75 @@
+"""The search by name that lists offer."""
+
+from __future__ import annotations
+
+import pytest
+
+from shared.arm.name_search import parse_filter
+from shared.errors import InvalidDocument
+from tests.unit.arm.documents import only_fault
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("contains(name,'crm')", ["CRM", "crm-old", "my-crm"]),
+        ("CONTAINS(name,'CRM')", ["CRM", "crm-old", "my-crm"]),
+        ("contains( name , '-' )", ["crm-old", "my-crm"]),
+        ("name eq 'CRM'", ["CRM"]),
+        ("name ne 'crm'", ["billing", "crm-old", "my-crm"]),
+        ("contains(name,'crm') and name ne 'crm-old'", ["CRM", "my-crm"]),
+        ("name eq 'crm' or name eq 'billing'", ["billing", "CRM"]),
+        ("not contains(name,'crm')", ["billing"]),
+        ("not not name eq 'crm'", ["CRM"]),
+        (
+            "name eq 'billing' or contains(name,'crm') and name ne 'crm'",
+            ["billing", "crm-old", "my-crm"],
+        ),
+        (
+            "(name eq 'billing' or contains(name,'crm')) and name ne 'crm'",
+            ["billing", "crm-old", "my-crm"],
+        ),
+        ("(name eq 'crm' or name eq 'billing') and name eq 'crm'", ["CRM"]),
+        ("name eq 'crm' or name eq 'billing' and name eq 'crm'", ["CRM"]),
+        ("not name eq 'crm' and contains(name,'crm')", ["crm-old", "my-crm"]),
+        ("not (name eq 'crm' or contains(name,'-'))", ["billing"]),
+        ("name eq 'it''s'", []),
+        ("(" * 98 + "name eq 'crm'" + ")" * 98, ["CRM"]),
+        ("not " * 196 + "name eq 'crm'", ["CRM"]),
+        ("contains(name,'')", ["billing", "CRM", "crm-old", "my-crm"]),
+        (" ", ["billing", "CRM", "crm-old", "my-crm"]),
+    ],
+)
+def test_names_can_be_searched(text: str, expected: list[str]) -> None:
+    is_wanted = parse_filter(text)
+
+    assert [name for name in ("billing", "CRM", "crm-old", "my-crm") if is_wanted(name)] == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("location eq 'x'", "'name' is missing where location is. Lists are searched by name"),
+        ("name", "'ne' is missing"),
+        ("name gt 'x'", "'ne' is missing"),
+        ("name eq", "a text in quotes is missing"),
+        ("name eq crm", "a text in quotes is missing"),
+        ("name eq 'crm", "can't be read from position 7"),
+        ("name eq 'crm' 'x'", "'x' is not expected"),
+        ("name eq 'crm' and", "'name' is missing"),
+        ("(name eq 'crm'", "')' is missing"),
+        ("contains(name 'x')", "',' is missing"),
+        ("contains(location,'x')", "'name' is missing"),
+        ("startswith(name,'x')", "'name' is missing"),
+        ("name eq 5", "can't be read"),
+        ("(" * 200, "'name' is missing"),
+        ("(" * 201, "too long"),
+    ],
+)
+def test_any_other_search_is_refused(text: str, words: str) -> None:
+    with pytest.raises(InvalidDocument) as caught:
+        parse_filter(text)
+
+    fault = only_fault(caught.value)
+    assert (fault.code, fault.target) == ("InvalidRequest", "$filter")
+    assert words in fault.message

@@ -1,0 +1,164 @@
+"""Whatever comes in of namespaces is refused as a whole, or can be used and read again."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.arm.deployment import Deployment
+from shared.arm.namespace_codec import (
+    namespace_parent_of,
+    namespace_topic_of,
+    parse_namespace,
+    parse_namespace_topic,
+    render_namespace,
+    render_namespace_topic,
+)
+from shared.arm.namespace_subscription_codec import (
+    parse_namespace_subscription,
+    patched_namespace_subscription,
+    render_namespace_subscription,
+)
+from shared.arm.subscription_document import (
+    SubscriptionRequest,
+    full_url,
+    subscription_of,
+)
+from shared.arm.tracked_resource import ArmPath
+from shared.events.topic import TopicName
+from tests.fakes import START
+from tests.strategies import json_values
+from tests.unit.arm.documents import LATEST, dead_letter, webhook
+from tests.unit.arm.test_codec_laws import accepted, objects
+
+DEPLOYMENT = Deployment(account="acct", profiles={"ns": LATEST}, default_profile="ns")
+PATH = ArmPath("s1", "rg", "namespaces", "shop")
+NAME = TopicName("shop", "orders")
+IDENTITY = st.fixed_dictionaries({"type": st.sampled_from(["systemassigned", "UserAssigned"])})
+_NAMESPACES = st.none() | objects(
+    *("location", "identity", "sku"),
+    tags=st.dictionaries(st.sampled_from(["a", ""]), json_values),
+    properties=objects(
+        *("topicsConfiguration", "topicSpacesConfiguration", "isZoneRedundant"),
+        inboundIpRules=st.lists(objects("action", ipMask=st.just("10.0.0.0/8"))),
+    ),
+)
+_TOPICS = st.none() | objects(
+    properties=objects("inputSchema", "publisherType", eventRetentionInDays=st.integers(1, 7))
+)
+_DESTINATION = st.fixed_dictionaries({"destination": st.just(webhook())}) | (
+    st.fixed_dictionaries(
+        {
+            "deliveryWithResourceIdentity": st.fixed_dictionaries(
+                {"identity": IDENTITY, "destination": st.just(webhook())}
+            )
+        }
+    )
+)
+_PUSH = st.fixed_dictionaries(
+    {},
+    optional={
+        "maxDeliveryCount": st.integers(1, 10),
+        "eventTimeToLive": st.sampled_from(["PT1M", "P1D", "P7D"]),
+        "deadLetterDestinationWithResourceIdentity": st.fixed_dictionaries(
+            {"identity": IDENTITY, "deadLetterDestination": st.just(dead_letter())}
+        ),
+    },
+)
+_SUBSCRIPTIONS = st.fixed_dictionaries(
+    {
+        "deliveryConfiguration": st.builds(
+            lambda push, destination: {"deliveryMode": "push", "push": push | destination},
+            *(_PUSH, _DESTINATION),
+        )
+    },
+    optional={
+        "filtersConfiguration": st.fixed_dictionaries(
+            {},
+            optional={
+                "includedEventTypes": st.none() | st.lists(st.text(), max_size=3),
+                "filters": st.lists(
+                    st.just({"operatorType": "isNotNull", "key": "data.a"}), max_size=25
+                ),
+            },
+        ),
+        "eventDeliverySchema": st.just("CloudEventSchemaV1_0"),
+        "expirationTimeUtc": st.none() | st.just("2030-01-01T01:00:00+01:00"),
+    },
+)
+
+
+def namespace(body: object, existing: Any = None) -> dict[str, Any]:
+    keys = (f"key{number}" for number in itertools.count(1))
+    return parse_namespace(PATH, body, DEPLOYMENT, lambda: next(keys), existing)
+
+
+def topic(body: object, existing: Any = None) -> dict[str, Any]:
+    keys = (f"key{number}" for number in itertools.count(3))
+    return parse_namespace_topic(NAME, body, namespace({}), lambda: next(keys), existing)
+
+
+PARENT = namespace_parent_of(topic({}), DEPLOYMENT)
+
+
+def subscription(body: object, existing: Any = None) -> dict[str, Any]:
+    return parse_namespace_subscription(
+        SubscriptionRequest(
+            name="crm",
+            body=body,
+            topic=PARENT,
+            deployment=DEPLOYMENT,
+            new_id=lambda: "generation-1",
+            now=START,
+            existing=existing,
+        )
+    )
+
+
+KNOWN = subscription(
+    {
+        "properties": {
+            "deliveryConfiguration": {"deliveryMode": "Push", "push": {"destination": webhook()}}
+        }
+    }
+)
+
+
+@given(_NAMESPACES)
+def test_what_is_read_of_a_namespace_can_be_read_again(body: object) -> None:
+    if (stored := accepted(namespace, body)) is not None:
+        answer = render_namespace(stored, "https://x")
+        assert "key" not in json.dumps(answer["properties"])
+        assert namespace(answer, existing=stored) == stored
+
+
+@given(_TOPICS)
+def test_what_is_read_of_a_topic_can_be_used(body: object) -> None:
+    if (stored := accepted(topic, body)) is not None:
+        value = namespace_topic_of(stored, namespace({}))
+        assert (value.name, value.profile) == ("shop.orders", "ns")
+        assert value.keys == ("key1", "key2", "key3", "key4")
+        assert topic(render_namespace_topic(stored), existing=stored) == stored
+
+
+@given(_SUBSCRIPTIONS)
+def test_what_is_read_of_a_subscription_can_be_used_and_changed(properties: object) -> None:
+    stored = subscription({"properties": properties})
+
+    value = subscription_of(stored)
+    answer = render_namespace_subscription(stored, PARENT)
+
+    assert (value.topic, value.endpoint_url) == ("shop.orders", full_url(stored))
+    assert subscription(patched_namespace_subscription(stored, {}), stored) == stored
+    assert "s3cret" not in json.dumps(answer)
+
+
+@given(json_values)
+def test_a_subscription_is_read_or_refused(body: object) -> None:
+    accepted(subscription, {"properties": {"deliveryConfiguration": body}})
+    accepted(subscription, {"properties": body})
+    accepted(lambda patch: subscription(patched_namespace_subscription(KNOWN, patch), KNOWN), body)
