@@ -13,7 +13,7 @@ import json
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Protocol, TypeVar
 
 from azure.functions.meta import Datum
@@ -102,10 +102,9 @@ def on_the_wall(shown: datetime) -> datetime:
 
     What it never shows, as it is put on meanwhile, is as much later as it is put on.
     """
-    moment = shown.astimezone()
-    if moment.replace(tzinfo=None) == shown:
-        return moment
-    return shown.replace(fold=1).astimezone()
+    # By way of the timestamp: of a time that is never shown, `astimezone` makes another one
+    # before Python 3.12 than since.
+    return datetime.fromtimestamp(shown.timestamp(), UTC).astimezone()
 
 
 class Timer:
