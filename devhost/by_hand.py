@@ -5,13 +5,14 @@ from __future__ import annotations
 import uuid
 from datetime import UTC, datetime, timedelta
 
-from devhost import queue_message, timer
-from devhost.http_request import Request
-from devhost.invoke import Invoker
-from devhost.loader import Function
-from devhost.metadata import HttpTrigger, QueueTrigger
-from devhost.queue_listener import INVISIBILITY
-from devhost.queue_storage import ReceivedMessage
+from devhost.functions.invoke import Invoker
+from devhost.functions.loader import Function
+from devhost.functions.metadata import HttpTrigger, QueueTrigger
+from devhost.http.request import Request
+from devhost.queue import message as queue_message
+from devhost.queue.listener import INVISIBILITY
+from devhost.queue.storage import ReceivedMessage
+from devhost.timer import listener as timer
 
 
 async def run_by_hand(invoker: Invoker, function: Function, text: str) -> None:

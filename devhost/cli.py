@@ -15,8 +15,8 @@ from devhost import host_json, log, settings
 from devhost.azurite import running_azurite
 from devhost.errors import HostError
 from devhost.host import Host
-from devhost.http_server import reserved_port
-from devhost.queue_listener import INVISIBILITY
+from devhost.http.server import reserved_port
+from devhost.queue.listener import INVISIBILITY
 from devhost.triggers import Plan
 
 _DEFAULT_PORT = 7071

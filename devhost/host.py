@@ -12,17 +12,18 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from devhost import loader, log, metadata, settings
-from devhost.admin import Admin
+from devhost import log, settings
 from devhost.by_hand import run_by_hand
 from devhost.errors import BadFunctionError, HostError
-from devhost.http_app import HttpApp
-from devhost.http_server import ADDRESS, HttpServer, reserved_port
-from devhost.invoke import Invoker, Report, app_traceback
-from devhost.keys import Keys, make_keys
-from devhost.loader import Function
+from devhost.functions import loader, metadata
+from devhost.functions.invoke import Invoker, Report, app_traceback
+from devhost.functions.loader import Function
+from devhost.functions.metadata import BadFunction
+from devhost.http.admin import Admin
+from devhost.http.app import HttpApp
+from devhost.http.keys import Keys, make_keys
+from devhost.http.server import ADDRESS, HttpServer, reserved_port
 from devhost.log import Console
-from devhost.metadata import BadFunction
 from devhost.triggers import Plan, Triggers
 
 #: What the real host allows itself to finish, in seconds.

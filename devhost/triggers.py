@@ -14,18 +14,18 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from devhost import http_app
 from devhost.errors import BadFunctionError
+from devhost.functions.invoke import Invoker
+from devhost.functions.loader import Function
+from devhost.functions.metadata import HttpTrigger, QueueTrigger, TimerTrigger
 from devhost.host_json import HostOptions
-from devhost.http_app import Endpoint
-from devhost.invoke import Invoker
-from devhost.loader import Function
-from devhost.metadata import HttpTrigger, QueueTrigger, TimerTrigger
-from devhost.queue_listener import QueueListener, Queues, poison_queue_name
-from devhost.queue_storage import RestQueue
+from devhost.http import app as http_app
+from devhost.http.app import Endpoint
+from devhost.queue.listener import QueueListener, Queues, poison_queue_name
+from devhost.queue.storage import RestQueue
 from devhost.settings import STORAGE
-from devhost.storage_account import StorageAccount, find_account
-from devhost.timer import Timer
+from devhost.storage.account import StorageAccount, find_account
+from devhost.timer.listener import Timer
 
 _STORAGE_THREADS = 16
 _HOST_ID_LENGTH = 32
@@ -114,7 +114,7 @@ class Triggers:
 
     def _add_timer(self, function: Function, trigger: TimerTrigger) -> str:
         # Heavy, and an app without timers can do without.
-        from devhost.timer_storage import BlobLock, BlobStatus, HostBlobs
+        from devhost.timer.storage import BlobLock, BlobStatus, HostBlobs
 
         account = self._account(STORAGE)
         if not account.blob_url:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from devhost.ncrontab import ScheduleError, parse
+from devhost.timer.ncrontab import ScheduleError, parse
 from tests.infra import types as t
 from tests.infra.addresses import doubled, rest_of
 from tests.infra.app import App

@@ -10,9 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from azure.core.exceptions import AzureError, ClientAuthenticationError, ServiceRequestError
 
-from devhost.queue_storage import RestQueue
-from devhost.storage_account import find_account
-from devhost.storage_errors import StorageBusyError, StorageRefusedError
+from devhost.queue.storage import RestQueue
+from devhost.storage.account import find_account
+from devhost.storage.errors import StorageBusyError, StorageRefusedError
 from shared.adapters.storage_account import StorageAccount
 from shared.adapters.storage_queues import StorageQueues
 from shared.engine.ports import Queue

@@ -14,9 +14,10 @@ from typing import Any
 
 from azure.functions.meta import Datum
 
-from devhost import http_response, loader, metadata
 from devhost.errors import BadFunctionError, InvocationError, class_and_words
-from devhost.invoke import Invoker, Report
+from devhost.functions import loader, metadata
+from devhost.functions.invoke import Invoker, Report
+from devhost.http import response as http_response
 
 wire: Any = importlib.import_module("wire")  # it stands beside this file
 _threads = ThreadPoolExecutor(4)

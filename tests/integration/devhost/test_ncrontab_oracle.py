@@ -11,7 +11,7 @@ from random import Random
 import pytest
 from croniter import CroniterBadDateError, croniter  # type: ignore[import-untyped]
 
-from devhost import ncrontab
+from devhost.timer import ncrontab
 
 _EXPRESSIONS = 10_000
 _LIMITS = ((0, 59), (0, 59), (0, 23), (1, 31), (1, 12), (0, 6))

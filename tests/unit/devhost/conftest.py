@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 
 from devhost.errors import InvocationError
+from devhost.functions.loader import Function
+from devhost.functions.metadata import FunctionMetadata, HttpTrigger, QueueTrigger, TimerTrigger
 from devhost.host_json import QueueOptions
-from devhost.loader import Function
-from devhost.metadata import FunctionMetadata, HttpTrigger, QueueTrigger, TimerTrigger
-from devhost.queue_listener import QueueListener, Queues, poison_queue_name
-from devhost.queue_storage import ReceivedMessage
-from devhost.storage_errors import QueueGoneError, StaleReceiptError
+from devhost.queue.listener import QueueListener, Queues, poison_queue_name
+from devhost.queue.storage import ReceivedMessage
+from devhost.storage.errors import QueueGoneError, StaleReceiptError
 
 START = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 

@@ -17,7 +17,7 @@ import fastjsonschema
 import pathspec
 import pytest
 
-from devhost import metadata
+from devhost.functions import metadata
 from devhost.settings import STORAGE
 from shared.engine.ports import Queue
 from shared.settings import NAMES

@@ -9,12 +9,12 @@ from urllib.parse import urlsplit
 import azure.functions as func
 import pytest
 
-from devhost import http_app
-from devhost.admin import Admin
 from devhost.errors import BadFunctionError
-from devhost.http_app import HttpApp
-from devhost.invoke import Invoker
-from devhost.keys import Keys
+from devhost.functions.invoke import Invoker
+from devhost.http import app as http_app
+from devhost.http.admin import Admin
+from devhost.http.app import HttpApp
+from devhost.http.keys import Keys
 
 KEYS = Keys(master="M", host="H", functions={"web": "F", "work": "W"})
 

@@ -13,8 +13,8 @@ import pytest
 from azure.functions.meta import Datum
 
 from devhost.errors import InvocationError
-from devhost.http_request import Request
-from devhost.invoke import Invoker, app_traceback
+from devhost.functions.invoke import Invoker, app_traceback
+from devhost.http.request import Request
 
 REQUEST = Request(
     method="GET", path="a", url="http://h/a", headers={"x-a": "1"}, query={"q": "2"}

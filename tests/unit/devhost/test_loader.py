@@ -6,8 +6,8 @@ from pathlib import Path
 import azure.functions as func
 import pytest
 
-from devhost import loader
-from devhost.metadata import FunctionMetadata, QueueTrigger
+from devhost.functions import loader
+from devhost.functions.metadata import FunctionMetadata, QueueTrigger
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def test_the_apps_folder_comes_last(load, tmp_path):
     load("def main(m): ...")
 
     assert sys.path[-1] == str(tmp_path)
-    assert str(Path(loader.__file__).parents[1]) not in sys.path
+    assert str(Path(loader.__file__).parents[2]) not in sys.path
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from devhost import metadata
-from devhost.metadata import BadFunction, HttpTrigger, QueueTrigger, TimerTrigger
+from devhost.functions import metadata
+from devhost.functions.metadata import BadFunction, HttpTrigger, QueueTrigger, TimerTrigger
 
 HTTP = {"type": "httpTrigger", "direction": "in", "name": "req"}
 OUT = {"type": "http", "direction": "out", "name": "$return"}

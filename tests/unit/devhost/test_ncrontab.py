@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from devhost import ncrontab
+from devhost.timer import ncrontab
 
 SATURDAY = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from devhost.errors import HostError
-from devhost.storage_errors import StorageBusyError, StorageRefusedError
+from devhost.storage.errors import StorageBusyError, StorageRefusedError
 
 
 def test_an_empty_queue_is_asked_less_and_less_often(listen, queue):

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 import azure.functions as func
 import pytest
 
-from devhost import queue_message
-from devhost.queue_storage import ReceivedMessage
+from devhost.queue import message as queue_message
+from devhost.queue.storage import ReceivedMessage
 
 MESSAGE = ReceivedMessage(
     id="the id",

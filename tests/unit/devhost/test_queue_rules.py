@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from devhost.queue_listener import poison_queue_name
-from devhost.storage_errors import StorageBusyError
+from devhost.queue.listener import poison_queue_name
+from devhost.storage.errors import StorageBusyError
 
 MINUTE = 60.0
 

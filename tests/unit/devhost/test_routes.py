@@ -2,8 +2,8 @@
 
 import pytest
 
-from devhost import routes
 from devhost.errors import BadFunctionError
+from devhost.http import routes
 
 GUID = "550e8400-e29b-41d4-a716-446655440000"
 

@@ -11,10 +11,11 @@ import pytest
 from azure.core.exceptions import ClientAuthenticationError
 from azure.identity import CredentialUnavailableError
 
-from devhost import queue_storage, storage_account
 from devhost.errors import BadFunctionError
-from devhost.queue_storage import RestQueue
-from devhost.storage_errors import (
+from devhost.queue import storage as queue_storage
+from devhost.queue.storage import RestQueue
+from devhost.storage import account as storage_account
+from devhost.storage.errors import (
     QueueGoneError,
     StaleReceiptError,
     StorageBusyError,
@@ -123,14 +124,14 @@ def test_no_token_is_an_outage_and_not_the_end_of_the_host(fault):
             asyncio.run(queue.exists())
 
 
-@pytest.mark.parametrize("name", ["storage_identity.py", "storage_setting.py"])
+@pytest.mark.parametrize("name", ["identity", "setting"])
 def test_the_app_and_the_local_host_read_identities_alike(name):
     """They must not import each other, so each has a copy: the code of both is the same."""
-    of_the_app = {"storage_identity.py": "shared/adapters", "storage_setting.py": "shared"}
+    (of_the_app,) = (ROOT / "shared").rglob(f"storage_{name}.py")
 
     ours, theirs = (
-        (ROOT / folder / name).read_text().partition("\n")[2]
-        for folder in ("devhost", of_the_app[name])
+        path.read_text().partition("\n")[2]
+        for path in (ROOT / f"devhost/storage/{name}.py", of_the_app)
     )
 
     assert ours == theirs

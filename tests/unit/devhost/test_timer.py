@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from devhost.errors import BadFunctionError, HostError, InvocationError
-from devhost.storage_errors import StorageBusyError, StorageRefusedError
-from devhost.timer import Status, Timer, make_schedule, on_the_wall
+from devhost.storage.errors import StorageBusyError, StorageRefusedError
+from devhost.timer.listener import Status, Timer, make_schedule, on_the_wall
 
 
 class Statuses:

@@ -28,13 +28,13 @@ from azure.functions.meta import Datum
 
 from devhost import log
 from devhost.errors import BrokenFunctionError, InvocationError, class_and_words
-from devhost.loader import Function
-from devhost.metadata import BINDING_TYPES
+from devhost.functions.loader import Function
+from devhost.functions.metadata import BINDING_TYPES
 
 _log = logging.getLogger(__name__)
 # Not the app's: this package, the standard library's threads, what is installed.
 _OTHERS = (
-    str(Path(__file__).parent),
+    str(Path(__file__).parents[1]),
     str(Path(asyncio.__file__).parent),
     str(Path(concurrent.futures.__file__).parent),
     str(Path(func.__file__).parents[2]),

@@ -18,14 +18,14 @@ from typing import Protocol, TypeVar
 
 from azure.functions.meta import Datum
 
-from devhost import ncrontab
 from devhost.errors import BadFunctionError, HostError, InvocationError
+from devhost.functions.loader import Function
+from devhost.functions.metadata import TimerTrigger
 from devhost.host_json import parse_time_span
-from devhost.loader import Function
-from devhost.metadata import TimerTrigger
-from devhost.ncrontab import Schedule
-from devhost.outage import Outage
-from devhost.storage_errors import StorageBusyError, StorageRefusedError
+from devhost.storage.errors import StorageBusyError, StorageRefusedError
+from devhost.storage.outage import Outage
+from devhost.timer import ncrontab
+from devhost.timer.ncrontab import Schedule
 
 Invoke = Callable[[Function, Datum, None], Awaitable[Datum | None]]
 

@@ -15,7 +15,7 @@ from datetime import datetime
 
 from azure.functions.meta import Datum
 
-from devhost.queue_storage import ReceivedMessage
+from devhost.queue.storage import ReceivedMessage
 
 
 class UndecodableError(Exception):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from devhost.storage_errors import StorageBusyError
+from devhost.storage.errors import StorageBusyError
 
 _log = logging.getLogger(__name__)
 

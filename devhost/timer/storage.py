@@ -28,9 +28,9 @@ from azure.core.exceptions import (
 from azure.storage.blob import BlobClient, BlobServiceClient
 
 from devhost.host_json import LockOptions
-from devhost.storage_account import StorageAccount
-from devhost.storage_errors import StorageBusyError, StorageRefusedError
-from devhost.timer import Status, status_json
+from devhost.storage.account import StorageAccount
+from devhost.storage.errors import StorageBusyError, StorageRefusedError
+from devhost.timer.listener import Status, status_json
 
 CONTAINER = "azure-webjobs-hosts"
 

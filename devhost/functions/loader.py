@@ -21,7 +21,7 @@ from typing import Any
 import azure.functions as func
 
 from devhost.errors import HostError, class_and_words
-from devhost.metadata import BINDING_TYPES, FunctionMetadata
+from devhost.functions.metadata import BINDING_TYPES, FunctionMetadata
 
 NAMESPACE = "__app__"
 _CONTEXT = "context"
@@ -56,7 +56,7 @@ def prepare(root: Path) -> None:
     sys.modules[NAMESPACE] = namespace
     # Last, as in Azure: an installed package of the same name wins there as well. And `-m` has put
     # the folder it was started from first, which is none of the app's business.
-    ours = (root, Path(__file__).parents[1])
+    ours = (root, Path(__file__).parents[2])
     sys.path[:] = [each for each in sys.path if Path(each).resolve() not in ours]
     sys.path.append(str(root))
     importlib.invalidate_caches()

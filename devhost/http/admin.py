@@ -9,11 +9,11 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 from devhost.errors import InvocationError
-from devhost.http_request import Request
-from devhost.http_response import Response
-from devhost.keys import Keys
-from devhost.loader import Function
-from devhost.metadata import BINDING_TYPES
+from devhost.functions.loader import Function
+from devhost.functions.metadata import BINDING_TYPES
+from devhost.http.keys import Keys
+from devhost.http.request import Request
+from devhost.http.response import Response
 
 #: Runs a function by hand with a text as its input.
 RunByHand = Callable[[Function, str], Awaitable[None]]

@@ -11,8 +11,8 @@ import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from devhost.http_request import Request
-from devhost.metadata import AuthLevel
+from devhost.functions.metadata import AuthLevel
+from devhost.http.request import Request
 
 _MASTER = "DEVHOST_MASTER_KEY"
 _HOST = "DEVHOST_HOST_KEY"

@@ -7,15 +7,17 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from devhost import http_request, http_response, routes
-from devhost.admin import Admin
 from devhost.errors import BadFunctionError, InvocationError
-from devhost.http_request import Request
-from devhost.http_response import Response
-from devhost.invoke import Invoker
-from devhost.keys import Keys
-from devhost.loader import Function
-from devhost.metadata import HttpTrigger
+from devhost.functions.invoke import Invoker
+from devhost.functions.loader import Function
+from devhost.functions.metadata import HttpTrigger
+from devhost.http import request as http_request
+from devhost.http import response as http_response
+from devhost.http import routes
+from devhost.http.admin import Admin
+from devhost.http.keys import Keys
+from devhost.http.request import Request
+from devhost.http.response import Response
 
 #: Bytes: the default of the real host's FUNCTIONS_REQUEST_BODY_SIZE_LIMIT.
 BODY_LIMIT = 104_857_600

@@ -22,8 +22,8 @@ from xml.sax.saxutils import escape
 import urllib3
 from azure.core.exceptions import AzureError
 
-from devhost.storage_account import StorageAccount
-from devhost.storage_errors import (
+from devhost.storage.account import StorageAccount
+from devhost.storage.errors import (
     QueueGoneError,
     StaleReceiptError,
     StorageBusyError,

@@ -12,8 +12,8 @@ import contextlib
 from collections.abc import Iterator
 from datetime import timedelta
 
-from devhost.queue_storage import QueueStore, ReceivedMessage
-from devhost.storage_errors import (
+from devhost.queue.storage import QueueStore, ReceivedMessage
+from devhost.storage.errors import (
     QueueGoneError,
     StaleReceiptError,
     StorageBusyError,

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import uvicorn
 
 from devhost.errors import HostError
-from devhost.http_app import HttpApp
+from devhost.http.app import HttpApp
 
 ADDRESS = "127.0.0.1"
 _KEEP_ALIVE_SECONDS = 75

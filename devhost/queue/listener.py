@@ -16,21 +16,21 @@ from datetime import timedelta
 
 from azure.functions.meta import Datum
 
-from devhost import queue_message
-from devhost.backoff import Backoff
 from devhost.errors import HostError, InvocationError
+from devhost.functions.loader import Function
+from devhost.functions.metadata import QueueTrigger, is_queue_name
 from devhost.host_json import QueueOptions
-from devhost.loader import Function
-from devhost.metadata import QueueTrigger, is_queue_name
-from devhost.outage import Outage
-from devhost.queue_lease import QueueLease
-from devhost.queue_storage import QueueStore, ReceivedMessage
-from devhost.storage_errors import (
+from devhost.queue import message as queue_message
+from devhost.queue.backoff import Backoff
+from devhost.queue.lease import QueueLease
+from devhost.queue.storage import QueueStore, ReceivedMessage
+from devhost.storage.errors import (
     QueueGoneError,
     StaleReceiptError,
     StorageBusyError,
     StorageRefusedError,
 )
+from devhost.storage.outage import Outage
 
 Invoke = Callable[[Function, Datum, Mapping[str, Datum]], Awaitable[Datum | None]]
 

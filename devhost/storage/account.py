@@ -14,8 +14,8 @@ from urllib.parse import unquote, urlsplit
 
 from devhost import azurite
 from devhost.errors import BadFunctionError
-from devhost.storage_identity import identity_of
-from devhost.storage_setting import storage_setting
+from devhost.storage.identity import identity_of
+from devhost.storage.setting import storage_setting
 
 API_VERSION = "2024-11-04"
 _URL = re.compile(r"https?://[!-~]+", re.IGNORECASE)

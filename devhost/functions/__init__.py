@@ -1,0 +1,1 @@
+"""The app's functions: read from function.json, imported and invoked."""

@@ -1,0 +1,1 @@
+"""HTTP functions: the server, the routes, requests, answers and the host's own pages."""

@@ -1,0 +1,1 @@
+"""Queue functions: the listener of a queue, its messages and the queue service."""

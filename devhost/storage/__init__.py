@@ -1,0 +1,1 @@
+"""The storage account of a connection setting, and its failures."""
