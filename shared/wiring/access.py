@@ -11,7 +11,7 @@ from shared.wiring.process import CLOCK, settings
 
 if TYPE_CHECKING:
     from shared.adapters.entra_tokens import EntraTokens
-    from shared.adapters.http_push import HttpPusher
+    from shared.adapters.http.push import HttpPusher
     from shared.adapters.signing_keys import SigningKeys
 
 

@@ -7,7 +7,7 @@ import secrets
 import time
 
 from shared.adapters.cache import ForgetfulStore
-from shared.adapters.notifier import PatientNotifier
+from shared.adapters.http.notifier import PatientNotifier
 from shared.arm.deployment import Deployment, limits_of
 from shared.delivery.profiles import PROFILES
 from shared.engine.manage.api import Manage

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from urllib.parse import urlsplit
 
-from shared.adapters.http_push import HttpPusher
-from shared.adapters.outbound_guard import OutboundGuard
+from shared.adapters.http.outbound_guard import OutboundGuard
+from shared.adapters.http.push import HttpPusher
 from shared.adapters.webhook_tokens import TokenPusher, WebhookTokens, credential_for
 from shared.subscriptions.endpoint_rules import addresses_of
 from shared.wiring.once import once

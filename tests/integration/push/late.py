@@ -8,7 +8,7 @@ from datetime import timedelta
 from queue import Empty, SimpleQueue
 from threading import Event
 
-from shared.adapters.http_push import HttpPusher
+from shared.adapters.http.push import HttpPusher
 from shared.http import Answered, Exchange, Failure, Late, NotAnswered, OutboundRequest
 from tests.integration.push.scripted import OK, Peer, Script
 

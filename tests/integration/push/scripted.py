@@ -14,8 +14,8 @@ from threading import Event, Thread
 from types import TracebackType
 from typing import Self
 
-from shared.adapters.http_push import HttpPusher
-from shared.adapters.outbound_guard import OutboundGuard
+from shared.adapters.http.outbound_guard import OutboundGuard
+from shared.adapters.http.push import HttpPusher
 from shared.http import Exchange, OutboundRequest
 
 LOCAL = OutboundGuard(allow_http=True, allowed_networks=[ip_network("127.0.0.0/8")])

@@ -7,7 +7,7 @@ from time import monotonic
 
 import pytest
 
-from shared.adapters.http_push import HttpPusher
+from shared.adapters.http.push import HttpPusher
 from shared.http import Answered, Failure, NotAnswered
 from tests.integration.push.scripted import OK, Peer, Script, Server, always, once, push
 

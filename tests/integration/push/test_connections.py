@@ -8,7 +8,7 @@ from threading import Barrier, Thread
 
 import pytest
 
-from shared.adapters.http_push import HttpPusher
+from shared.adapters.http.push import HttpPusher
 from shared.http import Answered, Failure, NotAnswered
 from tests.integration.push.scripted import (
     EMPTY,

@@ -12,9 +12,9 @@ from time import monotonic
 
 import pytest
 
-from shared.adapters import http_resolver
-from shared.adapters.http_push import HttpPusher
-from shared.adapters.outbound_guard import Address
+from shared.adapters.http import resolver
+from shared.adapters.http.outbound_guard import Address
+from shared.adapters.http.push import HttpPusher
 from shared.http import Answered, Failure, NotAnswered, OutboundRequest
 from tests.integration.push.scripted import LOCAL, OK, SHORT, Peer, Script, Server, once, push
 
@@ -129,7 +129,7 @@ def test_an_address_that_lets_nobody_in_leaves_time_for_the_next() -> None:
 def test_connecting_once_more_has_only_the_time_that_is_left(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(http_resolver, "_REMEMBER_SECONDS", 0.0)
+    monkeypatch.setattr(resolver, "_REMEMBER_SECONDS", 0.0)
     release, asked = Event(), []
 
     def lookup(host: str) -> Sequence[Address]:

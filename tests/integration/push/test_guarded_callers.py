@@ -7,9 +7,9 @@ from datetime import timedelta
 
 import pytest
 
-from shared.adapters.http_push import HttpPusher
-from shared.adapters.notifier import PatientNotifier
-from shared.adapters.outbound_guard import OutboundGuard
+from shared.adapters.http.notifier import PatientNotifier
+from shared.adapters.http.outbound_guard import OutboundGuard
+from shared.adapters.http.push import HttpPusher
 from shared.adapters.webhook_tokens import TokenPusher, WebhookTokens
 from shared.http import Failure, NotAnswered
 from shared.subscriptions.deletion_notice import deletion_notice

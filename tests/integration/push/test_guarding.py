@@ -7,9 +7,9 @@ from ipaddress import ip_address, ip_network
 
 import pytest
 
-from shared.adapters import http_resolver
-from shared.adapters.http_push import HttpPusher
-from shared.adapters.outbound_guard import Address, OutboundGuard
+from shared.adapters.http import resolver
+from shared.adapters.http.outbound_guard import Address, OutboundGuard
+from shared.adapters.http.push import HttpPusher
 from shared.http import Answered, Failure, NotAnswered
 from tests.integration.push.scripted import LOCAL, OK, Server, always, once, push
 
@@ -38,7 +38,7 @@ def test_no_name_for_loopback_gets_a_packet(host: str) -> None:
     def lookup(name: str) -> Sequence[Address]:
         if name == "inner.test":
             return [ip_address("127.0.0.1"), ip_address("::1")]
-        return http_resolver.system_lookup(name)
+        return resolver.system_lookup(name)
 
     pusher = HttpPusher(CLOSED, lookup=lookup)
     with Server(always(OK)) as server:
@@ -58,7 +58,7 @@ def test_an_allowed_address_is_reached_however_written(pusher: HttpPusher, host:
 
 def test_a_name_that_is_bound_again_gets_no_packet(monkeypatch: pytest.MonkeyPatch) -> None:
     """127.0.0.2 plays the public address, 127.0.0.1 the one behind the firewall."""
-    monkeypatch.setattr(http_resolver, "_REMEMBER_SECONDS", 0.0)
+    monkeypatch.setattr(resolver, "_REMEMBER_SECONDS", 0.0)
     answers = iter(["127.0.0.2", "127.0.0.1"])
     guard = OutboundGuard(allow_http=True, allowed_networks=[ip_network("127.0.0.2/32")])
     pusher = HttpPusher(guard, lookup=lambda _: [ip_address(next(answers))])

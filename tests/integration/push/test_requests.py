@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shared.adapters.http_push import HttpPusher
+from shared.adapters.http.push import HttpPusher
 from shared.http import Answered
 from tests.integration.push.scripted import EMPTY, OK, Peer, Server, always, push
 

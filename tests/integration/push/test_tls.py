@@ -10,7 +10,7 @@ from queue import SimpleQueue
 
 import pytest
 
-from shared.adapters.http_push import HttpPusher, default_tls
+from shared.adapters.http.push import HttpPusher, default_tls
 from shared.http import Answered, Failure, Late, NotAnswered, OutboundRequest
 from tests.integration.push.authority import Authority
 from tests.integration.push.scripted import (

@@ -9,8 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from shared.adapters.entra_tokens import EntraTokens
-from shared.adapters.http_push import HttpPusher
-from shared.adapters.outbound_guard import OutboundGuard
+from shared.adapters.http.outbound_guard import OutboundGuard
+from shared.adapters.http.push import HttpPusher
 from shared.adapters.signing_keys import SigningKeys
 from shared.errors import SigningKeysUnavailable
 from shared.events.access_token import Claims, TokenFault

@@ -5,7 +5,7 @@ from __future__ import annotations
 from threading import Lock
 from time import monotonic
 
-from shared.adapters.http_connection import Endpoint, HttpConnection
+from shared.adapters.http.connection import Endpoint, HttpConnection
 
 _IDLE_SECONDS = 60.0
 _MAX_SECONDS = 600.0  # then a new one, so that a moved name is noticed

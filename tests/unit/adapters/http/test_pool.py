@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from shared.adapters import http_pool
-from shared.adapters.http_connection import Endpoint
-from shared.adapters.http_pool import Pool
+from shared.adapters.http import pool
+from shared.adapters.http.connection import Endpoint
+from shared.adapters.http.pool import Pool
 
 
 class FakeConnection:
@@ -39,7 +39,7 @@ class Time:
 @pytest.fixture
 def time(monkeypatch: pytest.MonkeyPatch) -> Time:
     made = Time()
-    monkeypatch.setattr(http_pool, "monotonic", made)
+    monkeypatch.setattr(pool, "monotonic", made)
     return made
 
 

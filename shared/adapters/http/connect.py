@@ -10,9 +10,9 @@ from errno import EINPROGRESS, ETIMEDOUT
 from ipaddress import IPv4Address
 from time import monotonic
 
-from shared.adapters.http_connection import Endpoint, HttpConnection, failed
-from shared.adapters.http_failure import NoAnswer
-from shared.adapters.outbound_guard import Address
+from shared.adapters.http.connection import Endpoint, HttpConnection, failed
+from shared.adapters.http.failure import NoAnswer
+from shared.adapters.http.outbound_guard import Address
 from shared.http import Failure
 
 

@@ -15,16 +15,16 @@ from datetime import timedelta
 from time import monotonic
 from typing import NamedTuple
 
-from shared.adapters.http_answer import HeadReader
-from shared.adapters.http_body import read_body
-from shared.adapters.http_connect import connect
-from shared.adapters.http_connection import Endpoint, HttpConnection
-from shared.adapters.http_failure import NoAnswer
-from shared.adapters.http_late import LateReader, Unanswered
-from shared.adapters.http_pool import Pool
-from shared.adapters.http_request import Target, parse_url, write_request
-from shared.adapters.http_resolver import Lookup, Resolver, as_literal, system_lookup
-from shared.adapters.outbound_guard import Address, OutboundGuard
+from shared.adapters.http.answer import HeadReader
+from shared.adapters.http.body import read_body
+from shared.adapters.http.connect import connect
+from shared.adapters.http.connection import Endpoint, HttpConnection
+from shared.adapters.http.failure import NoAnswer
+from shared.adapters.http.late import LateReader, Unanswered
+from shared.adapters.http.outbound_guard import Address, OutboundGuard
+from shared.adapters.http.pool import Pool
+from shared.adapters.http.request import Target, parse_url, write_request
+from shared.adapters.http.resolver import Lookup, Resolver, as_literal, system_lookup
 from shared.http import Answered, Exchange, Failure, Late, NotAnswered, OutboundRequest
 
 _CONNECT_SECONDS = 10.0

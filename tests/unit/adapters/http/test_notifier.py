@@ -6,7 +6,7 @@ import threading
 import time
 from datetime import timedelta
 
-from shared.adapters.notifier import THREADS, PatientNotifier
+from shared.adapters.http.notifier import THREADS, PatientNotifier
 from shared.http import Exchange, Late, OutboundRequest
 from tests.fakes import answered
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 
-from shared.adapters.http_answer import Head, malformed
-from shared.adapters.http_connection import HttpConnection
-from shared.adapters.http_failure import NoAnswer
+from shared.adapters.http.answer import Head, malformed
+from shared.adapters.http.connection import HttpConnection
+from shared.adapters.http.failure import NoAnswer
 
 MAX_BODY = 64 * 1024
 _MAX_CHUNK_LINE = 1024

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from shared.adapters.http_connection import HttpConnection
-from shared.adapters.http_failure import NoAnswer
-from shared.adapters.http_request import TOKEN
+from shared.adapters.http.connection import HttpConnection
+from shared.adapters.http.failure import NoAnswer
+from shared.adapters.http.request import TOKEN
 from shared.http import Failure
 
 _MAX_HEAD = 64 * 1024

@@ -11,9 +11,9 @@ from contextlib import suppress
 from threading import Lock, Thread
 from typing import NamedTuple
 
-from shared.adapters.http_answer import Head, HeadReader
-from shared.adapters.http_connection import HttpConnection
-from shared.adapters.http_failure import NoAnswer
+from shared.adapters.http.answer import Head, HeadReader
+from shared.adapters.http.connection import HttpConnection
+from shared.adapters.http.failure import NoAnswer
 from shared.http import Answered, Failure, Late
 
 MAX_WAITING = 64  # connections that wait at a time

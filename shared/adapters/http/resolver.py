@@ -9,8 +9,8 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from threading import Lock, Thread
 from time import monotonic
 
-from shared.adapters.http_failure import NoAnswer
-from shared.adapters.outbound_guard import Address
+from shared.adapters.http.failure import NoAnswer
+from shared.adapters.http.outbound_guard import Address
 from shared.http import Failure
 
 Lookup = Callable[[str], Sequence[Address]]

@@ -8,7 +8,7 @@ import socket
 import ssl
 from time import monotonic
 
-from shared.adapters.http_failure import NoAnswer
+from shared.adapters.http.failure import NoAnswer
 from shared.http import Failure
 
 # Never less than a TLS record: what is left of one would be with OpenSSL, where poll can't see it.
