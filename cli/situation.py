@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from cli.stories import span
-from shared.adapters.health_table import TableHealth
+from shared.adapters.storage.health_table import TableHealth
 from shared.arm.subscription_document import delivered_subscription
 from shared.clock import timestamp
 from shared.delivery.health import Held, NeedsProbe, Open, Standing, endpoint_id, standing

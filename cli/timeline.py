@@ -17,10 +17,10 @@ from cli.situation import document as situation_document
 from cli.stories import document, latest, table
 from devhost.errors import HostError
 from devhost.settings import read_local_settings
-from shared.adapters.storage_account import StorageAccount
-from shared.adapters.storage_attempts import StorageAttempts
-from shared.adapters.storage_metrics import StorageMetrics
-from shared.adapters.storage_tables import StorageResources
+from shared.adapters.storage.account import StorageAccount
+from shared.adapters.storage.attempts import StorageAttempts
+from shared.adapters.storage.metrics import StorageMetrics
+from shared.adapters.storage.tables import StorageResources
 from shared.clock import SystemClock
 from shared.delivery.attempt_record import KEPT_FOR
 from shared.delivery.profiles import PROFILES

@@ -7,7 +7,7 @@ import random
 import time
 import uuid
 
-from shared.adapters.storage_connection import Connection
+from shared.adapters.storage.connection import Connection
 from shared.clock import SystemClock
 from shared.delivery.profiles import PROFILES
 from shared.engine.manage.writing import pause_after

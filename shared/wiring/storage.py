@@ -8,12 +8,12 @@ import uuid
 
 from shared.adapters.cache import CachedDirectory, Readers
 from shared.adapters.metric_recorder import MetricRecorder
-from shared.adapters.storage_account import StorageAccount
-from shared.adapters.storage_attempts import StorageAttempts
-from shared.adapters.storage_blobs import StorageDeadLetters, StoragePayloads
-from shared.adapters.storage_metrics import StorageMetrics
-from shared.adapters.storage_queues import StorageQueues
-from shared.adapters.storage_tables import StorageResources
+from shared.adapters.storage.account import StorageAccount
+from shared.adapters.storage.attempts import StorageAttempts
+from shared.adapters.storage.blobs import StorageDeadLetters, StoragePayloads
+from shared.adapters.storage.metrics import StorageMetrics
+from shared.adapters.storage.queues import StorageQueues
+from shared.adapters.storage.tables import StorageResources
 from shared.arm.namespace_codec import namespace_topic_of
 from shared.arm.subscription_document import delivered_subscription
 from shared.arm.topic_codec import topic_of

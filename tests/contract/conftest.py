@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from shared.adapters.storage_account import StorageAccount
+from shared.adapters.storage.account import StorageAccount
 from shared.storage_setting import storage_setting
 from tests.managed_identity import SecuredStorage, running_secured_storage
 

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import pytest
 
-from shared.adapters.storage_attempts import StorageAttempts
+from shared.adapters.storage.attempts import StorageAttempts
 from shared.delivery.attempt_record import AttemptRecord
 from shared.delivery.outcome import Outcome
 from shared.delivery.policy import EndReason, EndState

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from shared.adapters.storage_metrics import StorageMetrics
+from shared.adapters.storage.metrics import StorageMetrics
 from shared.metrics import CountRow, Counts, Metric, Series, Span, Sum
 from tests.fakes import START, FakeClock, MemoryCounts
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from shared.adapters.storage_account import POISON
-from shared.adapters.storage_blobs import StorageDeadLetters
+from shared.adapters.storage.account import POISON
+from shared.adapters.storage.blobs import StorageDeadLetters
 from shared.engine.ports import DeadLetterStore
 from shared.errors import StorageUnavailable
 from tests.fakes import MemoryDeadLetters

@@ -8,8 +8,8 @@ from datetime import timedelta
 
 import pytest
 
-from shared.adapters.health_table import TableHealth
-from shared.adapters.storage_tables import StorageResources
+from shared.adapters.storage.health_table import TableHealth
+from shared.adapters.storage.tables import StorageResources
 from shared.delivery.health import Health, Hold
 from shared.delivery.outcome import Outcome
 from shared.engine.ports import ResourceStore, StoredHealth, Table

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import pytest
 
-from shared.adapters import storage_blobs
-from shared.adapters.storage_account import PAYLOADS, StorageAccount
-from shared.adapters.storage_blobs import StoragePayloads
+from shared.adapters.storage import blobs
+from shared.adapters.storage.account import PAYLOADS, StorageAccount
+from shared.adapters.storage.blobs import StoragePayloads
 from shared.engine.ports import PayloadStore
 from tests.fakes import START, FakeClock, MemoryPayloads
 
@@ -37,7 +37,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 def account(
     kind: str, account_on: Callable[[str], StorageAccount], monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[StorageAccount]:
-    monkeypatch.setattr(storage_blobs, "_BATCH", 7)
+    monkeypatch.setattr(blobs, "_BATCH", 7)
     account = account_on(kind)
     yield account
     if account.container(PAYLOADS).exists():

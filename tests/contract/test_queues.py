@@ -11,7 +11,7 @@ from typing import Protocol
 import pytest
 from azure.core.exceptions import ResourceNotFoundError
 
-from shared.adapters.storage_queues import StorageQueues
+from shared.adapters.storage.queues import StorageQueues
 from shared.engine.ports import Queue, QueueWatch, Received, Receiver, Sender
 from tests.fakes import FakeClock, MemoryQueues
 

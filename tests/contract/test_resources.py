@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from shared.adapters.storage_tables import StorageResources
+from shared.adapters.storage.tables import StorageResources
 from shared.engine.ports import ResourceStore, Table
 from shared.errors import Conflict, InvalidDocument
 from tests.fakes import MemoryResources

@@ -11,13 +11,13 @@ from datetime import timedelta
 
 import pytest
 
-from shared.adapters import storage_account, storage_attempts
-from shared.adapters.storage_account import StorageAccount
-from shared.adapters.storage_attempts import StorageAttempts
-from shared.adapters.storage_blobs import StorageDeadLetters, StoragePayloads
-from shared.adapters.storage_queues import StorageQueues
-from shared.adapters.storage_retries import ShortRetries
-from shared.adapters.storage_tables import StorageResources
+from shared.adapters.storage import account, attempts
+from shared.adapters.storage.account import StorageAccount
+from shared.adapters.storage.attempts import StorageAttempts
+from shared.adapters.storage.blobs import StorageDeadLetters, StoragePayloads
+from shared.adapters.storage.queues import StorageQueues
+from shared.adapters.storage.retries import ShortRetries
+from shared.adapters.storage.tables import StorageResources
 from shared.engine.ports import Queue, Received, Table
 from shared.errors import StorageUnavailable
 from tests.builders import a_record
@@ -230,8 +230,8 @@ def test_every_service_that_hangs_is_asked_once(
     act: Callable[[StorageAccount], None],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(storage_account, "READ_SECONDS", 0.3)
-    monkeypatch.setattr(storage_attempts, "WRITE_SECONDS", 0.3)
+    monkeypatch.setattr(account, "READ_SECONDS", 0.3)
+    monkeypatch.setattr(attempts, "WRITE_SECONDS", 0.3)
     go_on = threading.Event()
     storage.choose = lambda _: Answer(0) if go_on.wait(10) else Answer(500)
 

@@ -10,8 +10,8 @@ from datetime import UTC, datetime, timedelta
 
 from devhost.azurite import Azurite
 from devhost.process import RunningHost
-from shared.adapters.storage_account import StorageAccount
-from shared.adapters.storage_attempts import StorageAttempts
+from shared.adapters.storage.account import StorageAccount
+from shared.adapters.storage.attempts import StorageAttempts
 from shared.clock import SystemClock
 from testbed.arm import Arm
 from testbed.subscriber import Push, Subscriber, answers

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from devhost.azurite import running_azurite
 from devhost.process import running_host
-from shared.adapters.storage_account import StorageAccount
+from shared.adapters.storage.account import StorageAccount
 from testbed.arm import Arm
 from testbed.host_settings import host_settings
 from testbed.storage_proxy import running_storage_proxy

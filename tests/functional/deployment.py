@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from threading import Event, Lock
 from typing import Any
 
-from shared.adapters.health_table import TableHealth
+from shared.adapters.storage.health_table import TableHealth
 from shared.delivery.message import DeliveryMessage, NewerMessage, encode
 from shared.delivery.message_reader import decode
 from shared.engine.allowed_rates import AllowedRates

@@ -13,8 +13,8 @@ from azure.core.exceptions import AzureError, ClientAuthenticationError, Service
 from devhost.queue.storage import RestQueue
 from devhost.storage.account import find_account
 from devhost.storage.errors import StorageBusyError, StorageRefusedError
-from shared.adapters.storage_account import StorageAccount
-from shared.adapters.storage_queues import StorageQueues
+from shared.adapters.storage.account import StorageAccount
+from shared.adapters.storage.queues import StorageQueues
 from shared.engine.ports import Queue
 from shared.errors import StorageUnavailable
 from shared.storage_setting import storage_setting

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from devhost.azurite import Azurite
-from shared.adapters.storage_account import StorageAccount
-from shared.adapters.storage_attempts import StorageAttempts
-from shared.adapters.storage_tables import StorageResources
+from shared.adapters.storage.account import StorageAccount
+from shared.adapters.storage.attempts import StorageAttempts
+from shared.adapters.storage.tables import StorageResources
 from shared.clock import SystemClock
 from shared.engine.ports import Table
 from tests.builders import a_record

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shared.adapters.health_table import TableHealth
+from shared.adapters.storage.health_table import TableHealth
 from shared.delivery.health import Health
 from shared.engine.ports import Table
 from shared.errors import StorageUnavailable

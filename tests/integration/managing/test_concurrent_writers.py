@@ -12,8 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from devhost.azurite import Azurite
-from shared.adapters.storage_account import StorageAccount
-from shared.adapters.storage_tables import StorageResources
+from shared.adapters.storage.account import StorageAccount
+from shared.adapters.storage.tables import StorageResources
 from shared.engine.manage import subscriptions
 from shared.engine.manage.writing import pause_after
 from shared.engine.ports import Table

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from cli.situation import Situation, UnknownName, document, look, words
-from shared.adapters.health_table import TableHealth
+from shared.adapters.storage.health_table import TableHealth
 from shared.arm.subscription_document import subscription_of
 from shared.delivery.health import Health, Held, Hold, NeedsProbe, Open, endpoint_id
 from shared.delivery.outcome import Outcome

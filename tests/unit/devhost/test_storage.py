@@ -124,14 +124,18 @@ def test_no_token_is_an_outage_and_not_the_end_of_the_host(fault):
             asyncio.run(queue.exists())
 
 
-@pytest.mark.parametrize("name", ["identity", "setting"])
-def test_the_app_and_the_local_host_read_identities_alike(name):
+@pytest.mark.parametrize(
+    ("host", "app"),
+    [
+        ("identity.py", "adapters/storage/identity.py"),
+        ("setting.py", "storage_setting.py"),
+    ],
+)
+def test_the_app_and_the_local_host_read_identities_alike(host, app):
     """They must not import each other, so each has a copy: the code of both is the same."""
-    (of_the_app,) = (ROOT / "shared").rglob(f"storage_{name}.py")
-
     ours, theirs = (
         path.read_text().partition("\n")[2]
-        for path in (ROOT / f"devhost/storage/{name}.py", of_the_app)
+        for path in (ROOT / "devhost/storage" / host, ROOT / "shared" / app)
     )
 
     assert ours == theirs

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from shared.adapters.day_tables import key_of
+from shared.adapters.storage.day_tables import key_of
 from shared.metrics import CountRow, Counts, Metric, Series, Span, Sum
 
 MINUTES = "metrics"  # and a day: the minutes of that day

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from shared.adapters.health_table import TableHealth
+from shared.adapters.storage.health_table import TableHealth
 from shared.delivery.health import Health
 from shared.engine.ports import Resource, Table
 from shared.errors import StorageUnavailable

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from shared.adapters.storage_connection import Connection, Service
+from shared.adapters.storage.connection import Connection, Service
 
 if TYPE_CHECKING:
     from azure.core.pipeline.transport import RequestsTransport
@@ -141,7 +141,7 @@ class StorageAccount:
 
     def _retries(self) -> object:
         def make() -> object:
-            from shared.adapters.storage_retries import ShortRetries
+            from shared.adapters.storage.retries import ShortRetries
 
             return ShortRetries()
 

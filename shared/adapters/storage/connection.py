@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from shared.adapters.storage_identity import Identity, identity_of
+from shared.adapters.storage.identity import Identity, identity_of
 from shared.errors import Fault, InvalidSettings
 from shared.settings import STORAGE
 

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from azure.core.exceptions import HttpResponseError
 
-from shared.adapters.day_tables import NO_TABLE, DayTables
-from shared.adapters.metric_rows import (
+from shared.adapters.storage.account import StorageAccount
+from shared.adapters.storage.day_tables import NO_TABLE, DayTables
+from shared.adapters.storage.errors import create, has_code, storage_errors, unless
+from shared.adapters.storage.metric_rows import (
     HOURS,
     MINUTES,
     SUM,
@@ -23,8 +25,6 @@ from shared.adapters.metric_rows import (
     partition_of,
     sum_entity,
 )
-from shared.adapters.storage_account import StorageAccount
-from shared.adapters.storage_errors import create, has_code, storage_errors, unless
 from shared.clock import Clock
 from shared.metrics import CountRow, Counts, Series, Span, Sum, add, added
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from datetime import UTC, date, datetime
 
-from shared.adapters.storage_account import StorageAccount
-from shared.adapters.storage_errors import storage_errors, unless
+from shared.adapters.storage.account import StorageAccount
+from shared.adapters.storage.errors import storage_errors, unless
 from shared.clock import Clock
 
 NO_TABLE = "TableNotFound"

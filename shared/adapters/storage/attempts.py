@@ -8,16 +8,16 @@ from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from shared.adapters.attempt_rows import (
+from shared.adapters.storage.account import StorageAccount
+from shared.adapters.storage.attempt_rows import (
     TABLE,
     entity_of,
     event_id_of,
     partitions_since,
     record_of,
 )
-from shared.adapters.day_tables import NO_TABLE, DayTables
-from shared.adapters.storage_account import StorageAccount
-from shared.adapters.storage_errors import create, storage_errors, unless
+from shared.adapters.storage.day_tables import NO_TABLE, DayTables
+from shared.adapters.storage.errors import create, storage_errors, unless
 from shared.clock import Clock
 from shared.delivery.attempt_record import AttemptRecord
 

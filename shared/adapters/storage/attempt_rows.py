@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from shared.adapters.day_tables import key_of
+from shared.adapters.storage.day_tables import key_of
 from shared.delivery.attempt_record import AttemptRecord
 from shared.delivery.outcome import DeliveryOutcome, Outcome
 from shared.delivery.policy import EndReason, EndState

@@ -10,8 +10,8 @@ from datetime import timedelta
 
 from azure.core.exceptions import HttpResponseError
 
-from shared.adapters.storage_account import StorageAccount
-from shared.adapters.storage_errors import create, has_code, storage_errors, unless
+from shared.adapters.storage.account import StorageAccount
+from shared.adapters.storage.errors import create, has_code, storage_errors, unless
 from shared.engine.ports import Backlog, Queue, Receipt, Received, Seen
 from shared.errors import StorageUnavailable
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from azure.core.exceptions import HttpResponseError
 
-from shared.adapters.storage_account import StorageAccount
-from shared.adapters.storage_errors import create, has_code, storage_errors, unless
+from shared.adapters.storage.account import StorageAccount
+from shared.adapters.storage.errors import create, has_code, storage_errors, unless
 from shared.engine.ports import Resource, Table
 from shared.errors import Conflict, InvalidDocument
 

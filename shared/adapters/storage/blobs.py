@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from azure.core.exceptions import HttpResponseError
 
-from shared.adapters.storage_account import PAYLOADS, POISON, StorageAccount
-from shared.adapters.storage_errors import create, has_code, storage_errors, unless
+from shared.adapters.storage.account import PAYLOADS, POISON, StorageAccount
+from shared.adapters.storage.errors import create, has_code, storage_errors, unless
 from shared.clock import Clock
 from shared.errors import StorageUnavailable
 

@@ -7,9 +7,9 @@ from datetime import timedelta
 
 import pytest
 
-from shared.adapters.storage_account import StorageAccount
-from shared.adapters.storage_connection import Connection
-from shared.adapters.storage_queues import whole_seconds
+from shared.adapters.storage.account import StorageAccount
+from shared.adapters.storage.connection import Connection
+from shared.adapters.storage.queues import whole_seconds
 from shared.errors import InvalidSettings
 
 KEY = "a2V5"

@@ -7,11 +7,11 @@ import sys
 
 import pytest
 
-QUEUE = "import shared.adapters.storage_queues as q, shared.adapters.storage_account as a"
+QUEUE = "import shared.adapters.storage.queues as q, shared.adapters.storage.account as a"
 MADE = f"{QUEUE}\na.StorageAccount({{'': 'UseDevelopmentStorage=true'}}).queue('deliveries')"
 
 SECTION = "{'accountName': 'acc', 'credential': 'managedidentity'}"
-READ = f"{QUEUE}\nimport shared.adapters.storage_connection as c\nc.Connection({SECTION})"
+READ = f"{QUEUE}\nimport shared.adapters.storage.connection as c\nc.Connection({SECTION})"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""Reads and writes queues, tables and blobs of the storage account."""
