@@ -10,9 +10,9 @@ from shared.wiring.once import once
 from shared.wiring.process import CLOCK, settings
 
 if TYPE_CHECKING:
-    from shared.adapters.entra_tokens import EntraTokens
+    from shared.adapters.entra.access_tokens import EntraTokens
+    from shared.adapters.entra.signing_keys import SigningKeys
     from shared.adapters.http.push import HttpPusher
-    from shared.adapters.signing_keys import SigningKeys
 
 
 @once
@@ -34,7 +34,7 @@ def _tokens(audiences: tuple[str, ...]) -> EntraTokens | None:
     """Return what reads tokens for *audiences*: clients write those with and without a slash."""
     if not settings().has_entra:
         return None
-    from shared.adapters.entra_tokens import EntraTokens
+    from shared.adapters.entra.access_tokens import EntraTokens
 
     either = [form for each in audiences for form in (each.rstrip("/"), f"{each.rstrip('/')}/")]
     return EntraTokens(_signing_keys(), issuers=settings().entra_issuer, audiences=either)
@@ -42,7 +42,7 @@ def _tokens(audiences: tuple[str, ...]) -> EntraTokens | None:
 
 @once
 def _signing_keys() -> SigningKeys:
-    from shared.adapters.signing_keys import SigningKeys
+    from shared.adapters.entra.signing_keys import SigningKeys
 
     return SigningKeys(settings().entra_jwks_url or "", _pusher, time.monotonic)
 

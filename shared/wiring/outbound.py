@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from urllib.parse import urlsplit
 
+from shared.adapters.entra.webhook_tokens import TokenPusher, WebhookTokens, credential_for
 from shared.adapters.http.outbound_guard import OutboundGuard
 from shared.adapters.http.push import HttpPusher
-from shared.adapters.webhook_tokens import TokenPusher, WebhookTokens, credential_for
 from shared.subscriptions.endpoint_rules import addresses_of
 from shared.wiring.once import once
 from shared.wiring.process import CLOCK, settings

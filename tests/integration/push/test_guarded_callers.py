@@ -7,10 +7,10 @@ from datetime import timedelta
 
 import pytest
 
+from shared.adapters.entra.webhook_tokens import TokenPusher, WebhookTokens
 from shared.adapters.http.notifier import PatientNotifier
 from shared.adapters.http.outbound_guard import OutboundGuard
 from shared.adapters.http.push import HttpPusher
-from shared.adapters.webhook_tokens import TokenPusher, WebhookTokens
 from shared.http import Failure, NotAnswered
 from shared.subscriptions.deletion_notice import deletion_notice
 from shared.subscriptions.handshake import challenge

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from shared.adapters.webhook_tokens import TokenPusher, WebhookTokens, credential_for
+from shared.adapters.entra.webhook_tokens import TokenPusher, WebhookTokens, credential_for
 from shared.http import Audience, Failure, NotAnswered, OutboundRequest
 from tests.fakes import FakeClock, ScriptedPusher
 from tests.integration.push.authority import Authority

@@ -8,10 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from shared.adapters.entra_tokens import EntraTokens
+from shared.adapters.entra.access_tokens import EntraTokens
+from shared.adapters.entra.signing_keys import SigningKeys
 from shared.adapters.http.outbound_guard import OutboundGuard
 from shared.adapters.http.push import HttpPusher
-from shared.adapters.signing_keys import SigningKeys
 from shared.errors import SigningKeysUnavailable
 from shared.events.access_token import Claims, TokenFault
 from tests.integration.push.scripted import LOCAL, Peer, Server

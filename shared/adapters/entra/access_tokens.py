@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from shared.adapters.signing_keys import ALGORITHM, SigningKeys
+from shared.adapters.entra.signing_keys import ALGORITHM, SigningKeys
 from shared.events.access_token import Claims, TokenFault
 
 _LEEWAY = timedelta(minutes=5)  # for clocks that differ

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.adapters.entra_tokens import EntraTokens
-from shared.adapters.signing_keys import SigningKeys
+from shared.adapters.entra.access_tokens import EntraTokens
+from shared.adapters.entra.signing_keys import SigningKeys
 from shared.errors import SigningKeysUnavailable
 from shared.events.access_token import Claims, Role, TokenFault
 from tests.fakes.clock import FakeClock

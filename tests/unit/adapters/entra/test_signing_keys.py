@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from shared.adapters.signing_keys import SigningKeys
+from shared.adapters.entra.signing_keys import SigningKeys
 from shared.errors import SigningKeysUnavailable
 from shared.http import Exchange, Failure, NotAnswered
 from tests.fakes.clock import FakeClock
