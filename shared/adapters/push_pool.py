@@ -10,7 +10,7 @@ from datetime import timedelta
 from queue import Empty, SimpleQueue
 from typing import Generic, TypeVar
 
-from shared.adapters.push_slots import MAX_SLOTS, START_SLOTS, THREADS, Slots, Visit
+from shared.delivery.slots.slots import MAX_SLOTS, START_SLOTS, THREADS, Slots, Visit
 from shared.engine.ports import PushResult
 
 T = TypeVar("T")

@@ -10,8 +10,8 @@ from threading import Lock
 
 from shared import telemetry
 from shared.adapters.push_pool import ThreadedPushPool
-from shared.adapters.push_slots import THREADS
 from shared.adapters.storage.health_table import TableHealth
+from shared.delivery.slots.slots import THREADS
 from shared.engine.allowed_rates import AllowedRates
 from shared.engine.attempt_history import AttemptHistory
 from shared.engine.deliver import Deliver

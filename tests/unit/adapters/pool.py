@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 
 from shared.adapters.push_pool import ThreadedPushPool
-from shared.adapters.push_slots import Slots
+from shared.delivery.slots.slots import Slots
 
 MINUTE = timedelta(minutes=1)
 PATIENCE = 10  # seconds after which a test that hangs fails

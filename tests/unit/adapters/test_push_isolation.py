@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from shared.adapters.push_share import Share, Standing
-from shared.adapters.push_slots import PLACES, SLOT, THREADS, Slots, Visit
+from shared.delivery.slots.shares import Share, Standing
+from shared.delivery.slots.slots import PLACES, SLOT, THREADS, Slots, Visit
 from tests.unit.adapters.pool import Time
-from tests.unit.adapters.slots import entered, quick, slots_of, taken
+from tests.unit.delivery.slots.keys import entered, quick, slots_of, taken
 
 
 def slow(slots: Slots, name: str, seconds: float = 3.0) -> None:

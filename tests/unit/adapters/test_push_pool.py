@@ -10,7 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pytest
 
 from shared.adapters.push_pool import ThreadedPushPool, _Todo
-from shared.adapters.push_slots import Slots
+from shared.delivery.slots.slots import Slots
 from tests.unit.adapters.pool import (
     MINUTE,
     PATIENCE,

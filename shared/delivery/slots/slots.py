@@ -10,8 +10,8 @@ from queue import SimpleQueue
 from threading import Lock
 from typing import Any
 
-from shared.adapters.push_share import Share, Standing
-from shared.adapters.push_turns import Turns
+from shared.delivery.slots.shares import Share, Standing
+from shared.delivery.slots.turns import Turns
 
 START_SLOTS = 8  # slots of a key that nothing is known of
 MAX_SLOTS = 64  # … and of one that is quick

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from shared.adapters import push_slots
-from shared.adapters.push_slots import SLOT
-from tests.unit.adapters.slots import entered, quick, slots_of, taken
+from shared.delivery.slots import slots as push_slots
+from shared.delivery.slots.slots import SLOT
+from tests.unit.delivery.slots.keys import entered, quick, slots_of, taken
 
 
 def test_a_key_starts_with_a_few_slots_and_earns_more() -> None:

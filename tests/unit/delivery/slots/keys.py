@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shared.adapters.push_slots import Slots, Visit
+from shared.delivery.slots.slots import Slots, Visit
 from tests.unit.adapters.pool import Time
 
 
