@@ -13,7 +13,6 @@ from shared.adapters.storage.health_table import TableHealth
 from shared.arm.subscription_document import delivered_subscription
 from shared.clock import timestamp
 from shared.delivery.health import Held, NeedsProbe, Open, Standing, endpoint_id, standing
-from shared.engine.housekeeping import COUNTS_KEPT_FOR
 from shared.engine.ports import (
     CUSTOM_TOPICS,
     NAMESPACE_TOPICS,
@@ -21,6 +20,7 @@ from shared.engine.ports import (
     ResourceStore,
     Table,
 )
+from shared.engine.timers.housekeeping import COUNTS_KEPT_FOR
 from shared.metrics import Metric, added
 
 _OF_TOPIC = (Metric.PUBLISH_SUCCESS, Metric.UNMATCHED)

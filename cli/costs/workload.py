@@ -12,7 +12,7 @@ from shared.delivery.forecast import forecast
 from shared.delivery.policy import DeliveryTerms
 from shared.delivery.profile import DeliveryProfile, EndpointType
 from shared.delivery.profiles import PROFILES
-from shared.engine.requeue import LONG_WAIT
+from shared.engine.delivering.requeue import LONG_WAIT
 
 _FAILING = "500"  # an answer without a minimum delay or a probation of its own
 _CHUNK = 64 * 1024  # bytes of an event that Event Grid counts as one operation

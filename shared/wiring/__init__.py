@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from shared.engine.timer_runs import Timed
+    from shared.engine.timers.last_runs import Timed
     from shared.http import HttpAnswer, HttpRequest
     from shared.settings import Settings
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from shared.engine.publisher_access import PublisherAccess
+from shared.engine.publishing.publisher_authorization import PublisherAccess
 from shared.wiring.once import once
 from shared.wiring.process import CLOCK, settings
 

@@ -9,7 +9,7 @@ from shared.wiring.once import once
 from shared.wiring.process import CLOCK, new_id, settings_fault
 
 if TYPE_CHECKING:
-    from shared.engine.misconfigured import MisconfiguredApi, MisconfiguredPublish
+    from shared.engine.operations.misconfigured import MisconfiguredApi, MisconfiguredPublish
 
 
 @once
@@ -17,7 +17,7 @@ def api() -> MisconfiguredApi | None:
     fault = settings_fault()
     if fault is None:
         return None
-    from shared.engine.misconfigured import MisconfiguredApi
+    from shared.engine.operations.misconfigured import MisconfiguredApi
 
     _tell()
     return MisconfiguredApi(error=fault)
@@ -28,7 +28,7 @@ def publish() -> MisconfiguredPublish | None:
     fault = settings_fault()
     if fault is None:
         return None
-    from shared.engine.misconfigured import MisconfiguredPublish
+    from shared.engine.operations.misconfigured import MisconfiguredPublish
 
     _tell()
     return MisconfiguredPublish(error=fault, clock=CLOCK, new_id=new_id)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shared.engine.publish import Publish
+from shared.engine.publishing.publish import Publish
 from shared.wiring import access, storage
 from shared.wiring.once import once
 from shared.wiring.process import CLOCK, new_id

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from shared.adapters.bounded import Bounded
-from shared.engine.status import Status, look
+from shared.engine.operations.status import Status, look
 from shared.wiring import storage
 from shared.wiring.once import once
 from shared.wiring.process import CLOCK, settings

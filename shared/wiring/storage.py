@@ -17,7 +17,7 @@ from shared.adapters.storage.tables import StorageResources
 from shared.arm.namespace_codec import namespace_topic_of
 from shared.arm.subscription_document import delivered_subscription
 from shared.arm.topic_codec import topic_of
-from shared.engine.requeue import Requeue
+from shared.engine.delivering.requeue import Requeue
 from shared.wiring.once import once
 from shared.wiring.process import CLOCK, settings
 

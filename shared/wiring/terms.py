@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shared.engine.deployment_terms import DeploymentTerms
+from shared.engine.delivering.deployment_terms import DeploymentTerms
 from shared.wiring import storage
 from shared.wiring.once import once
 from shared.wiring.process import settings

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from shared.engine.dead_letters import WriteDeadLetters
-from shared.engine.housekeeping import Housekeeping
-from shared.engine.poison import ReturnPoison
-from shared.engine.poison_records import PoisonRecords
-from shared.engine.queue_watch import WatchQueues
-from shared.engine.receiving import Intake
-from shared.engine.timer_jobs import Job, TimerJobs
-from shared.engine.timer_runs import Timed, TimerRuns
-from shared.engine.wake import Wake
+from shared.engine.timers.dead_letters import WriteDeadLetters
+from shared.engine.timers.housekeeping import Housekeeping
+from shared.engine.timers.jobs import Job, TimerJobs
+from shared.engine.timers.last_runs import Timed, TimerRuns
+from shared.engine.timers.poison import ReturnPoison
+from shared.engine.timers.poison_records import PoisonRecords
+from shared.engine.timers.queue_watch import WatchQueues
+from shared.engine.timers.receiving import Intake
+from shared.engine.timers.wake import Wake
 from shared.wiring import storage
 from shared.wiring.once import once
 from shared.wiring.process import CLOCK, new_id

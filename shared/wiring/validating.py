@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shared.adapters.cache import ForgetfulStore
-from shared.engine.validate import Validate
+from shared.engine.manage.validation_links import Validate
 from shared.wiring import storage
 from shared.wiring.once import once
 from shared.wiring.process import CLOCK, rest

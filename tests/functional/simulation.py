@@ -13,7 +13,7 @@ from typing import Any
 
 from shared.delivery.message import DeliveryMessage
 from shared.delivery.profiles import PROFILES
-from shared.engine.deployment_terms import DeploymentTerms
+from shared.engine.delivering.deployment_terms import DeploymentTerms
 from shared.engine.ports import Queue
 from shared.errors import StorageUnavailable
 from shared.http import Exchange, Late, OutboundRequest

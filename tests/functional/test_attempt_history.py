@@ -11,7 +11,7 @@ import pytest
 from shared.delivery.attempt_record import AttemptRecord
 from shared.delivery.outcome import Outcome
 from shared.delivery.policy import EndReason, EndState
-from shared.engine.attempt_history import QUIET_FOR, AttemptHistory
+from shared.engine.delivering.attempt_history import QUIET_FOR, AttemptHistory
 from shared.engine.ports import Queue
 from shared.errors import StorageUnavailable
 from shared.http import Failure, NotAnswered

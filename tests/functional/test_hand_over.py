@@ -7,10 +7,10 @@ from datetime import timedelta
 
 import pytest
 
-from shared.engine.hand_over import STANDS_IN_FOR
+from shared.engine.delivering.hand_over import STANDS_IN_FOR
+from shared.engine.delivering.pushing import WAIT_FOR_SLOTS
+from shared.engine.delivering.requeue import LONG_WAIT, PATIENCE
 from shared.engine.ports import Queue
-from shared.engine.pushing import WAIT_FOR_SLOTS
-from shared.engine.requeue import LONG_WAIT, PATIENCE
 from shared.errors import StorageUnavailable
 from shared.http import Exchange, Late, OutboundRequest
 from tests.builders import URL, a_delivery, a_message

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from shared.engine.publisher_access import PublisherAccess
+from shared.engine.publishing.publisher_authorization import PublisherAccess
 from shared.events.access_token import Claims, TokenFault
 from shared.events.topic import InputSchema
 from shared.http import HttpAnswer, HttpRequest

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from shared.engine.operations.status import LATE, Status, look
 from shared.engine.ports import Queue, Table
-from shared.engine.queue_watch import WatchQueues
-from shared.engine.status import LATE, Status, look
-from shared.engine.timer_jobs import TimerJobs
-from shared.engine.timer_runs import JobsFailed, Timed, TimerRuns
+from shared.engine.timers.jobs import TimerJobs
+from shared.engine.timers.last_runs import JobsFailed, Timed, TimerRuns
+from shared.engine.timers.queue_watch import WatchQueues
 from shared.errors import StorageUnavailable
 from shared.http import HttpAnswer, HttpRequest
 from shared.metrics import CountRow, Metric, Series, Span, Sum

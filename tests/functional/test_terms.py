@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from shared.delivery.profiles import PROFILES
-from shared.engine.deployment_terms import DeploymentTerms
+from shared.engine.delivering.deployment_terms import DeploymentTerms
 from shared.events.topic import Topic
 from shared.subscriptions.subscription import Batching, RetryPolicy, StaticHeader
 from tests.builders import DEAD, a_subscription, a_topic
@@ -27,7 +27,9 @@ def test_the_topics_tag_wins_over_the_default(
     tagged: str | None, profile: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     quick = replace(PROFILES["latest"], name="quick")
-    monkeypatch.setattr("shared.engine.deployment_terms.PROFILES", {**PROFILES, "quick": quick})
+    monkeypatch.setattr(
+        "shared.engine.delivering.deployment_terms.PROFILES", {**PROFILES, "quick": quick}
+    )
     directory = Directory()
     directory.topics["orders"] = a_topic(profile=tagged)
     deployment = DeploymentTerms(topics=directory, default_profile="quick", time_scale=1)

@@ -8,11 +8,11 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from shared.engine import receiving
 from shared.engine.ports import Queue
-from shared.engine.receiving import Readable
-from shared.engine.timer_jobs import Job, TimerJobs
-from shared.engine.timer_runs import JobsFailed, Timed, TimerRuns
+from shared.engine.timers import receiving
+from shared.engine.timers.jobs import Job, TimerJobs
+from shared.engine.timers.last_runs import JobsFailed, Timed, TimerRuns
+from shared.engine.timers.receiving import Readable
 from shared.errors import StorageUnavailable
 from tests.builders import (
     a_delivery,

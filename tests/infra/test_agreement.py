@@ -36,7 +36,12 @@ RENAMES = [
     ("container in Bicep", "infra/modules/storage.bicep", "'payloads'", "'bodies'"),
     ("service in azure.yaml", "azure.yaml", "  api:", "  app:"),
     ("service in Bicep", "infra/main.bicep", "'api'", "'app'"),
-    ("log line in the code", "shared/engine/queue_watch.py", '"queue.depth"', '"queue.state"'),
+    (
+        "log line in the code",
+        "shared/engine/timers/queue_watch.py",
+        '"queue.depth"',
+        '"queue.state"',
+    ),
     ("log line in Bicep", "infra/modules/alerts.bicep", "queue.depth", "queue.state"),
     ("connection of a trigger", "retry_function/function.json", "WebJobsStorage", "JobsStorage"),
     ("connection in the code", "shared/settings.py", '"AzureWebJobsStorage"', '"AzureStorage"'),

@@ -17,7 +17,7 @@ from shared import settings
 from shared.adapters.storage import account
 from shared.arm.dead_letter_codec import _OWN_CONTAINER
 from shared.delivery.profiles import PROFILES
-from shared.engine.deployment_terms import DeploymentTerms
+from shared.engine.delivering.deployment_terms import DeploymentTerms
 from tests.builders import a_topic
 
 ROOT = Path(__file__).parents[2]

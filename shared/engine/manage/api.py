@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
 from shared.arm.arm_json import error_answer
-from shared.engine.manage.access import check_operator
 from shared.engine.manage.call import Call, ManagePorts
 from shared.engine.manage.older_clients import settled_later
 from shared.engine.manage.routes import find
+from shared.engine.operations.operator_authorization import check_operator
 from shared.errors import AppError, Fault, InvalidDocument, MethodNotAllowed
 from shared.http import HttpAnswer, HttpRequest
 

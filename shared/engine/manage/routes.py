@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 from urllib.parse import unquote
 
-from shared.engine.manage import metrics, namespaces, topics
+from shared.engine.manage import metrics_api, namespaces, topics
 from shared.engine.manage.call import Call, ManagePorts
 from shared.engine.manage.keys import Keys
-from shared.engine.manage.metrics import Metered
+from shared.engine.manage.metrics_api import Metered
 from shared.engine.manage.namespace_subscriptions import SUBSCRIPTIONS
 from shared.engine.manage.resources import Resources
 from shared.engine.manage.subscriptions import Subscriptions
@@ -95,17 +95,19 @@ _NAMESPACE_TOPIC = f"{_NAMESPACE}/topics/{{topic}}"
 ROUTES = (
     _route(f"{_SUBSCRIPTION}/{_PROVIDER}/topics", GET=topics.TOPICS.list),
     *_of(_TOPIC, topics.TOPICS),
-    *_metrics(_TOPIC, metrics.OF_TOPIC),
-    *_metrics(f"{_TOPIC}/eventSubscriptions/{{name}}", metrics.OF_SUBSCRIPTION),
-    *_metrics(f"{_TOPIC}/{_PROVIDER}/eventSubscriptions/{{name}}", metrics.OF_SUBSCRIPTION),
+    *_metrics(_TOPIC, metrics_api.OF_TOPIC),
+    *_metrics(f"{_TOPIC}/eventSubscriptions/{{name}}", metrics_api.OF_SUBSCRIPTION),
+    *_metrics(f"{_TOPIC}/{_PROVIDER}/eventSubscriptions/{{name}}", metrics_api.OF_SUBSCRIPTION),
     *_of_topic(f"{_TOPIC}/eventSubscriptions", NESTED),
     *_of_topic(f"{_TOPIC}/{_PROVIDER}/eventSubscriptions", EXTENSION),
     _route(f"{_SUBSCRIPTION}/{_PROVIDER}/namespaces", GET=namespaces.NAMESPACES.list),
     *_of(_NAMESPACE, namespaces.NAMESPACES),
-    *_metrics(_NAMESPACE, metrics.OF_NAMESPACE),
+    *_metrics(_NAMESPACE, metrics_api.OF_NAMESPACE),
     *_of(_NAMESPACE_TOPIC, namespaces.TOPICS),
-    *_metrics(_NAMESPACE_TOPIC, metrics.OF_NAMESPACE_TOPIC),
-    *_metrics(f"{_NAMESPACE_TOPIC}/eventSubscriptions/{{name}}", metrics.OF_NAMESPACE_SUBSCRIPTION),
+    *_metrics(_NAMESPACE_TOPIC, metrics_api.OF_NAMESPACE_TOPIC),
+    *_metrics(
+        f"{_NAMESPACE_TOPIC}/eventSubscriptions/{{name}}", metrics_api.OF_NAMESPACE_SUBSCRIPTION
+    ),
     *_of_topic(f"{_NAMESPACE_TOPIC}/eventSubscriptions", SUBSCRIPTIONS),
     *_across(_SUBSCRIPTION),
     *_across(_GROUP),

@@ -19,8 +19,8 @@ from shared.arm.subscription_document import (
     full_url,
 )
 from shared.engine.manage.call import Call, ManagePorts, not_found
+from shared.engine.manage.endpoint_validation import Consents
 from shared.engine.manage.forgetting import forget_health
-from shared.engine.manage.handshake import Consents
 from shared.engine.manage.notices import tell_endpoints
 from shared.engine.manage.page import answer_page
 from shared.engine.manage.resources import Body, Document, Resources

@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from shared.engine.manage.metric_names import OF_TOPIC
-from shared.engine.manage.metrics_query import parse_query
+from shared.engine.operations.metric_names import OF_TOPIC
+from shared.engine.operations.metrics_query import parse_query
 from shared.errors import InvalidDocument
 from tests.fakes import START
 

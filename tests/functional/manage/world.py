@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, urlsplit
 from shared.arm.deployment import Deployment, limits_of
 from shared.delivery.profiles import PROFILES
 from shared.engine.manage.api import Manage
-from shared.engine.validate import Validate
+from shared.engine.manage.validation_links import Validate
 from shared.http import Exchange, HttpAnswer, HttpRequest, Late, OutboundRequest
 from tests.fakes import (
     FakeClock,

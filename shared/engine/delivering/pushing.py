@@ -15,11 +15,11 @@ from shared.delivery.outcome import Outcome, classify
 from shared.delivery.parcel import Parcel
 from shared.delivery.policy import DeliveryTerms
 from shared.delivery.push_request import push_request
-from shared.engine.allowed_rates import AllowedRates
-from shared.engine.hand_over import HandOver
-from shared.engine.health import HealthTracker
+from shared.engine.delivering.allowed_rates import AllowedRates
+from shared.engine.delivering.hand_over import HandOver
+from shared.engine.delivering.progress import Progress, Pushed
+from shared.engine.delivering.shared_health import HealthTracker
 from shared.engine.ports import Pusher, PushPool
-from shared.engine.progress import Progress, Pushed
 from shared.http import Failure, NotAnswered
 from shared.subscriptions.subscription import EventSubscription
 

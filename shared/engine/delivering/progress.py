@@ -25,12 +25,12 @@ from shared.delivery.policy import (
     decide,
     retry,
 )
-from shared.engine.attempt_history import MessageHistory
-from shared.engine.attempt_lines import AttemptLines
-from shared.engine.drops import dropped
-from shared.engine.late import LateAnswers
+from shared.engine.delivering.attempt_history import MessageHistory
+from shared.engine.delivering.attempt_lines import AttemptLines
+from shared.engine.delivering.drops import dropped
+from shared.engine.delivering.late_answers import LateAnswers
+from shared.engine.delivering.requeue import Queued, Requeue
 from shared.engine.ports import Metrics
-from shared.engine.requeue import Queued, Requeue
 from shared.events.topic import TopicName
 from shared.metrics import Metric, error_type
 from shared.subscriptions.subscription import DeadLetterDestination, EventSubscription

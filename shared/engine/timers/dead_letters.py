@@ -16,10 +16,10 @@ from shared.deadletter.record import record
 from shared.delivery.delivery import Delivery
 from shared.delivery.message import DeadLetterNote
 from shared.delivery.policy import EndReason
-from shared.engine.drops import dropped
-from shared.engine.payloads import texts_of
+from shared.engine.delivering.drops import dropped
+from shared.engine.delivering.payloads import texts_of
 from shared.engine.ports import DeadLetterStore, Metrics, PayloadStore, Queue, Receiver
-from shared.engine.receiving import Intake, Readable
+from shared.engine.timers.receiving import Intake, Readable
 from shared.errors import StorageUnavailable
 from shared.events.topic import TopicName
 from shared.metrics import Metric

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 from shared.arm.arm_json import answer, error_answer
 from shared.clock import Clock, timestamp
-from shared.engine.manage.access import check_operator
+from shared.engine.operations.operator_authorization import check_operator
+from shared.engine.operations.prometheus import CONTENT_TYPE, Gauge, exposition
 from shared.engine.ports import CountReader, Queue, QueueWatch
-from shared.engine.prometheus import CONTENT_TYPE, Gauge, exposition
-from shared.engine.queue_watch import QueueState, states
-from shared.engine.timer_runs import LastRun, TimerRuns
+from shared.engine.timers.last_runs import LastRun, TimerRuns
+from shared.engine.timers.queue_watch import QueueState, states
 from shared.errors import AppError, MethodNotAllowed, NotFound, StorageUnavailable
 from shared.http import HttpAnswer, HttpRequest
 

@@ -10,9 +10,9 @@ from shared import telemetry
 from shared.clock import Clock
 from shared.delivery.message import DeliveryMessage, NewerMessage
 from shared.delivery.message_reader import decode
-from shared.engine.poison_records import PoisonRecords
+from shared.engine.delivering.requeue import NEWER_AGAIN_IN
 from shared.engine.ports import Queue, Received, Receiver
-from shared.engine.requeue import NEWER_AGAIN_IN
+from shared.engine.timers.poison_records import PoisonRecords
 from shared.errors import MalformedMessage, StorageUnavailable
 
 HIDDEN_FOR = timedelta(minutes=5)  # no run of a timer is longer

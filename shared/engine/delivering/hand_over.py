@@ -10,7 +10,7 @@ from shared import telemetry
 from shared.clock import Clock
 from shared.delivery.delivery import Delivery
 from shared.delivery.message import DeliveryMessage
-from shared.engine.requeue import Queued, Requeue
+from shared.engine.delivering.requeue import Queued, Requeue
 from shared.errors import StorageUnavailable
 
 # The last push begins within a minute and takes 42 s at most, after a probe that takes as long;

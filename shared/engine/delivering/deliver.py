@@ -15,14 +15,17 @@ from shared.delivery.message import DeliveryMessage, NewerMessage
 from shared.delivery.message_reader import decode
 from shared.delivery.parcel import Loaded, parcels
 from shared.delivery.policy import DeliveryTerms, EndReason, Go, before_attempt
-from shared.engine.allowed_rates import AllowedRates
-from shared.engine.attempt_history import AttemptHistory
-from shared.engine.deployment_terms import DeploymentTerms
-from shared.engine.drops import dropped
-from shared.engine.hand_over import HandOver
-from shared.engine.health import HealthTracker
-from shared.engine.late import LateAnswers
-from shared.engine.payloads import texts_of
+from shared.engine.delivering.allowed_rates import AllowedRates
+from shared.engine.delivering.attempt_history import AttemptHistory
+from shared.engine.delivering.deployment_terms import DeploymentTerms
+from shared.engine.delivering.drops import dropped
+from shared.engine.delivering.hand_over import HandOver
+from shared.engine.delivering.late_answers import LateAnswers
+from shared.engine.delivering.payloads import texts_of
+from shared.engine.delivering.progress import Progress
+from shared.engine.delivering.pushing import Pushing
+from shared.engine.delivering.requeue import NEWER_AGAIN_IN, Requeue
+from shared.engine.delivering.shared_health import HealthTracker
 from shared.engine.ports import (
     Metrics,
     PayloadStore,
@@ -32,9 +35,6 @@ from shared.engine.ports import (
     SubscriptionReader,
     Tokens,
 )
-from shared.engine.progress import Progress
-from shared.engine.pushing import Pushing
-from shared.engine.requeue import NEWER_AGAIN_IN, Requeue
 from shared.errors import MalformedMessage, StorageUnavailable
 from shared.subscriptions.subscription import EventSubscription
 

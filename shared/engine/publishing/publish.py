@@ -20,8 +20,8 @@ from shared.engine.ports import (
     SubscriptionReader,
     TopicReader,
 )
-from shared.engine.publish_counts import count_published, count_refused, tell_refused
-from shared.engine.publisher_access import PublisherAccess
+from shared.engine.publishing.publish_counts import count_published, count_refused, tell_refused
+from shared.engine.publishing.publisher_authorization import PublisherAccess
 from shared.errors import AppError, MethodNotAllowed, NotFound
 from shared.events.answers import accepted, error_answer, options_answer
 from shared.events.data_plane import data_plane, topic_name

@@ -11,8 +11,8 @@ from shared.delivery.message import DeliveryMessage
 from shared.delivery.outcome import DeliveryOutcome
 from shared.delivery.parcel import Parcel
 from shared.delivery.policy import Decision, Delivered, DeliveryTerms, End, RetryAt
-from shared.engine.event_ids import event_id, event_ids
-from shared.engine.failure_records import delivery_failure
+from shared.engine.delivering.event_ids import event_id, event_ids
+from shared.engine.delivering.failure_records import delivery_failure
 from shared.subscriptions.subscription import EventSubscription
 
 

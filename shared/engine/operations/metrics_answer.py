@@ -8,14 +8,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from shared.engine.housekeeping import COUNTS_KEPT_FOR
-from shared.engine.manage.metric_names import Shown
-from shared.engine.manage.metrics_query import (
+from shared.engine.operations.metric_names import Shown
+from shared.engine.operations.metrics_query import (
     AGGREGATIONS,
     INTERVALS,
     MetricsQuery,
     timestamp,
 )
+from shared.engine.timers.housekeeping import COUNTS_KEPT_FOR
 from shared.metrics import Counts, Metric, Sum
 
 _PROVIDER = "/providers/Microsoft.Insights"

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from shared.arm.iso_duration import parse_duration
-from shared.engine.manage.metric_names import Shown
+from shared.engine.operations.metric_names import Shown
 from shared.errors import Fault, InvalidDocument
 
 FULL = "FULL"  # the interval that is the whole time span

@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from shared import telemetry
-from shared.engine.payloads import texts_of
-from shared.engine.poison_records import PoisonRecords
+from shared.engine.delivering.payloads import texts_of
+from shared.engine.delivering.requeue import Requeue
 from shared.engine.ports import PayloadStore, Queue, Receiver
-from shared.engine.receiving import Intake, Readable
-from shared.engine.requeue import Requeue
+from shared.engine.timers.poison_records import PoisonRecords
+from shared.engine.timers.receiving import Intake, Readable
 
 ROUNDS = 3  # how often a message goes back before it becomes a record
 

@@ -21,7 +21,7 @@ from shared.delivery.policy import (
     EndState,
     RetryAt,
 )
-from shared.engine.event_ids import event_id
+from shared.engine.delivering.event_ids import event_id
 from shared.engine.ports import AttemptLog
 from shared.settings import AttemptLogging
 

@@ -9,9 +9,9 @@ from datetime import timedelta
 from shared import telemetry
 from shared.clock import Clock
 from shared.delivery.due import due_together
+from shared.engine.delivering.requeue import Requeue
 from shared.engine.ports import Queue, Receiver
-from shared.engine.receiving import Intake, Readable
-from shared.engine.requeue import Requeue
+from shared.engine.timers.receiving import Intake, Readable
 
 RUN_FOR = timedelta(minutes=2)  # and a put may be repeated for two more
 

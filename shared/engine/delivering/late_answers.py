@@ -13,10 +13,10 @@ from shared.delivery.message import DeliveryMessage
 from shared.delivery.outcome import Outcome, classify
 from shared.delivery.parcel import Parcel
 from shared.delivery.profile import DeliveryProfile
-from shared.engine.attempt_history import MessageHistory
-from shared.engine.event_ids import event_ids
+from shared.engine.delivering.attempt_history import MessageHistory
+from shared.engine.delivering.event_ids import event_ids
+from shared.engine.delivering.requeue import Queued, Requeue
 from shared.engine.ports import Metrics
-from shared.engine.requeue import Queued, Requeue
 from shared.errors import StorageUnavailable
 from shared.http import Answered, Late
 from shared.metrics import Metric

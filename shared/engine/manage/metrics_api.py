@@ -13,14 +13,15 @@ from shared.arm.namespace_codec import TYPE as NAMESPACE_TYPE
 from shared.arm.namespace_subscription_codec import TYPE as NAMESPACE_SUBSCRIPTION_TYPE
 from shared.arm.subscription_codec import EXTENSION_TYPE
 from shared.arm.topic_codec import TYPE as TOPIC_TYPE
-from shared.engine.housekeeping import COUNTS_KEPT_FOR
-from shared.engine.manage import metric_names, namespaces, topics
+from shared.engine.manage import namespaces, topics
 from shared.engine.manage.call import Call, ManagePorts, not_found
-from shared.engine.manage.metric_names import SUBSCRIPTION, TOPIC, Shown
-from shared.engine.manage.metrics_answer import Source, definition, gathered, metric_of
-from shared.engine.manage.metrics_query import MetricsQuery, parse_query, timestamp
 from shared.engine.manage.resources import Document, Resources
+from shared.engine.operations import metric_names
+from shared.engine.operations.metric_names import SUBSCRIPTION, TOPIC, Shown
+from shared.engine.operations.metrics_answer import Source, definition, gathered, metric_of
+from shared.engine.operations.metrics_query import MetricsQuery, parse_query, timestamp
 from shared.engine.ports import Table
+from shared.engine.timers.housekeeping import COUNTS_KEPT_FOR
 from shared.http import HttpAnswer
 from shared.metrics import Counts
 

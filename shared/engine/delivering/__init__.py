@@ -1,0 +1,1 @@
+"""Delivers queue messages: pushes, decides what follows, stores it, records the attempt."""

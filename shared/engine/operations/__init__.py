@@ -1,0 +1,1 @@
+"""Reports status and metrics to operators, and decides who is one."""

@@ -1,0 +1,1 @@
+"""Accepts events: authorizes the publisher, matches, stores, answers."""

@@ -1,0 +1,1 @@
+"""Does the work of the timers: long waits, dead letters, poison messages, housekeeping."""
