@@ -12,7 +12,14 @@ from cli.stories import span
 from shared.adapters.storage.health_table import TableHealth
 from shared.arm.subscription_document import delivered_subscription
 from shared.clock import timestamp
-from shared.delivery.health import Held, NeedsProbe, Open, Standing, endpoint_id, standing
+from shared.delivery.health.endpoint_health import (
+    Held,
+    NeedsProbe,
+    Open,
+    Standing,
+    endpoint_id,
+    standing,
+)
 from shared.engine.ports import (
     CUSTOM_TOPICS,
     NAMESPACE_TOPICS,

@@ -8,7 +8,14 @@ from datetime import datetime, timedelta
 from hypothesis import strategies as st
 
 from shared.delivery.delivery import Attempt, Delivery, Origin
-from shared.delivery.health import Health, NeedsProbe, Observation, claim, observe, standing
+from shared.delivery.health.endpoint_health import (
+    Health,
+    NeedsProbe,
+    Observation,
+    claim,
+    observe,
+    standing,
+)
 from shared.delivery.message import DeadLetterNote, DeliveryMessage
 from shared.delivery.outcome import Outcome
 from shared.delivery.policy import EndReason

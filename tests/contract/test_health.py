@@ -10,7 +10,7 @@ import pytest
 
 from shared.adapters.storage.health_table import TableHealth
 from shared.adapters.storage.tables import StorageResources
-from shared.delivery.health import Health, Hold
+from shared.delivery.health.endpoint_health import Health, Hold
 from shared.delivery.outcome import Outcome
 from shared.engine.ports import ResourceStore, StoredHealth, Table
 from shared.errors import Conflict

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from shared.delivery.health import Held
+from shared.delivery.health.endpoint_health import Held
 from shared.engine.ports import Queue
 from shared.subscriptions.subscription import Batching, RetryPolicy
 from tests.builders import (

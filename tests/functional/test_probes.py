@@ -8,7 +8,7 @@ from threading import Event
 
 import pytest
 
-from shared.delivery.health import Open
+from shared.delivery.health.endpoint_health import Open
 from shared.engine.ports import Queue
 from shared.errors import StorageUnavailable
 from shared.http import Failure, NotAnswered

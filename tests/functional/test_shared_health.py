@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shared.delivery.health import Held, Observation, endpoint_id
+from shared.delivery.health.endpoint_health import Held, Observation, endpoint_id
 from shared.delivery.outcome import Outcome
 from shared.engine.ports import Queue, Resource, Table
 from tests.builders import (

@@ -7,8 +7,8 @@ from datetime import timedelta
 
 from shared import telemetry
 from shared.adapters.cache_entries import Entries
-from shared.delivery.health import Health
-from shared.delivery.health_codec import document_of, health_of
+from shared.delivery.health.codec import document_of, health_of
+from shared.delivery.health.endpoint_health import Health
 from shared.engine.ports import Resource, ResourceStore, StoredHealth, Table
 from shared.errors import StorageUnavailable
 

@@ -12,7 +12,7 @@ from shared.clock import Clock
 from shared.delivery.custom_headers import told_headers
 from shared.delivery.delivery import Delivery
 from shared.delivery.due import due_together
-from shared.delivery.health import Held
+from shared.delivery.health.endpoint_health import Held
 from shared.delivery.message import DeadLetterNote, DeliveryMessage
 from shared.delivery.outcome import DeliveryOutcome, Outcome
 from shared.delivery.parcel import Loaded, Parcel

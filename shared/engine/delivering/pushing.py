@@ -9,8 +9,8 @@ from functools import partial
 from typing import NamedTuple
 
 from shared.clock import Clock
-from shared.delivery.health import Held, Observation, Open
-from shared.delivery.holding import hold_back
+from shared.delivery.health.endpoint_health import Held, Observation, Open
+from shared.delivery.health.holding import hold_back
 from shared.delivery.outcome import Outcome, classify
 from shared.delivery.parcel import Parcel
 from shared.delivery.policy import DeliveryTerms

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 from shared import telemetry
 from shared.clock import Clock
-from shared.delivery.health import (
+from shared.delivery.health.endpoint_health import (
     PROBE_LOOK,
     Health,
     Held,
@@ -25,9 +25,9 @@ from shared.delivery.health import (
     observe,
     standing,
 )
-from shared.delivery.pace import Arrivals, Line
+from shared.delivery.health.pace import Arrivals, Line
+from shared.delivery.health.streak import NO_STREAK, Streak
 from shared.delivery.policy import DeliveryTerms
-from shared.delivery.streak import NO_STREAK, Streak
 from shared.engine.ports import HealthStore, StoredHealth
 from shared.errors import Conflict, StorageUnavailable
 from shared.subscriptions.subscription import EventSubscription

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from typing import NamedTuple, Protocol, TypeVar
 
-from shared.delivery.health import Health
+from shared.delivery.health.endpoint_health import Health
 from shared.http import Audience, Exchange, Late, OutboundRequest
 
 T = TypeVar("T")

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from shared.adapters.storage.health_table import TableHealth
-from shared.delivery.health import Health
+from shared.delivery.health.endpoint_health import Health
 from shared.engine.ports import Table
 from shared.errors import StorageUnavailable
 from tests.fakes import FakeClock

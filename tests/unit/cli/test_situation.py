@@ -10,7 +10,7 @@ import pytest
 from cli.situation import Situation, UnknownName, document, look, words
 from shared.adapters.storage.health_table import TableHealth
 from shared.arm.subscription_document import subscription_of
-from shared.delivery.health import Health, Held, Hold, NeedsProbe, Open, endpoint_id
+from shared.delivery.health.endpoint_health import Health, Held, Hold, NeedsProbe, Open, endpoint_id
 from shared.delivery.outcome import Outcome
 from shared.engine.ports import Table
 from shared.metrics import CountRow, Metric, Series, Span, once

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from shared.delivery.health import (
+from shared.delivery.health.endpoint_health import (
     Health,
     Observation,
     observe,

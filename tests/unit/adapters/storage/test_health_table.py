@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from shared.adapters.storage.health_table import TableHealth
-from shared.delivery.health import Health
+from shared.delivery.health.endpoint_health import Health
 from shared.engine.ports import Resource, Table
 from shared.errors import StorageUnavailable
 from tests.fakes import FakeClock, MemoryResources

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from shared.delivery.health import Health, Hold
+from shared.delivery.health.endpoint_health import Health, Hold
 from shared.delivery.outcome import Outcome
 
 

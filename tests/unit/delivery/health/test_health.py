@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from shared.delivery.health import (
+from shared.delivery.health.endpoint_health import (
     Held,
     Hold,
     NeedsProbe,

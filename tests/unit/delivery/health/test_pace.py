@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from shared.delivery.pace import Arrivals, Line
+from shared.delivery.health.pace import Arrivals, Line
 from tests.fakes import START
 
 SECOND = timedelta(seconds=1)

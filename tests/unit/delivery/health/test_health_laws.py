@@ -8,7 +8,8 @@ from datetime import datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.delivery.health import (
+from shared.delivery.health.codec import document_of, health_of
+from shared.delivery.health.endpoint_health import (
     Health,
     Held,
     NeedsProbe,
@@ -19,7 +20,6 @@ from shared.delivery.health import (
     observe,
     standing,
 )
-from shared.delivery.health_codec import document_of, health_of
 from shared.delivery.outcome import Outcome
 from tests.builders import compact, terms
 from tests.fakes import START

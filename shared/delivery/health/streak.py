@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from shared.delivery.health import EVENTS_FAULT, Observation
+from shared.delivery.health.endpoint_health import EVENTS_FAULT, Observation
 from shared.delivery.outcome import Outcome
 from shared.delivery.policy import DeliveryTerms
 

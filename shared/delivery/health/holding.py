@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from shared.delivery.delivery import Delivery
-from shared.delivery.health import Held
+from shared.delivery.health.endpoint_health import Held
 from shared.delivery.outcome import DeliveryOutcome, Outcome
 from shared.delivery.policy import DeliveryTerms, End, EndReason, before_attempt
 

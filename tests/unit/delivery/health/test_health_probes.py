@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from shared.delivery.health import (
+from shared.delivery.health.endpoint_health import (
     Held,
     NeedsProbe,
     Open,
