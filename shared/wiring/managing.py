@@ -6,12 +6,12 @@ import base64
 import secrets
 import time
 
-from shared.adapters.cache import ForgetfulStore
+from shared.adapters.directory import ForgetfulStore
 from shared.adapters.http.notifier import PatientNotifier
 from shared.arm.deployment import Deployment, limits_of
 from shared.delivery.profiles import PROFILES
 from shared.engine.manage.api import Manage
-from shared.wiring import access, storage
+from shared.wiring import authorization, storage
 from shared.wiring.once import once
 from shared.wiring.outbound import own_addresses, pusher
 from shared.wiring.process import CLOCK, new_id, rest, settings
@@ -37,7 +37,7 @@ def manage() -> Manage:
             own_addresses=own_addresses(),
         ),
         admin_key=settings().admin_key,
-        tokens=access.operators_tokens(),
+        tokens=authorization.operators_tokens(),
         public_url=settings().public_url,
         new_key=_new_key,
         new_id=new_id,

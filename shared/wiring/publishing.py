@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shared.engine.publishing.publish import Publish
-from shared.wiring import access, storage
+from shared.wiring import authorization, storage
 from shared.wiring.once import once
 from shared.wiring.process import CLOCK, new_id
 from shared.wiring.terms import deployment_terms
@@ -12,7 +12,7 @@ from shared.wiring.terms import deployment_terms
 @once
 def publish() -> Publish:
     return Publish(
-        access=access.publishers(),
+        access=authorization.publishers(),
         topics=storage.directory(),
         subscriptions=storage.directory(),
         payloads=storage.payloads(),

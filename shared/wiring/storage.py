@@ -6,7 +6,7 @@ import atexit
 import time
 import uuid
 
-from shared.adapters.cache import CachedDirectory, Readers
+from shared.adapters.directory import CachedDirectory, Readers
 from shared.adapters.metric_recorder import MetricRecorder
 from shared.adapters.storage.account import StorageAccount
 from shared.adapters.storage.attempts import StorageAttempts

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shared.adapters.cache import ForgetfulStore
+from shared.adapters.directory import ForgetfulStore
 from shared.engine.manage.validation_links import Validate
 from shared.wiring import storage
 from shared.wiring.once import once

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shared.errors import SigningKeysUnavailable
-from shared.events.access_token import Claims, TokenFault
+from shared.events.token_claims import Claims, TokenFault
 
 
 class Tokens:

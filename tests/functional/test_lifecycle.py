@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import pytest
 
-from shared.adapters.cache import CachedDirectory, ForgetfulStore, Readers
+from shared.adapters.directory import CachedDirectory, ForgetfulStore, Readers
 from shared.arm.namespace_codec import namespace_topic_of
 from shared.arm.subscription_document import delivered_subscription
 from shared.arm.topic_codec import topic_of

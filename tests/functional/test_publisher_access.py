@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from shared.engine.publishing.publisher_authorization import PublisherAccess
-from shared.events.access_token import Claims, TokenFault
+from shared.events.token_claims import Claims, TokenFault
 from shared.events.topic import InputSchema
 from shared.http import HttpAnswer, HttpRequest
 from shared.metrics import Metric

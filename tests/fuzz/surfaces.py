@@ -15,7 +15,7 @@ from typing import Any
 import azure.functions as func
 from azure.functions.http import HttpResponseConverter
 
-from shared.adapters.cache import CachedDirectory, Readers
+from shared.adapters.directory import CachedDirectory, Readers
 from shared.adapters.functions_http import to_request, to_response
 from shared.arm.namespace_codec import namespace_topic_of
 from shared.arm.subscription_document import delivered_subscription

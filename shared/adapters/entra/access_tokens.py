@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from shared.adapters.entra.signing_keys import ALGORITHM, SigningKeys
-from shared.events.access_token import Claims, TokenFault
+from shared.events.token_claims import Claims, TokenFault
 
 _LEEWAY = timedelta(minutes=5)  # for clocks that differ
 _MAX_LENGTH = 32 * 1024  # a token with hundreds of groups is smaller

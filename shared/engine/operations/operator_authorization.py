@@ -6,7 +6,7 @@ import hmac
 
 from shared.engine.ports import TokenVerifier
 from shared.errors import Fault, Forbidden, Unauthenticated
-from shared.events.access_token import Role, TokenFault
+from shared.events.token_claims import Role, TokenFault
 
 
 def check_operator(

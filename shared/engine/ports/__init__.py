@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from shared.engine.ports.access import TokenVerifier
 from shared.engine.ports.blobs import DeadLetterStore, PayloadStore
 from shared.engine.ports.documents import (
     CUSTOM_TOPICS,
@@ -34,6 +33,7 @@ from shared.engine.ports.queues import (
     Sender,
 )
 from shared.engine.ports.records import AttemptLog, CountKeeping, CountReader, CountSink, Metrics
+from shared.engine.ports.tokens import TokenVerifier
 
 __all__ = [
     "CUSTOM_TOPICS",

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from shared.events.access_token import Claims, TokenFault
+from shared.events.token_claims import Claims, TokenFault
 from shared.http import HttpAnswer
 from tests.fakes.tokens import Tokens
 from tests.functional.manage.world import KEY, ORDERS, TOPICS, World

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from shared.adapters.cache import CachedDirectory, Readers
+from shared.adapters.directory import CachedDirectory, Readers
 from tests.fakes import FakeClock
 from tests.unit.adapters.cache.directory import (
     CACHE_FOR,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from shared.adapters.cache import CachedDirectory
+from shared.adapters.directory import CachedDirectory
 from shared.engine.ports import Resource, Table
 from shared.events.topic import InputSchema, Topic
 from shared.subscriptions.subscription import DeliverySchema, EventSubscription

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from shared.adapters.cache import CachedDirectory, ForgetfulStore
+from shared.adapters.directory import CachedDirectory, ForgetfulStore
 from shared.engine.ports import Table
 from shared.errors import StorageUnavailable
 from tests.fakes import FakeClock

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from shared.adapters.cache import CachedDirectory
+from shared.adapters.directory import CachedDirectory
 from shared.errors import StorageUnavailable
 from tests.fakes import FakeClock
 from tests.unit.adapters.cache.directory import (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shared.adapters.cache import CachedDirectory, ForgetfulStore
+from shared.adapters.directory import CachedDirectory, ForgetfulStore
 from shared.engine.ports import CUSTOM_TOPICS, NAMESPACE_TOPICS, NAMESPACES, Table
 from tests.fakes import MemoryResources
 from tests.unit.adapters.cache.directory import (

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from shared.adapters.entra.access_tokens import EntraTokens
 from shared.adapters.entra.signing_keys import SigningKeys
 from shared.errors import SigningKeysUnavailable
-from shared.events.access_token import Claims, Role, TokenFault
+from shared.events.token_claims import Claims, Role, TokenFault
 from tests.fakes.clock import FakeClock
 from tests.fakes.pushing import ScriptedPusher, answered
 from tests.tokens import (

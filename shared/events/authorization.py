@@ -8,10 +8,10 @@ from datetime import datetime
 from urllib.parse import urlsplit
 
 from shared.errors import Forbidden, InvalidSignature, Unauthenticated
-from shared.events.access_token import Claims, Role, TokenFault
 from shared.events.data_plane import data_plane
 from shared.events.schema_rules import clip
 from shared.events.signature import Signature
+from shared.events.token_claims import Claims, Role, TokenFault
 from shared.events.topic import Topic
 from shared.http import HttpRequest
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from shared.events.access_token import Claims, TokenFault
+from shared.events.token_claims import Claims, TokenFault
 
 
 class TokenVerifier(Protocol):
