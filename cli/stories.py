@@ -9,7 +9,6 @@ from typing import Any
 
 from shared.clock import timestamp
 from shared.delivery.attempt_record import AttemptRecord
-from shared.delivery.policy import EndState
 
 _HEADER = (
     f"{'when':>12}  {'UTC':<19}  {'#':>3}  {'answer':<24}  {'took':>8}  {'next':>12}  because of"
@@ -30,17 +29,6 @@ class Story:
     def end(self) -> AttemptRecord | None:
         return self.records[-1] if self.records[-1].state else None
 
-    def blob_due(self, delay: timedelta) -> datetime | None:
-        """
-        Return when the event's dead letter may be written: *delay* after the last attempt.
-
-        ``None`` if there is none to write. Whether it was written then is nowhere in the records.
-        """
-        if self.end is None or self.end.state is not EndState.DEAD_LETTERED:
-            return None
-        tried = [_ended_at(each) for each in self.records if each.outcome]
-        return max([_ended_at(self.end), *(at + delay for at in tried)])
-
 
 def latest(days: Iterable[Sequence[AttemptRecord]], most: int) -> list[Story]:
     """Return the stories of the *most* events that were published last, the first of them first."""
@@ -55,9 +43,9 @@ def latest(days: Iterable[Sequence[AttemptRecord]], most: int) -> list[Story]:
     return sorted(stories, key=lambda story: story.records[0].published_at)[-most:]
 
 
-def document(story: Story, blob_delay: timedelta) -> dict[str, Any]:
-    """Return a story for programs; dead letters are due *blob_delay* after the last attempt."""
-    first, end, blob_due = story.records[0], story.end, story.blob_due(blob_delay)
+def document(story: Story) -> dict[str, Any]:
+    """Return a story for programs; times are UTC, ``seconds`` how long an attempt took."""
+    first, end = story.records[0], story.end
     return {
         "eventId": story.event_id,
         "systemId": first.system_id,
@@ -82,17 +70,13 @@ def document(story: Story, blob_delay: timedelta) -> dict[str, Any]:
             "reason": end.reason,
             "why": end.why or None,
             "at": timestamp(_ended_at(end)),
-            "blobDueAt": timestamp(blob_due) if blob_due else None,
+            "blobDueAt": timestamp(end.blob_due_at) if end.blob_due_at else None,
         },
     }
 
 
-def table(story: Story, now: datetime, blob_delay: timedelta) -> str:
-    """
-    Return a story for people: times since publish, and on the clock.
-
-    Dead letters are due *blob_delay* after the last attempt.
-    """
+def table(story: Story, now: datetime) -> str:
+    """Return a story for people: times since publish, and on the clock."""
     first = story.records[0]
     name = "(gone)" if story.event_id is None else story.event_id
     published = f"{_clock(first.published_at)}, {span(now - first.published_at)} ago"
@@ -108,16 +92,16 @@ def table(story: Story, now: datetime, blob_delay: timedelta) -> str:
             f"{span(each.at - first.published_at):>12}  {_clock(each.at)}  {each.number:>3}  "
             f"{answer:<24}  {each.outcome.seconds:>6.2f} s  {next_in:>12}  {why}".rstrip()
         )
-    return "\n".join([*lines, _last_line(story, now, blob_delay)])
+    return "\n".join([*lines, _last_line(story, now)])
 
 
-def _last_line(story: Story, now: datetime, blob_delay: timedelta) -> str:
+def _last_line(story: Story, now: datetime) -> str:
     first, last = story.records[0], story.records[-1]
     if end := story.end:
         at = _ended_at(end)
         reason = f": {end.reason} ({end.why})" if end.reason else ""
         told = f"{end.state}{reason}"
-        if due := story.blob_due(blob_delay):
+        if due := end.blob_due_at:
             told = f"given up{reason}; its blob {'is' if due > now else 'was'} due at {_clock(due)}"
         return f"{span(at - first.published_at):>12}  {_clock(at)}  {told}"
     if last.next_at and last.next_at > now:

@@ -32,7 +32,6 @@ _ROOT = Path(__file__).parents[1]
 _NOTHING = 1  # exit code: asked, and nothing is there
 _TROUBLE = 2  # exit code: could not be asked
 _UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
-_BLOB_DELAY = PROFILES["latest"].dead_letter_delay  # that of all profiles with dead letters
 _GONE = "The event subscription is not there any more."
 _AGO = re.compile(r"([0-9]{1,5})([mhd])")
 
@@ -67,8 +66,7 @@ def run(options: argparse.Namespace) -> int:
     now = datetime.now(UTC)
     logging.getLogger("pushgrid").addHandler(logging.NullHandler())  # what is said here is enough
     try:
-        settings = _settings()
-        account, clock = StorageAccount(settings.storage), SystemClock()
+        account, clock = StorageAccount(_settings().storage), SystemClock()
         since = _since(options.since, now)
         names = (options.topic, options.subscription)
         stories = latest(
@@ -88,14 +86,13 @@ def run(options: argparse.Namespace) -> int:
     except StorageUnavailable as error:
         print(f"timeline: {_unasked(error)}", file=sys.stderr)
         return _TROUBLE
-    delay = _BLOB_DELAY / settings.time_scale
     if options.json:
-        events = [document(story, delay) for story in stories]
+        events = [document(story) for story in stories]
         named = {"topic": options.topic, "subscription": options.subscription}
         known = found and situation_document(found)
         print(json.dumps(named | {"situation": known, "events": events}))
     else:
-        told = [table(story, now, delay) for story in stories] or [_nothing(options)]
+        told = [table(story, now) for story in stories] or [_nothing(options)]
         print("\n\n".join([*told, words(found, since, now) if found else _GONE]))
     return 0 if stories else _NOTHING
 

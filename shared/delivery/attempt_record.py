@@ -19,7 +19,8 @@ class AttemptRecord:
 
     *event_id* is the publisher's, ``None`` if the event is gone. *number* counts attempts, this one
     included; *at* is when it began, or when the end was noticed. *next_at* is when the next one
-    is due. *state* and *reason* say how it ended, if it did. *why* names the rule behind either.
+    is due. *state* and *reason* say how it ended, if it did, and *blob_due_at* when its dead letter
+    may be written, if it gets one. *why* names the rule behind either.
     """
 
     topic: str
@@ -33,4 +34,5 @@ class AttemptRecord:
     next_at: datetime | None = None
     state: EndState | None = None
     reason: EndReason | None = None
+    blob_due_at: datetime | None = None
     why: str = ""

@@ -146,8 +146,7 @@ def _ended(
     blob_at = None
     if state is EndState.DEAD_LETTERED:
         # The blob follows the last attempt; an end that is noticed later is written at once.
-        last = delivery.last.at + terms.profile.dead_letter_delay if delivery.last else now
-        blob_at = max(last, now) - _PUBLISHED
+        blob_at = max(terms.blob_due(delivery, now), now) - _PUBLISHED
     return Forecast(
         attempts=tuple(attempts),
         state=state,

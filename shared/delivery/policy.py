@@ -102,6 +102,11 @@ class DeliveryTerms:
         """Return how long a documented time takes here."""
         return documented / self.time_scale
 
+    def blob_due(self, delivery: Delivery, now: datetime) -> datetime:
+        """Return when the dead letter of a delivery that ends *now* may be written."""
+        last = delivery.last
+        return last.at + self.real(self.profile.dead_letter_delay) if last else now
+
 
 @dataclass(frozen=True, slots=True)
 class Go:

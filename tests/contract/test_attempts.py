@@ -58,6 +58,7 @@ EVERY_KIND = [
         next_at=None,
         state=EndState.DEAD_LETTERED,
         reason=EndReason.MAX_ATTEMPTS,
+        blob_due_at=START + timedelta(minutes=5, milliseconds=250),
         why="all 3 attempts made",
     ),
     a_record(

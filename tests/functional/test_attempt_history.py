@@ -91,6 +91,20 @@ def test_the_last_attempt_says_how_it_ended(
     assert record.why == "400 is never retried"
 
 
+@pytest.mark.parametrize("time_scale", [1, 60])
+def test_a_dead_letter_is_due_when_its_message_is(app: Deployment, time_scale: float) -> None:
+    """The scale is the host's: who reads the record needs no setting of it."""
+    app.deliver = replace(app.deliver, terms=replace(app.deliver.terms, time_scale=time_scale))
+    app.subscribe(dead_letter=DEAD)
+    app.pusher.script(URL, answered(400))
+
+    app.run(a_message())
+
+    (record,) = app.attempts.records
+    assert record.blob_due_at == START + 5 * MINUTE / time_scale
+    assert app.waiting(Queue.DEADLETTERS) == [(5 * MINUTE / time_scale, [0])]
+
+
 def test_an_end_that_is_noticed_when_it_is_due_is_kept_beside_the_attempts(
     app: Deployment,
 ) -> None:
@@ -103,6 +117,7 @@ def test_an_end_that_is_noticed_when_it_is_due_is_kept_beside_the_attempts(
     assert (record.number, record.outcome, record.at) == (4, None, START + 10 * MINUTE)
     assert (record.state, record.reason) == (EndState.DEAD_LETTERED, EndReason.TIME_TO_LIVE)
     assert record.why == "older than 10 min"
+    assert record.blob_due_at == START + 10 * MINUTE  # its last attempt is longer ago than the wait
 
 
 def test_an_event_that_is_gone_is_dropped_whatever_is_configured(app: Deployment) -> None:

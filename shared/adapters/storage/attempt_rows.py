@@ -48,6 +48,7 @@ def entity_of(record: AttemptRecord) -> dict[str, Any]:
         "NextAt": record.next_at,
         "State": _text(record.state),
         "Reason": _text(record.reason),
+        "BlobDueAt": record.blob_due_at,
         "Why": _text(record.why),
     }
     if outcome:
@@ -82,6 +83,7 @@ def record_of(row: Mapping[str, Any]) -> AttemptRecord:
         next_at=row.get("NextAt"),
         state=EndState(row["State"]) if "State" in row else None,
         reason=EndReason(row["Reason"]) if "Reason" in row else None,
+        blob_due_at=row.get("BlobDueAt"),
         why=row.get("Why", ""),
     )
 

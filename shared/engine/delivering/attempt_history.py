@@ -129,12 +129,15 @@ class MessageHistory:
         state = self._state(decision)
         if not self.history.keeps(state):
             return
+        now = self.history.clock.now()
+        is_dead = state is EndState.DEAD_LETTERED
         record = replace(
             self._about(delivery, text, at),
             outcome=outcome,
             next_at=decision.due if isinstance(decision, RetryAt) else None,
             state=state,
             reason=decision.reason if isinstance(decision, End) else None,
+            blob_due_at=max(self.terms.blob_due(delivery, now), now) if is_dead else None,
             why="" if isinstance(decision, Delivered) else decision.why,
         )
         self._records.append(record)

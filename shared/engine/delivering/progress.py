@@ -175,8 +175,7 @@ class Progress:
         now: datetime,
     ) -> None:
         profile = self.terms.profile
-        last = max((each.last.at for each in deliveries if each.last), default=None)
-        visible_at = last + self.terms.real(profile.dead_letter_delay) if last else now
+        visible_at = max(self.terms.blob_due(each, now) for each in deliveries)
         note = DeadLetterNote(
             reason=reason,
             keep_until=visible_at + self.terms.real(profile.dead_letter_keep),
