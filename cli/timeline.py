@@ -12,8 +12,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from cli.situation import UnknownName, look, words
-from cli.situation import document as situation_document
+from cli.subscription_state import UnknownName, read_state, words
+from cli.subscription_state import document as situation_document
 from cli.stories import document, latest, table
 from devhost.errors import HostError
 from devhost.settings import read_local_settings
@@ -73,7 +73,7 @@ def run(options: argparse.Namespace) -> int:
             StorageAttempts(account, clock).read(*names, since, options.event), options.most
         )
         try:
-            found = look(
+            found = read_state(
                 StorageResources(account), StorageMetrics(account, clock), names, since, now
             )
         except UnknownName:
@@ -98,7 +98,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _unasked(error: StorageUnavailable) -> str:
-    """Say why storage was of no help, and where to look."""
+    """Say why storage was of no help, and where to read_state."""
     what = type(error.__cause__ or error).__name__
     if status := getattr(error.__cause__, "status_code", None):
         return f"the storage that {STORAGE} names answers {status} ({what})"

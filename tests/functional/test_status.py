@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from shared.engine.operations.status import LATE, Status, look
+from shared.engine.operations.status import LATE, Status, take_snapshot
 from shared.engine.ports import Queue, Table
 from shared.engine.timers.jobs import TimerJobs
 from shared.engine.timers.last_runs import JobsFailed, Timed, TimerRuns
@@ -35,7 +35,7 @@ class Statuses:
         self.runs = TimerRuns(state=app.resources, clock=app.clock)
         self.status = Status(
             counts=app.counts,
-            situation=lambda: look(app.queues, self.runs, app.clock),
+            snapshot=lambda: take_snapshot(app.queues, self.runs, app.clock),
             admin_key=KEY,
         )
 

@@ -1,4 +1,4 @@
-"""How things are: health for everybody, metrics for the operator."""
+"""Answers the status routes: health for everybody, metrics for the operator."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ LATE = timedelta(minutes=15)  # what waits longer, or a timer that has not run f
 _AT_WORK = (Queue.DELIVERIES, Queue.RETRIES, Queue.WAITING, Queue.DEADLETTERS)
 
 
-class Situation(NamedTuple):
-    """What storage says, at a moment."""
+class Snapshot(NamedTuple):
+    """Queues and timers as storage shows them at one moment."""
 
     at: datetime
     queues: Mapping[Queue, QueueState]
     timers: Mapping[str, LastRun]
 
 
-def look(watch: QueueWatch, runs: TimerRuns, clock: Clock) -> Situation | None:
-    """Ask storage; ``None`` if it does not answer."""
+def take_snapshot(watch: QueueWatch, runs: TimerRuns, clock: Clock) -> Snapshot | None:
+    """Read queues and timers; ``None`` if storage does not answer."""
     try:
-        return Situation(clock.now(), states(watch, clock.now()), runs.last())
+        return Snapshot(clock.now(), states(watch, clock.now()), runs.last())
     except StorageUnavailable:
         return None
 
@@ -42,12 +42,12 @@ class Status:
     """
     Answers ``status/health`` and ``status/metrics``.
 
-    *situation* is `look`, within some seconds and not at every call: anybody may ask. *admin_key*
-    ``None`` closes the metrics.
+    *snapshot* returns a `take_snapshot` that may be some seconds old, since anybody may ask.
+    *admin_key* ``None`` closes the metrics.
     """
 
     counts: CountReader
-    situation: Callable[[], Situation | None]
+    snapshot: Callable[[], Snapshot | None]
     admin_key: str | None = field(repr=False)
 
     def run(self, request: HttpRequest) -> HttpAnswer:
@@ -65,66 +65,66 @@ class Status:
         if request.method != "GET":
             raise MethodNotAllowed
         if what == "health":
-            return _health(self.situation())
+            return _health(self.snapshot())
         check_operator(request.headers.get("authorization"), self.admin_key, None)
         totals = self.counts.totals()
-        text = exposition(totals, _gauges(self.situation()))
+        text = exposition(totals, _gauges(self.snapshot()))
         return HttpAnswer(status=200, headers={"Content-Type": CONTENT_TYPE}, body=text.encode())
 
 
-def _health(situation: Situation | None) -> HttpAnswer:
+def _health(snapshot: Snapshot | None) -> HttpAnswer:
     """Answer 503 where nothing can work; what only is late is said, and is no reason to restart."""
-    if situation is None:
+    if snapshot is None:
         reasons = ["storage does not answer"]
         return answer(503, {"status": "unhealthy", "reasons": reasons, "storage": "unreachable"})
-    reasons = _reasons(situation)
+    reasons = _reasons(snapshot)
     document: dict[str, Any] = {
         "status": "degraded" if reasons else "healthy",
         "reasons": reasons,
         "storage": "reachable",
-        "checkedAt": timestamp(situation.at),
+        "checkedAt": timestamp(snapshot.at),
         "queues": {
             queue.value: {
                 "messages": state.messages,
                 "oldestSeconds": _seconds(state.oldest),
             }
-            for queue, state in situation.queues.items()
+            for queue, state in snapshot.queues.items()
         },
         "timers": {
             timer: {"lastRun": timestamp(run.at), "failed": list(run.failed)}
-            for timer, run in sorted(situation.timers.items())
+            for timer, run in sorted(snapshot.timers.items())
         },
     }
     return answer(200, document)
 
 
-def _reasons(situation: Situation) -> list[str]:
+def _reasons(snapshot: Snapshot) -> list[str]:
     late = [
         f"the oldest message in {queue} is late"
         for queue in _AT_WORK
-        if (situation.queues[queue].oldest or timedelta()) > LATE
+        if (snapshot.queues[queue].oldest or timedelta()) > LATE
     ]
     poison = [
         f"{queue} holds messages"
-        for queue, state in situation.queues.items()
+        for queue, state in snapshot.queues.items()
         if queue not in _AT_WORK and state.messages
     ]
-    timers = sorted(situation.timers.items())
-    silent = [f"the timer {timer} is late" for timer, run in timers if situation.at - run.at > LATE]
+    timers = sorted(snapshot.timers.items())
+    silent = [f"the timer {timer} is late" for timer, run in timers if snapshot.at - run.at > LATE]
     failed = [f"the timer {timer} has failed" for timer, run in timers if run.failed]
     return late + poison + silent + failed
 
 
-def _gauges(situation: Situation | None) -> list[Gauge]:
-    queues = situation.queues if situation else {}
-    timers = situation.timers if situation else {}
+def _gauges(snapshot: Snapshot | None) -> list[Gauge]:
+    queues = snapshot.queues if snapshot else {}
+    timers = snapshot.timers if snapshot else {}
     ages = {q.value: _seconds(s.oldest) or 0.0 for q, s in queues.items()}
     return [
         Gauge(
             "storage_up",
             "Whether storage answers.",
             "service",
-            {"queue": float(situation is not None)},
+            {"queue": float(snapshot is not None)},
         ),
         Gauge(
             "queue_messages",

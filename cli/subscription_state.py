@@ -1,4 +1,4 @@
-"""What is known of an event subscription besides its attempts: is it there, held, what matched."""
+"""Reads and prints the current state of one event subscription: consent, hold, counts."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ _OF_SUBSCRIPTION = (
 
 
 class UnknownName(ValueError):
-    """There is no topic, or no event subscription, of that name."""
+    """No topic or event subscription has this name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Situation:
+class SubscriptionState:
     """
-    How things are with one subscription.
+    The current state of one subscription.
 
-    *standing* says whether something is sent to its endpoint, if it *has_consented*; *counts* are
-    those of all events since the time that was asked for.
+    *standing* says whether its endpoint is sent anything, if it *has_consented*. *counts* covers
+    all events since the requested time.
     """
 
     has_consented: bool
@@ -61,18 +61,18 @@ class Situation:
         return not isinstance(self.standing, Open)
 
 
-def look(
+def read_state(
     store: ResourceStore,
     counts: CountReader,
     names: tuple[str, str],
     since: datetime,
     now: datetime,
-) -> Situation:
+) -> SubscriptionState:
     """
-    Read how things are with the topic and the subscription of these *names*.
+    Read the state of the subscription *names*, a topic's and its own.
 
     Raises:
-        UnknownName: one of them is not there.
+        UnknownName: one of them does not exist.
         StorageUnavailable: storage did not answer.
     """
     topic, name = names
@@ -93,7 +93,7 @@ def look(
     subscription = delivered_subscription(stored.document)
     kept = TableHealth(store, lambda: 0.0).read(topic, name)
     is_its = kept is not None and kept.health.endpoint == endpoint_id(subscription)
-    return Situation(
+    return SubscriptionState(
         has_consented=subscription.has_consented,
         standing=standing(kept.health, now) if kept and is_its else Open(),
         counts=_counts(counts, topic, "", _OF_TOPIC, (since, now))
@@ -101,7 +101,7 @@ def look(
     )
 
 
-def words(found: Situation, since: datetime, now: datetime) -> str:
+def words(found: SubscriptionState, since: datetime, now: datetime) -> str:
     """Return the situation for people: what holds events back, and what was counted."""
     lines = []
     if not found.has_consented:
@@ -127,7 +127,7 @@ def words(found: Situation, since: datetime, now: datetime) -> str:
     return "\n".join(lines)
 
 
-def document(found: Situation) -> dict[str, Any]:
+def document(found: SubscriptionState) -> dict[str, Any]:
     """Return the situation for programs."""
     held = found.standing
     return {

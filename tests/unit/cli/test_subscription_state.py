@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from cli.situation import Situation, UnknownName, document, look, words
+from cli.subscription_state import SubscriptionState, UnknownName, document, read_state, words
 from shared.adapters.storage.health_table import TableHealth
 from shared.arm.subscription_document import subscription_of
 from shared.delivery.health.endpoint_health import Health, Held, Hold, NeedsProbe, Open, endpoint_id
@@ -50,8 +50,8 @@ def counted(name: str, counts: Mapping[Metric, int], at: timedelta = timedelta()
     return memory
 
 
-def seen(store: MemoryResources, counts: MemoryCounts | None = None) -> Situation:
-    return look(store, counts or MemoryCounts(), ("Orders", "CRM"), SINCE, NOW)
+def seen(store: MemoryResources, counts: MemoryCounts | None = None) -> SubscriptionState:
+    return read_state(store, counts or MemoryCounts(), ("Orders", "CRM"), SINCE, NOW)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def seen(store: MemoryResources, counts: MemoryCounts | None = None) -> Situatio
 )
 def test_a_mistyped_name_is_told(store: MemoryResources, names: tuple[str, str], told: str) -> None:
     with pytest.raises(UnknownName) as caught:
-        look(store, MemoryCounts(), names, SINCE, NOW)
+        read_state(store, MemoryCounts(), names, SINCE, NOW)
 
     assert str(caught.value).endswith(told)
 
@@ -74,7 +74,7 @@ def test_a_topic_of_a_namespace_is_known(store: MemoryResources) -> None:
     store.put(Table.TOPICS, "namespacetopic", "shop.orders", {"name": "shop.orders"}, None)
 
     with pytest.raises(UnknownName, match="event subscription"):
-        look(store, MemoryCounts(), ("shop.orders", "crm"), SINCE, NOW)
+        read_state(store, MemoryCounts(), ("shop.orders", "crm"), SINCE, NOW)
 
 
 def test_a_hold_is_told_while_it_lasts(store: MemoryResources) -> None:
@@ -148,7 +148,9 @@ def test_counts_of_before_are_left_out(store: MemoryResources) -> None:
 
 def test_who_has_not_consented_gets_nothing(store: MemoryResources) -> None:
     told = words(
-        Situation(has_consented=False, standing=Open(), counts=seen(store).counts), SINCE, NOW
+        SubscriptionState(has_consented=False, standing=Open(), counts=seen(store).counts),
+        SINCE,
+        NOW,
     )
 
     assert told.startswith("Nothing is sent: its endpoint has not consented")
