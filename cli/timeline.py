@@ -12,9 +12,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from cli.stories import document, latest, table
 from cli.subscription_state import UnknownName, read_state, words
 from cli.subscription_state import document as situation_document
-from cli.stories import document, latest, table
 from devhost.errors import HostError
 from devhost.settings import read_local_settings
 from shared.adapters.storage.account import StorageAccount
