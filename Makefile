@@ -5,7 +5,7 @@ PY := $(VENV)/bin/python
 WORKER := .venv-worker
 OLDER := .clients
 JAVASCRIPT := tests/clients/javascript
-CODE := shared devhost cli testbed bench tests $(wildcard *_function)
+CODE := shared devhost cli testbed bench tests tools $(wildcard *_function)
 QUICK := tests/unit tests/functional
 # Unit and functional tests wait for nothing: they take as many processes as there are cores.
 PARALLEL := -n logical --maxprocesses 8
@@ -66,8 +66,8 @@ quick: setup
 	@$(PY) -m pytest -q $(PARALLEL) --hypothesis-profile=quick $(QUICK)
 
 infra: setup ## the templates without Azure, and how many seeded faults that check finds
-	@$(PY) -m tests.infra.check infra
-	@$(PY) -m tests.infra.score
+	@$(PY) -m tools.bicepcheck infra
+	@$(PY) -m tools.bicepcheck.score
 
 worker: $(WORKER)/.stamp ## the oracle of tests/worker, which `make test` makes as well
 
@@ -76,7 +76,7 @@ clients: $(patsubst tests/clients/%.txt,$(OLDER)/%/.stamp,$(wildcard tests/clien
 test: check worker clients infra ## every check and test there is; laws in full
 	@$(PY) -m tests.package_list --size
 	@$(PY) -m pytest -q $(PARALLEL) -m hypothesis $(QUICK)
-	@$(PY) -m pytest -q $(BESIDE) $(addprefix --ignore=,$(QUICK)) tests
+	@$(PY) -m pytest -q $(BESIDE) $(addprefix --ignore=,$(QUICK)) tests tools
 
 azurite: setup ## a storage for local runs that stays, in .azurite/
 	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" node node_modules/azurite/dist/src/azurite.js \

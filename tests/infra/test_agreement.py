@@ -8,12 +8,12 @@ import pytest
 
 from shared.delivery.profiles import PROFILES
 from shared.settings import from_environ
-from tests.infra.check import check
-from tests.infra.declared_types import Types
-from tests.infra.model import Folder
-from tests.infra.problems import Report
-from tests.infra.scenarios import deployments
-from tests.infra.score import ROOT, copied
+from tools.bicepcheck.check import check
+from tools.bicepcheck.evaluation.scenarios import deployments
+from tools.bicepcheck.problems import Report
+from tools.bicepcheck.reading.folder import Folder
+from tools.bicepcheck.score import ROOT, copied
+from tools.bicepcheck.types.declared import Types
 
 RENAMES = [
     ("setting in the code", "shared/settings.py", '"PUSHGRID_PROFILE"', '"PUSHGRID_EDITION"'),

@@ -15,13 +15,13 @@ PAGES = [
     *ROOT.glob("docs/*.md"),
     *ROOT.glob("infra/*.md"),
     *ROOT.glob("tests/conformance/*.md"),
-    *ROOT.glob("tests/infra/example/*.md"),
+    *ROOT.glob("tools/**/*.md"),
 ]
 _LINK = re.compile(r"\]\((?!https?:)([^)\s#]*)(?:#([^)\s]+))?\)")
 _FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 #: Files of ours that are named and not linked, as seen from the root of the project.
 _NAMED = re.compile(
-    r"`((?:\.github|bench|cli|devhost|docs|infra|shared|testbed|tests)/[\w./-]+\.(?:bicep|json|md|py|yml))`"
+    r"`((?:\.github|bench|cli|devhost|docs|infra|shared|testbed|tests|tools)/[\w./-]+\.(?:bicep|json|md|py|yml))`"
 )
 
 

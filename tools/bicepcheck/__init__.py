@@ -1,0 +1,1 @@
+"""Checks a folder of Bicep templates without Azure."""

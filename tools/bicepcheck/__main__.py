@@ -1,0 +1,10 @@
+"""`python -m tools.bicepcheck DIR`: the command."""
+
+from __future__ import annotations
+
+import sys
+
+from tools.bicepcheck.check import main
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
