@@ -139,18 +139,17 @@ class Host:
                 raise fault
 
     def _http(self, functions: list[Function], taken: socket.socket) -> tuple[Admin, HttpServer]:
-        environ = self._plan.environ
+        endpoints = self._triggers.endpoints
+        has_no_home = self._plan.environ.get("AzureWebJobsDisableHomepage", "").lower() == "true"
         keys = self._keys(functions) if self._plan.enable_auth else None
         admin = Admin(
             functions=functions,
             run=functools.partial(run_by_hand, self._invoker),
             keys=keys,
             status={"id": "devhost", "state": "Running", "version": "4", "errors": []},
-            home=environ.get("AzureWebJobsDisableHomepage", "").lower() != "true",
+            routes=None if has_no_home else endpoints,
         )
-        app = HttpApp(
-            endpoints=self._triggers.endpoints, invoker=self._invoker, admin=admin, keys=keys
-        )
+        app = HttpApp(endpoints=endpoints, invoker=self._invoker, admin=admin, keys=keys)
         return admin, HttpServer(app, taken, drain_seconds=DRAIN_SECONDS)
 
     def _keys(self, functions: list[Function]) -> Keys:

@@ -66,7 +66,7 @@ class Triggers:
         trigger = function.metadata.trigger
         match trigger:
             case HttpTrigger():
-                return self._add_endpoint(function, trigger)
+                return self._add_endpoint(function)
             case QueueTrigger():
                 return self._add_listener(function, trigger)
             case TimerTrigger():
@@ -83,14 +83,13 @@ class Triggers:
         """Let go of the threads."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def _add_endpoint(self, function: Function, trigger: HttpTrigger) -> str:
+    def _add_endpoint(self, function: Function) -> str:
         endpoint = http_app.endpoint(function, self._plan.options.route_prefix)
         for earlier in self.endpoints:
             if earlier.hides(endpoint):
                 return f"never called: {earlier.function.metadata.name} has the same route"
         self.endpoints.append(endpoint)
-        methods = ",".join(sorted(trigger.methods)) or "any method"
-        return f"http   /{endpoint.route.template}  [{methods}]"
+        return f"http   {endpoint}"
 
     def _add_listener(self, function: Function, trigger: QueueTrigger) -> str:
         account = self._account(trigger.connection)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import html
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
@@ -19,12 +20,17 @@ from devhost.http.response import Response
 RunByHand = Callable[[Function, str], Awaitable[None]]
 
 _HOME = (
-    b"<!doctype html><title>Local Functions host</title><p>The function app is up and running.\n"
+    "<!doctype html><title>Local Functions host</title><p>The function app is up and running.\n"
+    "<pre>\n{routes}\n</pre>\n"
 )
 
 
 class Admin:
-    """Answers what is not for a function."""
+    """
+    Answers what is not for a function.
+
+    *routes* are the lines that `/` lists; ``None``: there is no such page.
+    """
 
     def __init__(
         self,
@@ -33,20 +39,19 @@ class Admin:
         run: RunByHand,
         keys: Keys | None,
         status: Mapping[str, object],
-        home: bool,
+        routes: Iterable[object] | None,
     ) -> None:
         self._functions = {each.metadata.name.lower(): each for each in functions}
         self._run = run
         self._keys = keys
         self._status = status
-        self._home = home
+        self._home = None if routes is None else _home(routes)
         self._running: set[asyncio.Task[None]] = set()
 
     def answer(self, request: Request, body: bytes) -> Response | None:
         """Return the host's answer to *request*, or None if it is the functions' business."""
         if not request.path and request.method == "GET":
-            page = ((b"content-type", b"text/html"),)
-            return Response(status=200, headers=page, body=_HOME) if self._home else _empty(204)
+            return self._home or _empty(204)
         parts = request.path.lower().rstrip("/").split("/")
         if parts[0] not in ("admin", "runtime"):
             return None
@@ -90,6 +95,11 @@ class Admin:
         # It has been reported; whoever started it went on long ago.
         with contextlib.suppress(InvocationError):
             await self._run(function, text)
+
+
+def _home(routes: Iterable[object]) -> Response:
+    page = _HOME.format(routes=html.escape("\n".join(map(str, routes))))
+    return Response(status=200, headers=((b"content-type", b"text/html"),), body=page.encode())
 
 
 def _describe(function: Function) -> dict[str, object]:

@@ -34,6 +34,10 @@ class Endpoint:
     trigger: HttpTrigger
     route: routes.Route
 
+    def __str__(self) -> str:
+        methods = ",".join(sorted(self.trigger.methods)) or "any method"
+        return f"/{self.route.template}  [{methods}]"
+
     def hides(self, later: Endpoint) -> bool:
         """Say whether no request can reach *later*, which has the same route."""
         mine, theirs = self.trigger.methods, later.trigger.methods
@@ -108,6 +112,9 @@ class HttpApp:
             params = each.route.match(request.path)
             if params is not None:
                 return await self._call(each, request, params, body)
+        # The real host's 404 has no body: only the log can help.
+        asked = f"{request.method} /{request.path}"
+        _log.info("404: no function answers %.160r; GET / lists all routes", asked)
         return _NOT_FOUND
 
     async def _call(

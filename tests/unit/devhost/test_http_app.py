@@ -47,13 +47,16 @@ def ask():
 
         async def scene(threads: ThreadPoolExecutor) -> Answer:
             invoker = Invoker(threads=threads, timeout=None, report=lambda _: None)
+            endpoints = [http_app.endpoint(each, options.get("prefix", "")) for each in functions]
             admin = Admin(
-                functions=functions, run=by_hand, keys=keys, status={"state": "Running"}, home=True
+                functions=functions,
+                run=by_hand,
+                keys=keys,
+                status={"state": "Running"},
+                routes=endpoints if options.get("home", True) else None,
             )
             app = HttpApp(
-                endpoints=[
-                    http_app.endpoint(each, options.get("prefix", "")) for each in functions
-                ],
+                endpoints=endpoints,
                 invoker=invoker,
                 admin=admin,
                 keys=keys,
@@ -155,10 +158,25 @@ def test_a_body_over_the_limit_is_413(ask, echo):
     ("method", "target"),
     [("POST", "/web"), ("HEAD", "/web"), ("OPTIONS", "/web"), ("GET", "/other"), ("GET", "/web/x")],
 )
-def test_a_wrong_method_is_as_unknown_as_a_wrong_path(ask, echo, method, target):
-    answer = ask([echo(methods=frozenset(("GET",)))], target, method=method)
+def test_a_wrong_method_is_as_unknown_as_a_wrong_path(ask, echo, caplog, method, target):
+    """The body is empty, as the real host's; the log says where the routes are listed."""
+    with caplog.at_level("INFO"):
+        answer = ask([echo(methods=frozenset(("GET",)))], target, method=method)
 
     assert answer.triple == (404, {"content-length": "0"}, b"")
+    assert caplog.messages == [
+        f"404: no function answers '{method} {target}'; GET / lists all routes"
+    ]
+
+
+def test_the_home_page_lists_the_routes(ask, echo):
+    functions = [echo(route="a<b/{id}", methods=frozenset(("GET", "PUT"))), echo()]
+
+    page = ask(functions, "/")
+
+    assert (page.status, dict(page.headers)["content-type"]) == (200, "text/html")
+    assert "\n/a&lt;b/{id}  [GET,PUT]\n/web  [any method]\n" in page.body.decode()
+    assert ask(functions, "/", home=False).triple == (204, {}, b"")
 
 
 def test_the_first_function_that_fits_wins(ask, http_function):
@@ -275,7 +293,6 @@ def test_keys(ask, echo, *, level, headers, target, status):
 
 
 def test_admin_pages(ask, echo):
-    assert ask([echo()], "/").status == 200
     assert json.loads(ask([echo()], "/admin/host/status").body) == {"state": "Running"}
     assert ask([echo()], "/admin/host/ping", method="POST").status == 200
     assert [each["name"] for each in json.loads(ask([echo()], "/admin/functions").body)] == ["web"]
