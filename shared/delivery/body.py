@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shared.delivery.conversion import convert
+from shared.delivery.requests.conversion import convert
 from shared.events.literals import dumps_unicode, loads
 from shared.subscriptions.subscription import EventSubscription
 

@@ -9,8 +9,8 @@ from threading import Event, Lock
 from typing import Any
 
 from shared.adapters.storage.health_table import TableHealth
-from shared.delivery.message import DeliveryMessage, NewerMessage, encode
-from shared.delivery.message_reader import decode
+from shared.delivery.messages.message import DeliveryMessage, NewerMessage, encode
+from shared.delivery.messages.message_reader import decode
 from shared.engine.delivering.allowed_rates import AllowedRates
 from shared.engine.delivering.attempt_history import AttemptHistory
 from shared.engine.delivering.deliver import Deliver

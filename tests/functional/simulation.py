@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from shared.delivery.message import DeliveryMessage
+from shared.delivery.messages.message import DeliveryMessage
 from shared.delivery.profiles import PROFILES
 from shared.engine.delivering.deployment_terms import DeploymentTerms
 from shared.engine.ports import Queue

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from shared.delivery.message import VERSION, DeliveryMessage, encode
-from shared.delivery.message_reader import decode
+from shared.delivery.messages.message import VERSION, DeliveryMessage, encode
+from shared.delivery.messages.message_reader import decode
 from shared.engine.ports import Queue
 from tests.builders import DEAD, PARKED, URL, text
 from tests.fakes import answered

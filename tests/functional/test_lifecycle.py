@@ -13,7 +13,7 @@ from shared.adapters.directory import CachedDirectory, ForgetfulStore, Readers
 from shared.arm.namespace_codec import namespace_topic_of
 from shared.arm.subscription_document import delivered_subscription
 from shared.arm.topic_codec import topic_of
-from shared.delivery.message import encode
+from shared.delivery.messages.message import encode
 from shared.engine.ports import Queue
 from shared.http import HttpRequest
 from shared.metrics import Metric

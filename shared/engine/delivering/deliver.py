@@ -11,10 +11,10 @@ from functools import cache
 from shared import telemetry
 from shared.clock import Clock
 from shared.delivery.delivery import Delivery
-from shared.delivery.message import DeliveryMessage, NewerMessage
-from shared.delivery.message_reader import decode
-from shared.delivery.parcel import Loaded, parcels
+from shared.delivery.messages.message import DeliveryMessage, NewerMessage
+from shared.delivery.messages.message_reader import decode
 from shared.delivery.policy import DeliveryTerms, EndReason, Go, before_attempt
+from shared.delivery.requests.push_batch import Loaded, parcels
 from shared.engine.delivering.allowed_rates import AllowedRates
 from shared.engine.delivering.attempt_history import AttemptHistory
 from shared.engine.delivering.deployment_terms import DeploymentTerms

@@ -12,9 +12,9 @@ from shared.clock import Clock
 from shared.delivery.health.endpoint_health import Held, Observation, Open
 from shared.delivery.health.holding import hold_back
 from shared.delivery.outcome import Outcome, classify
-from shared.delivery.parcel import Parcel
 from shared.delivery.policy import DeliveryTerms
-from shared.delivery.push_request import push_request
+from shared.delivery.requests.push_batch import Parcel
+from shared.delivery.requests.push_request import push_request
 from shared.engine.delivering.allowed_rates import AllowedRates
 from shared.engine.delivering.hand_over import HandOver
 from shared.engine.delivering.progress import Progress, Pushed

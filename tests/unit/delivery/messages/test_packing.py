@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.delivery.delivery import Origin
-from shared.delivery.message import encode
-from shared.delivery.packing import (
+from shared.delivery.messages.message import encode
+from shared.delivery.messages.packing import (
     MAX_BLOBS,
     MAX_EVENTS,
     MAX_STORED,

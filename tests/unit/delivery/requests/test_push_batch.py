@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from shared.delivery.delivery import Attempt
 from shared.delivery.outcome import Outcome
-from shared.delivery.parcel import Loaded, Parcel, parcels
-from shared.delivery.push_request import push_request
+from shared.delivery.requests.push_batch import Loaded, Parcel, parcels
+from shared.delivery.requests.push_request import push_request
 from shared.subscriptions.subscription import (
     Batching,
     DeliverySchema,

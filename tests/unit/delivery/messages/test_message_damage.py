@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.delivery.message import EPOCH, DeliveryMessage, NewerMessage, encode
-from shared.delivery.message_reader import decode
+from shared.delivery.messages.message import EPOCH, DeliveryMessage, NewerMessage, encode
+from shared.delivery.messages.message_reader import decode
 from shared.delivery.outcome import Outcome
 from shared.errors import MalformedMessage
 from shared.events.data_plane import MAX_EVENTS
@@ -23,7 +23,7 @@ from tests.builders import (
 )
 from tests.fakes import START
 from tests.strategies import messages
-from tests.unit.delivery.wire import read, wire
+from tests.unit.delivery.messages.wire import read, wire
 
 
 def test_a_message_of_the_version_before_is_read() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from shared.delivery.delivery import Delivery, Origin
-from shared.delivery.message import EPOCH, DeliveryMessage, encode_group
-from shared.delivery.packing import fits, fits_inline, most_events, split
+from shared.delivery.messages.message import EPOCH, DeliveryMessage, encode_group
+from shared.delivery.messages.packing import fits, fits_inline, most_events, split
 from shared.events.event import Event
 from shared.subscriptions.facts import Facts
 from shared.subscriptions.filters import matches

@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.delivery.delivery import Attempt, Delivery
-from shared.delivery.fan_out import fan_out, match, parked_lines
-from shared.delivery.message import DeliveryMessage, encode
-from shared.delivery.message_reader import decode
+from shared.delivery.messages.fan_out import fan_out, match, parked_lines
+from shared.delivery.messages.message import DeliveryMessage, encode
+from shared.delivery.messages.message_reader import decode
+from shared.delivery.messages.packing import EVENT_WIDTH, MAX_STORED, PLACE_WIDTH, most_events
+from shared.delivery.messages.run_length import positions_of, runs_of
 from shared.delivery.outcome import Outcome
-from shared.delivery.packing import EVENT_WIDTH, MAX_STORED, PLACE_WIDTH, most_events
-from shared.delivery.runs import positions_of, runs_of
 from shared.events.event import Event
 from shared.subscriptions.subscription import Batching, EventFilter, EventSubscription
 from tests.builders import (

@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 
 from shared.delivery.delivery import Delivery
-from shared.delivery.fan_out import fan_out, match, parked_lines
-from shared.delivery.message import DeliveryMessage
-from shared.delivery.message_reader import decode
-from shared.delivery.packing import split
+from shared.delivery.messages.fan_out import fan_out, match, parked_lines
+from shared.delivery.messages.message import DeliveryMessage
+from shared.delivery.messages.message_reader import decode
+from shared.delivery.messages.packing import split
 from shared.subscriptions.subscription import EventFilter
 from tests.builders import ORIGIN, PARKED, a_subscription, an_event, noise
 
@@ -86,7 +86,7 @@ def test_subscriptions_with_the_same_events_share_the_packing(
         packed.append(len(deliveries))
         return split(deliveries, batch)
 
-    monkeypatch.setattr("shared.delivery.fan_out.split", counted)
+    monkeypatch.setattr("shared.delivery.messages.fan_out.split", counted)
     same = [replace(ALL, name=f"s-{number}") for number in range(5)]
 
     fan_out(match(EVENTS, [*same, ODD]), EVENTS, [], ORIGIN)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from shared.delivery.custom_headers import MAX_TOLD, custom_headers, told_headers
+from shared.delivery.requests.custom_headers import MAX_TOLD, custom_headers, told_headers
 from shared.subscriptions.subscription import DynamicHeader, StaticHeader
 from tests.builders import TOPIC_ID, compact, text
 from tests.strategies import json_values

@@ -8,19 +8,19 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
-from shared.delivery.custom_headers import told_headers
 from shared.delivery.delivery import Attempt
-from shared.delivery.message import DeliveryMessage, Kind, encode
-from shared.delivery.message_reader import decode
-from shared.delivery.outcome import Outcome
-from shared.delivery.packing import (
+from shared.delivery.messages.message import DeliveryMessage, Kind, encode
+from shared.delivery.messages.message_reader import decode
+from shared.delivery.messages.packing import (
     EVENT_WIDTH,
     HEADER_WIDTH,
     MAX_STORED,
     ORIGIN_WIDTH,
     fits_inline,
 )
+from shared.delivery.outcome import Outcome
 from shared.delivery.policy import EndReason
+from shared.delivery.requests.custom_headers import told_headers
 from shared.subscriptions.subscription import DeadLetterDestination, StaticHeader
 from tests.builders import (
     ORIGIN,
@@ -35,7 +35,7 @@ from tests.builders import (
 )
 from tests.fakes import START
 from tests.strategies import messages
-from tests.unit.delivery.wire import joined, read, wire
+from tests.unit.delivery.messages.wire import joined, read, wire
 
 METADATA = (
     "id",

@@ -6,9 +6,9 @@ import json
 from collections.abc import Sequence
 
 from shared.delivery.body import event_body
-from shared.delivery.custom_headers import custom_headers
-from shared.delivery.parcel import Parcel
 from shared.delivery.policy import DeliveryTerms
+from shared.delivery.requests.custom_headers import custom_headers
+from shared.delivery.requests.push_batch import Parcel
 from shared.events.topic import TopicName
 from shared.http import OutboundRequest
 from shared.subscriptions.delivery_headers import fits_a_header

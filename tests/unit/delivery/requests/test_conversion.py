@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from cloudevents.core.formats.json import JSONFormat
 
-from shared.delivery.conversion import convert
+from shared.delivery.requests.conversion import convert
 from shared.events.publish_request import read_events
 from shared.events.topic import InputSchema
 from shared.subscriptions.subscription import DeliverySchema

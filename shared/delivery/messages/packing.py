@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 
 from shared.delivery.delivery import Delivery
-from shared.delivery.runs import runs_of
+from shared.delivery.messages.run_length import runs_of
 
 MAX_STORED = 48 * 1024  # bytes of a queue message; the service's own limit is 64 KiB
 MAX_EVENTS = 64  # of one message, if not a batch has more: what one invocation pushes

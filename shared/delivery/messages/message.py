@@ -9,11 +9,11 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from shared.delivery.custom_headers import header_texts
 from shared.delivery.delivery import Delivery, Origin
-from shared.delivery.packing import pack, split
+from shared.delivery.messages.packing import pack, split
+from shared.delivery.messages.run_length import runs_of
 from shared.delivery.policy import EndReason
-from shared.delivery.runs import runs_of
+from shared.delivery.requests.custom_headers import header_texts
 from shared.events.topic import InputSchema
 from shared.subscriptions.subscription import (
     DeadLetterDestination,

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from shared.delivery.body import event_body
-from shared.delivery.custom_headers import custom_headers
 from shared.delivery.delivery import Delivery
 from shared.delivery.policy import DeliveryTerms
+from shared.delivery.requests.custom_headers import custom_headers
 from shared.subscriptions.subscription import EventSubscription
 
 

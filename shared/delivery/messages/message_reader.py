@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from shared.delivery.delivery import Attempt, Delivery, Origin
-from shared.delivery.message import (
+from shared.delivery.messages.message import (
     EPOCH,
     VERSION,
     DeadLetterNote,
@@ -17,10 +17,10 @@ from shared.delivery.message import (
     Kind,
     NewerMessage,
 )
+from shared.delivery.messages.packing import unpack
+from shared.delivery.messages.run_length import positions_of
 from shared.delivery.outcome import Outcome
-from shared.delivery.packing import unpack
 from shared.delivery.policy import EndReason
-from shared.delivery.runs import positions_of
 from shared.errors import MalformedMessage
 from shared.events.data_plane import MAX_EVENTS
 from shared.events.topic import InputSchema

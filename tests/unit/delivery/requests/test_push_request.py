@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from shared.delivery.conversion import convert
-from shared.delivery.parcel import Loaded, Parcel
-from shared.delivery.push_request import push_request
+from shared.delivery.requests.conversion import convert
+from shared.delivery.requests.push_batch import Loaded, Parcel
+from shared.delivery.requests.push_request import push_request
 from shared.events.topic import InputSchema
 from shared.http import OutboundRequest
 from shared.subscriptions.subscription import (

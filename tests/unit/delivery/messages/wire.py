@@ -6,8 +6,8 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from shared.delivery.message import DeliveryMessage, encode
-from shared.delivery.message_reader import decode
+from shared.delivery.messages.message import DeliveryMessage, encode
+from shared.delivery.messages.message_reader import decode
 from tests.builders import (
     a_message,
 )
