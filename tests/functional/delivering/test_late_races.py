@@ -12,8 +12,8 @@ from shared.engine.ports import Queue, Receipt
 from shared.http import Exchange, Late, OutboundRequest
 from tests.builders import DEAD, a_delivery, a_message, a_topic
 from tests.fakes import ScriptedPusher, answered
+from tests.functional.delivering.late import ONE_ATTEMPT, TIMEOUT, answer_late, time_out
 from tests.functional.deployment import Deployment, Logged
-from tests.functional.late import ONE_ATTEMPT, TIMEOUT, answer_late, time_out
 
 
 class EarlyAnswer(ScriptedPusher):

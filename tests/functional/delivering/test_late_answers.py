@@ -11,8 +11,8 @@ from shared.engine.ports import Queue
 from shared.subscriptions.subscription import Batching
 from tests.builders import DEAD, URL, a_delivery, a_message, noise, text
 from tests.fakes import START
+from tests.functional.delivering.late import ONE_ATTEMPT, TIMEOUT, answer_late, time_out
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
-from tests.functional.late import ONE_ATTEMPT, TIMEOUT, answer_late, time_out
 
 
 def test_answers_are_awaited_as_long_as_the_profile_says(app: Deployment) -> None:

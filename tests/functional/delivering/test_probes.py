@@ -18,8 +18,8 @@ from tests.builders import (
     a_message,
 )
 from tests.fakes import InlinePushPool, answered
+from tests.functional.delivering.failing import another_process, fail, pushed
 from tests.functional.deployment import SECOND, Deployment
-from tests.functional.failing import another_process, fail, pushed
 
 TIMEOUT = NotAnswered(Failure.TIMED_OUT, "no answer in time", 30)
 

@@ -17,8 +17,8 @@ from tests.builders import (
     a_topic,
 )
 from tests.fakes import START, answered
+from tests.functional.delivering.failing import another_process, fail, forget, pushed
 from tests.functional.deployment import MINUTE, SECOND, Deployment
-from tests.functional.failing import another_process, fail, forget, pushed
 
 
 @pytest.mark.parametrize("status", [404, 503])

@@ -18,8 +18,8 @@ from tests.builders import (
     text,
 )
 from tests.fakes import START, answered
+from tests.functional.delivering.failing import another_process, fail, pushed
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
-from tests.functional.failing import another_process, fail, pushed
 
 
 def test_what_meets_probation_is_held_and_is_no_attempt(app: Deployment, logged: Logged) -> None:

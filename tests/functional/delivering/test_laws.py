@@ -14,7 +14,7 @@ from shared.http import Exchange, Failure, NotAnswered
 from shared.subscriptions.subscription import Batching, EventSubscription, RetryPolicy
 from tests.builders import DEAD, a_delivery, a_message, a_subscription
 from tests.fakes import START, answered
-from tests.functional.simulation import Simulation
+from tests.functional.delivering.simulation import Simulation
 
 exchanges = st.one_of(
     st.sampled_from([200, 204, 302, 400, 401, 404, 408, 413, 429, 500, 503]).map(answered),

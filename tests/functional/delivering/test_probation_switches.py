@@ -18,8 +18,8 @@ from tests.builders import (
     an_attempt,
 )
 from tests.fakes import answered
+from tests.functional.delivering.failing import fail, forget, switch
 from tests.functional.deployment import MINUTE, Deployment
-from tests.functional.failing import fail, forget, switch
 
 PROBATION = an_attempt(Outcome.PROBATION, None)
 

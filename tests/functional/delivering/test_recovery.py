@@ -12,8 +12,8 @@ import pytest
 
 from shared.http import Exchange, Failure, Late, NotAnswered, OutboundRequest
 from tests.fakes import FakeClock, ScriptedPusher, answered
+from tests.functional.delivering.playing import RATE, play
 from tests.functional.deployment import SECOND, Deployment
-from tests.functional.playing import RATE, play
 
 UP, DOWN, AGAIN = 20, 60, 20  # seconds of publishing before, while and after it is down
 EVENTS = RATE * (UP + DOWN + AGAIN)

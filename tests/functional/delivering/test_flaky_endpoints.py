@@ -13,8 +13,8 @@ import pytest
 from shared.http import Exchange, Late, OutboundRequest
 from tests.builders import a_topic
 from tests.fakes import START, FakeClock, ScriptedPusher, answered
+from tests.functional.delivering.playing import RATE, play
 from tests.functional.deployment import MINUTE, Deployment
-from tests.functional.playing import RATE, play
 
 EVENTS = 60 * RATE
 BUSY = 0.02  # of all requests

@@ -17,7 +17,7 @@ from tests.builders import DEAD, PARKED, URL, text
 from tests.fakes import answered
 from tests.functional.deployment import Deployment
 
-DATA = Path(__file__).parents[1] / "data/messages"
+DATA = Path(__file__).parents[2] / "data/messages"
 SAMPLES: dict[str, Any] = {
     f"{file.stem}: {sample['name']}": sample
     for file in sorted(DATA.glob("version-*.json"))

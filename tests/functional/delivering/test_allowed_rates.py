@@ -8,8 +8,8 @@ from shared.engine.ports import Queue
 from shared.http import Failure, NotAnswered
 from tests.builders import URL, a_delivery, a_message
 from tests.fakes import answered
+from tests.functional.delivering.failing import pushed
 from tests.functional.deployment import MINUTE, SECOND, Deployment
-from tests.functional.failing import pushed
 
 
 def test_what_is_beyond_the_rate_goes_back_paced_and_uncounted(app: Deployment) -> None:
