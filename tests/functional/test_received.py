@@ -50,7 +50,7 @@ def test_a_message_far_too_early_waits_on_the_other_queue(app: Deployment) -> No
     assert app.waiting(Queue.WAITING) == [(59 * MINUTE, [0])]
 
 
-@pytest.mark.parametrize("newer", ['{"pushgrid":4}', '{"pushgrid":5,"x":"\u00fc"}'])
+@pytest.mark.parametrize("newer", ['{"pushgrid":2}', '{"pushgrid":3,"x":"\u00fc"}'])
 def test_a_newer_message_is_put_back_for_five_minutes(app: Deployment, newer: str) -> None:
     app.deliver.run(newer.encode())
 

@@ -21,7 +21,7 @@ from shared.subscriptions.subscription import (
     DeliverySchema,
 )
 
-VERSION = 3
+VERSION = 1
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 

@@ -1,10 +1,10 @@
-"""How a queue message is read: whatever is damaged is told apart from what is ours."""
+"""Reads queue messages, and rejects damaged ones."""
 
 from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -32,16 +32,15 @@ from shared.subscriptions.subscription import (
     StaticHeader,
 )
 
-_FIRST_WITH_HEADERS = 3  # version of the dead letter's note
 _DAMAGED = (ValueError, TypeError, KeyError, OverflowError, RecursionError, zlib.error)
 
 
 def decode(text: str | bytes) -> DeliveryMessage | NewerMessage:
     """
-    Read a queue message, of this version or the one before.
+    Read a queue message.
 
     Raises:
-        MalformedMessage: it is not one of ours, or damaged.
+        MalformedMessage: the text is no message of this app, or is damaged.
     """
     try:
         wire = json.loads(text)
@@ -53,11 +52,11 @@ def decode(text: str | bytes) -> DeliveryMessage | NewerMessage:
             topic=_text(wire["topic"]),
             subscription=_text(wire["subscription"]),
             generation=_text(wire["generation"]),
-            deliveries=tuple(_deliveries(wire, version)),
+            deliveries=tuple(_deliveries(wire)),
             due=_moment(wire["due"]) if "due" in wire else None,
             rounds=_number(wire.get("rounds", 0)),
             batch=_number(wire.get("batch", 1), 1, MAX_EVENTS),
-            dead_letter=_note(wire["note"], version) if is_dead_letter else None,
+            dead_letter=_note(wire["note"]) if is_dead_letter else None,
         )
     except _DAMAGED as error:
         what = f"{type(error).__name__}: {error}"[:200]
@@ -72,12 +71,12 @@ def due_of(text: str) -> datetime | None:
         return None
 
 
-def _deliveries(wire: dict[str, Any], version: int) -> Iterator[Delivery]:
+def _deliveries(wire: dict[str, Any]) -> Iterator[Delivery]:
     origins = [_origin(*each) for each in wire["origins"]]
     texts = unpack(_text(wire["packed"]))
     texts.reverse()  # the next one is last
     left = MAX_EVENTS
-    for number, places, attempts, *last in map(_RUNS[version], wire["runs"]):
+    for number, places, attempts, *last in wire["runs"]:
         origin = origins[_number(number, 0, len(origins) - 1)]
         tried = _number(attempts)
         attempt = _attempt(*last) if last else None
@@ -98,19 +97,6 @@ def _deliveries(wire: dict[str, Any], version: int) -> Iterator[Delivery]:
         raise ValueError("no events")
 
 
-def _first_version(run: list[Any]) -> list[Any]:
-    """Read a run as version 1 wrote it: without gaps."""
-    number, first, count, attempts, *last = run
-    return [number, [first, count], attempts, *last]
-
-
-_RUNS: dict[int, Callable[[list[Any]], list[Any]]] = {
-    1: _first_version,
-    2: list,
-    3: list,
-}
-
-
 def _origin(publish_id: object, published_at: object, payload: object) -> Origin:
     return Origin(
         _text(publish_id), _moment(published_at), None if payload is None else _text(payload)
@@ -123,9 +109,7 @@ def _attempt(outcome: object, status: object, at: object) -> Attempt:
     )
 
 
-def _note(wire: list[Any], version: int) -> DeadLetterNote:
-    if version < _FIRST_WITH_HEADERS:
-        wire = [*wire, []]
+def _note(wire: list[Any]) -> DeadLetterNote:
     reason, keep_until, container, topic_id, input_schema, delivery_schema, headers = wire
     return DeadLetterNote(
         reason=EndReason(reason),

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from shared.delivery.delivery import Attempt
-from shared.delivery.messages.message import DeliveryMessage, Kind, encode
+from shared.delivery.messages.message import DeliveryMessage, encode
 from shared.delivery.messages.message_reader import decode
 from shared.delivery.messages.packing import (
     EVENT_WIDTH,
@@ -17,11 +17,18 @@ from shared.delivery.messages.packing import (
     MAX_STORED,
     ORIGIN_WIDTH,
     fits_inline,
+    pack,
+    unpack,
 )
 from shared.delivery.outcome import Outcome
 from shared.delivery.policy import EndReason
 from shared.delivery.requests.custom_headers import told_headers
-from shared.subscriptions.subscription import DeadLetterDestination, StaticHeader
+from shared.subscriptions.subscription import (
+    DeadLetterDestination,
+    DeliverySchema,
+    DynamicHeader,
+    StaticHeader,
+)
 from tests.builders import (
     ORIGIN,
     PARKED,
@@ -159,10 +166,51 @@ def test_the_reckoned_widths_are_never_exceeded() -> None:
     assert len(compact(document["origins"])) <= ORIGIN_WIDTH
 
 
-def test_the_kinds_are_named_as_designed() -> None:
-    kinds = [wire()["kind"], wire(a_message(dead_letter=a_note()))["kind"]]
+FORM = {
+    "pushgrid": 1,
+    "kind": "delivery",
+    "topic": "orders",
+    "subscription": "crm",
+    "generation": "g-1",
+    "due": 1770638400000000,
+    "rounds": 2,
+    "batch": 10,
+    "origins": [
+        ["00000000000000000000000000000001", 1770638400000000, None],
+        ["00000000000000000000000000000001", 1770638400000000, PARKED.payload],
+    ],
+    "runs": [[0, [0, 2, 2, 1], 0], [0, [5, 1], 2, "Busy", 503, 1770638400000000], [1, [6, 1], 0]],
+}
+NOTE = [
+    "MaxDeliveryAttemptsExceeded",
+    1770652800000000,
+    "dead",
+    "/subscriptions/s1/resourceGroups/rg/providers/Microsoft.EventGrid/topics/orders",
+    "EventGridSchema",
+    "CloudEventSchemaV1_0",
+    [["x-team", "crm"], ["x-id", ["data", "id"]]],
+]
 
-    assert kinds == ["delivery", "deadletter"] == list(Kind)
+
+def test_the_form_of_a_version_never_changes() -> None:
+    """Messages wait on the queues while the app is updated: another form needs another VERSION."""
+    group = [a_delivery(number) for number in (0, 1, 4)]
+    group += [a_delivery(5, attempts=2, last=an_attempt())]
+    group += [a_delivery(6, origin=PARKED, text=None)]
+    headers = (
+        StaticHeader(name="x-team", value="crm"),
+        DynamicHeader(name="x-id", path=("data", "id")),
+    )
+    note = a_note(delivery_schema=DeliverySchema.CLOUD_EVENTS, headers=headers)
+    message = a_message(group, due=START, rounds=2, batch=10)
+
+    written, dead = wire(message), wire(replace(message, dead_letter=note))
+
+    texts = [each.text for each in group[:-1]]
+    assert [unpack(document.pop("packed")) for document in (written, dead)] == [texts, texts]
+    assert written == FORM
+    assert dead == FORM | {"kind": "deadletter", "note": NOTE}
+    assert read(compact(FORM | {"packed": pack(texts)})) == message
 
 
 def test_a_dead_letter_with_all_its_headers_fits_into_a_queue_message() -> None:
