@@ -1,10 +1,11 @@
-"""How many events fit into one queue message."""
+"""Groups deliveries into queue messages: what fits into one, and what is due together."""
 
 from __future__ import annotations
 
 import base64
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
 
 from shared.delivery.delivery import Delivery
 from shared.delivery.messages.run_length import runs_of
@@ -17,6 +18,9 @@ EVENT_WIDTH = 72  # bytes that one event's counters take when every one is at it
 PLACE_WIDTH = 12  # bytes that each further gap among the events of one batch takes
 ORIGIN_WIDTH = 160  # bytes that the publish request of an event takes
 HEADER_WIDTH = 1024  # bytes of everything else in a message, with the longest names
+_SHARE = 0.1  # of a wait by which a delivery may be late for the sake of company …
+_LEAST = timedelta(seconds=0.5)
+_MOST = timedelta(seconds=3)  # … within these bounds
 
 
 def pack(texts: Sequence[str]) -> str:
@@ -68,6 +72,29 @@ def split(deliveries: Sequence[Delivery], batch: int) -> Iterator[tuple[Sequence
             count = max(1, min(count - 1, count * MAX_STORED // width))
         yield group, packed
         start += count
+
+
+def due_together(
+    waiting: Iterable[tuple[datetime, Delivery]], now: datetime
+) -> Iterator[tuple[datetime, list[Delivery]]]:
+    """
+    Group deliveries by when they are due, the soonest first; a group is due with its last one.
+
+    Nothing is ever early, and nothing later than a tenth of its wait, at most 3 s.
+    """
+    group: list[Delivery] = []
+    first = last = now
+    for due, delivery in sorted(waiting, key=lambda pair: pair[0]):
+        leeway = min(max((first - now) * _SHARE, _LEAST), _MOST)
+        if group and due - first > leeway:
+            yield last, group
+            group = []
+        if not group:
+            first = due
+        group.append(delivery)
+        last = due
+    if group:
+        yield last, group
 
 
 def _packed(group: Sequence[Delivery]) -> str:

@@ -6,9 +6,9 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from shared.delivery.body import event_body
 from shared.delivery.delivery import Delivery
 from shared.delivery.policy import DeliveryTerms
+from shared.delivery.requests.conversion import event_body
 from shared.delivery.requests.custom_headers import custom_headers
 from shared.subscriptions.subscription import EventSubscription
 

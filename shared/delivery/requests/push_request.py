@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from shared.delivery.body import event_body
 from shared.delivery.policy import DeliveryTerms
+from shared.delivery.requests.conversion import event_body
 from shared.delivery.requests.custom_headers import custom_headers
 from shared.delivery.requests.push_batch import Parcel
 from shared.events.topic import TopicName

@@ -21,7 +21,7 @@ from shared.delivery.policy import (
     RetryAt,
 )
 from shared.delivery.requests.push_batch import Parcel
-from shared.engine.delivering.event_ids import event_id
+from shared.engine.delivering.event_texts import event_id
 from shared.engine.ports import AttemptLog
 from shared.settings import AttemptLogging
 

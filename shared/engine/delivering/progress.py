@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from shared.clock import Clock
 from shared.delivery.delivery import Delivery
-from shared.delivery.due import due_together
 from shared.delivery.health.endpoint_health import Held
 from shared.delivery.messages.message import DeadLetterNote, DeliveryMessage
+from shared.delivery.messages.packing import due_together
 from shared.delivery.outcome import DeliveryOutcome, Outcome
 from shared.delivery.policy import (
     Decision,

@@ -17,7 +17,7 @@ from shared.delivery.delivery import Delivery
 from shared.delivery.messages.message import DeadLetterNote
 from shared.delivery.policy import EndReason
 from shared.engine.delivering.drops import dropped
-from shared.engine.delivering.payloads import texts_of
+from shared.engine.delivering.event_texts import texts_of
 from shared.engine.ports import DeadLetterStore, Metrics, PayloadStore, Queue, Receiver
 from shared.engine.timers.receiving import Intake, Readable
 from shared.errors import StorageUnavailable
