@@ -10,11 +10,10 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from shared.arm.filter_codec import filter_of
+from shared.arm.filter_codec import to_filter
 from shared.events.event import Event
 from shared.events.topic import InputSchema
-from shared.subscriptions.facts import Facts
-from shared.subscriptions.filters import matches
+from shared.subscriptions.event_values import EventValues
 
 _MEMBERS = {
     "id": "e-0",
@@ -45,13 +44,13 @@ def measure(subscriptions: int, rounds: int = 50) -> dict[str, float]:
         "enableAdvancedFilteringOnArrays": True,
         "advancedFilters": list(_FILTERS),
     }
-    filters = [filter_of(stored) for _ in range(subscriptions)]
+    filters = [to_filter(stored) for _ in range(subscriptions)]
     event = Event(schema=InputSchema.EVENT_GRID, members=_MEMBERS, text="")
     times = []
     for _ in range(rounds):
         began = time.process_time_ns()
-        facts = Facts(event)
-        found = sum(matches(each, facts) for each in filters)
+        values = EventValues(event)
+        found = sum(each.matches(values) for each in filters)
         times.append((time.process_time_ns() - began) / 1e6)
         if found != subscriptions:
             raise RuntimeError("a filter of the benchmark does not match")

@@ -10,7 +10,7 @@ from typing import Any
 
 from cli.stories import span
 from shared.adapters.storage.health_table import TableHealth
-from shared.arm.subscription_document import delivered_subscription
+from shared.arm.subscription_codec import to_subscription_in_force
 from shared.clock import timestamp
 from shared.delivery.health.endpoint_health import (
     Held,
@@ -90,7 +90,7 @@ def read_state(
             f"there is no event subscription '{name}' of topic '{topic}'{_nearest(name, there)}"
         )
     since = max(since, now - COUNTS_KEPT_FOR)
-    subscription = delivered_subscription(stored.document)
+    subscription = to_subscription_in_force(stored.document)
     kept = TableHealth(store, lambda: 0.0).read(topic, name)
     is_its = kept is not None and kept.health.endpoint == endpoint_id(subscription)
     return SubscriptionState(

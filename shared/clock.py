@@ -20,7 +20,7 @@ class SystemClock:
         return datetime.now(UTC)
 
 
-def american(moment: datetime) -> str:
+def format_us_datetime(moment: datetime) -> str:
     """Write *moment* as Event Grid does in its error messages: ``1/2/2025 3:04:05 AM``."""
     half = "AM" if moment.hour < 12 else "PM"  # noqa: PLR2004 - noon
     hour = moment.hour % 12 or 12

@@ -92,7 +92,7 @@ class CachedDirectory:
         return self._subscriptions.get(topic.lower(), lambda: self._read_subscriptions(topic))
 
     def _read_topic(self, name: str) -> Topic | None:
-        if of_namespace := TopicName.of(name):
+        if of_namespace := TopicName.parse(name):
             return self._read_namespace_topic(of_namespace.namespace, name)
         resource = self._store.get(Table.TOPICS, CUSTOM_TOPICS, name)
         return self._parsed(self._readers.topic, resource) if resource else None

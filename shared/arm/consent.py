@@ -45,7 +45,7 @@ class Link(NamedTuple):
         return f"{self.topic}.{self.name}.{self.secret}"
 
 
-def link_of(text: str) -> Link | None:
+def parse_link(text: str) -> Link | None:
     """Read the id of a validation link; ``None`` if it can't be one."""
     parts = _ID.fullmatch(text)
     return Link(*parts.groups()) if parts else None
@@ -69,7 +69,7 @@ def with_consent(wanted: Document, consent: Consent, before: Document | None) ->
     return {**wanted, _VALIDATION: validation}
 
 
-def proved(stored: Document, rate: int | None) -> Document:
+def with_proof_accepted(stored: Document, rate: int | None) -> Document:
     """Return *stored* with the consent that was awaited: it works once."""
     return _granted({name: stored[name] for name in stored if name != _VALIDATION}, rate)
 
@@ -89,23 +89,23 @@ def in_force(stored: Document) -> Document | None:
     return kept and {**{name: stored[name] for name in stored if name != _VALIDATION}, **kept}
 
 
-def rate_of(stored: Document) -> int | None:
+def allowed_rate(stored: Document) -> int | None:
     """Return how many requests a minute the endpoint has granted."""
     rate: int | None = stored.get(_RATE)
     return rate
 
 
-def is_over(stored: Document, now: datetime) -> bool:
+def has_lapsed(stored: Document, now: datetime) -> bool:
     """Tell whether the time is over in which the consent was awaited."""
     return now >= datetime.fromisoformat(stored[_VALIDATION]["until"])
 
 
 def is_awaiting(stored: Document, now: datetime) -> bool:
     """Tell whether somebody may still consent."""
-    return _VALIDATION in stored and not is_over(stored, now)
+    return _VALIDATION in stored and not has_lapsed(stored, now)
 
 
-def with_state(shown: Document, stored: Document, now: datetime) -> Document:
+def with_provisioning_state(shown: Document, stored: Document, now: datetime) -> Document:
     """
     Return what is *shown* of a subscription with its ``provisioningState``.
 

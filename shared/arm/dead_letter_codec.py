@@ -21,7 +21,7 @@ def parse_dead_letter(
     if not holder.has("deadLetterDestination"):
         return None
     if not limits.has_dead_letters:
-        message = f"There are no dead letters{limits.whose}."
+        message = f"There are no dead letters{limits.under_profile}."
         holder.refuse("deadLetterDestination", message)
     section = holder.section("deadLetterDestination")
     section.required_choice("endpointType", ("StorageBlob",))

@@ -7,8 +7,8 @@ from typing import Any
 
 from shared.arm.sections import Section
 from shared.events.topic import InputSchema
-from shared.subscriptions.delivery_headers import MAX_VALUE, fits_a_header, name_fault
-from shared.subscriptions.event_keys import key_fault
+from shared.subscriptions.event_values import key_fault
+from shared.subscriptions.header_rules import MAX_VALUE, header_name_fault, is_header_value
 from shared.subscriptions.subscription import DeliveryHeader, DynamicHeader, StaticHeader
 
 MEMBER = "deliveryAttributeMappings"
@@ -32,14 +32,14 @@ def parse_attributes(
     """
     stored: list[dict[str, Any]] = []
     names: set[str] = set()
-    secrets = _secrets(known)
+    secrets = _secret_values(known)
     mappings = destination.sections(MEMBER)
     if len(mappings) > MAX_HEADERS:
         destination.refuse(MEMBER, f"There can be {MAX_HEADERS} custom delivery headers.")
     for mapping in mappings:
         name = mapping.required_text("name")
         if name is not None:
-            if fault := name_fault(name):
+            if fault := header_name_fault(name):
                 mapping.refuse("name", fault)
             elif name.casefold() in names:
                 mapping.refuse("name", f"The header {name} is set twice.")
@@ -49,7 +49,11 @@ def parse_attributes(
         if kind is not None:
             is_static = kind == "Static"
             secret = secrets.get((name or "").casefold())
-            read = _static(properties, secret) if is_static else _dynamic(properties, schema)
+            read = (
+                _parse_static(properties, secret)
+                if is_static
+                else _parse_dynamic(properties, schema)
+            )
             stored.append({"name": name, "type": kind, "properties": read})
     return stored
 
@@ -64,20 +68,20 @@ def render_attributes(stored: Sequence[Mapping[str, Any]]) -> list[dict[str, Any
     ]
 
 
-def headers_of(stored: Sequence[Mapping[str, Any]]) -> tuple[DeliveryHeader, ...]:
+def to_headers(stored: Sequence[Mapping[str, Any]]) -> tuple[DeliveryHeader, ...]:
     """Read stored mappings as the data plane sees them."""
-    return tuple(_header(mapping["name"], mapping["properties"]) for mapping in stored)
+    return tuple(_to_header(mapping["name"], mapping["properties"]) for mapping in stored)
 
 
-def _header(name: str, properties: Mapping[str, Any]) -> DeliveryHeader:
+def _to_header(name: str, properties: Mapping[str, Any]) -> DeliveryHeader:
     if "sourceField" in properties:
         return DynamicHeader(name=name, path=tuple(properties["sourceField"].split(".")))
     return StaticHeader(name=name, value=properties["value"], is_secret=properties["isSecret"])
 
 
-def _secrets(stored: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+def _secret_values(stored: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Return the secret values by their headers' names, which have no case."""
-    headers = headers_of(stored)
+    headers = to_headers(stored)
     return {
         each.name.casefold(): each.value
         for each in headers
@@ -85,7 +89,7 @@ def _secrets(stored: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     }
 
 
-def _static(properties: Section, secret: str | None) -> dict[str, Any]:
+def _parse_static(properties: Section, secret: str | None) -> dict[str, Any]:
     """Read a static header; *secret* is its value so far, if it is one that isn't shown."""
     value = properties.required_text("value")
     is_secret = properties.flag("isSecret") or False
@@ -100,14 +104,14 @@ def _static(properties: Section, secret: str | None) -> dict[str, Any]:
             )
     if value is not None and value != value.strip(" "):
         properties.refuse("value", f"{target} must not begin or end with a space.")
-    if value is not None and not fits_a_header(value, MAX_VALUE):
+    if value is not None and not is_header_value(value, MAX_VALUE):
         properties.refuse(
             "value", f"{target} must be at most {MAX_VALUE} printable characters of ASCII."
         )
     return {"value": value, "isSecret": is_secret}
 
 
-def _dynamic(properties: Section, schema: InputSchema) -> dict[str, Any]:
+def _parse_dynamic(properties: Section, schema: InputSchema) -> dict[str, Any]:
     path = properties.required_text("sourceField")
     if path is not None and (fault := key_fault(path, schema, _ALSO_KEYS)):
         properties.refuse("sourceField", fault)

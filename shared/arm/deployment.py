@@ -28,21 +28,21 @@ class ProfileLimits:
     has_custom_headers: bool = True
 
     @property
-    def whose(self) -> str:
-        """Say whose limits these are, at the end of a sentence."""
+    def under_profile(self) -> str:
+        """The end of a sentence about these limits."""
         return f" under the delivery profile {self.name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
     """
-    What resources can refer to.
+    The settings of this app that limit what documents can ask for.
 
-    *account* is the app's own storage account, the only one that dead letters go to. *profiles*
-    are the delivery profiles there are, by name. *allow_http* lets endpoints have no TLS. With
-    *has_webhook_identity* there are tokens for webhooks that Entra ID protects.
-    *knows_clients* says that the front end tells the publishers' addresses. *own_addresses* are the
-    host and port pairs under which this app is known: no endpoint is there.
+    *account* is the app's storage account, the only one that can hold dead letters. *profiles*
+    maps names to the limits of each delivery profile. *allow_http* permits endpoints without TLS.
+    *has_webhook_identity*: the app can get Entra ID tokens for webhooks. *has_client_ip_header*:
+    the front end passes on the publishers' addresses. *own_addresses* are the (host, port) pairs
+    of the app itself, which no endpoint can have.
     """
 
     account: str
@@ -50,7 +50,7 @@ class Deployment:
     default_profile: str
     allow_http: bool = False
     has_webhook_identity: bool = False
-    knows_clients: bool = False
+    has_client_ip_header: bool = False
     own_addresses: frozenset[tuple[str, int]] = frozenset()
 
     def limits(self, tagged: str | None) -> ProfileLimits:
@@ -74,7 +74,7 @@ class ParentTopic:
     retention: timedelta | None = None
 
 
-def limits_of(profile: DeliveryProfile) -> ProfileLimits:
+def profile_limits(profile: DeliveryProfile) -> ProfileLimits:
     """Return what subscriptions can ask for under *profile*."""
     default, shortest, longest = (
         each // timedelta(minutes=1) for each in profile.limits.time_to_live

@@ -7,15 +7,15 @@ from typing import Any
 
 from shared.arm.delivery_attributes_codec import (
     MEMBER,
-    headers_of,
     parse_attributes,
     render_attributes,
+    to_headers,
 )
 from shared.arm.deployment import Deployment, ParentTopic, ProfileLimits
 from shared.arm.sections import TLS_VERSIONS, Section
-from shared.arm.webhook_audience import parse_audience
+from shared.arm.webhook_audience_codec import parse_audience
 from shared.events.data_plane import MAX_EVENTS
-from shared.subscriptions.endpoint_rules import base_url, own_fault, url_fault
+from shared.subscriptions.endpoint_rules import base_url, loop_fault, url_fault
 from shared.subscriptions.subscription import Batching, DeliveryHeader
 
 ENDPOINT_TYPES = (
@@ -55,7 +55,7 @@ def parse_destination(
     if kind != "WebHook":
         return {}
     known = existing["properties"]["destination"]["properties"].get(MEMBER, ()) if existing else ()
-    webhook = _webhook(section.section("properties"), topic, deployment, known)
+    webhook = _parse_webhook(section.section("properties"), topic, deployment, known)
     return {"endpointType": kind, "properties": webhook}
 
 
@@ -71,7 +71,7 @@ def render_destination(stored: Mapping[str, Any]) -> dict[str, Any]:
     return {**stored, "properties": {**properties, **shown}}
 
 
-def batching_of(stored: Mapping[str, Any]) -> Batching:
+def to_batching(stored: Mapping[str, Any]) -> Batching:
     """Read how many events a stored destination gets at a time."""
     properties = stored["properties"]
     return Batching(
@@ -80,12 +80,12 @@ def batching_of(stored: Mapping[str, Any]) -> Batching:
     )
 
 
-def custom_headers_of(stored: Mapping[str, Any]) -> tuple[DeliveryHeader, ...]:
+def to_custom_headers(stored: Mapping[str, Any]) -> tuple[DeliveryHeader, ...]:
     """Read which headers of its own a stored destination gets."""
-    return headers_of(stored["properties"].get(MEMBER, ()))
+    return to_headers(stored["properties"].get(MEMBER, ()))
 
 
-def _webhook(
+def _parse_webhook(
     section: Section,
     topic: ParentTopic,
     deployment: Deployment,
@@ -93,13 +93,13 @@ def _webhook(
 ) -> dict[str, Any]:
     limits = topic.limits
     url = section.text("endpointUrl")
-    fault = url_fault(url, allow_http=deployment.allow_http) or own_fault(
+    fault = url_fault(url, allow_http=deployment.allow_http) or loop_fault(
         url or "", deployment.own_addresses
     )
     if fault and (url is not None or not section.has("endpointUrl")):
         section.refuse("endpointUrl", fault)
     audience = parse_audience(section, deployment)
-    events, kilobytes = _batching(section, limits)
+    events, kilobytes = _parse_batching(section, limits)
     stored: dict[str, Any] = {
         "endpointUrl": url,
         "maxEventsPerBatch": events,
@@ -109,7 +109,7 @@ def _webhook(
     if mappings := parse_attributes(section, topic.input_schema, known):
         stored[MEMBER] = mappings
         if not limits.has_custom_headers:
-            section.refuse(MEMBER, f"There are no custom delivery headers{limits.whose}.")
+            section.refuse(MEMBER, f"There are no custom delivery headers{limits.under_profile}.")
         if audience and any(str(each["name"]).lower() == "authorization" for each in mappings):
             section.refuse(
                 MEMBER,
@@ -119,7 +119,7 @@ def _webhook(
     return stored if tls is None else stored | {"minimumTlsVersionAllowed": tls}
 
 
-def _batching(section: Section, limits: ProfileLimits) -> tuple[int, int]:
+def _parse_batching(section: Section, limits: ProfileLimits) -> tuple[int, int]:
     """
     Read the two knobs; a single event is no batch.
 
@@ -130,5 +130,5 @@ def _batching(section: Section, limits: ProfileLimits) -> tuple[int, int]:
     events = asked or (_ONE_EVENT if kilobytes == _KILOBYTES else _EVENTS)
     if events != _ONE_EVENT and not limits.has_batching:
         member = "maxEventsPerBatch" if asked else "preferredBatchSizeInKilobytes"
-        section.refuse(member, f"There is no output batching{limits.whose}.")
+        section.refuse(member, f"There is no output batching{limits.under_profile}.")
     return events, kilobytes

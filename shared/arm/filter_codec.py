@@ -7,10 +7,9 @@ from typing import Any
 
 from shared.arm.sections import Section
 from shared.events.topic import InputSchema
-from shared.subscriptions.advanced_filter import TAKES, AdvancedFilter, Operator, Takes
-from shared.subscriptions.event_keys import key_fault
-from shared.subscriptions.facts import fold
-from shared.subscriptions.subscription import EventFilter
+from shared.subscriptions.advanced_filter import OPERANDS, AdvancedFilter, Operand, Operator
+from shared.subscriptions.event_values import fold_case, key_fault
+from shared.subscriptions.filters import EventFilter
 
 MAX_FILTERS = 25
 MAX_VALUES = 25  # of all filters of a subscription together
@@ -33,16 +32,16 @@ def parse_filter(
         stored["isSubjectCaseSensitive"] = True
     if section.flag("enableAdvancedFilteringOnArrays"):
         stored["enableAdvancedFilteringOnArrays"] = True
-    if advanced := _advanced(section, advanced_member, schema):
+    if advanced := _parse_all_advanced(section, advanced_member, schema):
         stored["advancedFilters"] = advanced
     return stored
 
 
-def filter_of(stored: Mapping[str, Any]) -> EventFilter:
+def to_filter(stored: Mapping[str, Any]) -> EventFilter:
     """Read a stored filter as the data plane uses it."""
-    types = [fold(name) for name in stored.get("includedEventTypes", [])]
+    types = [fold_case(name) for name in stored.get("includedEventTypes", [])]
     is_case_sensitive = stored.get("isSubjectCaseSensitive", False)
-    folded = str if is_case_sensitive else fold
+    folded = str if is_case_sensitive else fold_case
     on_arrays = stored.get("enableAdvancedFilteringOnArrays", False)
     return EventFilter(
         # Clients of very old versions write "All" where later ones leave the list out.
@@ -51,30 +50,31 @@ def filter_of(stored: Mapping[str, Any]) -> EventFilter:
         subject_ends_with=folded(stored["subjectEndsWith"]),
         is_subject_case_sensitive=is_case_sensitive,
         advanced=tuple(
-            _filter_of(each, on_arrays=on_arrays) for each in stored.get("advancedFilters", [])
+            _to_advanced_filter(each, on_arrays=on_arrays)
+            for each in stored.get("advancedFilters", [])
         ),
     )
 
 
-def _filter_of(stored: Mapping[str, Any], *, on_arrays: bool) -> AdvancedFilter:
+def _to_advanced_filter(stored: Mapping[str, Any], *, on_arrays: bool) -> AdvancedFilter:
     first, *names = stored["key"].split(".")
     values = (
         stored["values"] if "values" in stored else [stored["value"]] if "value" in stored else []
     )
     return AdvancedFilter(
         operator=Operator(stored["operatorType"]),
-        key=(fold(first), *names),
+        key=(fold_case(first), *names),
         values=tuple(tuple(each) if isinstance(each, list) else each for each in values),
         on_arrays=on_arrays,
     )
 
 
-def _advanced(section: Section, name: str, schema: InputSchema) -> list[dict[str, Any]]:
+def _parse_all_advanced(section: Section, name: str, schema: InputSchema) -> list[dict[str, Any]]:
     sections = section.sections(name)
     if len(sections) > MAX_FILTERS:
         section.refuse(name, f"There can be at most {MAX_FILTERS} advanced filters.")
         return []
-    stored = [_one(each, schema) for each in sections]
+    stored = [_parse_advanced(each, schema) for each in sections]
     values = sum(len(each.get("values", "1" if "value" in each else "")) for each in stored)
     if values > MAX_VALUES:
         section.refuse(
@@ -84,13 +84,16 @@ def _advanced(section: Section, name: str, schema: InputSchema) -> list[dict[str
     return stored
 
 
-def _one(section: Section, schema: InputSchema) -> dict[str, Any]:
+def _parse_advanced(section: Section, schema: InputSchema) -> dict[str, Any]:
     kind = section.required_choice("operatorType", tuple(Operator))
-    stored: dict[str, Any] = {"operatorType": kind and str(kind), "key": _key(section, schema)}
-    takes = TAKES.get(Operator(kind), Takes.STRINGS) if kind else Takes.NOTHING
-    if takes is Takes.NOTHING:
+    stored: dict[str, Any] = {
+        "operatorType": kind and str(kind),
+        "key": _parse_key(section, schema),
+    }
+    takes = OPERANDS.get(Operator(kind), Operand.STRINGS) if kind else Operand.NOTHING
+    if takes is Operand.NOTHING:
         return stored
-    member = "value" if takes in (Takes.NUMBER, Takes.FLAG) else "values"
+    member = "value" if takes in (Operand.NUMBER, Operand.FLAG) else "values"
     try:
         stored[member] = _READERS[takes](section.members.get(member))
     except (TypeError, ValueError, OverflowError):
@@ -98,7 +101,7 @@ def _one(section: Section, schema: InputSchema) -> dict[str, Any]:
     return stored
 
 
-def _key(section: Section, schema: InputSchema) -> str | None:
+def _parse_key(section: Section, schema: InputSchema) -> str | None:
     key = section.required_text("key")
     if key is not None and (fault := key_fault(key, schema)):
         section.refuse("key", fault)
@@ -112,18 +115,18 @@ def _number(value: object) -> float:
 
 
 def _numbers(value: object) -> list[float]:
-    return [_number(each) for each in _some(value)]
+    return [_number(each) for each in _non_empty_list(value)]
 
 
 def _ranges(value: object) -> list[list[float]]:
-    pairs = [_numbers(pair) for pair in _some(value)]
+    pairs = [_numbers(pair) for pair in _non_empty_list(value)]
     if any(len(pair) != _PAIR or pair[0] > pair[1] for pair in pairs):
         raise ValueError
     return pairs
 
 
 def _strings(value: object) -> list[str]:
-    texts = _some(value)
+    texts = _non_empty_list(value)
     if not all(isinstance(each, str) and len(each) <= MAX_TEXT for each in texts):
         raise TypeError
     return texts
@@ -135,16 +138,16 @@ def _flag(value: object) -> bool:
     return value
 
 
-def _some(value: object) -> list[Any]:
+def _non_empty_list(value: object) -> list[Any]:
     if not isinstance(value, list) or not value:
         raise TypeError
     return value
 
 
-_READERS: Mapping[Takes, Callable[[object], Any]] = {
-    Takes.NUMBER: _number,
-    Takes.NUMBERS: _numbers,
-    Takes.RANGES: _ranges,
-    Takes.FLAG: _flag,
-    Takes.STRINGS: _strings,
+_READERS: Mapping[Operand, Callable[[object], Any]] = {
+    Operand.NUMBER: _number,
+    Operand.NUMBERS: _numbers,
+    Operand.RANGES: _ranges,
+    Operand.FLAG: _flag,
+    Operand.STRINGS: _strings,
 }

@@ -49,7 +49,7 @@ def wrap(wrapper: Wrapper, value: object, identity: Mapping[str, Any] | None) ->
     }
 
 
-def replaced(
+def replace_wrapped(
     members: Mapping[str, Any], patch: Mapping[str, Any], wrappers: Sequence[Wrapper]
 ) -> dict[str, Any]:
     """Change *members* to those of *patch*; of the two forms of a member the newer one stays."""

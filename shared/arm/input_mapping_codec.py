@@ -26,14 +26,14 @@ def parse_mapping(properties: Section, *, is_custom: bool) -> dict[str, Any] | N
     kind = section.required_choice("inputSchemaMappingType", ("Json",))
     fields = section.section("properties")
     stored = {
-        each: _field(fields.section(each), has_default=each in _WITH_DEFAULT)
+        each: _parse_field(fields.section(each), has_default=each in _WITH_DEFAULT)
         for each in (*_WITHOUT_DEFAULT, *_WITH_DEFAULT)
         if fields.has(each)
     }
     return {"inputSchemaMappingType": kind, "properties": stored}
 
 
-def mapping_of(stored: Mapping[str, Any] | None) -> dict[str, FieldMapping]:
+def to_mapping(stored: Mapping[str, Any] | None) -> dict[str, FieldMapping]:
     """Read a stored mapping as publishing uses it."""
     fields = stored["properties"] if stored else {}
     return {
@@ -42,7 +42,7 @@ def mapping_of(stored: Mapping[str, Any] | None) -> dict[str, FieldMapping]:
     }
 
 
-def _field(section: Section, *, has_default: bool) -> dict[str, str | None]:
+def _parse_field(section: Section, *, has_default: bool) -> dict[str, str | None]:
     stored = {"sourceField": section.text("sourceField") or None}
     if has_default:
         stored["defaultValue"] = section.text("defaultValue")

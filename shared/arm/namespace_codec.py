@@ -7,8 +7,8 @@ from datetime import timedelta
 from typing import Any
 
 from shared.arm.deployment import Deployment, ParentTopic
+from shared.arm.network_rules_codec import parse_network_rules, to_networks
 from shared.arm.patch_body import patched_properties, read_patch
-from shared.arm.publishing_access_codec import networks_of, parse_access
 from shared.arm.sections import document, raise_faults
 from shared.arm.tracked_resource import (
     PROVIDER,
@@ -49,7 +49,7 @@ def parse_namespace(
         mqtt.refuse("state", "The MQTT broker (topic spaces) is not supported.")
     properties.section("topicsConfiguration").refuse_unsupported("customDomains")
     stored["properties"] = {
-        **parse_access(properties, deployment),
+        **parse_network_rules(properties, deployment),
         "isZoneRedundant": properties.flag("isZoneRedundant") or False,
     }
     raise_faults(root.faults)
@@ -125,7 +125,7 @@ def patched_namespace_topic(stored: Mapping[str, Any], body: object) -> dict[str
     return patched_properties(stored["properties"], patch)
 
 
-def namespace_topic_of(stored: Mapping[str, Any], namespace: Mapping[str, Any]) -> Topic:
+def to_namespace_topic(stored: Mapping[str, Any], namespace: Mapping[str, Any]) -> Topic:
     """Read a stored topic as the data plane sees it: the keys of its namespace are good, too."""
     keys = (*namespace["keys"].values(), *stored["keys"].values())
     return Topic(
@@ -134,12 +134,12 @@ def namespace_topic_of(stored: Mapping[str, Any], namespace: Mapping[str, Any]) 
         input_schema=InputSchema.CLOUD_EVENTS,
         keys=keys,
         profile=PROFILE,
-        inbound_rules=networks_of(namespace["properties"]),
+        inbound_rules=to_networks(namespace["properties"]),
         retention=_retention(stored),
     )
 
 
-def namespace_parent_of(stored: Mapping[str, Any], deployment: Deployment) -> ParentTopic:
+def to_namespace_parent_topic(stored: Mapping[str, Any], deployment: Deployment) -> ParentTopic:
     """Read a stored topic as its event subscriptions see it."""
     return ParentTopic(
         name=TopicName(stored["namespace"], stored["name"]).joined,

@@ -10,11 +10,10 @@ from shared.arm.dead_letter_codec import parse_dead_letter
 from shared.arm.deployment import ParentTopic, ProfileLimits
 from shared.arm.destination_codec import parse_destination, render_destination
 from shared.arm.filter_codec import parse_filter
-from shared.arm.identity_codec import DELIVERY, Wrapper, replaced, unwrap, wrap
-from shared.arm.iso_duration import parse_duration
+from shared.arm.identity_codec import DELIVERY, Wrapper, replace_wrapped, unwrap, wrap
 from shared.arm.patch_body import patched_properties, read_patch
 from shared.arm.sections import Section, document, raise_faults
-from shared.arm.subscription_document import (
+from shared.arm.subscription_codec import (
     SubscriptionRequest,
     check_name,
     parse_delivery_schema,
@@ -22,6 +21,7 @@ from shared.arm.subscription_document import (
     stored_subscription,
 )
 from shared.arm.tracked_resource import PROVIDER
+from shared.events.iso_8601 import parse_duration
 
 TYPE = f"{PROVIDER}/namespaces/topics/eventsubscriptions"
 _DEAD_LETTER = Wrapper("deadLetterDestination", "deadLetterDestinationWithResourceIdentity")
@@ -44,13 +44,13 @@ def parse_namespace_subscription(request: SubscriptionRequest) -> dict[str, Any]
     stored: dict[str, Any] = {}
     if _pushes(delivery):
         push = delivery.section(_PUSH)
-        deliverer, delivery_identity = unwrap(push, DELIVERY)
-        burier, dead_letter_identity = unwrap(push, _DEAD_LETTER)
+        destination_section, delivery_identity = unwrap(push, DELIVERY)
+        dead_letter_section, dead_letter_identity = unwrap(push, _DEAD_LETTER)
         stored = {
-            "destination": parse_destination(deliverer, topic, deployment, existing),
+            "destination": parse_destination(destination_section, topic, deployment, existing),
             "deliveryIdentity": delivery_identity,
             "retryPolicy": _retry_policy(push, limits, topic.retention),
-            "deadLetterDestination": parse_dead_letter(burier, deployment, limits),
+            "deadLetterDestination": parse_dead_letter(dead_letter_section, deployment, limits),
             "deadLetterIdentity": dead_letter_identity,
         }
     stored |= {
@@ -111,7 +111,9 @@ def _merged(members: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, A
     if isinstance(delivery, dict):
         changed[_DELIVERY] = known | delivery
         if isinstance(push := delivery.get(_PUSH), dict):
-            changed[_DELIVERY][_PUSH] = replaced(known[_PUSH], push, (DELIVERY, _DEAD_LETTER))
+            changed[_DELIVERY][_PUSH] = replace_wrapped(
+                known[_PUSH], push, (DELIVERY, _DEAD_LETTER)
+            )
     return changed
 
 

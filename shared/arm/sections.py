@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from shared.errors import Fault, InvalidDocument
-from shared.events.event_time import is_iso_8601
+from shared.events.iso_8601 import is_iso_8601
 
 TLS_VERSIONS = ("1.0", "1.1", "1.2")  # of minimumTlsVersionAllowed, whatever has it
 
@@ -74,14 +74,14 @@ class Section(NamedTuple):
         value: bool | None = self._typed(name, bool, "true or false")
         return value
 
-    def number(self, name: str, low: int, high: int, whose: str = "") -> int | None:
-        """Return a whole number between *low* and *high*, both included; *whose* range it is."""
+    def number(self, name: str, low: int, high: int, context: str = "") -> int | None:
+        """Return a whole number from *low* to *high*, both included; *context* ends the fault."""
         value = self.members.get(name)
         if value is None:
             return None
         if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
             span = str(low) if low == high else f"a whole number between {low} and {high}"
-            self.refuse(name, f"{self.target(name)} must be {span}{whose}.")
+            self.refuse(name, f"{self.target(name)} must be {span}{context}.")
             return None
         return value
 

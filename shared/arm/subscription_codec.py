@@ -1,144 +1,162 @@
-"""Event subscriptions: ARM requests to stored documents, and those to ARM answers."""
+"""Event subscriptions as they are stored, in whatever form their clients write them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
-from shared.arm.dead_letter_codec import parse_dead_letter
-from shared.arm.deployment import ProfileLimits
-from shared.arm.destination_codec import parse_destination, render_destination
-from shared.arm.filter_codec import parse_filter
-from shared.arm.identity_codec import DEAD_LETTER, DELIVERY, replaced, unwrap, wrap
-from shared.arm.patch_body import read_patch
-from shared.arm.sections import Section, document, raise_faults
-from shared.arm.subscription_document import (
-    SubscriptionRequest,
-    check_name,
-    parse_delivery_schema,
-    parse_expiration,
-    stored_subscription,
+from shared.arm.consent import allowed_rate, in_force
+from shared.arm.delivery_attributes_codec import MEMBER
+from shared.arm.deployment import Deployment, ParentTopic
+from shared.arm.destination_codec import to_batching, to_custom_headers
+from shared.arm.filter_codec import to_filter
+from shared.arm.sections import Section
+from shared.arm.webhook_audience_codec import to_audience
+from shared.events.topic import InputSchema
+from shared.subscriptions.subscription import (
+    DeadLetterDestination,
+    DeliverySchema,
+    EventSubscription,
+    RetryPolicy,
 )
-from shared.arm.tracked_resource import PROVIDER
 
-TYPE = f"{PROVIDER}/topics/eventSubscriptions"
-EXTENSION_TYPE = f"{PROVIDER}/eventSubscriptions"
+# For each input schema what it can be delivered as; the first is the default.
+DELIVERY_SCHEMAS = {
+    InputSchema.EVENT_GRID: (DeliverySchema.EVENT_GRID, DeliverySchema.CLOUD_EVENTS),
+    InputSchema.CLOUD_EVENTS: (DeliverySchema.CLOUD_EVENTS,),
+    InputSchema.CUSTOM: (
+        DeliverySchema.CUSTOM_INPUT,
+        DeliverySchema.EVENT_GRID,
+        DeliverySchema.CLOUD_EVENTS,
+    ),
+}
+_NAME = re.compile(r"[A-Za-z0-9-]{3,64}")
 
 
-def parse_subscription(request: SubscriptionRequest) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriptionRequest:
     """
-    Read a request into the document to store.
+    A request to create or replace a subscription: the *body* of a PUT, and what it depends on.
 
-    An existing subscription keeps its id and generation, so that what waits goes to the
-    corrected endpoint; a new one gets a generation of its own. What the topic's delivery profile
-    does not have is refused.
-
-    Raises:
-        InvalidDocument: all faults at once.
+    *existing* is the stored document that it replaces. *new_id* makes an id that nobody has.
     """
-    topic, deployment, existing = request.topic, request.deployment, request.existing
-    root = document(request.body)
-    check_name(root, request.name)
-    properties, limits = root.section("properties"), topic.limits
-    labels = properties.texts("labels")
-    deliverer, delivery_identity = unwrap(properties, DELIVERY)
-    burier, dead_letter_identity = unwrap(properties, DEAD_LETTER)
-    stored = {
-        "destination": parse_destination(deliverer, topic, deployment, existing),
-        "deliveryIdentity": delivery_identity,
-        "filter": parse_filter(properties.section("filter"), topic.input_schema),
-        "labels": None if labels is None else list(labels),
-        "eventDeliverySchema": parse_delivery_schema(properties, topic.input_schema, existing),
-        "retryPolicy": _retry_policy(properties.section("retryPolicy"), limits),
-        "deadLetterDestination": parse_dead_letter(burier, deployment, limits),
-        "deadLetterIdentity": dead_letter_identity,
-        "expirationTimeUtc": parse_expiration(properties, request),
+
+    name: str
+    body: object
+    topic: ParentTopic
+    deployment: Deployment
+    new_id: Callable[[], str]
+    now: datetime
+    existing: Mapping[str, Any] | None = None
+
+
+def stored_subscription(
+    request: SubscriptionRequest, properties: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Build the document to store; an existing subscription keeps its name and generation."""
+    topic, existing = request.topic, request.existing
+    name = existing["name"] if existing else request.name
+    return {
+        "id": f"{topic.arm_id}/eventSubscriptions/{name}",
+        "name": name,
+        "topicName": topic.name,
+        "topicId": topic.arm_id,
+        "inputSchema": str(topic.input_schema),
+        "properties": properties,
+        "generation": existing["generation"] if existing else request.new_id(),
     }
-    raise_faults(root.faults)
-    return stored_subscription(request, stored)
 
 
-def patched_subscription(stored: Mapping[str, Any], body: object) -> dict[str, Any]:
-    """
-    Return the body of a PUT that does what the *body* of a PATCH asks for.
-
-    It is flat; each member replaces what is there, ``null`` takes it away.
-
-    Raises:
-        InvalidDocument: the body can't be read, or names nothing known.
-    """
-    members = _members(stored, stored["properties"]["destination"])
-    form = "A PATCH of an event subscription is flat, without 'properties'"
-    patch = read_patch(body, {*members, *DELIVERY, *DEAD_LETTER}, form)
-    return {"properties": replaced(members, patch, (DELIVERY, DEAD_LETTER))}
-
-
-def render_subscription(stored: Mapping[str, Any], limits: ProfileLimits) -> dict[str, Any]:
-    """
-    Write a stored subscription as ARM does; of secrets only that they are there.
-
-    *limits* are those of its topic: what its retry policy leaves open is their default.
-    """
+def to_subscription(stored: Mapping[str, Any]) -> EventSubscription:
+    """Read a stored subscription as it was written last."""
     properties = stored["properties"]
-    return {
-        "id": f"{stored['topicId']}/eventSubscriptions/{stored['name']}",
-        "name": stored["name"],
-        "type": TYPE,
-        "systemData": None,
-        "properties": {
-            **_members(stored, render_destination(properties["destination"])),
-            "topic": stored["topicId"],
-            "provisioningState": "Succeeded",
-            "retryPolicy": _render_retry_policy(properties["retryPolicy"], limits),
-        },
-    }
+    retry, dead_letter = properties["retryPolicy"], properties["deadLetterDestination"]
+    destination = properties["destination"]
+    expires = properties.get("expirationTimeUtc")
+    return EventSubscription(
+        topic=stored["topicName"],
+        topic_id=stored["topicId"],
+        name=stored["name"],
+        generation=stored["generation"],
+        endpoint_url=full_url(stored),
+        input_schema=InputSchema(stored["inputSchema"]),
+        delivery_schema=DeliverySchema(properties["eventDeliverySchema"]),
+        filter=to_filter(properties["filter"]),
+        retry_policy=RetryPolicy(
+            max_delivery_attempts=retry["maxDeliveryAttempts"],
+            event_time_to_live_minutes=retry["eventTimeToLiveInMinutes"],
+        ),
+        dead_letter=dead_letter
+        and DeadLetterDestination(container=dead_letter["properties"]["blobContainerName"]),
+        batching=to_batching(destination),
+        headers=to_custom_headers(destination),
+        expires_at=expires and datetime.fromisoformat(expires),
+        audience=to_audience(destination["properties"]),
+        rate=allowed_rate(stored),
+    )
 
 
-def render_extension(stored: Mapping[str, Any], limits: ProfileLimits) -> dict[str, Any]:
-    """Write a stored subscription as the extension of its topic that it is to older clients."""
-    answer, topic = render_subscription(stored, limits), stored["topicId"]
-    lower_cased = topic.replace(f"/providers/{PROVIDER}/", f"/providers/{PROVIDER.lower()}/")
-    return {
-        **answer,
-        "id": f"{topic}/providers/{PROVIDER}/eventSubscriptions/{stored['name']}",
-        "type": EXTENSION_TYPE,
-        "properties": {**answer["properties"], "topic": lower_cased},
-    }
+def to_subscription_in_force(stored: Mapping[str, Any]) -> EventSubscription:
+    """Read what delivering goes by: the version of a subscription whose endpoint has consented."""
+    document = in_force(stored)
+    if document is None:
+        return replace(to_subscription(stored), has_consented=False)
+    return to_subscription(document)
 
 
-def _members(stored: Mapping[str, Any], destination: object) -> dict[str, Any]:
-    """Return the properties as a client gives them."""
-    properties = stored["properties"]
-    dead_letter = properties["deadLetterDestination"]
-    return {
-        **wrap(DELIVERY, destination, properties.get("deliveryIdentity")),
-        "filter": properties["filter"],
-        "labels": properties["labels"],
-        "eventDeliverySchema": properties["eventDeliverySchema"],
-        "retryPolicy": properties["retryPolicy"],
-        **wrap(DEAD_LETTER, dead_letter, properties.get("deadLetterIdentity")),
-        "expirationTimeUtc": properties.get("expirationTimeUtc"),
-    }
+def full_url(stored: Mapping[str, Any]) -> str:
+    """Return the endpoint's URL, with the query that may be secret."""
+    return str(stored["properties"]["destination"]["properties"]["endpointUrl"])
 
 
-def _retry_policy(section: Section, limits: ProfileLimits) -> dict[str, int | None]:
-    """Read the policy; what it leaves open stays so, since profiles have defaults of their own."""
-    attempts = None
-    if limits.attempts:
-        _, fewest, most = limits.attempts
-        attempts = section.number("maxDeliveryAttempts", fewest, most, limits.whose)
-    elif section.has("maxDeliveryAttempts"):
-        section.refuse("maxDeliveryAttempts", f"Attempts have no limit{limits.whose}.")
-    _, shortest, longest = limits.minutes
-    minutes = section.number("eventTimeToLiveInMinutes", shortest, longest, limits.whose)
-    return {"maxDeliveryAttempts": attempts, "eventTimeToLiveInMinutes": minutes}
+def delivery_attributes(stored: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the custom delivery headers, secrets in clear."""
+    return list(stored["properties"]["destination"]["properties"].get(MEMBER, ()))
 
 
-def _render_retry_policy(
-    stored: Mapping[str, int | None], limits: ProfileLimits
-) -> dict[str, int | None]:
-    attempts, minutes = stored["maxDeliveryAttempts"], stored["eventTimeToLiveInMinutes"]
-    return {
-        "maxDeliveryAttempts": attempts or (limits.attempts and limits.attempts[0]),
-        "eventTimeToLiveInMinutes": minutes or limits.minutes[0],
-    }
+def check_name(root: Section, name: str) -> None:
+    """Refuse what can't be the name of an event subscription."""
+    if not _NAME.fullmatch(name):
+        root.refuse(
+            "name", "The name of an event subscription must be 3-64 letters, digits and hyphens."
+        )
+
+
+def parse_expiration(properties: Section, request: SubscriptionRequest) -> str | None:
+    """Read when the subscription is retired, as UTC; one that is expired already can stay so."""
+    moment = properties.moment("expirationTimeUtc")
+    if moment is None:
+        return None
+    text = moment.isoformat().replace("+00:00", "Z")
+    known = request.existing and request.existing["properties"].get("expirationTimeUtc")
+    if moment <= request.now and text != known:
+        properties.refuse("expirationTimeUtc", "Invalid expiration time.")
+    return text
+
+
+def parse_delivery_schema(
+    properties: Section, input_schema: InputSchema, existing: Mapping[str, Any] | None
+) -> str:
+    """Read what subscribers receive, which the input schema must allow, and which can't change."""
+    possible = DELIVERY_SCHEMAS[input_schema]
+    faults = len(properties.faults)
+    schema = properties.choice("eventDeliverySchema", tuple(DeliverySchema)) or possible[0]
+    if len(properties.faults) > faults:
+        return schema
+    if schema not in possible:
+        properties.refuse(
+            "eventDeliverySchema",
+            f'The specified EventDeliverySchema value "{schema}" cannot be used in combination '
+            f"with the topic's input schema of {input_schema}",
+        )
+    elif existing and schema != existing["properties"]["eventDeliverySchema"]:
+        was = existing["properties"]["eventDeliverySchema"]
+        properties.refuse(
+            "eventDeliverySchema",
+            f"The new event delivery schema value {schema} cannot be different from the already "
+            f"existing event delivery schema value {was}.",
+        )
+    return str(schema)

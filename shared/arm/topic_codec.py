@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from shared.arm.deployment import Deployment, ParentTopic
-from shared.arm.input_mapping_codec import mapping_of, parse_mapping
-from shared.arm.kept_members import parse_kept_properties
-from shared.arm.publishing_access_codec import networks_of, parse_access
+from shared.arm.input_mapping_codec import parse_mapping, to_mapping
+from shared.arm.network_rules_codec import parse_network_rules, to_networks
+from shared.arm.passthrough_members import parse_passthrough_properties
 from shared.arm.sections import Section, document, raise_faults
 from shared.arm.tracked_resource import (
     PROFILE_TAG,
@@ -81,7 +81,7 @@ def render_topic(stored: Mapping[str, Any], public_url: str) -> dict[str, Any]:
     }
 
 
-def topic_of(stored: Mapping[str, Any]) -> Topic:
+def to_topic(stored: Mapping[str, Any]) -> Topic:
     """Read a stored topic as the data plane sees it."""
     properties = stored["properties"]
     return Topic(
@@ -90,13 +90,13 @@ def topic_of(stored: Mapping[str, Any]) -> Topic:
         input_schema=InputSchema(properties["inputSchema"]),
         keys=(stored["keys"]["key1"], stored["keys"]["key2"]),
         profile=profile_tag(stored),
-        mapping=mapping_of(properties.get("inputSchemaMapping")),
+        mapping=to_mapping(properties.get("inputSchemaMapping")),
         disable_local_auth=properties.get("disableLocalAuth", False),
-        inbound_rules=networks_of(properties),
+        inbound_rules=to_networks(properties),
     )
 
 
-def parent_of(stored: Mapping[str, Any], deployment: Deployment) -> ParentTopic:
+def to_parent_topic(stored: Mapping[str, Any], deployment: Deployment) -> ParentTopic:
     """Read a stored topic as its event subscriptions see it."""
     return ParentTopic(
         name=stored["name"],
@@ -121,9 +121,9 @@ def _properties(section: Section, deployment: Deployment) -> dict[str, Any]:
     mapping = parse_mapping(section, is_custom=schema == InputSchema.CUSTOM)
     properties: dict[str, Any] = {
         "inputSchema": str(schema),
-        **parse_access(section, deployment),
+        **parse_network_rules(section, deployment),
         "disableLocalAuth": section.flag("disableLocalAuth") or False,
-        **parse_kept_properties(section),
+        **parse_passthrough_properties(section),
     }
     if mapping is not None:
         properties["inputSchemaMapping"] = mapping

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from shared.arm.deployment import Deployment
-from shared.arm.kept_members import KEPT, parse_kept
+from shared.arm.passthrough_members import PASSTHROUGH, parse_passthrough
 from shared.arm.patch_body import patched_properties, read_patch
 from shared.arm.sections import Section
 
@@ -17,7 +17,7 @@ _SUBSCRIPTION = re.compile(r"[A-Za-z0-9-]{1,64}")
 _GROUP = re.compile(r"[A-Za-z0-9_.()-]{0,89}[A-Za-z0-9_()-]")  # no full stop at the end
 _NAME = re.compile(r"[A-Za-z0-9-]{3,50}")
 _RESERVED = ("microsoft", "eventgrid", "system")
-_PATCHED = ("tags", *KEPT)  # beside the properties
+_PATCHED = ("tags", *PASSTHROUGH)  # beside the properties
 _MAX_TAGS, _MAX_TAG_NAME, _MAX_TAG = 50, 512, 256
 
 
@@ -47,7 +47,7 @@ def parse_resource(
         "name": existing["name"] if existing else path.name,
         "location": root.text("location") or "global",
         "tags": _tags(root, deployment),
-        **parse_kept(root),
+        **parse_passthrough(root),
     }
 
 
@@ -59,7 +59,7 @@ def render_resource(stored: Mapping[str, Any], kind: str) -> dict[str, Any]:
         "type": f"{PROVIDER}/{kind}",
         "location": stored["location"],
         "tags": stored["tags"],
-        **{name: stored[name] for name in KEPT if name in stored},
+        **{name: stored[name] for name in PASSTHROUGH if name in stored},
         "systemData": None,
     }
 

@@ -45,7 +45,7 @@ def dead_letter_path(topic: str, subscription: str, written_at: datetime, blob_i
     Source: contract §4.1; "Dead lettering for event subscriptions to namespace topics" (2023-09-29)
     has an example.
     """
-    name = TopicName.of(topic)
+    name = TopicName.parse(topic)
     folder = "/".join([*name, subscription]) if name else subscription.upper()
     return blob_path(folder, written_at, blob_id)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from shared.clock import american
+from shared.clock import format_us_datetime
 from shared.errors import AppError, MethodNotAllowed, TooLarge
 from shared.events.data_plane import data_plane
 from shared.events.literals import dumps
@@ -17,7 +17,7 @@ _UNAVAILABLE = 503
 _CLIENT_REQUEST_ID = "x-ms-client-request-id"
 
 
-def accepted(request: HttpRequest, request_id: str) -> HttpAnswer:
+def accepted_answer(request: HttpRequest, request_id: str) -> HttpAnswer:
     """Say that everything is stored: 200 and nothing else, all that the official clients accept."""
     body = data_plane(request).accepted
     headers = _headers(request, request_id) | ({"Content-Type": "application/json"} if body else {})
@@ -49,7 +49,7 @@ def error_answer(
 
     Source: recorded answers of the service (contract §1.6); 413 has no reference.
     """
-    reference = "" if isinstance(error, TooLarge) else _reference(request_id, now)
+    reference = "" if isinstance(error, TooLarge) else _support_reference(request_id, now)
     document = {
         "error": {
             "code": error.code,
@@ -72,8 +72,8 @@ def _headers(request: HttpRequest, request_id: str) -> dict[str, str]:
     return {"api-supported-versions": versions, "x-ms-request-id": request_id}
 
 
-def _reference(request_id: str, now: datetime) -> str:
+def _support_reference(request_id: str, now: datetime) -> str:
     return (
-        f" Report '{request_id}:1:{american(now)} (UTC)'"
+        f" Report '{request_id}:1:{format_us_datetime(now)} (UTC)'"
         " to our forums for assistance or raise a support ticket."
     )

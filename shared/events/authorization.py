@@ -48,8 +48,8 @@ def authorize(
     observed (contract §1.6, §1.7).
     """
     plane = data_plane(request)
-    headers = _only(request.headers, (*plane.carriers, "authorization"))
-    query = _only(request.query, plane.carriers)
+    headers = _select(request.headers, (*plane.carriers, "authorization"))
+    query = _select(request.query, plane.carriers)
     if KEY in headers:
         _check_key(request, topic, headers[KEY])
     elif TOKEN in headers:
@@ -86,7 +86,7 @@ def _check_bearer(request: HttpRequest, topic: Topic, bearer: Claims | TokenFaul
     if bearer is None or bearer is TokenFault.UNREADABLE:
         raise Unauthenticated(TokenFault.UNREADABLE)
     if isinstance(bearer, TokenFault):
-        raise _refused(request, bearer, "token")
+        raise _refusal(request, bearer, "token")
     if not bearer.grant(Role.DATA_SENDER):
         raise Forbidden(
             "The principal associated with access token presented with the incoming request"
@@ -109,7 +109,7 @@ def _check_key(request: HttpRequest, topic: Topic, key: str, carrier: str = KEY)
     given = key.encode("utf-8", "surrogatepass")
     matches = [hmac.compare_digest(given, valid.encode()) for valid in topic.keys]
     if not any(matches):
-        raise _refused(request, f"The key is not one of the {data_plane(request).keys_of}'s.")
+        raise _refusal(request, f"The key is not one of the {data_plane(request).key_owner}'s.")
 
 
 def _check_authorization(
@@ -131,7 +131,7 @@ def _check_authorization(
         _check_token(request, topic, credentials, now, public_url)
 
 
-def _only(values: Mapping[str, str], names: Sequence[str]) -> dict[str, str]:
+def _select(values: Mapping[str, str], names: Sequence[str]) -> dict[str, str]:
     return {name: value for name, value in values.items() if name in names}
 
 
@@ -151,21 +151,21 @@ def _check_token(
         )
     signed = [signature.is_by(key) for key in topic.keys]  # all, whichever is the one
     if not any(signed):
-        raise _refused(request, "The signature is not by one of the topic's keys.")
+        raise _refusal(request, "The signature is not by one of the topic's keys.")
     if signature.expires <= now:
-        raise _refused(request, "The signature has expired.")
-    if not any(signature.covers(url) for url in _places(request, public_url)):
-        raise _refused(request, "The signature is for another resource.")
+        raise _refusal(request, "The signature has expired.")
+    if not any(signature.covers(url) for url in _accepted_urls(request, public_url)):
+        raise _refusal(request, "The signature is for another resource.")
 
 
-def _places(request: HttpRequest, public_url: str | None) -> Sequence[str]:
+def _accepted_urls(request: HttpRequest, public_url: str | None) -> Sequence[str]:
     """Return where publishers may have sent the request."""
     if public_url is None:
         return (request.url,)
     return request.url, f"{public_url}{urlsplit(request.url).path}"
 
 
-def _refused(request: HttpRequest, reason: str, what: str = "key") -> Unauthenticated:
+def _refusal(request: HttpRequest, reason: str, what: str = "key") -> Unauthenticated:
     return Unauthenticated(
         f"The request authorization {what} is not authorized for {_host(request).upper()}."
         f" This is due to the reason: {reason}"

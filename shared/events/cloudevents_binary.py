@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
 from shared.errors import Fault, InvalidEvents
 from shared.events import strict_json
-from shared.events.media_type import MediaType
 from shared.events.schema_rules import clip
 from shared.http import HttpRequest
 
@@ -17,6 +17,37 @@ _PREFIX = "ce-"
 # The body is the data, and Content-Type says what it is.
 _NEVER_SENT = ("ce-data", "ce-data_base64", "ce-datacontenttype")
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MediaType:
+    """A media type and its charset, both lower-case."""
+
+    name: str
+    charset: str = "utf-8"
+
+    @classmethod
+    def parse(cls, header: str) -> MediaType:
+        """Read the value of the header; what makes no sense is no known type."""
+        name, *parameters = header.split(";")
+        charset = "utf-8"
+        for parameter in parameters:
+            key, _, value = parameter.partition("=")
+            if key.strip().lower() == "charset":
+                charset = value.strip().strip('"').lower()
+        return cls(name=name.strip().lower(), charset=charset)
+
+    @property
+    def is_utf8(self) -> bool:
+        return self.charset in {"utf-8", "utf8", "us-ascii"}
+
+    @property
+    def is_json(self) -> bool:
+        return self.name.endswith(("/json", "+json"))
+
+    @property
+    def is_text(self) -> bool:
+        return self.name.startswith("text/")
 
 
 def read(request: HttpRequest, media: MediaType) -> dict[str, Any]:
@@ -34,18 +65,20 @@ def read(request: HttpRequest, media: MediaType) -> dict[str, Any]:
     """
     for name in _NEVER_SENT:
         if name in request.headers:
-            raise invalid_header(f"The header '{name}' can't be sent in binary mode.")
+            raise header_error(f"The header '{name}' can't be sent in binary mode.")
     members: dict[str, Any] = {
-        name.removeprefix(_PREFIX): _decoded(name, value)
+        name.removeprefix(_PREFIX): _decode(name, value)
         for name, value in request.headers.items()
         if name.startswith(_PREFIX)
     }
     if media.name:
-        members["datacontenttype"] = _encodable("content-type", request.headers["content-type"])
+        members["datacontenttype"] = _check_encodable(
+            "content-type", request.headers["content-type"]
+        )
     return members | (_data(request.body, media) if request.body else {})
 
 
-def invalid_header(message: str) -> InvalidEvents:
+def header_error(message: str) -> InvalidEvents:
     """Say that it is the headers, not the JSON, that are wrong."""
     return InvalidEvents(message, faults=(Fault(code="InvalidCloudEventHeader", message=message),))
 
@@ -61,23 +94,23 @@ def _data(body: bytes, media: MediaType) -> dict[str, Any]:
     return {"data_base64": b64encode(body).decode()}
 
 
-def _decoded(name: str, value: str) -> str:
+def _decode(name: str, value: str) -> str:
     if len(value) > 1 and value[0] == value[-1] == '"':
         value = _ESCAPED.sub(r"\1", value[1:-1])
     try:
         value = unquote(value, errors="strict")
     except UnicodeDecodeError:
-        raise _unreadable(name) from None
-    return _encodable(name, value)
+        raise _encoding_error(name) from None
+    return _check_encodable(name, value)
 
 
-def _encodable(name: str, value: str) -> str:
+def _check_encodable(name: str, value: str) -> str:
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise _unreadable(name) from None
+        raise _encoding_error(name) from None
     return value
 
 
-def _unreadable(name: str) -> InvalidEvents:
-    return invalid_header(f"The header '{clip(name)}' is not percent-encoded UTF-8.")
+def _encoding_error(name: str) -> InvalidEvents:
+    return header_error(f"The header '{clip(name)}' is not percent-encoded UTF-8.")

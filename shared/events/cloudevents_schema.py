@@ -8,17 +8,17 @@ from typing import Any
 
 from shared.errors import UnsupportedMediaType
 from shared.events import cloudevents_binary, strict_json
+from shared.events.cloudevents_binary import MediaType
 from shared.events.event import Event
-from shared.events.event_time import is_rfc_3339
+from shared.events.iso_8601 import is_rfc_3339
 from shared.events.literals import dumps
-from shared.events.media_type import MediaType
 from shared.events.schema_rules import (
-    Receipt,
+    Arrival,
     check_events,
-    requires,
-    token,
-    unexpected,
-    wrong_token,
+    property_error,
+    token_name,
+    unexpected_property_error,
+    wrong_token_error,
 )
 from shared.events.topic import InputSchema, Topic
 from shared.http import HttpRequest
@@ -37,7 +37,7 @@ _EXTENSION = re.compile(r"[a-z0-9]{1,20}", re.ASCII)
 _SPEC_VERSION = "1.0"
 
 
-def parse(request: HttpRequest, _topic: Topic, _receipt: Receipt) -> tuple[Event, ...]:
+def parse(request: HttpRequest, _topic: Topic, _arrival: Arrival) -> tuple[Event, ...]:
     """
     Read the events of a request in structured, batch or binary mode.
 
@@ -52,14 +52,16 @@ def parse(request: HttpRequest, _topic: Topic, _receipt: Receipt) -> tuple[Event
 
     Source: CloudEvents v1.0.2, HTTP protocol binding and JSON format; contract §1.3.
     """
-    return tuple(_event(members) for members in check_events(_SCHEMA, _read(request), request))
+    return tuple(
+        _build_event(members) for members in check_events(_SCHEMA, _read(request), request)
+    )
 
 
 def _read(request: HttpRequest) -> list[Any]:
-    media = MediaType.of(request.headers.get("content-type", ""))
+    media = MediaType.parse(request.headers.get("content-type", ""))
     has_attributes = any(name.startswith("ce-") for name in request.headers)
     if media.name in {STRUCTURED, BATCH} and has_attributes:
-        raise cloudevents_binary.invalid_header(
+        raise cloudevents_binary.header_error(
             f"The request has 'ce-' headers, which can't be combined with the Content-Type"
             f" '{media.name}'."
         )
@@ -74,11 +76,11 @@ def _read(request: HttpRequest) -> list[Any]:
     value = strict_json.parse(request.body)
     expected = list if media.name == BATCH else dict
     if not isinstance(value, expected):
-        raise wrong_token(_SCHEMA, token(expected()), token(value))
+        raise wrong_token_error(_SCHEMA, token_name(expected()), token_name(value))
     return value if isinstance(value, list) else [value]
 
 
-def _event(members: dict[str, Any]) -> Event:
+def _build_event(members: dict[str, Any]) -> Event:
     if None in members.values():
         members = {n: value for n, value in members.items() if value is not None or n == "data"}
     for name in _NEVER_EMPTY:
@@ -95,30 +97,30 @@ def _check_extensions(members: dict[str, Any]) -> None:
         if name in _KNOWN:
             continue
         if not _EXTENSION.fullmatch(name):
-            raise unexpected(_SCHEMA, name)
+            raise unexpected_property_error(_SCHEMA, name)
         if isinstance(value, dict | list):
-            raise requires(_SCHEMA, name, "to be a string, a number or a boolean")
+            raise property_error(_SCHEMA, name, "to be a string, a number or a boolean")
 
 
 def _check_attributes(members: dict[str, Any]) -> None:
     for name in _REQUIRED:
         if members.get(name, "") == "":
-            raise requires(_SCHEMA, _NAMES_IN_ERRORS.get(name, name))
+            raise property_error(_SCHEMA, _NAMES_IN_ERRORS.get(name, name))
     for name in (*_REQUIRED, *_OPTIONAL):
         if not isinstance(members.get(name, ""), str):
-            raise requires(_SCHEMA, _NAMES_IN_ERRORS.get(name, name), "to be a string")
+            raise property_error(_SCHEMA, _NAMES_IN_ERRORS.get(name, name), "to be a string")
     if members["specversion"] != _SPEC_VERSION:
-        raise requires(_SCHEMA, "specversion", f"to be '{_SPEC_VERSION}'")
+        raise property_error(_SCHEMA, "specversion", f"to be '{_SPEC_VERSION}'")
     if "time" in members and not is_rfc_3339(members["time"]):
-        raise requires(_SCHEMA, "time", "to be a date and time in RFC 3339 form")
+        raise property_error(_SCHEMA, "time", "to be a date and time in RFC 3339 form")
     if "data_base64" in members:
         _check_base64(members)
 
 
 def _check_base64(members: dict[str, Any]) -> None:
     if "data" in members:
-        raise requires(_SCHEMA, "data_base64", "to be absent where 'data' is present")
+        raise property_error(_SCHEMA, "data_base64", "to be absent where 'data' is present")
     try:
         binascii.a2b_base64(members["data_base64"], strict_mode=True)
     except ValueError:  # binascii.Error, or not ASCII
-        raise requires(_SCHEMA, "data_base64", "to be base64") from None
+        raise property_error(_SCHEMA, "data_base64", "to be base64") from None

@@ -8,9 +8,15 @@ from typing import Any
 from shared.clock import timestamp
 from shared.events import strict_json
 from shared.events.event import Event
-from shared.events.event_time import is_iso_8601
+from shared.events.iso_8601 import is_iso_8601
 from shared.events.literals import dumps
-from shared.events.schema_rules import Receipt, check_events, requires, token, wrong_token
+from shared.events.schema_rules import (
+    Arrival,
+    check_events,
+    property_error,
+    token_name,
+    wrong_token_error,
+)
 from shared.events.topic import FieldMapping, InputSchema, Topic
 from shared.http import HttpRequest
 
@@ -19,7 +25,7 @@ _MAY_BE_EMPTY = frozenset({"subject", "dataVersion"})
 _EVENT_IDS = uuid.UUID("b3d7a3a4-90c5-4c5e-8e0b-1b7f0c8d9e25")
 
 
-def parse(request: HttpRequest, topic: Topic, receipt: Receipt) -> tuple[Event, ...]:
+def parse(request: HttpRequest, topic: Topic, arrival: Arrival) -> tuple[Event, ...]:
     """
     Read an array of objects, or a single one, and give each the envelope its topic maps it to.
 
@@ -36,17 +42,17 @@ def parse(request: HttpRequest, topic: Topic, receipt: Receipt) -> tuple[Event, 
     """
     value = strict_json.parse(request.body)
     if not isinstance(value, dict | list):
-        raise wrong_token(_SCHEMA, "StartArray", token(value))
+        raise wrong_token_error(_SCHEMA, "StartArray", token_name(value))
     events = check_events(_SCHEMA, value if isinstance(value, list) else [value], request)
-    return tuple(_mapped(event, i, topic, receipt) for i, event in enumerate(events))
+    return tuple(_map_event(event, i, topic, arrival) for i, event in enumerate(events))
 
 
-def _mapped(event: dict[str, Any], position: int, topic: Topic, receipt: Receipt) -> Event:
+def _map_event(event: dict[str, Any], position: int, topic: Topic, arrival: Arrival) -> Event:
     mapping = topic.mapping
-    event_time = _text(event, mapping.get("eventTime"), "eventTime") or timestamp(receipt.at)
+    event_time = _text(event, mapping.get("eventTime"), "eventTime") or timestamp(arrival.at)
     if not is_iso_8601(event_time):
-        raise requires(_SCHEMA, "eventTime", "to be a date and time in ISO 8601 form")
-    made_up = uuid.uuid5(_EVENT_IDS, f"{receipt.publish_id}/{position}")
+        raise property_error(_SCHEMA, "eventTime", "to be a date and time in ISO 8601 form")
+    made_up = uuid.uuid5(_EVENT_IDS, f"{arrival.publish_id}/{position}")
     envelope = {
         "id": _text(event, mapping.get("id"), "id") or str(made_up),
         "topic": _text(event, mapping.get("topic"), "topic") or topic.arm_id,
@@ -63,7 +69,7 @@ def _mapped(event: dict[str, Any], position: int, topic: Topic, receipt: Receipt
 def _required(event: dict[str, Any], field: FieldMapping | None, name: str) -> str:
     text = _text(event, field, name)
     if text is None or (text == "" and name not in _MAY_BE_EMPTY):
-        raise requires(_SCHEMA, name)
+        raise property_error(_SCHEMA, name)
     return text
 
 
@@ -75,7 +81,7 @@ def _text(event: dict[str, Any], field: FieldMapping | None, name: str) -> str |
     if value is None:
         return field.default
     if isinstance(value, dict | list | bool):
-        raise requires(_SCHEMA, name, "to be a string")
+        raise property_error(_SCHEMA, name, "to be a string")
     return value if isinstance(value, str) else dumps(value)
 
 

@@ -20,7 +20,7 @@ class DataPlane:
 
     *api_versions* are those that are served, the newest last. *schemes* are those of the header
     ``Authorization``; *carriers* are names of headers, and of parts of the query, that may stand
-    in for it, *keys_of* what has the keys. *max_request_size* is in bytes. *accepted* is the
+    in for it, *key_owner* what has the keys. *max_request_size* is in bytes. *accepted* is the
     body of a 200.
     """
 
@@ -28,7 +28,7 @@ class DataPlane:
     methods: tuple[str, ...]
     schemes: tuple[str, ...]
     carriers: tuple[str, ...]
-    keys_of: str
+    key_owner: str
     max_request_size: int
     max_events: int
     accepted: bytes
@@ -40,7 +40,7 @@ CUSTOM = DataPlane(
     methods=("OPTIONS", "POST"),
     schemes=("SharedAccessSignature", "Bearer"),
     carriers=("aeg-sas-token", "aeg-sas-key"),
-    keys_of="topic",
+    key_owner="topic",
     max_request_size=1_536_000,
     max_events=MAX_EVENTS,
     accepted=b"",
@@ -51,7 +51,7 @@ NAMESPACE = DataPlane(
     methods=("POST",),
     schemes=("SharedAccessKey", "Bearer"),
     carriers=(),
-    keys_of="namespace",
+    key_owner="namespace",
     max_request_size=1_048_576,
     max_events=1000,
     accepted=b"{}",
@@ -72,7 +72,7 @@ def topic_name(request: HttpRequest) -> str | None:
     """
     if data_plane(request) is CUSTOM:
         name = request.params["topic"]
-        return None if TopicName.of(name) else name  # those of namespaces have their own route
+        return None if TopicName.parse(name) else name  # those of namespaces have their own route
     topic, _, action = request.params["action"].rpartition(":")
     if action in _PULL:
         message = f"Pull delivery is not supported: '{action}' is not available, events are pushed."

@@ -7,16 +7,16 @@ from typing import Any
 from shared.errors import Unauthenticated
 from shared.events import strict_json
 from shared.events.event import Event
-from shared.events.event_time import is_iso_8601
+from shared.events.iso_8601 import is_iso_8601
 from shared.events.literals import dumps
 from shared.events.schema_rules import (
-    Receipt,
+    Arrival,
     check_events,
     clip,
-    requires,
-    token,
-    unexpected,
-    wrong_token,
+    property_error,
+    token_name,
+    unexpected_property_error,
+    wrong_token_error,
 )
 from shared.events.topic import InputSchema, Topic
 from shared.http import HttpRequest
@@ -29,7 +29,7 @@ _KNOWN = frozenset({*_REQUIRED, *_OPTIONAL, "data"})
 _METADATA_VERSION = "1"
 
 
-def parse(request: HttpRequest, topic: Topic, _receipt: Receipt) -> tuple[Event, ...]:
+def parse(request: HttpRequest, topic: Topic, _arrival: Arrival) -> tuple[Event, ...]:
     """
     Read an array of events, or a single one, whatever the content type says.
 
@@ -46,26 +46,26 @@ def parse(request: HttpRequest, topic: Topic, _receipt: Receipt) -> tuple[Event,
     """
     value = strict_json.parse(request.body)
     if not isinstance(value, dict | list):
-        raise wrong_token(_SCHEMA, "StartArray", token(value))
+        raise wrong_token_error(_SCHEMA, "StartArray", token_name(value))
     events = check_events(_SCHEMA, value if isinstance(value, list) else [value], request)
     for event in events:
         _check(event)
     for event in events:
         _check_topic(event, topic)
-    return tuple(_stamped(event, topic) for event in events)
+    return tuple(_stamp(event, topic) for event in events)
 
 
 def _check(event: dict[str, Any]) -> None:
     if not event.keys() <= _KNOWN:
-        raise unexpected(_SCHEMA, next(name for name in event if name not in _KNOWN))
+        raise unexpected_property_error(_SCHEMA, next(name for name in event if name not in _KNOWN))
     for name in _REQUIRED:
         value = event.get(name)
         if value is None or (value == "" and name not in _MAY_BE_EMPTY):
-            raise requires(_SCHEMA, name)
+            raise property_error(_SCHEMA, name)
         if not isinstance(value, str):
-            raise requires(_SCHEMA, name, "to be a string")
+            raise property_error(_SCHEMA, name, "to be a string")
     if not is_iso_8601(event["eventTime"]):
-        raise requires(_SCHEMA, "eventTime", "to be a date and time in ISO 8601 form")
+        raise property_error(_SCHEMA, "eventTime", "to be a date and time in ISO 8601 form")
     _check_optional(event)
 
 
@@ -73,9 +73,9 @@ def _check_optional(event: dict[str, Any]) -> None:
     for name in _OPTIONAL:
         value = event.get(name)
         if value is not None and not isinstance(value, str):
-            raise requires(_SCHEMA, name, "to be a string")
+            raise property_error(_SCHEMA, name, "to be a string")
     if event.get("metadataVersion") not in {_METADATA_VERSION, None}:
-        raise requires(_SCHEMA, "metadataVersion", f"to be absent or '{_METADATA_VERSION}'")
+        raise property_error(_SCHEMA, "metadataVersion", f"to be absent or '{_METADATA_VERSION}'")
 
 
 def _check_topic(event: dict[str, Any], topic: Topic) -> None:
@@ -87,7 +87,7 @@ def _check_topic(event: dict[str, Any], topic: Topic) -> None:
         )
 
 
-def _stamped(event: dict[str, Any], topic: Topic) -> Event:
+def _stamp(event: dict[str, Any], topic: Topic) -> Event:
     # The members were parsed for us alone, so they are stamped in place.
     for name, stamp in (
         ("topic", topic.arm_id),

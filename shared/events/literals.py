@@ -30,7 +30,7 @@ class OutOfRange(ValueError):
     """A number is too large for a double, too small for one or, whole, too long."""
 
 
-def number(literal: str) -> float | Number:
+def parse_number(literal: str) -> float | Number:
     """
     Read a number with a decimal point or an exponent.
 
@@ -45,7 +45,7 @@ def number(literal: str) -> float | Number:
     return Number(literal)
 
 
-def integer(literal: str) -> int | Number:
+def parse_integer(literal: str) -> int | Number:
     """
     Read a number without them.
 
@@ -57,7 +57,7 @@ def integer(literal: str) -> int | Number:
     return Number(literal) if literal == "-0" else int(literal)
 
 
-def plain(value: Any) -> Any:
+def to_python_number(value: Any) -> Any:
     """Return a number as one of Python's, and everything else as it is."""
     return float(value.literal) if isinstance(value, Number) else value
 
@@ -69,23 +69,23 @@ def loads(text: str | bytes) -> Any:
     Raises:
         ValueError: it is none.
     """
-    return json.loads(text, parse_float=number, parse_int=integer)
+    return json.loads(text, parse_float=parse_number, parse_int=parse_integer)
 
 
 def dumps(value: object, *, indent: int | None = None) -> str:
     """Write a tree of JSON values in ASCII: one line without a blank that isn't data, or pretty."""
     encoder = _ENCODER
     if indent is not None:
-        encoder = json.JSONEncoder(allow_nan=False, indent=indent, default=_marked)
-    return _unmarked(encoder.encode(value), _ASCII_MARK)
+        encoder = json.JSONEncoder(allow_nan=False, indent=indent, default=_mark)
+    return _unmark(encoder.encode(value), _ASCII_MARK)
 
 
 def dumps_unicode(value: object) -> str:
     """Write a tree of JSON values as one line, with no more escapes than JSON asks for."""
-    return _unmarked(_UNICODE_ENCODER.encode(value), f'"{_MARK}')
+    return _unmark(_UNICODE_ENCODER.encode(value), f'"{_MARK}')
 
 
-def _marked(value: object) -> str:
+def _mark(value: object) -> str:
     """
     Return what the encoder, which is written in C and knows no literals, can write of a number.
 
@@ -97,7 +97,7 @@ def _marked(value: object) -> str:
     raise TypeError(f"{type(value).__name__} is no JSON")
 
 
-def _unmarked(text: str, mark: str) -> str:
+def _unmark(text: str, mark: str) -> str:
     first, *marked = text.split(mark)
     return first + "".join([each.replace('"', "", 1) for each in marked])
 
@@ -108,12 +108,12 @@ _ASCII_MARK = '"\\udfff'
 _NOT_ZERO = re.compile(r"-?[0.]*[1-9]")
 _COMPACT = (",", ":")
 _ENCODER = json.JSONEncoder(
-    allow_nan=False, separators=_COMPACT, check_circular=False, default=_marked
+    allow_nan=False, separators=_COMPACT, check_circular=False, default=_mark
 )
 _UNICODE_ENCODER = json.JSONEncoder(
     ensure_ascii=False,
     allow_nan=False,
     separators=_COMPACT,
     check_circular=False,
-    default=_marked,
+    default=_mark,
 )

@@ -8,11 +8,11 @@ from shared.errors import Fault, InvalidEvents, TooLarge
 from shared.events import cloudevents_schema, custom_schema, eventgrid_schema
 from shared.events.data_plane import data_plane
 from shared.events.event import Event
-from shared.events.schema_rules import Receipt, clip
+from shared.events.schema_rules import Arrival, clip
 from shared.events.topic import InputSchema, Topic
 from shared.http import HttpRequest
 
-_Parser = Callable[[HttpRequest, Topic, Receipt], tuple[Event, ...]]
+_Parser = Callable[[HttpRequest, Topic, Arrival], tuple[Event, ...]]
 _PARSERS: Mapping[InputSchema, _Parser] = {
     InputSchema.EVENT_GRID: eventgrid_schema.parse,
     InputSchema.CLOUD_EVENTS: cloudevents_schema.parse,
@@ -20,7 +20,7 @@ _PARSERS: Mapping[InputSchema, _Parser] = {
 }
 
 
-def read_events(request: HttpRequest, topic: Topic, receipt: Receipt) -> tuple[Event, ...]:
+def read_events(request: HttpRequest, topic: Topic, arrival: Arrival) -> tuple[Event, ...]:
     """
     Read the events of an authorized request: all of them, at least one, stamped.
 
@@ -36,7 +36,7 @@ def read_events(request: HttpRequest, topic: Topic, receipt: Receipt) -> tuple[E
     most = data_plane(request).max_request_size
     if len(request.body) > most:
         raise TooLarge(f"The maximum size ({most}) has been exceeded.")
-    return _PARSERS[topic.input_schema](request, topic, receipt)
+    return _PARSERS[topic.input_schema](request, topic, arrival)
 
 
 def _check_api_version(request: HttpRequest) -> None:

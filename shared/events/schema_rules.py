@@ -33,7 +33,7 @@ _TOKENS: Mapping[type, str] = {
 }
 
 
-class Receipt(NamedTuple):
+class Arrival(NamedTuple):
     """When a publish request came, and its id: the same when the publisher repeats it."""
 
     at: datetime
@@ -54,7 +54,7 @@ def check_events(
         TooLarge: one is larger than 1 049 600 bytes.
     """
     if not events:
-        raise wrong_token(schema, "StartObject", "EndArray")
+        raise wrong_token_error(schema, "StartObject", "EndArray")
     most = data_plane(request).max_events
     if len(events) > most:
         raise InvalidEvents(
@@ -62,7 +62,7 @@ def check_events(
         )
     for event in events:
         if not isinstance(event, dict):
-            raise wrong_token(schema, "StartObject", token(event))
+            raise wrong_token_error(schema, "StartObject", token_name(event))
     if len(request.body) > MAX_EVENT_SIZE and any(
         strict_json.size(e) > MAX_EVENT_SIZE for e in events
     ):
@@ -70,12 +70,12 @@ def check_events(
     return events
 
 
-def token(value: object) -> str:
+def token_name(value: object) -> str:
     """Name the first token of a JSON value."""
     return _TOKENS[type(value)]
 
 
-def wrong_token(schema: InputSchema, expected: str, actual: str) -> InvalidEvents:
+def wrong_token_error(schema: InputSchema, expected: str, actual: str) -> InvalidEvents:
     """Say that the JSON has another shape than the schema."""
     return InvalidEvents(
         f"This resource is configured to receive event in '{SCHEMA_NAMES[schema]}' schema. The"
@@ -84,7 +84,7 @@ def wrong_token(schema: InputSchema, expected: str, actual: str) -> InvalidEvent
     )
 
 
-def unexpected(schema: InputSchema, name: str) -> InvalidEvents:
+def unexpected_property_error(schema: InputSchema, name: str) -> InvalidEvents:
     """Say that the schema has no property *name*."""
     return InvalidEvents(
         f"This resource is configured for '{SCHEMA_NAMES[schema]}' schema. Received unexpected"
@@ -92,7 +92,7 @@ def unexpected(schema: InputSchema, name: str) -> InvalidEvents:
     )
 
 
-def requires(schema: InputSchema, name: str, what: str = "to be set") -> InvalidEvents:
+def property_error(schema: InputSchema, name: str, what: str = "to be set") -> InvalidEvents:
     """Say what the schema requires of the property *name*: by default that it is there."""
     return InvalidEvents(
         f"This resource is configured for '{SCHEMA_NAMES[schema]}' schema"

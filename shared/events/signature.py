@@ -40,7 +40,7 @@ class Signature:
         if match is None:
             return None
         signed, resource, expiry, value = match.groups()
-        expires = _moment(unquote_plus(expiry))
+        expires = _parse_expiry(unquote_plus(expiry))
         if expires is None:
             return None
         return cls(
@@ -49,8 +49,8 @@ class Signature:
 
     def is_by(self, key: str) -> bool:
         """Tell, in constant time, whether *key*, which is base64, made it."""
-        made = hmac.digest(b64decode(key), _octets(self.signed), hashlib.sha256)
-        return hmac.compare_digest(b64encode(made), _octets(self.value))
+        made = hmac.digest(b64decode(key), _encode(self.signed), hashlib.sha256)
+        return hmac.compare_digest(b64encode(made), _encode(self.value))
 
     def covers(self, url: str) -> bool:
         """
@@ -59,13 +59,13 @@ class Signature:
         The query doesn't count: clients disagree on it. Nor does the scheme, or the port that
         belongs to it: a proxy that ends TLS changes both on the way.
         """
-        granted, wanted = _place(self.resource), _place(url)
+        granted, wanted = _comparable_url(self.resource), _comparable_url(url)
         if granted is None or wanted is None or granted[0] != wanted[0]:
             return False
         return f"{wanted[1]}/".startswith(f"{granted[1]}/")
 
 
-def _place(url: str) -> tuple[str, str] | None:
+def _comparable_url(url: str) -> tuple[str, str] | None:
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -74,7 +74,7 @@ def _place(url: str) -> tuple[str, str] | None:
     return (host, parts.path.lower().rstrip("/")) if host else None
 
 
-def _moment(text: str) -> datetime | None:
+def _parse_expiry(text: str) -> datetime | None:
     """Read an expiry in one of the forms that the official clients write; without offset, UTC."""
     if len(text) > _MAX_EXPIRY:
         return None
@@ -92,5 +92,5 @@ def _moment(text: str) -> datetime | None:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def _octets(text: str) -> bytes:
+def _encode(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")

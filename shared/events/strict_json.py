@@ -17,11 +17,13 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 LITERAL = json.JSONDecoder(
-    parse_float=literals.number, parse_int=literals.integer, parse_constant=_refuse_constant
+    parse_float=literals.parse_number,
+    parse_int=literals.parse_integer,
+    parse_constant=_refuse_constant,
 )
 PLAIN = json.JSONDecoder(
-    parse_float=lambda text: literals.plain(literals.number(text)),
-    parse_int=lambda text: literals.plain(literals.integer(text)),
+    parse_float=lambda text: literals.to_python_number(literals.parse_number(text)),
+    parse_int=lambda text: literals.to_python_number(literals.parse_integer(text)),
     parse_constant=_refuse_constant,
 )
 
@@ -45,13 +47,13 @@ def parse(body: bytes, decoder: json.JSONDecoder = LITERAL) -> Any:
     try:
         value = decoder.decode(text)
     except json.JSONDecodeError as error:
-        raise _malformed(error, text) from None
+        raise _malformed_error(error, text) from None
     except literals.OutOfRange:
         raise InvalidEvents("The JSON received has a number that is out of range.") from None
     except RecursionError:
-        raise _too_deep() from None
+        raise _depth_error() from None
     if _is_deeper(body, MAX_DEPTH):
-        raise _too_deep()
+        raise _depth_error()
     # Only escapes can bring surrogates in, so most bodies need no second look.
     if ("\\ud" in text or "\\uD" in text) and _LONE_SURROGATE.search(text.replace("\\\\", "?")):
         raise InvalidEvents("The JSON received has half of a surrogate pair.")
@@ -81,7 +83,7 @@ def _is_deeper(body: bytes, levels: int) -> bool:
     return bool(brackets)
 
 
-def _malformed(error: json.JSONDecodeError, text: str) -> InvalidEvents:
+def _malformed_error(error: json.JSONDecodeError, text: str) -> InvalidEvents:
     # The decoder's own words quote nothing of the body but the position.
     if error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string"):
         return InvalidEvents("Unexpected end when reading JSON.")
@@ -90,7 +92,7 @@ def _malformed(error: json.JSONDecodeError, text: str) -> InvalidEvents:
     )
 
 
-def _too_deep() -> InvalidEvents:
+def _depth_error() -> InvalidEvents:
     return InvalidEvents(f"The JSON received is nested deeper than {MAX_DEPTH} levels.")
 
 

@@ -37,7 +37,7 @@ class Claims:
     roles: frozenset[str]
 
     @classmethod
-    def of(cls, claims: Mapping[str, Any]) -> Claims:
+    def from_token(cls, claims: Mapping[str, Any]) -> Claims:
         """
         Read the claims of a token.
 

@@ -39,7 +39,7 @@ class TopicName(NamedTuple):
         return f"{self.namespace}.{self.topic}"
 
     @classmethod
-    def of(cls, name: str) -> TopicName | None:
+    def parse(cls, name: str) -> TopicName | None:
         """Read a name of the data plane; ``None`` if it is a custom topic's."""
         namespace, stop, topic = name.partition(".")
         return cls(namespace, topic) if stop else None

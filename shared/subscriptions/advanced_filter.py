@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from shared.subscriptions.facts import MISSING, Facts, fold
+from shared.subscriptions.event_values import MISSING, EventValues, fold_case
 
 Check = Callable[[Any], bool]  # of one value; False for one of another type
 Number = int | float
@@ -39,7 +39,7 @@ class Operator(StrEnum):
     IS_NOT_NULL = "IsNotNull"
 
 
-class Takes(StrEnum):
+class Operand(StrEnum):
     """What an operator is given to compare with: the member of the document that holds it."""
 
     NUMBER = "a number"
@@ -64,24 +64,24 @@ class AdvancedFilter:
     key: tuple[str, ...]
     values: tuple[Any, ...] = ()
     on_arrays: bool = False
-    matches: Callable[[Facts], bool] = field(init=False, repr=False, compare=False)
+    matches: Callable[[EventValues], bool] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "matches", _compiled(self))
+        object.__setattr__(self, "matches", _compile(self))
 
 
-def _compiled(this: AdvancedFilter) -> Callable[[Facts], bool]:
-    key, on_arrays = this.key, this.on_arrays
-    if this.operator is Operator.IS_NULL_OR_UNDEFINED:
-        return lambda facts: facts.value(key) in (None, MISSING)
-    if this.operator is Operator.IS_NOT_NULL:
-        return lambda facts: facts.value(key) not in (None, MISSING)
-    if opposite := _NEGATIVE.get(this.operator):
-        return _negative(this, _CHECKS[opposite](this.values))
-    check = _CHECKS[this.operator](this.values)
+def _compile(advanced: AdvancedFilter) -> Callable[[EventValues], bool]:
+    key, on_arrays = advanced.key, advanced.on_arrays
+    if advanced.operator is Operator.IS_NULL_OR_UNDEFINED:
+        return lambda values: values.value(key) in (None, MISSING)
+    if advanced.operator is Operator.IS_NOT_NULL:
+        return lambda values: values.value(key) not in (None, MISSING)
+    if opposite := _NEGATIVE.get(advanced.operator):
+        return _compile_negative(advanced, _CHECKS[opposite](advanced.values))
+    check = _CHECKS[advanced.operator](advanced.values)
 
-    def matches(facts: Facts) -> bool:
-        value = facts.value(key)
+    def matches(values: EventValues) -> bool:
+        value = values.value(key)
         if value.__class__ is tuple:
             return on_arrays and any(map(check, value))
         return check(value)
@@ -89,18 +89,18 @@ def _compiled(this: AdvancedFilter) -> Callable[[Facts], bool]:
     return matches
 
 
-def _negative(this: AdvancedFilter, check: Check) -> Callable[[Facts], bool]:
+def _compile_negative(advanced: AdvancedFilter, check: Check) -> Callable[[EventValues], bool]:
     """
     Return the opposite of *check*, for values of the right type.
 
     A value that is missing matches where the operator compares with whole values only.
     """
-    key, on_arrays = this.key, this.on_arrays
-    is_right = _is_number if this.operator in _NUMERIC else _is_string
-    if_missing = this.operator in _MATCH_MISSING
+    key, on_arrays = advanced.key, advanced.on_arrays
+    is_right = _is_number if advanced.operator in _NUMERIC else _is_string
+    if_missing = advanced.operator in _MATCH_MISSING
 
-    def matches(facts: Facts) -> bool:
-        value = facts.value(key)
+    def matches(values: EventValues) -> bool:
+        value = values.value(key)
         if value.__class__ is tuple:
             return on_arrays and not any(map(check, value))
         if value is None or value is MISSING:
@@ -155,22 +155,22 @@ def _bool_equals(values: tuple[bool, ...]) -> Check:
 
 
 def _string_in(values: tuple[str, ...]) -> Check:
-    wanted = frozenset(map(fold, values))
+    wanted = frozenset(map(fold_case, values))
     return lambda value: value.__class__ is str and value in wanted
 
 
 def _contains(values: tuple[str, ...]) -> Check:
-    wanted = tuple(map(fold, values))
+    wanted = tuple(map(fold_case, values))
     return lambda value: value.__class__ is str and any(part in value for part in wanted)
 
 
 def _begins_with(values: tuple[str, ...]) -> Check:
-    wanted = tuple(map(fold, values))
+    wanted = tuple(map(fold_case, values))
     return lambda value: value.__class__ is str and value.startswith(wanted)
 
 
 def _ends_with(values: tuple[str, ...]) -> Check:
-    wanted = tuple(map(fold, values))
+    wanted = tuple(map(fold_case, values))
     return lambda value: value.__class__ is str and value.endswith(wanted)
 
 
@@ -199,16 +199,16 @@ _NUMERIC = frozenset({Operator.NUMBER_NOT_IN, Operator.NUMBER_NOT_IN_RANGE})
 # "…, except NumberNotIn and StringNotIn"; of NumberNotInRange the documents say nothing.
 _MATCH_MISSING = _NUMERIC | {Operator.STRING_NOT_IN}
 
-TAKES = {
-    Operator.NUMBER_IN: Takes.NUMBERS,
-    Operator.NUMBER_NOT_IN: Takes.NUMBERS,
-    Operator.NUMBER_LESS_THAN: Takes.NUMBER,
-    Operator.NUMBER_LESS_THAN_OR_EQUALS: Takes.NUMBER,
-    Operator.NUMBER_GREATER_THAN: Takes.NUMBER,
-    Operator.NUMBER_GREATER_THAN_OR_EQUALS: Takes.NUMBER,
-    Operator.NUMBER_IN_RANGE: Takes.RANGES,
-    Operator.NUMBER_NOT_IN_RANGE: Takes.RANGES,
-    Operator.BOOL_EQUALS: Takes.FLAG,
-    Operator.IS_NULL_OR_UNDEFINED: Takes.NOTHING,
-    Operator.IS_NOT_NULL: Takes.NOTHING,
+OPERANDS = {
+    Operator.NUMBER_IN: Operand.NUMBERS,
+    Operator.NUMBER_NOT_IN: Operand.NUMBERS,
+    Operator.NUMBER_LESS_THAN: Operand.NUMBER,
+    Operator.NUMBER_LESS_THAN_OR_EQUALS: Operand.NUMBER,
+    Operator.NUMBER_GREATER_THAN: Operand.NUMBER,
+    Operator.NUMBER_GREATER_THAN_OR_EQUALS: Operand.NUMBER,
+    Operator.NUMBER_IN_RANGE: Operand.RANGES,
+    Operator.NUMBER_NOT_IN_RANGE: Operand.RANGES,
+    Operator.BOOL_EQUALS: Operand.FLAG,
+    Operator.IS_NULL_OR_UNDEFINED: Operand.NOTHING,
+    Operator.IS_NOT_NULL: Operand.NOTHING,
 }  # and the others Takes.STRINGS

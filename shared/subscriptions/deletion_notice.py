@@ -7,13 +7,13 @@ from datetime import datetime
 
 from shared.clock import timestamp
 from shared.http import OutboundRequest
-from shared.subscriptions.delivery_headers import static_values
-from shared.subscriptions.subscription import ORIGIN, DeliverySchema, EventSubscription
+from shared.subscriptions.header_rules import static_headers
+from shared.subscriptions.subscription import WEBHOOK_ORIGIN, DeliverySchema, EventSubscription
 
 _TYPE = "Microsoft.EventGrid.SubscriptionDeletedEvent"
 
 
-def deletion_notice(
+def build_deletion_notice(
     subscription: EventSubscription, *, event_id: str, now: datetime
 ) -> OutboundRequest:
     """
@@ -30,7 +30,7 @@ def deletion_notice(
     if subscription.delivery_schema is DeliverySchema.CLOUD_EVENTS:
         headers |= {
             "Content-Type": "application/cloudevents+json; charset=utf-8",
-            "WebHook-Request-Origin": ORIGIN,
+            "WebHook-Request-Origin": WEBHOOK_ORIGIN,
         }
         document: object = {
             "specversion": "1.0",
@@ -57,6 +57,6 @@ def deletion_notice(
             "data": data,
         }
         document = [event]
-    headers |= static_values(subscription.headers)
+    headers |= static_headers(subscription.headers)
     body = json.dumps(document, separators=(",", ":")).encode()
     return OutboundRequest("POST", subscription.endpoint_url, headers, body, subscription.audience)

@@ -27,7 +27,7 @@ def url_fault(url: str | None, *, allow_http: bool) -> str | None:
 
     Source: the text is Event Grid's, as its users report it.
     """
-    reason = _reason(url or "", allow_http=allow_http)
+    reason = _url_reason(url or "", allow_http=allow_http)
     return None if reason is None else f"{INVALID_URL} ({reason})"
 
 
@@ -36,7 +36,7 @@ def base_url(url: str) -> str:
     return url.partition("?")[0]
 
 
-def addresses_of(url: str) -> frozenset[tuple[str, int]]:
+def host_addresses(url: str) -> frozenset[tuple[str, int]]:
     """
     Return the host and port that *url* leads to; none if it leads nowhere.
 
@@ -52,14 +52,14 @@ def addresses_of(url: str) -> frozenset[tuple[str, int]]:
     return frozenset((name, each) for each in ports) if name else frozenset()
 
 
-def own_fault(url: str, own: AbstractSet[tuple[str, int]]) -> str | None:
+def loop_fault(url: str, own: AbstractSet[tuple[str, int]]) -> str | None:
     """Say that an endpoint is one of our *own* addresses, where it is."""
-    for host, _ in addresses_of(url) & own:
+    for host, _ in host_addresses(url) & own:
         return f"The endpoint's host {host} is this app itself: events would come back to it."
     return None
 
 
-def _reason(url: str, *, allow_http: bool) -> str | None:
+def _url_reason(url: str, *, allow_http: bool) -> str | None:
     if reason := _text_reason(url):
         return reason
     start = url[: len("https://")].lower()
@@ -67,7 +67,7 @@ def _reason(url: str, *, allow_http: bool) -> str | None:
         return "its scheme is http, which only the app's setting PUSHGRID_ALLOW_HTTP allows"
     if not start.startswith(("https://", "http://")):
         return "it does not begin with https://"
-    return None if _leads_somewhere(url) else "its host or port is not legal"
+    return None if _has_legal_authority(url) else "its host or port is not legal"
 
 
 def _text_reason(url: str) -> str | None:
@@ -82,7 +82,7 @@ def _text_reason(url: str) -> str | None:
     return "it has a user name or password" if _USER.match(url) else None
 
 
-def _leads_somewhere(url: str) -> bool:
+def _has_legal_authority(url: str) -> bool:
     try:
         parts = urlsplit(url)
         authority = _AUTHORITY.fullmatch(parts.netloc)

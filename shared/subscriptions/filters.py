@@ -1,27 +1,47 @@
-"""Which events a subscription wants; knows nothing of how they are delivered."""
+"""Matches events against the filter of a subscription."""
 
 from __future__ import annotations
 
-from shared.subscriptions.facts import Facts
-from shared.subscriptions.subscription import EventFilter
+from dataclasses import dataclass
+
+from shared.subscriptions.advanced_filter import AdvancedFilter
+from shared.subscriptions.event_values import EventValues
 
 
-def matches(event_filter: EventFilter, facts: Facts) -> bool:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventFilter:
     """
-    Tell whether a subscription with *event_filter* wants the event of *facts*: all must match.
+    The conditions under which a subscription gets an event; all of them must match.
 
-    Event types are compared whatever their case, and so are subjects unless the filter says
-    otherwise. Prefix and suffix are plain text, without wildcards.
-
-    Source: Event Grid "Understand event filtering" (2022-09-09).
+    The text to compare with is already case-folded: *included_event_types*, where ``None`` means
+    all types, and prefix and suffix of the subject unless *is_subject_case_sensitive*.
     """
-    types = event_filter.included_event_types
-    if types is not None and facts.event_type not in types:
-        return False
-    prefix, suffix = event_filter.subject_begins_with, event_filter.subject_ends_with
-    if prefix or suffix:
-        is_exact = event_filter.is_subject_case_sensitive
-        subject = facts.subject if is_exact else facts.folded_subject
-        if not (subject.startswith(prefix) and subject.endswith(suffix)):
+
+    included_event_types: frozenset[str] | None = None
+    subject_begins_with: str = ""
+    subject_ends_with: str = ""
+    is_subject_case_sensitive: bool = False
+    advanced: tuple[AdvancedFilter, ...] = ()
+
+    def matches(self, values: EventValues) -> bool:
+        """
+        Tell whether the event with these *values* is wanted.
+
+        Event types are compared without case, and so are subjects unless the filter says
+        otherwise. Prefix and suffix are plain text, without wildcards.
+
+        Source: Event Grid "Understand event filtering" (2022-09-09).
+        """
+        types = self.included_event_types
+        if types is not None and values.event_type not in types:
             return False
-    return all(each.matches(facts) for each in event_filter.advanced)
+        prefix, suffix = self.subject_begins_with, self.subject_ends_with
+        if prefix or suffix:
+            is_exact = self.is_subject_case_sensitive
+            subject = values.subject if is_exact else values.folded_subject
+            if not (subject.startswith(prefix) and subject.endswith(suffix)):
+                return False
+        return all(each.matches(values) for each in self.advanced)
+
+
+MATCH_ALL = EventFilter()

@@ -8,16 +8,16 @@ from datetime import datetime, timedelta
 from http import HTTPStatus
 from typing import NamedTuple
 
-from shared.clock import american, timestamp
+from shared.clock import format_us_datetime, timestamp
 from shared.errors import HandshakeFailed
 from shared.http import Answered, Exchange, Failure, NotAnswered, OutboundRequest
-from shared.subscriptions.delivery_headers import static_values
 from shared.subscriptions.endpoint_rules import base_url
-from shared.subscriptions.subscription import ORIGIN, DeliverySchema, EventSubscription
+from shared.subscriptions.header_rules import static_headers
+from shared.subscriptions.subscription import WEBHOOK_ORIGIN, DeliverySchema, EventSubscription
 
 TIME_LIMIT = timedelta(seconds=30)
-PAUSE = timedelta(seconds=5)
-TRIES = 3  # how many is not published
+RETRY_DELAY = timedelta(seconds=5)
+MAX_ATTEMPTS = 3  # how many is not published
 _RATE = re.compile(r"0*[1-9][0-9]{0,8}", re.ASCII)
 _HOW_TO_ALLOW = (
     "The app's settings PUSHGRID_ALLOWED_NETWORKS and PUSHGRID_ALLOW_HTTP say which addresses "
@@ -39,20 +39,24 @@ class Challenge(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """The endpoint consents, to *rate* requests a minute at most, or *is_open*: it said nothing."""
+    """
+    The endpoint consents, to at most *rate* requests a minute if that is set.
 
-    is_open: bool
+    *is_pending*: its answer says neither yes nor no, so consent can still come through the link.
+    """
+
+    is_pending: bool
     rate: int | None = None
 
 
-class Failed(NamedTuple):
+class FailureReference(NamedTuple):
     """When a handshake failed, and under which id the operator finds it."""
 
     at: datetime
     activity_id: str
 
 
-def challenge(
+def build_challenge(
     subscription: EventSubscription, *, code: str, event_id: str, now: datetime, link: str | None
 ) -> Challenge:
     """
@@ -65,10 +69,10 @@ def challenge(
     the CloudEvents schema (2023-09-25); CloudEvents "Web hooks for event delivery", section 4.
     """
     if subscription.delivery_schema is DeliverySchema.CLOUD_EVENTS:
-        headers = {"WebHook-Request-Origin": ORIGIN}
+        headers = {"WebHook-Request-Origin": WEBHOOK_ORIGIN}
         if link:
             headers["WebHook-Request-Callback"] = link
-        headers |= static_values(subscription.headers)
+        headers |= static_headers(subscription.headers)
         options = OutboundRequest(
             "OPTIONS", subscription.endpoint_url, headers, b"", subscription.audience
         )
@@ -90,7 +94,7 @@ def challenge(
         "aeg-delivery-count": "0",
         "aeg-data-version": "1",
         "aeg-metadata-version": "1",
-    } | static_values(subscription.headers)
+    } | static_headers(subscription.headers)
     body = json.dumps([event], separators=(",", ":")).encode()
     post = OutboundRequest(
         "POST",
@@ -103,7 +107,7 @@ def challenge(
     return Challenge(post, code, has_link=link is not None)
 
 
-def is_worth_repeating(exchange: Exchange) -> bool:
+def should_retry(exchange: Exchange) -> bool:
     """
     Tell whether the endpoint kept silent; any other failure is known at once, and is told at once.
 
@@ -112,7 +116,7 @@ def is_worth_repeating(exchange: Exchange) -> bool:
     return isinstance(exchange, NotAnswered) and exchange.failure is Failure.TIMED_OUT
 
 
-def judge(asked: Challenge, exchange: Exchange, failed: Failed) -> Verdict:
+def judge_answer(asked: Challenge, exchange: Exchange, failed: FailureReference) -> Verdict:
     """
     Accept the endpoint, leave it to the link, or say why not.
 
@@ -120,9 +124,9 @@ def judge(asked: Challenge, exchange: Exchange, failed: Failed) -> Verdict:
         HandshakeFailed: the endpoint does not want events, or can't be asked.
     """
     is_options = asked.request.method == "OPTIONS"
-    judged = _origin(exchange) if is_options else _code(asked.code, exchange)
+    judged = _judge_options(exchange) if is_options else _judge_post(asked.code, exchange)
     if judged is None and asked.has_link:
-        return Verdict(is_open=True)
+        return Verdict(is_pending=True)
     if judged is None:
         judged = "The endpoint answered without consenting."
     if isinstance(judged, Verdict):
@@ -131,11 +135,11 @@ def judge(asked: Challenge, exchange: Exchange, failed: Failed) -> Verdict:
     raise HandshakeFailed(
         f"Webhook validation handshake failed for {base_url(asked.request.url)}. {judged} "
         f"For troubleshooting, visit https://aka.ms/{help_page}. "
-        f"Activity id:{failed.activity_id}, timestamp: {american(failed.at)} (UTC)."
+        f"Activity id:{failed.activity_id}, timestamp: {format_us_datetime(failed.at)} (UTC)."
     )
 
 
-def granted_rate(header: str | None) -> int | None:
+def parse_allowed_rate(header: str | None) -> int | None:
     """
     Read ``WebHook-Allowed-Rate``: requests a minute; ``None`` where it sets no limit, as ``*``.
 
@@ -145,36 +149,36 @@ def granted_rate(header: str | None) -> int | None:
     return int(text) if _RATE.fullmatch(text) else None
 
 
-def _code(code: str, exchange: Exchange) -> Verdict | str | None:
+def _judge_post(code: str, exchange: Exchange) -> Verdict | str | None:
     """Judge the answer to a POST: a verdict, what is wrong, or ``None`` if it says nothing."""
     # Any other success is no proof: many servers accept whatever they are sent.
     if isinstance(exchange, NotAnswered) or exchange.status != HTTPStatus.OK:
-        return _bad_response("POST", exchange)
+        return _refusal_reason("POST", exchange)
     returned = _validation_response(exchange.body)
     if returned is None:
         return None
     if returned.casefold() != code.casefold():
         return "The endpoint returned a validationResponse that is not the validationCode."
-    return Verdict(is_open=False)
+    return Verdict(is_pending=False)
 
 
-def _origin(exchange: Exchange) -> Verdict | str | None:
+def _judge_options(exchange: Exchange) -> Verdict | str | None:
     """Judge the answer to OPTIONS, likewise."""
     if isinstance(exchange, NotAnswered):
-        return _bad_response("OPTIONS", exchange)
+        return _refusal_reason("OPTIONS", exchange)
     # The status says nothing: consent lies in the header alone.
     allowed = exchange.headers.get("webhook-allowed-origin", "").strip()
-    if allowed == "*" or allowed.casefold() == ORIGIN:
-        rate = granted_rate(exchange.headers.get("webhook-allowed-rate"))
-        return Verdict(is_open=False, rate=rate)
+    if allowed == "*" or allowed.casefold() == WEBHOOK_ORIGIN:
+        rate = parse_allowed_rate(exchange.headers.get("webhook-allowed-rate"))
+        return Verdict(is_pending=False, rate=rate)
     if allowed:
-        return f"The answer's WebHook-Allowed-Origin is neither {ORIGIN} nor *."
+        return f"The answer's WebHook-Allowed-Origin is neither {WEBHOOK_ORIGIN} nor *."
     if exchange.status >= HTTPStatus.MULTIPLE_CHOICES:
-        return _bad_response("OPTIONS", exchange)
+        return _refusal_reason("OPTIONS", exchange)
     return None
 
 
-def _bad_response(method: str, exchange: Exchange) -> str:
+def _refusal_reason(method: str, exchange: Exchange) -> str:
     if isinstance(exchange, Answered):
         code = _status_name(exchange.status)
     else:

@@ -8,10 +8,10 @@ from enum import StrEnum
 
 from shared.events.topic import InputSchema
 from shared.http import Audience
-from shared.subscriptions.advanced_filter import AdvancedFilter
+from shared.subscriptions.filters import MATCH_ALL, EventFilter
 
 # What endpoints of CloudEvents agree to; the Functions trigger answers this very text.
-ORIGIN = "eventgrid.azure.net"
+WEBHOOK_ORIGIN = "eventgrid.azure.net"
 
 
 class DeliverySchema(StrEnum):
@@ -20,22 +20,6 @@ class DeliverySchema(StrEnum):
     EVENT_GRID = "EventGridSchema"
     CLOUD_EVENTS = "CloudEventSchemaV1_0"
     CUSTOM_INPUT = "CustomInputSchema"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EventFilter:
-    """
-    Which events a subscription wants; everything must match.
-
-    What is compared with every event is folded already: *included_event_types*, where ``None``
-    means all, and, unless *is_subject_case_sensitive*, both ends of the subject.
-    """
-
-    included_event_types: frozenset[str] | None = None
-    subject_begins_with: str = ""
-    subject_ends_with: str = ""
-    is_subject_case_sensitive: bool = False
-    advanced: tuple[AdvancedFilter, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +96,7 @@ class EventSubscription:
     endpoint_url: str = field(repr=False)
     input_schema: InputSchema
     delivery_schema: DeliverySchema
-    filter: EventFilter = EventFilter()
+    filter: EventFilter = MATCH_ALL
     retry_policy: RetryPolicy = RetryPolicy()
     dead_letter: DeadLetterDestination | None = None
     batching: Batching = NO_BATCHING

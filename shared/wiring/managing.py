@@ -8,7 +8,7 @@ import time
 
 from shared.adapters.directory import ForgetfulStore
 from shared.adapters.http.notifier import PatientNotifier
-from shared.arm.deployment import Deployment, limits_of
+from shared.arm.deployment import Deployment, profile_limits
 from shared.delivery.profiles import PROFILES
 from shared.engine.manage.api import Manage
 from shared.wiring import authorization, storage
@@ -29,11 +29,11 @@ def manage() -> Manage:
         clock=CLOCK,
         deployment=Deployment(
             account=storage.account().account_name,
-            profiles={name: limits_of(profile) for name, profile in PROFILES.items()},
+            profiles={name: profile_limits(profile) for name, profile in PROFILES.items()},
             default_profile=settings().profile,
             allow_http=settings().allow_http,
             has_webhook_identity=settings().has_webhook_identity,
-            knows_clients=settings().client_ip_header is not None,
+            has_client_ip_header=settings().client_ip_header is not None,
             own_addresses=own_addresses(),
         ),
         admin_key=settings().admin_key,

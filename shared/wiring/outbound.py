@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from shared.adapters.entra.webhook_tokens import TokenPusher, WebhookTokens, credential_for
 from shared.adapters.http.outbound_guard import OutboundGuard
 from shared.adapters.http.push import HttpPusher
-from shared.subscriptions.endpoint_rules import addresses_of
+from shared.subscriptions.endpoint_rules import host_addresses
 from shared.wiring.once import once
 from shared.wiring.process import CLOCK, settings
 
@@ -46,7 +46,7 @@ def bare_pusher() -> HttpPusher:
 def own_addresses() -> frozenset[tuple[str, int]]:
     """Return under which hosts and ports this app is known to be reached."""
     given_by_azure = f"https://{os.environ.get('WEBSITE_HOSTNAME', '')}"
-    return addresses_of(given_by_azure) | addresses_of(settings().public_url or "")
+    return host_addresses(given_by_azure) | host_addresses(settings().public_url or "")
 
 
 def _identity_endpoints() -> list[tuple[str, int]]:

@@ -14,9 +14,9 @@ from shared.adapters.storage.blobs import StorageDeadLetters, StoragePayloads
 from shared.adapters.storage.metrics import StorageMetrics
 from shared.adapters.storage.queues import StorageQueues
 from shared.adapters.storage.tables import StorageResources
-from shared.arm.namespace_codec import namespace_topic_of
-from shared.arm.subscription_document import delivered_subscription
-from shared.arm.topic_codec import topic_of
+from shared.arm.namespace_codec import to_namespace_topic
+from shared.arm.subscription_codec import to_subscription_in_force
+from shared.arm.topic_codec import to_topic
 from shared.engine.delivering.requeue import Requeue
 from shared.wiring.once import once
 from shared.wiring.process import CLOCK, settings
@@ -74,7 +74,7 @@ def metrics() -> MetricRecorder:
 def directory() -> CachedDirectory:
     return CachedDirectory(
         tables(),
-        Readers(topic_of, namespace_topic_of, delivered_subscription),
+        Readers(to_topic, to_namespace_topic, to_subscription_in_force),
         cache_for=settings().cache_for,
         clock=time.monotonic,
     )

@@ -12,12 +12,8 @@ from shared.engine.ports import Queue
 from shared.events.topic import FieldMapping, InputSchema
 from shared.http import HttpRequest
 from shared.subscriptions.advanced_filter import AdvancedFilter, Operator
-from shared.subscriptions.subscription import (
-    Batching,
-    DeliverySchema,
-    DynamicHeader,
-    EventFilter,
-)
+from shared.subscriptions.filters import EventFilter
+from shared.subscriptions.subscription import Batching, DeliverySchema, DynamicHeader
 from tests.builders import DEAD, KEY, URL, a_topic
 from tests.fakes import answered
 from tests.functional.deployment import Deployment

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from shared.engine.ports import Queue
-from shared.subscriptions.subscription import EventFilter
+from shared.subscriptions.filters import EventFilter
 from tests.builders import TOPIC_ID, noise
 from tests.fakes import START
 from tests.functional.deployment import MINUTE, Deployment, Logged

@@ -29,8 +29,8 @@ _KEY = {"aeg-sas-key": KEY}
 def tokens(app: Deployment) -> Tokens:
     """Read these tokens; the front end tells where clients are."""
     tokens = Tokens(
-        sender=Claims.of({"roles": ["EventGridDataSender"]}),
-        reader=Claims.of({"roles": ["EventGrid Reader"]}),
+        sender=Claims.from_token({"roles": ["EventGridDataSender"]}),
+        reader=Claims.from_token({"roles": ["EventGrid Reader"]}),
         old=TokenFault.EXPIRED,
     )
     access = PublisherAccess(clock=app.clock, tokens=tokens, client_ip_header=_HEADER)

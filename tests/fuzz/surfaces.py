@@ -17,9 +17,9 @@ from azure.functions.http import HttpResponseConverter
 
 from shared.adapters.directory import CachedDirectory, Readers
 from shared.adapters.functions_http import to_request, to_response
-from shared.arm.namespace_codec import namespace_topic_of
-from shared.arm.subscription_document import delivered_subscription
-from shared.arm.topic_codec import topic_of
+from shared.arm.namespace_codec import to_namespace_topic
+from shared.arm.subscription_codec import to_subscription_in_force
+from shared.arm.topic_codec import to_topic
 from shared.engine.ports import Queue
 from shared.http import HttpAnswer, HttpRequest
 from tests.functional.deployment import Deployment
@@ -50,7 +50,7 @@ class Surfaces:
         self.app = Deployment()
         directory = CachedDirectory(
             self.world.resources,
-            Readers(topic_of, namespace_topic_of, delivered_subscription),
+            Readers(to_topic, to_namespace_topic, to_subscription_in_force),
             cache_for=timedelta(0),
             clock=self.app.clock.monotonic,
         )

@@ -45,7 +45,7 @@ class EntraTokens:
         from jwt import PyJWTError  # when the first token comes: cold starts
 
         try:
-            return Claims.of(self._decode(token))
+            return Claims.from_token(self._decode(token))
         except (PyJWTError, ValueError) as error:
             return _FAULTS.get(type(error).__name__, TokenFault.UNREADABLE)
 

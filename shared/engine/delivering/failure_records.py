@@ -6,10 +6,10 @@ from datetime import datetime
 from http import HTTPStatus
 
 from shared import telemetry
-from shared.clock import american, timestamp
+from shared.clock import format_us_datetime, timestamp
 from shared.delivery.outcome import DeliveryOutcome
-from shared.delivery.requests.push_batch import Loaded
-from shared.engine.delivering.event_texts import event_id
+from shared.delivery.parcel import Loaded
+from shared.engine.delivering.event_ids import event_id
 from shared.subscriptions.endpoint_rules import base_url
 from shared.subscriptions.subscription import DeliverySchema, EventSubscription
 
@@ -43,13 +43,13 @@ def delivery_failure(
         "id": event_id(tried.text) or "",
         "systemId": delivery.system_id(subscription.topic, subscription.name),
         "state": "FilteredFailingDelivery",
-        "deliveryTime": american(began_at),
+        "deliveryTime": format_us_datetime(began_at),
         "deliveryCount": delivery.attempts - 1,
         "probationCount": 0,
         "deliverySchema": schema,
         "eventSubscriptionDeliverySchema": schema,
         "fields": _FIELDS,
-        "publishTime": american(delivery.origin.published_at),
+        "publishTime": format_us_datetime(delivery.origin.published_at),
         "url": base_url(subscription.endpoint_url),
         "deliveryResponse": f"{outcome.outcome}: {_response(outcome.status)}",
     }

@@ -9,11 +9,13 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from shared.clock import Clock
+from shared.delivery.custom_headers import told_headers
 from shared.delivery.delivery import Delivery
+from shared.delivery.due import due_together
 from shared.delivery.health.endpoint_health import Held
-from shared.delivery.messages.message import DeadLetterNote, DeliveryMessage
-from shared.delivery.messages.packing import due_together
+from shared.delivery.message import DeadLetterNote, DeliveryMessage
 from shared.delivery.outcome import DeliveryOutcome, Outcome
+from shared.delivery.parcel import Loaded, Parcel
 from shared.delivery.policy import (
     Decision,
     DeliveryTerms,
@@ -23,8 +25,6 @@ from shared.delivery.policy import (
     decide,
     retry,
 )
-from shared.delivery.requests.custom_headers import told_headers
-from shared.delivery.requests.push_batch import Loaded, Parcel
 from shared.engine.delivering.attempt_history import MessageHistory
 from shared.engine.delivering.attempt_lines import AttemptLines
 from shared.engine.delivering.drops import dropped
@@ -183,7 +183,7 @@ class Progress:
             topic_id=self.subscription.topic_id,
             input_schema=self.subscription.input_schema,
             delivery_schema=self.subscription.delivery_schema,
-            headers=told_headers(self.terms.headers) if TopicName.of(self.message.topic) else (),
+            headers=told_headers(self.terms.headers) if TopicName.parse(self.message.topic) else (),
         )
         self._store(
             self._message(deliveries, dead_letter=note),

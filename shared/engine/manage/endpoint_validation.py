@@ -10,21 +10,21 @@ from shared.arm.consent import (
     Document,
     Granted,
     Link,
+    allowed_rate,
     in_force,
-    rate_of,
 )
-from shared.arm.subscription_document import subscription_of
+from shared.arm.subscription_codec import to_subscription
 from shared.engine.manage.call import ManagePorts
 from shared.errors import HandshakeFailed
 from shared.http import Answered, Audience, Exchange
 from shared.subscriptions.handshake import (
-    PAUSE,
+    MAX_ATTEMPTS,
+    RETRY_DELAY,
     TIME_LIMIT,
-    TRIES,
-    Failed,
-    challenge,
-    is_worth_repeating,
-    judge,
+    FailureReference,
+    build_challenge,
+    judge_answer,
+    should_retry,
 )
 from shared.subscriptions.subscription import EventSubscription
 
@@ -51,11 +51,11 @@ class Consents:
         Raises:
             HandshakeFailed: it did not consent.
         """
-        wanted = subscription_of(stored)
+        wanted = to_subscription(stored)
         known = before and in_force(before)
         endpoint = _endpoint(wanted)
-        if known and _endpoint(subscription_of(known)) == endpoint:
-            return Granted(rate_of(known))
+        if known and _endpoint(to_subscription(known)) == endpoint:
+            return Granted(allowed_rate(known))
         if endpoint not in self._known:
             self._known[endpoint] = _shake_hands(self._ports, wanted, self._links_at)
         return self._known[endpoint]
@@ -77,7 +77,7 @@ def _shake_hands(
     """
     secret = ports.new_key().translate(_URL_SAFE)
     link = Link(subscription.topic, subscription.name, secret)
-    asked = challenge(
+    asked = build_challenge(
         subscription,
         code=ports.new_id().upper(),
         event_id=ports.new_id(),
@@ -85,21 +85,21 @@ def _shake_hands(
         link=links_at and f"{links_at}/validate/{link}",
     )
     exchange = ports.pusher.send(asked.request, TIME_LIMIT)
-    for _ in range(TRIES - 1):
-        if not is_worth_repeating(exchange):
+    for _ in range(MAX_ATTEMPTS - 1):
+        if not should_retry(exchange):
             break
-        ports.sleep(PAUSE.total_seconds())
+        ports.sleep(RETRY_DELAY.total_seconds())
         exchange = ports.pusher.send(asked.request, TIME_LIMIT)
-    failed = Failed(at=ports.clock.now(), activity_id=ports.new_id())
+    failed = FailureReference(at=ports.clock.now(), activity_id=ports.new_id())
     named = {"topic": subscription.topic, "subscription": subscription.name}
     try:
-        verdict = judge(asked, exchange, failed)
+        verdict = judge_answer(asked, exchange, failed)
     except HandshakeFailed:
         activity_id = failed.activity_id
         outcome = _outcome(exchange)
         telemetry.info("handshake.failed", **named, activity_id=activity_id, **outcome)
         raise
-    if not verdict.is_open:
+    if not verdict.is_pending:
         return Granted(verdict.rate if links_at else None)
     telemetry.info("handshake.open", **named)
     return Awaited(ports.clock.now() + VALID_FOR, secret)

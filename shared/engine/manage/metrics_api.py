@@ -11,8 +11,8 @@ from shared.arm.arm_json import answer
 from shared.arm.namespace_codec import TOPIC_TYPE as NAMESPACE_TOPIC_TYPE
 from shared.arm.namespace_codec import TYPE as NAMESPACE_TYPE
 from shared.arm.namespace_subscription_codec import TYPE as NAMESPACE_SUBSCRIPTION_TYPE
-from shared.arm.subscription_codec import EXTENSION_TYPE
 from shared.arm.topic_codec import TYPE as TOPIC_TYPE
+from shared.arm.topic_subscription_codec import EXTENSION_TYPE
 from shared.engine.manage import namespaces, topics
 from shared.engine.manage.call import Call, ManagePorts, not_found
 from shared.engine.manage.resources import Document, Resources

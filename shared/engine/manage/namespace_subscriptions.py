@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shared.arm.namespace_codec import namespace_parent_of
+from shared.arm.namespace_codec import to_namespace_parent_topic
 from shared.arm.namespace_subscription_codec import (
     parse_namespace_subscription,
     patched_namespace_subscription,
@@ -13,7 +13,7 @@ from shared.engine.manage.subscriptions import Subscriptions
 
 SUBSCRIPTIONS = Subscriptions(
     topics=TOPICS,
-    parent_of=namespace_parent_of,
+    parent_of=to_namespace_parent_topic,
     parse=parse_namespace_subscription,
     patched=patched_namespace_subscription,
     render=render_namespace_subscription,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shared.arm.subscription_document import delivered_subscription
+from shared.arm.subscription_codec import to_subscription_in_force
 from shared.engine.manage.call import ManagePorts
 from shared.engine.ports import Resource
 from shared.errors import UNREADABLE
 from shared.http import OutboundRequest
-from shared.subscriptions.deletion_notice import deletion_notice
+from shared.subscriptions.deletion_notice import build_deletion_notice
 
 
 def tell_endpoints(ports: ManagePorts, deleted: Sequence[Resource]) -> None:
@@ -19,9 +19,9 @@ def tell_endpoints(ports: ManagePorts, deleted: Sequence[Resource]) -> None:
 
 def _notice(ports: ManagePorts, deleted: Resource) -> OutboundRequest | None:
     try:
-        subscription = delivered_subscription(deleted.document)
+        subscription = to_subscription_in_force(deleted.document)
     except UNREADABLE:  # It can be deleted all the same.
         return None
     if not subscription.has_consented:
         return None
-    return deletion_notice(subscription, event_id=ports.new_id(), now=ports.clock.now())
+    return build_deletion_notice(subscription, event_id=ports.new_id(), now=ports.clock.now())

@@ -10,10 +10,10 @@ from shared.arm.arm_json import answer, read_json
 from shared.arm.consent import (
     is_awaiting,
     with_consent,
-    with_state,
+    with_provisioning_state,
 )
 from shared.arm.deployment import Deployment, ParentTopic
-from shared.arm.subscription_document import (
+from shared.arm.subscription_codec import (
     SubscriptionRequest,
     delivery_attributes,
     full_url,
@@ -28,7 +28,7 @@ from shared.engine.manage.writing import Place, write
 from shared.engine.ports import Resource, Table
 from shared.errors import Conflict, Fault, InvalidDocument, NotFound
 from shared.http import HttpAnswer
-from shared.subscriptions.endpoint_rules import addresses_of
+from shared.subscriptions.endpoint_rules import host_addresses
 
 MAX_SUBSCRIPTIONS = 500  # of a topic
 _POLL_SECONDS = "1"
@@ -107,7 +107,7 @@ class Subscriptions:
         Until it does, what was in force stays so.
         """
         topic = self._topic(ports, call)
-        own = ports.deployment.own_addresses | addresses_of(call.asked_at)
+        own = ports.deployment.own_addresses | host_addresses(call.asked_at)
         deployment = replace(ports.deployment, own_addresses=own)
         consents = Consents(ports, call.public_url if self.has_links else None)
 
@@ -150,7 +150,7 @@ class Subscriptions:
         return shown
 
     def _shown(self, ports: ManagePorts, stored: Document, topic: ParentTopic) -> Document:
-        return with_state(self.render(stored, topic), stored, ports.clock.now())
+        return with_provisioning_state(self.render(stored, topic), stored, ports.clock.now())
 
     def _check_topic(self, ports: ManagePorts, call: Call, stored: Document) -> None:
         """

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from shared.arm.consent import with_state
+from shared.arm.consent import with_provisioning_state
 from shared.arm.deployment import ParentTopic
-from shared.arm.subscription_codec import (
+from shared.arm.topic_codec import TYPE as TOPIC_TYPE
+from shared.arm.topic_codec import to_parent_topic
+from shared.arm.topic_subscription_codec import (
     parse_subscription,
     patched_subscription,
     render_extension,
     render_subscription,
 )
-from shared.arm.topic_codec import TYPE as TOPIC_TYPE
-from shared.arm.topic_codec import parent_of
 from shared.engine.manage.call import Call, ManagePorts
 from shared.engine.manage.page import answer_page
 from shared.engine.manage.resources import Document
@@ -30,7 +30,7 @@ _TOPIC_TYPE_NAME = TOPIC_TYPE.replace("/", ".")
 def _form(render: Callable[..., Document]) -> Subscriptions:
     return Subscriptions(
         topics=TOPICS,
-        parent_of=parent_of,
+        parent_of=to_parent_topic,
         parse=parse_subscription,
         patched=patched_subscription,
         render=lambda stored, topic: render(stored, topic.limits),
@@ -57,13 +57,13 @@ def list_across(ports: ManagePorts, call: Call) -> HttpAnswer:
             and call.covers(topic.document["id"])
             and _is_in(topic, call.names.get("location"))
         ):
-            parent = parent_of(topic.document, ports.deployment)
+            parent = to_parent_topic(topic.document, ports.deployment)
             parents[parent.name.casefold()] = parent
             found += ports.resources.list(Table.EVENT_SUBSCRIPTIONS, parent.name)
 
     def shown(stored: Document) -> Document:
         limits = parents[stored["topicName"].casefold()].limits
-        return with_state(render_extension(stored, limits), stored, ports.clock.now())
+        return with_provisioning_state(render_extension(stored, limits), stored, ports.clock.now())
 
     return answer_page(call, found, shown)
 

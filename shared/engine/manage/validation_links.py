@@ -8,13 +8,13 @@ from http import HTTPStatus
 from typing import Any
 
 from shared import telemetry
-from shared.arm.consent import is_over, is_proof, link_of, proved
+from shared.arm.consent import has_lapsed, is_proof, parse_link, with_proof_accepted
 from shared.clock import Clock
 from shared.engine.manage.writing import Place, Rest, write
 from shared.engine.ports import Resource, ResourceStore, Table
 from shared.errors import AppError, Conflict, InvalidDocument, NotFound, StorageUnavailable
 from shared.http import HttpAnswer, HttpRequest
-from shared.subscriptions.handshake import granted_rate
+from shared.subscriptions.handshake import parse_allowed_rate
 
 _UNKNOWN = (
     "This validation link is not known. It works once, and only until the event subscription is "
@@ -53,17 +53,17 @@ class Validate:
 
     def _proved(self, request: HttpRequest) -> str:
         """Store the consent, and say so; it works once, and while it is awaited."""
-        link = link_of(request.params["id"])
+        link = parse_link(request.params["id"])
         if link is None:
             raise NotFound(_UNKNOWN)
-        rate = granted_rate(request.headers.get("webhook-allowed-rate"))
+        rate = parse_allowed_rate(request.headers.get("webhook-allowed-rate"))
 
         def prove(awaiting: Resource | None) -> Mapping[str, Any]:
             if awaiting is None or not is_proof(awaiting.document, link.secret):
                 raise NotFound(_UNKNOWN)
-            if is_over(awaiting.document, self.clock.now()):
+            if has_lapsed(awaiting.document, self.clock.now()):
                 raise InvalidDocument(_OVER)
-            return proved(awaiting.document, rate)
+            return with_proof_accepted(awaiting.document, rate)
 
         place = Place(Table.EVENT_SUBSCRIPTIONS, link.topic, link.name)
         name = write(self.resources, place, prove, self.rest).document["name"]

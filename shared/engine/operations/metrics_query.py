@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from shared.arm.iso_duration import parse_duration
 from shared.engine.operations.metric_names import Shown
 from shared.errors import Fault, InvalidDocument
+from shared.events.iso_8601 import parse_duration
 
 FULL = "FULL"  # the interval that is the whole time span
 INTERVALS = {

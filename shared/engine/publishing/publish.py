@@ -11,7 +11,7 @@ from datetime import timedelta
 from shared import telemetry
 from shared.clock import Clock
 from shared.delivery.delivery import Origin
-from shared.delivery.messages.fan_out import fan_out, match, parked_lines
+from shared.delivery.fan_out import fan_out, match, parked_lines
 from shared.engine.ports import (
     Metrics,
     PayloadStore,
@@ -23,11 +23,11 @@ from shared.engine.ports import (
 from shared.engine.publishing.publish_counts import count_published, count_refused, tell_refused
 from shared.engine.publishing.publisher_authorization import PublisherAccess
 from shared.errors import AppError, MethodNotAllowed, NotFound
-from shared.events.answers import accepted, error_answer, options_answer
+from shared.events.answers import accepted_answer, error_answer, options_answer
 from shared.events.data_plane import data_plane, topic_name
 from shared.events.event import Event
 from shared.events.publish_request import read_events
-from shared.events.schema_rules import Receipt
+from shared.events.schema_rules import Arrival
 from shared.events.topic import Topic
 from shared.http import HttpAnswer, HttpRequest
 from shared.metrics import Metric
@@ -73,17 +73,17 @@ class Publish:
         self.access.check(request, topic)
         if request.method == "OPTIONS":
             return options_answer(request, topic, request_id)
-        receipt = Receipt(self.clock.now(), self._publish_id(topic, request))
-        self._store(topic, receipt, read_events(request, topic, receipt))
-        return accepted(request, request_id)
+        arrival = Arrival(self.clock.now(), self._publish_id(topic, request))
+        self._store(topic, arrival, read_events(request, topic, arrival))
+        return accepted_answer(request, request_id)
 
-    def _store(self, topic: Topic, receipt: Receipt, events: Sequence[Event]) -> None:
+    def _store(self, topic: Topic, arrival: Arrival, events: Sequence[Event]) -> None:
         now = self.clock.now()
         known = self.subscriptions.of_topic(topic.name)
         subscriptions = [each for each in known if each.has_consented and not each.is_expired(now)]
         matched = match(events, subscriptions)
         lines = parked_lines(matched, events)
-        origin = Origin(receipt.publish_id, now, None)
+        origin = Origin(arrival.publish_id, now, None)
         if lines:
             blob = self.payloads.write(
                 origin.publish_id, now + self.payloads_kept_for(topic), lines
@@ -91,7 +91,7 @@ class Publish:
             origin = origin._replace(payload=blob)
         messages = fan_out(matched, events, lines, origin)
         self.sender.put_all(Queue.DELIVERIES, messages)
-        name, took = topic.name, self.clock.now() - receipt.at
+        name, took = topic.name, self.clock.now() - arrival.at
         unmatched = count_published(self.metrics, name, len(events), subscriptions, matched)
         latency = round(took.total_seconds() * 1000, 1)
         self.metrics.count(Metric.PUBLISH_LATENCY, name, by=latency)

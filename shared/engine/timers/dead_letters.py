@@ -14,10 +14,10 @@ from shared.deadletter.batching import batches, blob_body, dead_letter_path
 from shared.deadletter.namespace_record import namespace_record
 from shared.deadletter.record import record
 from shared.delivery.delivery import Delivery
-from shared.delivery.messages.message import DeadLetterNote
+from shared.delivery.message import DeadLetterNote
 from shared.delivery.policy import EndReason
 from shared.engine.delivering.drops import dropped
-from shared.engine.delivering.event_texts import texts_of
+from shared.engine.delivering.payloads import texts_of
 from shared.engine.ports import DeadLetterStore, Metrics, PayloadStore, Queue, Receiver
 from shared.engine.timers.receiving import Intake, Readable
 from shared.errors import StorageUnavailable
@@ -108,7 +108,7 @@ class WriteDeadLetters:
     def _record(self, each: Readable, delivery: Delivery, text: str) -> Iterator[str]:
         """Yield the event's dead letter; where none can be made, that never harms the others."""
         try:
-            form = namespace_record if TopicName.of(each.message.topic) else record
+            form = namespace_record if TopicName.parse(each.message.topic) else record
             yield form(delivery, text, _note(each))
         except (ValueError, TypeError, LookupError, RecursionError) as error:
             reason = f"no dead letter can be made: {error!r}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from shared.arm.subscription_document import delivered_subscription
+from shared.arm.subscription_codec import to_subscription_in_force
 from shared.engine.ports import Table
 from shared.subscriptions.subscription import EventSubscription
 from tests.functional.manage.world import CRM, World
@@ -26,4 +26,4 @@ def delivered(world: World) -> EventSubscription:
     """Return what delivering sees."""
     stored = world.resources.get(Table.EVENT_SUBSCRIPTIONS, "orders", "crm")
     assert stored is not None
-    return delivered_subscription(stored.document)
+    return to_subscription_in_force(stored.document)

@@ -16,8 +16,8 @@ from tests.functional.manage.world import KEY, ORDERS, TOPICS, World
 @pytest.fixture
 def tokens(world: World) -> Tokens:
     tokens = Tokens(
-        operator=Claims.of({"oid": "o-1", "roles": ["EventGridContributor"]}),
-        sender=Claims.of({"oid": "s-1", "roles": ["EventGrid Data Sender"]}),
+        operator=Claims.from_token({"oid": "o-1", "roles": ["EventGridContributor"]}),
+        sender=Claims.from_token({"oid": "s-1", "roles": ["EventGrid Data Sender"]}),
         old=TokenFault.EXPIRED,
         foreign=TokenFault.ISSUER,
     )
@@ -102,7 +102,7 @@ def test_rules_about_addresses_need_a_front_end_that_tells_them(world: World) ->
     rules = {"location": "x", "properties": {"inboundIpRules": [{"ipMask": "203.0.113.0/24"}]}}
     assert world.call("PUT", ORDERS, rules).status == 201
 
-    world.set(deployment=replace(world.manage.deployment, knows_clients=False))
+    world.set(deployment=replace(world.manage.deployment, has_client_ip_header=False))
     error = world.error("PUT", ORDERS, rules, status=400)
 
     assert error["target"] == "properties.inboundIpRules"

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from shared.arm.subscription_document import subscription_of
+from shared.arm.subscription_codec import to_subscription
 from shared.engine.ports import Table
 from shared.errors import Conflict
 from shared.http import Exchange, Failure, NotAnswered
-from shared.subscriptions.endpoint_rules import addresses_of
+from shared.subscriptions.endpoint_rules import host_addresses
 from tests.fakes import MemoryResources, answered
 from tests.functional.manage.world import CRM, HOST, ORDERS, TOPICS, URL, World, hook
 
@@ -26,13 +26,13 @@ SILENCE = NotAnswered(Failure.TIMED_OUT, "connect", 30)
 def generation(world: World, name: str = "crm") -> str:
     stored = world.resources.get(Table.EVENT_SUBSCRIPTIONS, "orders", name)
     assert stored is not None
-    return subscription_of(stored.document).generation
+    return to_subscription(stored.document).generation
 
 
 def endpoint(world: World) -> str:
     stored = world.resources.get(Table.EVENT_SUBSCRIPTIONS, "orders", "crm")
     assert stored is not None
-    return subscription_of(stored.document).endpoint_url
+    return to_subscription(stored.document).endpoint_url
 
 
 def test_a_subscription_is_created_after_its_endpoint_consents(orders: World) -> None:
@@ -54,7 +54,7 @@ def test_a_subscription_is_created_after_its_endpoint_consents(orders: World) ->
 )
 def test_the_app_itself_is_no_endpoint(orders: World, url: str) -> None:
     """Neither as this client reaches it nor as it is known: each delivery would be a publish."""
-    known = addresses_of("https://known.example")
+    known = host_addresses("https://known.example")
     orders.set(deployment=replace(orders.manage.deployment, own_addresses=known))
 
     error = orders.error("PUT", CRM, hook(url), status=400)

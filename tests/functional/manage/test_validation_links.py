@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from shared.arm.subscription_document import delivered_subscription
+from shared.arm.subscription_codec import to_subscription_in_force
 from shared.engine.ports import Table
 from shared.errors import Conflict
 from shared.events.topic import TopicName
@@ -187,7 +187,7 @@ def test_the_topics_of_namespaces_know_no_links(world: World) -> None:
         Table.EVENT_SUBSCRIPTIONS, TopicName("nsp", "orders").joined, "crm"
     )
     assert stored is not None
-    assert delivered_subscription(stored.document).rate is None
+    assert to_subscription_in_force(stored.document).rate is None
 
 
 def test_whoever_changes_the_subscription_meanwhile_is_not_overwritten(silent: World) -> None:

@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from shared.arm.deployment import Deployment, limits_of
+from shared.arm.deployment import Deployment, profile_limits
 from shared.delivery.profiles import PROFILES
 from shared.engine.manage.api import Manage
 from shared.engine.manage.validation_links import Validate
@@ -94,9 +94,9 @@ class World:
             clock=self.clock,
             deployment=Deployment(
                 account="acct",
-                profiles={name: limits_of(profile) for name, profile in PROFILES.items()},
+                profiles={name: profile_limits(profile) for name, profile in PROFILES.items()},
                 default_profile="latest",
-                knows_clients=True,
+                has_client_ip_header=True,
             ),
             admin_key=KEY,
             public_url=None,

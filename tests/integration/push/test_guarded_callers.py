@@ -12,8 +12,8 @@ from shared.adapters.http.notifier import PatientNotifier
 from shared.adapters.http.outbound_guard import OutboundGuard
 from shared.adapters.http.push import HttpPusher
 from shared.http import Failure, NotAnswered
-from shared.subscriptions.deletion_notice import deletion_notice
-from shared.subscriptions.handshake import challenge
+from shared.subscriptions.deletion_notice import build_deletion_notice
+from shared.subscriptions.handshake import build_challenge
 from shared.subscriptions.subscription import DeliverySchema
 from tests.builders import a_subscription
 from tests.fakes import START, FakeClock
@@ -40,14 +40,14 @@ def test_no_handshake_and_no_notice_reaches_what_the_guard_refuses(
     with Server(always(OK)) as server:
         url = f"http://127.0.0.1:{server.port}/"
         subscription = a_subscription(endpoint_url=url, delivery_schema=schema)
-        asked = challenge(
+        asked = build_challenge(
             subscription,
             code="c",
             event_id="e",
             now=START,
             link="https://pushgrid.example/validate/x",
         )
-        notice = deletion_notice(subscription, event_id="e", now=START)
+        notice = build_deletion_notice(subscription, event_id="e", now=START)
 
         exchanges = [guarded.send(each, TIMEOUT) for each in (asked.request, notice)]
         PatientNotifier(guarded).tell([notice])

@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 from shared.arm.deployment import Deployment, ProfileLimits
-from shared.arm.subscription_codec import parse_subscription
-from shared.arm.subscription_document import SubscriptionRequest
-from shared.arm.topic_codec import TopicSecrets, parent_of, parse_topic
+from shared.arm.subscription_codec import SubscriptionRequest
+from shared.arm.topic_codec import TopicSecrets, parse_topic, to_parent_topic
+from shared.arm.topic_subscription_codec import parse_subscription
 from shared.arm.tracked_resource import ArmPath
 from shared.errors import Fault, InvalidDocument
 from tests.fakes import START
@@ -41,7 +41,7 @@ DEPLOYMENT = Deployment(
     account="acct",
     profiles={"2017": OLD, "latest": LATEST},
     default_profile="latest",
-    knows_clients=True,
+    has_client_ip_header=True,
 )
 HTTP_DEPLOYMENT = replace(DEPLOYMENT, allow_http=True)
 
@@ -89,7 +89,7 @@ def subscription(
         SubscriptionRequest(
             name=name,
             body=body,
-            topic=parent_of(of or topic(), deployment),
+            topic=to_parent_topic(of or topic(), deployment),
             deployment=deployment,
             new_id=lambda: next(ids),
             now=START,

@@ -9,9 +9,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.arm.subscription_codec import patched_subscription, render_subscription
-from shared.arm.subscription_document import subscription_of
-from shared.arm.topic_codec import render_topic, topic_of
+from shared.arm.subscription_codec import to_subscription
+from shared.arm.topic_codec import render_topic, to_topic
+from shared.arm.topic_subscription_codec import patched_subscription, render_subscription
 from shared.arm.tracked_resource import ArmPath, patched_resource
 from shared.errors import AppError
 from tests.strategies import json_values
@@ -76,7 +76,7 @@ def test_a_topic_is_read_or_refused(body: object, names: tuple[str, str, str]) -
 @given(_TOPICS)
 def test_what_is_read_of_a_topic_can_be_used(body: object) -> None:
     if (stored := accepted(topic, body)) is not None:
-        assert topic_of(stored).name == "orders"
+        assert to_topic(stored).name == "orders"
         again = topic(render_topic(stored, "https://x"), existing=stored)
         assert again == stored
 
@@ -125,7 +125,7 @@ def test_an_answer_sent_back_changes_nothing(properties: dict[str, Any]) -> None
     assert render_subscription(again, LATEST) == render_subscription(stored, LATEST)
     again["properties"]["retryPolicy"] = stored["properties"]["retryPolicy"]
     assert again == stored
-    assert subscription_of(again) == subscription_of(stored)
+    assert to_subscription(again) == to_subscription(stored)
     assert subscription(patched_subscription(stored, {}), existing=stored) == stored
 
 

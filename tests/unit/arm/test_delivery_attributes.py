@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from shared.arm.subscription_codec import render_subscription
-from shared.arm.subscription_document import subscription_of
+from shared.arm.subscription_codec import to_subscription
+from shared.arm.topic_subscription_codec import render_subscription
 from shared.errors import InvalidDocument
 from shared.subscriptions.subscription import DynamicHeader, StaticHeader
 from tests.unit.arm.documents import (
@@ -47,7 +47,7 @@ def test_the_data_plane_sees_every_header() -> None:
         static(), static("Authorization", "Bearer s3cret", isSecret=True), dynamic(path="data.A.b")
     )
 
-    assert subscription_of(stored).headers == (
+    assert to_subscription(stored).headers == (
         StaticHeader(name="x-team", value="crm"),
         StaticHeader(name="Authorization", value="Bearer s3cret", is_secret=True),
         DynamicHeader(name="x-kind", path=("data", "A", "b")),
@@ -64,7 +64,7 @@ def test_a_secret_is_never_shown() -> None:
         static("x-key", "Hidden", isSecret=True),
         dynamic(),
     ]
-    assert "s3cret" not in json.dumps(answer) + repr(subscription_of(stored))
+    assert "s3cret" not in json.dumps(answer) + repr(to_subscription(stored))
 
 
 @pytest.mark.parametrize("none", [None, []])
@@ -72,7 +72,7 @@ def test_no_header_is_no_member(none: object) -> None:
     stored = subscription(destination=webhook(deliveryAttributeMappings=none))
 
     assert stored == subscription()
-    assert subscription_of(stored).headers == ()
+    assert to_subscription(stored).headers == ()
 
 
 def test_types_are_taken_whatever_their_case() -> None:
@@ -117,7 +117,7 @@ def test_an_illegal_name_is_refused(name: str) -> None:
     ],
 )
 def test_a_legal_name_is_accepted(name: str) -> None:
-    assert subscription_of(with_mappings(dynamic(name))).headers[0].name == name
+    assert to_subscription(with_mappings(dynamic(name))).headers[0].name == name
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_a_value_that_endpoints_would_trim_is_refused(value: str) -> None:
 
 @pytest.mark.parametrize("value", ["", "a b", 'a, b;c="d"', "x" * 4096])
 def test_a_value_that_a_header_can_hold_is_accepted(value: str) -> None:
-    assert subscription_of(with_mappings(static(value=value))).headers == (
+    assert to_subscription(with_mappings(static(value=value))).headers == (
         StaticHeader(name="x-team", value=value),
     )
 
@@ -149,7 +149,7 @@ def test_a_value_that_a_header_can_hold_is_accepted(value: str) -> None:
     "path", ["id", "Topic", "subject", "eventtype", "dataversion", "source", "data.a", "Data.a b.c"]
 )
 def test_a_path_into_the_event_is_accepted(path: str) -> None:
-    assert subscription_of(with_mappings(dynamic(path=path))).headers == (
+    assert to_subscription(with_mappings(dynamic(path=path))).headers == (
         DynamicHeader(name="x-kind", path=tuple(path.split("."))),
     )
 
@@ -182,7 +182,7 @@ def test_a_refused_name_is_told_with_the_reason() -> None:
 
 
 def test_ten_headers_are_accepted_and_one_more_is_not() -> None:
-    assert len(subscription_of(with_mappings(*(static(f"x-{n}") for n in range(10)))).headers) == 10
+    assert len(to_subscription(with_mappings(*(static(f"x-{n}") for n in range(10)))).headers) == 10
 
     target, message = fault(*(static(f"x-{n}") for n in range(11)))
     assert (target, message) == (MAPPINGS, "There can be 10 custom delivery headers.")

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from shared.arm.subscription_document import (
+from shared.arm.subscription_codec import (
     DELIVERY_SCHEMAS,
-    subscription_of,
+    to_subscription,
 )
 from shared.errors import InvalidDocument
 from shared.events.topic import InputSchema
@@ -33,7 +33,7 @@ def test_the_matrix_of_schemas(input_schema: InputSchema, delivery_schema: Deliv
 
     if delivery_schema in DELIVERY_SCHEMAS[input_schema]:
         stored = subscription(of=of, eventDeliverySchema=str(delivery_schema))
-        assert subscription_of(stored).delivery_schema is delivery_schema
+        assert to_subscription(stored).delivery_schema is delivery_schema
     else:
         with pytest.raises(InvalidDocument) as caught:
             subscription(of=of, eventDeliverySchema=str(delivery_schema))
@@ -63,7 +63,7 @@ def test_the_matrix_allows_what_is_documented() -> None:
     ],
 )
 def test_the_default_delivery_schema_is_the_topics(of: Any, default: DeliverySchema) -> None:
-    assert subscription_of(subscription(of=of)).delivery_schema is default
+    assert to_subscription(subscription(of=of)).delivery_schema is default
 
 
 def test_the_delivery_schema_cant_change() -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from shared.arm.subscription_codec import render_subscription
-from shared.arm.subscription_document import subscription_of
+from shared.arm.subscription_codec import to_subscription
+from shared.arm.topic_subscription_codec import render_subscription
 from shared.errors import InvalidDocument
 from shared.subscriptions.subscription import (
     Batching,
@@ -35,7 +35,7 @@ def test_http_is_accepted_where_the_deployment_allows_it() -> None:
         {"properties": {"destination": webhook("http://127.0.0.1:1/")}}, deployment=HTTP_DEPLOYMENT
     )
 
-    assert subscription_of(stored).endpoint_url == "http://127.0.0.1:1/"
+    assert to_subscription(stored).endpoint_url == "http://127.0.0.1:1/"
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_dead_letters_go_to_no_other_account(account: str) -> None:
 def test_a_legal_container_is_accepted(container: str) -> None:
     stored = subscription(deadLetterDestination=dead_letter(container=container))
 
-    assert subscription_of(stored).dead_letter == DeadLetterDestination(container=container)
+    assert to_subscription(stored).dead_letter == DeadLetterDestination(container=container)
 
 
 @pytest.mark.parametrize(
@@ -227,4 +227,4 @@ def test_batching_is_on_for_more_than_one_event(
     shown = (answer["maxEventsPerBatch"], answer["preferredBatchSizeInKilobytes"])
     assert shown == (events, kilobytes)
     expected = Batching(max_events=events, preferred_kilobytes=kilobytes)
-    assert subscription_of(stored).batching == expected
+    assert to_subscription(stored).batching == expected

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shared.arm.subscription_codec import render_subscription
+from shared.arm.topic_subscription_codec import render_subscription
 from shared.errors import InvalidDocument
 from tests.unit.arm.documents import LATEST, subscription, topic
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.arm.iso_duration import parse_duration
+from shared.events.iso_8601 import parse_duration
 
 DAY, HOUR, MINUTE, SECOND = (
     timedelta(days=1),

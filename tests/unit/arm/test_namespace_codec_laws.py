@@ -11,22 +11,22 @@ from hypothesis import strategies as st
 
 from shared.arm.deployment import Deployment
 from shared.arm.namespace_codec import (
-    namespace_parent_of,
-    namespace_topic_of,
     parse_namespace,
     parse_namespace_topic,
     render_namespace,
     render_namespace_topic,
+    to_namespace_parent_topic,
+    to_namespace_topic,
 )
 from shared.arm.namespace_subscription_codec import (
     parse_namespace_subscription,
     patched_namespace_subscription,
     render_namespace_subscription,
 )
-from shared.arm.subscription_document import (
+from shared.arm.subscription_codec import (
     SubscriptionRequest,
     full_url,
-    subscription_of,
+    to_subscription,
 )
 from shared.arm.tracked_resource import ArmPath
 from shared.events.topic import TopicName
@@ -102,7 +102,7 @@ def topic(body: object, existing: Any = None) -> dict[str, Any]:
     return parse_namespace_topic(NAME, body, namespace({}), lambda: next(keys), existing)
 
 
-PARENT = namespace_parent_of(topic({}), DEPLOYMENT)
+PARENT = to_namespace_parent_topic(topic({}), DEPLOYMENT)
 
 
 def subscription(body: object, existing: Any = None) -> dict[str, Any]:
@@ -139,7 +139,7 @@ def test_what_is_read_of_a_namespace_can_be_read_again(body: object) -> None:
 @given(_TOPICS)
 def test_what_is_read_of_a_topic_can_be_used(body: object) -> None:
     if (stored := accepted(topic, body)) is not None:
-        value = namespace_topic_of(stored, namespace({}))
+        value = to_namespace_topic(stored, namespace({}))
         assert (value.name, value.profile) == ("shop.orders", "ns")
         assert value.keys == ("key1", "key2", "key3", "key4")
         assert topic(render_namespace_topic(stored), existing=stored) == stored
@@ -149,7 +149,7 @@ def test_what_is_read_of_a_topic_can_be_used(body: object) -> None:
 def test_what_is_read_of_a_subscription_can_be_used_and_changed(properties: object) -> None:
     stored = subscription({"properties": properties})
 
-    value = subscription_of(stored)
+    value = to_subscription(stored)
     answer = render_namespace_subscription(stored, PARENT)
 
     assert (value.topic, value.endpoint_url) == ("shop.orders", full_url(stored))

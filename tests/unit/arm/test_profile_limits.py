@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from shared.arm.deployment import limits_of
-from shared.arm.subscription_codec import render_subscription
-from shared.arm.subscription_document import subscription_of
+from shared.arm.deployment import profile_limits
+from shared.arm.subscription_codec import to_subscription
+from shared.arm.topic_subscription_codec import render_subscription
 from shared.delivery.profiles import PROFILES
 from shared.errors import InvalidDocument
 from shared.subscriptions.subscription import RetryPolicy
@@ -22,7 +22,7 @@ from tests.unit.arm.documents import (
     webhook,
 )
 
-LIMITS = {name: limits_of(profile) for name, profile in PROFILES.items()}
+LIMITS = {name: profile_limits(profile) for name, profile in PROFILES.items()}
 ALL = replace(DEPLOYMENT, profiles=LIMITS)
 HEADER = {"name": "x-a", "type": "Static", "properties": {"value": "1"}}
 
@@ -123,7 +123,7 @@ def test_what_means_nothing_is_accepted_everywhere(profile: str) -> None:
 def test_an_absent_policy_is_the_profiles_default(profile: str, shown: Any) -> None:
     stored = written(profile)
 
-    assert subscription_of(stored).retry_policy == RetryPolicy()
+    assert to_subscription(stored).retry_policy == RetryPolicy()
     policy = render_subscription(stored, LIMITS[profile])["properties"]["retryPolicy"]
     assert (policy["maxDeliveryAttempts"], policy["eventTimeToLiveInMinutes"]) == shown
     assert written(profile, retryPolicy=policy)  # what is shown can be sent back

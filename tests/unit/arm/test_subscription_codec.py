@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from shared.arm.subscription_codec import render_subscription
-from shared.arm.subscription_document import subscription_of
+from shared.arm.subscription_codec import to_subscription
+from shared.arm.topic_subscription_codec import render_subscription
 from shared.events.topic import InputSchema
+from shared.subscriptions.filters import EventFilter
 from shared.subscriptions.subscription import (
     DeadLetterDestination,
     DeliverySchema,
-    EventFilter,
     EventSubscription,
     RetryPolicy,
 )
@@ -124,7 +124,7 @@ def test_the_data_plane_sees_everything_it_needs() -> None:
         eventDeliverySchema="CloudEventSchemaV1_0",
     )
 
-    assert subscription_of(stored) == EventSubscription(
+    assert to_subscription(stored) == EventSubscription(
         topic="orders",
         topic_id=TOPIC_ID,
         name="crm",
@@ -140,7 +140,7 @@ def test_the_data_plane_sees_everything_it_needs() -> None:
         retry_policy=RetryPolicy(max_delivery_attempts=3, event_time_to_live_minutes=5),
         dead_letter=DeadLetterDestination(container="dead"),
     )
-    assert subscription_of(subscription()).dead_letter is None
+    assert to_subscription(subscription()).dead_letter is None
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_the_data_plane_sees_everything_it_needs() -> None:
 def test_an_empty_list_of_types_means_all(given: Any, seen: frozenset[str] | None) -> None:
     stored = subscription(filter={"includedEventTypes": given})
 
-    assert subscription_of(stored).filter.included_event_types == seen
+    assert to_subscription(stored).filter.included_event_types == seen
 
 
 def test_replacing_keeps_the_generation_so_that_waiting_events_go_to_the_new_endpoint() -> None:
@@ -171,7 +171,7 @@ def test_replacing_keeps_the_generation_so_that_waiting_events_go_to_the_new_end
 
     assert (second["generation"], second["name"]) == ("generation-1", "crm")
     assert second["id"] == first["id"]
-    assert subscription_of(second).endpoint_url == "https://new.example/"
+    assert to_subscription(second).endpoint_url == "https://new.example/"
 
 
 def test_creating_again_is_a_new_generation() -> None:

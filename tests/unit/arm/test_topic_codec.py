@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from shared.arm.topic_codec import render_topic, topic_of
+from shared.arm.topic_codec import render_topic, to_topic
 from shared.arm.tracked_resource import ArmPath
 from shared.errors import InvalidDocument
 from shared.events.topic import InputSchema, Topic
@@ -80,14 +80,14 @@ def test_keys_are_never_part_of_an_answer() -> None:
 def test_the_data_plane_sees_name_schema_keys_and_profile() -> None:
     stored = topic({"tags": {"DELIVERYPROFILE": "2017", "team": "crm"}})
 
-    assert topic_of(stored) == Topic(
+    assert to_topic(stored) == Topic(
         name="orders",
         arm_id=ID,
         input_schema=InputSchema.EVENT_GRID,
         keys=("key1", "key2"),
         profile="2017",
     )
-    assert topic_of(topic()).profile is None
+    assert to_topic(topic()).profile is None
 
 
 def test_replacing_keeps_id_name_and_keys() -> None:
@@ -249,7 +249,7 @@ def test_a_topic_can_have_128_rules_about_addresses() -> None:
     masks = [f"203.0.113.{number}" for number in range(64)] + [f"fd00::{n}/127" for n in range(64)]
     stored = topic(inboundIpRules=[{"ipMask": mask, "action": "allow"} for mask in masks])
 
-    rules = topic_of(stored).inbound_rules
+    rules = to_topic(stored).inbound_rules
 
     assert [str(rule) for rule in rules[:64]] == [f"{mask}/32" for mask in masks[:64]]
     assert str(rules[65]) == "fd00::/127"

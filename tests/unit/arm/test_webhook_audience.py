@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from shared.arm.subscription_codec import render_subscription
-from shared.arm.subscription_document import subscription_of
+from shared.arm.subscription_codec import to_subscription
+from shared.arm.topic_subscription_codec import render_subscription
 from shared.errors import InvalidDocument
 from shared.http import Audience
 from tests.unit.arm.documents import (
@@ -53,23 +53,23 @@ def protected(
 def test_a_webhook_can_want_tokens(application: str) -> None:
     stored = protected(application=application)
 
-    assert subscription_of(stored).audience == Audience(TENANT, application)
+    assert to_subscription(stored).audience == Audience(TENANT, application)
     shown = render_subscription(stored, LATEST)["properties"]["destination"]["properties"]
     assert (shown[TENANT_ID], shown[APPLICATION_ID]) == (TENANT, application)
 
 
 @pytest.mark.parametrize("tenant", ["contoso.example", "contoso.onmicrosoft.com", TENANT.upper()])
 def test_a_tenant_can_be_a_domain(tenant: str) -> None:
-    audience = subscription_of(protected(tenant=tenant)).audience
+    audience = to_subscription(protected(tenant=tenant)).audience
 
     assert audience is not None
     assert audience.tenant == tenant
 
 
 def test_most_webhooks_want_none() -> None:
-    assert subscription_of(protected(None, None)).audience is None
-    assert subscription_of(protected("", "")).audience is None
-    assert subscription_of(subscription()).audience is None
+    assert to_subscription(protected(None, None)).audience is None
+    assert to_subscription(protected("", "")).audience is None
+    assert to_subscription(subscription()).audience is None
 
 
 @pytest.mark.parametrize(

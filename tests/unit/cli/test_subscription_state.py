@@ -9,7 +9,7 @@ import pytest
 
 from cli.subscription_state import SubscriptionState, UnknownName, document, read_state, words
 from shared.adapters.storage.health_table import TableHealth
-from shared.arm.subscription_document import subscription_of
+from shared.arm.subscription_codec import to_subscription
 from shared.delivery.health.endpoint_health import Health, Held, Hold, NeedsProbe, Open, endpoint_id
 from shared.delivery.outcome import Outcome
 from shared.engine.ports import Table
@@ -38,7 +38,7 @@ def hold(store: MemoryResources, until: timedelta, endpoint: str | None = None) 
         sent_at=START,
         probation=Outcome.BUSY,
     )
-    own = endpoint_id(subscription_of(subscription()))
+    own = endpoint_id(to_subscription(subscription()))
     health = Health(endpoint=endpoint or own, hold=wanted)
     TableHealth(store, lambda: 0.0).write("orders", "crm", health, None)
 

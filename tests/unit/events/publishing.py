@@ -11,13 +11,13 @@ import pytest
 from shared.errors import AppError
 from shared.events.event import Event
 from shared.events.publish_request import read_events
-from shared.events.schema_rules import Receipt
+from shared.events.schema_rules import Arrival
 from shared.events.topic import InputSchema, Topic
 from shared.http import HttpRequest
 from tests import builders
 
 NOW = datetime(2025, 1, 2, 3, 4, 5, tzinfo=UTC)
-RECEIPT = Receipt(NOW, "8d3f2c1b0a9e4d7c8b6a5f4e3d2c1b0a")
+ARRIVAL = Arrival(NOW, "8d3f2c1b0a9e4d7c8b6a5f4e3d2c1b0a")
 KEY2 = "+/+/MzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
 URL = "https://orders.local-1.eventgrid.azure.net/api/events"
 BATCH = "application/cloudevents-batch+json; charset=utf-8"
@@ -47,16 +47,16 @@ def a_request(
 def members(**changes: Any) -> dict[str, Any]:
     """Make an event of the EventGridSchema as published; a member that is ``...`` is left out."""
     unstamped = builders.members(topic=..., dataVersion=..., metadataVersion=...)
-    return _changed(unstamped, changes)
+    return _with_changes(unstamped, changes)
 
 
 def cloud_members(**changes: Any) -> dict[str, Any]:
     """Make a CloudEvent; an attribute that is ``...`` is left out."""
     event = {"id": "1", "source": "/shop", "type": "Shop.OrderPlaced", "specversion": "1.0"}
-    return _changed(event, changes)
+    return _with_changes(event, changes)
 
 
-def _changed(event: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+def _with_changes(event: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in {**event, **changes}.items() if value is not ...}
 
 
@@ -65,13 +65,13 @@ def body_of(value: object) -> bytes:
 
 
 def read_grid(body: bytes, **headers: str) -> tuple[Event, ...]:
-    return read_events(a_request(body, headers), a_topic(), RECEIPT)
+    return read_events(a_request(body, headers), a_topic(), ARRIVAL)
 
 
 def read_cloud(body: bytes, content_type: str = BATCH, **headers: str) -> tuple[Event, ...]:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     request = a_request(body, {"content-type": content_type, **named})
-    return read_events(request, a_topic(InputSchema.CLOUD_EVENTS), RECEIPT)
+    return read_events(request, a_topic(InputSchema.CLOUD_EVENTS), ARRIVAL)
 
 
 def refusal(read: Any, *arguments: Any, **named: Any) -> tuple[int, str, str, str]:

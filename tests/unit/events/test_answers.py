@@ -16,7 +16,7 @@ from shared.errors import (
     TooLarge,
     Unauthenticated,
 )
-from shared.events.answers import accepted, error_answer, options_answer
+from shared.events.answers import accepted_answer, error_answer, options_answer
 from shared.events.topic import InputSchema
 from tests.unit.events.publishing import NOW, a_request, a_topic
 
@@ -132,7 +132,7 @@ _ACCEPTED = {"api-supported-versions": "2018-01-01", "x-ms-request-id": _ID}
     ],
 )
 def test_acceptance_echoes_the_clients_id(sent, headers):
-    answer = accepted(a_request(headers=sent), _ID)
+    answer = accepted_answer(a_request(headers=sent), _ID)
 
     assert (answer.status, answer.headers, answer.body) == (200, _ACCEPTED | headers, b"")
 

@@ -13,7 +13,7 @@ from tests.unit.events.publishing import NOW, a_request, refusal
 from tests.unit.events.signing import sign
 
 _BEARER = {"authorization": "Bearer t"}
-_SENDER = Claims.of({"roles": ["EventGrid Data Sender"]})
+_SENDER = Claims.from_token({"roles": ["EventGrid Data Sender"]})
 _REFUSED = (
     "The request authorization token is not authorized for ORDERS.LOCAL-1.EVENTGRID.AZURE.NET."
     " This is due to the reason: "
@@ -74,7 +74,7 @@ def test_what_is_wrong_with_a_token_is_told(fault):
 
 @pytest.mark.parametrize("roles", [[], ["EventGrid Contributor"], ["EventGrid Data"]])
 def test_who_has_another_role_is_forbidden_to_send(roles):
-    claims = Claims.of({"roles": roles})
+    claims = Claims.from_token({"roles": roles})
 
     refused = refusal(authorize, a_request(headers=_BEARER), a_topic(), NOW, claims)
 

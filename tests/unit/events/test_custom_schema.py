@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from shared.delivery.requests.conversion import convert
+from shared.delivery.conversion import convert
 from shared.events.event import Event
 from shared.events.publish_request import read_events
-from shared.events.schema_rules import Receipt
+from shared.events.schema_rules import Arrival
 from shared.events.topic import FieldMapping, InputSchema, Topic
 from shared.subscriptions.subscription import DeliverySchema
 from tests import builders
-from tests.unit.events.publishing import NOW, RECEIPT, a_request, body_of, refusal
+from tests.unit.events.publishing import ARRIVAL, NOW, a_request, body_of, refusal
 
 MAPPING = {
     "id": FieldMapping("key", None),
@@ -31,8 +31,8 @@ def a_topic(**mapping: FieldMapping | None) -> Topic:
     return builders.a_topic(input_schema=InputSchema.CUSTOM, mapping=chosen)
 
 
-def read(*events: Any, topic: Topic | None = None, receipt: Receipt = RECEIPT) -> tuple[Event, ...]:
-    return read_events(a_request(body_of(list(events))), topic or a_topic(), receipt)
+def read(*events: Any, topic: Topic | None = None, arrival: Arrival = ARRIVAL) -> tuple[Event, ...]:
+    return read_events(a_request(body_of(list(events))), topic or a_topic(), arrival)
 
 
 def test_an_event_is_mapped_and_kept_whole() -> None:
@@ -65,7 +65,7 @@ def test_what_is_missing_is_the_default_or_made_up() -> None:
 
 def test_a_made_up_id_is_the_same_when_the_request_is_repeated() -> None:
     (first,), (again,) = read({"order": {"path": "/a"}}), read({"order": {"path": "/a"}})
-    (other,) = read({"order": {"path": "/a"}}, receipt=Receipt(NOW, "another"))
+    (other,) = read({"order": {"path": "/a"}}, arrival=Arrival(NOW, "another"))
 
     assert first.members["id"] == again.members["id"] != other.members["id"]
 
@@ -83,7 +83,7 @@ def test_numbers_are_written_as_text() -> None:
 
 
 def test_a_single_object_is_an_array_of_one() -> None:
-    assert len(read_events(a_request(body_of(ORDER)), a_topic(), RECEIPT)) == 1
+    assert len(read_events(a_request(body_of(ORDER)), a_topic(), ARRIVAL)) == 1
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_a_single_object_is_an_array_of_one() -> None:
 def test_what_can_not_be_mapped_is_refused(body: Any, words: str) -> None:
     request = a_request(body_of(body))
 
-    status, _, _, message = refusal(read_events, request, a_topic(), RECEIPT)
+    status, _, _, message = refusal(read_events, request, a_topic(), ARRIVAL)
 
     assert (status, "'CustomInputEvent' schema" in message, words in message) == (400, True, True)
 
@@ -109,7 +109,7 @@ def test_what_can_not_be_mapped_is_refused(body: Any, words: str) -> None:
 def test_a_field_without_mapping_and_default_is_required() -> None:
     topic = a_topic(dataVersion=None)
 
-    assert "'dataVersion'" in refusal(read_events, a_request(body_of([ORDER])), topic, RECEIPT)[3]
+    assert "'dataVersion'" in refusal(read_events, a_request(body_of([ORDER])), topic, ARRIVAL)[3]
 
 
 def test_it_is_delivered_in_every_schema() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shared.events.event_time import as_rfc_3339, is_iso_8601, is_rfc_3339
+from shared.events.iso_8601 import as_rfc_3339, is_iso_8601, is_rfc_3339
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ from shared.events.topic import InputSchema
 from tests.builders import TOPIC_ID
 from tests.strategies import any_text, json_values
 from tests.unit.events.publishing import (
+    ARRIVAL,
     BATCH,
-    RECEIPT,
     STRUCTURED,
     a_request,
     a_topic,
@@ -78,6 +78,6 @@ def test_a_request_is_read_or_refused_and_never_fails(body, content_type, header
     request = a_request(body, {"content-type": content_type, **headers})
 
     with contextlib.suppress(AppError):
-        for event in read_events(request, a_topic(schema), RECEIPT):
+        for event in read_events(request, a_topic(schema), ARRIVAL):
             json.loads(event.text)["id"].encode()
             event.text.encode("ascii")

@@ -13,9 +13,9 @@ from shared.events.topic import InputSchema
 from shared.http import HttpRequest
 from tests.builders import TOPIC_ID
 from tests.unit.events.publishing import (
+    ARRIVAL,
     BATCH,
     NOW,
-    RECEIPT,
     a_request,
     a_topic,
     body_of,
@@ -83,14 +83,14 @@ def test_a_large_cloud_event_is_refused():
 def test_the_api_version_may_be_absent(query):
     request = a_request(body_of([members()]), query=query)
 
-    assert len(read_events(request, a_topic(), RECEIPT)) == 1
+    assert len(read_events(request, a_topic(), ARRIVAL)) == 1
 
 
 @pytest.mark.parametrize("version", ["2024-06-01", ""])
 def test_another_api_version_is_refused(version):
     request = a_request(b"x" * 1_536_001, query={"api-version": version})
 
-    assert refusal(read_events, request, a_topic(), RECEIPT) == (
+    assert refusal(read_events, request, a_topic(), ARRIVAL) == (
         400,
         "BadRequest",
         "UnsupportedApiVersion",
@@ -114,7 +114,7 @@ def test_requests_of_the_official_python_client_are_accepted(name):
     stamps = {} if is_cloud else {"topic": TOPIC_ID, "metadataVersion": "1"}
 
     authorize(request, topic, NOW)
-    events = read_events(request, topic, RECEIPT)
+    events = read_events(request, topic, ARRIVAL)
 
     assert [json.loads(event.text) for event in events] == [
         event | stamps for event in json.loads(captured["body"])

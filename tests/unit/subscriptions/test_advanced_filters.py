@@ -9,12 +9,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from shared.arm.subscription_document import subscription_of
+from shared.arm.subscription_codec import to_subscription
 from shared.events.event import Event
 from shared.events.topic import InputSchema
 from shared.subscriptions.advanced_filter import Operator
-from shared.subscriptions.facts import Facts
-from shared.subscriptions.filters import matches
+from shared.subscriptions.event_values import EventValues
 from tests.unit.arm.documents import subscription
 
 NOTHING = object()  # the key is missing
@@ -62,7 +61,7 @@ def verdict(
     )
     data = {"a": {} if value is NOTHING else {"b": value}}
     event = Event(schema=InputSchema.EVENT_GRID, members={"eventType": "t", "data": data}, text="")
-    return matches(subscription_of(stored).filter, Facts(event))
+    return to_subscription(stored).filter.matches(EventValues(event))
 
 
 def test_the_table_has_every_operator() -> None:
@@ -147,7 +146,7 @@ def test_keys_lead_to_their_values(key: str, expected: str) -> None:
     stored = subscription(filter={"advancedFilters": [document]})
     event = Event(schema=InputSchema.EVENT_GRID, members=members, text="")
 
-    assert matches(subscription_of(stored).filter, Facts(event))
+    assert to_subscription(stored).filter.matches(EventValues(event))
 
 
 def test_names_within_data_have_their_case() -> None:
@@ -157,7 +156,7 @@ def test_names_within_data_have_their_case() -> None:
         schema=InputSchema.EVENT_GRID, members={"eventType": "t", "data": {"kind": 1}}, text=""
     )
 
-    assert not matches(subscription_of(stored).filter, Facts(event))
+    assert not to_subscription(stored).filter.matches(EventValues(event))
 
 
 def test_whole_numbers_beyond_doubles_are_compared_as_doubles() -> None:
@@ -181,12 +180,12 @@ def test_all_filters_must_match_also_those_of_one_key() -> None:
         {"operatorType": "NumberGreaterThan", "key": "data.n", "value": 1},
         {"operatorType": "NumberLessThan", "key": "data.n", "value": 5},
     ]
-    wanted = subscription_of(subscription(filter={"advancedFilters": documents})).filter
+    wanted = to_subscription(subscription(filter={"advancedFilters": documents})).filter
 
     def takes(number: float) -> bool:
         members = {"eventType": "t", "data": {"n": number}}
-        return matches(
-            wanted, Facts(Event(schema=InputSchema.EVENT_GRID, members=members, text=""))
+        return wanted.matches(
+            EventValues(Event(schema=InputSchema.EVENT_GRID, members=members, text=""))
         )
 
     assert [takes(number) for number in (1, 1.1, 4.9, 5)] == [False, True, True, False]

@@ -7,9 +7,9 @@ import pytest
 from shared.subscriptions.endpoint_rules import (
     INVALID_URL,
     MAX_URL,
-    addresses_of,
     base_url,
-    own_fault,
+    host_addresses,
+    loop_fault,
     url_fault,
 )
 
@@ -136,7 +136,7 @@ def test_the_base_of_a_url_has_no_query(url: str, base: str) -> None:
     ],
 )
 def test_an_endpoint_can_be_the_app_itself(own: str, url: str, is_own: bool) -> None:  # noqa: FBT001 - a row
-    fault = own_fault(url, addresses_of(own))
+    fault = loop_fault(url, host_addresses(own))
 
     assert (fault is not None) is is_own
     assert fault is None or "is this app itself" in fault

@@ -8,12 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.arm.subscription_document import subscription_of
+from shared.arm.subscription_codec import to_subscription
 from shared.events.event import Event
 from shared.events.topic import InputSchema
-from shared.subscriptions.facts import Facts
-from shared.subscriptions.filters import matches
-from shared.subscriptions.subscription import EventFilter
+from shared.subscriptions.event_values import EventValues
+from shared.subscriptions.filters import EventFilter
 from tests.unit.arm.documents import subscription
 
 TYPES = ["Shop.OrderPlaced", "Shop.OrderPaid"]
@@ -27,7 +26,7 @@ def an_event(subject: str | None = "/orders/42", kind: str = "Shop.OrderPlaced")
 
 
 def a_filter(**members: Any) -> EventFilter:
-    return subscription_of(subscription(filter=members)).filter
+    return to_subscription(subscription(filter=members)).filter
 
 
 @pytest.mark.parametrize(
@@ -87,17 +86,17 @@ def a_filter(**members: Any) -> EventFilter:
     ],
 )
 def test_a_filter_matches(members: dict[str, Any], event: Event, expected: bool) -> None:  # noqa: FBT001 - a row
-    assert matches(a_filter(**members), Facts(event)) is expected
+    assert a_filter(**members).matches(EventValues(event)) is expected
 
 
 def test_cloud_events_are_matched_by_their_type() -> None:
     event = Event(schema=InputSchema.CLOUD_EVENTS, members={"type": "a.b"}, text="")
 
-    assert matches(a_filter(includedEventTypes=["A.B"]), Facts(event))
+    assert a_filter(includedEventTypes=["A.B"]).matches(EventValues(event))
 
 
 @given(st.text(), st.text(), st.text())
 def test_every_beginning_and_end_of_a_subject_matches(begin: str, middle: str, end: str) -> None:
     wanted = a_filter(subjectBeginsWith=begin, subjectEndsWith=end)
 
-    assert matches(wanted, Facts(an_event(begin + middle + end)))
+    assert wanted.matches(EventValues(an_event(begin + middle + end)))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.subscriptions.facts import fold
+from shared.subscriptions.event_values import fold_case
 
 
 @pytest.mark.parametrize(
@@ -33,17 +33,17 @@ from shared.subscriptions.facts import fold
     ],
 )
 def test_case_is_that_of_each_character(one: str, other: str, *, is_same: bool) -> None:
-    assert (fold(one) == fold(other)) is is_same
+    assert (fold_case(one) == fold_case(other)) is is_same
 
 
 @given(st.text(), st.text())
 def test_a_text_is_folded_character_by_character(one: str, other: str) -> None:
     """So a part is found wherever it is."""
-    assert fold(one + other) == fold(one) + fold(other)
-    assert len(fold(one)) == len(one)
-    assert fold(fold(one)) == fold(one)
+    assert fold_case(one + other) == fold_case(one) + fold_case(other)
+    assert len(fold_case(one)) == len(one)
+    assert fold_case(fold_case(one)) == fold_case(one)
 
 
 @given(st.text(st.characters(max_codepoint=127)))
 def test_ascii_is_in_small_letters(text: str) -> None:
-    assert fold(text) == text.lower()
+    assert fold_case(text) == text.lower()

@@ -9,21 +9,21 @@ from typing import Any
 
 import pytest
 
-from shared.arm.subscription_document import subscription_of
+from shared.arm.subscription_codec import to_subscription
 from shared.errors import HandshakeFailed
 from shared.http import Answered, Exchange, Failure, NotAnswered
 from shared.settings import NAMES
 from shared.subscriptions.handshake import (
-    PAUSE,
+    MAX_ATTEMPTS,
+    RETRY_DELAY,
     TIME_LIMIT,
-    TRIES,
     Challenge,
-    Failed,
+    FailureReference,
     Verdict,
-    challenge,
-    granted_rate,
-    is_worth_repeating,
-    judge,
+    build_challenge,
+    judge_answer,
+    parse_allowed_rate,
+    should_retry,
 )
 from tests.unit.arm.documents import subscription, webhook
 
@@ -31,15 +31,15 @@ NOW = datetime(2025, 1, 2, 3, 4, 5, 123456, tzinfo=UTC)
 CODE = "5120A7-CODE"
 URL = "https://crm.example/hook?code=s3cret"
 LINK = "https://pushgrid.example/validate/orders.crm.secret"
-OPEN, CONSENT = Verdict(is_open=True), Verdict(is_open=False)
-FAILED = Failed(at=NOW, activity_id="activity-1")
+OPEN, CONSENT = Verdict(is_pending=True), Verdict(is_pending=False)
+FAILED = FailureReference(at=NOW, activity_id="activity-1")
 
 
 def asked(
     schema: str = "EventGridSchema", *, link: str | None = LINK, **properties: Any
 ) -> Challenge:
-    wanted = subscription_of(subscription(eventDeliverySchema=schema, **properties))
-    return challenge(wanted, code=CODE, event_id="event-1", now=NOW, link=link)
+    wanted = to_subscription(subscription(eventDeliverySchema=schema, **properties))
+    return build_challenge(wanted, code=CODE, event_id="event-1", now=NOW, link=link)
 
 
 def answered(status: int = 200, body: bytes | str = b"", **headers: str) -> Answered:
@@ -109,7 +109,11 @@ def test_static_headers_go_along_and_dynamic_ones_have_no_event(schema: str) -> 
 
 
 def test_the_documented_times() -> None:
-    assert (timedelta(seconds=30), timedelta(seconds=5), 3) == (TIME_LIMIT, PAUSE, TRIES)
+    assert (timedelta(seconds=30), timedelta(seconds=5), 3) == (
+        TIME_LIMIT,
+        RETRY_DELAY,
+        MAX_ATTEMPTS,
+    )
 
 
 @pytest.mark.parametrize(
@@ -123,7 +127,7 @@ def test_the_documented_times() -> None:
     ids=["as documented", "as in an early sample", "as a guid in lower case", "with a mark"],
 )
 def test_200_with_the_code_is_a_proof(body: str) -> None:
-    assert judge(asked(), answered(200, body), FAILED) == CONSENT
+    assert judge_answer(asked(), answered(200, body), FAILED) == CONSENT
 
 
 @pytest.mark.parametrize(
@@ -132,9 +136,9 @@ def test_200_with_the_code_is_a_proof(body: str) -> None:
     ids=["empty", "no JSON", "no text", "too deep", "a list", "a number", "a string"],
 )
 def test_200_without_the_code_leaves_it_to_the_link(body: bytes | str) -> None:
-    assert judge(asked(), answered(200, body), FAILED) == OPEN
+    assert judge_answer(asked(), answered(200, body), FAILED) == OPEN
     with pytest.raises(HandshakeFailed, match="without consenting"):
-        judge(asked(link=None), answered(200, body), FAILED)
+        judge_answer(asked(link=None), answered(200, body), FAILED)
 
 
 @pytest.mark.parametrize(
@@ -171,7 +175,7 @@ def test_200_without_the_code_leaves_it_to_the_link(body: bytes | str) -> None:
 )
 def test_anything_else_is_no_proof(exchange: Exchange, reason: str) -> None:
     with pytest.raises(HandshakeFailed) as caught:
-        judge(asked(), exchange, FAILED)
+        judge_answer(asked(), exchange, FAILED)
 
     message = caught.value.message
     assert message.startswith("Webhook validation handshake failed for https://crm.example/hook. ")
@@ -189,7 +193,7 @@ def test_anything_else_is_no_proof(exchange: Exchange, reason: str) -> None:
 @pytest.mark.parametrize("failure", Failure)
 def test_only_a_refusal_of_our_own_names_the_settings(schema: str, failure: Failure) -> None:
     with pytest.raises(HandshakeFailed) as caught:
-        judge(asked(schema), NotAnswered(failure, "", 0), FAILED)
+        judge_answer(asked(schema), NotAnswered(failure, "", 0), FAILED)
 
     named = {"PUSHGRID_ALLOWED_NETWORKS", "PUSHGRID_ALLOW_HTTP"}
     assert named < set(NAMES.values())
@@ -203,7 +207,7 @@ def test_the_origin_is_a_proof_whatever_the_status(status: int, origin: str) -> 
     """Source: CloudEvents web hooks, section 4.2: consent lies in the header."""
     exchange = answered(status, webhook_allowed_origin=origin)
 
-    assert judge(asked("CloudEventSchemaV1_0"), exchange, FAILED) == CONSENT
+    assert judge_answer(asked("CloudEventSchemaV1_0"), exchange, FAILED) == CONSENT
 
 
 @pytest.mark.parametrize("status", [200, 202, 204, 299])
@@ -213,9 +217,9 @@ def test_an_origin_that_is_withheld_leaves_it_to_the_link(
 ) -> None:
     exchange = answered(status, **headers)
 
-    assert judge(asked("CloudEventSchemaV1_0"), exchange, FAILED) == OPEN
+    assert judge_answer(asked("CloudEventSchemaV1_0"), exchange, FAILED) == OPEN
     with pytest.raises(HandshakeFailed, match="without consenting"):
-        judge(asked("CloudEventSchemaV1_0", link=None), exchange, FAILED)
+        judge_answer(asked("CloudEventSchemaV1_0", link=None), exchange, FAILED)
 
 
 @pytest.mark.parametrize(
@@ -247,7 +251,7 @@ def test_an_origin_that_looks_like_ours_is_none(origin: str) -> None:
     exchange = answered(200, webhook_allowed_origin=origin)
 
     with pytest.raises(HandshakeFailed, match="is neither"):
-        judge(asked("CloudEventSchemaV1_0"), exchange, FAILED)
+        judge_answer(asked("CloudEventSchemaV1_0"), exchange, FAILED)
 
 
 @pytest.mark.parametrize(
@@ -272,9 +276,9 @@ def test_the_rate_that_is_granted_with_the_origin(header: str | None, rate: int 
     headers = {} if header is None else {"webhook_allowed_rate": header}
     exchange = answered(200, webhook_allowed_origin="*", **headers)
 
-    assert granted_rate(header) == rate
-    assert judge(asked("CloudEventSchemaV1_0"), exchange, FAILED) == Verdict(
-        is_open=False, rate=rate
+    assert parse_allowed_rate(header) == rate
+    assert judge_answer(asked("CloudEventSchemaV1_0"), exchange, FAILED) == Verdict(
+        is_pending=False, rate=rate
     )
 
 
@@ -302,7 +306,7 @@ def test_the_rate_that_is_granted_with_the_origin(header: str | None, rate: int 
 )
 def test_without_our_origin_there_is_no_proof(exchange: Exchange, reason: str) -> None:
     with pytest.raises(HandshakeFailed, match="esvalidationcloudevent") as caught:
-        judge(asked("CloudEventSchemaV1_0"), exchange, FAILED)
+        judge_answer(asked("CloudEventSchemaV1_0"), exchange, FAILED)
 
     assert reason in caught.value.message
 
@@ -312,7 +316,7 @@ def test_without_our_origin_there_is_no_proof(exchange: Exchange, reason: str) -
 )
 def test_the_time_is_written_as_event_grid_writes_it(hour: int, text: str) -> None:
     with pytest.raises(HandshakeFailed, match=text):
-        judge(asked(), answered(500), FAILED._replace(at=NOW.replace(hour=hour)))
+        judge_answer(asked(), answered(500), FAILED._replace(at=NOW.replace(hour=hour)))
 
 
 @pytest.mark.parametrize(
@@ -330,4 +334,4 @@ def test_the_time_is_written_as_event_grid_writes_it(hour: int, text: str) -> No
     ],
 )
 def test_only_silence_is_asked_again(exchange: Exchange, expected: bool) -> None:  # noqa: FBT001 - a row
-    assert is_worth_repeating(exchange) is expected
+    assert should_retry(exchange) is expected

@@ -1,1 +1,0 @@
-"""Reads and writes delivery messages: groups of deliveries as queue messages."""

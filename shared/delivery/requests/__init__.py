@@ -1,1 +1,0 @@
-"""Builds push requests: batches of events, their headers and bodies."""

@@ -1,0 +1,63 @@
+"""Reads dates, times and durations in the forms of ISO 8601 and RFC 3339."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta
+
+_DATE = r"\d{4}-\d\d-\d\d"
+_ISO_8601 = re.compile(
+    rf"(?P<date>{_DATE})[Tt ](?P<minute>\d\d:\d\d)(?P<second>:\d\d(?:[.,]\d+)?)?"
+    r"(?:[Zz]|(?P<hours>[+-]\d\d)(?::?(?P<minutes>\d\d))?)?",
+    re.ASCII,
+)
+_RFC_3339 = re.compile(rf"{_DATE}[Tt ]\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-]\d\d:\d\d)", re.ASCII)
+_NUMBER = r"(?:(\d{{1,6}}){})?"
+_DAYS_PART = "".join(_NUMBER.format(unit) for unit in "YMWD")
+_TIME_PART = _NUMBER.format("H") + _NUMBER.format("M") + r"(?:(\d{1,8}(?:\.\d{1,6})?)S)?"
+_DURATION = re.compile(rf"P(?=[\dT]){_DAYS_PART}(?:T(?=\d){_TIME_PART})?", re.ASCII)
+_DAYS = (365, 30, 7, 1)  # of years and months, as .NET reads them
+
+
+def is_iso_8601(text: str) -> bool:
+    """Tell whether it is a date and a time of day; the offset may be missing."""
+    return _is_valid(_ISO_8601, text)
+
+
+def is_rfc_3339(text: str) -> bool:
+    """Tell whether it is a date, a time with seconds, and an offset."""
+    return _is_valid(_RFC_3339, text)
+
+
+def as_rfc_3339(text: str) -> str:
+    """
+    Write a time in ISO 8601 form in that of RFC 3339; one that has it already stays as it is.
+
+    Without seconds it is the full minute, without an offset it is UTC.
+    """
+    parts = _ISO_8601.fullmatch(text)
+    if parts is None or _RFC_3339.fullmatch(text):
+        return text
+    second = (parts["second"] or ":00").replace(",", ".")
+    offset = f"{parts['hours']}:{parts['minutes'] or '00'}" if parts["hours"] else "Z"
+    return f"{parts['date']}T{parts['minute']}{second}{offset}"
+
+
+def parse_duration(text: str) -> timedelta | None:
+    """Read a duration; ``None`` if it is none."""
+    found = _DURATION.fullmatch(text)
+    if found is None:
+        return None
+    *days, hours, minutes, seconds = (float(each or 0) for each in found.groups())
+    whole = sum(count * length for count, length in zip(days, _DAYS, strict=True))
+    return timedelta(days=whole, hours=hours, minutes=minutes, seconds=seconds)
+
+
+def _is_valid(form: re.Pattern[str], text: str) -> bool:
+    if not form.fullmatch(text):
+        return False
+    try:
+        datetime.fromisoformat(text.upper())
+    except ValueError:  # the 30th of February
+        return False
+    return True

@@ -1,0 +1,270 @@
+"""What is counted: each kind of end of an event, once; and the records of failures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from shared.delivery.outcome import Outcome
+from shared.delivery.policy import EndReason
+from shared.engine.ports import Queue
+from shared.http import Failure, HttpAnswer, HttpRequest, NotAnswered
+from shared.metrics import Metric
+from shared.subscriptions.advanced_filter import AdvancedFilter, Operator
+from shared.subscriptions.filters import EventFilter
+from shared.subscriptions.subscription import Batching
+from tests.builders import DEAD, KEY, PARKED, URL, a_delivery, a_message, compact, members
+from tests.fakes import answered
+from tests.functional.deployment import Deployment, Logged
+
+BUSY = ("Busy", "ServerError", "orders", "crm")
+CRM = ("orders", "crm")
+
+
+def publish(
+    app: Deployment, *numbers: int, key: str = KEY, topic: str = "orders", query: str = ""
+) -> HttpAnswer:
+    events = []
+    for number in numbers:
+        event = members(id=f"e-{number}", subject=f"/orders/{number}")
+        del event["topic"], event["metadataVersion"]
+        events.append(event)
+    return app.publish.run(
+        HttpRequest(
+            method="POST",
+            url=f"https://host.example/topics/{topic}/api/events{query}",
+            headers={"aeg-sas-key": key, "content-type": "application/json"},
+            params={"topic": topic},
+            body=compact(events).encode(),
+        )
+    )
+
+
+def counted(app: Deployment) -> Mapping[tuple[str, ...], float]:
+    """Return everything but durations."""
+    timed = {Metric.PUBLISH_LATENCY, Metric.PROCESSING_DURATION}
+    return {key: by for key, by in app.metrics.totals.items() if key[0] not in timed}
+
+
+def test_accepted_events_are_counted_where_they_go(app: Deployment) -> None:
+    three = AdvancedFilter(operator=Operator.NUMBER_IN, key=("data", "total"), values=(12.5,))
+    app.subscribe(filter=EventFilter(subject_ends_with="1"))
+    app.subscribe(name="erp", filter=EventFilter(subject_ends_with="2", advanced=(three, three)))
+
+    assert publish(app, 1, 2, 3, 11).status == 200
+
+    assert counted(app) == {
+        (Metric.PUBLISH_SUCCESS, "orders", ""): 4,
+        (Metric.UNMATCHED, "orders", ""): 1,
+        (Metric.MATCHED, "orders", "crm"): 2,
+        (Metric.MATCHED, "orders", "erp"): 1,
+        (Metric.ADVANCED_FILTERS, "orders", "erp"): 8,
+    }
+
+
+def test_a_refused_request_is_counted_by_its_error(app: Deployment) -> None:
+    app.queues.fail_next("put_all")
+    app.subscribe()
+
+    statuses = [publish(app, 1, key="bm90IHRoZSBrZXk=").status, publish(app, 1).status]
+
+    assert statuses == [401, 503]
+    assert app.metrics.of(Metric.PUBLISH_FAIL) == {
+        ("Unauthorized", "ClientError", "orders", ""): 1,
+        ("ServiceUnavailable", "ServerError", "orders", ""): 1,
+    }
+    assert set(counted(app)) == {key for key in counted(app) if key[0] is Metric.PUBLISH_FAIL}
+
+
+def test_names_of_topics_that_do_not_exist_are_not_counted(app: Deployment) -> None:
+    """Else anybody could fill the memory."""
+    assert publish(app, 1, topic="nobody").status == 404
+
+    assert counted(app) == {}
+
+
+def test_a_delivery_is_counted_with_the_time_it_took(app: Deployment) -> None:
+    app.subscribe()
+    app.pusher.script(URL, answered(200, seconds=0.25))
+
+    app.run(a_message([a_delivery(0), a_delivery(1)]))
+
+    assert counted(app) == {(Metric.DELIVERY_SUCCESS, *CRM): 2}
+    assert app.metrics.of(Metric.PROCESSING_DURATION) == {CRM: 500}
+
+
+def test_a_batch_counts_its_events_and_one_request(app: Deployment) -> None:
+    app.subscribe(batching=Batching(max_events=10))
+    app.pusher.script(URL, answered(503, seconds=0.25), answered(200, seconds=0.25))
+
+    for _ in range(2):
+        app.run(a_message([a_delivery(0), a_delivery(1)], batch=10))
+        app.clock.advance(timedelta(minutes=5))
+
+    assert app.metrics.of(Metric.PROCESSING_DURATION) == {CRM: 500}
+    assert counted(app) == {(Metric.ATTEMPT_FAIL, *BUSY): 2, (Metric.DELIVERY_SUCCESS, *CRM): 2}
+
+
+@pytest.mark.parametrize(
+    ("exchange", "error", "kind"),
+    [
+        (answered(404), Outcome.NOT_FOUND, "ClientError"),
+        (answered(302), Outcome.GENERIC_ERROR, "UnexpectedStatus"),
+        (NotAnswered(Failure.SOCKET, "refused", 0.1), Outcome.SOCKET_ERROR, "NoAnswer"),
+    ],
+)
+def test_a_failed_attempt_is_counted_by_its_outcome(
+    app: Deployment, exchange: Any, error: str, kind: str
+) -> None:
+    app.subscribe()
+    app.pusher.script(URL, exchange)
+
+    app.run(a_message())
+
+    assert counted(app) == {(Metric.ATTEMPT_FAIL, error, kind, *CRM): 1}
+
+
+def test_an_event_without_dead_letter_destination_is_dropped(app: Deployment) -> None:
+    app.subscribe()
+    app.pusher.script(URL, answered(400))
+
+    app.run(a_message([a_delivery(0), a_delivery(1)]))
+
+    assert app.metrics.of(Metric.DROPPED) == {(EndReason.BAD_REQUEST, *CRM): 2}
+    assert app.metrics.of(Metric.DEAD_LETTERED) == {}
+
+
+def test_a_dead_lettered_event_is_counted_once_and_not_as_dropped(app: Deployment) -> None:
+    """When its blob is written, by its reason: two reasons here, in one blob."""
+    app.subscribe(dead_letter=DEAD)
+    app.pusher.script(URL, answered(400))
+    app.run(a_message([a_delivery(0), a_delivery(1)]))
+    app.pusher.script(URL, answered(403))
+    app.run(a_message([a_delivery(2)]))
+    assert app.metrics.of(Metric.DEAD_LETTERED) == {}
+
+    app.clock.advance(timedelta(minutes=6))
+    for _ in range(2):
+        app.write_dead_letters.run(app.in_a_minute())
+
+    assert len(app.dead_letters.blobs) == 1
+    assert app.metrics.of(Metric.DEAD_LETTERED) == {
+        (EndReason.BAD_REQUEST, *CRM): 2,
+        (EndReason.FORBIDDEN, *CRM): 1,
+    }
+    assert app.metrics.of(Metric.DROPPED) == {}
+
+
+def test_a_dead_letter_without_container_is_dropped(app: Deployment) -> None:
+    app.subscribe(dead_letter=DEAD)
+    app.dead_letters.missing.add(DEAD.container)
+    app.pusher.script(URL, answered(400))
+    app.run(a_message())
+    app.clock.advance(timedelta(minutes=6))
+
+    app.write_dead_letters.run(app.in_a_minute())
+
+    assert app.metrics.of(Metric.DROPPED) == {(EndReason.CONTAINER_NOT_FOUND, *CRM): 1}
+    assert app.metrics.of(Metric.DEAD_LETTERED) == {}
+
+
+def test_events_of_a_deleted_subscription_are_dropped(app: Deployment) -> None:
+    app.run(a_message([a_delivery(0), a_delivery(1)]))
+
+    assert counted(app) == {(Metric.DROPPED, EndReason.SUBSCRIPTION_DELETED, *CRM): 2}
+
+
+def test_events_whose_payload_is_gone_are_dropped(app: Deployment) -> None:
+    app.subscribe()
+
+    app.run(a_message([a_delivery(0, origin=PARKED, text=None)]))
+
+    assert counted(app) == {(Metric.DROPPED, EndReason.PAYLOAD_MISSING, *CRM): 1}
+
+
+def test_what_meets_a_hold_is_not_counted(app: Deployment) -> None:
+    app.subscribe()
+    app.pusher.script(URL, answered(404))
+    app.run(a_message())
+    before = dict(counted(app))
+
+    app.run(a_message([a_delivery(1)]))
+
+    assert counted(app) == before
+
+
+def test_a_late_success_that_cancels_the_retry_is_a_delivery(app: Deployment) -> None:
+    app.subscribe()
+    app.pusher.script(URL, NotAnswered(Failure.TIMED_OUT, "late", 30.0))
+    app.run(a_message())
+    (sent,) = app.pusher.sent
+    assert sent.late
+
+    sent.late.tell(answered(200, seconds=60))
+
+    assert app.on(Queue.RETRIES) == []
+    assert counted(app) == {
+        (Metric.ATTEMPT_FAIL, Outcome.TIMED_OUT, "NoAnswer", *CRM): 1,
+        (Metric.DELIVERY_SUCCESS, *CRM): 1,
+    }
+
+
+def test_a_late_success_that_comes_too_late_is_not_counted(app: Deployment) -> None:
+    """The retry has begun: its success is counted, and it is one event."""
+    app.subscribe()
+    app.pusher.script(URL, NotAnswered(Failure.TIMED_OUT, "late", 30.0), answered(200))
+    app.run(a_message())
+    (sent,) = app.pusher.sent
+    app.clock.advance(timedelta(minutes=10))
+    (retry,) = app.queues.receive(Queue.RETRIES, timedelta(minutes=1))
+    assert sent.late
+
+    sent.late.tell(answered(200, seconds=60))
+    app.deliver.run(retry.text.encode())
+
+    assert app.metrics.of(Metric.DELIVERY_SUCCESS) == {CRM: 1}
+
+
+def test_a_failed_attempt_has_event_grids_record_in_its_line(
+    app: Deployment, logged: Logged
+) -> None:
+    subscription = app.subscribe()
+    app.pusher.script(URL, answered(404, seconds=0.212))
+
+    app.run(a_message())
+
+    (line,) = logged("delivery.attempted")
+    system_id = a_delivery().system_id("orders", "crm")
+    assert line["resourceId"] == subscription.topic_id.upper()
+    assert (line["eventSubscriptionName"], line["category"]) == ("CRM", "DeliveryFailures")
+    assert (line["operationName"], line["time"]) == ("Deliver", "2026-02-09T12:00:00.0000000Z")
+    assert line["message"] == (
+        "Message:outcome=NotFound, latencyInMs=212, id=e-0, "
+        f"systemId={system_id}, state=FilteredFailingDelivery, deliveryTime=2/9/2026 12:00:00 PM, "
+        "deliveryCount=0, probationCount=0, deliverySchema=EventGridEvent, "
+        "eventSubscriptionDeliverySchema=EventGridEvent, fields=InputEvent, EventSubscriptionId, "
+        "DeliveryTime, State, Id, DeliverySchema, LastDeliveryAttemptTime, SystemId, "
+        "publishTime=2/9/2026 12:00:00 PM, url=https://crm.example/hook, "
+        "deliveryResponse=NotFound: 404 Not Found"
+    )
+
+
+def test_a_refused_publish_has_event_grids_record_and_no_secret(
+    app: Deployment, logged: Logged
+) -> None:
+    publish(app, 1, key="bm90IHRoZSBrZXk=", query="?aeg-sas-token=s3cret")
+
+    (line,) = logged("publish.refused")
+    topic = app.directory.topics["orders"].arm_id.upper()
+    assert (line["resourceId"], line["category"]) == (topic, "PublishFailures")
+    assert line["message"] == (
+        "inputEventsCount=null, requestUri=HTTPS://HOST.EXAMPLE/TOPICS/ORDERS/API/EVENTS, "
+        f"publisherInfo=PublisherInfo(category=User, inputSchema=EventGridEvent, "
+        f"armResourceId={topic}), httpStatusCode=Unauthorized, errorType=ClientError, "
+        "errorMessage=Unauthorized"
+    )
+    assert "cret" not in str(line)
+    assert "bm90" not in str(line)
