@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from shared.engine.publishing.publisher_authorization import PublisherAccess
+from shared.engine.publishing.publisher_authorization import PublisherAuthorization
 from shared.wiring.once import once
 from shared.wiring.process import CLOCK, settings
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 @once
-def publishers() -> PublisherAccess:
-    return PublisherAccess(
+def publishers() -> PublisherAuthorization:
+    return PublisherAuthorization(
         clock=CLOCK,
         tokens=_tokens(settings().entra_audience),
         client_ip_header=settings().client_ip_header,

@@ -14,7 +14,7 @@ from shared.engine.manage.api import Manage
 from shared.wiring import authorization, storage
 from shared.wiring.once import once
 from shared.wiring.outbound import own_addresses, pusher
-from shared.wiring.process import CLOCK, new_id, rest, settings
+from shared.wiring.process import CLOCK, backoff, new_id, settings
 from shared.wiring.setting_lines import tell_settings
 
 
@@ -42,7 +42,7 @@ def manage() -> Manage:
         new_key=_new_key,
         new_id=new_id,
         sleep=time.sleep,
-        rest=rest,
+        backoff=backoff,
     )
 
 

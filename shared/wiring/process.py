@@ -10,7 +10,7 @@ import uuid
 from shared.adapters.storage.connection import Connection
 from shared.clock import SystemClock
 from shared.delivery.profiles import PROFILES
-from shared.engine.manage.writing import pause_after
+from shared.engine.manage.writing import backoff_seconds
 from shared.errors import InvalidSettings
 from shared.settings import Settings, from_environ
 from shared.wiring.once import once
@@ -41,6 +41,6 @@ def new_id() -> str:
     return str(uuid.uuid4())
 
 
-def rest(lost: int) -> None:
+def backoff(lost: int) -> None:
     """Wait after *lost* races for a document."""
-    time.sleep(pause_after(lost, random.random()))  # noqa: S311 - no secret
+    time.sleep(backoff_seconds(lost, random.random()))  # noqa: S311 - no secret

@@ -12,7 +12,7 @@ from shared.wiring.terms import deployment_terms
 @once
 def publish() -> Publish:
     return Publish(
-        access=authorization.publishers(),
+        authorization=authorization.publishers(),
         topics=storage.directory(),
         subscriptions=storage.directory(),
         payloads=storage.payloads(),

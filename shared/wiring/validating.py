@@ -6,10 +6,10 @@ from shared.adapters.directory import ForgetfulStore
 from shared.engine.manage.validation_links import Validate
 from shared.wiring import storage
 from shared.wiring.once import once
-from shared.wiring.process import CLOCK, rest
+from shared.wiring.process import CLOCK, backoff
 
 
 @once
 def validate() -> Validate:
     resources = ForgetfulStore(storage.tables(), storage.directory())
-    return Validate(resources=resources, clock=CLOCK, rest=rest)
+    return Validate(resources=resources, clock=CLOCK, backoff=backoff)

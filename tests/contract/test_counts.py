@@ -1,4 +1,4 @@
-"""CountSink, CountReader and CountKeeping: counts by minute and hour, in memory and on Azurite."""
+"""Counts by minute and hour: the ports' contract, in memory and on Azurite."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_counts_come_back_as_they_were(store: Any) -> None:
 def test_nothing_is_there_before_the_first_write(store: Any) -> None:
     assert minutes(store, START, START + DAY) == []
     assert (store.totals(), store.drop_before(date(2030, 1, 1), LATER)) == ({}, 0)
-    assert store.add_up(START, START) == 0
+    assert store.roll_up(START, START) == 0
 
 
 def test_the_same_minute_of_the_same_process_is_overwritten(store: Any) -> None:
@@ -125,7 +125,7 @@ def test_adding_up_changes_no_total(store: Any) -> None:
     store.write(rows)
     before = store.totals()
 
-    needless = [store.add_up(START + each * HOUR, START - DAY) for each in (2, 2, 3)]
+    needless = [store.roll_up(START + each * HOUR, START - DAY) for each in (2, 2, 3)]
     store.write([rows[-1]])
 
     assert needless == [4, 0, 2]
@@ -134,9 +134,9 @@ def test_adding_up_changes_no_total(store: Any) -> None:
 
 def test_a_total_without_hours_for_long_is_forgotten(store: Any) -> None:
     store.write([an_hour(), an_hour(subscription="erp", start=START + 2 * HOUR)])
-    store.add_up(START + 3 * HOUR, START - DAY)
+    store.roll_up(START + 3 * HOUR, START - DAY)
 
-    store.add_up(START + 3 * HOUR, START + HOUR)
+    store.roll_up(START + 3 * HOUR, START + HOUR)
 
     assert set(store.totals()) == {("orders", "erp")}
 
@@ -153,7 +153,7 @@ def test_very_many_hours_are_added_up_in_steps(store: Any) -> None:
     """A transaction has at most a hundred rows."""
     store.write([an_hour(instance=f"i{each:03}", counts=counts(2)) for each in range(150)])
 
-    needless = [store.add_up(START + HOUR, START - DAY) for _ in range(3)]
+    needless = [store.roll_up(START + HOUR, START - DAY) for _ in range(3)]
 
     assert sum(needless) == 150
     assert store.totals()["orders", "crm"][DELIVERED].total == 300

@@ -255,17 +255,17 @@ def test_a_receipt_of_what_was_deleted_is_good_for_nothing(subject: Subject) -> 
 def test_looking_leaves_a_queue_as_it_is(subject: Subject) -> None:
     """Hidden messages are counted and not seen, received ones as well."""
     queues = subject.queues
-    assert queues.look(Queue.WAITING) == (0, [])
+    assert queues.peek(Queue.WAITING) == (0, [])
     for text in ("one", "two"):
         queues.put(Queue.WAITING, text)
     queues.put(Queue.WAITING, "hidden", HOUR)
 
     for _ in range(2):
-        backlog = queues.look(Queue.WAITING)
+        backlog = queues.peek(Queue.WAITING)
         assert (backlog.messages, sorted(seen.text for seen in backlog.visible)) == (
             3,
             ["one", "two"],
         )
         assert all(seen.stored_at.tzinfo for seen in backlog.visible)
     assert subject.texts() == ["one", "two"]
-    assert queues.look(Queue.WAITING).visible == []
+    assert queues.peek(Queue.WAITING).visible == []

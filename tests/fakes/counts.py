@@ -39,7 +39,7 @@ class Counted:
 
 
 class MemoryCounts(Faulty):
-    """CountSink, CountReader and CountKeeping."""
+    """CountSink, CountReader and MetricRetention."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -67,8 +67,8 @@ class MemoryCounts(Faulty):
             names = {*self._hours(), *self._sums}
             return {name: added(self._parts(name)) for name in names}
 
-    def add_up(self, before: datetime, forget: datetime) -> int:
-        with self._at_work("add_up"):
+    def roll_up(self, before: datetime, forget: datetime) -> int:
+        with self._at_work("roll_up"):
             needless = 0
             for name in {*self._hours(), *self._sums}:
                 hours = [row for row in self._hours().get(name, []) if row.start < before]

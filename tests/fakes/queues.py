@@ -89,8 +89,8 @@ class MemoryQueues(Faulty):
             if held := self._held(queue, message.handle):
                 self._hide(held, visible_in)
 
-    def look(self, queue: Queue) -> Backlog:
-        with self._at_work("look"):
+    def peek(self, queue: Queue) -> Backlog:
+        with self._at_work("peek"):
             now = self._clock.now()
             visible = [each for each in self.stored[queue] if each.visible_at <= now][:32]
             seen = [Seen(each.text, each.stored_at) for each in visible]

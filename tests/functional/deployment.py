@@ -19,7 +19,7 @@ from shared.engine.delivering.requeue import Requeue
 from shared.engine.delivering.shared_health import HealthTracker
 from shared.engine.ports import Queue
 from shared.engine.publishing.publish import Publish
-from shared.engine.publishing.publisher_authorization import PublisherAccess
+from shared.engine.publishing.publisher_authorization import PublisherAuthorization
 from shared.engine.timers.dead_letters import WriteDeadLetters
 from shared.engine.timers.housekeeping import Housekeeping
 from shared.engine.timers.poison import ReturnPoison
@@ -109,7 +109,7 @@ class Deployment:
         records = PoisonRecords(store=self.dead_letters, clock=self.clock, new_id=_new_id)
         self.intake = Intake(receiver=self.queues, records=records, clock=self.clock)
         self.publish = Publish(
-            access=PublisherAccess(clock=self.clock),
+            authorization=PublisherAuthorization(clock=self.clock),
             topics=self.directory,
             subscriptions=self.directory,
             payloads=self.payloads,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from shared.engine.publishing.publisher_authorization import PublisherAccess
+from shared.engine.publishing.publisher_authorization import PublisherAuthorization
 from shared.events.token_claims import Claims, TokenFault
 from shared.events.topic import InputSchema
 from shared.http import HttpAnswer, HttpRequest
@@ -33,8 +33,8 @@ def tokens(app: Deployment) -> Tokens:
         reader=Claims.from_token({"roles": ["EventGrid Reader"]}),
         old=TokenFault.EXPIRED,
     )
-    access = PublisherAccess(clock=app.clock, tokens=tokens, client_ip_header=_HEADER)
-    app.publish = replace(app.publish, access=access)
+    access = PublisherAuthorization(clock=app.clock, tokens=tokens, client_ip_header=_HEADER)
+    app.publish = replace(app.publish, authorization=access)
     app.subscribe()
     return tokens
 

@@ -114,9 +114,9 @@ def test_poison_is_told(app: Deployment, statuses: Statuses) -> None:
     assert statuses.health()["reasons"] == ["retries-poison holds messages"]
 
 
-@pytest.mark.parametrize("method", ["look", "list"])
+@pytest.mark.parametrize("method", ["peek", "list"])
 def test_storage_that_fails_is_unhealthy(app: Deployment, statuses: Statuses, method: str) -> None:
-    (app.queues if method == "look" else app.resources).fail_next(method)
+    (app.queues if method == "peek" else app.resources).fail_next(method)
 
     assert statuses.health(503) == {
         "status": "unhealthy",
@@ -126,10 +126,10 @@ def test_storage_that_fails_is_unhealthy(app: Deployment, statuses: Statuses, me
 
 
 def test_the_timers_last_runs_are_shown(app: Deployment, statuses: Statuses) -> None:
-    statuses.runs.note("wake", [])
-    statuses.runs.note("deadletter", ["poison"])
+    statuses.runs.record("wake", [])
+    statuses.runs.record("deadletter", ["poison"])
     app.clock.advance(LATE + MINUTE)
-    TimerRuns(state=app.resources, clock=app.clock).note("deadletter", ["poison"])
+    TimerRuns(state=app.resources, clock=app.clock).record("deadletter", ["poison"])
 
     found = statuses.health()
 
@@ -144,12 +144,12 @@ def test_a_run_is_stored_once_a_minute_and_a_change_at_once(app: Deployment) -> 
     runs = TimerRuns(state=app.resources, clock=app.clock)
     etags = []
     for failed in ([], [], ["x"], [], []):
-        runs.note("wake", failed)
+        runs.record("wake", failed)
         app.clock.advance(timedelta(seconds=10))
         (row,) = app.resources.list(*RUNS)
         etags.append(row.etag)
     app.clock.advance(MINUTE)
-    runs.note("wake", [])
+    runs.record("wake", [])
 
     (row,) = app.resources.list(*RUNS)
     assert len({*etags, row.etag}) == 4
@@ -215,7 +215,7 @@ def test_totals_are_shown_as_prometheus_reads_them(app: Deployment, statuses: St
     published = {Series(Metric.PUBLISH_SUCCESS): Sum(123456789, 9, 1, 9)}
     app.counts.write([_hour("crm", counts), _hour("", published)])
     app.queues.put(Queue.WAITING, "text", timedelta(hours=1))
-    statuses.runs.note("wake", [])
+    statuses.runs.record("wake", [])
 
     found = statuses.samples()
 

@@ -12,7 +12,7 @@ from shared.engine.ports import Queue
 from shared.engine.timers import receiving
 from shared.engine.timers.jobs import Job, TimerJobs
 from shared.engine.timers.last_runs import JobsFailed, Timed, TimerRuns
-from shared.engine.timers.receiving import Readable
+from shared.engine.timers.receiving import ReadMessage
 from shared.errors import StorageUnavailable
 from tests.builders import (
     a_delivery,
@@ -135,7 +135,7 @@ def test_wake_begins_nothing_new_after_two_minutes(app: Deployment) -> None:
     deadlines: list[datetime] = []
 
     class Watched:
-        def take(self, _: Queue, deadline: datetime) -> list[Readable]:
+        def take(self, _: Queue, deadline: datetime) -> list[ReadMessage]:
             deadlines.append(deadline)
             return []
 

@@ -46,7 +46,7 @@ Row = Mapping[str, Any]
 
 
 class StorageMetrics:
-    """CountSink, CountReader and CountKeeping on Azure tables. A missing table is made."""
+    """CountSink, CountReader and MetricRetention on Azure tables. A missing table is made."""
 
     def __init__(self, account: StorageAccount, clock: Clock) -> None:
         self._account = account
@@ -91,7 +91,7 @@ class StorageMetrics:
             add(totals[row["Topic"], row["Subscription"]], counts_of(row))
         return totals
 
-    def add_up(self, before: datetime, forget: datetime) -> int:
+    def roll_up(self, before: datetime, forget: datetime) -> int:
         over = {"hours": HOURS, "before": hour_key(before)}
         found: dict[tuple[str, str], list[Row]] = defaultdict(list)
         for row in self._query(TOTALS, "PartitionKey eq @hours and RowKey lt @before", over):

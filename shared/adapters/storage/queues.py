@@ -119,7 +119,7 @@ class StorageQueues:
                 lambda: client.update_message(identity, receipt, visibility_timeout=seconds), *_GONE
             )
 
-    def look(self, queue: Queue) -> Backlog:
+    def peek(self, queue: Queue) -> Backlog:
         client = self._account.queue(queue)
 
         def peek() -> Backlog:

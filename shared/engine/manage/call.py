@@ -1,4 +1,4 @@
-"""What every handler of the management API is given: the ports, and the request taken apart."""
+"""Defines what every management handler receives: the ports, and the parsed request."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from shared.errors import NotFound
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManagePorts:
     """
-    What managing needs of the world.
+    The ports of the management API.
 
-    *admin_key* and *tokens* let the operator in; with neither the API is closed. *public_url*
-    ``None`` means: from each request. *new_key* makes an access key, *new_id* an id nobody has;
-    *sleep* takes seconds, *rest* waits after so many lost races for a document.
+    *admin_key* and *tokens* authorize the operator; with neither the API is closed. *public_url*
+    ``None`` means: taken from each request. *new_key* makes an access key, *new_id* a unique id;
+    *sleep* takes seconds, *backoff* waits after that many lost races for a document.
     """
 
     resources: ResourceStore
@@ -39,7 +39,7 @@ class ManagePorts:
     new_key: Callable[[], str]
     new_id: Callable[[], str]
     sleep: Callable[[float], None]
-    rest: Callable[[int], None]
+    backoff: Callable[[int], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,9 +47,9 @@ class Call:
     """
     One request.
 
-    *names* are the parts of the path under the route's names, decoded. *path* is the path as the
-    client sent it. *query* has lower-case names. *asked_at* is the URL of the app as this client
-    knows it, *public_url* as everybody should.
+    *names* are the decoded segments of the path by their names in the route. *path* is as the
+    client sent it. *query* has lower-case names. *asked_at* is the app's URL as this client
+    addressed it, *public_url* the one to publish.
     """
 
     names: Mapping[str, str]
@@ -60,7 +60,7 @@ class Call:
     public_url: str
 
     def covers(self, arm_id: str) -> bool:
-        """Tell whether a resource is within the subscription or resource group of the path."""
+        """Tell whether a resource is in the subscription or resource group of the path."""
         scope = f"/subscriptions/{self.names['subscription']}/"
         if "group" in self.names:
             scope += f"resourceGroups/{self.names['group']}/"

@@ -1,4 +1,4 @@
-"""Asks an endpoint whether it wants events; nothing is sent to it before it does."""
+"""Validates endpoints: no event is sent before the endpoint has consented."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _URL_SAFE = str.maketrans("+/", "-_", "=")
 
 class Consents:
     """
-    The consents that one call needs: however often it writes anew, each endpoint is asked once.
+    Obtains the consents of one call; each endpoint is asked once, however often the call retries.
 
-    *links_at* is the public URL of the app, which validation links lead to. ``None``: endpoints
-    have to consent at once, and to as many requests as come, as the topics of namespaces want it.
+    *links_at* is the app's public URL, for validation links. ``None``: endpoints must consent at
+    once and without a rate limit, as namespace topics require.
     """
 
     def __init__(self, ports: ManagePorts, links_at: str | None) -> None:
@@ -46,7 +46,7 @@ class Consents:
 
     def of(self, stored: Document, before: Document | None) -> Consent:
         """
-        Return the consent to what is to be *stored*; only a new endpoint has to be asked.
+        Return the consent for what is to be *stored*; only a changed endpoint is asked.
 
         Raises:
             HandshakeFailed: it did not consent.
@@ -62,7 +62,7 @@ class Consents:
 
 
 def _endpoint(subscription: EventSubscription) -> tuple[str, Audience | None]:
-    """Return what has to consent anew when it changes."""
+    """Return the values whose change requires a new handshake."""
     return subscription.endpoint_url, subscription.audience
 
 
@@ -70,7 +70,7 @@ def _shake_hands(
     ports: ManagePorts, subscription: EventSubscription, links_at: str | None
 ) -> Consent:
     """
-    Ask the endpoint for its consent; ask again while it keeps silent.
+    Send the handshake request; repeat it while the endpoint does not answer.
 
     Raises:
         HandshakeFailed: it did not consent.

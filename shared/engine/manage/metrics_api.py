@@ -1,4 +1,4 @@
-"""Metrics of topics, namespaces and event subscriptions, as Azure Monitor answers them."""
+"""Answers metrics requests for topics, namespaces and event subscriptions like Azure Monitor."""
 
 from __future__ import annotations
 
@@ -18,7 +18,12 @@ from shared.engine.manage.call import Call, ManagePorts, not_found
 from shared.engine.manage.resources import Document, Resources
 from shared.engine.operations import metric_names
 from shared.engine.operations.metric_names import SUBSCRIPTION, TOPIC, Shown
-from shared.engine.operations.metrics_answer import Source, definition, gathered, metric_of
+from shared.engine.operations.metrics_answer import (
+    Source,
+    aggregate,
+    render_definition,
+    render_metric,
+)
 from shared.engine.operations.metrics_query import MetricsQuery, parse_query, timestamp
 from shared.engine.ports import Table
 from shared.engine.timers.housekeeping import COUNTS_KEPT_FOR
@@ -27,7 +32,7 @@ from shared.metrics import Counts
 
 
 class CountedTopic(NamedTuple):
-    """A topic as it is called in its namespace, and as its counts are kept."""
+    """A topic: its name within its namespace, and the key of its counts."""
 
     name: str
     key: str
@@ -38,8 +43,8 @@ class Metered:
     """
     One kind of resource that has metrics.
 
-    *type* is what Azure Monitor calls it, *shown* are its metrics. *of* finds the topic or
-    namespace that a path names, *topics* says which topics of a found one have counted for it.
+    *type* is its resource type, *shown* are its metrics. *of* finds the topic or namespace of a
+    path, *topics* returns the topics whose counts belong to it.
     """
 
     type: str
@@ -48,12 +53,12 @@ class Metered:
     topics: Callable[[ManagePorts, Document], Sequence[CountedTopic]]
 
     def metrics(self, ports: ManagePorts, call: Call) -> HttpAnswer:
-        """Answer what was counted. Source: Azure Monitor, Metrics - List (2023-10-01)."""
+        """Answer metric values. Source: Azure Monitor, Metrics - List (2023-10-01)."""
         query = parse_query(call.query, ports.clock.now(), self.shown)
         found = self._found(ports, call)
-        counted = gathered(query, self._sources(ports, call, query, self.topics(ports, found)))
+        counted = aggregate(query, self._sources(ports, call, query, self.topics(ports, found)))
         resource = _resource(call)
-        value = [metric_of(resource, query, each, counted[each.name]) for each in query.metrics]
+        value = [render_metric(resource, query, each, counted[each.name]) for each in query.metrics]
         return answer(
             200,
             {
@@ -67,17 +72,19 @@ class Metered:
         )
 
     def definitions(self, ports: ManagePorts, call: Call) -> HttpAnswer:
-        """Answer what can be asked for. Source: Metric Definitions - List (2023-10-01)."""
+        """Answer the available metrics. Source: Metric Definitions - List (2023-10-01)."""
         self._found(ports, call)
         resource = _resource(call)
-        return answer(200, {"value": [definition(resource, self.type, s) for s in self.shown]})
+        return answer(
+            200, {"value": [render_definition(resource, self.type, s) for s in self.shown]}
+        )
 
     def _found(self, ports: ManagePorts, call: Call) -> Document:
         """
         Return the topic or namespace that a path names.
 
         Raises:
-            NotFound: it is not there, or the subscription isn't that the path names as well.
+            NotFound: it does not exist, or the subscription in the path does not.
         """
         found = self.of.named(ports, call).document
         name = call.names.get("name")
@@ -88,7 +95,7 @@ class Metered:
         return found
 
     def _region(self, ports: ManagePorts, call: Call) -> str:
-        """Return where a resource is; a topic of a namespace is where that is."""
+        """Return a resource's location; a namespace topic has its namespace's."""
         return str((self.of.parent or self.of).named(ports, call).document["location"])
 
     def _sources(
@@ -98,7 +105,7 @@ class Metered:
         query: MetricsQuery,
         counted: Sequence[CountedTopic],
     ) -> Iterator[Source]:
-        """Read no more than is asked for: a topic's own counts hold those of its subscriptions."""
+        """Read only what the query needs: a topic's own counts include its subscriptions'."""
         wanted = {each.dimension: each for each in query.wanted}
         for topic in counted:
             if TOPIC in wanted and not wanted[TOPIC].wants(topic.name):
@@ -116,7 +123,7 @@ class Metered:
 def _minutes(
     ports: ManagePorts, query: MetricsQuery, topic: str, name: str
 ) -> Iterator[tuple[datetime, Counts]]:
-    """Read what is kept; a time span may begin in the Middle Ages, and each day is a table."""
+    """Read minutes within the retention only: each day is a table."""
     now = ports.clock.now()
     kept_since = now - COUNTS_KEPT_FOR - timedelta(days=1)
     since, until = max(query.since, kept_since), min(query.until, now)
@@ -124,7 +131,7 @@ def _minutes(
 
 
 def _resource(call: Call) -> str:
-    """Return the resource that the path is about: all but ``/providers/…/…`` at its end."""
+    """Return the resource of the path: all but ``/providers/…/…`` at its end."""
     return call.path.rstrip("/").rsplit("/", 3)[0]
 
 

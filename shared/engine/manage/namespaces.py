@@ -1,4 +1,4 @@
-"""Namespaces of the management API, and their topics."""
+"""Manages namespaces, their topics, and the event subscriptions of these."""
 
 from __future__ import annotations
 
@@ -11,11 +11,18 @@ from shared.arm.namespace_codec import (
     patched_namespace_topic,
     render_namespace,
     render_namespace_topic,
+    to_namespace_parent_topic,
+)
+from shared.arm.namespace_subscription_codec import (
+    parse_namespace_subscription,
+    patched_namespace_subscription,
+    render_namespace_subscription,
 )
 from shared.arm.tracked_resource import ArmPath, patched_resource
 from shared.engine.manage.call import Call, ManagePorts
+from shared.engine.manage.deletion import delete_subscriptions
 from shared.engine.manage.resources import Document, Resources
-from shared.engine.manage.topics import delete_subscriptions
+from shared.engine.manage.subscriptions import Subscriptions
 from shared.engine.ports import NAMESPACE_TOPICS, Table
 from shared.engine.ports import NAMESPACES as PARTITION
 from shared.events.topic import TopicName
@@ -87,4 +94,14 @@ TOPICS = Resources(
     render=lambda stored, _: render_namespace_topic(stored),
     clear=delete_subscriptions,
     parent=NAMESPACES,
+)
+
+SUBSCRIPTIONS = Subscriptions(
+    topics=TOPICS,
+    parent_of=to_namespace_parent_topic,
+    parse=parse_namespace_subscription,
+    patched=patched_namespace_subscription,
+    render=render_namespace_subscription,
+    patch_status=200,
+    has_links=False,
 )

@@ -1,4 +1,4 @@
-"""Lists of the management API, a page at a time."""
+"""Answers lists a page at a time, with ``$filter``, ``$top`` and ``$skipToken``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def answer_page(
     render: Callable[[Mapping[str, Any]], Mapping[str, Any]],
 ) -> HttpAnswer:
     """
-    Answer the part of the list that *call* asks for by ``$filter``, ``$top`` and ``$skipToken``.
+    Answer the page of *resources* that the query of *call* asks for.
 
     Raises:
         InvalidDocument: a parameter can't be read.
@@ -40,7 +40,7 @@ def answer_page(
 
 
 def _key(document: Mapping[str, Any]) -> str:
-    """Return what lists are in the order of: the name, and what tells equal ones apart."""
+    """Return the sort key of a list: the name, then the id, which is unique."""
     return f"{document['name']} {document['id']}".casefold()
 
 

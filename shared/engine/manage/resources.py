@@ -1,4 +1,4 @@
-"""Topics, namespaces and their topics: whatever they are, they are managed alike."""
+"""Handles the requests that topics, namespaces and their topics have in common."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from typing import Any
 
 from shared import telemetry
 from shared.arm.arm_json import answer, read_json
+from shared.arm.sections import document, raise_faults
 from shared.engine.manage.call import Call, ManagePorts, not_found
 from shared.engine.manage.page import answer_page
-from shared.engine.manage.writing import Place, write
+from shared.engine.manage.writing import DocumentKey, write
 from shared.engine.ports import Resource, Table
 from shared.errors import Conflict, NotFound
 from shared.http import HttpAnswer
+
+KEY_NAMES = ("key1", "key2")
 
 Document = Mapping[str, Any]
 Body = Callable[[Resource | None], object]
@@ -24,11 +27,11 @@ class Resources:
     """
     One kind of resource.
 
-    *noun* is what it is called in the log, *partition* where it is stored. *name* and *arm_id* say
-    of a path which resource it names; *name_of* and *covers* say of a stored one what it is called,
-    and whether it belongs in the list of a path. *parse*, *patched* and *render* are those of its
-    codec. *clear* deletes what is in a resource of that name. Without a *parent* a name is taken
-    once in a deployment, whatever the resource group.
+    *noun* names the kind in the log, *partition* is where its documents are stored. *name* and
+    *arm_id* identify the resource of a path; *name_of* returns the name of a stored one, *covers*
+    tells whether the list of a path includes it. *parse*, *patched* and *render* are its codec's.
+    *clear* deletes what a resource contains. Names of a kind without a *parent* are unique in the
+    deployment, across resource groups.
     """
 
     noun: str
@@ -44,12 +47,12 @@ class Resources:
     parent: Resources | None = None
 
     def put(self, ports: ManagePorts, call: Call) -> HttpAnswer:
-        """Create or replace. Event Grid's clients take nothing but 201, also when replacing."""
+        """Create or replace. Event Grid's clients expect 201 in both cases."""
         body = read_json(call.body)
         return self._write(ports, call, 201, lambda _: body)
 
     def patch(self, ports: ManagePorts, call: Call) -> HttpAnswer:
-        """Change what the body names; merged anew if somebody else changes it meanwhile."""
+        """Change the members that the body names; a concurrent change is merged with."""
         patch = read_json(call.body)
         self._check_parent(ports, call)
 
@@ -64,22 +67,40 @@ class Resources:
         return answer(200, self.render(self.named(ports, call).document, call.public_url))
 
     def delete(self, ports: ManagePorts, call: Call) -> HttpAnswer:
-        """Delete with all that is in it; 204 needs no polling, and is no news twice."""
+        """Delete a resource with its contents; idempotent: 204 if absent."""
         if found := self.find(ports, call):
             name = self.name_of(found.document)
-            # It goes after what is in it: what fails half-way can be deleted again.
+            # Contents first: a deletion that fails half-way can be repeated.
             self.clear(ports, name)
-            ports.resources.delete(*self.place(call))
-            self.clear(ports, name)  # what was created meanwhile
-            self._tell(name, "delete")
+            ports.resources.delete(*self.key(call))
+            self.clear(ports, name)  # Contents created meanwhile.
+            self._log_change(name, "delete")
         return answer(204)
 
     def list(self, ports: ManagePorts, call: Call) -> HttpAnswer:
-        """List those of a parent, of a resource group or, where none is named, a subscription."""
+        """List the resources of a parent, a resource group or a subscription."""
         self._check_parent(ports, call)
         known = ports.resources.list(Table.TOPICS, self.partition)
         found = [each for each in known if self.covers(call, each.document)]
         return answer_page(call, found, lambda stored: self.render(stored, call.public_url))
+
+    def list_keys(self, ports: ManagePorts, call: Call) -> HttpAnswer:
+        return _answer_keys(self.named(ports, call).document)
+
+    def regenerate_key(self, ports: ManagePorts, call: Call) -> HttpAnswer:
+        """Replace one access key; the other stays valid, so that publishers can switch."""
+        root = document(read_json(call.body))
+        name = root.required_choice("keyName", KEY_NAMES)
+        raise_faults(root.faults)
+        key = ports.new_key()
+
+        def with_new_key(_: Resource | None) -> Document:
+            stored = self.named(ports, call).document
+            return {**stored, "keys": {**stored["keys"], name: key}}
+
+        changed = write(ports.resources, self.key(call), with_new_key, ports.backoff)
+        telemetry.info("keys.changed", id=changed.document["id"], key=name)
+        return _answer_keys(changed.document)
 
     def named(self, ports: ManagePorts, call: Call) -> Resource:
         """
@@ -97,17 +118,17 @@ class Resources:
         """Return the resource that the path of *call* names, if it is there."""
         if self.parent and self.parent.find(ports, call) is None:
             return None
-        found = ports.resources.get(*self.place(call))
+        found = ports.resources.get(*self.key(call))
         return found if found and self._is_here(found, call) else None
 
     def not_found(self, call: Call) -> NotFound:
         return not_found(call, self.arm_id(call))
 
-    def place(self, call: Call) -> Place:
-        return Place(Table.TOPICS, self.partition, self.name(call))
+    def key(self, call: Call) -> DocumentKey:
+        return DocumentKey(Table.TOPICS, self.partition, self.name(call))
 
     def _is_here(self, found: Resource, call: Call) -> bool:
-        """Tell whether a resource of that name is the one of that path, whatever the case."""
+        """Tell whether a resource of that name has the ARM id of the path, ignoring case."""
         if self.parent:
             return True
         return bool(found.document["id"].casefold() == self.arm_id(call).casefold())
@@ -124,14 +145,18 @@ class Resources:
                 raise Conflict(f"There is a {self.noun} '{name}' elsewhere in this deployment.")
             return self.parse(ports, call, wanted, existing.document if existing else None)
 
-        stored = write(ports.resources, self.place(call), decide, ports.rest).document
+        stored = write(ports.resources, self.key(call), decide, ports.backoff).document
         if self.parent and self.parent.find(ports, call) is None:
-            # Nobody's: its parent was deleted meanwhile.
-            ports.resources.delete(*self.place(call))
+            # Its parent was deleted meanwhile.
+            ports.resources.delete(*self.key(call))
             self.clear(ports, self.name_of(stored))
             raise self.parent.not_found(call)
-        self._tell(self.name_of(stored), "put")
+        self._log_change(self.name_of(stored), "put")
         return answer(status, self.render(stored, call.public_url))
 
-    def _tell(self, name: str, action: str) -> None:
+    def _log_change(self, name: str, action: str) -> None:
         telemetry.info(f"{self.noun}.changed", **{self.noun: name}, action=action)
+
+
+def _answer_keys(stored: Document) -> HttpAnswer:
+    return answer(200, {name: stored["keys"][name] for name in KEY_NAMES})

@@ -1,4 +1,4 @@
-"""Which paths the management API has, and what answers each verb on them."""
+"""Routes the paths and verbs of the management API to their handlers."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from urllib.parse import unquote
 
 from shared.engine.manage import metrics_api, namespaces, topics
 from shared.engine.manage.call import Call, ManagePorts
-from shared.engine.manage.keys import Keys
 from shared.engine.manage.metrics_api import Metered
-from shared.engine.manage.namespace_subscriptions import SUBSCRIPTIONS
 from shared.engine.manage.resources import Resources
 from shared.engine.manage.subscriptions import Subscriptions
-from shared.engine.manage.topic_subscriptions import EXTENSION, NESTED, list_across, refuse_scope
+from shared.engine.manage.topic_subscriptions import EXTENSION, NESTED, list_in_scope, refuse_scope
 from shared.errors import NotFound
 from shared.http import HttpAnswer
 
@@ -22,9 +20,9 @@ Handler = Callable[[ManagePorts, Call], HttpAnswer]
 
 class Route(NamedTuple):
     """
-    A path whose segments in braces have names, and what answers each verb on it.
+    A path and the handler of each verb on it.
 
-    A first segment ``{*scope}`` stands for one or more segments.
+    Segments in braces match any segment and name it; a first ``{*scope}`` matches one or more.
     """
 
     segments: tuple[str, ...]
@@ -35,18 +33,17 @@ def _route(path: str, **handlers: Handler) -> Route:
     return Route(tuple(path.split("/")), handlers)
 
 
-def _of(path: str, kind: Resources) -> tuple[Route, ...]:
+def _resource_routes(path: str, kind: Resources) -> tuple[Route, ...]:
     """Return the routes of one kind of resource; *path* is that of a single one."""
-    keys = Keys(of=kind)
     return (
         _route(path.rpartition("/")[0], GET=kind.list),
         _route(path, GET=kind.get, PUT=kind.put, PATCH=kind.patch, DELETE=kind.delete),
-        _route(f"{path}/listKeys", POST=keys.list),
-        _route(f"{path}/regenerateKey", POST=keys.regenerate),
+        _route(f"{path}/listKeys", POST=kind.list_keys),
+        _route(f"{path}/regenerateKey", POST=kind.regenerate_key),
     )
 
 
-def _of_topic(path: str, form: Subscriptions) -> tuple[Route, ...]:
+def _subscription_routes(path: str, form: Subscriptions) -> tuple[Route, ...]:
     """Return the routes of event subscriptions in one form."""
     return (
         _route(path, GET=form.list),
@@ -58,22 +55,22 @@ def _of_topic(path: str, form: Subscriptions) -> tuple[Route, ...]:
     )
 
 
-def _metrics(path: str, metered: Metered) -> tuple[Route, ...]:
+def _metrics_routes(path: str, metered: Metered) -> tuple[Route, ...]:
     return (
         _route(f"{path}/{_INSIGHTS}/metrics", GET=metered.metrics),
         _route(f"{path}/{_INSIGHTS}/metricDefinitions", GET=metered.definitions),
     )
 
 
-def _refused(path: str) -> tuple[Route, ...]:
+def _refused_routes(path: str) -> tuple[Route, ...]:
     every = dict.fromkeys(("GET", "PUT", "PATCH", "DELETE", "POST"), refuse_scope)
-    return tuple(_route(path + rest, **every) for rest in ("", "/{name}", "/{name}/{action}"))
+    return tuple(_route(path + tail, **every) for tail in ("", "/{name}", "/{name}/{action}"))
 
 
-def _across(scope: str) -> tuple[Route, ...]:
+def _list_routes(scope: str) -> tuple[Route, ...]:
     """Return the routes of the lists over all topics of a scope."""
     return tuple(
-        _route(f"{scope}/{_PROVIDER}/{narrowed}eventSubscriptions", GET=list_across)
+        _route(f"{scope}/{_PROVIDER}/{narrowed}eventSubscriptions", GET=list_in_scope)
         for narrowed in (
             "",
             "locations/{location}/",
@@ -91,36 +88,38 @@ _TOPIC = f"{_GROUP}/{_PROVIDER}/topics/{{topic}}"
 _NAMESPACE = f"{_GROUP}/{_PROVIDER}/namespaces/{{namespace}}"
 _NAMESPACE_TOPIC = f"{_NAMESPACE}/topics/{{topic}}"
 
-# The first that fits is taken.
+# The first match wins.
 ROUTES = (
     _route(f"{_SUBSCRIPTION}/{_PROVIDER}/topics", GET=topics.TOPICS.list),
-    *_of(_TOPIC, topics.TOPICS),
-    *_metrics(_TOPIC, metrics_api.OF_TOPIC),
-    *_metrics(f"{_TOPIC}/eventSubscriptions/{{name}}", metrics_api.OF_SUBSCRIPTION),
-    *_metrics(f"{_TOPIC}/{_PROVIDER}/eventSubscriptions/{{name}}", metrics_api.OF_SUBSCRIPTION),
-    *_of_topic(f"{_TOPIC}/eventSubscriptions", NESTED),
-    *_of_topic(f"{_TOPIC}/{_PROVIDER}/eventSubscriptions", EXTENSION),
+    *_resource_routes(_TOPIC, topics.TOPICS),
+    *_metrics_routes(_TOPIC, metrics_api.OF_TOPIC),
+    *_metrics_routes(f"{_TOPIC}/eventSubscriptions/{{name}}", metrics_api.OF_SUBSCRIPTION),
+    *_metrics_routes(
+        f"{_TOPIC}/{_PROVIDER}/eventSubscriptions/{{name}}", metrics_api.OF_SUBSCRIPTION
+    ),
+    *_subscription_routes(f"{_TOPIC}/eventSubscriptions", NESTED),
+    *_subscription_routes(f"{_TOPIC}/{_PROVIDER}/eventSubscriptions", EXTENSION),
     _route(f"{_SUBSCRIPTION}/{_PROVIDER}/namespaces", GET=namespaces.NAMESPACES.list),
-    *_of(_NAMESPACE, namespaces.NAMESPACES),
-    *_metrics(_NAMESPACE, metrics_api.OF_NAMESPACE),
-    *_of(_NAMESPACE_TOPIC, namespaces.TOPICS),
-    *_metrics(_NAMESPACE_TOPIC, metrics_api.OF_NAMESPACE_TOPIC),
-    *_metrics(
+    *_resource_routes(_NAMESPACE, namespaces.NAMESPACES),
+    *_metrics_routes(_NAMESPACE, metrics_api.OF_NAMESPACE),
+    *_resource_routes(_NAMESPACE_TOPIC, namespaces.TOPICS),
+    *_metrics_routes(_NAMESPACE_TOPIC, metrics_api.OF_NAMESPACE_TOPIC),
+    *_metrics_routes(
         f"{_NAMESPACE_TOPIC}/eventSubscriptions/{{name}}", metrics_api.OF_NAMESPACE_SUBSCRIPTION
     ),
-    *_of_topic(f"{_NAMESPACE_TOPIC}/eventSubscriptions", SUBSCRIPTIONS),
-    *_across(_SUBSCRIPTION),
-    *_across(_GROUP),
-    *_refused(f"{{*scope}}/{_PROVIDER}/eventSubscriptions"),
+    *_subscription_routes(f"{_NAMESPACE_TOPIC}/eventSubscriptions", namespaces.SUBSCRIPTIONS),
+    *_list_routes(_SUBSCRIPTION),
+    *_list_routes(_GROUP),
+    *_refused_routes(f"{{*scope}}/{_PROVIDER}/eventSubscriptions"),
 )
 
 
 def find(path: str) -> tuple[Route, Mapping[str, str]]:
     """
-    Return the route that *path* takes, and what its names stand for.
+    Return the route of *path* and the values of its named segments.
 
     Raises:
-        NotFound: there is none.
+        NotFound: no route matches.
     """
     # Split before decoding: an encoded slash belongs to its segment.
     segments = [unquote(segment) for segment in path.strip("/").split("/")]

@@ -1,4 +1,4 @@
-"""Event subscriptions of the management API, in each form in which clients address them."""
+"""Handles requests for event subscriptions, in every form in which clients address them."""
 
 from __future__ import annotations
 
@@ -19,12 +19,11 @@ from shared.arm.subscription_codec import (
     full_url,
 )
 from shared.engine.manage.call import Call, ManagePorts, not_found
+from shared.engine.manage.deletion import delete_health, send_deletion_notices
 from shared.engine.manage.endpoint_validation import Consents
-from shared.engine.manage.forgetting import forget_health
-from shared.engine.manage.notices import tell_endpoints
 from shared.engine.manage.page import answer_page
 from shared.engine.manage.resources import Body, Document, Resources
-from shared.engine.manage.writing import Place, write
+from shared.engine.manage.writing import DocumentKey, write
 from shared.engine.ports import Resource, Table
 from shared.errors import Conflict, Fault, InvalidDocument, NotFound
 from shared.http import HttpAnswer
@@ -39,9 +38,9 @@ class Subscriptions:
     """
     The event subscriptions of one kind of topic, in one form.
 
-    *topics* are those whose subscriptions they are, and *parent_of* reads a stored one. *parse*,
-    *patched* and *render* are those of its codec. *patch_status* is the one answer to a PATCH that
-    its clients take. With *has_links* somebody may consent later for an endpoint.
+    *topics* are the parents, and *parent_of* reads a stored one. *parse*, *patched* and *render*
+    are the codec's. *patch_status* is the status that clients expect from a PATCH. With
+    *has_links* an endpoint can be validated later, by a link.
     """
 
     topics: Resources
@@ -53,12 +52,12 @@ class Subscriptions:
     has_links: bool = True
 
     def put(self, ports: ManagePorts, call: Call) -> HttpAnswer:
-        """Create or replace a subscription, once its endpoint has proved that it wants events."""
+        """Create or replace a subscription, once its endpoint is validated."""
         body = read_json(call.body)
         return self._write(ports, call, 201, lambda _: body)
 
     def patch(self, ports: ManagePorts, call: Call) -> HttpAnswer:
-        """Change what the body names; merged anew if somebody else changes it meanwhile."""
+        """Change the members that the body names; a concurrent change is merged with."""
         patch = read_json(call.body)
 
         def merged(existing: Resource | None) -> object:
@@ -74,16 +73,16 @@ class Subscriptions:
 
     def delete(self, ports: ManagePorts, call: Call) -> HttpAnswer:
         """
-        Delete a subscription; what still waits for it is dropped, and its endpoint told.
+        Delete a subscription, drop its waiting deliveries, and notify its endpoint.
 
-        It is no news if it is gone.
+        Idempotent: 204 if absent.
         """
         topic = self._find_topic(ports, call)
-        existing = ports.resources.get(*_place(topic, call)) if topic else None
-        if topic and existing and ports.resources.delete(*_place(topic, call)):
-            forget_health(ports, topic.name, call.names["name"])
-            _tell(existing.document, "delete")
-            tell_endpoints(ports, [existing])
+        existing = ports.resources.get(*_key(topic, call)) if topic else None
+        if topic and existing and ports.resources.delete(*_key(topic, call)):
+            delete_health(ports, topic.name, call.names["name"])
+            _log_change(existing.document, "delete")
+            send_deletion_notices(ports, [existing])
         return answer(204)
 
     def list(self, ports: ManagePorts, call: Call) -> HttpAnswer:
@@ -96,15 +95,15 @@ class Subscriptions:
         return answer(200, {"endpointUrl": full_url(found.document)})
 
     def delivery_attributes(self, ports: ManagePorts, call: Call) -> HttpAnswer:
-        """Show the custom headers, secrets in clear."""
+        """Answer the custom headers, secrets in clear text."""
         found = self._named(ports, call, self._topic(ports, call))
         return answer(200, {"value": delivery_attributes(found.document)})
 
     def _write(self, ports: ManagePorts, call: Call, status: int, body: Body) -> HttpAnswer:
         """
-        Store a subscription. A new endpoint of an existing one has to consent, too.
+        Store a subscription. A changed endpoint has to be validated, too.
 
-        Until it does, what was in force stays so.
+        Until it is, the previous version stays in force.
         """
         topic = self._topic(ports, call)
         own = ports.deployment.own_addresses | host_addresses(call.asked_at)
@@ -130,20 +129,20 @@ class Subscriptions:
             )
             return with_consent(stored, consents.of(stored, before), before)
 
-        def can_stay(_: Resource) -> bool:
-            """Count again: of those who create the last one together, the last to write sees it."""
+        def may_stay(_: Resource) -> bool:
+            """Count again: of concurrent creators the last to write sees all others."""
             return _count(ports, topic) <= MAX_SUBSCRIPTIONS
 
-        place = _place(topic, call)
-        stored = write(ports.resources, place, decide, ports.rest, can_stay).document
+        key = _key(topic, call)
+        stored = write(ports.resources, key, decide, ports.backoff, may_stay).document
         self._check_topic(ports, call, stored)
-        _tell(stored, "put")
+        _log_change(stored, "put")
         return self._answer(ports, status, stored, topic)
 
     def _answer(
         self, ports: ManagePorts, status: int, stored: Document, topic: ParentTopic
     ) -> HttpAnswer:
-        """Answer with a subscription; clients ask again soon while a consent is awaited."""
+        """Answer with a subscription; clients poll soon while validation is pending."""
         shown = answer(status, self._shown(ports, stored, topic))
         if is_awaiting(stored, ports.clock.now()):
             return replace(shown, headers={**shown.headers, "Retry-After": _POLL_SECONDS})
@@ -154,11 +153,11 @@ class Subscriptions:
 
     def _check_topic(self, ports: ManagePorts, call: Call, stored: Document) -> None:
         """
-        Take a subscription back whose topic was deleted while its endpoint was being asked.
+        Delete the subscription again if its topic was deleted during the handshake.
 
         Raises:
-            NotFound: the topic is gone.
-            Conflict: it was created again with another input schema.
+            NotFound: the topic no longer exists.
+            Conflict: it was created again, with another input schema.
         """
         topic = self._find_topic(ports, call)
         if topic and topic.input_schema == stored["inputSchema"]:
@@ -176,7 +175,7 @@ class Subscriptions:
         return self.parent_of(found.document, ports.deployment) if found else None
 
     def _named(self, ports: ManagePorts, call: Call, topic: ParentTopic) -> Resource:
-        found = ports.resources.get(*_place(topic, call))
+        found = ports.resources.get(*_key(topic, call))
         if found is None:
             raise self._not_found(call)
         return found
@@ -186,8 +185,8 @@ class Subscriptions:
         return not_found(call, arm_id)
 
 
-def _place(topic: ParentTopic, call: Call) -> Place:
-    return Place(Table.EVENT_SUBSCRIPTIONS, topic.name, call.names["name"])
+def _key(topic: ParentTopic, call: Call) -> DocumentKey:
+    return DocumentKey(Table.EVENT_SUBSCRIPTIONS, topic.name, call.names["name"])
 
 
 def _count(ports: ManagePorts, topic: ParentTopic) -> int:
@@ -199,7 +198,7 @@ def _too_many() -> InvalidDocument:
     return InvalidDocument(message, faults=(Fault(code="QuotaExceeded", message=message),))
 
 
-def _tell(stored: Document, action: str) -> None:
+def _log_change(stored: Document, action: str) -> None:
     telemetry.info(
         "subscription.changed",
         topic=stored["topicName"],

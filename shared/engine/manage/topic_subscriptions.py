@@ -1,4 +1,4 @@
-"""Event subscriptions of topics: nested, as extensions of their topic, and in lists across."""
+"""Handles event subscriptions of custom topics: nested, as extensions, and in lists of a scope."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ NESTED = _form(render_subscription)
 EXTENSION = _form(render_extension)
 
 
-def list_across(ports: ManagePorts, call: Call) -> HttpAnswer:
+def list_in_scope(ports: ManagePorts, call: Call) -> HttpAnswer:
     """
     List the subscriptions of all topics in a subscription or resource group.
 
-    Where the path names a location or a type of topic, only those of such topics.
+    A location or topic type in the path narrows the list.
     """
     wanted_type = call.names.get("topic_type", _TOPIC_TYPE_NAME)
     found: list[Resource] = []
@@ -69,7 +69,7 @@ def list_across(ports: ManagePorts, call: Call) -> HttpAnswer:
 
 
 def refuse_scope(_: ManagePorts, call: Call) -> HttpAnswer:
-    """Refuse whatever else Event Grid has event subscriptions of."""
+    """Refuse event subscriptions of any scope that is not a topic."""
     raise InvalidDocument(
         f"There are no event subscriptions of '/{call.names['scope']}' here: the scope must be a "
         f"topic, /subscriptions/…/resourceGroups/…/providers/{TOPIC_TYPE}/…."
@@ -81,5 +81,5 @@ def _is_in(topic: Resource, location: str | None) -> bool:
 
 
 def _plain(location: Any) -> str:
-    """Return the name of a location as ARM compares it: West Europe is westeurope."""
+    """Return a location's name as ARM compares it: West Europe is westeurope."""
     return str(location).replace(" ", "").casefold()

@@ -1,25 +1,13 @@
-"""Topics of the management API."""
+"""Manages custom topics."""
 
 from __future__ import annotations
 
 from shared.arm.topic_codec import KIND, TopicSecrets, parse_topic, render_topic
 from shared.arm.tracked_resource import ArmPath, patched_resource
 from shared.engine.manage.call import Call, ManagePorts
-from shared.engine.manage.forgetting import forget_health
-from shared.engine.manage.notices import tell_endpoints
+from shared.engine.manage.deletion import delete_subscriptions
 from shared.engine.manage.resources import Document, Resources
-from shared.engine.ports import CUSTOM_TOPICS, Table
-
-
-def delete_subscriptions(ports: ManagePorts, topic: str) -> None:
-    """Delete all event subscriptions of a topic; what waits for them is dropped."""
-    deleted = [
-        subscription
-        for subscription in ports.resources.list(Table.EVENT_SUBSCRIPTIONS, topic)
-        if ports.resources.delete(Table.EVENT_SUBSCRIPTIONS, topic, subscription.document["name"])
-    ]
-    forget_health(ports, topic)
-    tell_endpoints(ports, deleted)
+from shared.engine.ports import CUSTOM_TOPICS
 
 
 def _path(call: Call) -> ArmPath:

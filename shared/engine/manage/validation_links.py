@@ -1,4 +1,4 @@
-"""The link by which somebody consents for an endpoint that could not do so itself."""
+"""Serves validation links, by which a person or a callback consents for an endpoint."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from shared import telemetry
 from shared.arm.consent import has_lapsed, is_proof, parse_link, with_proof_accepted
 from shared.clock import Clock
-from shared.engine.manage.writing import Place, Rest, write
+from shared.engine.manage.writing import Backoff, DocumentKey, write
 from shared.engine.ports import Resource, ResourceStore, Table
 from shared.errors import AppError, Conflict, InvalidDocument, NotFound, StorageUnavailable
 from shared.http import HttpAnswer, HttpRequest
@@ -28,14 +28,14 @@ _OVER = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Validate:
-    """Answers whoever opens a validation link, or calls back for an endpoint of CloudEvents."""
+    """Answers requests to validation links and CloudEvents callback URLs."""
 
     resources: ResourceStore
     clock: Clock
-    rest: Rest
+    backoff: Backoff
 
     def run(self, request: HttpRequest) -> HttpAnswer:
-        """Accept the consent that *request* brings, with the rate that it may grant; in words."""
+        """Record the consent of *request* and the rate it grants; answer with a sentence."""
         try:
             status, words = HTTPStatus.OK, self._proved(request)
         except Conflict:  # a race lost each time: the link still works
@@ -52,7 +52,7 @@ class Validate:
         return HttpAnswer(status=status, headers=headers, body=f"{words}\n".encode())
 
     def _proved(self, request: HttpRequest) -> str:
-        """Store the consent, and say so; it works once, and while it is awaited."""
+        """Store the consent; a link works once, while validation is pending."""
         link = parse_link(request.params["id"])
         if link is None:
             raise NotFound(_UNKNOWN)
@@ -65,8 +65,8 @@ class Validate:
                 raise InvalidDocument(_OVER)
             return with_proof_accepted(awaiting.document, rate)
 
-        place = Place(Table.EVENT_SUBSCRIPTIONS, link.topic, link.name)
-        name = write(self.resources, place, prove, self.rest).document["name"]
+        key = DocumentKey(Table.EVENT_SUBSCRIPTIONS, link.topic, link.name)
+        name = write(self.resources, key, prove, self.backoff).document["name"]
         telemetry.info("handshake.proved", topic=link.topic, subscription=link.name)
         return (
             f"The endpoint of the event subscription {name} is validated: it gets events from "

@@ -1,4 +1,4 @@
-"""Changing documents that others may change at the same time: no update is ever lost silently."""
+"""Writes documents that others may change at the same time: no update is ever lost silently."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any, NamedTuple
 from shared.engine.ports import Resource, ResourceStore, Table
 from shared.errors import Conflict
 
-TRIES = 15  # how often a race for a document may be lost
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0  # seconds
+TRIES = 15  # how often a write may lose the race for a document
+_FIRST_BACKOFF, _LONGEST_BACKOFF = 0.05, 1.0  # seconds
 
 Decide = Callable[[Resource | None], Mapping[str, Any]]
 Check = Callable[[Resource], bool]
-Rest = Callable[[int], None]  # waits after so many lost races
+Backoff = Callable[[int], None]  # waits after so many lost races
 
 
-class Place(NamedTuple):
-    """Where a document is stored."""
+class DocumentKey(NamedTuple):
+    """Identifies a stored document."""
 
     table: Table
     partition: str
@@ -27,40 +27,40 @@ class Place(NamedTuple):
 
 def write(
     resources: ResourceStore,
-    place: Place,
+    key: DocumentKey,
     decide: Decide,
-    rest: Rest,
-    can_stay: Check = lambda _: True,
+    backoff: Backoff,
+    may_stay: Check = lambda _: True,
 ) -> Resource:
     """
-    Store what *decide* makes of the document that is there now.
+    Store what *decide* makes of the current document.
 
-    When somebody else was faster, it decides again on what is there then, after a *rest*. A new
-    document that can't stay, beside what others have created meanwhile, is taken back: its race is
-    lost, too.
+    After a lost race it waits for *backoff*, reads again and decides anew. *may_stay* judges a new
+    document beside what others created meanwhile: one that may not stay is deleted again, and
+    counts as a lost race.
 
     Raises:
-        Conflict: somebody else was faster each time.
+        Conflict: every try lost its race.
     """
     for lost in range(TRIES):
         if lost:
-            rest(lost)
-        existing = resources.get(*place)
+            backoff(lost)
+        existing = resources.get(*key)
         document = decide(existing)
         try:
-            stored = resources.put(*place, document, existing.etag if existing else None)
+            stored = resources.put(*key, document, existing.etag if existing else None)
         except Conflict:
             continue
-        if existing or can_stay(stored):
+        if existing or may_stay(stored):
             return stored
-        resources.delete(*place, stored.etag)
+        resources.delete(*key, stored.etag)
     raise Conflict
 
 
-def pause_after(lost: int, jitter: float) -> float:
+def backoff_seconds(lost: int, jitter: float) -> float:
     """
     Return how many seconds to wait after *lost* races; *jitter* is from 0 to below 1.
 
-    Chance parts those who lose together, in a span that grows with how many they seem to be.
+    Exponential backoff with full jitter.
     """
-    return jitter * min(ldexp(_FIRST_PAUSE, lost), _LONGEST_PAUSE)
+    return jitter * min(ldexp(_FIRST_BACKOFF, lost), _LONGEST_BACKOFF)

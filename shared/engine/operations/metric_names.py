@@ -1,4 +1,4 @@
-"""Which metrics each kind of resource shows, and what of the counts each of them is."""
+"""Lists the metrics of each kind of resource, and the counts that each is made of."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from shared.metrics import DEFINITIONS, Metric, Series
 TOPIC = "Topic"  # the dimension that divides a namespace's metrics
 SUBSCRIPTION = "EventSubscriptionName"  # … and those of topics
 
-# Drops that come of a dead letter that could not be written.
+# Drop reasons of dead letters that could not be written.
 _UNWRITTEN = frozenset({EndReason.CONTAINER_NOT_FOUND, EndReason.DESTINATION_UNAVAILABLE})
 
 
@@ -19,9 +19,9 @@ class Shown(NamedTuple):
     """
     A metric as Azure Monitor shows it.
 
-    *dimensions* are all by which it can be divided, whatever the kind of resource. With *only*
-    nothing counts but series with one of these values. *unit* and *aggregation* are Azure Monitor's
-    names, *label* is the display name.
+    *dimensions* are those it can be divided by. *only* restricts it to series with one of these
+    dimension values. *unit* and *aggregation* are Azure Monitor's terms, *label* is the display
+    name.
     """
 
     name: str
@@ -34,7 +34,7 @@ class Shown(NamedTuple):
     only: frozenset[str] = frozenset()
 
     def counts(self, series: Series) -> bool:
-        """Tell whether a series of what is counted is part of the metric."""
+        """Tell whether the metric includes a series of counts."""
         return not self.only or any(value in self.only for _, value in series.dimensions)
 
 
@@ -72,7 +72,7 @@ def _of_namespaces() -> Iterable[Shown]:
             )
 
 
-# Documents of 2023 and the list of 2026 have names of their own for the same.
+# The documents of 2023 and the list of 2026 use different names for the same metric.
 _NAMESPACE_NAMES = {
     Metric.PUBLISH_SUCCESS: {"SuccessfulPublishedEvents": "Successful Publish Events"},
     Metric.PUBLISH_FAIL: {"FailedPublishedEvents": "Failed Publish Events"},
@@ -93,7 +93,7 @@ _NAMESPACE_NAMES = {
 
 
 def _without(metrics: Iterable[Shown], *dimensions: str) -> tuple[Shown, ...]:
-    """Return *metrics* of a resource within, which these dimensions don't divide any more."""
+    """Return *metrics* without these dimensions, for a resource that fixes their values."""
     return tuple(
         each._replace(dimensions=tuple(name for name in each.dimensions if name not in dimensions))
         for each in metrics
@@ -101,7 +101,7 @@ def _without(metrics: Iterable[Shown], *dimensions: str) -> tuple[Shown, ...]:
 
 
 def _of_subscriptions(metrics: Iterable[Shown]) -> tuple[Shown, ...]:
-    """Return those of *metrics* that a subscription has, too."""
+    """Return those of *metrics* that a subscription also has."""
     return _without((each for each in metrics if SUBSCRIPTION in each.dimensions), SUBSCRIPTION)
 
 

@@ -1,4 +1,4 @@
-"""A metric in the words of Azure Monitor: its values, and what it is."""
+"""Writes metric values and definitions as Azure Monitor does."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ Found = dict[str, dict[Divided, Points]]  # by the metrics' names
 
 
 class Source(NamedTuple):
-    """What was counted at one place, by minute; *values* are of the dimensions that name it."""
+    """The counts of one topic or subscription by minute; *values* are its dimension values."""
 
     values: Mapping[str, str]
     minutes: Iterator[tuple[datetime, Counts]]
 
 
-def gathered(query: MetricsQuery, sources: Iterable[Source]) -> Found:
-    """Add what was counted to the metrics, series and points that it belongs to, in one pass."""
+def aggregate(query: MetricsQuery, sources: Iterable[Source]) -> Found:
+    """Add counts to the metrics, series and points they belong to, in one pass."""
     shown: dict[Metric, list[Shown]] = defaultdict(list)
     for each in query.metrics:
         shown[each.counted].append(each)
@@ -54,7 +54,7 @@ def gathered(query: MetricsQuery, sources: Iterable[Source]) -> Found:
     return found
 
 
-def metric_of(
+def render_metric(
     resource: str, query: MetricsQuery, shown: Shown, found: Mapping[Divided, Points]
 ) -> dict[str, Any]:
     """Write the values of a metric."""
@@ -83,8 +83,8 @@ def metric_of(
     }
 
 
-def definition(resource: str, namespace: str, shown: Shown) -> dict[str, Any]:
-    """Write what a metric is, and how it can be asked for."""
+def render_definition(resource: str, namespace: str, shown: Shown) -> dict[str, Any]:
+    """Write the definition of a metric."""
     retention = f"P{COUNTS_KEPT_FOR.days}D"
     return {
         "id": f"{resource}{_PROVIDER}/metricDefinitions/{shown.name}",
@@ -102,7 +102,7 @@ def definition(resource: str, namespace: str, shown: Shown) -> dict[str, Any]:
 
 
 def _data(query: MetricsQuery, points: Points, aggregations: tuple[str, ...]) -> list[Any]:
-    """Return a point for each interval; averages and extremes only where something was counted."""
+    """Return a point an interval; averages and extremes only for intervals with counts."""
     intervals = math.ceil((query.until - query.since) / query.interval)
     return [
         {"timeStamp": timestamp(query.since + number * query.interval)}

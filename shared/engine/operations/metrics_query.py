@@ -1,4 +1,4 @@
-"""What a request for metrics asks for, in Azure Monitor's words; every fault of it is named."""
+"""Reads the query of a metrics request, in Azure Monitor's terms, and reports all its errors."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _AND = re.compile(r"(?i)\s+and\s+(?=(?:[^']*'[^']*')*[^']*$)")  # not within quo
 _OR = re.compile(r"(?i)\s+or\s+(?=(?:[^']*'[^']*')*[^']*$)")
 
 
-class Wanted(NamedTuple):
-    """Values of a dimension that are wanted, in lower case; ``*`` wants all. Each is a series."""
+class DimensionFilter(NamedTuple):
+    """A filter on one dimension: lower-case values, ``*`` for all; each value is a series."""
 
     dimension: str
     values: frozenset[str]
@@ -43,9 +43,9 @@ class Wanted(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricsQuery:
     """
-    Which metrics, from *since* to before *until* in steps of *interval*, as which *aggregations*.
+    Metrics from *since* (included) to *until* (excluded), by *interval*, as *aggregations*.
 
-    Without *aggregations* each metric has its own. *interval_name* is what the client called it.
+    Without *aggregations* each metric uses its own. *interval_name* is the client's spelling.
     """
 
     metrics: tuple[Shown, ...]
@@ -54,15 +54,15 @@ class MetricsQuery:
     interval: timedelta
     interval_name: str
     aggregations: tuple[str, ...]
-    wanted: tuple[Wanted, ...]
+    wanted: tuple[DimensionFilter, ...]
 
 
 def parse_query(query: Mapping[str, str], now: datetime, known: Sequence[Shown]) -> MetricsQuery:
     """
-    Read the parameters of a request; *query* has lower-case names, and *known* are its metrics.
+    Read the query parameters; *query* has lower-case names, *known* are the resource's metrics.
 
     Raises:
-        InvalidDocument: with everything that is wrong.
+        InvalidDocument: with all errors.
 
     Source: Azure Monitor REST API, Metrics - List (2023-10-01).
     """
@@ -114,7 +114,7 @@ def _chosen(
 
 
 def _timespan(text: str | None, now: datetime, faults: list[Fault]) -> tuple[datetime, datetime]:
-    """Return both ends; the last hour where none are given. A duration alone ends now."""
+    """Return start and end; default is the last hour. A duration alone ends now."""
     if text is None:
         return now - timedelta(hours=1), now
     try:
@@ -123,8 +123,8 @@ def _timespan(text: str | None, now: datetime, faults: list[Fault]) -> tuple[dat
         _fault(
             faults,
             "timespan",
-            "The timespan is two times in ISO 8601, divided by '/', or a duration, before which "
-            "there may be the time of its beginning.",
+            "The timespan must be two ISO 8601 times separated by '/', a start time and a "
+            "duration separated by '/', or a duration.",
         )
         return now, now
     if since >= until:
@@ -146,9 +146,11 @@ def _moment(text: str) -> datetime:
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
 
 
-def _filter(text: str, metrics: Sequence[Shown], faults: list[Fault]) -> tuple[Wanted, ...]:
+def _filter(
+    text: str, metrics: Sequence[Shown], faults: list[Fault]
+) -> tuple[DimensionFilter, ...]:
     """Read ``A eq 'x' and (B eq 'y' or B eq 'z')``."""
-    wanted: list[Wanted] = []
+    wanted: list[DimensionFilter] = []
     for part in _AND.split(text.strip()) if text.strip() else ():
         found = [_EQUALS.fullmatch(each) for each in _OR.split(part.strip(" ()"))]
         names = {each["name"].lower() for each in found if each}
@@ -165,7 +167,7 @@ def _filter(text: str, metrics: Sequence[Shown], faults: list[Fault]) -> tuple[W
                 _fault(faults, "$filter", message)
                 break
         else:
-            wanted.append(Wanted(valid[name], values))
+            wanted.append(DimensionFilter(valid[name], values))
     return tuple(wanted)
 
 

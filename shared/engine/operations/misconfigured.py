@@ -1,4 +1,4 @@
-"""Answers while the app's settings are wrong: clear to everybody, and nothing is stored."""
+"""Answers every request with 503 while the app's settings are invalid; nothing is stored."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from shared.errors import InvalidSettings
 from shared.events import answers
 from shared.http import HttpAnswer, HttpRequest
 
-_RETRY_AFTER_SECONDS = "60"  # as long as it takes somebody to set them right, at least
+_RETRY_AFTER_SECONDS = "60"  # a person has to correct the settings
 
 
-def public(error: InvalidSettings) -> InvalidSettings:
-    """Return what everybody may know of *error*: names, and no values."""
+def public_error(error: InvalidSettings) -> InvalidSettings:
+    """Return *error* as anybody may see it: names of settings, never values."""
     names = sorted({fault.target for fault in error.faults if fault.target})
     settings = f"Check {', '.join(names)}" if names else "Check its settings"
     return InvalidSettings(f"The app's settings are not valid. {settings}; the log says why.")
@@ -23,13 +23,13 @@ def public(error: InvalidSettings) -> InvalidSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MisconfiguredApi:
-    """Answers in ARM's form, which the management API, the status and links have in common."""
+    """Answers in ARM's form, for the management API, status and validation links."""
 
     error: InvalidSettings
 
     def run(self, request: HttpRequest) -> HttpAnswer:
-        """Answer 503; to whoever asks for the health: as health."""
-        error = public(self.error)
+        """Answer 503; a health request gets the health document."""
+        error = public_error(self.error)
         if request.params.get("what", "").strip("/").lower() == "health":
             return arm_json.answer(503, {"status": "unhealthy", "reasons": [error.message]})
         found = arm_json.error_answer(error)
@@ -38,7 +38,7 @@ class MisconfiguredApi:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MisconfiguredPublish:
-    """Answers publishers, in Event Grid's form: their clients try again."""
+    """Answers publishers in Event Grid's form; their clients retry."""
 
     error: InvalidSettings
     clock: Clock
@@ -47,5 +47,5 @@ class MisconfiguredPublish:
     def run(self, request: HttpRequest) -> HttpAnswer:
         """Answer 503."""
         return answers.error_answer(
-            request, public(self.error), request_id=self.new_id(), now=self.clock.now()
+            request, public_error(self.error), request_id=self.new_id(), now=self.clock.now()
         )

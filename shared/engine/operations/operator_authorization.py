@@ -1,4 +1,4 @@
-"""Who may manage: whoever has the admin key, or a token of Entra ID with the role for it."""
+"""Authorizes operators by the admin key or by an Entra ID token with the role for it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ def check_operator(
     authorization: str | None, admin_key: str | None, tokens: TokenVerifier | None
 ) -> None:
     """
-    Let the operator in, and nobody where there is neither a key nor Entra ID.
+    Authorize the operator; with neither a key nor Entra ID configured, nobody is.
 
     Raises:
-        Unauthenticated: it is somebody else.
-        Forbidden: the token is genuine, but grants nothing here.
-        SigningKeysUnavailable: that can't be said now.
+        Unauthenticated: the credential is missing or wrong.
+        Forbidden: the token is valid but lacks the role.
+        SigningKeysUnavailable: the token can't be verified now.
     """
     scheme, _, token = (authorization or "").partition(" ")
     token = token.strip()

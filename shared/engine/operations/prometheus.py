@@ -1,4 +1,4 @@
-"""Counts and gauges in Prometheus' text format."""
+"""Writes counts and gauges in Prometheus' text format."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from shared.metrics import DEFINITIONS, Counts, Metric, Sum
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
-# Milliseconds become seconds, with how often they were measured.
+# Milliseconds become seconds, as summaries.
 _NAMES = {
     Metric.PUBLISH_SUCCESS: "publish_success",
     Metric.PUBLISH_FAIL: "publish_fail",
@@ -33,7 +33,7 @@ _MILLISECONDS = 1000
 
 
 class Gauge(NamedTuple):
-    """A value of this moment: what it says, and its values by the one label."""
+    """A current value: its help text, and its values by one label."""
 
     name: str
     help: str
@@ -43,7 +43,7 @@ class Gauge(NamedTuple):
 
 def exposition(totals: Mapping[tuple[str, str], Counts], gauges: Iterable[Gauge]) -> str:
     """
-    Write everything; *totals* are by topic and subscription.
+    Write all samples; *totals* are by topic and subscription.
 
     Source: Prometheus "Exposition formats", text-based format 0.0.4.
     """

@@ -17,7 +17,9 @@ from shared.engine.timers.queue_watch import QueueState, states
 from shared.errors import AppError, MethodNotAllowed, NotFound, StorageUnavailable
 from shared.http import HttpAnswer, HttpRequest
 
-LATE = timedelta(minutes=15)  # what waits longer, or a timer that has not run for so long
+LATE = timedelta(
+    minutes=15
+)  # a message that waits longer, or a timer that has not run for longer, is late
 _AT_WORK = (Queue.DELIVERIES, Queue.RETRIES, Queue.WAITING, Queue.DEADLETTERS)
 
 
@@ -51,7 +53,7 @@ class Status:
     admin_key: str | None = field(repr=False)
 
     def run(self, request: HttpRequest) -> HttpAnswer:
-        """Answer *request*; whatever is wrong with it is an answer, too."""
+        """Answer *request*; every error becomes an answer, too."""
         try:
             found = self._answer(request)
         except AppError as error:
@@ -61,7 +63,7 @@ class Status:
     def _answer(self, request: HttpRequest) -> HttpAnswer:
         what = request.params.get("what", "").strip("/").lower()
         if what not in {"health", "metrics"}:
-            raise NotFound("There is status/health and status/metrics.")
+            raise NotFound("Unknown path. There are status/health and status/metrics.")
         if request.method != "GET":
             raise MethodNotAllowed
         if what == "health":
@@ -73,7 +75,7 @@ class Status:
 
 
 def _health(snapshot: Snapshot | None) -> HttpAnswer:
-    """Answer 503 where nothing can work; what only is late is said, and is no reason to restart."""
+    """Answer 503 only if storage is unreachable; lateness is reported and no reason to restart."""
     if snapshot is None:
         reasons = ["storage does not answer"]
         return answer(503, {"status": "unhealthy", "reasons": reasons, "storage": "unreachable"})
@@ -134,13 +136,13 @@ def _gauges(snapshot: Snapshot | None) -> list[Gauge]:
         ),
         Gauge(
             "queue_oldest_message_age_seconds",
-            "How late the oldest visible message of a queue is.",
+            "Seconds since the oldest visible message of a queue was due.",
             "queue",
             ages,
         ),
         Gauge(
             "timer_last_run_timestamp_seconds",
-            "When a timer has ended its last run.",
+            "Unix time at which the last run of a timer ended.",
             "timer",
             {timer: run.at.timestamp() for timer, run in timers.items()},
         ),

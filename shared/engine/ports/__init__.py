@@ -1,4 +1,4 @@
-"""What the use cases need from the world; the adapters implement it."""
+"""Declares the interfaces that use cases need; the adapters implement them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from shared.engine.ports.endpoints import (
     PushPool,
     PushResult,
     StoredHealth,
-    Tokens,
 )
 from shared.engine.ports.queues import (
     Backlog,
@@ -32,8 +31,8 @@ from shared.engine.ports.queues import (
     Seen,
     Sender,
 )
-from shared.engine.ports.records import AttemptLog, CountKeeping, CountReader, CountSink, Metrics
-from shared.engine.ports.tokens import TokenVerifier
+from shared.engine.ports.records import AttemptLog, CountReader, CountSink, MetricRetention, Metrics
+from shared.engine.ports.tokens import Tokens, TokenVerifier
 
 __all__ = [
     "CUSTOM_TOPICS",
@@ -41,11 +40,11 @@ __all__ = [
     "NAMESPACE_TOPICS",
     "AttemptLog",
     "Backlog",
-    "CountKeeping",
     "CountReader",
     "CountSink",
     "DeadLetterStore",
     "HealthStore",
+    "MetricRetention",
     "Metrics",
     "Notifier",
     "PayloadStore",

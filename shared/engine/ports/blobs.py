@@ -1,4 +1,4 @@
-"""Blobs: payloads, dead letters, and our own poison."""
+"""Ports to blobs: payloads, dead letters, poison records."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Protocol
 
 
 class PayloadStore(Protocol):
-    """Events that don't fit into messages: one blob a publish request, one line an event."""
+    """Stores events that don't fit into messages: a blob a publish request, a line an event."""
 
     def write(self, publish_id: str, expires: datetime, texts: Sequence[str]) -> str:
         """
@@ -22,18 +22,18 @@ class PayloadStore(Protocol):
         """Return the lines of the blob; ``None`` if there is no such blob."""
 
     def delete_expired(self, now: datetime, deadline: datetime) -> int:
-        """Delete blobs whose time is over, until *deadline*; return how many."""
+        """Delete expired blobs until *deadline*; return how many."""
 
 
 class DeadLetterStore(Protocol):
-    """Containers for dead letters, and the one for our own poison."""
+    """Writes to dead-letter containers, and to the container of poison records."""
 
     def write(self, container: str, path: str, body: bytes) -> bool:
         """
         Store a blob of JSON; return ``False`` if the account has no such container.
 
         Raises:
-            StorageUnavailable: anything else that keeps it from being stored.
+            StorageUnavailable: it is not stored, for any other reason.
         """
 
     def write_poison(self, path: str, body: bytes) -> None:

@@ -1,4 +1,4 @@
-"""ARM documents, and what publishing and delivering read of them."""
+"""Ports to stored ARM documents, and to topics and subscriptions read from them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any, Protocol
 from shared.events.topic import Topic
 from shared.subscriptions.subscription import EventSubscription
 
-# Kinds of documents: their partitions in ``Table.TOPICS``.
+# Partitions of ``Table.TOPICS``, one a kind of document.
 CUSTOM_TOPICS = "topic"
 NAMESPACES = "namespace"
-NAMESPACE_TOPICS = "namespacetopic"  # by what the data plane calls them: {namespace}.{topic}
+NAMESPACE_TOPICS = "namespacetopic"  # named {namespace}.{topic}, as on the data plane
 
 
 class Table(StrEnum):
@@ -33,7 +33,7 @@ class Resource:
 
 
 class ResourceStore(Protocol):
-    """ARM documents. *partition* and *name* are taken whatever their case."""
+    """Stores ARM documents. *partition* and *name* are case-insensitive."""
 
     def get(self, table: Table, partition: str, name: str) -> Resource | None:
         """Return one document."""
@@ -42,29 +42,29 @@ class ResourceStore(Protocol):
         self, table: Table, partition: str, name: str, document: Mapping[str, Any], etag: str | None
     ) -> Resource:
         """
-        Store a document: only over the one of *etag*, or, with ``None``, only where there is none.
+        Store a document: replace the one with *etag* or, with ``None``, create it.
 
         Raises:
-            Conflict: somebody else was first.
+            Conflict: it was changed or created meanwhile.
             StorageUnavailable: storage did not answer.
         """
 
     def delete(self, table: Table, partition: str, name: str, etag: str | None = None) -> bool:
-        """Delete one document, only the one of *etag* if it is given; return whether it was so."""
+        """Delete one document, with this *etag* if given; return whether it was deleted."""
 
     def list(self, table: Table, partition: str) -> Sequence[Resource]:
         """Return all documents of a partition, by name."""
 
 
 class TopicReader(Protocol):
-    """Topics as publishing sees them; a change may be some seconds old."""
+    """Reads topics for publishing; the answer may be some seconds old."""
 
     def topic(self, name: str) -> Topic | None:
-        """Return the topic, whatever the case of *name*."""
+        """Return the topic; *name* is case-insensitive."""
 
 
 class SubscriptionReader(Protocol):
-    """Subscriptions as delivering sees them; a change may be some seconds old."""
+    """Reads subscriptions for delivering; the answer may be some seconds old."""
 
     def of_topic(self, topic: str) -> Sequence[EventSubscription]:
         """Return all subscriptions of a topic."""

@@ -1,4 +1,4 @@
-"""Endpoints: pushing to them, and what is known of their health."""
+"""Ports to endpoints: pushing to them, and the health that all processes share."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from datetime import timedelta
 from typing import NamedTuple, Protocol, TypeVar
 
 from shared.delivery.health.endpoint_health import Health
-from shared.http import Audience, Exchange, Late, OutboundRequest
+from shared.http import Exchange, Late, OutboundRequest
 
 T = TypeVar("T")
 R = TypeVar("R", bound="PushResult")
 
 
 class PushResult(Protocol):
-    """What came of a push, as far as the pool must know."""
+    """The result of a push, as far as the pool needs it."""
 
     @property
     def succeeded(self) -> bool | None:
-        """Whether the endpoint took it: failures cost a key slots. ``None``: it was not sent."""
+        """Whether the endpoint accepted it; a failure costs the key slots. ``None``: not sent."""
 
 
 class PushPool(Protocol):
-    """Runs pushes side by side, so many at a time for each key."""
+    """Runs pushes concurrently, a limited number for each key."""
 
     def run(
         self,
@@ -63,17 +63,17 @@ class Pusher(Protocol):
 
 
 class StoredHealth(NamedTuple):
-    """The health of an endpoint as it is stored. *etag* changes with every write."""
+    """An endpoint's stored health. *etag* changes with every write."""
 
     health: Health
     etag: str
 
 
 class HealthStore(Protocol):
-    """What all processes know of the endpoints' health: a row for each subscription."""
+    """Shares endpoint health between processes: a row for each subscription."""
 
     def seen(self, topic: str, name: str) -> StoredHealth | None:
-        """Return what was stored a second ago, or earlier while storage fails; never raises."""
+        """Return the row as of a second ago, or older while storage fails; never raises."""
 
     def read(self, topic: str, name: str) -> StoredHealth | None:
         """
@@ -93,15 +93,8 @@ class HealthStore(Protocol):
         """
 
 
-class Tokens(Protocol):
-    """Tokens for endpoints that Entra ID protects; ``Pusher`` adds them to what it sends."""
-
-    def fetch(self, audience: Audience) -> None:
-        """Get a token and keep it, so that no push waits for it; never raises."""
-
-
 class Notifier(Protocol):
-    """Tells endpoints something, best effort, through the outbound guard as well."""
+    """Notifies endpoints, best effort, through the outbound guard."""
 
     def tell(self, requests: Sequence[OutboundRequest]) -> None:
-        """Send *requests*, and return within a few seconds, whatever came of them."""
+        """Send *requests* and return within a few seconds, whatever their result."""

@@ -1,4 +1,4 @@
-"""Queues: what is put on them, taken off them, and how long they are."""
+"""Ports to queues: sending, receiving, and inspecting their backlog."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple, NewType, Protocol
 
-# The adapter's own: good for its message until somebody receives that.
+# Opaque to callers; valid until its message is received.
 Receipt = NewType("Receipt", object)
 
 
 class Queue(StrEnum):
-    """Our queues. Only the first two have a trigger, and so a poison queue of the host."""
+    """The app's queues. The first two have triggers, and so poison queues of the host."""
 
     DELIVERIES = "deliveries"
     RETRIES = "retries"
@@ -25,14 +25,14 @@ class Queue(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Received:
-    """A message taken from a queue and hidden from others for as long as was asked."""
+    """A received message, hidden from other receivers for the requested time."""
 
     text: str
-    handle: object  # the adapter's own: what deleting or hiding it again needs
+    handle: object  # opaque: what deleting or hiding the message needs
 
 
 class Sender(Protocol):
-    """Puts messages on queues. They never expire."""
+    """Puts messages on queues; they never expire."""
 
     def put(self, queue: Queue, text: str, visible_in: timedelta = timedelta()) -> Receipt:
         """
@@ -52,7 +52,7 @@ class Sender(Protocol):
 
     def take_back(self, queue: Queue, receipt: Receipt) -> bool:
         """
-        Delete what was put; return ``False`` if somebody has received it meanwhile.
+        Delete a message that was put; return ``False`` if it was received meanwhile.
 
         Raises:
             StorageUnavailable: it may or may not be deleted.
@@ -62,9 +62,9 @@ class Sender(Protocol):
         self, queue: Queue, receipt: Receipt, text: str, visible_in: timedelta
     ) -> Receipt | None:
         """
-        Change what was put, and hide it for *visible_in* from now; return its new receipt.
+        Replace a message that was put, and hide it for *visible_in*; return the new receipt.
 
-        ``None`` if somebody has received it meanwhile: then it stays as it was.
+        ``None`` if it was received meanwhile; then it is unchanged.
 
         Raises:
             StorageUnavailable: it may or may not be changed.
@@ -72,38 +72,38 @@ class Sender(Protocol):
 
 
 class Receiver(Protocol):
-    """Takes messages from queues without a trigger."""
+    """Receives messages from queues without a trigger."""
 
     def receive(self, queue: Queue, hidden_for: timedelta) -> Sequence[Received]:
-        """Take up to 32 visible messages; none when there are none, or no queue."""
+        """Receive up to 32 visible messages; none if the queue is empty or missing."""
 
     def delete(self, queue: Queue, message: Received) -> None:
-        """Delete it; nothing happens if somebody else has received it meanwhile."""
+        """Delete it; no effect if another receiver has it by now."""
 
     def hide(self, queue: Queue, message: Received, visible_in: timedelta) -> None:
-        """Let it be received again after *visible_in*; nothing happens if somebody else has it."""
+        """Hide it for *visible_in*; no effect if another receiver has it by now."""
 
 
 class Seen(NamedTuple):
-    """A visible message, not taken from its queue, and when it was put there."""
+    """A visible message, peeked and not received, and when it was stored."""
 
     text: str
     stored_at: datetime
 
 
 class Backlog(NamedTuple):
-    """About how many messages a queue has, hidden ones included, and up to 32 visible ones."""
+    """The approximate number of messages, hidden ones included, and up to 32 visible ones."""
 
     messages: int
     visible: Sequence[Seen]
 
 
 class QueueWatch(Protocol):
-    """Looks at queues and leaves them as they are."""
+    """Inspects queues without receiving."""
 
-    def look(self, queue: Queue) -> Backlog:
+    def peek(self, queue: Queue) -> Backlog:
         """
-        Return what there is to see; nothing if there is no queue.
+        Return the backlog of a queue; an empty one if the queue is missing.
 
         Raises:
             StorageUnavailable: storage did not answer.

@@ -1,4 +1,4 @@
-"""What is kept of the past: attempts, and counts."""
+"""Ports to records: attempts, and counts of metrics."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from shared.metrics import CountRow, Counts, Metric
 
 
 class AttemptLog(Protocol):
-    """Attempts that were made, by the day on which their event was published."""
+    """Stores attempts by the day on which their event was published."""
 
     def write(self, records: Sequence[AttemptRecord]) -> None:
         """
-        Store *records*, over what is there of the same attempt; quick, also to give up.
+        Store *records*, replacing those of the same attempt; gives up quickly.
 
         Raises:
             StorageUnavailable: some may be stored.
@@ -23,15 +23,15 @@ class AttemptLog(Protocol):
 
     def drop_before(self, day: date, deadline: datetime) -> int:
         """
-        Forget all days before *day*, until *deadline*; return how many there were.
+        Delete all days before *day*, until *deadline*; return how many.
 
         Raises:
-            StorageUnavailable: some may be forgotten.
+            StorageUnavailable: some may be deleted.
         """
 
 
 class Metrics(Protocol):
-    """Counts what happens; keeping the counts is done in the background and disturbs nobody."""
+    """Counts metrics in memory; a background thread stores the counts."""
 
     def count(
         self,
@@ -42,15 +42,15 @@ class Metrics(Protocol):
         by: float = 1,
         **dimensions: str,
     ) -> None:
-        """Add *by*, in whatever thread; never raises. Without a *subscription*: the topic's own."""
+        """Add *by*, from any thread; never raises. Without *subscription*: a count of the topic."""
 
 
 class CountSink(Protocol):
-    """Keeps what processes have counted."""
+    """Stores the counts of processes."""
 
     def write(self, rows: Sequence[CountRow]) -> None:
         """
-        Store *rows*, over what is there of the same process and span; quick, also to give up.
+        Store *rows*, replacing those of the same process and time span; gives up quickly.
 
         Raises:
             StorageUnavailable: some may be stored.
@@ -58,13 +58,13 @@ class CountSink(Protocol):
 
 
 class CountReader(Protocol):
-    """What all processes have counted. Names are taken whatever their case."""
+    """Reads the counts of all processes. Names are case-insensitive."""
 
     def minutes(
         self, topic: str, subscription: str, since: datetime, until: datetime
     ) -> Iterator[tuple[datetime, Counts]]:
         """
-        Yield counts with their minute, from *since* to before *until*, by time; some minutes often.
+        Yield counts with their minute, ordered by time, *until* excluded; a minute may repeat.
 
         Raises:
             StorageUnavailable: storage did not answer.
@@ -72,30 +72,30 @@ class CountReader(Protocol):
 
     def totals(self) -> Mapping[tuple[str, str], Counts]:
         """
-        Return all that was ever counted, by topic and subscription: it never becomes less.
+        Return the totals of all time by topic and subscription; a total never decreases.
 
         Raises:
             StorageUnavailable: storage did not answer.
         """
 
 
-class CountKeeping(Protocol):
-    """What keeps counts from becoming too many."""
+class MetricRetention(Protocol):
+    """Rolls up and deletes old counts."""
 
-    def add_up(self, before: datetime, forget: datetime) -> int:
+    def roll_up(self, before: datetime, forget: datetime) -> int:
         """
-        Make one total of the hours before *before*; return how many rows that made needless.
+        Add the hours before *before* to the totals and delete them; return how many rows.
 
-        A total that has had no hour since *forget* is forgotten.
+        A total without any hour since *forget* is deleted.
 
         Raises:
-            StorageUnavailable: some may be added up, none is twice.
+            StorageUnavailable: some hours may be rolled up, none twice.
         """
 
     def drop_before(self, day: date, deadline: datetime) -> int:
         """
-        Forget the minutes of all days before *day*, until *deadline*; return how many days.
+        Delete the minutes of all days before *day*, until *deadline*; return how many days.
 
         Raises:
-            StorageUnavailable: some may be forgotten.
+            StorageUnavailable: some may be deleted.
         """

@@ -1,19 +1,27 @@
-"""Who calls us."""
+"""Ports to Entra ID: verifying tokens of callers, and fetching tokens for webhooks."""
 
 from __future__ import annotations
 
 from typing import Protocol
 
 from shared.events.token_claims import Claims, TokenFault
+from shared.http import Audience
 
 
 class TokenVerifier(Protocol):
-    """Reads access tokens of Entra ID that are meant for one part of us."""
+    """Verifies access tokens of Entra ID for one audience of the app."""
 
     def verify(self, token: str) -> Claims | TokenFault:
         """
-        Say what *token* claims, or why it is not believed; a fetch of keys may take ten seconds.
+        Return the claims of *token*, or why it is rejected; fetching keys may take ten seconds.
 
         Raises:
-            SigningKeysUnavailable: what it is signed with can't be known now.
+            SigningKeysUnavailable: the key that signed it can't be fetched now.
         """
+
+
+class Tokens(Protocol):
+    """Fetches tokens for endpoints that Entra ID protects; ``Pusher`` adds them to requests."""
+
+    def fetch(self, audience: Audience) -> None:
+        """Fetch and keep a token, so that no push waits for it; never raises."""

@@ -1,4 +1,4 @@
-"""Accept events: answered only after everything that matches is stored."""
+"""Accepts events, and answers only after every matching delivery is stored."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from shared.engine.ports import (
     SubscriptionReader,
     TopicReader,
 )
-from shared.engine.publishing.publish_counts import count_published, count_refused, tell_refused
-from shared.engine.publishing.publisher_authorization import PublisherAccess
+from shared.engine.publishing.publish_counts import count_published, count_refused, log_refused
+from shared.engine.publishing.publisher_authorization import PublisherAuthorization
 from shared.errors import AppError, MethodNotAllowed, NotFound
 from shared.events.answers import accepted_answer, error_answer, options_answer
 from shared.events.data_plane import data_plane, topic_name
@@ -37,9 +37,9 @@ _PUBLISH_IDS = uuid.UUID("0f2b7c66-3f0c-4d8e-8a5d-0c7f5a0f6b11")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publish:
-    """The data plane of custom topics and of topics of namespaces."""
+    """The use case behind the publish endpoints of custom topics and namespace topics."""
 
-    access: PublisherAccess
+    authorization: PublisherAuthorization
     topics: TopicReader
     subscriptions: SubscriptionReader
     payloads: PayloadStore
@@ -50,7 +50,7 @@ class Publish:
     payloads_kept_for: Callable[[Topic], timedelta]
 
     def run(self, request: HttpRequest) -> HttpAnswer:
-        """Answer one request; every refusal is in Event Grid's own form, and nothing is stored."""
+        """Answer one request; a refusal has Event Grid's form, and nothing is stored."""
         request_id = self.new_id()
         topic = None
         try:
@@ -58,8 +58,8 @@ class Publish:
             topic = self.topics.topic(name) if name else None
             return self._answer(request, topic, request_id)
         except AppError as error:
-            tell_refused(request, topic, error, request_id, self.clock.now())
-            if topic:  # Names that anybody may try are not counted.
+            log_refused(request, topic, error, request_id, self.clock.now())
+            if topic:  # Unknown names are not counted: anybody could fill the memory with them.
                 count_refused(self.metrics, topic, error)
             return error_answer(request, error, request_id=request_id, now=self.clock.now())
 
@@ -70,7 +70,7 @@ class Publish:
             )
         if request.method not in data_plane(request).methods:
             raise MethodNotAllowed
-        self.access.check(request, topic)
+        self.authorization.check(request, topic)
         if request.method == "OPTIONS":
             return options_answer(request, topic, request_id)
         arrival = Arrival(self.clock.now(), self._publish_id(topic, request))
@@ -109,9 +109,9 @@ class Publish:
 
     def _publish_id(self, topic: Topic, request: HttpRequest) -> str:
         """
-        Identify the request: the same again when the publisher's SDK repeats it.
+        Return the id of the request; a retry by the publisher's SDK has the same id.
 
-        The SDKs keep ``x-ms-client-request-id`` on their retries; without it every request is new.
+        The SDKs keep ``x-ms-client-request-id`` on retries; without it every request is new.
         """
         client_id = request.headers.get("x-ms-client-request-id")
         if not client_id:

@@ -1,4 +1,4 @@
-"""What is counted of a publish request, and the record of one that was refused."""
+"""Counts publish requests, and logs refused ones."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def count_published(
     matched: Sequence[tuple[EventSubscription, tuple[int, ...]]],
 ) -> int:
     """
-    Count a request whose events are stored; return how many matched no subscription.
+    Count an accepted request; return how many of its events matched no subscription.
 
-    Every advanced filter of a subscription counts for every event, whether or not another part of
-    its filter had decided already.
+    Every advanced filter of a subscription counts for every event, even where matching stopped
+    earlier.
     """
     metrics.count(Metric.PUBLISH_SUCCESS, topic, by=events)
     if unmatched := events - len({i for _, positions in matched for i in positions}):
@@ -46,13 +46,13 @@ def count_refused(metrics: Metrics, topic: Topic, error: AppError) -> None:
     metrics.count(Metric.PUBLISH_FAIL, topic.name, Error=code, ErrorType=kind)
 
 
-def tell_refused(
+def log_refused(
     request: HttpRequest, topic: Topic | None, error: AppError, request_id: str, now: datetime
 ) -> None:
     """
-    Write the line about a request that was refused: ours, and Event Grid's ``PublishFailures``.
+    Log a refused request, with the fields of Event Grid's ``PublishFailures``.
 
-    The error's text is left out: it may quote the publisher's signature.
+    The error's text is omitted: it may quote the publisher's signature.
 
     Source: contract §7, and Event Grid "Enable diagnostic logs for topics" (2021-05).
     """

@@ -1,4 +1,4 @@
-"""Who may publish, and from where: gathers what the rules in ``events`` decide on."""
+"""Authorizes publish requests: gathers the facts for the rules in ``events``."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from shared.http import HttpRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PublisherAccess:
+class PublisherAuthorization:
     """
-    The first check of every publish request, whatever kind of topic it is for.
+    The first check of every publish request, for every kind of topic.
 
-    *tokens* ``None``: nobody publishes with Entra ID. *client_ip_header* is the header, in lower
-    case, in which the front end tells the client's address; ``None``: it doesn't. *public_url* is
-    where publishers find the app, if it isn't what requests say.
+    *tokens* ``None``: Entra ID tokens are not accepted. *client_ip_header* is the lower-case name
+    of the header in which the front end passes the client's address; ``None``: there is none.
+    *public_url* is the app's public address, where it differs from that of requests.
     """
 
     clock: Clock
@@ -30,12 +30,12 @@ class PublisherAccess:
 
     def check(self, request: HttpRequest, topic: Topic) -> None:
         """
-        Let the request pass if it may publish to *topic*.
+        Check that the request may publish to *topic*.
 
         Raises:
-            Forbidden: it may not, or nobody may: the topic takes no keys, and we read no tokens.
+            Forbidden: it may not, or the topic takes no keys and tokens are not configured.
             AppError: it may not, for another reason.
-            SigningKeysUnavailable: that can't be said now.
+            SigningKeysUnavailable: the token can't be verified now.
         """
         check_network(topic, client_address(request, self.client_ip_header))
         if topic.disable_local_auth and self.tokens is None:

@@ -1,4 +1,4 @@
-"""Write the dead letters that have waited long enough: one blob per subscription and run."""
+"""Writes due dead letters to blobs, one blob per subscription and run."""
 
 from __future__ import annotations
 
@@ -19,39 +19,39 @@ from shared.delivery.policy import EndReason
 from shared.engine.delivering.drops import dropped
 from shared.engine.delivering.payloads import texts_of
 from shared.engine.ports import DeadLetterStore, Metrics, PayloadStore, Queue, Receiver
-from shared.engine.timers.receiving import Intake, Readable
+from shared.engine.timers.receiving import Intake, ReadMessage
 from shared.errors import StorageUnavailable
 from shared.events.topic import TopicName
 from shared.metrics import Metric
 
-AGAIN_IN = timedelta(minutes=1)  # until a destination that failed is tried again
-DESTINATION_FOR = timedelta(minutes=1)  # of one run, so that no destination holds up the others
+AGAIN_IN = timedelta(minutes=1)  # until a failed destination is tried again
+TIME_PER_TARGET = timedelta(minutes=1)  # of one run: no container delays the others
 
 
-class _Place(NamedTuple):
-    """Where a blob goes: dead letters of one subscription share one."""
+class _BlobTarget(NamedTuple):
+    """The container and subscription of a blob: a subscription's dead letters share one."""
 
     container: str
     topic: str
     subscription: str
 
     @property
-    def folded(self) -> _Place:
-        """What places have in common that are the same: names are, whatever their case."""
-        return _Place(self.container, self.topic.lower(), self.subscription.lower())
+    def folded(self) -> _BlobTarget:
+        """The target with case-folded names: names are compared without case."""
+        return _BlobTarget(self.container, self.topic.lower(), self.subscription.lower())
 
 
 class _Ready(NamedTuple):
-    """A message with the records of its events, and those whose event is gone."""
+    """A message with its events' records, and the deliveries whose payload is missing."""
 
-    readable: Readable
+    readable: ReadMessage
     records: list[str]
     missing: list[Delivery]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteDeadLetters:
-    """The timer's first job."""
+    """The dead-letter timer's first job."""
 
     intake: Intake
     receiver: Receiver
@@ -63,39 +63,41 @@ class WriteDeadLetters:
 
     def run(self, deadline: datetime) -> None:
         """
-        Write everything visible; delete messages only after their blob is stored.
+        Write all visible dead letters; delete messages only after their blob is stored.
 
         Raises:
-            StorageUnavailable: queues failed; the rest stays where it is.
+            StorageUnavailable: a queue failed; the remaining messages stay.
         """
         while taken := self.intake.take(Queue.DEADLETTERS, deadline):
-            places: dict[_Place, list[Readable]] = defaultdict(list)
+            groups: dict[_BlobTarget, list[ReadMessage]] = defaultdict(list)
             for each in taken:
-                places[_place(each).folded].append(each)
-            for group in places.values():
-                until = min(deadline, self.clock.now() + DESTINATION_FOR)
-                self._write_place(_place(group[0]), group, until)
+                groups[_target(each).folded].append(each)
+            for group in groups.values():
+                until = min(deadline, self.clock.now() + TIME_PER_TARGET)
+                self._write_group(_target(group[0]), group, until)
 
-    def _write_place(self, place: _Place, group: list[Readable], deadline: datetime) -> None:
-        """Write one subscription's blobs; what fails or comes too late stays for another run."""
+    def _write_group(
+        self, target: _BlobTarget, group: list[ReadMessage], deadline: datetime
+    ) -> None:
+        """Write one subscription's blobs; what fails or is not reached stays for the next run."""
         stored = 0
-        leave = self._hide  # What comes too late was not even tried.
+        defer = self._hide  # Not reached in time is not a failure.
         try:
             for batch in batches(self._sized(group)):
                 if self.clock.now() >= deadline:
                     break
-                self._store(place, batch)
+                self._store(target, batch)
                 stored += len(batch)
         except StorageUnavailable as error:
-            leave = self._keep_or_drop
-            telemetry.error("deadletter.failed", **_named(place), detail=str(error))
+            defer = self._keep_or_drop
+            telemetry.error("deadletter.failed", **_named(target), detail=str(error))
         for each in group[:stored]:
             self.receiver.delete(Queue.DEADLETTERS, each.received)
         for each in group[stored:]:
-            leave(each)
+            defer(each)
 
-    def _sized(self, group: list[Readable]) -> Iterable[tuple[_Ready, int, int]]:
-        """Yield each message with its records, their number and their size."""
+    def _sized(self, group: list[ReadMessage]) -> Iterable[tuple[_Ready, int, int]]:
+        """Yield each message with its records, their number and their size in characters."""
         for each in group:
             ready = _Ready(each, [], [])
             for delivery, text in texts_of(each.message.deliveries, self.payloads):
@@ -105,8 +107,8 @@ class WriteDeadLetters:
                     ready.records.extend(self._record(each, delivery, text))
             yield ready, len(ready.records), sum(map(len, ready.records))
 
-    def _record(self, each: Readable, delivery: Delivery, text: str) -> Iterator[str]:
-        """Yield the event's dead letter; where none can be made, that never harms the others."""
+    def _record(self, each: ReadMessage, delivery: Delivery, text: str) -> Iterator[str]:
+        """Yield the event's record; if none can be made, write the event to ``poison``."""
         try:
             form = namespace_record if TopicName.parse(each.message.topic) else record
             yield form(delivery, text, _note(each))
@@ -114,8 +116,8 @@ class WriteDeadLetters:
             reason = f"no dead letter can be made: {error!r}"
             self.intake.records.write(Queue.DEADLETTERS, each.received.text, reason, [text])
 
-    def _store(self, place: _Place, batch: list[_Ready]) -> None:
-        named = place.topic, place.subscription
+    def _store(self, target: _BlobTarget, batch: list[_Ready]) -> None:
+        named = target.topic, target.subscription
         records = [
             ((text, _note(ready.readable).reason), 1, len(text))
             for ready in batch
@@ -124,9 +126,9 @@ class WriteDeadLetters:
         for part in batches(records):
             texts = [text for text, _ in part]
             path = dead_letter_path(*named, self.clock.now(), self.new_id())
-            stored = self.store.write(place.container, path, blob_body(texts))
+            stored = self.store.write(target.container, path, blob_body(texts))
             if stored:
-                telemetry.warning("deadletter_batch", **_named(place), path=path, count=len(texts))
+                telemetry.warning("deadletter_batch", **_named(target), path=path, count=len(texts))
                 for reason, count in Counter(reason for _, reason in part).items():
                     self.metrics.count(
                         Metric.DEAD_LETTERED, *named, by=count, DeadLetterReason=reason
@@ -137,14 +139,14 @@ class WriteDeadLetters:
                     named,
                     EndReason.CONTAINER_NOT_FOUND,
                     texts,
-                    container=place.container,
+                    container=target.container,
                 )
         for ready in batch:
             if ready.missing:
                 gone = [None] * len(ready.missing)
                 dropped(self.metrics, named, EndReason.PAYLOAD_MISSING, gone)
 
-    def _keep_or_drop(self, each: Readable) -> None:
+    def _keep_or_drop(self, each: ReadMessage) -> None:
         if self.clock.now() < _note(each).keep_until:
             self._hide(each)
         else:
@@ -154,25 +156,25 @@ class WriteDeadLetters:
             dropped(self.metrics, (message.topic, message.subscription), reason, texts)
             self.receiver.delete(Queue.DEADLETTERS, each.received)
 
-    def _hide(self, each: Readable) -> None:
+    def _hide(self, each: ReadMessage) -> None:
         self.receiver.hide(Queue.DEADLETTERS, each.received, AGAIN_IN)
 
 
-def _place(each: Readable) -> _Place:
+def _target(each: ReadMessage) -> _BlobTarget:
     message = each.message
-    return _Place(_note(each).destination.container, message.topic, message.subscription)
+    return _BlobTarget(_note(each).destination.container, message.topic, message.subscription)
 
 
-def _named(place: _Place) -> dict[str, str]:
-    """Return what names a place in the log."""
+def _named(target: _BlobTarget) -> dict[str, str]:
+    """Return the log fields of a target."""
     return {
-        "topic": place.topic,
-        "subscription": place.subscription,
-        "container": place.container,
+        "topic": target.topic,
+        "subscription": target.subscription,
+        "container": target.container,
     }
 
 
-def _note(each: Readable) -> DeadLetterNote:
+def _note(each: ReadMessage) -> DeadLetterNote:
     note = each.message.dead_letter
     if note is None:  # pragma: no cover - the intake lets no other message through
         raise ValueError("a delivery among the dead letters")

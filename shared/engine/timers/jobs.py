@@ -1,4 +1,4 @@
-"""The jobs of one timer, one after the other: none waits for another's trouble."""
+"""Runs the jobs of one timer in order; a failing job does not stop the others."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from shared.clock import Clock
 
 
 class Job(Protocol):
-    """Something a timer does."""
+    """One job of a timer."""
 
     def run(self, deadline: datetime) -> None:
-        """Begin nothing new after *deadline*."""
+        """Do the job; start nothing new after *deadline*."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class TimerJobs:
         """
         Run every job; return the names of those that failed.
 
-        One that fails says so and is tried again at the next run.
+        A failure is logged, and the job runs again with the next run.
         """
         failed = []
         for name, job in self.jobs.items():

@@ -1,4 +1,4 @@
-"""When the timers ran last: a row each, for whoever looks whether they run at all."""
+"""Records each timer's last run in a row, so that health can tell whether timers run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from shared.clock import Clock, timestamp
 from shared.engine.ports import ResourceStore, Table
 from shared.errors import AppError, Conflict, StorageUnavailable
 
-EVERY = timedelta(minutes=1)  # at most; but what has changed is written at once
+EVERY = timedelta(minutes=1)  # at most; a changed result is written at once
 _STATE = "state"
 
 
@@ -25,16 +25,16 @@ class LastRun(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class TimerRuns:
-    """Keeps the last runs in storage. One per process."""
+    """Stores and reads the last runs. One per process."""
 
     state: ResourceStore
     clock: Clock
-    _noted: dict[str, LastRun] = field(default_factory=dict)
+    _recorded: dict[str, LastRun] = field(default_factory=dict)
 
-    def note(self, timer: str, failed: Sequence[str]) -> None:
-        """Store that *timer* has run, unless that is known; where storage fails it is not."""
+    def record(self, timer: str, failed: Sequence[str]) -> None:
+        """Store that *timer* has run, unless that is known; best effort."""
         run = LastRun(self.clock.now(), tuple(failed))
-        known = self._noted.get(timer)
+        known = self._recorded.get(timer)
         if known and known.failed == run.failed and run.at - known.at < EVERY:
             return
         document = {"timer": timer, "lastRun": timestamp(run.at), "failed": list(run.failed)}
@@ -43,11 +43,11 @@ class TimerRuns:
             stored = self.state.get(*key)
             self.state.put(*key, document, stored.etag if stored else None)
         except Conflict:
-            pass  # Another instance has run it as well.
+            pass  # Another instance ran it, too.
         except StorageUnavailable as error:
             telemetry.error("timer.unnoted", timer=timer, detail=str(error))
             return
-        self._noted[timer] = run
+        self._recorded[timer] = run
 
     def last(self) -> Mapping[str, LastRun]:
         """
@@ -65,12 +65,12 @@ class TimerRuns:
 
 
 class JobsFailed(Exception):
-    """These jobs of a timer failed; each has said why."""
+    """Jobs of a timer failed; each has logged why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timed:
-    """A timer's work, noted when it ends. *work* returns the names of jobs that failed, if any."""
+    """A timer whose runs are recorded. *work* returns the names of failed jobs, if any."""
 
     timer: str
     work: Callable[[], Sequence[str] | None]
@@ -78,16 +78,16 @@ class Timed:
 
     def run(self) -> None:
         """
-        Do the work; what it raises is noted as its failure, and raised.
+        Do the work and record the run; a failure is recorded and raised.
 
         Raises:
-            JobsFailed: some did: the host, too, is to see that the timer failed.
+            JobsFailed: jobs failed; the host, too, must see that the timer failed.
         """
         try:
             failed = self.work() or ()
         except AppError:
-            self.runs.note(self.timer, [self.timer])
+            self.runs.record(self.timer, [self.timer])
             raise
-        self.runs.note(self.timer, failed)
+        self.runs.record(self.timer, failed)
         if failed:
             raise JobsFailed(", ".join(failed))

@@ -1,4 +1,4 @@
-"""What the host gave up on: tried again three times, then recorded."""
+"""Returns poison messages to their queue three times, then records them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from shared.engine.delivering.payloads import texts_of
 from shared.engine.delivering.requeue import Requeue
 from shared.engine.ports import PayloadStore, Queue, Receiver
 from shared.engine.timers.poison_records import PoisonRecords
-from shared.engine.timers.receiving import Intake, Readable
+from shared.engine.timers.receiving import Intake, ReadMessage
 
-ROUNDS = 3  # how often a message goes back before it becomes a record
+ROUNDS = 3  # how often a message is returned before it is recorded
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,16 +27,16 @@ class ReturnPoison:
 
     def run(self, deadline: datetime) -> None:
         """
-        Put readable messages back on ``retries``; record what failed too often or can't be read.
+        Return readable messages to ``retries``; record those that failed too often or are damaged.
 
         Raises:
-            StorageUnavailable: the rest stays where it is.
+            StorageUnavailable: the remaining messages stay.
         """
         for queue in (Queue.DELIVERIES_POISON, Queue.RETRIES_POISON):
             for each in self.intake.take(queue, deadline):
                 self._handle(queue, each)
 
-    def _handle(self, queue: Queue, each: Readable) -> None:
+    def _handle(self, queue: Queue, each: ReadMessage) -> None:
         message = each.message
         if message.rounds < ROUNDS:
             self.requeue.at_due(replace(message, due=None, rounds=message.rounds + 1))
@@ -52,4 +52,4 @@ class ReturnPoison:
         else:
             events = [text for _, text in texts_of(message.deliveries, self.payloads)]
             reason = f"failed again after {ROUNDS} rounds"
-            self.intake.set_aside(queue, each.received, reason, events)
+            self.intake.quarantine(queue, each.received, reason, events)

@@ -1,4 +1,4 @@
-"""A visible record of every message that can't be handled: nothing disappears."""
+"""Records every message that can't be handled in the container ``poison``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class PoisonRecords:
 
     def write(self, queue: Queue, body: str, reason: str, events: Sequence[str | None]) -> None:
         """
-        Store the message *body* from *queue*, with the events it carries as far as they are known.
+        Store the message *body* from *queue*, with those of its events that are known.
 
         Raises:
             StorageUnavailable: the message must not be deleted.
@@ -41,7 +41,7 @@ class PoisonRecords:
 
 
 def _readable(text: str | None) -> object:
-    """Return an event's JSON; a text that is none stands for itself."""
+    """Return an event's JSON, or its text if it is not JSON."""
     try:
         return text and loads(text)
     except (ValueError, RecursionError):

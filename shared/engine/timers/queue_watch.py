@@ -1,4 +1,4 @@
-"""How long messages wait in our queues: for the log lines that alerts look at, and for health."""
+"""Measures how long messages wait in each queue, for log lines, alerts and health."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from shared.clock import Clock
 from shared.delivery.message_reader import due_of
 from shared.engine.ports import Backlog, Queue, QueueWatch
 
-EVERY = timedelta(minutes=1)  # at most: local timers run every few seconds
+EVERY = timedelta(minutes=1)  # at most; local timers run every few seconds
 
 
 class QueueState(NamedTuple):
     """
-    How many messages a queue has, hidden ones included, and how late the oldest visible one is.
+    The number of messages, hidden ones included, and the lateness of the oldest visible one.
 
-    A message that waits for its time is late from then on, others from when they were stored.
-    ``None``: nothing is visible.
+    Lateness counts from a message's due time or, without one, from when it was stored. ``None``:
+    no message is visible.
     """
 
     messages: int
@@ -28,7 +28,7 @@ class QueueState(NamedTuple):
 
 
 def state_of(backlog: Backlog, now: datetime) -> QueueState:
-    """Say how late what is visible is."""
+    """Return the state of a queue with this *backlog*."""
     since = [max(seen.stored_at, due_of(seen.text) or seen.stored_at) for seen in backlog.visible]
     oldest = max(now - min(since), timedelta()) if since else None
     return QueueState(backlog.messages, oldest)
@@ -36,40 +36,40 @@ def state_of(backlog: Backlog, now: datetime) -> QueueState:
 
 def states(watch: QueueWatch, now: datetime) -> Mapping[Queue, QueueState]:
     """
-    Look at every queue.
+    Return the state of every queue.
 
     Raises:
         StorageUnavailable: storage did not answer.
     """
-    return {queue: state_of(watch.look(queue), now) for queue in Queue}
+    return {queue: state_of(watch.peek(queue), now) for queue in Queue}
 
 
 @dataclass(slots=True, kw_only=True)
 class WatchQueues:
-    """A job of the dead-letter timer: a line for every queue that holds something, or has held."""
+    """A job of the dead-letter timer: logs every queue that has messages, and once when empty."""
 
     watch: QueueWatch
     clock: Clock
     _next: datetime | None = None
-    _held: set[Queue] = field(default_factory=set)
+    _nonempty: set[Queue] = field(default_factory=set)
 
     def run(self, deadline: datetime) -> None:
         """
-        Write the lines, once a minute.
+        Write the lines, at most once a minute.
 
         Raises:
-            StorageUnavailable: the next run looks again.
+            StorageUnavailable: the next run tries again.
         """
         now = self.clock.now()
         if now >= deadline or (self._next and now < self._next):
             return
         for queue, state in states(self.watch, now).items():
-            if state.messages or queue in self._held:
+            if state.messages or queue in self._nonempty:
                 telemetry.info(
                     "queue.depth",
                     queue=queue,
                     messages=state.messages,
                     oldest_seconds=round(state.oldest.total_seconds(), 1) if state.oldest else 0.0,
                 )
-            self._held = (self._held - {queue}) | ({queue} if state.messages else set())
+            self._nonempty = (self._nonempty - {queue}) | ({queue} if state.messages else set())
         self._next = now + EVERY

@@ -1,4 +1,4 @@
-"""Taking messages off the queues that only timers look at."""
+"""Receives messages from the queues that have no trigger."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from shared.engine.ports import Queue, Received, Receiver
 from shared.engine.timers.poison_records import PoisonRecords
 from shared.errors import MalformedMessage, StorageUnavailable
 
-HIDDEN_FOR = timedelta(minutes=5)  # no run of a timer is longer
-MAX_MESSAGES = 1000  # of one intake: each is deleted one by one, and deadlines lie between
-MAX_EVENTS = 20_000  # … what is held in memory at once …
-MAX_BYTES = 64 * 1024 * 1024  # … and how much of it
+HIDDEN_FOR = timedelta(minutes=5)  # longer than any run of a timer
+MAX_MESSAGES = 1000  # of one intake, so that deadlines are checked between deletes
+MAX_EVENTS = 20_000  # … limits of what is in memory at once …
+MAX_BYTES = 64 * 1024 * 1024  # … and of its size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Readable:
-    """A received message that could be read."""
+class ReadMessage:
+    """A received message and its content."""
 
     received: Received
     message: DeliveryMessage
@@ -31,20 +31,20 @@ class Readable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intake:
-    """Receives what is visible; what can't be read becomes a record and never blocks the rest."""
+    """Receives visible messages; one that can't be read is recorded and blocks no other."""
 
     receiver: Receiver
     records: PoisonRecords
     clock: Clock
 
-    def take(self, queue: Queue, deadline: datetime) -> list[Readable]:
+    def take(self, queue: Queue, deadline: datetime) -> list[ReadMessage]:
         """
-        Receive messages until there are no more, they hold very many events, or *deadline*.
+        Receive messages until the queue is empty, a limit is reached, or *deadline*.
 
         Raises:
             StorageUnavailable: nothing was received.
         """
-        taken: list[Readable] = []
+        taken: list[ReadMessage] = []
         events = size = 0
         while (
             len(taken) < MAX_MESSAGES
@@ -57,24 +57,24 @@ class Intake:
             except StorageUnavailable:
                 if not taken:
                     raise
-                break  # What is hidden already should not have to wait.
+                break  # Handle what is hidden already.
             if not batch:
                 break
             for received in batch:
                 if message := self._read(queue, received):
-                    taken.append(Readable(received=received, message=message))
+                    taken.append(ReadMessage(received=received, message=message))
                     events += len(message.deliveries)
                     size += sum(len(each.text or "") for each in message.deliveries)
         return taken
 
-    def set_aside(
+    def quarantine(
         self, queue: Queue, received: Received, reason: str, events: Sequence[str | None] = ()
     ) -> None:
         """
-        Make a record of a message that can't be handled, and only then delete it.
+        Record a message that can't be handled, then delete it.
 
         Raises:
-            StorageUnavailable: it is visible again when its time is over.
+            StorageUnavailable: the message becomes visible again later.
         """
         self.records.write(queue, received.text, reason, events)
         self.receiver.delete(queue, received)
@@ -85,7 +85,7 @@ class Intake:
             if isinstance(message, NewerMessage):
                 self.receiver.hide(queue, received, NEWER_AGAIN_IN)
                 return None
-        except StorageUnavailable as error:  # It comes again, and the others need not wait for it.
+        except StorageUnavailable as error:  # It comes again; the others go on.
             telemetry.error("message.unhandled", queue=queue, detail=str(error))
             return None
         return message
@@ -94,14 +94,14 @@ class Intake:
         try:
             message = decode(received.text)
             if isinstance(message, DeliveryMessage):
-                _check_place(queue, message)
+                _check_kind(queue, message)
         except MalformedMessage as error:
-            self.set_aside(queue, received, str(error))
+            self.quarantine(queue, received, str(error))
             return None
         return message
 
 
-def _check_place(queue: Queue, message: DeliveryMessage) -> None:
-    """Raise MalformedMessage where deliveries lie among dead letters, or these among deliveries."""
+def _check_kind(queue: Queue, message: DeliveryMessage) -> None:
+    """Raise MalformedMessage if the message is a dead letter on another queue, or the reverse."""
     if (message.dead_letter is None) is (queue is Queue.DEADLETTERS):
         raise MalformedMessage(f"not a message for the queue '{queue}'")

@@ -1,4 +1,4 @@
-"""Bring long waits back in time: from the queue without a trigger to the one with."""
+"""Moves deliveries that are due soon from ``waiting`` to ``retries``."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from shared.clock import Clock
 from shared.delivery.due import due_together
 from shared.engine.delivering.requeue import Requeue
 from shared.engine.ports import Queue, Receiver
-from shared.engine.timers.receiving import Intake, Readable
+from shared.engine.timers.receiving import Intake, ReadMessage
 
-RUN_FOR = timedelta(minutes=2)  # and a put may be repeated for two more
+RUN_FOR = timedelta(minutes=2)  # a put may be repeated for two more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wake:
-    """Moves what is due soon from ``waiting`` to ``retries``, merged per subscription."""
+    """Moves visible messages of ``waiting`` to ``retries``, merged per subscription."""
 
     intake: Intake
     receiver: Receiver
@@ -27,15 +27,15 @@ class Wake:
 
     def run(self) -> None:
         """
-        Move everything visible; delete a message only after what replaces it is stored.
+        Move all visible messages; delete one only after its replacement is stored.
 
         Raises:
-            StorageUnavailable: the rest stays where it is.
+            StorageUnavailable: the remaining messages stay.
         """
         deadline = self.clock.now() + RUN_FOR
         moved = 0
         while taken := self.intake.take(Queue.WAITING, deadline):
-            groups: dict[tuple[str, str, str], list[Readable]] = defaultdict(list)
+            groups: dict[tuple[str, str, str], list[ReadMessage]] = defaultdict(list)
             for each in taken:
                 message = each.message
                 groups[message.topic, message.subscription, message.generation].append(each)
@@ -45,7 +45,7 @@ class Wake:
         if moved:
             telemetry.info("delivery.woken", messages=moved)
 
-    def _move(self, group: list[Readable]) -> None:
+    def _move(self, group: list[ReadMessage]) -> None:
         now = self.clock.now()
         waiting = [
             (each.message.due or now, delivery)

@@ -155,6 +155,6 @@ def test_of_two_who_create_the_last_one_together_one_is_refused(orders: World) -
     error = orders.error("PUT", first, hook(), status=400)
 
     assert error["code"] == "QuotaExceeded"
-    assert orders.rests == [1]
+    assert orders.backoffs == [1]
     assert [orders.call("GET", each).status for each in (first, second)] == [404, 200]
     assert len(orders.resources.list(Table.EVENT_SUBSCRIPTIONS, "orders")) == 500

@@ -243,7 +243,7 @@ def test_a_race_lost_again_and_again_is_a_conflict() -> None:
 
     assert world.error("PUT", CRM, hook(), status=409)["code"] == "Conflict"
     assert len(world.pusher.sent) == 1
-    assert world.rests == list(range(1, 15))
+    assert world.backoffs == list(range(1, 15))
 
 
 def test_subscriptions_belong_to_their_topic(orders: World) -> None:

@@ -80,7 +80,7 @@ class World:
     counts: MemoryCounts = field(default_factory=MemoryCounts)
     clock: FakeClock = field(default_factory=FakeClock)
     slept: list[float] = field(default_factory=list)
-    rests: list[int] = field(default_factory=list)  # after how many lost races
+    backoffs: list[int] = field(default_factory=list)  # after how many lost races
 
     def __post_init__(self) -> None:
         self.pusher = Endpoints(self.clock)
@@ -103,7 +103,7 @@ class World:
             new_key=lambda: next(keys),
             new_id=lambda: next(ids),
             sleep=self.slept.append,
-            rest=self.rests.append,
+            backoff=self.backoffs.append,
         )
 
     def set(self, **members: Any) -> None:
@@ -142,7 +142,7 @@ class World:
             method=method, url=link, headers=headers or {}, params={"id": link_id}
         )
         return Validate(
-            resources=self.manage.resources, clock=self.clock, rest=self.rests.append
+            resources=self.manage.resources, clock=self.clock, backoff=self.backoffs.append
         ).run(request)
 
     def json(self, method: str, target: str, body: object = None, *, status: int = 200) -> Any:

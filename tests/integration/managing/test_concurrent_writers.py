@@ -15,7 +15,7 @@ from devhost.azurite import Azurite
 from shared.adapters.storage.account import StorageAccount
 from shared.adapters.storage.tables import StorageResources
 from shared.engine.manage import subscriptions
-from shared.engine.manage.writing import pause_after
+from shared.engine.manage.writing import backoff_seconds
 from shared.engine.ports import Table
 from tests.functional.manage.world import CRM, ORDERS, World, hook
 
@@ -30,7 +30,7 @@ def world(azurite: Azurite) -> Iterator[World]:
         resources=StorageResources(account),
         new_id=lambda: str(uuid.uuid4()),
         new_key=lambda: uuid.uuid4().hex,
-        rest=lambda lost: time.sleep(pause_after(lost, random.random())),
+        rest=lambda lost: time.sleep(backoff_seconds(lost, random.random())),
     )
     world.json("PUT", ORDERS, {"location": "x"}, status=201)
     yield world
