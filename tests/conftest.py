@@ -74,15 +74,15 @@ def report() -> Callable[[str], None]:
 
 
 def pytest_terminal_summary(
-    terminalreporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
-    """Print what was measured, and after a failure the seed of the order (-q hides it)."""
+    """Print what was measured, and the seed of the order, which -q hides in the header."""
     if _figures:
         terminalreporter.section("figures")
         for figure in _figures:
             terminalreporter.line(figure)
     seed = config.getoption("randomly_seed", None)
-    if exitstatus == pytest.ExitCode.TESTS_FAILED and seed is not None:
+    if seed is not None:
         terminalreporter.line(f"The same order again: --randomly-seed={seed}")
 
 

@@ -131,7 +131,7 @@ def test_a_deployment_is_done_when_the_app_answers(shell: Shell, code: int, trie
 
 def test_nothing_is_deployed_that_is_not_tested_or_while_another_deployment_runs() -> None:
     for text in WORKFLOWS.values():
-        assert "      - run: make test\n" in text
+        assert "      - run: make test PYTHON=python" in text
     assert "  deploy:\n    needs: test\n" in DEPLOY
     assert "  cancel-in-progress: false\n" in DEPLOY
 

@@ -6,14 +6,17 @@ import dataclasses
 import importlib.metadata
 import json
 import re
+import sys
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from shared import settings
 from shared.wiring.deliveries import INVOCATIONS
 
 ROOT = Path(__file__).parents[2]
+PYTHONS = ["3.11", "3.12", "3.13", "3.14"]
 FOLDERS = sorted(path.parent for path in ROOT.glob("*_function/function.json"))
 
 
@@ -66,19 +69,36 @@ def test_lock_files_hold_no_download_addresses(folder: str):
     assert '"resolved"' not in (ROOT / folder / "package-lock.json").read_text()
 
 
-def test_runtime_requirements_are_pinned_exactly():
+def _pins(python: str) -> list[tuple[str, str]]:
+    """Return name and version of each pin in requirements.txt that holds for *python*."""
     lines = (ROOT / "requirements.txt").read_text().splitlines()
-    wanted = [line for line in lines if line and not line.startswith("#")]
+    wanted = [Requirement(line) for line in lines if line and not line.startswith("#")]
+    environment = {"python_version": python}
+    holding = [each for each in wanted if not each.marker or each.marker.evaluate(environment)]
+    return [(each.name, str(each.specifier).removeprefix("==")) for each in holding]
 
-    assert wanted
-    assert all(re.fullmatch(r"[A-Za-z0-9_.-]+==[0-9.]+", line) for line in wanted)
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_runtime_requirements_are_pinned_exactly(python: str):
+    pins = _pins(python)
+
+    assert all(re.fullmatch(r"[0-9.]+", version) for _, version in pins)
+    assert len(dict(pins)) == len(pins) > 10
+    assert dict(pins)["azure-functions"].startswith("1." if python < "3.13" else "2.")
 
 
 def test_what_is_installed_is_what_is_pinned():
-    for line in (ROOT / "requirements.txt").read_text().splitlines():
-        if line and not line.startswith("#"):
-            name, version = line.split("==")
-            assert importlib.metadata.version(name) == version
+    for name, version in _pins(f"3.{sys.version_info.minor}"):
+        assert importlib.metadata.version(name) == version
+
+
+def test_every_page_and_tool_names_the_same_pythons():
+    ci = (ROOT / ".github/workflows/ci.yml").read_text()
+    project = (ROOT / "pyproject.toml").read_text()
+
+    assert f"        python: {json.dumps(PYTHONS)}\n" in ci
+    assert 'requires-python = ">=3.11,<3.15"' in project
+    assert "Python 3.11, 3.12, 3.13 or 3.14" in (ROOT / "README.md").read_text()
 
 
 def test_the_glossary_names_no_word_twice():

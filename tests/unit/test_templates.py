@@ -111,11 +111,15 @@ def test_the_timers_run_as_often_as_guide_and_model_of_cost_say() -> None:
     assert names["PUSHGRID_DEADLETTER_SCHEDULE"] == "'0 */5 * * * *'"
 
 
-def test_the_python_is_the_one_that_everything_is_tested_with() -> None:
-    version = re.search(r"name: 'python'\n +version: '(.+)'", template("modules/app.bicep"))
+def test_the_python_is_the_one_that_is_tested_before_each_deployment() -> None:
+    deployed = re.search(r"name: 'python'\n +version: '(.+)'", template("modules/app.bicep"))
+    named = r"PYTHON=python(.*)|Flex Consumption\W+Python (.*)\)"
 
-    assert version
-    assert f"PYTHON ?= python{version[1]}\n" in (ROOT / "Makefile").read_text()
+    assert deployed
+    for page in (".github/workflows/deploy.yml", "README.md", "docs/deploy.md"):
+        found = re.search(named, (ROOT / page).read_text())
+        assert found
+        assert deployed[1] in found.groups(), page
 
 
 def test_alerts_can_be_made_before_the_app_has_written_a_line() -> None:

