@@ -16,6 +16,7 @@ from shared.storage_setting import storage_setting
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 T = TypeVar("T")
+E = TypeVar("E", bound=StrEnum)
 
 LOGIN = "https://login.microsoftonline.com"
 EVENT_GRID_AUDIENCE = ("https://eventgrid.azure.net",)
@@ -28,6 +29,13 @@ class AttemptLogging(StrEnum):
     FAILURES = "failures"
     ALL = "all"
     OFF = "off"
+
+
+class LogFormat(StrEnum):
+    """How attempts and refusals are logged: a whole record, or a line that fits a terminal."""
+
+    JSON = "json"
+    TEXT = "text"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +60,7 @@ class Settings:
     time_scale: float = 1.0
     cache_for: timedelta = timedelta(seconds=5)
     attempt_log: AttemptLogging = AttemptLogging.FAILURES
+    log_format: LogFormat = LogFormat.JSON
     honor_retry_after: bool = False
     probation_counts_attempt: bool = False
     probation_ends_events: bool = False
@@ -91,6 +100,7 @@ NAMES = {
     "time_scale": "PUSHGRID_TIME_SCALE",
     "cache_for": "PUSHGRID_CACHE_SECONDS",
     "attempt_log": "PUSHGRID_ATTEMPT_LOG",
+    "log_format": "PUSHGRID_LOG_FORMAT",
     "honor_retry_after": "PUSHGRID_HONOR_RETRY_AFTER",
     "probation_counts_attempt": "PUSHGRID_PROBATION_COUNTS_ATTEMPT",
     "probation_ends_events": "PUSHGRID_PROBATION_ENDS_EVENTS",
@@ -150,7 +160,8 @@ def from_environ(environ: Mapping[str, str], profiles: frozenset[str]) -> Settin
         allowed_networks=read("allowed_networks", _networks, ()),
         time_scale=read("time_scale", _scale, 1.0),
         cache_for=read("cache_for", _seconds, timedelta(seconds=5)),
-        attempt_log=read("attempt_log", _logging, AttemptLogging.FAILURES),
+        attempt_log=read("attempt_log", _choice(AttemptLogging), AttemptLogging.FAILURES),
+        log_format=read("log_format", _choice(LogFormat), LogFormat.JSON),
         honor_retry_after=read("honor_retry_after", _boolean, False),
         probation_counts_attempt=read("probation_counts_attempt", _boolean, False),
         probation_ends_events=read("probation_ends_events", _boolean, False),
@@ -280,8 +291,9 @@ def _https(text: str) -> str:
     return text.rstrip("/")
 
 
-def _logging(text: str) -> AttemptLogging:
-    return AttemptLogging(_one_of(frozenset(AttemptLogging))(text.lower()))
+def _choice(choices: type[E]) -> Callable[[str], E]:
+    one_of = _one_of(frozenset(each.value for each in choices))
+    return lambda text: choices(one_of(text.lower()))
 
 
 def _one_of(allowed: frozenset[str]) -> Callable[[str], str]:

@@ -1,5 +1,5 @@
 """
-What is logged outside of invocations: printed, since the Functions host drops it otherwise.
+Prints what is logged outside of invocations, which the Functions host drops otherwise.
 
 The Python worker sends a line to the host with the id of its invocation, which it knows of its own
 threads and tasks. The host drops lines without one: those of the threads that deliver, wait for
@@ -15,7 +15,8 @@ import logging
 import sys
 from collections.abc import Callable
 
-from shared.telemetry import LOGGER
+from shared.settings import LogFormat
+from shared.telemetry import LOGGER, TextLines
 
 
 class ConsoleLines(logging.Handler):
@@ -36,6 +37,15 @@ class ConsoleLines(logging.Handler):
             # The host finds the level of what comes on stderr by such words in it.
             sys.stderr.write(f'{line[:-1]},"level":"{record.levelname}"}}\n')
             sys.stderr.flush()
+
+
+def use_format(chosen: LogFormat) -> None:
+    """Log attempts and refusals as *chosen* from now on."""
+    logger = logging.getLogger(LOGGER)
+    for each in [each for each in logger.filters if isinstance(each, TextLines)]:
+        logger.removeFilter(each)
+    if chosen is LogFormat.TEXT:
+        logger.addFilter(TextLines())
 
 
 def print_what_the_host_drops() -> None:

@@ -13,6 +13,7 @@ from shared.delivery.profiles import PROFILES
 from shared.engine.manage.writing import backoff_seconds
 from shared.errors import InvalidSettings
 from shared.settings import Settings, from_environ
+from shared.wiring.console import use_format
 from shared.wiring.once import once
 
 CLOCK = SystemClock()
@@ -23,6 +24,7 @@ def settings() -> Settings:
     """Read the settings. Raises InvalidSettings with everything that is wrong."""
     found = from_environ(os.environ, frozenset(PROFILES))
     Connection(found.storage)  # raises as well, if it leads nowhere
+    use_format(found.log_format)
     return found
 
 

@@ -8,7 +8,15 @@ import logging
 import pytest
 
 from shared.errors import InvalidSettings
-from shared.settings import NAMES, AttemptLogging, Settings, from_environ, unknown, unresolved
+from shared.settings import (
+    NAMES,
+    AttemptLogging,
+    LogFormat,
+    Settings,
+    from_environ,
+    unknown,
+    unresolved,
+)
 from shared.wiring import managing, once, process, setting_lines, storage, timers
 
 _TENANT = "11111111-2222-3333-4444-555555555555"
@@ -68,6 +76,7 @@ def test_another_issuer_can_be_named() -> None:
         ({"CLIENT_IP_HEADER": "X-Forwarded-For:"}, "not the name of a header"),
         ({"ALLOW_HTTP": "yes"}, "neither true nor false"),
         ({"ATTEMPT_LOG": "some"}, "is none of all, failures, off"),
+        ({"LOG_FORMAT": "xml"}, "is none of json, text"),
         ({"CACHE_SECONDS": "-1"}, "not a number from 0 to 3600"),
         ({"CACHE_SECONDS": "3601"}, "not a number from 0 to 3600"),
         ({"PROFILE": "2016"}, "is none of latest"),
@@ -94,6 +103,7 @@ def test_what_can_not_be_meant_is_refused(environ: dict[str, str], words: str) -
         ("ALLOW_HTTP", "1", True),
         ("ALLOW_HTTP", "0", False),
         ("ATTEMPT_LOG", "All", AttemptLogging.ALL),
+        ("LOG_FORMAT", "text", LogFormat.TEXT),
         ("PUBLIC_URL", " https://events.example/ ", "https://events.example"),
         ("TIME_SCALE", "1", 1.0),
         ("TIME_SCALE", "100000", 100_000.0),

@@ -1,8 +1,8 @@
-"""The lines of the log about attempts: what was tried, what came of it and what follows."""
+"""Logs failed attempts: what was tried, what came of it and what follows."""
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from shared import telemetry
@@ -14,6 +14,8 @@ from shared.delivery.policy import Decision, Delivered, DeliveryTerms, End, Retr
 from shared.engine.delivering.event_ids import event_id, event_ids
 from shared.engine.delivering.failure_records import delivery_failure
 from shared.subscriptions.subscription import EventSubscription
+
+_NAME, _ID = 16, 36  # characters of a name and of an id in a line for a terminal
 
 
 class AttemptLines(NamedTuple):
@@ -33,6 +35,7 @@ class AttemptLines(NamedTuple):
         ends = decision if isinstance(decision, End) else None
         telemetry.info(
             "delivery.attempted",
+            self._text(tried, outcome, decision, now),
             **(self._named(*tried[0]) if len(tried) == 1 else self._all_named(tried)),
             attempt=tried[0].delivery.attempts,
             attempt_max=self.terms.max_attempts,
@@ -47,6 +50,36 @@ class AttemptLines(NamedTuple):
             profile=self.terms.profile.name,
             **delivery_failure(self.subscription, tried[0], outcome, now),
         )
+
+    def _text(
+        self, tried: Parcel, outcome: DeliveryOutcome, decision: RetryAt | End, now: datetime
+    ) -> str:
+        """
+        Write an attempt for a terminal: long names and reasons lose their middle.
+
+        An id is never cut: an event whose publisher gave it a long one is named by its system id.
+        """
+        (delivery, text), names = tried[0], (self.message.topic, self.message.subscription)
+        known = event_id(text) or ""
+        what = (
+            known if 0 < len(known) <= _ID and known.isprintable() else delivery.system_id(*names)
+        )
+        if len(tried) > 1:
+            what = f"{len(tried)} events"
+        place = "/".join(telemetry.shortened(each, _NAME) for each in names)
+        answer = f"{outcome.status or '-'} {outcome.outcome}"
+        next_step = "given up"
+        if isinstance(decision, RetryAt):
+            wait = timedelta(seconds=max(0, round((decision.due - now).total_seconds())))
+            next_step = f"next in {wait}"
+        head = (
+            f"delivery.attempted {place} {what}: attempt {delivery.attempts}, {answer}; {next_step}"
+        )
+        detail = f"; {outcome.detail}" if outcome.detail else ""
+        reason = telemetry.shortened(
+            f"{decision.why}{detail}", telemetry.TEXT_WIDTH - len(head) - 3
+        )
+        return f"{head} ({reason})"
 
     def ended(self, delivery: Delivery, text: str, end: End) -> None:
         """Write the line about a delivery that is given up without another attempt."""

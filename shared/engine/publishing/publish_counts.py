@@ -72,9 +72,11 @@ def log_refused(
             f"{publisher}), httpStatusCode={error.code}, errorType={error_type(error.status)}, "
             f"errorMessage={code}",
         }
+    name = topic.name if topic else "/".join(request.params.values())
     telemetry.info(
         "publish.refused",
-        topic=topic.name if topic else "/".join(request.params.values()),
+        f"publish.refused {telemetry.shortened(name, 50)}: {error.status} {code}, {request_id}",
+        topic=name,
         status=error.status,
         code=code,
         request_id=request_id,

@@ -12,8 +12,9 @@ from types import ModuleType
 import pytest
 
 from shared import telemetry, wiring
+from shared.settings import LogFormat
 from shared.telemetry import LOGGER
-from shared.wiring import console
+from shared.wiring import console, once
 
 _current = threading.local()
 
@@ -101,6 +102,26 @@ def test_other_hosts_lose_nothing_and_get_nothing_twice(
 
     assert capsys.readouterr().out == ""
     assert not any(isinstance(h, console.ConsoleLines) for h in logging.getLogger(LOGGER).handlers)
+
+
+@pytest.mark.parametrize(
+    ("format_", "line"), [("text", "403 for orders"), ("json", '{"event":"publish.refused"}')]
+)
+def test_the_setting_chooses_how_a_line_is_written(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, format_: str, line: str
+) -> None:
+    caplog.set_level(logging.INFO, LOGGER)
+    monkeypatch.setenv("AzureWebJobsStorage", "UseDevelopmentStorage=true")
+    monkeypatch.setenv("PUSHGRID_LOG_FORMAT", format_)
+    monkeypatch.setattr(once, "_built", {})
+    try:
+        wiring.settings()
+        telemetry.info("publish.refused", "403 for orders")
+        telemetry.info("deadletter_batch")
+    finally:
+        console.use_format(LogFormat.JSON)
+
+    assert caplog.messages == [line, '{"event":"deadletter_batch"}']
 
 
 def test_functions_begin_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
