@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any, NamedTuple, TypeVar
 
 from shared import telemetry
-from shared.adapters.cache_entries import Entries
+from shared.adapters.cache import Cache
 from shared.engine.ports import (
     CUSTOM_TOPICS,
     NAMESPACE_TOPICS,
@@ -55,13 +55,17 @@ class CachedDirectory:
         self._readers = readers
         seconds = cache_for.total_seconds()
         missing_seconds = min(cache_for, MISSING_FOR).total_seconds()
-        self._topics = Entries[Topic | None](
+        self._topics = Cache[Topic | None](
             clock, lambda topic: seconds if topic else missing_seconds
         )
-        self._subscriptions = Entries[Subscriptions](clock, lambda _: seconds)
+        self._subscriptions = Cache[Subscriptions](clock, lambda _: seconds)
 
     def topic(self, name: str) -> Topic | None:
-        return self._topics.get(name.lower(), lambda: self._read_topic(name))
+        return self._topics.get(
+            name.lower(),
+            lambda: self._read_topic(name),
+            accepts_expired=lambda known: known is not None,  # there may be one by now
+        )
 
     def of_topic(self, topic: str) -> Sequence[EventSubscription]:
         return tuple(self._of_topic(topic).values())
@@ -69,7 +73,7 @@ class CachedDirectory:
     def subscription(self, topic: str, name: str) -> EventSubscription | None:
         return self._of_topic(topic).get(name.lower())
 
-    def fresh(self, topic: str, name: str) -> EventSubscription | None:
+    def read_uncached(self, topic: str, name: str) -> EventSubscription | None:
         resource = self._store.get(Table.EVENT_SUBSCRIPTIONS, topic, name)
         found = None
         if resource:
@@ -89,7 +93,9 @@ class CachedDirectory:
         self._topics.forget_all(f"{namespace.lower()}.")
 
     def _of_topic(self, topic: str) -> Subscriptions:
-        return self._subscriptions.get(topic.lower(), lambda: self._read_subscriptions(topic))
+        return self._subscriptions.get(
+            topic.lower(), lambda: self._read_subscriptions(topic), accepts_expired=lambda _: True
+        )
 
     def _read_topic(self, name: str) -> Topic | None:
         if of_namespace := TopicName.parse(name):
@@ -124,7 +130,7 @@ class CachedDirectory:
             return None
 
 
-class ForgetfulStore:
+class InvalidatingStore:
     """ResourceStore that passes through, so that the same process sees its own changes at once."""
 
     def __init__(self, store: ResourceStore, directory: CachedDirectory) -> None:

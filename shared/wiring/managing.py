@@ -6,7 +6,7 @@ import base64
 import secrets
 import time
 
-from shared.adapters.directory import ForgetfulStore
+from shared.adapters.directory import InvalidatingStore
 from shared.adapters.http.notifier import PatientNotifier
 from shared.arm.deployment import Deployment, profile_limits
 from shared.delivery.profiles import PROFILES
@@ -22,7 +22,7 @@ from shared.wiring.setting_lines import tell_settings
 def manage() -> Manage:
     tell_settings()
     return Manage(
-        resources=ForgetfulStore(storage.tables(), storage.directory()),
+        resources=InvalidatingStore(storage.tables(), storage.directory()),
         counts=storage.counts(),
         pusher=pusher(),
         notifier=PatientNotifier(pusher()),

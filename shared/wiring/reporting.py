@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import time
 
-from shared.adapters.bounded import Bounded
-from shared.engine.operations.status import Status, take_snapshot
+from shared.adapters.cache import Cache
+from shared.engine.operations.status import Snapshot, Status, take_snapshot
 from shared.wiring import storage
 from shared.wiring.once import once
 from shared.wiring.process import CLOCK, settings
 from shared.wiring.timers import timer_runs
 
+_KEEP_SECONDS = 3  # anybody may ask for the health
+_WAIT_SECONDS = 4  # while storage hangs
+
 
 @once
 def status() -> Status:
-    snapshot = Bounded(
-        lambda: take_snapshot(storage.queues(), timer_runs(), CLOCK),
-        wait_seconds=4,
-        keep_seconds=3,
-        monotonic=time.monotonic,
-    )
-    return Status(counts=storage.counts(), snapshot=snapshot.get, admin_key=settings().admin_key)
+    snapshots = Cache[Snapshot | None](time.monotonic, lambda _: _KEEP_SECONDS)
+
+    def snapshot() -> Snapshot | None:
+        return snapshots.get_within("", _take_snapshot, _WAIT_SECONDS)
+
+    return Status(counts=storage.counts(), snapshot=snapshot, admin_key=settings().admin_key)
+
+
+def _take_snapshot() -> Snapshot | None:
+    return take_snapshot(storage.queues(), timer_runs(), CLOCK)

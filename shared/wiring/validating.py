@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shared.adapters.directory import ForgetfulStore
+from shared.adapters.directory import InvalidatingStore
 from shared.engine.manage.validation_links import Validate
 from shared.wiring import storage
 from shared.wiring.once import once
@@ -11,5 +11,5 @@ from shared.wiring.process import CLOCK, backoff
 
 @once
 def validate() -> Validate:
-    resources = ForgetfulStore(storage.tables(), storage.directory())
+    resources = InvalidatingStore(storage.tables(), storage.directory())
     return Validate(resources=resources, clock=CLOCK, backoff=backoff)

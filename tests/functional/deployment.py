@@ -79,8 +79,8 @@ class Directory(Faulty):
         with self._at_work("subscription"):
             return self.known.get((topic.lower(), name.lower()))
 
-    def fresh(self, topic: str, name: str) -> EventSubscription | None:
-        with self._at_work("fresh"):
+    def read_uncached(self, topic: str, name: str) -> EventSubscription | None:
+        with self._at_work("read_uncached"):
             return self.stored.get((topic.lower(), name.lower()))
 
 

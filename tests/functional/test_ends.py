@@ -75,7 +75,7 @@ def test_a_final_answer_is_believed_only_of_the_current_subscription(
 
 def test_a_final_answer_that_cannot_be_confirmed_is_no_end(app: Deployment) -> None:
     app.subscribe(dead_letter=DEAD)
-    app.directory.fail_next("fresh")
+    app.directory.fail_next("read_uncached")
     app.pusher.script(URL, answered(401))
 
     app.run(a_message())
@@ -87,8 +87,8 @@ def test_many_final_answers_cost_one_look(app: Deployment) -> None:
     app.subscribe()
     app.pusher.script(URL, answered(400))
     looks = []
-    fresh = app.directory.fresh
-    app.directory.fresh = lambda *names: (looks.append(names), fresh(*names))[1]  # type: ignore[method-assign,func-returns-value]
+    read = app.directory.read_uncached
+    app.directory.read_uncached = lambda *names: (looks.append(names), read(*names))[1]  # type: ignore[method-assign,func-returns-value]
 
     app.run(a_message([a_delivery(number) for number in range(20)]))
 

@@ -135,7 +135,7 @@ def test_a_crash_may_repeat_but_never_lose(
     scripts,
     st.integers(1, 6),
     st.integers(0, 8),
-    st.sampled_from(["put", "fresh", "subscription", "write", "log"]),
+    st.sampled_from(["put", "read_uncached", "subscription", "write", "log"]),
 )
 def test_storage_that_fails_for_a_while_loses_and_repeats_nothing(
     subscription: EventSubscription,
@@ -150,7 +150,7 @@ def test_storage_that_fails_for_a_while_loses_and_repeats_nothing(
     app = simulation.app
     stores = {
         "put": app.queues,
-        "fresh": app.directory,
+        "read_uncached": app.directory,
         "subscription": app.directory,
         "write": app.dead_letters,
         "log": app.attempts,

@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import pytest
 
-from shared.adapters.directory import CachedDirectory, ForgetfulStore, Readers
+from shared.adapters.directory import CachedDirectory, InvalidatingStore, Readers
 from shared.arm.namespace_codec import to_namespace_topic
 from shared.arm.subscription_codec import to_subscription_in_force
 from shared.arm.topic_codec import to_topic
@@ -68,7 +68,7 @@ def product(app: Deployment) -> Product:
         clock=app.clock.monotonic,
     )
     world = World(resources=app.resources, clock=app.clock)
-    world.set(resources=ForgetfulStore(app.resources, directory))
+    world.set(resources=InvalidatingStore(app.resources, directory))
     app.publish = replace(app.publish, topics=directory, subscriptions=directory)
     terms = replace(app.deliver.terms, topics=directory)
     app.deliver = replace(app.deliver, subscriptions=directory, terms=terms, pusher=world.pusher)

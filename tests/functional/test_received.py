@@ -119,14 +119,14 @@ def test_a_subscription_is_looked_up_past_the_cache_before_its_events_end(
 
 def test_a_cached_subscription_serves_without_a_look(app: Deployment) -> None:
     app.subscribe()
-    app.directory.fail_next("fresh")
+    app.directory.fail_next("read_uncached")
 
     app.run(a_message())
 
     assert len(app.pusher.sent) == 1
 
 
-@pytest.mark.parametrize("method", ["subscription", "fresh", "topic"])
+@pytest.mark.parametrize("method", ["subscription", "read_uncached", "topic"])
 def test_while_tables_fail_events_are_put_back(app: Deployment, method: str) -> None:
     app.directory.change(a_subscription())
     app.directory.fail_next(method)

@@ -139,7 +139,7 @@ class Surfaces:
         for resource in list(self.world.resources._rows.values()):
             document = resource.document
             if "topicName" in document:
-                assert self.directory.fresh(document["topicName"], document["name"])
+                assert self.directory.read_uncached(document["topicName"], document["name"])
 
 
 def _exchange(

@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from datetime import timedelta
-from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from shared import telemetry
+from shared.adapters.cache import Cache
 from shared.engine.ports import Pusher
 from shared.errors import SigningKeysUnavailable
 from shared.http import Answered, Exchange, OutboundRequest
@@ -30,6 +30,14 @@ _PAUSE_WITHOUT_KEYS_SECONDS = 5.0  # … unless nobody can get in
 _OK = 200
 
 
+class _KeySet(NamedTuple):
+    """The keys by their id, due to be renewed at *old_at*; *failed*: by the latest fetch."""
+
+    keys: dict[str, PyJWK]
+    old_at: float
+    failed: bool
+
+
 class SigningKeys:
     """
     Keeps the keys in memory; keys that can't be renewed go on serving.
@@ -44,10 +52,8 @@ class SigningKeys:
         self._url = url
         self._pusher = pusher
         self._monotonic = monotonic
-        self._lock = Lock()
-        self._keys: dict[str, PyJWK] = {}
-        self._old_at = self._next_at = float("-inf")
-        self._failed = False
+        self._latest = _KeySet({}, float("-inf"), failed=False)
+        self._fetches = Cache[_KeySet](monotonic, _pause_seconds)
 
     def key(self, kid: str) -> PyJWK | None:
         """
@@ -57,37 +63,33 @@ class SigningKeys:
             SigningKeysUnavailable: it is not among the keys that are here, and newer ones could
                 not be fetched.
         """
-        known = self._keys.get(kid)
-        if known is None:
-            with self._lock:
-                if kid not in self._keys:
-                    self._fetch_if_due()
-        elif self._monotonic() >= self._old_at and self._lock.acquire(blocking=False):
-            try:
-                self._fetch_if_due()
-            finally:
-                self._lock.release()
-        found = self._keys.get(kid)
-        if found is None and self._failed:
+        latest = self._latest
+        if kid not in latest.keys or self._monotonic() >= latest.old_at:
+            latest = self._fetches.get(
+                self._url, self._fetch, accepts_expired=lambda known: kid in known.keys
+            )
+        found = latest.keys.get(kid)
+        if found is None and latest.failed:
             raise SigningKeysUnavailable
         return found
 
-    def _fetch_if_due(self) -> None:
-        if self._monotonic() < self._next_at:
-            return
+    def _fetch(self) -> _KeySet:
         exchange = self._pusher().send(
             OutboundRequest("GET", self._url, {"Accept": "application/json"}, b""), _TIMEOUT
         )
         keys = {}
         if isinstance(exchange, Answered) and exchange.status == _OK:
             keys = _read(exchange.body)
-        self._failed = not keys
-        now = self._monotonic()
         if keys:
-            self._keys, self._old_at = keys, now + _OLD_SECONDS
+            self._latest = _KeySet(keys, self._monotonic() + _OLD_SECONDS, failed=False)
         else:
             telemetry.warning("signing_keys.unavailable", url=self._url, detail=_fault(exchange))
-        self._next_at = now + (_PAUSE_SECONDS if self._keys else _PAUSE_WITHOUT_KEYS_SECONDS)
+            self._latest = self._latest._replace(failed=True)
+        return self._latest
+
+
+def _pause_seconds(latest: _KeySet) -> float:
+    return _PAUSE_SECONDS if latest.keys else _PAUSE_WITHOUT_KEYS_SECONDS
 
 
 def _fault(exchange: Exchange) -> str:

@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from shared import telemetry
-from shared.adapters.cache_entries import Entries
+from shared.adapters.cache import Cache
 from shared.clock import Clock
 from shared.engine.ports import Pusher
 from shared.http import Audience, Exchange, Failure, Late, NotAnswered, OutboundRequest
@@ -57,16 +57,15 @@ class WebhookTokens:
     ) -> None:
         self._credential_for = credential_for
         self._clock = clock
-        self._entries = Entries[_Got](monotonic, lambda got: got.seconds)
+        self._tokens = Cache[_Got](monotonic, lambda got: got.seconds)
 
     def fetch(self, audience: Audience) -> None:
         self.get(audience)
 
     def get(self, audience: Audience) -> _Got:
         """Return the token for *audience*, or why there is none. Never raises."""
-        return self._entries.get(
-            f"{audience.tenant} {audience.application}", lambda: self._ask(audience)
-        )
+        key = f"{audience.tenant} {audience.application}"
+        return self._tokens.get(key, lambda: self._ask(audience), accepts_expired=lambda _: True)
 
     def _ask(self, audience: Audience) -> _Got:
         if self._credential_for is None:

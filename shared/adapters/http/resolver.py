@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from ipaddress import IPv4Address, IPv6Address, ip_address
-from threading import Lock, Thread
 from time import monotonic
 
+from shared.adapters.cache import Cache
 from shared.adapters.http.failure import NoAnswer
 from shared.adapters.http.outbound_guard import Address
 from shared.http import Failure
@@ -17,7 +16,6 @@ Lookup = Callable[[str], Sequence[Address]]
 
 _REMEMBER_SECONDS = 5.0
 _MAX_REMEMBERED = 1024
-_MAX_LOOKUPS = 64
 
 
 def system_lookup(host: str) -> Sequence[Address]:
@@ -41,9 +39,9 @@ class Resolver:
 
     def __init__(self, lookup: Lookup = system_lookup) -> None:
         self._lookup = lookup
-        self._lock = Lock()
-        self._known: dict[str, tuple[float, Sequence[Address]]] = {}
-        self._running: dict[str, Future[Sequence[Address]]] = {}
+        self._cache = Cache[Sequence[Address]](
+            monotonic, lambda _: _REMEMBER_SECONDS, max_entries=_MAX_REMEMBERED
+        )
 
     def addresses(self, host: str, deadline: float) -> Sequence[Address]:
         """
@@ -55,48 +53,22 @@ class Resolver:
         literal = as_literal(host)
         if literal is not None:
             return (literal,)
-        with self._lock:
-            known = self._known.get(host)
-            if known is not None and known[0] > monotonic():
-                return known[1]
-            running = self._running.get(host) or self._start(host)
         try:
-            return running.result(timeout=max(0.0, deadline - monotonic()))
+            found = self._cache.start(host, lambda: self._find(host))
+        except RuntimeError as error:
+            raise NoAnswer(Failure.RESOLUTION, f"no thread to resolve with: {error}") from error
+        try:
+            return found.result(timeout=max(0.0, deadline - monotonic()))
         except TimeoutError as error:
             # A lookup's own OSError of this kind can't be told apart, and means the same.
             raise NoAnswer(Failure.TIMED_OUT, "name not resolved in time") from error
         except (OSError, ValueError) as error:
             raise NoAnswer(Failure.RESOLUTION, f"{host}: {error}") from error
 
-    def _start(self, host: str) -> Future[Sequence[Address]]:
-        if len(self._running) >= _MAX_LOOKUPS:
-            raise NoAnswer(Failure.RESOLUTION, "too many names are being resolved")
-        future: Future[Sequence[Address]] = Future()
-        self._running[host] = future
-        try:
-            Thread(target=self._run, args=(host, future), name="resolve", daemon=True).start()
-        except RuntimeError as error:
-            del self._running[host]
-            raise NoAnswer(Failure.RESOLUTION, f"no thread to resolve with: {error}") from error
-        return future
-
-    def _run(self, host: str, future: Future[Sequence[Address]]) -> None:
-        found: Sequence[Address] = ()
-        fault: Exception | None = None
-        try:
-            found = self._lookup(host)
-        except (OSError, ValueError) as error:
-            fault = error
-        with self._lock:
-            del self._running[host]
-            if found:
-                if len(self._known) >= _MAX_REMEMBERED:
-                    self._known.clear()
-                self._known[host] = (monotonic() + _REMEMBER_SECONDS, found)
-        if found:
-            future.set_result(found)
-        else:
-            future.set_exception(fault or OSError("no address"))
+    def _find(self, host: str) -> Sequence[Address]:
+        if found := self._lookup(host):
+            return found
+        raise OSError("no address")
 
 
 def as_literal(host: str) -> Address | None:

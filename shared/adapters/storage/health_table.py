@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 
 from shared import telemetry
-from shared.adapters.cache_entries import Entries
+from shared.adapters.cache import Cache
 from shared.delivery.health.codec import document_of, health_of
 from shared.delivery.health.endpoint_health import Health
 from shared.engine.ports import Resource, ResourceStore, StoredHealth, Table
@@ -29,11 +29,11 @@ class TableHealth:
 
     def __init__(self, store: ResourceStore, clock: Callable[[], float]) -> None:
         self._store = store
-        self._topics = Entries[_Rows](clock, lambda _: CACHE_FOR.total_seconds())
+        self._topics = Cache[_Rows](clock, lambda _: CACHE_FOR.total_seconds())
 
     def seen(self, topic: str, name: str) -> StoredHealth | None:
         try:
-            rows = self._topics.get(topic.lower(), lambda: self._rows(topic))
+            rows = self._topics.get(topic.lower(), lambda: self._rows(topic), lambda _: True)
         except StorageUnavailable as error:
             telemetry.error("health.unread", topic=topic, detail=str(error))
             return None

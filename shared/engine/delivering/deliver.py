@@ -99,7 +99,7 @@ class Deliver:
         place = (message.topic, message.subscription)
         found = self._entitled(self.subscriptions.subscription(*place), message)
         if isinstance(found, EndReason):
-            found = self._entitled(self.subscriptions.fresh(*place), message)
+            found = self._entitled(self.subscriptions.read_uncached(*place), message)
         return found
 
     def _entitled(
@@ -186,7 +186,7 @@ class Deliver:
         @cache
         def is_current() -> bool:
             try:
-                return self.subscriptions.fresh(used.topic, used.name) == used
+                return self.subscriptions.read_uncached(used.topic, used.name) == used
             except StorageUnavailable:
                 return False  # An end that can't be confirmed is no end.
 

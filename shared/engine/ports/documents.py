@@ -72,7 +72,7 @@ class SubscriptionReader(Protocol):
     def subscription(self, topic: str, name: str) -> EventSubscription | None:
         """Return one subscription."""
 
-    def fresh(self, topic: str, name: str) -> EventSubscription | None:
+    def read_uncached(self, topic: str, name: str) -> EventSubscription | None:
         """
         Return one subscription as it is in storage now.
 

@@ -1,10 +1,9 @@
-"""Tokens against a real server of keys: rotation, outage, slow answers, and many at once."""
+"""Tokens against a real server of keys: rotation, slow answers, and the outbound guard."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -21,11 +20,10 @@ _MOST_SECONDS = 10.0  # of one fetch, by its parts: connecting 4 s, headers 4 s,
 
 
 class KeyServer:
-    """Serves *body*, or answers with *failing*; *slowly*: byte by byte."""
+    """Serves *body*; *slowly*: byte by byte."""
 
     def __init__(self) -> None:
         self.body = key_set("k1")
-        self.failing: bytes | None = None
         self.slowly = False
 
     def __call__(self, peer: Peer) -> None:
@@ -35,7 +33,7 @@ class KeyServer:
             if self.slowly:
                 peer.dribble(answer, pause=0.2)
             else:
-                peer.send(self.failing or answer)
+                peer.send(answer)
 
 
 @pytest.fixture
@@ -89,32 +87,6 @@ def test_keys_are_rotated(server: tuple[KeyServer, Server], reader: Reader) -> N
     assert running.requests[0].startswith(b"GET /hook?code=a%2Fb HTTP/1.1\r\n")
 
 
-def test_an_outage_is_outlived(server: tuple[KeyServer, Server], reader: Reader) -> None:
-    script, _ = server
-    assert reader.believes("k1")
-
-    script.failing = b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n"
-    reader.now += 7200
-    assert reader.believes("k1")
-    assert reader.knows_nothing("k2")
-
-    script.failing = None
-    reader.now += 60
-    assert reader.believes("k1")
-
-
-def test_a_server_that_is_gone_is_no_reason_to_refuse_for_good() -> None:
-    with Server(KeyServer()) as running:
-        reader = Reader(running.url)
-    try:
-        assert reader.knows_nothing("k1")
-        with Server(KeyServer(), port=running.port):
-            reader.now += 5
-            assert reader.believes("k1")
-    finally:
-        reader.pusher.close()
-
-
 def test_a_server_that_dribbles_has_a_deadline(
     server: tuple[KeyServer, Server], reader: Reader
 ) -> None:
@@ -128,13 +100,6 @@ def test_a_server_that_dribbles_has_a_deadline(
     assert running.connections == 1
     assert reader.knows_nothing("k1")  # at once: nobody is asked again
     assert running.connections == 1
-
-
-def test_many_at_once_ask_once(server: tuple[KeyServer, Server], reader: Reader) -> None:
-    with ThreadPoolExecutor(16) as pool:
-        assert all(pool.map(reader.believes, ["k1"] * 64))
-
-    assert len(server[1].requests) == 1
 
 
 def test_keys_come_through_the_outbound_guard(server: tuple[KeyServer, Server]) -> None:

@@ -1,0 +1,221 @@
+"""Cache: who reads, what the others get meanwhile, and how long a value is kept."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+
+import pytest
+
+from shared.adapters import cache as module
+from shared.adapters.cache import Cache
+from shared.errors import StorageUnavailable
+from tests.fakes import FakeClock
+
+KEEP = 5.0
+ASK = {"get": Cache.get, "start": lambda cache, key, read: cache.start(key, read).result(10)}
+
+
+class HeldRead:
+    """A read that says when it has begun, and ends when it may."""
+
+    def __init__(self, result: str | Exception) -> None:
+        self.times = 0
+        self.begun = threading.Event()
+        self.may_end = threading.Event()
+        self._result = result
+
+    def __call__(self) -> str:
+        self.times += 1
+        self.begun.set()
+        assert self.may_end.wait(10)
+        if isinstance(self._result, Exception):
+            raise self._result
+        return self._result
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def cache(clock: FakeClock) -> Cache[str]:
+    return Cache(clock.monotonic, lambda value: KEEP if value else 1.0, max_entries=2)
+
+
+@pytest.fixture
+def held() -> Iterator[HeldRead]:
+    read = HeldRead("new")
+    yield read
+    read.may_end.set()
+
+
+def later(clock: FakeClock, seconds: float) -> None:
+    clock.advance(timedelta(seconds=seconds))
+
+
+def failing(error: Exception) -> Callable[[], str]:
+    def read() -> str:
+        raise error
+
+    return read
+
+
+def always(_: str) -> bool:
+    return True
+
+
+@pytest.mark.parametrize(("value", "seconds"), [("old", KEEP), ("", 1.0)])
+@pytest.mark.parametrize("how", ASK)
+def test_a_value_is_kept_for_its_time(
+    cache: Cache[str], clock: FakeClock, how: str, value: str, seconds: float
+) -> None:
+    found = [ASK[how](cache, "a", lambda: value)]
+    later(clock, seconds - 0.001)
+    found.append(ASK[how](cache, "a", lambda: "new"))
+    later(clock, 0.001)
+    found.append(ASK[how](cache, "a", lambda: "new"))
+
+    assert found == [value, value, "new"]
+
+
+def test_others_get_the_expired_value_they_accept_while_one_reads(
+    cache: Cache[str], clock: FakeClock, held: HeldRead
+) -> None:
+    cache.get("a", lambda: "old")
+    later(clock, KEEP)
+
+    with ThreadPoolExecutor(2) as pool:
+        reader = pool.submit(cache.get, "a", held)
+        assert held.begun.wait(10)
+        waiting = pool.submit(cache.get, "a", held, lambda value: value != "old")
+        others = [cache.get("a", held, always) for _ in range(3)]
+        held.may_end.set()
+
+    assert (others, reader.result(), waiting.result()) == (["old"] * 3, "new", "new")
+    assert held.times == 1
+
+
+@pytest.mark.parametrize("result", ["new", StorageUnavailable(), KeyError("a bug")], ids=repr)
+@pytest.mark.parametrize("how", ASK)
+def test_with_no_value_others_wait_and_share_the_outcome(
+    cache: Cache[str], how: str, result: str | Exception
+) -> None:
+    read = HeldRead(result)
+
+    with ThreadPoolExecutor(4) as pool:
+        waiting = [pool.submit(ASK[how], cache, "a", read) for _ in range(4)]
+        assert read.begun.wait(10)
+        read.may_end.set()
+        got = [each.exception(10) or each.result() for each in waiting]
+
+    assert got == [result] * 4
+    # A caller that came after the end of a failed read has read again.
+    assert read.times == 1 or result != "new"
+
+
+def test_an_error_is_not_kept(cache: Cache[str]) -> None:
+    with pytest.raises(StorageUnavailable):
+        cache.get("a", failing(StorageUnavailable()), always)
+    with pytest.raises(KeyError):
+        cache.get_within("a", failing(KeyError()), 10)
+
+    assert cache.get("a", lambda: "new") == "new"
+
+
+def test_while_storage_fails_an_accepted_value_is_kept_once_more(
+    cache: Cache[str], clock: FakeClock
+) -> None:
+    cache.get("a", lambda: "old")
+    later(clock, 3 * 24 * 3600)
+
+    assert cache.get("a", failing(StorageUnavailable()), always) == "old"
+    assert cache.get("a", lambda: "new") == "old"  # storage is not asked again at once
+    later(clock, KEEP)
+    with pytest.raises(StorageUnavailable):
+        cache.get("a", failing(StorageUnavailable()), lambda value: value != "old")
+    with pytest.raises(KeyError):
+        cache.get("a", failing(KeyError()), always)
+
+
+def test_a_change_makes_a_value_no_younger(cache: Cache[str], clock: FakeClock) -> None:
+    cache.update("a", lambda _: "nothing to change")
+    cache.get("a", lambda: "old")
+    later(clock, KEEP - 1)
+    cache.update("a", lambda value: f"{value}er")
+
+    assert cache.get("a", lambda: "new") == "older"
+    later(clock, 1)
+    assert cache.get("a", lambda: "new") == "new"
+
+
+@pytest.mark.parametrize("forget", [Cache.forget, Cache.forget_all])
+def test_a_read_that_began_before_it_was_forgotten_is_not_kept(
+    cache: Cache[str], held: HeldRead, forget: Callable[[Cache[str], str], None]
+) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        reader = pool.submit(cache.get, "a", held)
+        assert held.begun.wait(10)
+        forget(cache, "a")
+        held.may_end.set()
+
+    assert reader.result() == "new"
+    assert cache.get("a", lambda: "newer") == "newer"
+
+
+def test_forgetting_goes_by_key_or_by_prefix(cache: Cache[str]) -> None:
+    for forget in (cache.forget, cache.forget_all):
+        cache.get("a.b", lambda: "old")
+        cache.get("b.b", lambda: "old")
+        forget("a.b" if forget == cache.forget else "a.")
+
+        assert [cache.get(key, lambda: "new") for key in ("a.b", "b.b")] == ["new", "old"]
+
+
+def test_the_least_recently_used_value_is_dropped_first(cache: Cache[str]) -> None:
+    for key in ("a", "b", "a", "c"):
+        cache.get(key, lambda: "old")
+
+    assert [cache.get(key, lambda: "new") for key in ("a", "b")] == ["old", "new"]
+
+
+def test_nobody_waits_for_a_read_that_hangs_and_it_is_not_begun_again(
+    cache: Cache[str], clock: FakeClock, held: HeldRead
+) -> None:
+    first = cache.get_within("a", held, 0)
+    assert held.begun.wait(10)
+    later(clock, 100)  # since it began: longer than anybody waits for it
+    rest = {cache.get_within("a", held, 100) for _ in range(1000)}
+
+    assert (first, rest, held.times) == (None, {None}, 1)
+    held.may_end.set()
+    assert cache.start("a", held).result(10) == "new"
+    assert cache.get_within("a", held, 10) == "new"
+
+
+def test_reads_that_hang_are_bounded(
+    cache: Cache[str], held: HeldRead, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MAX_THREADS", 2)
+    under_way = [cache.start(key, held) for key in ("a", "b")]
+
+    with pytest.raises(RuntimeError, match="too many"):
+        cache.start("c", held)
+
+    held.may_end.set()
+    assert [each.result(10) for each in under_way] == ["new", "new"]
+    assert cache.start("c", held).result(10) == "new"
+
+
+def test_a_read_that_gets_no_thread_is_not_under_way(
+    cache: Cache[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", lambda _: failing(RuntimeError("no thread"))())
+        with pytest.raises(RuntimeError, match="no thread"):
+            cache.start("a", lambda: "old")
+
+    assert cache.get("a", lambda: "new") == "new"

@@ -1,0 +1,255 @@
+"""CachedDirectory and InvalidatingStore: how old topics and subscriptions may be, and whose."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from shared.adapters.directory import CachedDirectory, InvalidatingStore, Readers
+from shared.engine.ports import CUSTOM_TOPICS, NAMESPACE_TOPICS, NAMESPACES, Resource, Table
+from shared.errors import StorageUnavailable
+from shared.events.topic import InputSchema, Topic
+from shared.subscriptions.subscription import DeliverySchema, EventSubscription
+from tests.fakes import FakeClock, MemoryResources
+
+SECOND = timedelta(seconds=1)
+CACHE_FOR = SECOND * 5
+
+
+class CountingResources(MemoryResources):
+    """Counts reads, and stores documents."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reads = 0
+
+    def get(self, table: Table, partition: str, name: str) -> Resource | None:
+        self.reads += 1
+        return super().get(table, partition, name)
+
+    def list(self, table: Table, partition: str) -> Sequence[Resource]:
+        self.reads += 1
+        return super().list(table, partition)
+
+    def put_topic(self, name: str = "orders", kind: str = CUSTOM_TOPICS, **members: str) -> None:
+        self._store(Table.TOPICS, kind, {"name": name, **members})
+
+    def put_subscription(self, name: str, **members: str) -> None:
+        self._store(Table.EVENT_SUBSCRIPTIONS, "orders", {"name": name, **members})
+
+    def _store(self, table: Table, partition: str, document: Mapping[str, Any]) -> None:
+        there = super().get(table, partition, document["name"])
+        self.put(table, partition, document["name"], document, there.etag if there else None)
+
+
+def topic_of(document: Mapping[str, Any]) -> Topic:
+    return Topic(
+        name=document["name"],
+        arm_id=f"/topics/{document['name']}",
+        input_schema=InputSchema.EVENT_GRID,
+        keys=(document.get("key", "k"), "k"),
+    )
+
+
+def namespace_topic_of(document: Mapping[str, Any], namespace: Mapping[str, Any]) -> Topic:
+    return replace(topic_of(document), keys=(namespace["key"],))
+
+
+def subscription_of(document: Mapping[str, Any]) -> EventSubscription:
+    return EventSubscription(
+        topic="orders",
+        topic_id="/topics/orders",
+        name=document["name"],
+        generation=document["generation"],
+        endpoint_url="https://example.com/",
+        input_schema=InputSchema.EVENT_GRID,
+        delivery_schema=DeliverySchema.EVENT_GRID,
+    )
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def store() -> CountingResources:
+    return CountingResources()
+
+
+@pytest.fixture
+def directory(store: CountingResources, clock: FakeClock) -> CachedDirectory:
+    return CachedDirectory(
+        store,
+        Readers(topic_of, namespace_topic_of, subscription_of),
+        cache_for=CACHE_FOR,
+        clock=clock.monotonic,
+    )
+
+
+def generations(directory: CachedDirectory) -> list[tuple[str, str]]:
+    return [(each.name, each.generation) for each in directory.of_topic("orders")]
+
+
+def keys_of(topic: Topic | None) -> tuple[str, ...]:
+    assert topic is not None
+    return topic.keys
+
+
+def test_a_topic_is_read_once_in_its_time(
+    directory: CachedDirectory, store: CountingResources, clock: FakeClock
+) -> None:
+    store.put_topic("Orders", key="old")
+    found = [keys_of(directory.topic("Orders"))[0]]
+    store.put_topic("Orders", key="new")
+    clock.advance(CACHE_FOR - timedelta(milliseconds=1))
+    found.append(keys_of(directory.topic("oRDERS"))[0])
+    clock.advance(timedelta(milliseconds=1))
+    found.append(keys_of(directory.topic("orders"))[0])
+
+    assert (found, store.reads) == (["old", "old", "new"], 2)
+
+
+def test_a_missing_topic_is_looked_up_again_after_a_second(
+    directory: CachedDirectory, store: CountingResources, clock: FakeClock
+) -> None:
+    missing = directory.topic("orders")
+    store.put_topic()
+    still = directory.topic("orders")
+    clock.advance(SECOND)
+
+    assert (missing, still) == (None, None)
+    assert directory.topic("orders") is not None
+
+
+def test_all_subscriptions_of_a_topic_are_one_read(
+    directory: CachedDirectory, store: CountingResources
+) -> None:
+    store.put_subscription("a", generation="g1")
+    store.put_subscription("B", generation="g1")
+
+    names = [name for name, _ in generations(directory)]
+    one = directory.subscription("ORDERS", "b")
+
+    assert (names, store.reads) == (["a", "B"], 1)
+    assert one is not None
+    assert one.name == "B"
+    assert directory.subscription("orders", "c") is None
+
+
+def test_an_uncached_read_goes_into_the_cache(
+    directory: CachedDirectory, store: CountingResources
+) -> None:
+    for name in ("a", "b"):
+        store.put_subscription(name, generation="g1")
+    directory.of_topic("orders")
+    store.put_subscription("a", generation="g2")
+    store.delete(Table.EVENT_SUBSCRIPTIONS, "orders", "b")
+
+    changed = directory.read_uncached("Orders", "A")
+    gone = directory.read_uncached("orders", "b")
+
+    assert changed is not None
+    assert (changed.generation, gone) == ("g2", None)
+    assert generations(directory) == [("a", "g2")]
+
+
+def test_while_storage_fails_what_is_known_serves_but_not_that_there_is_none(
+    directory: CachedDirectory, store: CountingResources, clock: FakeClock
+) -> None:
+    store.put_topic()
+    store.put_subscription("a", generation="g1")
+    known = (directory.topic("orders"), directory.topic("missing"), generations(directory))
+    clock.advance(timedelta(days=3))
+    store.fail_next("get", 3)
+    store.fail_next("list", 2)
+
+    assert (directory.topic("orders"), None, generations(directory)) == known
+    with pytest.raises(StorageUnavailable):
+        directory.topic("missing")
+    with pytest.raises(StorageUnavailable):
+        directory.of_topic("others")
+    with pytest.raises(StorageUnavailable):
+        directory.read_uncached("orders", "a")
+
+
+def test_a_document_that_cannot_be_read_is_left_out_but_not_taken_for_deleted(
+    directory: CachedDirectory, store: CountingResources, caplog: pytest.LogCaptureFixture
+) -> None:
+    store.put_subscription("a", generation="g1")
+    store.put_subscription("broken")
+
+    with caplog.at_level(logging.ERROR):
+        known = generations(directory)
+
+    assert known == [("a", "g1")]
+    (line,) = [json.loads(record.message) for record in caplog.records]
+    assert line["event"] == "document.unreadable"
+    with pytest.raises(StorageUnavailable):
+        directory.read_uncached("orders", "broken")
+
+
+def test_own_changes_are_seen_at_once(directory: CachedDirectory, store: CountingResources) -> None:
+    own = InvalidatingStore(store, directory)
+    seen = [directory.topic("orders"), directory.of_topic("orders")]
+
+    own.put(Table.TOPICS, "topic", "Orders", {"name": "Orders"}, None)
+    own.put(Table.EVENT_SUBSCRIPTIONS, "Orders", "a", {"name": "a", "generation": "g1"}, None)
+
+    assert seen == [None, ()]
+    assert directory.topic("orders") is not None
+    assert generations(directory) == [("a", "g1")]
+    own.delete(Table.EVENT_SUBSCRIPTIONS, "orders", "a")
+    own.delete(Table.TOPICS, "topic", "orders")
+    assert [directory.topic("orders"), directory.of_topic("orders")] == seen
+
+
+def test_a_change_that_may_be_stored_is_seen_at_once(
+    directory: CachedDirectory, store: CountingResources
+) -> None:
+    directory.topic("orders")
+    store.fail_next("put", after=True)
+
+    with pytest.raises(StorageUnavailable):
+        InvalidatingStore(store, directory).put(
+            Table.TOPICS, "topic", "orders", {"name": "orders"}, None
+        )
+
+    assert directory.topic("orders") is not None
+
+
+def test_a_topic_of_a_namespace_has_the_keys_of_its_namespace(
+    directory: CachedDirectory, store: CountingResources
+) -> None:
+    store.put_topic("shop.orders", NAMESPACE_TOPICS)
+    assert directory.topic("shop.orders") is None  # without its namespace there is no topic
+    store.put_topic("shop", NAMESPACES, key="k1")
+    directory.forget("shop.orders")
+
+    assert keys_of(directory.topic("Shop.Orders")) == ("k1",)
+
+
+def test_a_changed_namespace_changes_its_topics_alone(
+    directory: CachedDirectory, store: CountingResources
+) -> None:
+    store.put_topic("shop", NAMESPACES, key="k1")
+    store.put_topic("shop.orders", NAMESPACE_TOPICS)
+    store.put_topic("shop")
+    own = InvalidatingStore(store, directory)
+    assert keys_of(directory.topic("shop.orders")) == ("k1",)
+    directory.topic("shop")
+    namespace = own.get(Table.TOPICS, NAMESPACES, "shop")
+    assert namespace is not None
+    reads = store.reads
+
+    own.put(Table.TOPICS, NAMESPACES, "Shop", {"key": "k2"}, namespace.etag)
+
+    assert keys_of(directory.topic("shop.orders")) == ("k2",)
+    directory.topic("shop")
+    assert store.reads == reads + 2  # the topic of the namespace and the namespace
