@@ -11,7 +11,7 @@ from typing import Any
 
 from shared.delivery.attempt_record import AttemptRecord
 from shared.delivery.delivery import Attempt, Delivery, Origin
-from shared.delivery.message import DeadLetterNote, DeliveryMessage
+from shared.delivery.messages.message import DeadLetterNote, DeliveryMessage
 from shared.delivery.outcome import DeliveryOutcome, Outcome
 from shared.delivery.policy import DeliveryTerms, EndReason
 from shared.delivery.profiles import PROFILES

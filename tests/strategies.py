@@ -16,7 +16,7 @@ from shared.delivery.health.endpoint_health import (
     observe,
     standing,
 )
-from shared.delivery.message import DeadLetterNote, DeliveryMessage
+from shared.delivery.messages.message import DeadLetterNote, DeliveryMessage
 from shared.delivery.outcome import Outcome
 from shared.delivery.policy import EndReason
 from shared.events.topic import InputSchema

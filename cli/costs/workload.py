@@ -7,8 +7,8 @@ import math
 from dataclasses import dataclass
 from datetime import timedelta
 
-from shared.delivery import packing
 from shared.delivery.forecast import forecast
+from shared.delivery.messages import packing
 from shared.delivery.policy import DeliveryTerms
 from shared.delivery.profile import DeliveryProfile, EndpointType
 from shared.delivery.profiles import PROFILES

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from shared.clock import timestamp
-from shared.delivery.custom_headers import custom_headers
 from shared.delivery.delivery import Delivery
-from shared.delivery.message import DeadLetterNote
+from shared.delivery.messages.message import DeadLetterNote
 from shared.delivery.policy import EndReason
+from shared.delivery.requests.custom_headers import custom_headers
 from shared.events.literals import dumps, loads
 
 _REASONS = {

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from shared.clock import timestamp
-from shared.delivery.conversion import convert
 from shared.delivery.delivery import Delivery
-from shared.delivery.message import DeadLetterNote
+from shared.delivery.messages.message import DeadLetterNote
+from shared.delivery.requests.conversion import convert
 from shared.events.literals import dumps, loads
 from shared.subscriptions.subscription import DeliverySchema
 

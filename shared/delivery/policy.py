@@ -7,10 +7,9 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 
 from shared.delivery.delivery import Delivery
-from shared.delivery.duration import in_words
 from shared.delivery.outcome import DeliveryOutcome, Outcome
 from shared.delivery.profile import DeliveryProfile, EndpointRules, EndpointType
-from shared.delivery.retry_after import asked_wait
+from shared.delivery.waits import asked_wait, in_words
 from shared.subscriptions.subscription import (
     NO_BATCHING,
     Batching,

@@ -7,11 +7,11 @@ from datetime import timedelta
 import pytest
 
 from shared.delivery.forecast import forecast
-from shared.delivery.parcel import Loaded
 from shared.delivery.policy import DeliveryTerms
 from shared.delivery.profile import EndpointType
 from shared.delivery.profiles import PROFILES
-from shared.delivery.push_request import push_request
+from shared.delivery.requests.push_batch import Loaded
+from shared.delivery.requests.push_request import push_request
 from tests.builders import DEAD, a_delivery, a_subscription, text
 from tests.conformance.editions import CASES, FILES, Case
 

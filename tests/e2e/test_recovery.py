@@ -17,7 +17,7 @@ from tests.e2e.publishing import ids, post
 
 RATE, TOGETHER = 20, 4  # events a second, and in a request
 # A quarter of the time; RECOVERY_SCALE=1 plays the whole minute, which takes five. So does
-# tests/functional/test_recovery.py, in simulated time.
+# tests/functional/delivering/test_recovery.py, in simulated time.
 SCALE = float(os.environ.get("RECOVERY_SCALE", "4"))
 BEFORE, DOWN, AFTER = 8.0, 60.0 / SCALE, 5.0  # seconds of publishing
 WINDOW = 5.0

@@ -14,8 +14,8 @@ import pytest
 
 from devhost.log import Console, LogLines, running
 from shared.delivery.outcome import DeliveryOutcome, Outcome
-from shared.delivery.parcel import Loaded
 from shared.delivery.policy import Decision, End, EndReason, RetryAt
+from shared.delivery.requests.push_batch import Loaded
 from shared.engine.delivering.attempt_lines import AttemptLines
 from shared.settings import LogFormat
 from shared.telemetry import LOGGER

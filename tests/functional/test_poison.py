@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from shared.delivery.message import encode
+from shared.delivery.messages.message import encode
 from shared.engine.ports import Queue
 from shared.errors import StorageUnavailable
 from tests.builders import (

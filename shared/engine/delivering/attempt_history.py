@@ -9,9 +9,8 @@ from shared import telemetry
 from shared.clock import Clock
 from shared.delivery.attempt_record import KEPT_FOR, AttemptRecord
 from shared.delivery.delivery import Delivery
-from shared.delivery.message import DeliveryMessage
+from shared.delivery.messages.message import DeliveryMessage
 from shared.delivery.outcome import DeliveryOutcome
-from shared.delivery.parcel import Parcel
 from shared.delivery.policy import (
     Decision,
     Delivered,
@@ -21,7 +20,8 @@ from shared.delivery.policy import (
     EndState,
     RetryAt,
 )
-from shared.engine.delivering.event_ids import event_id
+from shared.delivery.requests.push_batch import Parcel
+from shared.engine.delivering.event_texts import event_id
 from shared.engine.ports import AttemptLog
 from shared.settings import AttemptLogging
 

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 from shared import telemetry
 from shared.delivery.delivery import Delivery
-from shared.delivery.message import DeliveryMessage
+from shared.delivery.messages.message import DeliveryMessage
 from shared.delivery.outcome import DeliveryOutcome
-from shared.delivery.parcel import Parcel
 from shared.delivery.policy import Decision, Delivered, DeliveryTerms, End, RetryAt
-from shared.engine.delivering.event_ids import event_id, event_ids
+from shared.delivery.requests.push_batch import Parcel
+from shared.engine.delivering.event_texts import event_id, event_ids
 from shared.engine.delivering.failure_records import delivery_failure
 from shared.subscriptions.subscription import EventSubscription
 

@@ -11,19 +11,18 @@ from functools import cache
 from shared import telemetry
 from shared.clock import Clock
 from shared.delivery.delivery import Delivery
-from shared.delivery.message import DeliveryMessage, NewerMessage
-from shared.delivery.message_reader import decode
-from shared.delivery.parcel import Loaded, parcels
+from shared.delivery.messages.message import DeliveryMessage, NewerMessage
+from shared.delivery.messages.message_reader import decode
 from shared.delivery.policy import DeliveryTerms, EndReason, Go, before_attempt
-from shared.engine.delivering.allowed_rates import AllowedRates
+from shared.delivery.requests.push_batch import Loaded, parcels
 from shared.engine.delivering.attempt_history import AttemptHistory
 from shared.engine.delivering.deployment_terms import DeploymentTerms
 from shared.engine.delivering.drops import dropped
+from shared.engine.delivering.event_texts import texts_of
 from shared.engine.delivering.hand_over import HandOver
 from shared.engine.delivering.late_answers import LateAnswers
-from shared.engine.delivering.payloads import texts_of
 from shared.engine.delivering.progress import Progress
-from shared.engine.delivering.pushing import Pushing
+from shared.engine.delivering.pushing import AllowedRates, Pushing
 from shared.engine.delivering.requeue import NEWER_AGAIN_IN, Requeue
 from shared.engine.delivering.shared_health import HealthTracker
 from shared.engine.ports import (

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from shared import telemetry
 from shared.delivery.policy import EndReason
-from shared.engine.delivering.event_ids import event_ids
+from shared.engine.delivering.event_texts import event_ids
 from shared.engine.ports import Metrics
 from shared.metrics import Metric
 

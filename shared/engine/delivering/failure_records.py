@@ -8,8 +8,8 @@ from http import HTTPStatus
 from shared import telemetry
 from shared.clock import format_us_datetime, timestamp
 from shared.delivery.outcome import DeliveryOutcome
-from shared.delivery.parcel import Loaded
-from shared.engine.delivering.event_ids import event_id
+from shared.delivery.requests.push_batch import Loaded
+from shared.engine.delivering.event_texts import event_id
 from shared.subscriptions.endpoint_rules import base_url
 from shared.subscriptions.subscription import DeliverySchema, EventSubscription
 

@@ -9,7 +9,7 @@ from datetime import timedelta
 from shared import telemetry
 from shared.clock import Clock
 from shared.delivery.delivery import Delivery
-from shared.delivery.message import DeliveryMessage
+from shared.delivery.messages.message import DeliveryMessage
 from shared.engine.delivering.requeue import Queued, Requeue
 from shared.errors import StorageUnavailable
 

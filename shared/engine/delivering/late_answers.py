@@ -9,12 +9,12 @@ from functools import partial
 
 from shared import telemetry
 from shared.delivery.delivery import Delivery, Key
-from shared.delivery.message import DeliveryMessage
+from shared.delivery.messages.message import DeliveryMessage
 from shared.delivery.outcome import Outcome, classify
-from shared.delivery.parcel import Parcel
 from shared.delivery.profile import DeliveryProfile
+from shared.delivery.requests.push_batch import Parcel
 from shared.engine.delivering.attempt_history import MessageHistory
-from shared.engine.delivering.event_ids import event_ids
+from shared.engine.delivering.event_texts import event_ids
 from shared.engine.delivering.requeue import Queued, Requeue
 from shared.engine.ports import Metrics
 from shared.errors import StorageUnavailable

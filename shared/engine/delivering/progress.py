@@ -9,13 +9,11 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from shared.clock import Clock
-from shared.delivery.custom_headers import told_headers
 from shared.delivery.delivery import Delivery
-from shared.delivery.due import due_together
 from shared.delivery.health.endpoint_health import Held
-from shared.delivery.message import DeadLetterNote, DeliveryMessage
+from shared.delivery.messages.message import DeadLetterNote, DeliveryMessage
+from shared.delivery.messages.packing import due_together
 from shared.delivery.outcome import DeliveryOutcome, Outcome
-from shared.delivery.parcel import Loaded, Parcel
 from shared.delivery.policy import (
     Decision,
     DeliveryTerms,
@@ -25,6 +23,8 @@ from shared.delivery.policy import (
     decide,
     retry,
 )
+from shared.delivery.requests.custom_headers import told_headers
+from shared.delivery.requests.push_batch import Loaded, Parcel
 from shared.engine.delivering.attempt_history import MessageHistory
 from shared.engine.delivering.attempt_lines import AttemptLines
 from shared.engine.delivering.drops import dropped

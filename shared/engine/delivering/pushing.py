@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from typing import NamedTuple
 
 from shared.clock import Clock
+from shared.delivery.allowed_rate import Allowance, ask
 from shared.delivery.health.endpoint_health import Held, Observation, Open
 from shared.delivery.health.holding import hold_back
 from shared.delivery.outcome import Outcome, classify
-from shared.delivery.parcel import Parcel
 from shared.delivery.policy import DeliveryTerms
-from shared.delivery.push_request import push_request
-from shared.engine.delivering.allowed_rates import AllowedRates
+from shared.delivery.requests.push_batch import Parcel
+from shared.delivery.requests.push_request import push_request
 from shared.engine.delivering.hand_over import HandOver
 from shared.engine.delivering.progress import Progress, Pushed
 from shared.engine.delivering.shared_health import HealthTracker
@@ -23,7 +24,29 @@ from shared.engine.ports import Pusher, PushPool
 from shared.http import Failure, NotAnswered
 from shared.subscriptions.subscription import EventSubscription
 
+MAX_KEYS = 10_000  # subscriptions whose allowance is remembered
 WAIT_FOR_SLOTS = timedelta(seconds=60)  # no push of an invocation begins later
+
+
+class AllowedRates:
+    """The allowances of all subscriptions that have one; safe to use from any thread."""
+
+    def __init__(self, clock: Clock, lock: AbstractContextManager[object]) -> None:
+        self._clock = clock
+        self._lock = lock
+        self._known: dict[tuple[str, str], Allowance] = {}
+
+    def turned_away(self, subscription: EventSubscription) -> datetime | None:
+        """Let one request of *subscription* go, or return when it should ask again."""
+        if subscription.rate is None:
+            return None
+        key = subscription.topic.lower(), subscription.name.lower()
+        with self._lock:
+            now = self._clock.now()
+            if len(self._known) >= MAX_KEYS:
+                self._known = {k: v for k, v in self._known.items() if max(v) > now}
+            self._known[key], place = ask(self._known.get(key), subscription.rate, now)
+        return place
 
 
 class Met(NamedTuple):

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from shared.clock import Clock
 from shared.delivery.delivery import Delivery
-from shared.delivery.message import DeliveryMessage, encode_parts, encode_rest
+from shared.delivery.messages.message import DeliveryMessage, encode_parts, encode_rest
 from shared.engine.ports import Queue, Receipt, Sender
 from shared.errors import StorageUnavailable
 

@@ -11,7 +11,7 @@ from datetime import timedelta
 from shared import telemetry
 from shared.clock import Clock
 from shared.delivery.delivery import Origin
-from shared.delivery.fan_out import fan_out, match, parked_lines
+from shared.delivery.messages.fan_out import fan_out, match, parked_lines
 from shared.engine.ports import (
     Metrics,
     PayloadStore,

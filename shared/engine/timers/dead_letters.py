@@ -14,10 +14,10 @@ from shared.deadletter.batching import batches, blob_body, dead_letter_path
 from shared.deadletter.namespace_record import namespace_record
 from shared.deadletter.record import record
 from shared.delivery.delivery import Delivery
-from shared.delivery.message import DeadLetterNote
+from shared.delivery.messages.message import DeadLetterNote
 from shared.delivery.policy import EndReason
 from shared.engine.delivering.drops import dropped
-from shared.engine.delivering.payloads import texts_of
+from shared.engine.delivering.event_texts import texts_of
 from shared.engine.ports import DeadLetterStore, Metrics, PayloadStore, Queue, Receiver
 from shared.engine.timers.receiving import Intake, ReadMessage
 from shared.errors import StorageUnavailable

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from shared import telemetry
-from shared.engine.delivering.payloads import texts_of
+from shared.engine.delivering.event_texts import texts_of
 from shared.engine.delivering.requeue import Requeue
 from shared.engine.ports import PayloadStore, Queue, Receiver
 from shared.engine.timers.poison_records import PoisonRecords

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from shared import telemetry
 from shared.clock import Clock
-from shared.delivery.message_reader import due_of
+from shared.delivery.messages.message_reader import due_of
 from shared.engine.ports import Backlog, Queue, QueueWatch
 
 EVERY = timedelta(minutes=1)  # at most; local timers run every few seconds

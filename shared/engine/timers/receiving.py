@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 
 from shared import telemetry
 from shared.clock import Clock
-from shared.delivery.message import DeliveryMessage, NewerMessage
-from shared.delivery.message_reader import decode
+from shared.delivery.messages.message import DeliveryMessage, NewerMessage
+from shared.delivery.messages.message_reader import decode
 from shared.engine.delivering.requeue import NEWER_AGAIN_IN
 from shared.engine.ports import Queue, Received, Receiver
 from shared.engine.timers.poison_records import PoisonRecords

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from shared import telemetry
 from shared.clock import Clock
-from shared.delivery.due import due_together
+from shared.delivery.messages.packing import due_together
 from shared.engine.delivering.requeue import Requeue
 from shared.engine.ports import Queue, Receiver
 from shared.engine.timers.receiving import Intake, ReadMessage

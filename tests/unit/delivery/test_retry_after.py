@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from shared.delivery.outcome import Outcome, classify
 from shared.delivery.policy import RetryAt, decide, retry
 from shared.delivery.profiles import PROFILES
-from shared.delivery.retry_after import asked_wait
+from shared.delivery.waits import asked_wait
 from tests.builders import a_delivery, an_outcome, terms
 from tests.fakes import START, answered
 

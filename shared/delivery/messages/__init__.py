@@ -1,0 +1,1 @@
+"""Reads and writes delivery messages: groups of deliveries as queue messages."""

@@ -1,0 +1,145 @@
+"""A group of deliveries of one subscription as one queue message, and how it is written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from shared.delivery.delivery import Delivery, Origin
+from shared.delivery.messages.packing import pack, split
+from shared.delivery.messages.run_length import runs_of
+from shared.delivery.policy import EndReason
+from shared.delivery.requests.custom_headers import header_texts
+from shared.events.topic import InputSchema
+from shared.subscriptions.subscription import (
+    DeadLetterDestination,
+    DeliveryHeader,
+    DeliverySchema,
+)
+
+VERSION = 1
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+class Kind(StrEnum):
+    """What a message asks for. ``fanout`` is reserved."""
+
+    DELIVERY = "delivery"
+    DEADLETTER = "deadletter"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetterNote:
+    """
+    Everything but the events that writing dead letters takes, decided when they ended.
+
+    A write that fails is tried again until *keep_until*; then the events are dropped. *headers* are
+    the custom ones that the dead letter tells of; only those of namespaces tell of any.
+    """
+
+    reason: EndReason
+    keep_until: datetime
+    destination: DeadLetterDestination
+    topic_id: str
+    input_schema: InputSchema
+    delivery_schema: DeliverySchema
+    headers: tuple[DeliveryHeader, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliveryMessage:
+    """
+    Deliveries of one subscription that are due together.
+
+    *due* is ``None`` for a first attempt. *rounds* counts how often the message came back from a
+    poison queue. *batch* is how many events share a request at most. With a *dead_letter* note the
+    deliveries have ended and wait for their blob.
+    """
+
+    topic: str
+    subscription: str
+    generation: str
+    deliveries: tuple[Delivery, ...]
+    due: datetime | None = None
+    rounds: int = 0
+    batch: int = 1
+    dead_letter: DeadLetterNote | None = None
+
+
+class NewerMessage(NamedTuple):
+    """A message that a newer version of the app wrote; only that version can read it."""
+
+    version: int
+
+
+def encode(message: DeliveryMessage) -> list[str]:
+    """Write a message as the text of one or, where it no longer fits, several queue messages."""
+    return [text for _, text in encode_parts(message)]
+
+
+def encode_parts(message: DeliveryMessage) -> Iterator[tuple[DeliveryMessage, str]]:
+    """Divide a message into those that fit into a queue message each, and write them."""
+    for group, packed in split(message.deliveries, message.batch):
+        yield replace(message, deliveries=tuple(group)), encode_group(message, group, packed)
+
+
+def encode_rest(message: DeliveryMessage) -> str:
+    """Write what is left of a message that did fit into a queue message."""
+    texts = [delivery.text for delivery in message.deliveries if delivery.text is not None]
+    return encode_group(message, message.deliveries, pack(texts) if texts else "")
+
+
+def encode_group(message: DeliveryMessage, group: Sequence[Delivery], packed: str) -> str:
+    """Write one group, whose texts are already packed; *message* gives everything else."""
+    origins = list(dict.fromkeys(delivery.origin for delivery in group))
+    wire: dict[str, Any] = {
+        "pushgrid": VERSION,
+        "kind": Kind.DEADLETTER if message.dead_letter else Kind.DELIVERY,
+        "topic": message.topic,
+        "subscription": message.subscription,
+        "generation": message.generation,
+    }
+    if message.due:
+        wire["due"] = _micros(message.due)
+    if message.rounds:
+        wire["rounds"] = message.rounds
+    if message.batch > 1:
+        wire["batch"] = message.batch
+    if message.dead_letter:
+        wire["note"] = _note(message.dead_letter)
+    wire["origins"] = [[o.publish_id, _micros(o.published_at), o.payload] for o in origins]
+    wire["runs"] = _runs(group, {origin: index for index, origin in enumerate(origins)})
+    wire["packed"] = packed
+    return json.dumps(wire, separators=(",", ":"))
+
+
+def _runs(group: Sequence[Delivery], origins: dict[Origin, int]) -> list[list[Any]]:
+    """Return ``[origin, places, attempts, outcome, status, at]`` for each run."""
+    written = []
+    for delivery, places in runs_of(group):
+        run: list[Any] = [origins[delivery.origin], places, delivery.attempts]
+        if last := delivery.last:
+            run += [last.outcome, last.status, _micros(last.at)]
+        written.append(run)
+    return written
+
+
+def _note(note: DeadLetterNote) -> list[Any]:
+    return [
+        note.reason,
+        _micros(note.keep_until),
+        note.destination.container,
+        note.topic_id,
+        note.input_schema,
+        note.delivery_schema,
+        header_texts(note.headers),
+    ]
+
+
+def _micros(moment: datetime) -> int:
+    return (moment - EPOCH) // _MICROSECOND

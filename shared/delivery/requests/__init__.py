@@ -1,0 +1,1 @@
+"""Builds push requests: batches of events, their headers and bodies."""

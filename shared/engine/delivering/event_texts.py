@@ -1,0 +1,45 @@
+"""Reads the texts of deliveries' events, and the ids in them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from shared.delivery.delivery import Delivery
+from shared.engine.ports import PayloadStore
+
+MAX_IDS = 20  # of one line of the log
+
+
+def texts_of(
+    deliveries: Sequence[Delivery], payloads: PayloadStore
+) -> list[tuple[Delivery, str | None]]:
+    """
+    Pair each delivery with its event's text; ``None`` if its payload blob is gone.
+
+    Raises:
+        StorageUnavailable: a blob can't be read now.
+    """
+    names = {each.origin.payload for each in deliveries if each.text is None}
+    blobs = {name: payloads.read(name) for name in names if name}
+    return [
+        (each, each.text if each.text is not None else _line(blobs, each)) for each in deliveries
+    ]
+
+
+def event_id(text: str | None) -> str | None:
+    """Return the id in an event's JSON; ``None`` if it is not known, or storage was damaged."""
+    try:
+        return str(json.loads(text or "")["id"])
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def event_ids(texts: Sequence[str | None]) -> list[str] | None:
+    """Return the ids of many events: not all of very many, ``None`` for none."""
+    return [known for text in texts[:MAX_IDS] if (known := event_id(text))] or None
+
+
+def _line(blobs: dict[str, Sequence[str] | None], delivery: Delivery) -> str | None:
+    lines = blobs.get(delivery.origin.payload or "") or ()
+    return (lines[delivery.position] or None) if delivery.position < len(lines) else None

@@ -1,0 +1,136 @@
+"""A deployment whose queues are worked off in simulated time, with crashes where a test wants."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from shared.delivery.messages.message import DeliveryMessage
+from shared.delivery.profiles import PROFILES
+from shared.engine.delivering.deployment_terms import DeploymentTerms
+from shared.engine.ports import Queue
+from shared.errors import StorageUnavailable
+from shared.http import Exchange, Late, OutboundRequest
+from shared.subscriptions.subscription import EventSubscription
+from tests.builders import a_subscription
+from tests.fakes import FakeClock, ScriptedPusher, Stored, answered
+from tests.functional.deployment import Deployment
+
+MAX_STEPS = 50_000  # a day of holds that are looked at every five minutes is far below it
+AGAIN_IN = timedelta(minutes=1)  # what the host waits before it repeats what has failed
+WORKED_OFF = (Queue.DELIVERIES, Queue.RETRIES, Queue.WAITING, Queue.DEADLETTERS)
+
+
+class Endpoint(ScriptedPusher):
+    """Answers in turn, the last one for ever, and keeps what it has got and when."""
+
+    def __init__(self, clock: FakeClock, answers: Sequence[Exchange]) -> None:
+        super().__init__(clock)
+        self._answers = list(answers)
+        self.got: list[tuple[str, datetime, int | None]] = []  # id, when, and the answer
+
+    def send(
+        self, request: OutboundRequest, timeout: timedelta, late: Late | None = None
+    ) -> Exchange:
+        del timeout, late
+        now = self._clock.now()
+        exchange = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+        status = getattr(exchange, "status", None)
+        self.got += [(event["id"], now, status) for event in json.loads(request.body)]
+        self._clock.advance(timedelta(seconds=exchange.seconds))
+        return exchange
+
+
+class _Drops(logging.Handler):
+    """Hears which events were dropped."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.ids: Counter[str] = Counter()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        line = json.loads(record.getMessage())
+        if line["event"] == "delivery.dropped":
+            self.ids.update(line.get("event_ids", ()))
+
+
+class Simulation:
+    """One subscription under any profile; *crashes* are the steps whose message comes again."""
+
+    def __init__(
+        self,
+        *,
+        answers: Sequence[Exchange] = (answered(200),),
+        crashes: Iterable[int] = (),
+        **choices: Any,
+    ) -> None:
+        self.app = Deployment()
+        self.endpoint = Endpoint(self.app.clock, answers)
+        self.terms: DeploymentTerms = replace(self.app.deliver.terms, **choices)
+        self.app.deliver = replace(self.app.deliver, pusher=self.endpoint, terms=self.terms)
+        self._crashes = set(crashes)
+        self.steps = 0
+        self.delivered: Counter[str] = Counter()
+        self.dead_lettered: Counter[str] = Counter()
+        self.dropped: Counter[str] = Counter()
+
+    def subscribe(self, subscription: EventSubscription | None = None) -> None:
+        self.app.directory.add(subscription or a_subscription())
+
+    def put(self, *messages: DeliveryMessage) -> None:
+        """Publish: a message each."""
+        self.app.put(Queue.DELIVERIES, *messages)
+
+    def run(self, *messages: DeliveryMessage) -> None:
+        """Work everything off, and count the ends of the events."""
+        self.put(*messages)
+        with self._hearing() as drops:
+            while following := self._next():
+                self.steps += 1
+                assert self.steps < MAX_STEPS, "the simulation has no end"
+                self._work(*following)
+        codes = PROFILES[self.terms.default_profile].success_codes
+        self.delivered.update(id_ for id_, _, status in self.endpoint.got if status in codes)
+        self.dropped = drops.ids
+        for body in self.app.dead_letters.blobs.values():
+            self.dead_lettered.update(record["id"] for record in json.loads(body))
+
+    def _next(self) -> tuple[Queue, Stored] | None:
+        """Let the time pass until a message is visible; return it."""
+        stored = [(queue, each) for queue in WORKED_OFF for each in self.app.queues.stored[queue]]
+        if not stored:
+            return None
+        queue, message = min(stored, key=lambda pair: pair[1].visible_at)
+        self.app.clock.advance(max(message.visible_at - self.app.clock.now(), timedelta()))
+        return queue, message
+
+    def _work(self, queue: Queue, message: Stored) -> None:
+        if queue is Queue.WAITING:
+            self.app.wake.run()
+            return
+        if queue is Queue.DEADLETTERS:
+            self.app.write_dead_letters.run(self.app.in_a_minute())
+            return
+        message.visible_at = self.app.clock.now() + AGAIN_IN
+        try:
+            self.app.deliver.run(message.text.encode())
+        except StorageUnavailable:
+            return  # The host repeats it.
+        if self.steps in self._crashes:
+            return  # Everything is done, but the message was not deleted.
+        self.app.queues.stored[queue].remove(message)
+
+    @contextmanager
+    def _hearing(self) -> Iterator[_Drops]:
+        drops, logger = _Drops(), logging.getLogger("pushgrid")
+        logger.addHandler(drops)
+        try:
+            yield drops
+        finally:
+            logger.removeHandler(drops)

@@ -1,0 +1,61 @@
+"""An endpoint that refuses now and then is not failing: probation must not slow it down."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import replace
+from datetime import datetime, timedelta
+from random import Random
+
+import pytest
+
+from shared.http import Exchange, Late, OutboundRequest
+from tests.builders import a_topic
+from tests.fakes import START, FakeClock, ScriptedPusher, answered
+from tests.functional.delivering.playing import RATE, play
+from tests.functional.deployment import MINUTE, Deployment
+
+EVENTS = 60 * RATE
+BUSY = 0.02  # of all requests
+
+
+class Flaky(ScriptedPusher):
+    """Answers some requests with 503; keeps which event it took when."""
+
+    def __init__(self, clock: FakeClock, seed: int) -> None:
+        super().__init__(clock)
+        self._random = Random(seed)
+        self.asked = 0
+        self.taken: Counter[str] = Counter()
+        self.times: list[datetime] = []
+
+    def send(
+        self, request: OutboundRequest, timeout: timedelta, late: Late | None = None
+    ) -> Exchange:
+        del timeout, late
+        self.asked += 1
+        if self._random.random() < BUSY:
+            return answered(503, seconds=0)
+        self.taken[json.loads(request.body)[0]["id"]] += 1
+        self.times.append(self._clock.now())
+        return answered(200, seconds=0)
+
+
+def in_a_minute(profile: str, seed: int) -> int:
+    """Return how many of 1,200 events are there when the last one has been published."""
+    app = Deployment()
+    app.directory.topics["orders"] = a_topic(profile=profile)
+    app.subscribe()
+    endpoint = Flaky(app.clock, seed)
+    app.deliver = replace(app.deliver, pusher=endpoint)
+    play(app, EVENTS)
+    assert len(endpoint.taken) == EVENTS
+    assert set(endpoint.taken.values()) == {1}
+    return sum(at < START + MINUTE for at in endpoint.times)
+
+
+@pytest.mark.parametrize("seed", [0, 10, 16], ids=["none in a row", "two late", "twice two"])
+def test_one_busy_answer_in_fifty_costs_next_to_nothing(seed: int) -> None:
+    """Only two in a row hold everything for ten seconds; each alone would, it were 370 events."""
+    assert in_a_minute("latest", seed) >= 0.9 * in_a_minute("2020", seed)

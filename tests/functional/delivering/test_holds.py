@@ -1,0 +1,254 @@
+"""What a failing endpoint does to other events of its subscription. Design §2, Health."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from shared.delivery.health.endpoint_health import Held
+from shared.engine.ports import Queue
+from shared.subscriptions.subscription import Batching, RetryPolicy
+from tests.builders import (
+    URL,
+    a_delivery,
+    a_message,
+    a_topic,
+    text,
+)
+from tests.fakes import START, answered
+from tests.functional.delivering.failing import another_process, fail, pushed
+from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
+
+
+def test_what_meets_probation_is_held_and_is_no_attempt(app: Deployment, logged: Logged) -> None:
+    fail(app)
+
+    app.run(a_message([a_delivery(1)]))
+
+    assert pushed(app) == 0
+    assert app.waiting(Queue.RETRIES) == [(10 * SECOND, [1])]
+    assert app.on(Queue.RETRIES)[0].deliveries == (a_delivery(1),)
+    line = logged("delivery.run")[-1]
+    assert (line["held"], line["held_because"]) == (1, "probation for Busy: 10 s")
+    assert line["held_until"] == "2026-02-09T12:00:10.0000000Z"
+
+
+def test_a_hold_that_begins_keeps_the_rest_of_its_message(app: Deployment) -> None:
+    """It begins with the second failure: one after a success is none that starts failing."""
+    app.subscribe()
+    app.pusher.script(URL, answered(200), answered(503))
+
+    app.run(a_message([a_delivery(number) for number in range(6)]))
+
+    assert pushed(app) == 3
+    assert [each for _, each in app.waiting(Queue.RETRIES)] == [[1, 2], [3, 4, 5]]
+
+
+def test_a_failure_among_successes_keeps_nothing(app: Deployment) -> None:
+    """Its own event waits all the same; nothing is written about the endpoint's holds."""
+    app.subscribe()
+    app.pusher.script(URL, *[answered(200), answered(503)] * 3, answered(200))
+
+    app.run(a_message([a_delivery(number) for number in range(7)]))
+
+    assert pushed(app) == 7
+    assert app.waiting(Queue.RETRIES) == [(30 * SECOND, [1, 3, 5])]
+
+
+def test_a_long_hold_lies_on_the_queue_without_a_trigger(app: Deployment) -> None:
+    """Holds over a minute must not make Azure scale out; the timer needs a minute ahead."""
+    fail(app, 404)
+
+    app.run(a_message([a_delivery(1)]))
+
+    assert app.waiting(Queue.WAITING) == [(4 * MINUTE, [1])]
+    assert app.all_stored() == {Queue.WAITING: 1}
+
+
+def test_what_is_held_for_long_is_looked_at_every_five_minutes(app: Deployment) -> None:
+    app.directory.topics["orders"] = a_topic(profile="2020")
+    fail(app, 500, events=10)
+    for wait in (1, 2, 4):
+        app.clock.advance(wait * MINUTE)
+        fail(app, 500)
+
+    app.run(a_message([a_delivery(1)]))
+
+    (message,) = app.on(Queue.WAITING)
+    assert message.due == app.clock.now() + 5 * MINUTE
+
+
+def test_what_is_held_expires_all_the_same(app: Deployment, logged: Logged) -> None:
+    app.subscribe(retry_policy=RetryPolicy(event_time_to_live_minutes=1))
+    fail(app, 404)
+    app.clock.advance(MINUTE)
+
+    app.run(a_message([a_delivery(1)]))
+
+    assert app.all_stored() == {}
+    (line,) = logged("delivery.dropped")
+    assert line["reason"] == "TimeToLiveExceeded"
+
+
+def test_one_event_alone_keeps_its_schedule(app: Deployment) -> None:
+    """All-503 comes at 0, 30, 60, 120 s (contract §3.4): its own probation never delays it."""
+    app.subscribe()
+    app.pusher.script(URL, answered(503))
+    app.run(a_message())
+    times = []
+    for _ in range(3):
+        (message,) = app.on(Queue.RETRIES)
+        assert message.due
+        app.clock.advance(message.due - app.clock.now())
+        app.queues.stored.clear()
+        app.run(message)
+        times.append((app.clock.now() - START).total_seconds())
+
+    assert (pushed(app), times) == (4, [30, 60, 120])
+
+
+def test_ten_first_attempts_that_fail_hold_everything(app: Deployment) -> None:
+    app.directory.topics["orders"] = a_topic(profile="2020")
+    app.subscribe()
+    app.pusher.script(URL, answered(500))
+
+    app.run(a_message([a_delivery(number) for number in range(12)]))
+
+    assert pushed(app) == 10
+    (message,) = app.on(Queue.WAITING)
+    assert [each.position for each in message.deliveries] == [10, 11]
+    assert message.due
+    assert MINUTE <= message.due - START < MINUTE + SECOND
+
+
+def test_after_the_hold_a_success_releases_everything(app: Deployment) -> None:
+    app.directory.topics["orders"] = a_topic(profile="2020")
+    fail(app, 500, events=10)
+    app.clock.advance(MINUTE)
+
+    app.run(a_message([a_delivery(number) for number in range(5)]))
+
+    assert (pushed(app), app.all_stored()) == (5, {})
+    another_process(app)
+    app.run(a_message([a_delivery(6)]))
+    assert pushed(app) == 6
+
+
+def test_held_events_come_back_one_after_the_other(app: Deployment) -> None:
+    """New ones come at 20 a second, and so do those that were held."""
+    app.subscribe()
+    for number in range(400):
+        app.clock.advance(SECOND / 20)
+        app.run(a_message([a_delivery(number)]))
+    fail(app, events=2)
+    began = app.clock.now()
+    for number in range(200):
+        app.clock.advance(SECOND / 20)
+        app.run(a_message([a_delivery(number)]))
+
+    dues = [(each.due - began).total_seconds() for each in app.on(Queue.RETRIES) if each.due]
+
+    assert len(dues) == 199  # The last one came when the hold was over, and was its probe.
+    assert dues == sorted(dues)
+    assert dues[0] == 10
+    assert dues[-1] == pytest.approx(10 + 198 / 20, rel=0.1)
+
+
+def test_the_text_of_a_parked_event_that_is_held_stays_parked(app: Deployment) -> None:
+    """What is put back is as it came: the blob keeps the event."""
+    fail(app)
+    parked = a_delivery(0, text=None)
+    blob = app.payloads.write("p", START + timedelta(days=4), [text()])
+    parked = replace(parked, origin=parked.origin._replace(payload=blob))
+
+    app.run(a_message([parked]))
+
+    assert app.on(Queue.RETRIES)[0].deliveries == (parked,)
+
+
+def test_a_long_hold_takes_no_places_in_the_time_after_it(app: Deployment) -> None:
+    """Released before its end, it leaves the next hold's first place free."""
+    subscription = app.subscribe()
+    for _ in range(100):
+        long = Held(START + 60 * MINUTE, "delayed delivery: 1 h")
+        assert app.deliver.health.due_times(subscription, long, [1]) == [START + 5 * MINUTE]
+
+    short = Held(START + 10 * SECOND, "probation for Busy: 10 s")
+    assert app.deliver.health.due_times(subscription, short, [1]) == [START + 10 * SECOND]
+
+
+@pytest.mark.parametrize(
+    ("profile", "pushed_at"),
+    [("2017", [0, 4, 5]), ("2019", [5]), ("2020", [5]), ("2023", [5]), ("latest", [5])],
+)
+def test_the_edition_may_change_during_a_hold(
+    app: Deployment, profile: str, pushed_at: list[int]
+) -> None:
+    """One that knows of no holds pushes at once; the others when it is over, as ever."""
+    fail(app, 404)
+    app.directory.topics["orders"] = a_topic(profile=profile)
+    times = []
+    for minute in (0, 4, 5):
+        app.clock.advance(START + minute * MINUTE - app.clock.now())
+        app.pusher.sent.clear()
+        app.run(a_message([a_delivery(minute)]))
+        if pushed(app):
+            times.append(minute)
+
+    assert times == pushed_at
+
+
+def test_a_failed_batch_of_ten_new_events_delays_delivery(app: Deployment) -> None:
+    """Not one that is tried again: the first attempts of different events count."""
+    app.directory.topics["orders"] = a_topic(profile="2020")
+    app.subscribe(batching=Batching(max_events=10, preferred_kilobytes=64))
+    app.pusher.script(URL, answered(500))
+    batches = [[a_delivery(10 * number + each) for each in range(10)] for number in range(3)]
+
+    app.run(a_message([replace(each, attempts=1) for each in batches[0]]))
+    for batch in batches[1:]:
+        app.run(a_message(batch))
+
+    assert pushed(app) == 2
+
+
+def test_what_is_held_keeps_its_pace_when_new_events_have_ended(app: Deployment) -> None:
+    """A minute of 20 a second is held, released, and met by the next hold a minute later."""
+    subscription, now = app.subscribe(), app.clock.now
+    terms = app.deliver.terms.of(subscription)
+    health = app.deliver.health
+    busy = Held(now() + MINUTE, "delayed delivery: 1 min")
+    for _ in range(1200):
+        app.clock.advance(SECOND / 20)
+        health.arrived(subscription, 1)
+        health.due_times(subscription, busy, [1])
+    app.clock.advance(50 * SECOND)
+    assert health.held(subscription, terms) is None
+
+    again = Held(now() + 10 * SECOND, "probation for Busy: 10 s")
+    dues = health.due_times(subscription, again, [1] * 100)
+
+    assert dues[-1] - dues[0] == pytest.approx(99 * SECOND / 20, rel=0.2)
+
+
+def test_what_was_held_goes_on_before_what_came_later(app: Deployment) -> None:
+    """The probe has failed: a new event comes first, but has a place behind those held before."""
+    app.subscribe()
+    fail(app)
+    for number in range(100):
+        app.clock.advance(SECOND / 20)
+        app.run(a_message([a_delivery(number)]))
+    before = sorted(app.on(Queue.RETRIES), key=lambda message: message.due or START)
+    app.clock.advance(START + 10 * SECOND - app.clock.now())
+    fail(app)
+
+    app.run(a_message([a_delivery(100)]))
+    for message in before:
+        app.clock.advance(max((message.due or START) - app.clock.now(), SECOND * 0))
+        app.run(message)
+
+    dues = {each.deliveries[0].position: each.due for each in app.on(Queue.RETRIES)}
+    assert list(dues) == [100, *range(100)]
+    assert sorted(dues, key=lambda position: dues[position] or START) == list(range(101))

@@ -1,0 +1,168 @@
+"""A subscription's life from its creation by the management API to what waits when it ends."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+import pytest
+
+from shared.adapters.directory import CachedDirectory, InvalidatingStore, Readers
+from shared.arm.namespace_codec import to_namespace_topic
+from shared.arm.subscription_codec import to_subscription_in_force
+from shared.arm.topic_codec import to_topic
+from shared.delivery.messages.message import encode
+from shared.engine.ports import Queue
+from shared.http import HttpRequest
+from shared.metrics import Metric
+from tests.fakes import answered
+from tests.functional.deployment import Deployment, Logged
+from tests.functional.manage.world import CRM, ORDERS, URL, World, hook
+from tests.functional.publishing import event
+
+HOUR = timedelta(hours=1)
+FAILS = answered(500)  # which holds nothing
+
+
+@dataclass
+class Product:
+    """Management, publishing and delivering on one storage, as one process has them."""
+
+    app: Deployment
+    world: World
+
+    def publish(self, *numbers: int) -> None:
+        key = self.world.json("POST", f"{ORDERS}/listKeys")["key1"]
+        answer = self.app.publish.run(
+            HttpRequest(
+                method="POST",
+                url="https://pushgrid.example/topics/orders/api/events",
+                headers={"aeg-sas-key": key, "content-type": "application/json"},
+                params={"topic": "orders"},
+                body=json.dumps([event(number) for number in numbers]).encode(),
+            )
+        )
+        assert answer.status == 200, answer.body
+
+    def deliver(self) -> list[int]:
+        """Deliver every message that waits, due or not; return the numbers that were pushed."""
+        pusher = self.world.pusher
+        pusher.sent.clear()
+        messages = [each for queue in Queue for each in self.app.on(queue)]
+        self.app.queues.stored.clear()
+        for message in messages:
+            (text,) = encode(replace(message, due=None))
+            self.app.deliver.run(text.encode())
+        return sorted(json.loads(sent.request.body)[0]["data"]["n"] for sent in pusher.sent)
+
+
+@pytest.fixture
+def product(app: Deployment) -> Product:
+    """A deployment with the topic ``orders``, whose subscription ``crm`` fails."""
+    directory = CachedDirectory(
+        app.resources,
+        Readers(to_topic, to_namespace_topic, to_subscription_in_force),
+        cache_for=timedelta(seconds=5),
+        clock=app.clock.monotonic,
+    )
+    world = World(resources=app.resources, clock=app.clock)
+    world.set(resources=InvalidatingStore(app.resources, directory))
+    app.publish = replace(app.publish, topics=directory, subscriptions=directory)
+    terms = replace(app.deliver.terms, topics=directory)
+    app.deliver = replace(app.deliver, subscriptions=directory, terms=terms, pusher=world.pusher)
+    world.json("PUT", ORDERS, {"location": "x"}, status=201)
+    world.json("PUT", CRM, hook(expirationTimeUtc="2026-02-09T13:00:00Z"), status=201)
+    world.pusher.script(URL, FAILS)
+    return Product(app, world)
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        lambda world: world.call("DELETE", CRM),
+        lambda world: world.call("DELETE", ORDERS),
+        lambda world: (world.call("DELETE", CRM), world.json("PUT", CRM, hook(), status=201)),
+    ],
+    ids=["deleted", "with its topic", "and created again"],
+)
+def test_what_waits_for_a_deleted_subscription_is_dropped_counted_and_not_pushed(
+    product: Product, logged: Logged, end: Callable[[World], object]
+) -> None:
+    product.publish(1, 2)
+    assert product.deliver() == [1, 2]
+    product.world.pusher._scripts.clear()
+
+    end(product.world)
+
+    assert product.deliver() == []
+    assert product.app.all_stored() == {}
+    (line,) = logged("delivery.dropped")
+    assert (line["reason"], line["count"]) == ("SubscriptionDeleted", 2)
+    assert sum(product.app.metrics.of(Metric.DROPPED).values()) == 2
+
+
+def test_an_expired_subscription_gets_nothing_more(product: Product, logged: Logged) -> None:
+    product.publish(1, 2)
+    product.app.clock.advance(HOUR - timedelta(seconds=1))
+    assert product.deliver() == [1, 2]
+
+    product.app.clock.advance(timedelta(seconds=1))
+    product.publish(3)
+
+    assert product.deliver() == []
+    assert product.app.all_stored() == {}
+    (line,) = logged("delivery.dropped")
+    assert (line["reason"], line["count"]) == ("SubscriptionExpired", 2)
+    assert logged("event.published")[-1]["unmatched"] == 1
+    assert product.world.json("GET", CRM)["name"] == "crm"
+
+
+def test_an_expiration_put_off_in_time_ends_nothing(product: Product) -> None:
+    product.publish(1)
+    later = {"expirationTimeUtc": "2026-02-09T15:00:00Z"}
+    product.world.json("PATCH", CRM, later, status=201)
+    product.app.clock.advance(HOUR)
+
+    product.publish(2)
+
+    assert product.deliver() == [1, 2]
+
+
+def link(world: World) -> str:
+    """Return the validation link of the latest handshake."""
+    return str(json.loads(world.pusher.sent[-1].request.body)[0]["data"]["validationUrl"])
+
+
+def test_what_is_published_before_the_consent_is_not_for_the_endpoint(
+    product: Product, logged: Logged
+) -> None:
+    product.world.call("DELETE", CRM)
+    product.world.pusher.script(URL, answered(200))
+    product.world.json("PUT", CRM, hook(), status=201)
+    opened = link(product.world)
+    product.publish(1)
+    assert logged("event.published")[-1]["unmatched"] == 1
+    assert product.app.all_stored() == {}
+
+    product.world.open(opened)
+    product.publish(2)
+
+    assert product.deliver() == [2]
+
+
+def test_an_update_that_awaits_its_consent_costs_no_event(product: Product) -> None:
+    other = "https://other.example/hook"
+    product.world.pusher.script(other, answered(200))
+    product.publish(1)
+    product.world.json("PUT", CRM, hook(other), status=201)
+    opened = link(product.world)
+    product.publish(2)
+
+    assert product.deliver() == [1, 2]
+    assert {sent.request.url for sent in product.world.pusher.sent} == {URL}
+    product.world.open(opened)
+    assert product.deliver() == [1, 2]
+    assert {sent.request.url for sent in product.world.pusher.sent} == {other}
+    assert product.app.all_stored() == {}

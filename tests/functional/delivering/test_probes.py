@@ -1,0 +1,176 @@
+"""What ends a hold: one probe first, or a success sent after it began. Design §2, Health."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from threading import Event
+
+import pytest
+
+from shared.delivery.health.endpoint_health import Open
+from shared.engine.ports import Queue
+from shared.errors import StorageUnavailable
+from shared.http import Failure, NotAnswered
+from tests.builders import (
+    URL,
+    a_delivery,
+    a_message,
+)
+from tests.fakes import InlinePushPool, answered
+from tests.functional.delivering.failing import another_process, fail, pushed
+from tests.functional.deployment import SECOND, Deployment
+
+TIMEOUT = NotAnswered(Failure.TIMED_OUT, "no answer in time", 30)
+
+
+def test_after_a_hold_one_event_goes_first_and_the_rest_follows(app: Deployment) -> None:
+    fail(app)
+    app.clock.advance(10 * SECOND)
+    app.pusher.script(URL, answered(503), answered(200))
+    group = [a_delivery(number) for number in (1, 2, 3)]
+
+    app.run(a_message(group))
+    failed = pushed(app)
+    app.clock.advance(10 * SECOND)
+    app.run(a_message(group))
+
+    assert (failed, pushed(app)) == (1, 4)
+
+
+def test_only_one_process_probes(app: Deployment) -> None:
+    """While its probe is under way the others hold, and look again after some seconds."""
+    subscription = app.subscribe()
+    fail(app)
+    app.clock.advance(10 * SECOND)
+    terms = app.deliver.terms.of(subscription)
+    first, second = app.tracker(), app.tracker()
+    for each in (first, second):
+        each.standing(subscription, terms)
+
+    claims = [each.claim_probe(subscription, terms) for each in (first, second)]
+
+    assert claims == [True, False]
+    app.deliver = replace(app.deliver, health=second)
+    app.run(a_message([a_delivery(1)]))
+    assert pushed(app) == 0
+    assert app.waiting(Queue.RETRIES) == [(3 * SECOND, [1])]
+
+
+def test_a_probe_that_never_ends_is_repeated(app: Deployment) -> None:
+    """Its process died: after the acknowledgement timeout and 10 s another may."""
+    subscription = app.subscribe()
+    fail(app)
+    app.clock.advance(10 * SECOND)
+    died = app.tracker()
+    terms = app.deliver.terms.of(subscription)
+    died.standing(subscription, terms)
+    assert died.claim_probe(subscription, terms)
+
+    app.clock.advance(39 * SECOND)
+    app.run(a_message([a_delivery(1)]))
+    assert pushed(app) == 0
+    app.clock.advance(SECOND)
+    app.run(a_message([a_delivery(1)]))
+
+    assert pushed(app) == 1
+
+
+def test_a_probe_that_found_no_slot_leaves_it_to_another(app: Deployment) -> None:
+    fail(app)
+    app.clock.advance(10 * SECOND)
+    app.deliver = replace(app.deliver, pool=InlinePushPool(unstarted=1))
+    app.run(a_message([a_delivery(1)]))
+    assert (pushed(app), app.waiting(Queue.RETRIES)) == (0, [(10 * SECOND, [1])])
+
+    app.deliver = replace(app.deliver, pool=app.pool)
+    another_process(app)
+    app.run(a_message([a_delivery(2)]))
+
+    assert pushed(app) == 1
+
+
+@pytest.mark.parametrize("status", [400, 413])
+def test_an_event_at_fault_itself_does_not_speak_for_the_endpoint(
+    app: Deployment, status: int
+) -> None:
+    """It is dropped, and the next one is the probe."""
+    fail(app)
+    app.clock.advance(10 * SECOND)
+    app.pusher.script(URL, answered(status), answered(status), answered(503))
+
+    app.run(a_message([a_delivery(number) for number in range(5)]))
+
+    assert pushed(app) == 3
+    assert [each for _, each in app.waiting(Queue.RETRIES)] == [[2], [3, 4]]
+
+
+def test_a_late_success_releases_the_hold_its_timeout_began(app: Deployment) -> None:
+    """Also for other processes: the row says so."""
+    subscription = app.subscribe()
+    app.pusher.script(URL, TIMEOUT)
+    app.run(a_message())
+    late = app.pusher.sent[0].late
+    assert late
+    app.clock.advance(5 * SECOND)
+
+    late.tell(answered(200, seconds=35))
+    another_process(app)
+
+    assert app.deliver.health.standing(subscription, app.deliver.terms.of(subscription)) == Open()
+
+
+def test_a_late_success_does_not_release_the_hold_of_a_later_push(app: Deployment) -> None:
+    subscription = app.subscribe()
+    app.pusher.script(URL, TIMEOUT, answered(503))
+    app.run(a_message())
+    late = app.pusher.sent[0].late
+    assert late
+    app.clock.advance(10 * SECOND)
+    app.run(a_message([a_delivery(1)]))
+
+    late.tell(answered(200, seconds=35))
+
+    assert app.deliver.health.held(subscription, app.deliver.terms.of(subscription))
+
+
+def test_a_late_success_sent_after_the_hold_began_releases_it(app: Deployment) -> None:
+    subscription = app.subscribe()
+    app.pusher.script(URL, answered(503), TIMEOUT)
+    app.run(a_message())
+    app.clock.advance(10 * SECOND)
+    app.run(a_message([a_delivery(1)]))
+    probe = app.pusher.sent[1]
+    app.deliver = replace(app.deliver, health=app.tracker())  # not the one that waits for it
+    assert probe.late
+
+    probe.late.tell(answered(200, seconds=35))
+
+    assert app.deliver.health.held(subscription, app.deliver.terms.of(subscription)) is None
+
+
+def test_only_one_thread_probes_while_tables_fail(
+    app: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second one comes while the first waits for a table that won't answer."""
+    subscription = app.subscribe()
+    fail(app)
+    app.clock.advance(10 * SECOND)
+    terms, health = app.deliver.terms.of(subscription), app.deliver.health
+    is_asked, is_over = Event(), Event()
+
+    def get(*_: object) -> None:
+        if not is_asked.is_set():
+            is_asked.set()
+            is_over.wait(10)
+        raise StorageUnavailable("busy")
+
+    monkeypatch.setattr(app.resources, "get", get)
+    with ThreadPoolExecutor(1) as thread:
+        first = thread.submit(health.claim_probe, subscription, terms)
+        assert is_asked.wait(10)
+        second = health.claim_probe(subscription, terms)
+        is_over.set()
+        assert (first.result(10), second) == (True, False)
+
+    assert not health.claim_probe(subscription, terms)  # The first one's is under way.

@@ -1,0 +1,186 @@
+"""What a received message meets before it is pushed: its time, subscription and payload."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import timedelta
+
+import pytest
+
+from shared.engine.ports import Queue
+from shared.errors import MalformedMessage
+from tests.builders import (
+    DEAD,
+    ORIGIN,
+    PARKED,
+    URL,
+    a_delivery,
+    a_message,
+    a_note,
+    a_subscription,
+    an_attempt,
+    text,
+)
+from tests.fakes import START, answered
+from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
+
+HOUR = timedelta(hours=1)
+
+
+@pytest.mark.parametrize(
+    ("early", "pushes"), [(2, 1), (2.001, 0), (600, 0)], ids=["2 s", "more", "10 min"]
+)
+def test_a_message_received_early_is_put_back_unattempted(
+    app: Deployment, early: float, pushes: int
+) -> None:
+    """Design §2: by more than 2 s."""
+    app.subscribe()
+    message = a_message([a_delivery(attempts=3, last=an_attempt())], due=START + early * SECOND)
+
+    app.run(message)
+
+    assert len(app.pusher.sent) == pushes
+    assert app.on(Queue.RETRIES) == ([] if pushes else [message])
+
+
+def test_a_message_far_too_early_waits_on_the_other_queue(app: Deployment) -> None:
+    app.run(a_message(due=START + HOUR))
+
+    assert app.waiting(Queue.WAITING) == [(59 * MINUTE, [0])]
+
+
+@pytest.mark.parametrize("newer", ['{"pushgrid":2}', '{"pushgrid":3,"x":"\u00fc"}'])
+def test_a_newer_message_is_put_back_for_five_minutes(app: Deployment, newer: str) -> None:
+    app.deliver.run(newer.encode())
+
+    assert app.queues.texts(Queue.RETRIES) == [newer]
+    assert app.queues.waits(Queue.RETRIES) == [5 * MINUTE]
+
+
+def test_a_damaged_message_is_a_fault_of_ours(app: Deployment) -> None:
+    with pytest.raises(MalformedMessage):
+        app.deliver.run(b"damaged")
+
+    assert app.all_stored() == {}
+
+
+def test_dead_letters_are_not_delivered(app: Deployment) -> None:
+    app.subscribe()
+
+    with pytest.raises(MalformedMessage, match="dead letters"):
+        app.run(a_message(dead_letter=a_note()))
+
+
+def test_events_of_a_deleted_subscription_are_dropped(app: Deployment, logged: Logged) -> None:
+    app.run(a_message([a_delivery(0), a_delivery(1)]))
+
+    (line,) = logged("delivery.dropped")
+    assert (line["reason"], line["count"]) == ("SubscriptionDeleted", 2)
+    assert (app.pusher.sent, app.all_stored()) == ([], {})
+
+
+def test_events_of_an_earlier_generation_are_dropped(app: Deployment, logged: Logged) -> None:
+    """Design §2, order of writes 7."""
+    app.subscribe(generation="g-2", dead_letter=DEAD)
+
+    app.run(a_message())
+
+    assert [line["reason"] for line in logged("delivery.dropped")] == ["SubscriptionDeleted"]
+    assert (app.pusher.sent, app.all_stored()) == ([], {})
+
+
+def test_events_of_an_expired_subscription_are_dropped(app: Deployment, logged: Logged) -> None:
+    """From the very moment on; design §2, order of writes 4: the cache alone is not believed."""
+    app.subscribe(expires_at=app.clock.now(), dead_letter=DEAD)
+
+    app.run(a_message())
+
+    assert [line["reason"] for line in logged("delivery.dropped")] == ["SubscriptionExpired"]
+    assert (app.pusher.sent, app.all_stored()) == ([], {})
+
+    app.directory.change(a_subscription(expires_at=app.in_a_minute()))
+    app.run(a_message())
+    assert len(app.pusher.sent) == 1
+
+
+@pytest.mark.parametrize("known", [None, "g-0"], ids=["not known yet", "known from before"])
+def test_a_subscription_is_looked_up_past_the_cache_before_its_events_end(
+    app: Deployment, known: str | None
+) -> None:
+    if known:
+        app.subscribe(generation=known, endpoint_url="https://old.example/")
+    app.directory.change(a_subscription())
+
+    app.run(a_message())
+
+    assert [sent.request.url for sent in app.pusher.sent] == [URL]
+
+
+def test_a_cached_subscription_serves_without_a_look(app: Deployment) -> None:
+    app.subscribe()
+    app.directory.fail_next("read_uncached")
+
+    app.run(a_message())
+
+    assert len(app.pusher.sent) == 1
+
+
+@pytest.mark.parametrize("method", ["subscription", "read_uncached", "topic"])
+def test_while_tables_fail_events_are_put_back(app: Deployment, method: str) -> None:
+    app.directory.change(a_subscription())
+    app.directory.fail_next(method)
+    delivery = a_delivery(attempts=2, last=an_attempt())
+
+    app.run(a_message([delivery], rounds=2))
+
+    (message,) = app.on(Queue.RETRIES)
+    assert message == a_message([delivery], rounds=2, due=START + MINUTE)
+    assert (app.queues.waits(Queue.RETRIES), app.pusher.sent) == ([MINUTE], [])
+
+
+def test_parked_events_are_read_from_their_blob(app: Deployment) -> None:
+    app.subscribe()
+    name = app.payloads.write("p", START + HOUR, ["", text(id="parked")])
+    origin = ORIGIN._replace(payload=name)
+
+    app.run(a_message([a_delivery(0), a_delivery(1, text=None, origin=origin)]))
+
+    ids = [json.loads(sent.request.body)[0]["id"] for sent in app.pusher.sent]
+    assert ids == ["e-0", "parked"]
+
+
+def test_a_parked_event_stays_parked_for_its_retry(app: Deployment) -> None:
+    app.subscribe()
+    name = app.payloads.write("p", START + HOUR, [text()])
+    app.pusher.script(URL, answered(500))
+
+    app.run(a_message([a_delivery(text=None, origin=ORIGIN._replace(payload=name))]))
+
+    (delivery,) = app.on(Queue.RETRIES)[0].deliveries
+    assert (delivery.text, delivery.origin.payload) == (None, name)
+
+
+@pytest.mark.parametrize("lines", [None, ["", "x"], []], ids=["no blob", "empty line", "too short"])
+def test_a_missing_payload_is_a_recorded_end(
+    app: Deployment, logged: Logged, lines: Sequence[str] | None
+) -> None:
+    """Design §2, order of writes 5: never an exception, and the others go on."""
+    app.subscribe(dead_letter=DEAD)
+    if lines is not None:
+        app.payloads.blobs[str(PARKED.payload)] = tuple(lines)
+
+    app.run(a_message([a_delivery(0, text=None, origin=PARKED), a_delivery(1)]))
+
+    assert [line["reason"] for line in logged("delivery.dropped")] == ["PayloadMissing"]
+    assert (len(app.pusher.sent), app.all_stored()) == (1, {})
+
+
+def test_a_payload_that_cannot_be_read_now_is_no_end(app: Deployment) -> None:
+    """However long blobs fail: the host would give the message up after 20 minutes."""
+    app.subscribe()
+    app.payloads.fail_next("read")
+
+    app.run(a_message([a_delivery(text=None, origin=PARKED)]))
+
+    assert app.waiting(Queue.RETRIES) == [(MINUTE, [0])]

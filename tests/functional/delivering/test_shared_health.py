@@ -1,0 +1,172 @@
+"""What one process learns of an endpoint, all of them know. Design §2, Health."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from shared.delivery.health.endpoint_health import Held, Observation, endpoint_id
+from shared.delivery.outcome import Outcome
+from shared.engine.ports import Queue, Resource, Table
+from tests.builders import (
+    URL,
+    a_delivery,
+    a_message,
+    a_subscription,
+    a_topic,
+)
+from tests.fakes import START, answered
+from tests.functional.delivering.failing import another_process, fail, forget, pushed
+from tests.functional.deployment import MINUTE, SECOND, Deployment
+
+
+@pytest.mark.parametrize("status", [404, 503])
+def test_a_hold_is_seen_by_another_process(app: Deployment, status: int) -> None:
+    """Also after a restart: that is another process, too."""
+    fail(app, status)
+    another_process(app)
+
+    app.run(a_message([a_delivery(1)]))
+
+    assert pushed(app) == 0
+
+
+def test_delayed_delivery_is_seen_by_another_process(app: Deployment) -> None:
+    """The tenth failure comes within a second of the row's last write."""
+    app.directory.topics["orders"] = a_topic(profile="2020")
+    fail(app, 500, events=10)
+    another_process(app)
+
+    app.run(a_message([a_delivery(1)]))
+
+    assert pushed(app) == 0
+
+
+def test_a_subscription_that_was_created_again_begins_anew(app: Deployment) -> None:
+    fail(app)
+    app.subscribe(generation="g-2")
+    app.pusher.script(URL, answered(200), answered(404))
+
+    for number in (1, 2, 3):
+        app.run(a_message([a_delivery(number)], generation="g-2"))
+    another_process(app)
+    app.run(a_message([a_delivery(4)], generation="g-2"))
+
+    assert pushed(app) == 3
+    row = app.resources.get(Table.ENDPOINT_HEALTH, "orders", "crm")
+    assert row
+    assert row.document["endpoint"] == endpoint_id(a_subscription(generation="g-2"))
+
+
+def test_a_corrected_endpoint_is_not_held_for_the_other_ones_failures(app: Deployment) -> None:
+    fail(app)
+    app.subscribe(endpoint_url="https://crm.example/corrected")
+
+    app.run(a_message([a_delivery(1)]))
+
+    assert app.pusher.sent[-1].request.url == "https://crm.example/corrected"
+
+
+def test_a_healthy_delivery_writes_nothing(app: Deployment, monkeypatch: Any) -> None:
+    puts: list[object] = []
+    monkeypatch.setattr(app.resources, "put", lambda *args: puts.append(args))
+    app.subscribe()
+
+    app.run(a_message([a_delivery(number) for number in range(20)]))
+
+    assert (pushed(app), puts) == (20, [])
+
+
+def test_an_edition_without_holds_stores_no_health(app: Deployment, monkeypatch: Any) -> None:
+    """Nobody would read it, and failing storage would keep the run from its slots meanwhile."""
+    puts: list[object] = []
+    monkeypatch.setattr(app.resources, "put", lambda *args: puts.append(args))
+    app.directory.topics["orders"] = a_topic(profile="2017")
+
+    fail(app, events=2)
+
+    assert puts == []
+
+
+def test_many_failures_are_one_write_a_second(app: Deployment, monkeypatch: Any) -> None:
+    puts: list[object] = []
+    put = app.resources.put
+
+    def counted(*args: Any) -> Resource:
+        puts.append(args)
+        return put(*args)
+
+    monkeypatch.setattr(app.resources, "put", counted)
+    app.directory.topics["orders"] = a_topic(profile="2019")
+    app.subscribe()
+    app.pusher.script(URL, answered(500))
+
+    app.run(a_message([a_delivery(number, attempts=1) for number in range(9)]))
+    app.run(a_message([a_delivery(number) for number in range(8)]))
+
+    assert (pushed(app), len(puts)) == (17, 1)
+
+
+@pytest.mark.parametrize("method", ["list", "get", "put"])
+def test_tables_that_fail_stop_no_delivery(app: Deployment, method: str) -> None:
+    fail(app)
+    app.clock.advance(10 * SECOND)
+    app.resources.fail_next(method, 100)
+
+    app.run(a_message([a_delivery(number) for number in range(3)]))
+
+    assert (pushed(app), app.all_stored()) == (3, {})
+
+
+def test_a_hold_that_could_not_be_stored_is_stored_later(app: Deployment) -> None:
+    app.resources.fail_next("put")
+    fail(app, 404)
+    app.run(a_message([a_delivery(1)]))
+    app.clock.advance(5 * SECOND)
+    app.run(a_message([a_delivery(1)]))
+    another_process(app)
+
+    app.run(a_message([a_delivery(2)]))
+
+    assert pushed(app) == 0
+
+
+def test_another_process_knows_how_fast_events_come(app: Deployment) -> None:
+    """On Azure the retries have instances of their own, which never see a new event."""
+    app.subscribe()
+    for _ in range(8):
+        app.run(a_message([a_delivery(number) for number in range(50)]))
+    fail(app, events=2)
+    app.clock.advance(2 * SECOND)
+    app.run(a_message([a_delivery(1)]))
+    another_process(app)
+    forget(app)
+
+    app.run(a_message([a_delivery(number) for number in range(60)], due=app.clock.now()))
+
+    dues = [each.due for each in app.on(Queue.RETRIES) if each.due]
+    assert max(dues) - START <= 13 * SECOND
+
+
+def test_what_is_known_is_bounded(app: Deployment) -> None:
+    app.pusher.script(URL, answered(503))
+    for number in range(10_050):
+        app.deliver.health.arrived(a_subscription(name=f"crm-{number}"), 1)
+
+    assert len(app.deliver.health) == 10_000
+
+
+def test_a_longer_probation_is_told_at_once(app: Deployment) -> None:
+    """Two pushes were in flight: the second failure asks for more than the row holds already."""
+    subscription = app.subscribe()
+    terms = app.deliver.terms.of(subscription)
+    here = app.deliver.health
+    for outcome in (Outcome.BUSY, Outcome.NOT_FOUND):
+        seen = Observation(outcome=outcome, new_events=1, sent_at=START, ended_at=app.clock.now())
+        here.observed(subscription, terms, seen)
+        here.save(subscription)
+
+    found = app.tracker().standing(subscription, terms)
+
+    assert found == Held(START + 5 * MINUTE, "probation for NotFound: 5 min", Outcome.NOT_FOUND)

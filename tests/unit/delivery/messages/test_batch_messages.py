@@ -1,0 +1,216 @@
+"""Messages of subscriptions with output batching: whole batches, now and at every retry."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.delivery.delivery import Attempt, Delivery
+from shared.delivery.messages.fan_out import fan_out, match, parked_lines
+from shared.delivery.messages.message import DeliveryMessage, encode
+from shared.delivery.messages.message_reader import decode
+from shared.delivery.messages.packing import EVENT_WIDTH, MAX_STORED, PLACE_WIDTH, most_events
+from shared.delivery.messages.run_length import positions_of, runs_of
+from shared.delivery.outcome import Outcome
+from shared.events.event import Event
+from shared.subscriptions.filters import EventFilter
+from shared.subscriptions.subscription import Batching, EventSubscription
+from tests.builders import (
+    ORIGIN,
+    PARKED,
+    a_delivery,
+    a_message,
+    a_note,
+    a_subscription,
+    an_event,
+    an_outcome,
+    compact,
+    noise,
+)
+from tests.fakes import START
+
+WIDEST = an_outcome(max(Outcome, key=len), 599)
+PIECE = timedelta(microseconds=1)
+
+
+def read(texts: Sequence[str]) -> list[DeliveryMessage]:
+    messages = [decode(text) for text in texts]
+    assert all(len(text) <= MAX_STORED for text in texts)
+    return [message for message in messages if isinstance(message, DeliveryMessage)]
+
+
+def parked(positions: Sequence[int], **overrides: object) -> list[Delivery]:
+    return [a_delivery(number, origin=PARKED, text=None, **overrides) for number in positions]
+
+
+def batching(most: int, **overrides: object) -> EventSubscription:
+    return a_subscription(batching=Batching(max_events=most), **overrides)
+
+
+def published(
+    events: Sequence[Event], *subscriptions: EventSubscription
+) -> tuple[list[str], list[DeliveryMessage]]:
+    """Return the lines of the payload blob, and the messages."""
+    matched = match(events, subscriptions)
+    lines = parked_lines(matched, events)
+    return lines, read(fan_out(matched, events, lines, PARKED if lines else ORIGIN))
+
+
+@pytest.mark.parametrize(
+    ("batch", "most"),
+    [(1, 64), (2, 64), (10, 60), (33, 33), (50, 50), (64, 64), (65, 65), (5000, 5000)],
+)
+def test_a_message_holds_whole_batches(batch: int, most: int) -> None:
+    _, messages = published([an_event()] * (most + 1), batching(batch))
+
+    assert most_events(batch) == most
+    assert [len(message.deliveries) for message in messages] == [most, 1]
+    assert {message.batch for message in messages} == {batch}
+
+
+def test_small_events_need_no_blob() -> None:
+    events = [an_event(id=f"e-{number}") for number in range(1000)]
+
+    lines, (message,) = published(events, batching(1000))
+
+    assert lines == []
+    assert [each.text for each in message.deliveries] == [event.text for event in events]
+
+
+def test_a_batch_that_no_message_can_hold_is_parked_whole() -> None:
+    events = [an_event(data=noise(1000, number)) for number in range(200)]
+
+    lines, messages = published(events, batching(100))
+
+    assert lines == [event.text for event in events]
+    assert [len(message.deliveries) for message in messages] == [100, 100]
+    assert all(each.text is None for message in messages for each in message.deliveries)
+
+
+def test_batches_that_fit_stay_inline_beside_an_event_that_does_not() -> None:
+    events = [an_event(), an_event(data=noise(60_000)), an_event()]
+
+    lines, (message,) = published(events, batching(100))
+
+    assert lines == ["", events[1].text, ""]
+    assert [each.text is None for each in message.deliveries] == [False, True, False]
+
+
+def test_more_events_than_memory_may_hold_inline_are_parked() -> None:
+    """They would pack well, but whoever reads the message unpacks them all."""
+    events = [an_event(data="x" * 6000)] * 100
+
+    lines, (message,) = published(events, batching(100))
+
+    assert all(lines)
+    assert len(message.deliveries) == 100
+
+
+def test_every_second_event_of_five_thousand_is_one_batch() -> None:
+    events = [
+        an_event(eventType=f"T{number % 2}", data=noise(60, number)) for number in range(5000)
+    ]
+    odd = batching(5000, filter=EventFilter(included_event_types=frozenset({"t1"})))
+
+    _, (message,) = published(events, odd)
+
+    assert [each.position for each in message.deliveries] == list(range(1, 5000, 2))
+
+
+def test_subscriptions_without_batching_get_what_they_always_got() -> None:
+    events = [an_event(id=f"e-{number}") for number in range(130)]
+    _, messages = published(events, a_subscription(name="one"), batching(100, name="many"))
+
+    sizes = [(message.subscription, len(message.deliveries)) for message in messages]
+    assert sizes == [("one", 64), ("one", 64), ("one", 2), ("many", 100), ("many", 30)]
+
+
+@given(
+    st.lists(st.integers(0, 4999), min_size=1, max_size=600, unique=True),
+    st.lists(st.integers(1, 60), min_size=1, max_size=20),
+)
+def test_runs_say_which_events_there_are(positions: list[int], sizes: list[int]) -> None:
+    """In the order they have; counters that differ begin a run of their own."""
+    group = [
+        a_delivery(position, attempts=number // sizes[number % len(sizes)])
+        for number, position in enumerate(positions)
+    ]
+
+    runs = runs_of(group)
+
+    found = [
+        (run.sample.attempts, place) for run in runs for place in positions_of(run.places, 5000)
+    ]
+    assert found == [(each.attempts, each.position) for each in group]
+
+
+@given(st.integers(1, 5000), st.integers(0, 2**32))
+def test_a_failed_batch_comes_back_in_one_message(count: int, seed: int) -> None:
+    """With every counter at its longest, whatever gaps a filter or other headers have left."""
+    chosen = sorted(Random(seed).sample(range(5000), count))
+    tried = [each.tried(WIDEST, START) for each in parked(chosen, attempts=29)]
+
+    for note in (None, a_note()):
+        (message,) = read(encode(a_message(tried, batch=5000, due=START, dead_letter=note)))
+        assert message.deliveries == tuple(tried)
+
+
+def test_the_reckoned_widths_of_a_run_are_never_exceeded() -> None:
+    scattered = parked(range(4999, 0, -2), attempts=30, last=Attempt(WIDEST.outcome, 599, START))
+    (run,) = runs_of(scattered)
+    (text,) = encode(a_message(scattered, batch=5000))
+
+    runs = text[text.index('"runs":') + 7 : text.index(',"packed"')]
+    assert len(runs) <= EVENT_WIDTH + PLACE_WIDTH * (len(run.places) // 2 - 1)
+
+
+@given(
+    st.lists(st.integers(1, 40), min_size=1, max_size=30),
+    st.integers(2, 70),
+    st.sampled_from([0, 10, 700]),
+)
+def test_batches_are_never_torn_apart(sizes: list[int], batch: int, length: int) -> None:
+    """Failures are merged and divided again on their way; what was one request stays together."""
+    group: list[Delivery] = []
+    for number, size in enumerate(sizes):
+        for _ in range(min(size, batch)):
+            position = len(group)
+            event = a_delivery(position, text=compact(noise(length, position)) if length else "{}")
+            group.append(event.tried(WIDEST, START + number * PIECE))
+
+    messages = read(encode(a_message(group, batch=batch)))
+
+    assert [each for message in messages for each in message.deliveries] == group
+    where = [{each.last for each in message.deliveries} for message in messages]
+    assert sum(map(len, where)) == len(sizes)
+    assert all(len(message.deliveries) <= most_events(batch) for message in messages)
+
+
+def test_a_batch_that_has_become_too_large_is_divided() -> None:
+    """The subscription asks for smaller ones by now."""
+    tried = [each.tried(WIDEST, START) for each in parked(range(100))]
+
+    messages = read(encode(a_message(tried, batch=30)))
+
+    assert [len(message.deliveries) for message in messages] == [60, 40]
+
+
+def test_events_that_were_never_tried_belong_to_no_batch() -> None:
+    fresh = parked(range(150))
+    assert not fresh[0].was_tried_with(fresh[1])
+
+    messages = read(encode(a_message(fresh, batch=100)))
+
+    assert [len(message.deliveries) for message in messages] == [100, 50]
+
+
+def test_without_batching_like_failures_are_divided_as_ever() -> None:
+    tried = [replace(each.tried(WIDEST, START)) for each in parked(range(130))]
+
+    assert [len(message.deliveries) for message in read(encode(a_message(tried)))] == [64, 64, 2]

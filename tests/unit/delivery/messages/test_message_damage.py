@@ -1,0 +1,153 @@
+"""What is no message of ours is told apart from one of another version."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.delivery.messages.message import VERSION, DeliveryMessage, NewerMessage, encode
+from shared.delivery.messages.message_reader import decode
+from shared.errors import MalformedMessage
+from shared.events.data_plane import MAX_EVENTS
+from tests.builders import (
+    PARKED,
+    a_delivery,
+    a_message,
+    a_note,
+    compact,
+)
+from tests.strategies import messages
+from tests.unit.delivery.messages.wire import read, wire
+
+
+def test_a_newer_version_is_left_to_a_newer_app() -> None:
+    newer = VERSION + 1
+
+    assert decode(compact({"pushgrid": newer, "something": "else"})) == NewerMessage(newer)
+
+
+def _with_headers(headers: object) -> str:
+    """Write a dead letter whose note has these headers, with ``...`` no place for them."""
+    document = wire(a_message(dead_letter=a_note()))
+    note = document["note"][:-1] + ([] if headers is ... else [headers])
+    return compact(document | {"note": note})
+
+
+DAMAGED = {
+    "nothing": "",
+    "no JSON": "hello",
+    "cut off": encode(a_message())[0][:-9],
+    "not UTF-8": b"\xff\xfe\xfd",
+    "a list": "[]",
+    "a number": "7",
+    "null": "null",
+    "an empty object": "{}",
+    "too deep": "[" * 200_000,
+    "no version": compact({"kind": "delivery"}),
+    "version 0": compact(wire(pushgrid=0)),
+    "version true": compact(wire(pushgrid=True)),
+    "version text": compact(wire(pushgrid="1")),
+    "version infinite": compact(wire()).replace('"pushgrid":1', '"pushgrid":1e999'),
+    "a reserved kind": compact(wire(kind="fanout")),
+    "no kind": compact({k: v for k, v in wire().items() if k != "kind"}),
+    "topic is no text": compact(wire(topic=["orders"])),
+    "due is no time": compact(wire(due="soon")),
+    "due is infinite": compact(wire()).replace('"pushgrid":1', '"pushgrid":1,"due":1e999'),
+    "due is beyond time": compact(wire(due=10**30)),
+    "rounds below zero": compact(wire(rounds=-1)),
+    "no note": compact(wire(kind="deadletter")),
+    "a short note": compact(wire(kind="deadletter", note=["MaxDeliveryAttemptsExceeded"])),
+    "an unknown reason": compact(
+        wire(a_message(dead_letter=a_note()))
+        | {"note": ["Tired", 0, "c", "t", "EventGridSchema", "EventGridSchema", []]}
+    ),
+    "a note without headers": _with_headers(...),
+    "a header of nothing": _with_headers([["x"]]),
+    "a header without a value": _with_headers([["x", None]]),
+    "a path of numbers": _with_headers([["x", [7]]]),
+    "headers that are none": _with_headers(7),
+    "packed is no text": compact(wire(packed=None)),
+    "packed is no base64": compact(wire(packed="###")),
+    "packed is not compressed": compact(wire(packed="aGVsbG8=")),
+    "no origins": compact(wire(origins=[])),
+    "an origin cut short": compact(wire(origins=[["p", 0]])),
+    "a payload without a name": compact(wire(origins=[["p", 0, 5]])),
+    "an origin before the first": compact(wire(runs=[[-1, [0, 1], 0]])),
+    "an origin after the last": compact(wire(runs=[[1, [0, 1], 0]])),
+    "no runs": compact(wire(runs=[], packed="")),
+    "a run cut short": compact(wire(runs=[[0, [0, 1]]])),
+    "a run too long": compact(wire(runs=[[0, [0, 1], 1, "Busy", 503, 0, 0]])),
+    "an unknown outcome": compact(wire(runs=[[0, [0, 1], 1, "Lazy", 503, 0]])),
+    "status is no number": compact(wire(runs=[[0, [0, 1], 1, "Busy", "503", 0]])),
+    "last attempt without time": compact(wire(runs=[[0, [0, 1], 1, "Busy", 503, None]])),
+    "attempts are no number": compact(wire(runs=[[0, [0, 1], "x"]])),
+    "attempts below zero": compact(wire(runs=[[0, [0, 1], -1]])),
+    "position below zero": compact(wire(runs=[[0, [-1, 1], 0]])),
+    "position is no number": compact(wire(runs=[[0, [0.5, 1], 0]])),
+    "no places": compact(wire(runs=[[0, [], 0]])),
+    "places cut short": compact(wire(runs=[[0, [0, 1, 1], 0]])),
+    "places are a number": compact(wire(runs=[[0, 7, 0]])),
+    "a place before the first": compact(wire(runs=[[0, [0, 1, -2, 1], 0]])),
+    "count is no number": compact(wire(runs=[[0, [0, True], 0]])),
+    "batch below one": compact(wire(batch=0)),
+    "batch larger than there can be": compact(wire(batch=5001)),
+    "count is zero": compact(wire(runs=[[0, [0, 0], 0]])),
+    "fewer events than counted": compact(wire(runs=[[0, [0, 2], 0]])),
+    "more events than counted": compact(wire(a_message([a_delivery(0), a_delivery(1)]))).replace(
+        "[0,[0,2],0]", "[0,[0,1],0]"
+    ),
+    "more events than there can be": compact(
+        wire(a_message([a_delivery(origin=PARKED, text=None)]), runs=[[0, [0, 10**12], 0]])
+    ),
+}
+
+
+@pytest.mark.parametrize("text", DAMAGED.values(), ids=DAMAGED)
+def test_a_damaged_message_is_told(text: str | bytes) -> None:
+    with pytest.raises(MalformedMessage, match="not a delivery message"):
+        decode(text)
+
+
+def test_what_is_said_of_damage_is_short() -> None:
+    """It goes to the log and into a record, beside the message itself."""
+    with pytest.raises(MalformedMessage) as caught:
+        decode(b"\xff" * 60_000)
+
+    assert len(caught.value.message) < 300
+
+
+def test_as_many_events_as_a_request_may_have_can_be_read() -> None:
+    parked = a_message([a_delivery(origin=PARKED, text=None)])
+
+    most = read(compact(wire(parked, runs=[[0, [0, MAX_EVENTS], 0]])))
+
+    assert [each.position for each in most.deliveries] == list(range(5000))
+
+
+@given(messages, st.data())
+def test_any_damage_is_malformed_or_still_well_formed(
+    message: DeliveryMessage, data: st.DataObject
+) -> None:
+    """A text that was cut, or had a byte changed, never raises anything else."""
+    raw = bytearray(encode(message)[0].encode())
+    place = data.draw(st.integers(0, len(raw) - 1))
+    if data.draw(st.booleans()):
+        del raw[place:]
+    else:
+        raw[place] = data.draw(st.integers(0, 255))
+
+    try:
+        decode(bytes(raw))
+    except MalformedMessage as error:
+        told = error.message
+    else:
+        told = "not a delivery message"
+
+    assert told.startswith("not a delivery message")
+
+
+@given(st.binary(max_size=60) | st.text(max_size=60))
+def test_any_text_at_all_is_malformed(text: str | bytes) -> None:
+    with pytest.raises(MalformedMessage):
+        decode(text)

@@ -1,0 +1,138 @@
+"""How many events fit into one message. Design §2: as few messages as the events fit into."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.delivery.delivery import Origin
+from shared.delivery.messages.message import encode
+from shared.delivery.messages.packing import (
+    MAX_BLOBS,
+    MAX_EVENTS,
+    MAX_STORED,
+    MAX_UNPACKED,
+    fits_inline,
+    pack,
+    split,
+    unpack,
+)
+from tests.builders import ORIGIN, PARKED, a_delivery, a_message, compact, noise
+from tests.strategies import event_texts
+
+
+@given(st.lists(event_texts, min_size=1, max_size=20))
+def test_what_is_packed_is_unpacked(texts: list[str]) -> None:
+    packed = pack(texts)
+
+    assert unpack(packed) == texts
+    assert packed.isascii()
+
+
+def test_nothing_unpacks_to_nothing() -> None:
+    assert unpack("") == []
+
+
+def counts(texts: list[str | None], origins: list[Origin] | None = None) -> list[int]:
+    origins = origins or [ORIGIN] * len(texts)
+    group = [
+        a_delivery(number, text=text, origin=origin)
+        for number, (text, origin) in enumerate(zip(texts, origins, strict=True))
+    ]
+    return [len(part) for part, _ in split(group, 1)]
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        pytest.param([], [], id="nothing"),
+        pytest.param(["{}"], [1], id="one"),
+        pytest.param(["{}"] * MAX_EVENTS, [64], id="as many as a message has"),
+        pytest.param(["{}"] * (MAX_EVENTS + 1), [64, 1], id="one more"),
+        pytest.param([None] * 65, [64, 1], id="parked"),
+        pytest.param(["x" * 100_000] * 11, [5, 5, 1], id="limit of memory"),
+        pytest.param(["x" * MAX_UNPACKED], [1], id="all the memory"),
+        pytest.param(["x" * (MAX_UNPACKED + 1), "x"], [1, 1], id="too large goes alone"),
+        pytest.param(["x", "x" * MAX_UNPACKED], [1, 1], id="too large goes alone, after another"),
+    ],
+)
+def test_events_are_divided_into_few_groups(texts: list[str | None], expected: list[int]) -> None:
+    assert counts(texts) == expected
+
+
+def test_a_hundred_events_of_a_kilobyte_take_three_messages() -> None:
+    """Incompressible ones; what looks alike takes two: the limit of 64 events."""
+    different = [compact(noise(1022, number)) for number in range(100)]
+    alike = [compact({"n": number, "text": noise(1000)}) for number in range(100)]
+
+    assert len(counts([*different])) == 3
+    assert counts([*alike]) == [64, 36]
+
+
+@given(
+    st.lists(st.integers(0, 3), min_size=1, max_size=150),
+    st.integers(200, 6000),
+)
+def test_groups_keep_order_and_fit(kinds: list[int], size: int) -> None:
+    """Inline and parked events of several requests, mixed."""
+    inline = [noise(size, number) for number in range(3)]
+    group = [
+        a_delivery(
+            number,
+            text=inline[kind] if kind < 3 else None,
+            origin=(ORIGIN if kind < 3 else PARKED)._replace(publish_id=f"{kind:032}"),
+        )
+        for number, kind in enumerate(kinds)
+    ]
+
+    groups = list(split(group, 1))
+
+    assert [each for part, _ in groups for each in part] == group
+    texts = [each.text for each in group if each.text is not None]
+    assert [text for _, packed in groups for text in unpack(packed)] == texts
+    assert all(len(text) <= MAX_STORED for text in encode(a_message(group)))
+
+
+def test_few_payload_blobs_share_a_message() -> None:
+    """Whoever delivers it holds them all in memory: 1.5 MB each (contract §1.5)."""
+    origins = [PARKED._replace(payload=f"blob-{number // 2}") for number in range(40)]
+
+    found = counts([None] * 40, origins)
+
+    assert found == [2 * MAX_BLOBS, 2 * MAX_BLOBS, 40 - 4 * MAX_BLOBS]
+
+
+def test_events_of_other_requests_inline_need_no_blob() -> None:
+    origins = [ORIGIN._replace(publish_id=str(number)) for number in range(40)]
+
+    assert counts(["{}"] * 40, origins) == [40]
+
+
+@pytest.mark.parametrize(
+    ("text", "fits"),
+    [
+        pytest.param("", True, id="empty"),
+        pytest.param("x" * 1_000_000, True, id="large but all alike"),
+        pytest.param(noise(46_000), True, id="just fits"),
+        pytest.param(noise(48_500), False, id="just too large"),
+        pytest.param(noise(1_000_000), False, id="large"),
+    ],
+)
+def test_an_event_is_inline_if_a_message_holds_it(text: str, *, fits: bool) -> None:
+    assert fits_inline(text) is fits
+
+
+def test_whatever_fits_inline_fits_a_message_of_its_own() -> None:
+    """Also at the sizes where it begins not to fit, and all smaller ones do as well."""
+    verdicts = []
+    for size in range(23_000, 50_000, 450):
+        text = noise(size)
+        verdicts.append(fits_inline(text))
+        if verdicts[-1]:
+            (message,) = encode(a_message([a_delivery(text=text)]))
+            assert len(message) <= MAX_STORED
+    assert all(before or not after for before, after in pairwise(verdicts))
+    assert {True, False} == set(verdicts)

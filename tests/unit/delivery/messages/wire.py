@@ -1,0 +1,33 @@
+"""Messages as they lie on a queue."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from shared.delivery.messages.message import DeliveryMessage, encode
+from shared.delivery.messages.message_reader import decode
+from tests.builders import (
+    a_message,
+)
+
+
+def read(text: str | bytes) -> DeliveryMessage:
+    message = decode(text)
+    assert isinstance(message, DeliveryMessage)
+    return message
+
+
+def joined(texts: list[str]) -> DeliveryMessage:
+    """Read the parts of one message and put them together again."""
+    parts = [read(text) for text in texts]
+    deliveries = tuple(delivery for part in parts for delivery in part.deliveries)
+    assert {replace(part, deliveries=()) for part in parts} == {replace(parts[0], deliveries=())}
+    return replace(parts[0], deliveries=deliveries)
+
+
+def wire(message: DeliveryMessage | None = None, **members: Any) -> dict[str, Any]:
+    (text,) = encode(message or a_message())
+    document: dict[str, Any] = json.loads(text)
+    return document | members

@@ -1,0 +1,271 @@
+"""What a subscriber receives; contract §2.1 (headers), §2.2 (bodies), §5.6 (conversion)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from shared.delivery.requests.conversion import convert
+from shared.delivery.requests.push_batch import Loaded, Parcel
+from shared.delivery.requests.push_request import push_request
+from shared.events.topic import InputSchema
+from shared.http import OutboundRequest
+from shared.subscriptions.subscription import (
+    Batching,
+    DeliverySchema,
+    DynamicHeader,
+    EventSubscription,
+    StaticHeader,
+)
+from tests.builders import (
+    ORIGIN,
+    TOPIC_ID,
+    URL,
+    a_delivery,
+    a_subscription,
+    compact,
+    members,
+    terms,
+    text,
+)
+from tests.strategies import json_values
+
+CLOUD = a_subscription(delivery_schema=DeliverySchema.CLOUD_EVENTS)
+CLOUD_EVENT = {"specversion": "1.0", "id": "e-0", "source": "/shop", "type": "t", "dataversion": 7}
+
+
+def pushed(subscription: EventSubscription, parcel: Parcel, **overrides: Any) -> OutboundRequest:
+    return push_request(subscription, terms(**overrides), parcel)
+
+
+def cloud(event: str) -> Any:
+    return json.loads(convert(event, InputSchema.EVENT_GRID, DeliverySchema.CLOUD_EVENTS))
+
+
+def test_an_event_grid_delivery_is_an_array_of_one() -> None:
+    delivery = a_delivery(attempts=2)
+
+    request = pushed(a_subscription(name="To-Crm"), (Loaded(delivery, text()),))
+
+    assert request == OutboundRequest(
+        "POST",
+        URL,
+        {
+            "aeg-event-type": "Notification",
+            "aeg-subscription-name": "TO-CRM",
+            "aeg-delivery-count": "2",
+            "aeg-output-event-id": delivery.system_id("orders", "to-crm"),
+            "Content-Type": "application/json; charset=utf-8",
+            "aeg-metadata-version": "1",
+            "aeg-data-version": "1.0",
+        },
+        f"[{text()}]".encode(),
+    )
+
+
+def test_a_cloud_event_is_a_single_object() -> None:
+    request = pushed(CLOUD, (Loaded(a_delivery(), text()),))
+
+    assert request.headers == {
+        "aeg-event-type": "Notification",
+        "aeg-subscription-name": "CRM",
+        "aeg-delivery-count": "0",
+        "aeg-output-event-id": a_delivery().system_id("orders", "crm"),
+        "Content-Type": "application/cloudevents+json; charset=utf-8",
+        "aeg-metadata-version": "1.0",
+        "WebHook-Request-Origin": "eventgrid.azure.net",
+    }
+    assert json.loads(request.body) == cloud(text())
+
+
+def test_a_published_cloud_event_is_passed_on_as_it_is() -> None:
+    subscription = a_subscription(
+        input_schema=InputSchema.CLOUD_EVENTS, delivery_schema=DeliverySchema.CLOUD_EVENTS
+    )
+
+    request = pushed(subscription, (Loaded(a_delivery(), compact(CLOUD_EVENT)),))
+
+    assert request.body == compact(CLOUD_EVENT).encode()
+
+
+BATCHES = {"batching": Batching(max_events=9)}
+
+
+def pair(**second: Any) -> Parcel:
+    delivery = a_delivery(1, attempts=2)
+    return (Loaded(a_delivery(attempts=2), text()), Loaded(delivery, text(id="e-1", **second)))
+
+
+def test_a_batch_is_one_array_and_names_no_single_event() -> None:
+    request = pushed(a_subscription(), pair(), **BATCHES)
+
+    assert request.headers == {
+        "aeg-event-type": "Notification",
+        "aeg-subscription-name": "CRM",
+        "aeg-delivery-count": "2",
+        "Content-Type": "application/json; charset=utf-8",
+        "aeg-metadata-version": "1",
+        "aeg-data-version": "1.0",
+    }
+    assert request.body == f"[{text()},{text(id='e-1')}]".encode()
+
+
+def test_a_batch_of_cloud_events_has_a_type_of_its_own() -> None:
+    request = pushed(CLOUD, pair(), **BATCHES)
+
+    assert request.headers["Content-Type"] == "application/cloudevents-batch+json; charset=utf-8"
+    assert json.loads(request.body) == [cloud(text()), cloud(text(id="e-1"))]
+    assert "aeg-output-event-id" not in request.headers
+
+
+def test_with_batching_one_event_is_an_array_too() -> None:
+    """Contract §2.2: consumers opted in. It has an id, and so the request names it."""
+    delivery = a_delivery()
+
+    request = pushed(CLOUD, (Loaded(delivery, text()),), **BATCHES)
+
+    assert json.loads(request.body) == [cloud(text())]
+    assert request.headers["Content-Type"] == "application/cloudevents-batch+json; charset=utf-8"
+    assert request.headers["aeg-output-event-id"] == delivery.system_id("orders", "crm")
+
+
+def test_a_data_version_is_named_only_where_all_agree() -> None:
+    request = pushed(a_subscription(), pair(dataVersion="2.0"), **BATCHES)
+
+    assert "aeg-data-version" not in request.headers
+
+
+@pytest.mark.parametrize("subscription", [a_subscription(), CLOUD])
+def test_custom_headers_go_along(subscription: EventSubscription) -> None:
+    headers = (
+        StaticHeader(name="Authorization", value="Bearer s3cret", is_secret=True),
+        DynamicHeader(name="x-total", path=("data", "total")),
+        DynamicHeader(name="x-none", path=("data", "none")),
+    )
+
+    request = pushed(subscription, pair(), headers=headers, **BATCHES)
+
+    without = pushed(subscription, pair(), **BATCHES)
+    custom = {"Authorization": "Bearer s3cret", "x-total": "12.5"}
+    assert request == without._replace(headers={**without.headers, **custom})
+
+
+def test_a_custom_event_is_an_array_of_the_original() -> None:
+    subscription = a_subscription(
+        input_schema=InputSchema.CUSTOM, delivery_schema=DeliverySchema.CUSTOM_INPUT
+    )
+
+    parcel = (Loaded(a_delivery(), text(data={"key": 1}, dataVersion="7")),)
+    request = pushed(subscription, parcel)
+
+    assert (request.body, request.headers["aeg-data-version"]) == (b'[{"key":1}]', "7")
+
+
+@pytest.mark.parametrize("version", ["1.0", "", "2026-02 beta"])
+def test_the_data_version_is_the_events(version: str) -> None:
+    request = pushed(a_subscription(), (Loaded(a_delivery(), text(dataVersion=version)),))
+
+    assert request.headers["aeg-data-version"] == version
+
+
+@pytest.mark.parametrize("version", ["1\r\nX-Evil: 1", "1\x00", "ü", "\x7f"])
+def test_a_data_version_that_no_header_can_hold_is_left_out(version: str) -> None:
+    """Design §5: no CR, LF or NUL in headers, nothing unencodable."""
+    request = pushed(a_subscription(), (Loaded(a_delivery(), text(dataVersion=version)),))
+
+    assert "aeg-data-version" not in request.headers
+    assert json.loads(request.body)[0]["dataVersion"] == version
+
+
+def test_what_is_stored_is_what_is_sent() -> None:
+    """The bytes of an event in ASCII are not written anew."""
+    event = '{"dataVersion":"","data":[1.10,1E5,-0,123456789012345678901234567890,"a\\nb"]}'
+
+    request = pushed(a_subscription(), (Loaded(a_delivery(), event),))
+
+    assert request.body == f"[{event}]".encode()
+
+
+@pytest.mark.parametrize("value", ["grüße", "☃💶", "\x01\x7f", "\\u00e9", '"'], ids=ascii)
+def test_text_is_sent_as_utf_8(value: str) -> None:
+    """Escapes would make a text of a megabyte three, and receivers have limits."""
+    request = pushed(a_subscription(), (Loaded(a_delivery(), text(data=value)),))
+
+    assert json.loads(request.body)[0]["data"] == value
+    if value.isprintable() and "\\" not in value:
+        assert json.dumps(value, ensure_ascii=False).encode() in request.body
+
+
+def test_a_data_version_too_long_for_a_header_is_left_out() -> None:
+    """Servers refuse such headers; the event itself is delivered."""
+    just, over = ("v" * length for length in (1024, 1025))
+
+    parcel = (Loaded(a_delivery(), text(dataVersion=just)),)
+    headers = pushed(a_subscription(), parcel).headers
+    assert headers["aeg-data-version"] == just
+    parcel = (Loaded(a_delivery(), text(dataVersion=over)),)
+    headers = pushed(a_subscription(), parcel).headers
+    assert "aeg-data-version" not in headers
+
+
+@given(json_values)
+def test_conversion_keeps_data_as_it_is(data: Any) -> None:
+    assert repr(cloud(text(data=data))["data"]) == repr(json.loads(compact(data)))
+
+
+def test_event_grid_becomes_cloud_events_field_by_field() -> None:
+    assert cloud(text()) == {
+        "specversion": "1.0",
+        "id": "e-0",
+        "source": TOPIC_ID,
+        "type": "Shop.OrderPlaced",
+        "time": "2026-02-09T12:00:00Z",
+        "subject": "/orders/17",
+        "dataschema": "#1.0",
+        "data": {"total": 12.5},
+    }
+
+
+def test_an_empty_data_version_is_an_empty_fragment() -> None:
+    assert cloud(text(dataVersion=""))["dataschema"] == "#"
+
+
+def test_without_data_there_is_no_data() -> None:
+    bare = members()
+    del bare["data"]
+
+    assert "data" not in cloud(compact(bare))
+    assert cloud(text(data=None))["data"] is None
+
+
+SAME = [
+    (InputSchema.EVENT_GRID, DeliverySchema.EVENT_GRID),
+    (InputSchema.CLOUD_EVENTS, DeliverySchema.CLOUD_EVENTS),
+    (InputSchema.CUSTOM, DeliverySchema.EVENT_GRID),
+]
+
+
+@pytest.mark.parametrize(("given_schema", "wanted"), SAME)
+def test_the_same_schema_is_not_written_anew(
+    given_schema: InputSchema, wanted: DeliverySchema
+) -> None:
+    assert convert("not even JSON", given_schema, wanted) == "not even JSON"
+
+
+def test_the_system_id_is_stable_and_of_one_delivery() -> None:
+    """Design §2: a receiver can recognise repeats; names are the same whatever their case."""
+    delivery = a_delivery(attempts=1)
+    system_id = delivery.system_id("orders", "crm")
+
+    others = {
+        a_delivery(1).system_id("orders", "crm"),
+        delivery.system_id("orders", "billing"),
+        delivery.system_id("returns", "crm"),
+        a_delivery(origin=ORIGIN._replace(publish_id="p")).system_id("orders", "crm"),
+    }
+
+    assert a_delivery().system_id("Orders", "CRM") == system_id
+    assert len(others | {system_id}) == 5
