@@ -13,7 +13,7 @@ from shared.subscriptions.subscription import Batching, DynamicHeader, StaticHea
 from tests.builders import DEAD, ORIGIN, URL, a_delivery, a_message, a_topic, an_attempt, noise
 from tests.fakes import START, answered
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
-from tests.functional.publishing import event, publish
+from tests.functional.publish_requests import event, publish
 
 HUNDRED = Batching(max_events=100, preferred_kilobytes=1024)
 WITHOUT_PROBATION = "2020"

@@ -20,7 +20,7 @@ from shared.metrics import Metric
 from tests.fakes import answered
 from tests.functional.deployment import Deployment, Logged
 from tests.functional.manage.world import CRM, ORDERS, URL, World, hook
-from tests.functional.publishing import event
+from tests.functional.publish_requests import event
 
 HOUR = timedelta(hours=1)
 FAILS = answered(500)  # which holds nothing

@@ -17,7 +17,7 @@ from shared.metrics import Metric
 from tests.builders import KEY, a_topic
 from tests.fakes.tokens import Tokens
 from tests.functional.deployment import Deployment
-from tests.functional.publishing import URL, event, nothing_stored
+from tests.functional.publish_requests import URL, event, nothing_stored
 
 _HEADER = "x-forwarded-for"
 _NETWORK = ip_network("203.0.113.0/24")

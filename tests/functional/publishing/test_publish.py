@@ -14,7 +14,7 @@ from shared.subscriptions.filters import EventFilter
 from tests.builders import TOPIC_ID, noise
 from tests.fakes import START
 from tests.functional.deployment import MINUTE, Deployment, Logged
-from tests.functional.publishing import code, event, nothing_stored, publish
+from tests.functional.publish_requests import code, event, nothing_stored, publish
 
 
 def test_an_accepted_event_is_on_the_queue(app: Deployment) -> None:

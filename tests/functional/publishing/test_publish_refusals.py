@@ -8,7 +8,7 @@ import pytest
 
 from shared.engine.ports import Queue
 from tests.functional.deployment import Deployment, Logged
-from tests.functional.publishing import URL, code, event, nothing_stored, publish
+from tests.functional.publish_requests import URL, code, event, nothing_stored, publish
 
 
 def test_an_unknown_topic_is_not_found(app: Deployment) -> None:

@@ -17,7 +17,7 @@ from shared.subscriptions.subscription import Batching, DeliverySchema, DynamicH
 from tests.builders import DEAD, KEY, URL, a_topic
 from tests.fakes import answered
 from tests.functional.deployment import Deployment
-from tests.functional.publishing import publish
+from tests.functional.publish_requests import publish
 
 NUMBERS = "[1.10,1E2,-0,100.00,12345678901234567890,0.1,1e-7]"
 DATA = '{"text":"gr\\u00fc\\u00dfe","price":1.10,"numbers":' + NUMBERS + "}"
