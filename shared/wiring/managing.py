@@ -7,7 +7,7 @@ import secrets
 import time
 
 from shared.adapters.directory import InvalidatingStore
-from shared.adapters.http.notifier import PatientNotifier
+from shared.adapters.http.push import ParallelNotifier
 from shared.arm.deployment import Deployment, profile_limits
 from shared.delivery.profiles import PROFILES
 from shared.engine.manage.api import Manage
@@ -25,7 +25,7 @@ def manage() -> Manage:
         resources=InvalidatingStore(storage.tables(), storage.directory()),
         counts=storage.counts(),
         pusher=pusher(),
-        notifier=PatientNotifier(pusher()),
+        notifier=ParallelNotifier(pusher()),
         clock=CLOCK,
         deployment=Deployment(
             account=storage.account().account_name,

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 
 import pytest
+from azure.storage.queue import ExponentialRetry
 
 from shared.adapters.storage import account, attempts
 from shared.adapters.storage.account import StorageAccount
 from shared.adapters.storage.attempts import StorageAttempts
 from shared.adapters.storage.blobs import StorageDeadLetters, StoragePayloads
 from shared.adapters.storage.queues import StorageQueues
-from shared.adapters.storage.retries import ShortRetries
 from shared.adapters.storage.tables import StorageResources
 from shared.engine.ports import Queue, Received, Table
 from shared.errors import StorageUnavailable
@@ -30,7 +30,7 @@ MESSAGE = Received(text="one", handle=("1", "r"))
 
 @pytest.fixture
 def storage(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedStorage]:
-    monkeypatch.setattr(ShortRetries, "get_backoff_time", lambda *_: 0.01)
+    monkeypatch.setattr(ExponentialRetry, "get_backoff_time", lambda *_: 0.01)
     with serving(ScriptedStorage()) as server:
         yield server
 

@@ -21,7 +21,7 @@ from shared.storage_setting import storage_setting
 from tests.managed_identity import SecuredStorage, running_secured_storage
 
 NAME = "AzureWebJobsStorage"
-#: Publishing may take this long where storage does not answer (storage_retries).
+#: Publishing may take this long where storage does not answer (adapters/storage/account.py).
 PATIENCE_SECONDS = 16
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from shared.adapters.http.connection import HttpConnection
-from shared.adapters.http.failure import NoAnswer
+from shared.adapters.http.connection import HttpConnection, NoAnswer
 from shared.adapters.http.request import TOKEN
 from shared.http import Failure
 

@@ -6,8 +6,7 @@ import re
 from contextlib import suppress
 
 from shared.adapters.http.answer import Head, malformed
-from shared.adapters.http.connection import HttpConnection
-from shared.adapters.http.failure import NoAnswer
+from shared.adapters.http.connection import HttpConnection, NoAnswer
 
 MAX_BODY = 64 * 1024
 _MAX_CHUNK_LINE = 1024

@@ -10,8 +10,7 @@ from errno import EINPROGRESS, ETIMEDOUT
 from ipaddress import IPv4Address
 from time import monotonic
 
-from shared.adapters.http.connection import Endpoint, HttpConnection, failed
-from shared.adapters.http.failure import NoAnswer
+from shared.adapters.http.connection import Endpoint, HttpConnection, NoAnswer, failed
 from shared.adapters.http.outbound_guard import Address
 from shared.http import Failure
 

@@ -8,7 +8,6 @@ import socket
 import ssl
 from time import monotonic
 
-from shared.adapters.http.failure import NoAnswer
 from shared.http import Failure
 
 # Never less than a TLS record: what is left of one would be with OpenSSL, where poll can't see it.
@@ -19,6 +18,15 @@ _EARLY = (b"HTTP/1.1 1", b"HTTP/1.0 1")
 _CLOSED = (ssl.SSLEOFError, ssl.SSLZeroReturnError)
 
 Endpoint = tuple[str, str, int]  # scheme, host, port
+
+
+class NoAnswer(Exception):
+    """An exchange has failed; the sender returns it as a value."""
+
+    def __init__(self, failure: Failure, detail: str) -> None:
+        super().__init__(detail)
+        self.failure = failure
+        self.detail = detail
 
 
 class HttpConnection:

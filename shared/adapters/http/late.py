@@ -12,8 +12,7 @@ from threading import Lock, Thread
 from typing import NamedTuple
 
 from shared.adapters.http.answer import Head, HeadReader
-from shared.adapters.http.connection import HttpConnection
-from shared.adapters.http.failure import NoAnswer
+from shared.adapters.http.connection import HttpConnection, NoAnswer
 from shared.http import Answered, Failure, Late
 
 MAX_WAITING = 64  # connections that wait at a time

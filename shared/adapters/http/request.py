@@ -7,7 +7,7 @@ from functools import lru_cache
 from ipaddress import IPv6Address
 from typing import NamedTuple
 
-from shared.adapters.http.failure import NoAnswer
+from shared.adapters.http.connection import NoAnswer
 from shared.http import Failure, OutboundRequest
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]*)([^#]*)(?:#.*)?")

@@ -8,7 +8,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from time import monotonic
 
 from shared.adapters.cache import Cache
-from shared.adapters.http.failure import NoAnswer
+from shared.adapters.http.connection import NoAnswer
 from shared.adapters.http.outbound_guard import Address
 from shared.http import Failure
 

@@ -140,12 +140,7 @@ class StorageAccount:
         return self._once("transport", make)
 
     def _retries(self) -> object:
-        def make() -> object:
-            from shared.adapters.storage.retries import ShortRetries
-
-            return ShortRetries()
-
-        return self._once("retries", make)
+        return self._once("retries", _short_retries)
 
     def _once(self, key: str, make: Callable[[], T]) -> T:
         made = self._made.get(key)
@@ -155,3 +150,27 @@ class StorageAccount:
                 if made is None:
                     made = self._made[key] = make()
         return made
+
+
+def _short_retries() -> object:
+    """
+    Return how often queues and blobs are tried, briefly, since publishers wait for the answer.
+
+    At most three tries about a second apart, two where connecting fails: 16 seconds at the worst. A
+    try that ended in a read timeout is the last: a storage that hangs once has used up the time of
+    all three.
+    """
+    from azure.core.exceptions import ServiceResponseTimeoutError
+    from azure.storage.queue import ExponentialRetry
+
+    class ShortRetries(ExponentialRetry):
+        def increment(
+            self, settings: Any, request: Any, response: Any = None, error: Any = None
+        ) -> bool:
+            if isinstance(error, ServiceResponseTimeoutError):
+                return False
+            return super().increment(settings, request, response, error)
+
+    return ShortRetries(
+        initial_backoff=1, increment_base=1, random_jitter_range=1, retry_total=2, retry_connect=1
+    )

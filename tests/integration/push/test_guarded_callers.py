@@ -8,9 +8,8 @@ from datetime import timedelta
 import pytest
 
 from shared.adapters.entra.webhook_tokens import TokenPusher, WebhookTokens
-from shared.adapters.http.notifier import PatientNotifier
 from shared.adapters.http.outbound_guard import OutboundGuard
-from shared.adapters.http.push import HttpPusher
+from shared.adapters.http.push import HttpPusher, ParallelNotifier
 from shared.http import Failure, NotAnswered
 from shared.subscriptions.deletion_notice import build_deletion_notice
 from shared.subscriptions.handshake import build_challenge
@@ -50,7 +49,7 @@ def test_no_handshake_and_no_notice_reaches_what_the_guard_refuses(
         notice = build_deletion_notice(subscription, event_id="e", now=START)
 
         exchanges = [guarded.send(each, TIMEOUT) for each in (asked.request, notice)]
-        PatientNotifier(guarded).tell([notice])
+        ParallelNotifier(guarded).tell([notice])
 
         assert server.connections == 0
     for exchange in exchanges:

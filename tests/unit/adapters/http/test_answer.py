@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.adapters.http.answer import Head, parse_head
-from shared.adapters.http.failure import NoAnswer
+from shared.adapters.http.connection import NoAnswer
 from shared.http import Failure
 
 _HEAD_BYTES = st.lists(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from shared.adapters.http.failure import NoAnswer
+from shared.adapters.http.connection import NoAnswer
 from shared.adapters.http.request import Target, parse_url, write_request
 from shared.adapters.http.resolver import as_literal
 from shared.http import Failure, OutboundRequest
