@@ -91,7 +91,7 @@ def read_state(
         )
     since = max(since, now - COUNTS_KEPT_FOR)
     subscription = to_subscription_in_force(stored.document)
-    kept = TableHealth(store, lambda: 0.0).read(topic, name)
+    kept = TableHealth(store, lambda: 0.0).read(subscription.key)
     is_its = kept is not None and kept.health.endpoint == endpoint_id(subscription)
     return SubscriptionState(
         has_consented=subscription.has_consented,

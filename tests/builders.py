@@ -21,12 +21,14 @@ from shared.subscriptions.subscription import (
     DeadLetterDestination,
     DeliverySchema,
     EventSubscription,
+    SubscriptionKey,
 )
 from tests.fakes import START
 
 TOPIC_ID = "/subscriptions/s1/resourceGroups/rg/providers/Microsoft.EventGrid/topics/orders"
 KEY = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
 URL = "https://crm.example/hook?code=s3cret"
+CRM = SubscriptionKey("orders", "crm")
 DEAD = DeadLetterDestination(container="dead")
 ORIGIN = Origin(uuid.UUID(int=1).hex, START, None)
 PARKED = ORIGIN._replace(payload=f"2026021312/{uuid.UUID(int=1).hex}-0123456789ab")

@@ -18,7 +18,7 @@ from shared.engine.ports import (
 )
 from shared.errors import UNREADABLE, StorageUnavailable
 from shared.events.topic import Topic, TopicName
-from shared.subscriptions.subscription import EventSubscription
+from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
 
 MISSING_FOR = timedelta(seconds=1)  # a topic that was just created should be found soon
 
@@ -70,17 +70,18 @@ class CachedDirectory:
     def of_topic(self, topic: str) -> Sequence[EventSubscription]:
         return tuple(self._of_topic(topic).values())
 
-    def subscription(self, topic: str, name: str) -> EventSubscription | None:
-        return self._of_topic(topic).get(name.lower())
+    def subscription(self, key: SubscriptionKey) -> EventSubscription | None:
+        return self._of_topic(key.topic).get(key.folded.subscription)
 
-    def read_uncached(self, topic: str, name: str) -> EventSubscription | None:
-        resource = self._store.get(Table.EVENT_SUBSCRIPTIONS, topic, name)
+    def read_uncached(self, key: SubscriptionKey) -> EventSubscription | None:
+        resource = self._store.get(Table.EVENT_SUBSCRIPTIONS, *key)
         found = None
         if resource:
             found = self._parsed(self._readers.subscription, resource)
             if found is None:  # whoever asks would take a None for deleted, and end its events
                 raise StorageUnavailable
-        self._subscriptions.update(topic.lower(), lambda known: _with(known, name.lower(), found))
+        topic, name = key.folded
+        self._subscriptions.update(topic, lambda known: _with(known, name, found))
         return found
 
     def forget(self, topic: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from queue import Empty, SimpleQueue
@@ -96,7 +96,7 @@ class ThreadedPushPool:
 
     def run(
         self,
-        key: str,
+        key: Hashable,
         items: Sequence[T],
         work: Callable[[T], R],
         *,
@@ -123,7 +123,7 @@ class ThreadedPushPool:
             if run.broken:
                 raise run.broken[0]
 
-    def pace(self, key: str, count: int) -> timedelta:
+    def pace(self, key: Hashable, count: int) -> timedelta:
         """Return how long *count* items that found no slot should stay away."""
         return self._slots.pace(key, count)
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from shared.delivery.outcome import DeliveryOutcome, Outcome
+from shared.subscriptions.subscription import SubscriptionKey
 
 _SYSTEM_IDS = uuid.UUID("6f1c0d0e-6a53-4a3e-9a55-6c3a4b5f7d21")
 
@@ -32,7 +33,7 @@ class Origin(NamedTuple):
     payload: str | None
 
 
-Key = tuple[Origin, int]  # what tells a delivery from the others of its subscription
+DeliveryKey = tuple[Origin, int]  # what tells a delivery from the others of its subscription
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +52,7 @@ class Delivery:
     last: Attempt | None = None
 
     @property
-    def key(self) -> Key:
+    def key(self) -> DeliveryKey:
         return self.origin, self.position
 
     def tried(self, outcome: DeliveryOutcome, at: datetime) -> Delivery:
@@ -69,7 +70,8 @@ class Delivery:
         """Tell whether both were in the same request when they were last tried."""
         return self.last is not None and (self.attempts, self.last) == (other.attempts, other.last)
 
-    def system_id(self, topic: str, subscription: str) -> str:
+    def system_id(self, key: SubscriptionKey) -> str:
         """Return the id of this delivery: the same at every attempt, and when it is sent again."""
-        name = f"{self.origin.publish_id}/{self.position}/{topic.lower()}/{subscription.lower()}"
+        topic, subscription = key.folded
+        name = f"{self.origin.publish_id}/{self.position}/{topic}/{subscription}"
         return str(uuid.uuid5(_SYSTEM_IDS, name))

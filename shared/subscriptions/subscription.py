@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from typing import NamedTuple
 
 from shared.events.topic import InputSchema
 from shared.http import Audience
@@ -76,6 +77,18 @@ class DynamicHeader:
 DeliveryHeader = StaticHeader | DynamicHeader
 
 
+class SubscriptionKey(NamedTuple):
+    """Names one event subscription of the deployment: its topic, and its own name there."""
+
+    topic: str
+    subscription: str
+
+    @property
+    def folded(self) -> SubscriptionKey:
+        """The key in lower case: names are equal whatever their case."""
+        return SubscriptionKey(self.topic.lower(), self.subscription.lower())
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventSubscription:
     """
@@ -105,6 +118,10 @@ class EventSubscription:
     audience: Audience | None = None
     rate: int | None = None
     has_consented: bool = True
+
+    @property
+    def key(self) -> SubscriptionKey:
+        return SubscriptionKey(self.topic, self.name)
 
     @property
     def arm_id(self) -> str:

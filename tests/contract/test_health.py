@@ -14,6 +14,8 @@ from shared.delivery.health.endpoint_health import Health, Hold
 from shared.delivery.outcome import Outcome
 from shared.engine.ports import ResourceStore, StoredHealth, Table
 from shared.errors import Conflict
+from shared.subscriptions.subscription import SubscriptionKey
+from tests.builders import CRM
 from tests.fakes import START, FakeClock, MemoryResources
 
 HEALTH = Health(
@@ -55,25 +57,25 @@ def process(table: ResourceStore) -> TableHealth:
 def test_a_missing_table_is_empty_and_made_by_a_write(table: ResourceStore) -> None:
     health = process(table)
 
-    assert (health.seen("orders", "crm"), health.read("orders", "crm")) == (None, None)
-    health.write("orders", "crm", HEALTH, None)
-    assert process(table).read("orders", "crm") is not None
+    assert (health.seen(CRM), health.read(CRM)) == (None, None)
+    health.write(CRM, HEALTH, None)
+    assert process(table).read(CRM) is not None
 
 
 def test_what_is_written_is_what_others_read(table: ResourceStore) -> None:
-    process(table).write("Orders", "CRM", HEALTH, None)
+    process(table).write(SubscriptionKey("Orders", "CRM"), HEALTH, None)
 
-    read = process(table).read("orders", "crm")
-    seen = process(table).seen("oRDERS", "Crm")
+    read = process(table).read(CRM)
+    seen = process(table).seen(SubscriptionKey("oRDERS", "Crm"))
 
     assert read
     assert (read.health, seen) == (HEALTH, read)
 
 
 def test_health_without_a_hold_is_read_as_such(table: ResourceStore) -> None:
-    process(table).write("orders", "crm", Health(endpoint="g-1"), None)
+    process(table).write(CRM, Health(endpoint="g-1"), None)
 
-    read = process(table).read("orders", "crm")
+    read = process(table).read(CRM)
 
     assert read
     assert read.health == Health(endpoint="g-1")
@@ -81,13 +83,13 @@ def test_health_without_a_hold_is_read_as_such(table: ResourceStore) -> None:
 
 def test_its_own_write_is_seen_at_once(table: ResourceStore) -> None:
     health = process(table)
-    assert health.seen("orders", "crm") is None
+    assert health.seen(CRM) is None
 
-    health.write("orders", "crm", HEALTH, None)
-    first = health.seen("orders", "crm")
+    health.write(CRM, HEALTH, None)
+    first = health.seen(CRM)
     assert first
-    health.write("orders", "crm", replace(HEALTH, failures=11), first.etag)
-    second = health.seen("orders", "crm")
+    health.write(CRM, replace(HEALTH, failures=11), first.etag)
+    second = health.seen(CRM)
 
     assert second
     assert (second.health.failures, second.etag != first.etag) == (11, True)
@@ -95,26 +97,26 @@ def test_its_own_write_is_seen_at_once(table: ResourceStore) -> None:
 
 def test_only_the_first_writer_wins(table: ResourceStore) -> None:
     health = process(table)
-    health.write("orders", "crm", HEALTH, None)
-    row = health.read("orders", "crm")
+    health.write(CRM, HEALTH, None)
+    row = health.read(CRM)
     assert row
-    process(table).write("orders", "crm", replace(HEALTH, failures=11), row.etag)
+    process(table).write(CRM, replace(HEALTH, failures=11), row.etag)
 
     for etag in (None, row.etag):
         with pytest.raises(Conflict):
-            health.write("orders", "crm", replace(HEALTH, failures=12), etag)
+            health.write(CRM, replace(HEALTH, failures=12), etag)
 
-    read = health.read("orders", "crm")
+    read = health.read(CRM)
     assert read
     assert read.health.failures == 11
 
 
 def test_subscriptions_have_a_row_each(table: ResourceStore) -> None:
     health = process(table)
-    health.write("orders", "crm", HEALTH, None)
-    health.write("orders", "erp", replace(HEALTH, endpoint="g-2"), None)
+    health.write(CRM, HEALTH, None)
+    health.write(SubscriptionKey("orders", "erp"), replace(HEALTH, endpoint="g-2"), None)
 
-    seen = [health.seen("orders", name) for name in ("crm", "erp", "wms")]
+    seen = [health.seen(SubscriptionKey("orders", name)) for name in ("crm", "erp", "wms")]
 
     assert [row.health.endpoint if row else None for row in seen] == ["g-1", "g-2", None]
 
@@ -123,11 +125,11 @@ def test_a_row_that_cannot_be_read_is_nobodys_and_can_be_replaced(table: Resourc
     table.put(Table.ENDPOINT_HEALTH, "orders", "crm", {"name": "crm", "shape": "of 2031"}, None)
     health = process(table)
 
-    seen = health.seen("orders", "crm")
+    seen = health.seen(CRM)
     assert seen == StoredHealth(Health(endpoint=""), seen.etag if seen else "")
     assert seen
-    health.write("orders", "crm", HEALTH, seen.etag)
+    health.write(CRM, HEALTH, seen.etag)
 
-    read = health.read("orders", "crm")
+    read = health.read(CRM)
     assert read
     assert read.health == HEALTH

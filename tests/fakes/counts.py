@@ -9,6 +9,7 @@ from datetime import date, datetime
 from typing import Any
 
 from shared.metrics import DEFINITIONS, CountRow, Counts, Metric, Span, added
+from shared.subscriptions.subscription import SubscriptionKey
 from tests.fakes.faults import Faulty
 
 
@@ -44,7 +45,7 @@ class MemoryCounts(Faulty):
     def __init__(self) -> None:
         super().__init__()
         self.rows: dict[tuple[Any, ...], CountRow] = {}
-        self._sums: dict[tuple[str, str], tuple[datetime, Counts]] = {}
+        self._sums: dict[SubscriptionKey, tuple[datetime, Counts]] = {}
 
     def write(self, rows: Sequence[CountRow]) -> None:
         with self._at_work("write"):
@@ -62,7 +63,7 @@ class MemoryCounts(Faulty):
             if since <= row.start < until:
                 yield row.start, row.counts
 
-    def totals(self) -> Mapping[tuple[str, str], Counts]:
+    def totals(self) -> Mapping[SubscriptionKey, Counts]:
         with self._at_work("totals"):
             names = {*self._hours(), *self._sums}
             return {name: added(self._parts(name)) for name in names}
@@ -91,13 +92,13 @@ class MemoryCounts(Faulty):
                 del self.rows[key]
             return len({key[0].date() for key in old})
 
-    def _hours(self) -> dict[tuple[str, str], list[CountRow]]:
-        hours: dict[tuple[str, str], list[CountRow]] = defaultdict(list)
+    def _hours(self) -> dict[SubscriptionKey, list[CountRow]]:
+        hours: dict[SubscriptionKey, list[CountRow]] = defaultdict(list)
         for row in self.rows.values():
             if row.span is Span.HOUR:
-                hours[row.topic, row.subscription].append(row)
+                hours[SubscriptionKey(row.topic, row.subscription)].append(row)
         return hours
 
-    def _parts(self, name: tuple[str, str]) -> list[Counts]:
+    def _parts(self, name: SubscriptionKey) -> list[Counts]:
         rows = [row.counts for row in self._hours().get(name, [])]
         return rows + ([self._sums[name][1]] if name in self._sums else [])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple, TypeVar
 
@@ -21,12 +21,12 @@ class InlinePushPool:
     def __init__(self, unstarted: int = 0) -> None:
         self.unstarted = unstarted
         self.is_slow = self.is_outside = False
-        self.keys: list[str] = []
+        self.keys: list[Hashable] = []
         self.stop_after: list[timedelta] = []
 
     def run(
         self,
-        key: str,
+        key: Hashable,
         items: Sequence[T],
         work: Callable[[T], R],
         *,
@@ -40,7 +40,7 @@ class InlinePushPool:
         for item in items[: max(0, len(items) - self.unstarted)]:
             yield [(item, work(item))]
 
-    def pace(self, key: str, count: int) -> timedelta:
+    def pace(self, key: Hashable, count: int) -> timedelta:
         del key, count
         return timedelta(seconds=10)
 

@@ -28,7 +28,7 @@ from shared.engine.timers.receiving import Intake
 from shared.engine.timers.wake import Wake
 from shared.events.topic import Topic
 from shared.settings import AttemptLogging
-from shared.subscriptions.subscription import EventSubscription
+from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
 from tests.builders import a_subscription, a_topic
 from tests.fakes import (
     Counted,
@@ -55,17 +55,17 @@ class Directory(Faulty):
     def __init__(self) -> None:
         super().__init__()
         self.topics: dict[str, Topic] = {}
-        self.known: dict[tuple[str, str], EventSubscription] = {}
-        self.stored: dict[tuple[str, str], EventSubscription] = {}
+        self.known: dict[SubscriptionKey, EventSubscription] = {}
+        self.stored: dict[SubscriptionKey, EventSubscription] = {}
 
     def add(self, *subscriptions: EventSubscription) -> None:
         for each in subscriptions:
-            self.known[each.topic.lower(), each.name.lower()] = each
+            self.known[each.key.folded] = each
             self.change(each)
 
     def change(self, subscription: EventSubscription) -> None:
         """Store it; the cache doesn't know yet."""
-        self.stored[subscription.topic.lower(), subscription.name.lower()] = subscription
+        self.stored[subscription.key.folded] = subscription
 
     def topic(self, name: str) -> Topic | None:
         with self._at_work("topic"):
@@ -73,15 +73,15 @@ class Directory(Faulty):
 
     def of_topic(self, topic: str) -> Sequence[EventSubscription]:
         with self._at_work("of_topic"):
-            return [each for key, each in self.known.items() if key[0] == topic.lower()]
+            return [each for key, each in self.known.items() if key.topic == topic.lower()]
 
-    def subscription(self, topic: str, name: str) -> EventSubscription | None:
+    def subscription(self, key: SubscriptionKey) -> EventSubscription | None:
         with self._at_work("subscription"):
-            return self.known.get((topic.lower(), name.lower()))
+            return self.known.get(key.folded)
 
-    def read_uncached(self, topic: str, name: str) -> EventSubscription | None:
+    def read_uncached(self, key: SubscriptionKey) -> EventSubscription | None:
         with self._at_work("read_uncached"):
-            return self.stored.get((topic.lower(), name.lower()))
+            return self.stored.get(key.folded)
 
 
 class Deployment:

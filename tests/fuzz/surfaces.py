@@ -22,6 +22,7 @@ from shared.arm.subscription_codec import to_subscription_in_force
 from shared.arm.topic_codec import to_topic
 from shared.engine.ports import Queue
 from shared.http import HttpAnswer, HttpRequest
+from shared.subscriptions.subscription import SubscriptionKey
 from tests.functional.deployment import Deployment
 from tests.functional.manage.world import (
     CRM,
@@ -139,7 +140,8 @@ class Surfaces:
         for resource in list(self.world.resources._rows.values()):
             document = resource.document
             if "topicName" in document:
-                assert self.directory.read_uncached(document["topicName"], document["name"])
+                key = SubscriptionKey(document["topicName"], document["name"])
+                assert self.directory.read_uncached(key)
 
 
 def _exchange(

@@ -11,6 +11,7 @@ from shared.delivery.health.codec import document_of, health_of
 from shared.delivery.health.endpoint_health import Health
 from shared.engine.ports import Resource, ResourceStore, StoredHealth, Table
 from shared.errors import StorageUnavailable
+from shared.subscriptions.subscription import SubscriptionKey
 
 CACHE_FOR = timedelta(seconds=1)
 # What reading a document may raise that an older or newer version of the app has written.
@@ -31,23 +32,25 @@ class TableHealth:
         self._store = store
         self._topics = Cache[_Rows](clock, lambda _: CACHE_FOR.total_seconds())
 
-    def seen(self, topic: str, name: str) -> StoredHealth | None:
+    def seen(self, key: SubscriptionKey) -> StoredHealth | None:
+        topic, name = key.folded
         try:
-            rows = self._topics.get(topic.lower(), lambda: self._rows(topic), lambda _: True)
+            rows = self._topics.get(topic, lambda: self._rows(topic), lambda _: True)
         except StorageUnavailable as error:
-            telemetry.error("health.unread", topic=topic, detail=str(error))
+            telemetry.error("health.unread", topic=key.topic, detail=str(error))
             return None
-        return rows.get(name.lower())
+        return rows.get(name)
 
-    def read(self, topic: str, name: str) -> StoredHealth | None:
-        resource = self._store.get(Table.ENDPOINT_HEALTH, topic, name)
+    def read(self, key: SubscriptionKey) -> StoredHealth | None:
+        resource = self._store.get(Table.ENDPOINT_HEALTH, *key)
         return _stored(resource) if resource else None
 
-    def write(self, topic: str, name: str, health: Health, etag: str | None) -> None:
-        document = {"name": name, **document_of(health)}
-        written = self._store.put(Table.ENDPOINT_HEALTH, topic, name, document, etag)
-        row = {name.lower(): StoredHealth(health, written.etag)}
-        self._topics.update(topic.lower(), lambda rows: {**rows, **row})
+    def write(self, key: SubscriptionKey, health: Health, etag: str | None) -> None:
+        document = {"name": key.subscription, **document_of(health)}
+        written = self._store.put(Table.ENDPOINT_HEALTH, *key, document, etag)
+        topic, name = key.folded
+        row = {name: StoredHealth(health, written.etag)}
+        self._topics.update(topic, lambda rows: {**rows, **row})
 
     def _rows(self, topic: str) -> _Rows:
         resources = self._store.list(Table.ENDPOINT_HEALTH, topic)

@@ -27,6 +27,7 @@ from shared.adapters.storage.metric_rows import (
 )
 from shared.clock import Clock
 from shared.metrics import CountRow, Counts, Series, Span, Sum, add, added
+from shared.subscriptions.subscription import SubscriptionKey
 
 if TYPE_CHECKING:
     from azure.data.tables import TableClient
@@ -85,17 +86,17 @@ class StorageMetrics:
                 yield minute_of(row), counts_of(row)
             day += timedelta(days=1)
 
-    def totals(self) -> Mapping[tuple[str, str], Counts]:
-        totals: dict[tuple[str, str], dict[Series, Sum]] = defaultdict(dict)
+    def totals(self) -> Mapping[SubscriptionKey, Counts]:
+        totals: dict[SubscriptionKey, dict[Series, Sum]] = defaultdict(dict)
         for row in self._query(TOTALS, "PartitionKey eq @hours", {"hours": HOURS}):
-            add(totals[row["Topic"], row["Subscription"]], counts_of(row))
+            add(totals[_key(row)], counts_of(row))
         return totals
 
     def roll_up(self, before: datetime, forget: datetime) -> int:
         over = {"hours": HOURS, "before": hour_key(before)}
-        found: dict[tuple[str, str], list[Row]] = defaultdict(list)
+        found: dict[SubscriptionKey, list[Row]] = defaultdict(list)
         for row in self._query(TOTALS, "PartitionKey eq @hours and RowKey lt @before", over):
-            found[row["Topic"], row["Subscription"]].append(row)
+            found[_key(row)].append(row)
         table = self._account.table(TOTALS)
         needless = 0
         with storage_errors():
@@ -166,3 +167,7 @@ def _added_up(table: TableClient, old: Sequence[Row], hours: Sequence[Row]) -> b
             return False
         raise
     return True
+
+
+def _key(row: Row) -> SubscriptionKey:
+    return SubscriptionKey(row["Topic"], row["Subscription"])

@@ -19,6 +19,7 @@ from shared.subscriptions.subscription import (
     DeadLetterDestination,
     DeliveryHeader,
     DeliverySchema,
+    SubscriptionKey,
 )
 
 VERSION = 1
@@ -69,6 +70,11 @@ class DeliveryMessage:
     rounds: int = 0
     batch: int = 1
     dead_letter: DeadLetterNote | None = None
+
+    @property
+    def key(self) -> SubscriptionKey:
+        """The subscription that it is for."""
+        return SubscriptionKey(self.topic, self.subscription)
 
 
 class NewerMessage(NamedTuple):

@@ -39,7 +39,7 @@ def push_request(
     if TopicName.parse(subscription.topic):
         headers["aeg-compatibility-mode-enabled"] = "false"
     if len(parcel) == 1:
-        system_id = first.delivery.system_id(subscription.topic, subscription.name)
+        system_id = first.delivery.system_id(subscription.key)
         headers["aeg-output-event-id"] = system_id
     if subscription.delivery_schema is DeliverySchema.CLOUD_EVENTS:
         is_array = is_batch

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from queue import SimpleQueue
@@ -30,7 +30,7 @@ SLOT = object()  # put into an inbox: a slot is yours
 class _Key:
     """What is known of one subscription; *seconds* is how long its pushes take of late."""
 
-    name: str
+    name: Hashable
     limit: int
     moved_at: float = 0.0
     seconds: float | None = None
@@ -76,13 +76,13 @@ class Slots:
         self._clock = clock
         self._threads, self._places = threads, places
         self._lock = Lock()
-        self._keys: dict[str, _Key] = {}
-        self._active: dict[str, _Key] = {}  # that have visits or slots
-        self._waiting: dict[str, _Key] = {}  # the one that had a slot last at the end
+        self._keys: dict[Hashable, _Key] = {}
+        self._active: dict[Hashable, _Key] = {}  # that have visits or slots
+        self._waiting: dict[Hashable, _Key] = {}  # the one that had a slot last at the end
         self._turns = Turns()
         self._used = self._pushing = 0
 
-    def enter(self, name: str) -> Visit | None:
+    def enter(self, name: Hashable) -> Visit | None:
         """Begin a run; ``None`` if it must go back, for slow keys have all the places they may."""
         with self._lock:
             key = self._key(name)
@@ -171,7 +171,7 @@ class Slots:
             key = visit.key
             return not (visit.slots or self._standing(key) is Standing.QUICK) and self._rests(key)
 
-    def pace(self, name: str, count: int) -> timedelta:
+    def pace(self, name: Hashable, count: int) -> timedelta:
         """
         Return when to come back with *count* pushes.
 
@@ -193,7 +193,7 @@ class Slots:
             key.booked_until = max(key.booked_until, back_at + count * seconds / key.limit)
             return timedelta(seconds=back_at - now)
 
-    def _key(self, name: str) -> _Key:
+    def _key(self, name: Hashable) -> _Key:
         key = self._keys.get(name)
         if key is None:
             if len(self._keys) >= MAX_KEYS:

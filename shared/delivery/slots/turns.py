@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 LATE = 5.0  # seconds that one may come back later than it was told
@@ -17,27 +18,27 @@ class Turns:
     monotonic clock. Not safe to use from several threads.
     """
 
-    _back_at: dict[str, float] = field(default_factory=dict)
+    _back_at: dict[Hashable, float] = field(default_factory=dict)
 
-    def ahead_of(self, name: str, now: float) -> int:
+    def ahead_of(self, name: Hashable, now: float) -> int:
         """Return how many others come first."""
         for each in [each for each, at in self._back_at.items() if at + LATE < now]:
             del self._back_at[each]
         names = list(self._back_at)
         return names.index(name) if name in self._back_at else len(names)
 
-    def has_turned_away(self, name: str) -> bool:
+    def has_turned_away(self, name: Hashable) -> bool:
         """Tell whether *name* stands in the line."""
         return name in self._back_at
 
-    def is_away(self, name: str, now: float) -> bool:
+    def is_away(self, name: Hashable, now: float) -> bool:
         """Tell whether *name* stands in the line and is not due back yet."""
         return self._back_at.get(name, now) > now
 
-    def stand(self, name: str, back_at: float) -> None:
+    def stand(self, name: Hashable, back_at: float) -> None:
         """Let *name* come back at that time; who stands in the line keeps its place there."""
         self._back_at[name] = back_at
 
-    def leave(self, name: str) -> None:
+    def leave(self, name: Hashable) -> None:
         """Take *name* out of the line: it had its turn."""
         self._back_at.pop(name, None)

@@ -144,11 +144,11 @@ class MessageHistory:
 
     def _about(self, delivery: Delivery, text: str | None, at: datetime) -> AttemptRecord:
         """Begin a record: what it is about, and nothing of what came of it."""
-        topic, subscription = self.message.topic, self.message.subscription
+        key = self.message.key
         return AttemptRecord(
-            topic=topic,
-            subscription=subscription,
-            system_id=delivery.system_id(topic, subscription),
+            topic=key.topic,
+            subscription=key.subscription,
+            system_id=delivery.system_id(key),
             event_id=event_id(text),
             published_at=delivery.origin.published_at,
             number=delivery.attempts,

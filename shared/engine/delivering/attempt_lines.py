@@ -59,21 +59,19 @@ class AttemptLines(NamedTuple):
 
         An id is never cut: an event whose publisher gave it a long one is named by its system id.
         """
-        (delivery, text), names = tried[0], (self.message.topic, self.message.subscription)
+        (delivery, text), key = tried[0], self.message.key
         known = event_id(text) or ""
-        what = (
-            known if 0 < len(known) <= _ID and known.isprintable() else delivery.system_id(*names)
-        )
+        what = known if 0 < len(known) <= _ID and known.isprintable() else delivery.system_id(key)
         if len(tried) > 1:
             what = f"{len(tried)} events"
-        place = "/".join(telemetry.shortened(each, _NAME) for each in names)
+        name = "/".join(telemetry.shortened(each, _NAME) for each in key)
         answer = f"{outcome.status or '-'} {outcome.outcome}"
         next_step = "given up"
         if isinstance(decision, RetryAt):
             wait = timedelta(seconds=max(0, round((decision.due - now).total_seconds())))
             next_step = f"next in {wait}"
         head = (
-            f"delivery.attempted {place} {what}: attempt {delivery.attempts}, {answer}; {next_step}"
+            f"delivery.attempted {name} {what}: attempt {delivery.attempts}, {answer}; {next_step}"
         )
         detail = f"; {outcome.detail}" if outcome.detail else ""
         reason = telemetry.shortened(
@@ -98,10 +96,10 @@ class AttemptLines(NamedTuple):
 
     def _named(self, delivery: Delivery, text: str) -> dict[str, telemetry.Field]:
         """Return what names a delivery in the log: the publisher's id, and its own."""
-        topic, subscription = self.message.topic, self.message.subscription
+        key = self.message.key
         return {
-            "topic": topic,
-            "subscription": subscription,
+            "topic": key.topic,
+            "subscription": key.subscription,
             "event_id": event_id(text),
-            "system_id": delivery.system_id(topic, subscription),
+            "system_id": delivery.system_id(key),
         }

@@ -83,7 +83,7 @@ class Deliver:
             subscription = self._subscription(message)
             if isinstance(subscription, EndReason):
                 texts = [delivery.text for delivery in message.deliveries]
-                dropped(self.metrics, (message.topic, message.subscription), subscription, texts)
+                dropped(self.metrics, message.key, subscription, texts)
                 return
             terms = self.terms.of(subscription)
             events = texts_of(message.deliveries, self.payloads)
@@ -95,10 +95,9 @@ class Deliver:
 
     def _subscription(self, message: DeliveryMessage) -> EventSubscription | EndReason:
         """Return whom the message is for, or why for nobody any more: believed only fresh."""
-        place = (message.topic, message.subscription)
-        found = self._entitled(self.subscriptions.subscription(*place), message)
+        found = self._entitled(self.subscriptions.subscription(message.key), message)
         if isinstance(found, EndReason):
-            found = self._entitled(self.subscriptions.read_uncached(*place), message)
+            found = self._entitled(self.subscriptions.read_uncached(message.key), message)
         return found
 
     def _entitled(
@@ -185,7 +184,7 @@ class Deliver:
         @cache
         def is_current() -> bool:
             try:
-                return self.subscriptions.read_uncached(used.topic, used.name) == used
+                return self.subscriptions.read_uncached(used.key) == used
             except StorageUnavailable:
                 return False  # An end that can't be confirmed is no end.
 

@@ -9,11 +9,12 @@ from shared.delivery.policy import EndReason
 from shared.engine.delivering.event_texts import event_ids
 from shared.engine.ports import Metrics
 from shared.metrics import Metric
+from shared.subscriptions.subscription import SubscriptionKey
 
 
 def dropped(
     metrics: Metrics,
-    place: tuple[str, str],
+    key: SubscriptionKey,
     reason: EndReason,
     texts: Sequence[str | None],
     **fields: str,
@@ -21,14 +22,13 @@ def dropped(
     """
     Count events that were dropped, and say which and why.
 
-    *place* is their topic and subscription; *texts* are their JSON as far as it is known.
+    *key* names their subscription; *texts* are their JSON as far as it is known.
     """
-    topic, subscription = place
-    metrics.count(Metric.DROPPED, topic, subscription, by=len(texts), DropReason=reason)
+    metrics.count(Metric.DROPPED, *key, by=len(texts), DropReason=reason)
     telemetry.warning(
         "delivery.dropped",
-        topic=topic,
-        subscription=subscription,
+        topic=key.topic,
+        subscription=key.subscription,
         reason=reason,
         count=len(texts),
         event_ids=event_ids(texts),

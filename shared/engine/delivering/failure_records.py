@@ -41,7 +41,7 @@ def delivery_failure(
         "outcome": outcome.outcome,
         "latencyInMs": round(outcome.seconds * 1000),
         "id": event_id(tried.text) or "",
-        "systemId": delivery.system_id(subscription.topic, subscription.name),
+        "systemId": delivery.system_id(subscription.key),
         "state": "FilteredFailingDelivery",
         "deliveryTime": format_us_datetime(began_at),
         "deliveryCount": delivery.attempts - 1,

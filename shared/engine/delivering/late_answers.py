@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from shared import telemetry
-from shared.delivery.delivery import Delivery, Key
+from shared.delivery.delivery import Delivery, DeliveryKey
 from shared.delivery.messages.message import DeliveryMessage
 from shared.delivery.outcome import Outcome, classify
 from shared.delivery.profile import DeliveryProfile
@@ -41,8 +41,8 @@ class LateAnswers:
     history: MessageHistory
     lock: AbstractContextManager[object]
     metrics: Metrics
-    _delivered: set[Key] = field(default_factory=set)
-    _dropped: set[Key] = field(default_factory=set)
+    _delivered: set[DeliveryKey] = field(default_factory=set)
+    _dropped: set[DeliveryKey] = field(default_factory=set)
     _stored: list[Queued] = field(default_factory=list)
 
     def awaited(self, parcel: Parcel, succeeded: Callable[[], None]) -> Late | None:
@@ -96,12 +96,11 @@ class LateAnswers:
             cancelled=cancelled,
         )
         if cancelled:  # Else it is delivered again, or counted as dropped already.
-            place = self.message.topic, self.message.subscription
-            self.metrics.count(Metric.DELIVERY_SUCCESS, *place, by=len(parcel))
+            self.metrics.count(Metric.DELIVERY_SUCCESS, *self.message.key, by=len(parcel))
             self.history.answered_late(parcel, outcome.seconds)
         succeeded()
 
-    def _cancel(self, keys: set[Key]) -> bool:
+    def _cancel(self, keys: set[DeliveryKey]) -> bool:
         """Take deliveries out of every message that has them; return whether all could be had."""
         kept: list[Queued] = []
         cancelled = True

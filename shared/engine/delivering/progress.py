@@ -228,22 +228,22 @@ class Progress:
             self._drop(delivery, text, end.reason)
 
     def _drop(self, delivery: Delivery, text: str | None, reason: EndReason) -> None:
-        topic, subscription = self.message.topic, self.message.subscription
+        key = self.message.key
         if not self.late.drops(delivery):
             self.counts["delivered"] += 1
             return
-        system_id = delivery.system_id(topic, subscription)
+        system_id = delivery.system_id(key)
         self.counts["dropped"] += 1
-        dropped(self.metrics, (topic, subscription), reason, [text], system_id=system_id)
+        dropped(self.metrics, key, reason, [text], system_id=system_id)
 
     def _count(self, pushed: Pushed, events: int) -> None:
         """Count an attempt for each event, and how long a request took that was answered."""
-        outcome, place = pushed.outcome, (self.message.topic, self.message.subscription)
+        outcome, key = pushed.outcome, self.message.key
         count = self.metrics.count
         if outcome.status is not None:
-            count(Metric.PROCESSING_DURATION, *place, by=round(outcome.seconds * 1000, 1))
+            count(Metric.PROCESSING_DURATION, *key, by=round(outcome.seconds * 1000, 1))
         if pushed.succeeded:
-            count(Metric.DELIVERY_SUCCESS, *place, by=events)
+            count(Metric.DELIVERY_SUCCESS, *key, by=events)
         else:
             kind = error_type(outcome.status)
-            count(Metric.ATTEMPT_FAIL, *place, by=events, Error=outcome.outcome, ErrorType=kind)
+            count(Metric.ATTEMPT_FAIL, *key, by=events, Error=outcome.outcome, ErrorType=kind)

@@ -22,7 +22,7 @@ from shared.engine.delivering.progress import Progress, Pushed
 from shared.engine.delivering.shared_health import HealthTracker
 from shared.engine.ports import Pusher, PushPool
 from shared.http import Failure, NotAnswered
-from shared.subscriptions.subscription import EventSubscription
+from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
 
 MAX_KEYS = 10_000  # subscriptions whose allowance is remembered
 WAIT_FOR_SLOTS = timedelta(seconds=60)  # no push of an invocation begins later
@@ -34,19 +34,19 @@ class AllowedRates:
     def __init__(self, clock: Clock, lock: AbstractContextManager[object]) -> None:
         self._clock = clock
         self._lock = lock
-        self._known: dict[tuple[str, str], Allowance] = {}
+        self._known: dict[SubscriptionKey, Allowance] = {}
 
     def turned_away(self, subscription: EventSubscription) -> datetime | None:
         """Let one request of *subscription* go, or return when it should ask again."""
         if subscription.rate is None:
             return None
-        key = subscription.topic.lower(), subscription.name.lower()
+        key = subscription.key.folded
         with self._lock:
             now = self._clock.now()
             if len(self._known) >= MAX_KEYS:
                 self._known = {k: v for k, v in self._known.items() if max(v) > now}
-            self._known[key], place = ask(self._known.get(key), subscription.rate, now)
-        return place
+            self._known[key], again_at = ask(self._known.get(key), subscription.rate, now)
+        return again_at
 
 
 class Met(NamedTuple):
@@ -101,7 +101,7 @@ class Pushing:
         self, going: Sequence[Parcel], *, after: Sequence[Parcel] = (), is_probe: bool = False
     ) -> None:
         """Push until a hold begins; *after* is what waits for these to end."""
-        key = f"{self.subscription.topic}/{self.subscription.name}".lower()
+        key = self.subscription.key.folded
         waiting = dict.fromkeys(going)
         unsent: dict[Parcel, Met | TurnedAway] = {}
         push = partial(self._push, is_probe=is_probe)

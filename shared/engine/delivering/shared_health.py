@@ -30,7 +30,7 @@ from shared.delivery.health.streak import NO_STREAK, Streak
 from shared.delivery.policy import DeliveryTerms
 from shared.engine.ports import HealthStore, StoredHealth
 from shared.errors import Conflict, StorageUnavailable
-from shared.subscriptions.subscription import EventSubscription
+from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
 
 LOOK = timedelta(minutes=5)  # what is held is looked at again after so long, released or not
 WRITE_AFTER = timedelta(seconds=1)  # between writes of what is not urgent
@@ -41,7 +41,7 @@ MAX_KEYS = 10_000
 _RATE_CHANGE = 1.2  # by which a rate must have grown to be told to others
 _CLAIM_TRIES = 2
 
-_Key = tuple[str, str, str]
+_Key = tuple[SubscriptionKey, str]  # … and the id of its endpoint
 
 
 @dataclass(slots=True, kw_only=True)
@@ -97,7 +97,7 @@ class HealthTracker:
         """Say whether anything may be pushed, by all that is known; it may read the table."""
         row = None
         if terms.profile.ever_holds:
-            row = self._store.seen(subscription.topic, subscription.name)
+            row = self._store.seen(subscription.key)
         with self._lock:
             known = self._of(subscription)
             _learn(known, row)
@@ -163,11 +163,11 @@ class HealthTracker:
             known.write_from = now + WRITE_AFTER
             known.is_writing = True
         try:
-            row = self._store.seen(subscription.topic, subscription.name)
+            row = self._store.seen(subscription.key)
             try:
                 self._write(subscription, known, row)
             except Conflict:
-                row = self._store.read(subscription.topic, subscription.name)
+                row = self._store.read(subscription.key)
                 self._write(subscription, known, row)
         except Conflict:
             pass  # Others write as well: what is still missing follows with the next change.
@@ -213,14 +213,14 @@ class HealthTracker:
     def _claimed(
         self, subscription: EventSubscription, known: _Known, terms: DeliveryTerms
     ) -> bool:
-        row = self._store.read(subscription.topic, subscription.name)
+        row = self._store.read(subscription.key)
         now = self._clock.now()
         with self._lock:
             _learn(known, row)
             if not isinstance(standing(known.health, now), NeedsProbe):
                 return False  # Somebody was quicker, or has released it.
             claimed = claim(known.health, terms, now)
-        self._store.write(subscription.topic, subscription.name, claimed, row.etag if row else None)
+        self._store.write(subscription.key, claimed, row.etag if row else None)
         with self._lock:
             known.health = merge(known.health, claimed)
             known.stored = claimed
@@ -232,14 +232,14 @@ class HealthTracker:
         with self._lock:
             _learn(known, row)
             health = known.health
-        self._store.write(subscription.topic, subscription.name, health, row.etag if row else None)
+        self._store.write(subscription.key, health, row.etag if row else None)
         with self._lock:
             known.stored = health
 
     def _of(self, subscription: EventSubscription) -> _Known:
         """Return what is known, maybe nothing yet. Only under the lock."""
         endpoint = endpoint_id(subscription)
-        key = (subscription.topic.lower(), subscription.name.lower(), endpoint)
+        key = (subscription.key.folded, endpoint)
         known = self._known.get(key)
         if known is None:
             now = self._clock.now()

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from shared.metrics import DEFINITIONS, Counts, Metric, Sum
+from shared.subscriptions.subscription import SubscriptionKey
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -41,7 +42,7 @@ class Gauge(NamedTuple):
     values: Mapping[str, float]
 
 
-def exposition(totals: Mapping[tuple[str, str], Counts], gauges: Iterable[Gauge]) -> str:
+def exposition(totals: Mapping[SubscriptionKey, Counts], gauges: Iterable[Gauge]) -> str:
     """
     Write all samples; *totals* are by topic and subscription.
 
@@ -59,7 +60,7 @@ def exposition(totals: Mapping[tuple[str, str], Counts], gauges: Iterable[Gauge]
     return "\n".join(lines) + "\n"
 
 
-def _counter(metric: Metric, totals: Mapping[tuple[str, str], Counts]) -> list[str]:
+def _counter(metric: Metric, totals: Mapping[SubscriptionKey, Counts]) -> list[str]:
     definition = DEFINITIONS[metric]
     is_count = definition.unit == "Count"
     name = f"pushgrid_{_NAMES[metric]}" + ("_total" if is_count else "")

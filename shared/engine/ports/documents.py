@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from shared.events.topic import Topic
-from shared.subscriptions.subscription import EventSubscription
+from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
 
 # Partitions of ``Table.TOPICS``, one a kind of document.
 CUSTOM_TOPICS = "topic"
@@ -69,10 +69,10 @@ class SubscriptionReader(Protocol):
     def of_topic(self, topic: str) -> Sequence[EventSubscription]:
         """Return all subscriptions of a topic."""
 
-    def subscription(self, topic: str, name: str) -> EventSubscription | None:
+    def subscription(self, key: SubscriptionKey) -> EventSubscription | None:
         """Return one subscription."""
 
-    def read_uncached(self, topic: str, name: str) -> EventSubscription | None:
+    def read_uncached(self, key: SubscriptionKey) -> EventSubscription | None:
         """
         Return one subscription as it is in storage now.
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from datetime import timedelta
 from typing import NamedTuple, Protocol, TypeVar
 
 from shared.delivery.health.endpoint_health import Health
 from shared.http import Exchange, Late, OutboundRequest
+from shared.subscriptions.subscription import SubscriptionKey
 
 T = TypeVar("T")
 R = TypeVar("R", bound="PushResult")
@@ -26,7 +27,7 @@ class PushPool(Protocol):
 
     def run(
         self,
-        key: str,
+        key: Hashable,
         items: Sequence[T],
         work: Callable[[T], R],
         *,
@@ -43,7 +44,7 @@ class PushPool(Protocol):
         the invocation, and returns whether it could. The run goes on.
         """
 
-    def pace(self, key: str, count: int) -> timedelta:
+    def pace(self, key: Hashable, count: int) -> timedelta:
         """Return how long *count* items that were not begun should stay away."""
 
 
@@ -72,10 +73,10 @@ class StoredHealth(NamedTuple):
 class HealthStore(Protocol):
     """Shares endpoint health between processes: a row for each subscription."""
 
-    def seen(self, topic: str, name: str) -> StoredHealth | None:
+    def seen(self, key: SubscriptionKey) -> StoredHealth | None:
         """Return the row as of a second ago, or older while storage fails; never raises."""
 
-    def read(self, topic: str, name: str) -> StoredHealth | None:
+    def read(self, key: SubscriptionKey) -> StoredHealth | None:
         """
         Return what is stored now.
 
@@ -83,7 +84,7 @@ class HealthStore(Protocol):
             StorageUnavailable: storage did not answer.
         """
 
-    def write(self, topic: str, name: str, health: Health, etag: str | None) -> None:
+    def write(self, key: SubscriptionKey, health: Health, etag: str | None) -> None:
         """
         Store it: only over the row of *etag*, or, with ``None``, only where there is none.
 

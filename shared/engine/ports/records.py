@@ -8,6 +8,7 @@ from typing import Protocol
 
 from shared.delivery.attempt_record import AttemptRecord
 from shared.metrics import CountRow, Counts, Metric
+from shared.subscriptions.subscription import SubscriptionKey
 
 
 class AttemptLog(Protocol):
@@ -70,7 +71,7 @@ class CountReader(Protocol):
             StorageUnavailable: storage did not answer.
         """
 
-    def totals(self) -> Mapping[tuple[str, str], Counts]:
+    def totals(self) -> Mapping[SubscriptionKey, Counts]:
         """
         Return the totals of all time by topic and subscription; a total never decreases.
 

@@ -23,6 +23,7 @@ from shared.engine.timers.receiving import Intake, ReadMessage
 from shared.errors import StorageUnavailable
 from shared.events.topic import TopicName
 from shared.metrics import Metric
+from shared.subscriptions.subscription import SubscriptionKey
 
 AGAIN_IN = timedelta(minutes=1)  # until a failed destination is tried again
 TIME_PER_TARGET = timedelta(minutes=1)  # of one run: no container delays the others
@@ -117,7 +118,7 @@ class WriteDeadLetters:
             self.intake.records.write(Queue.DEADLETTERS, each.received.text, reason, [text])
 
     def _store(self, target: _BlobTarget, batch: list[_Ready]) -> None:
-        named = target.topic, target.subscription
+        named = SubscriptionKey(target.topic, target.subscription)
         records = [
             ((text, _note(ready.readable).reason), 1, len(text))
             for ready in batch
@@ -153,7 +154,7 @@ class WriteDeadLetters:
             message = each.message
             texts = [delivery.text for delivery in message.deliveries]
             reason = EndReason.DESTINATION_UNAVAILABLE
-            dropped(self.metrics, (message.topic, message.subscription), reason, texts)
+            dropped(self.metrics, message.key, reason, texts)
             self.receiver.delete(Queue.DEADLETTERS, each.received)
 
     def _hide(self, each: ReadMessage) -> None:

@@ -18,6 +18,7 @@ from shared.http import Failure, NotAnswered
 from shared.settings import AttemptLogging
 from shared.subscriptions.subscription import RetryPolicy
 from tests.builders import (
+    CRM,
     DEAD,
     ORIGIN,
     PARKED,
@@ -49,7 +50,7 @@ def test_a_failed_attempt_is_kept_with_the_next_time_and_its_reason(app: Deploym
     assert record == AttemptRecord(
         topic="orders",
         subscription="crm",
-        system_id=a_delivery().system_id("orders", "crm"),
+        system_id=a_delivery().system_id(CRM),
         event_id="e-0",
         published_at=START,
         number=1,

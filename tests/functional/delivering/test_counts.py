@@ -16,12 +16,11 @@ from shared.metrics import Metric
 from shared.subscriptions.advanced_filter import AdvancedFilter, Operator
 from shared.subscriptions.filters import EventFilter
 from shared.subscriptions.subscription import Batching
-from tests.builders import DEAD, KEY, PARKED, URL, a_delivery, a_message, compact, members
+from tests.builders import CRM, DEAD, KEY, PARKED, URL, a_delivery, a_message, compact, members
 from tests.fakes import answered
 from tests.functional.deployment import Deployment, Logged
 
 BUSY = ("Busy", "ServerError", "orders", "crm")
-CRM = ("orders", "crm")
 
 
 def publish(
@@ -237,7 +236,7 @@ def test_a_failed_attempt_has_event_grids_record_in_its_line(
     app.run(a_message())
 
     (line,) = logged("delivery.attempted")
-    system_id = a_delivery().system_id("orders", "crm")
+    system_id = a_delivery().system_id(CRM)
     assert line["resourceId"] == subscription.topic_id.upper()
     assert (line["eventSubscriptionName"], line["category"]) == ("CRM", "DeliveryFailures")
     assert (line["operationName"], line["time"]) == ("Deliver", "2026-02-09T12:00:00.0000000Z")

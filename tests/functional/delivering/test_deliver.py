@@ -14,6 +14,7 @@ from shared.engine.ports import Queue
 from shared.errors import StorageUnavailable
 from shared.http import Exchange, Failure, Late, NotAnswered, OutboundRequest
 from tests.builders import (
+    CRM,
     DEAD,
     URL,
     a_delivery,
@@ -176,7 +177,7 @@ def test_deliveries_that_found_no_slot_are_put_back_uncounted(app: Deployment) -
 
     (message,) = app.on(Queue.RETRIES)
     assert message == a_message([a_delivery(1), tried], due=START + 10 * SECOND)
-    assert app.pool.keys == ["orders/crm"]
+    assert app.pool.keys == [CRM]
 
 
 class Slow(ScriptedPusher):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -65,7 +65,7 @@ class SideBySide(InlinePushPool):
 
     def run(
         self,
-        key: str,
+        key: Hashable,
         items: Sequence[T],
         work: Callable[[T], R],
         *,

@@ -10,6 +10,7 @@ from shared.adapters.storage.health_table import TableHealth
 from shared.delivery.health.endpoint_health import Health
 from shared.engine.ports import Table
 from shared.errors import StorageUnavailable
+from shared.subscriptions.subscription import SubscriptionKey
 from tests.fakes import FakeClock
 from tests.functional.manage.world import (
     CRM,
@@ -27,7 +28,7 @@ def know(world: World, *places: tuple[str, str]) -> None:
     """Write rows as delivering does."""
     for topic, name in places:
         health = TableHealth(world.resources, FakeClock().monotonic)
-        health.write(topic, name, Health(endpoint="g-1", failures=3), None)
+        health.write(SubscriptionKey(topic, name), Health(endpoint="g-1", failures=3), None)
 
 
 def known(world: World, *topics: str) -> list[str]:

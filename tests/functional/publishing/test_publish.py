@@ -153,7 +153,7 @@ def test_while_storage_fails_the_publisher_is_told_to_come_again(
 
 def system_ids(app: Deployment) -> list[str]:
     found = [
-        delivery.system_id(message.topic, message.subscription)
+        delivery.system_id(message.key)
         for message in app.on(Queue.DELIVERIES)
         for delivery in message.deliveries
     ]

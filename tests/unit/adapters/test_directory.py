@@ -15,7 +15,7 @@ from shared.adapters.directory import CachedDirectory, InvalidatingStore, Reader
 from shared.engine.ports import CUSTOM_TOPICS, NAMESPACE_TOPICS, NAMESPACES, Resource, Table
 from shared.errors import StorageUnavailable
 from shared.events.topic import InputSchema, Topic
-from shared.subscriptions.subscription import DeliverySchema, EventSubscription
+from shared.subscriptions.subscription import DeliverySchema, EventSubscription, SubscriptionKey
 from tests.fakes import FakeClock, MemoryResources
 
 SECOND = timedelta(seconds=1)
@@ -135,12 +135,12 @@ def test_all_subscriptions_of_a_topic_are_one_read(
     store.put_subscription("B", generation="g1")
 
     names = [name for name, _ in generations(directory)]
-    one = directory.subscription("ORDERS", "b")
+    one = directory.subscription(SubscriptionKey("ORDERS", "b"))
 
     assert (names, store.reads) == (["a", "B"], 1)
     assert one is not None
     assert one.name == "B"
-    assert directory.subscription("orders", "c") is None
+    assert directory.subscription(SubscriptionKey("orders", "c")) is None
 
 
 def test_an_uncached_read_goes_into_the_cache(
@@ -152,8 +152,8 @@ def test_an_uncached_read_goes_into_the_cache(
     store.put_subscription("a", generation="g2")
     store.delete(Table.EVENT_SUBSCRIPTIONS, "orders", "b")
 
-    changed = directory.read_uncached("Orders", "A")
-    gone = directory.read_uncached("orders", "b")
+    changed = directory.read_uncached(SubscriptionKey("Orders", "A"))
+    gone = directory.read_uncached(SubscriptionKey("orders", "b"))
 
     assert changed is not None
     assert (changed.generation, gone) == ("g2", None)
@@ -176,7 +176,7 @@ def test_while_storage_fails_what_is_known_serves_but_not_that_there_is_none(
     with pytest.raises(StorageUnavailable):
         directory.of_topic("others")
     with pytest.raises(StorageUnavailable):
-        directory.read_uncached("orders", "a")
+        directory.read_uncached(SubscriptionKey("orders", "a"))
 
 
 def test_a_document_that_cannot_be_read_is_left_out_but_not_taken_for_deleted(
@@ -192,7 +192,7 @@ def test_a_document_that_cannot_be_read_is_left_out_but_not_taken_for_deleted(
     (line,) = [json.loads(record.message) for record in caplog.records]
     assert line["event"] == "document.unreadable"
     with pytest.raises(StorageUnavailable):
-        directory.read_uncached("orders", "broken")
+        directory.read_uncached(SubscriptionKey("orders", "broken"))
 
 
 def test_own_changes_are_seen_at_once(directory: CachedDirectory, store: CountingResources) -> None:

@@ -12,6 +12,7 @@ import pytest
 from shared.adapters import metric_recorder
 from shared.adapters.metric_recorder import TRIED_FOR, MetricRecorder
 from shared.metrics import CountRow, Counts, Metric, Series, Sum, added
+from tests.builders import CRM
 from tests.fakes import START, FakeClock, MemoryCounts
 from tests.functional.deployment import Logged
 
@@ -122,7 +123,7 @@ def test_minutes_and_hours_follow_each_other(
 
     minutes = list(sink.minutes("orders", "crm", START, START + 2 * HOUR))
     assert [counts[DELIVERED].total for _, counts in minutes] == [1] * 100
-    assert sink.totals()["orders", "crm"][DELIVERED].total == 100
+    assert sink.totals()[CRM][DELIVERED].total == 100
     recorder.flush()
     assert len(recorder._running) <= 3 + 2 * 2
 
@@ -139,7 +140,7 @@ def test_a_failing_storage_gets_everything_later(
         clock.advance(MINUTE)
 
     assert sink.total() == 6
-    assert sink.totals()["orders", "crm"][DELIVERED].total == 6
+    assert sink.totals()[CRM][DELIVERED].total == 6
     assert len(logged("metrics.unsaved")) == 1
     assert logged("metrics.lost") == []
 

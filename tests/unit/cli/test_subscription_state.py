@@ -14,6 +14,7 @@ from shared.delivery.health.endpoint_health import Health, Held, Hold, NeedsProb
 from shared.delivery.outcome import Outcome
 from shared.engine.ports import Table
 from shared.metrics import CountRow, Metric, Series, Span, once
+from tests.builders import CRM
 from tests.fakes import START, MemoryCounts, MemoryResources
 from tests.unit.arm.documents import subscription, topic
 
@@ -40,7 +41,7 @@ def hold(store: MemoryResources, until: timedelta, endpoint: str | None = None) 
     )
     own = endpoint_id(to_subscription(subscription()))
     health = Health(endpoint=endpoint or own, hold=wanted)
-    TableHealth(store, lambda: 0.0).write("orders", "crm", health, None)
+    TableHealth(store, lambda: 0.0).write(CRM, health, None)
 
 
 def counted(name: str, counts: Mapping[Metric, int], at: timedelta = timedelta()) -> MemoryCounts:

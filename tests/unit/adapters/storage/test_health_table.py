@@ -11,6 +11,8 @@ from shared.adapters.storage.health_table import TableHealth
 from shared.delivery.health.endpoint_health import Health
 from shared.engine.ports import Resource, Table
 from shared.errors import StorageUnavailable
+from shared.subscriptions.subscription import SubscriptionKey
+from tests.builders import CRM
 from tests.fakes import FakeClock, MemoryResources
 
 SECOND = timedelta(seconds=1)
@@ -47,7 +49,7 @@ def test_a_topic_is_read_once_a_second(
 
     for _ in range(5):
         for name in ("crm", "erp"):
-            health.seen("orders", name)
+            health.seen(SubscriptionKey("orders", name))
         clock.advance(SECOND / 2)
 
     assert queries == ["orders"] * 3
@@ -57,16 +59,16 @@ def test_what_is_known_serves_while_the_table_fails(
     clock: FakeClock, table: MemoryResources
 ) -> None:
     health = TableHealth(table, clock.monotonic)
-    health.write("orders", "crm", HEALTH, None)
-    health.seen("orders", "crm")
+    health.write(CRM, HEALTH, None)
+    health.seen(CRM)
     clock.advance(60 * SECOND)
     table.fail_next("list", 2)
 
-    row = health.seen("orders", "crm")
+    row = health.seen(CRM)
 
     assert row
     assert row.health == HEALTH
-    assert health.seen("others", "crm") is None
+    assert health.seen(SubscriptionKey("others", "crm")) is None
 
 
 def test_reading_it_now_and_writing_say_that_storage_failed(
@@ -77,6 +79,6 @@ def test_reading_it_now_and_writing_say_that_storage_failed(
     table.fail_next("put")
 
     with pytest.raises(StorageUnavailable):
-        health.read("orders", "crm")
+        health.read(CRM)
     with pytest.raises(StorageUnavailable):
-        health.write("orders", "crm", HEALTH, None)
+        health.write(CRM, HEALTH, None)

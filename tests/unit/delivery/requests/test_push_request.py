@@ -19,8 +19,10 @@ from shared.subscriptions.subscription import (
     DynamicHeader,
     EventSubscription,
     StaticHeader,
+    SubscriptionKey,
 )
 from tests.builders import (
+    CRM,
     ORIGIN,
     TOPIC_ID,
     URL,
@@ -57,7 +59,7 @@ def test_an_event_grid_delivery_is_an_array_of_one() -> None:
             "aeg-event-type": "Notification",
             "aeg-subscription-name": "TO-CRM",
             "aeg-delivery-count": "2",
-            "aeg-output-event-id": delivery.system_id("orders", "to-crm"),
+            "aeg-output-event-id": delivery.system_id(SubscriptionKey("orders", "to-crm")),
             "Content-Type": "application/json; charset=utf-8",
             "aeg-metadata-version": "1",
             "aeg-data-version": "1.0",
@@ -73,7 +75,7 @@ def test_a_cloud_event_is_a_single_object() -> None:
         "aeg-event-type": "Notification",
         "aeg-subscription-name": "CRM",
         "aeg-delivery-count": "0",
-        "aeg-output-event-id": a_delivery().system_id("orders", "crm"),
+        "aeg-output-event-id": a_delivery().system_id(CRM),
         "Content-Type": "application/cloudevents+json; charset=utf-8",
         "aeg-metadata-version": "1.0",
         "WebHook-Request-Origin": "eventgrid.azure.net",
@@ -129,7 +131,7 @@ def test_with_batching_one_event_is_an_array_too() -> None:
 
     assert json.loads(request.body) == [cloud(text())]
     assert request.headers["Content-Type"] == "application/cloudevents-batch+json; charset=utf-8"
-    assert request.headers["aeg-output-event-id"] == delivery.system_id("orders", "crm")
+    assert request.headers["aeg-output-event-id"] == delivery.system_id(CRM)
 
 
 def test_a_data_version_is_named_only_where_all_agree() -> None:
@@ -258,14 +260,14 @@ def test_the_same_schema_is_not_written_anew(
 def test_the_system_id_is_stable_and_of_one_delivery() -> None:
     """Design §2: a receiver can recognise repeats; names are the same whatever their case."""
     delivery = a_delivery(attempts=1)
-    system_id = delivery.system_id("orders", "crm")
+    system_id = delivery.system_id(CRM)
 
     others = {
-        a_delivery(1).system_id("orders", "crm"),
-        delivery.system_id("orders", "billing"),
-        delivery.system_id("returns", "crm"),
-        a_delivery(origin=ORIGIN._replace(publish_id="p")).system_id("orders", "crm"),
+        a_delivery(1).system_id(CRM),
+        delivery.system_id(SubscriptionKey("orders", "billing")),
+        delivery.system_id(SubscriptionKey("returns", "crm")),
+        a_delivery(origin=ORIGIN._replace(publish_id="p")).system_id(CRM),
     }
 
-    assert a_delivery().system_id("Orders", "CRM") == system_id
+    assert a_delivery().system_id(SubscriptionKey("Orders", "CRM")) == system_id
     assert len(others | {system_id}) == 5
