@@ -13,6 +13,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar, NamedTuple
 
 _ORIGIN = "eventgrid.azure.net"
+#: Seconds after which a wait ends for what does not come. Nothing is measured by it: no machine
+#: that is merely busy needs a tenth of it.
+PATIENCE = 120.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +76,7 @@ class Subscriber:
             self._changed.notify_all()
         return self.answer(push)
 
-    def wait_for(self, enough: Callable[[list[Push]], bool], seconds: float) -> bool:
+    def wait_for(self, enough: Callable[[list[Push]], bool], seconds: float = PATIENCE) -> bool:
         """Wait until the pushes so far are *enough*; return whether they became so in time."""
         with self._changed:
             return self._changed.wait_for(lambda: enough(self.pushes), seconds)

@@ -12,6 +12,7 @@ from azure.storage.blob import BlobServiceClient, ContainerClient
 
 from devhost.azurite import ACCOUNT, Azurite
 from testbed.arm import dead_letter_destination
+from testbed.subscriber import PATIENCE
 from tests.integration.push.authority import Authority
 
 
@@ -36,11 +37,11 @@ class DeadLetters:
         """The member ``deadLetterDestination`` of a subscription."""
         return dead_letter_destination(ACCOUNT, self.container.container_name)
 
-    def wait_for(self, blobs: int, seconds: float) -> dict[str, list[dict[str, Any]]]:
+    def wait_for(self, blobs: int) -> dict[str, list[dict[str, Any]]]:
         """Return the letters by the names of their blobs, once there are so many of these."""
-        deadline = time.time() + seconds
+        deadline = time.monotonic() + PATIENCE
         while len(names := list(self.container.list_blob_names())) < blobs:
-            assert time.time() < deadline, f"{len(names)} blobs after {seconds} s"
+            assert time.monotonic() < deadline, f"{len(names)} blobs"
             time.sleep(0.2)
         return {
             name: json.loads(self.container.download_blob(name).readall()) for name in sorted(names)

@@ -50,9 +50,9 @@ def play(host: RunningHost, dead_letters: DeadLetters) -> Story:
             for event in published:
                 counts = [_count(push) for push in pushes if ids([push]) == {event}]
                 assert counts == list(range(len(statuses))), name
-        letters = [each for blob in dead_letters.wait_for(1, 60).values() for each in blob]
+        letters = [each for blob in dead_letters.wait_for(1).values() for each in blob]
         while len(letters) < len(events):  # one blob or two, as the timer finds them
-            letters = [each for blob in dead_letters.wait_for(2, 60).values() for each in blob]
+            letters = [each for blob in dead_letters.wait_for(2).values() for each in blob]
         assert {each["id"] for each in letters} == published
         assert {each["deadLetterReason"] for each in letters} == {
             "UndeliverableDueToHttpBadRequest"

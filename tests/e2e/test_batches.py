@@ -42,7 +42,7 @@ def test_two_thousand_events_arrive_in_few_requests(
 
     for start in range(0, EVENTS, AT_A_TIME):
         send(host.url, topic, key, events[start : start + AT_A_TIME])
-    receiver.wait_for(lambda pushes: len(ids(pushes)) >= EVENTS, 60)
+    receiver.wait_for(lambda pushes: len(ids(pushes)) >= EVENTS)
 
     arrived = [id_ for push in receiver.pushes for id_ in batch_ids(push)]
     assert sorted(arrived) == sorted(event.id for event in events)
@@ -79,7 +79,7 @@ def test_a_failed_batch_comes_back_whole_with_its_headers(
     ]
 
     send(host.url, topic, arm.key(topic), events)
-    receiver.wait_for(lambda pushes: len(ids(pushes[2:])) >= len(events), 60)
+    receiver.wait_for(lambda pushes: len(ids(pushes[2:])) >= len(events))
 
     assert "k3y" not in str(shown)
     (handshake,) = receiver.handshakes

@@ -75,8 +75,8 @@ def test_single_events_and_batches(
     arm.create_subscription(topic, "batched", batched.url, {"maxEventsPerBatch": 100})
 
     sent = publish(endpoint(host.url, topic), arm.key(topic))
-    singly.wait_for(lambda pushes: len(pushes) >= len(sent), 20)
-    batched.wait_for(lambda pushes: len(pushes) >= 1, 20)
+    singly.wait_for(lambda pushes: len(pushes) >= len(sent))
+    batched.wait_for(lambda pushes: len(pushes) >= 1)
 
     assert len(singly.pushes) == len(sent)
     assert len(batched.pushes) == 1
@@ -96,7 +96,7 @@ def test_events_of_a_namespace(host: RunningHost, arm: Arm, subscriber: Callable
 
     url, key = f"{host.url}/namespaces/{namespace}", arm.key(namespace, "namespaces")
     sent = publish(url, key, "orders")
-    receiver.wait_for(lambda pushes: len(pushes) >= len(sent), 20)
+    receiver.wait_for(lambda pushes: len(pushes) >= len(sent))
 
     read = {str(each.get_id()): each for push in receiver.pushes for each in received(push)}
     assert set(read) == set(sent)
@@ -114,7 +114,7 @@ def test_events_that_were_published_in_event_grids_schema(
     event = an_event(7, text="grüße")
 
     send(host.url, topic, arm.key(topic), [event])
-    receiver.wait_for(lambda pushes: len(pushes) >= 1, 20)
+    receiver.wait_for(lambda pushes: len(pushes) >= 1)
 
     (read,) = received(receiver.pushes[0])
     assert (read.get_id(), read.get_source()) == (event.id, created["id"])

@@ -34,7 +34,7 @@ def test_nothing_accepted_is_lost_when_the_host_is_killed(
     with running_azurite() as azurite:
         waiting = _until_killed(azurite, receiver, accepted)
         with running_host(host_settings(azurite), options=OPTIONS):
-            everything = receiver.wait_for(lambda pushes: accepted <= ids(pushes), 90)
+            everything = receiver.wait_for(lambda pushes: accepted <= ids(pushes))
     received = ids(receiver.pushes)
     duplicates = len(receiver.pushes) - len(received)
     report(

@@ -14,7 +14,7 @@ from shared.adapters.storage.account import StorageAccount
 from shared.adapters.storage.attempts import StorageAttempts
 from shared.clock import SystemClock
 from testbed.arm import Arm
-from testbed.subscriber import Push, Subscriber, answers
+from testbed.subscriber import Subscriber, answers
 from tests.e2e.dead_letters import DeadLetters
 from tests.e2e.publishing import an_event, send
 
@@ -32,7 +32,7 @@ def test_a_busy_endpoint_gets_its_attempts_when_they_are_due(
     arm.create_subscription(topic, "busy", receiver.url)
 
     send(host.url, topic, arm.key(topic), [event])
-    receiver.wait_for(lambda pushes: len(pushes) >= 3, 30)
+    receiver.wait_for(lambda pushes: len(pushes) >= 3)
     time.sleep(4)  # A fourth attempt would show.
 
     assert [push.headers["aeg-delivery-count"] for push in receiver.pushes] == ["0", "1", "2"]
@@ -63,9 +63,9 @@ def test_a_refused_event_becomes_a_dead_letter_after_five_minutes(
     event = an_event(17)
 
     send(host.url, topic, arm.key(topic), [event])
-    receiver.wait_for(lambda pushes: len(pushes) >= 1, 20)
+    receiver.wait_for(lambda pushes: len(pushes) >= 1)
     failed_at = time.time()
-    ((name, letters),) = dead_letters.wait_for(1, 60).items()
+    ((name, letters),) = dead_letters.wait_for(1).items()
     waited = time.time() - failed_at
 
     assert 300 / SCALE - 1 <= waited <= 300 / SCALE + 8
@@ -86,25 +86,3 @@ def test_a_refused_event_becomes_a_dead_letter_after_five_minutes(
     for time_ in ("publishTime", "lastDeliveryAttemptTime"):
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{7}Z", dead[time_])
     assert len(receiver.pushes) == 1
-
-
-def test_one_slow_answer_holds_up_no_other_event(
-    host: RunningHost, arm: Arm, subscriber: Callable[..., Subscriber]
-):
-    topic = f"slow-{uuid.uuid4().hex[:8]}"
-    arm.create_topic(topic)
-
-    def answer(push: Push) -> int:
-        if push.events[0]["data"]["number"] == 0:
-            time.sleep(5)
-        return 200
-
-    receiver = subscriber(answer)
-    arm.create_subscription(topic, "slow", receiver.url)
-
-    send(host.url, topic, arm.key(topic), [an_event(number) for number in range(20)])
-    began = time.time()
-    receiver.wait_for(lambda pushes: len(pushes) >= 20, 20)
-
-    assert len(receiver.pushes) == 20
-    assert time.time() - began < 4

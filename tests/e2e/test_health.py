@@ -30,14 +30,14 @@ def test_probation_survives_a_restart_and_holds_for_a_second_host(
             arm.create_subscription("orders", "crm", receiver.url)
             key = arm.key("orders")
             send(host.url, "orders", key, [an_event(0)])
-            assert receiver.wait_for(lambda pushes: len(pushes) >= 1, 20)
+            assert receiver.wait_for(lambda pushes: len(pushes) >= 1)
             began = receiver.pushes[0].at
         with running_host(settings) as restarted, running_host(settings) as second:
             for number in range(1, 11):
                 host = restarted if number % 2 else second
                 send(host.url, "orders", key, [an_event(number)])
             published = time.time() - began
-            receiver.wait_for(lambda pushes: len(pushes) >= 2, probation + 20)
+            receiver.wait_for(lambda pushes: len(pushes) >= 2)
             time.sleep(STARTS)
 
     gaps = [push.at - began for push in receiver.pushes[1:]]
@@ -70,14 +70,14 @@ def test_delayed_delivery_holds_new_events_on_every_host_until_a_probe_succeeds(
             key = arm.key("orders")
             events = [an_event(number) for number in range(12)]
             send(host.url, "orders", key, events[:10])
-            assert receiver.wait_for(lambda pushes: len(pushes) >= 10, 20)
+            assert receiver.wait_for(lambda pushes: len(pushes) >= 10)
             tenth = receiver.pushes[9].at
             time.sleep(1.5)  # longer than a host believes what it has read
             send(host.url, "orders", key, events[10:11])
             send(second.url, "orders", key, events[11:])
             is_up.set()
             expected = {event.id for event in events}
-            everything = receiver.wait_for(lambda pushes: expected <= ids(pushes[10:]), 60)
+            everything = receiver.wait_for(lambda pushes: expected <= ids(pushes[10:]))
 
     gaps = [push.at - tenth for push in receiver.pushes[10:]]
     report(f"delayed delivery of {hold:.0f} s: requests again from {gaps[0]:.1f} s on")

@@ -1,70 +1,127 @@
-"""One hanging endpoint must not keep the others waiting. Design §2, Isolation."""
+"""
+Endpoints that hang keep nobody else waiting. Design §2, Isolation.
+
+`make soak` prints how long the others take, and compares that with how long they take alone.
+"""
 
 from __future__ import annotations
 
 import json
-import time
-import uuid
-from collections.abc import Callable
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 
-from devhost.process import RunningHost
+import pytest
+
+from devhost.azurite import Azurite
+from devhost.process import RunningHost, running_host
 from testbed.arm import Arm
+from testbed.host_settings import host_settings
 from testbed.subscriber import Push, Subscriber
-from tests.e2e.publishing import an_event, ids, post, send
+from tests.e2e.publishing import an_event, ids, send
 
-EVENTS = 150
+ROUNDS = 12
+SLOTS = 8  # of a subscription that nothing is known of
 
 
-def test_a_hanging_endpoint_delays_neither_its_topic_nor_another(
-    host: RunningHost,
-    arm: Arm,
-    subscriber: Callable[..., Subscriber],
-    report: Callable[[str], None],
-):
-    """
-    150 single events to a healthy and a hanging subscription, more than the host takes at a time.
+class TimedOut(Counter[str]):
+    """Counts the attempts of each topic that have failed: here only those do that hang."""
 
-    A push hangs for 30 s and a message waits for a slot as long: without isolation the healthy
-    endpoint gets nothing for minutes.
-    """
-    topic, other = (f"{name}-{uuid.uuid4().hex[:8]}" for name in ("hang", "other"))
-    healthy, neighbour = subscriber(), subscriber()
+    def on_line(self, line: str) -> None:
+        start = line.find('{"event":"delivery.attempted"')
+        if start >= 0:
+            self[json.loads(line[start:])["topic"]] += 1
 
-    def hang(_: Push) -> int:
-        time.sleep(31)
+
+@dataclass(slots=True)
+class Hanging:
+    """Answers at once until it *hangs*; what it got by then is answered when the test is *over*."""
+
+    hangs: threading.Event = field(default_factory=threading.Event)
+    over: threading.Event = field(default_factory=threading.Event)
+
+    def answer(self, _: Push) -> int:
+        if self.hangs.is_set():
+            self.over.wait()
         return 200
 
-    hanging = subscriber(hang)
-    for name in (topic, other):
-        arm.create_topic(name)
-    arm.create_subscription(topic, "healthy", healthy.url)
-    arm.create_subscription(topic, "hanging", hanging.url, retryPolicy={"maxDeliveryAttempts": 1})
-    arm.create_subscription(other, "neighbour", neighbour.url)
-    key = arm.key(topic)
 
-    sent: dict[str, float] = {}
-    for number in range(EVENTS):
-        event = an_event(number)
-        sent[event.id] = time.time()
-        body = [
-            {
-                "id": event.id,
-                "subject": event.subject,
-                "eventType": event.event_type,
-                "eventTime": "2026-01-01T00:00:00Z",
-                "data": event.data,
-                "dataVersion": "1",
-            }
-        ]
-        assert post(host.url, topic, key, json.dumps(body).encode()).status_code == 200
-        time.sleep(0.02)
-    send(host.url, other, arm.key(other), [an_event()])
-    assert neighbour.wait_for(lambda pushes: len(pushes) >= 1, 5)
-    assert healthy.wait_for(lambda pushes: len(ids(pushes)) >= EVENTS, 20)
+@pytest.fixture(scope="module")
+def timed_out() -> TimedOut:
+    return TimedOut()
 
-    delays = sorted(push.at - sent[push.events[0]["id"]] for push in healthy.pushes)
-    report(
-        f"beside a hanging endpoint: p50 {delays[len(delays) // 2]:.2f} s, "
-        f"longest {delays[-1]:.2f} s for {len(delays)} events"
+
+@pytest.fixture(scope="module")
+def host(own_azurite: Azurite, timed_out: TimedOut) -> Iterator[RunningHost]:
+    """A host that is killed, so that nobody waits for what hangs."""
+    with running_host(host_settings(own_azurite), on_line=timed_out.on_line) as running:
+        yield running
+        running.kill()
+
+
+@pytest.mark.parametrize(
+    ("endpoints", "events", "are_known", "pushes"),
+    [
+        pytest.param(1, 64, False, SLOTS, id="one, with a message"),
+        pytest.param(1, 5000, False, SLOTS, id="one, with more messages than the host takes"),
+        pytest.param(40, 1, True, 40, id="dozens, quick until now"),
+    ],
+)
+def test_others_are_served_while_endpoints_hang(
+    host: RunningHost,
+    timed_out: TimedOut,
+    arm: Arm,
+    subscriber: Callable[..., Subscriber],
+    name: str,
+    endpoints: int,
+    events: int,
+    pushes: int,
+    *,
+    are_known: bool,
+) -> None:
+    """
+    *events* go to so many *endpoints* that hang, until so many *pushes* are on their way.
+
+    Each round then sends an event to them, to a healthy endpoint of the same topic and to one of
+    another topic. The host takes 24 messages of a queue at a time. If those that hang kept them,
+    the healthy endpoints would get nothing until a push that hangs has timed out: the first round
+    would wait for that, and many of the others.
+    Eight pushes of one message are on their way before the first of them ends.
+    """
+    trouble, healthy, neighbour = Hanging(), subscriber(), subscriber()
+    hanging = subscriber(trouble.answer)
+    other = f"{name}-other"
+    for topic in (name, other):
+        arm.create_topic(topic)
+    for number in range(endpoints):
+        arm.create_subscription(name, f"a-hanging-{number}", f"{hanging.url}?{number}")
+    arm.create_subscription(
+        name, "healthy", healthy.url, filter={"subjectBeginsWith": "/orders/round"}
     )
-    assert delays[len(delays) * 99 // 100] < 10
+    arm.create_subscription(other, "neighbour", neighbour.url)
+    key, others_key = arm.key(name), arm.key(other)
+    if are_known:
+        send(host.url, name, key, [an_event()])
+        assert hanging.wait_for(lambda got: len(got) >= endpoints)
+        hanging.pushes.clear()
+    trouble.hangs.set()
+    try:
+        send(host.url, name, key, [an_event(number) for number in range(events)])
+        assert hanging.wait_for(lambda got: len(got) >= pushes)
+
+        waited = 0
+        for number in range(ROUNDS):
+            event = an_event()
+            event.subject = f"/orders/round-{number}"
+            before = timed_out[name]
+            send(host.url, name, key, [event])
+            send(host.url, other, others_key, [event])
+            for each in (healthy, neighbour):
+                assert each.wait_for(lambda got, sent=event.id: sent in ids(got))
+            waited += timed_out[name] > before
+            assert waited <= number / 3, f"{waited} of {number + 1} waited for what hangs"
+    finally:
+        trouble.over.set()
+        for number in range(endpoints):
+            arm.delete_subscription(name, f"a-hanging-{number}")

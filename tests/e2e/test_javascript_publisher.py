@@ -80,7 +80,7 @@ def test_it_publishes(
     run = publish(
         endpoint=where, schema=schema, key=arm.key(topic), signed=carrier == "SAS", events=events
     )
-    receiver.wait_for(lambda pushes: len(pushes) >= len(events), 20)
+    receiver.wait_for(lambda pushes: len(pushes) >= len(events))
 
     assert run.returncode == 0, run.stderr
     arrived = {push.events[0]["id"]: push.events[0] for push in receiver.pushes}

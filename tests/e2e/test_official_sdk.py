@@ -40,7 +40,7 @@ def test_each_event_of_the_sdk_arrives_once_with_its_headers(
     with EventGridPublisherClient(url, credential) as client:
         client.send(events[0])
         client.send(events[1:])
-    endpoint_of_subscriber.wait_for(lambda pushes: len(pushes) >= 100, 20)
+    endpoint_of_subscriber.wait_for(lambda pushes: len(pushes) >= 100)
 
     pushes = endpoint_of_subscriber.pushes
     assert len(pushes) == 100
@@ -81,7 +81,7 @@ def test_cloud_events_arrive_as_single_objects(
     credential = AzureKeyCredential(arm.key(topic))
     with EventGridPublisherClient(endpoint(host.url, topic), credential) as client:
         client.send(sent)
-    receiver.wait_for(lambda pushes: len(pushes) >= 1, 20)
+    receiver.wait_for(lambda pushes: len(pushes) >= 1)
 
     (push,) = receiver.pushes
     assert push.body.startswith(b"{")
@@ -111,7 +111,7 @@ def test_an_event_grid_topic_delivers_cloud_events_where_asked(
         endpoint(host.url, topic), AzureKeyCredential(arm.key(topic))
     ) as client:
         client.send(sent)
-    receiver.wait_for(lambda pushes: len(pushes) >= 1, 20)
+    receiver.wait_for(lambda pushes: len(pushes) >= 1)
 
     (event,) = receiver.pushes[0].events
     assert (
@@ -139,8 +139,8 @@ def test_filters_choose_who_gets_what(
     credential = AzureKeyCredential(arm.key(topic))
     with EventGridPublisherClient(endpoint(host.url, topic), credential) as client:
         client.send([an_event(1), an_event(2), an_event(3)])
-    everything.wait_for(lambda pushes: len(pushes) >= 3, 20)
-    evens.wait_for(lambda pushes: len(pushes) >= 1, 20)
+    everything.wait_for(lambda pushes: len(pushes) >= 3)
+    evens.wait_for(lambda pushes: len(pushes) >= 1)
 
     assert [push.events[0]["subject"] for push in evens.pushes] == ["/orders/2"]
     assert len(everything.pushes) == 3

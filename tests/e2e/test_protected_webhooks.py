@@ -50,7 +50,7 @@ def test_handshake_delivery_and_notice_have_the_token(
                 "protected", "crm", endpoint.url, protection | {application: "api://hook"}
             )
             send(host.url, "protected", arm.key("protected"), [an_event()])
-            assert endpoint.wait_for(lambda pushes: len(pushes) == 1, 20)
+            assert endpoint.wait_for(lambda pushes: len(pushes) == 1)
             arm.delete_subscription("protected", "crm")
 
     requests_of_ours = [*endpoint.handshakes, *endpoint.pushes, *endpoint.notices]

@@ -39,7 +39,7 @@ def test_publishing_is_refused_while_queues_fail_and_works_again_afterwards(
         refused = post(host.url, "orders", key, ONE_EVENT % 1)
         proxy.fault = None
         accepted = post(host.url, "orders", key, ONE_EVENT % 2)
-        receiver.wait_for(lambda pushes: "2" in ids(pushes), 30)
+        receiver.wait_for(lambda pushes: "2" in ids(pushes))
 
     assert refused.status_code == 503
     assert int(refused.headers["Retry-After"]) >= 1
@@ -87,7 +87,7 @@ def test_nothing_is_lost_when_every_other_storage_request_fails(
             }
             return accepted <= taken
 
-        everything = receiver.wait_for(all_taken, 120)
+        everything = receiver.wait_for(all_taken)
         proxy.fault = None
     report(
         f"storage fails every other request: {len(accepted)} of 200 accepted, all delivered, "

@@ -43,7 +43,7 @@ def test_three_thousand_deliveries_take_few_storage_requests(
         for start in range(0, 1000, 100):
             send(host.url, "orders", key, events[start : start + 100])
         for receiver in receivers:
-            assert receiver.wait_for(lambda pushes: len(pushes) >= 1000, 60)
+            assert receiver.wait_for(lambda pushes: len(pushes) >= 1000)
         requests = sum(proxy.requests.values()) - before
         account = StorageAccount({"": azurite.connection_string})
         recorded = account.tables_named("attempts")
