@@ -230,10 +230,12 @@ def test_every_service_that_hangs_is_asked_once(
     act: Callable[[StorageAccount], None],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(account, "READ_SECONDS", 0.3)
-    monkeypatch.setattr(attempts, "WRITE_SECONDS", 0.3)
+    """The log of attempts has a limit of its own: nobody waits for it as long as for the others."""
+    is_log = act is write_attempt
+    monkeypatch.setattr(account, "READ_SECONDS", 300 if is_log else 0.3)
+    monkeypatch.setattr(attempts, "WRITE_SECONDS", 0.3 if is_log else 300)
     go_on = threading.Event()
-    storage.choose = lambda _: Answer(0) if go_on.wait(10) else Answer(500)
+    storage.choose = lambda _: Answer(0) if go_on.wait(30) else Answer(500)
 
     with pytest.raises(StorageUnavailable):
         act(account_at(storage.server_port))
@@ -271,17 +273,3 @@ def test_a_table_that_is_being_deleted_is_not_empty(storage: ScriptedStorage) ->
 
     with pytest.raises(StorageUnavailable):
         read_table(account_at(storage.server_port))
-
-
-def test_nobody_waits_long_for_the_log_of_attempts(storage: ScriptedStorage) -> None:
-    """A storage that hangs holds up the delivery for three seconds, and then for none."""
-    go_on = threading.Event()
-    storage.choose = lambda _: Answer(0) if go_on.wait(20) else Answer(500)
-    began = time.monotonic()
-
-    with pytest.raises(StorageUnavailable):
-        write_attempt(account_at(storage.server_port))
-
-    took = time.monotonic() - began
-    go_on.set()
-    assert took < 5

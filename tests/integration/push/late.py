@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from datetime import timedelta
 from queue import Empty, SimpleQueue
 from threading import Event
 
 from shared.adapters.http.push import HttpPusher
 from shared.http import Answered, Exchange, Failure, Late, NotAnswered, OutboundRequest
-from tests.integration.push.scripted import OK, Peer, Script
+from tests.integration.push.scripted import OK, PATIENCE, Peer, Script
 
 TIMEOUT = timedelta(seconds=0.3)
 MINUTE = timedelta(minutes=1)
@@ -33,7 +34,7 @@ class Waiting:
         request = OutboundRequest(method="POST", url=url, headers={}, body=body)
         return self._pusher.send(request, timeout, Late(until, self._told.put))
 
-    def told(self, within: float = 5) -> Answered | None:
+    def told(self, within: float = PATIENCE) -> Answered | None:
         """Return the next late answer, if there is one in so many seconds."""
         try:
             return self._told.get(timeout=within)
@@ -45,9 +46,8 @@ def threads() -> list[str]:
     return [each.name for each in threading.enumerate() if each.name.startswith("late-")]
 
 
-def eventually(holds: object, within: float = 5) -> bool:
-    assert callable(holds)
-    end = time.monotonic() + within
+def eventually(holds: Callable[[], object]) -> bool:
+    end = time.monotonic() + PATIENCE
     while not holds():
         if time.monotonic() > end:
             return False
@@ -59,10 +59,12 @@ def is_timeout(exchange: Exchange) -> bool:
     return isinstance(exchange, NotAnswered) and exchange.failure is Failure.TIMED_OUT
 
 
-def answering_after(seconds: float, answer: bytes = OK) -> Script:
+def answering_when(told: Event, answer: bytes = OK) -> Script:
+    """Answer when *told* to, which is after the timeout."""
+
     def script(peer: Peer) -> None:
         peer.read()
-        peer.stopped.wait(seconds)
+        told.wait(PATIENCE)
         peer.send(answer)
         peer.receive()  # until the client closes
 

@@ -20,7 +20,9 @@ from shared.http import Exchange, OutboundRequest
 
 LOCAL = OutboundGuard(allow_http=True, allowed_networks=[ip_network("127.0.0.0/8")])
 SHORT = timedelta(seconds=0.5)
-PATIENT = timedelta(seconds=5)
+#: Seconds after which a wait ends for what does not come.
+PATIENCE = 30.0
+PATIENT = timedelta(seconds=PATIENCE)
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 EMPTY = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 
@@ -69,12 +71,12 @@ class Peer:
             return False
 
     def send(self, data: bytes) -> None:
-        self._socket.settimeout(5)
+        self._socket.settimeout(PATIENCE)
         self._socket.sendall(data)
 
     def dribble(self, data: bytes, pause: float = 0.05) -> None:
         """Send byte by byte."""
-        self._socket.settimeout(5)
+        self._socket.settimeout(PATIENCE)
         for position in range(len(data)):
             self._socket.sendall(data[position : position + 1])
             if self.stopped.wait(pause):
@@ -82,7 +84,7 @@ class Peer:
 
     def wait(self) -> None:
         """Do nothing until the test is over."""
-        self.stopped.wait(20)
+        self.stopped.wait(PATIENCE)
 
     def reset(self) -> None:
         """Close so that the other side sees a reset."""
@@ -126,7 +128,7 @@ class Server:
     ) -> None:
         self.stopped.set()
         for thread in self._threads:
-            thread.join(10)
+            thread.join(PATIENCE)
         self._listener.close()
 
     def _start(self, target: Callable[[], None]) -> None:
@@ -142,7 +144,7 @@ class Server:
                 self._start(partial(self._serve, accepted, self.connections))
 
     def _serve(self, accepted: socket.socket, number: int) -> None:
-        accepted.settimeout(5)
+        accepted.settimeout(PATIENCE)
         with suppress(OSError):  # The client may go at any time; the test looks at its outcome.
             if self._tls is not None:
                 accepted = self._tls.wrap_socket(accepted, server_side=True)

@@ -35,20 +35,17 @@ CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
         (b"HTTP/1.1 200 OK\r\nContent-Length: 2, 2\r\n\r\nok", 200, b"ok"),
     ],
 )
-def test_an_answer_is_complete_without_waiting(
+def test_an_answer_is_complete_at_its_end(
     pusher: HttpPusher, answer: bytes, status: int, body: bytes
 ) -> None:
     with Server(always(answer)) as server:
-        begun = monotonic()
         first = push(pusher, server.url)
         second = push(pusher, server.url)
-        taken = monotonic() - begun
 
         assert isinstance(first, Answered)
         assert (first.status, first.body) == (status, body)
         assert second[:3] == first[:3]
-        assert server.connections == 1
-        assert taken < 1.9  # the time for bodies was not needed
+        assert server.connections == 1  # a body that is waited for costs its connection
 
 
 @pytest.mark.parametrize(
@@ -110,8 +107,8 @@ def test_a_dribbling_body_is_left_after_two_seconds(pusher: HttpPusher) -> None:
         assert isinstance(answered, Answered)
         assert answered.status == 201
         assert answered.body.strip(b"x") == b""
-        assert answered.seconds < 1.9
-        assert 2 <= taken < 4
+        assert len(answered.body) < 1000  # which would take 50 seconds
+        assert taken >= answered.seconds + 2  # the body's time is not the endpoint's
 
 
 @pytest.mark.parametrize("endless", [b"Content-Length: 10737418240\r\n", b"", b"chunked"])

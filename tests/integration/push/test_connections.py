@@ -199,22 +199,24 @@ def test_the_second_try_is_the_last(pusher: HttpPusher) -> None:
 
 
 def test_the_second_try_has_only_the_time_that_is_left(pusher: HttpPusher) -> None:
+    """Its answer comes 2.2 s after the first began: too late, though it took 1.8 s itself."""
+
     def script(peer: Peer) -> None:
         peer.read()
         if peer.number == 1:
             peer.send(OK)
             peer.read()
-            peer.stopped.wait(0.8)
+            peer.stopped.wait(0.4)
         else:
-            peer.wait()
+            peer.stopped.wait(1.8)
+            peer.send(OK)
 
     with Server(script) as server:
         push(pusher, server.url)
-        none = push(pusher, server.url, timedelta(seconds=1))
+        none = push(pusher, server.url, timedelta(seconds=2))
 
         assert isinstance(none, NotAnswered)
         assert none.failure is Failure.TIMED_OUT
-        assert 1 <= none.seconds < 1.6
         assert server.connections == 2
 
 

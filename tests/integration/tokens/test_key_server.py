@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -15,8 +14,6 @@ from shared.errors import SigningKeysUnavailable
 from shared.events.token_claims import Claims, TokenFault
 from tests.integration.push.scripted import LOCAL, Peer, Server
 from tests.tokens import AUDIENCE, ISSUER, a_token, key_set
-
-_MOST_SECONDS = 10.0  # of one fetch, by its parts: connecting 4 s, headers 4 s, body 2 s
 
 
 class KeyServer:
@@ -92,11 +89,9 @@ def test_a_server_that_dribbles_has_a_deadline(
 ) -> None:
     script, running = server
     script.slowly = True
-    begun = time.monotonic()
 
-    assert reader.knows_nothing("k1")
+    assert reader.knows_nothing("k1")  # all of it would take minutes, and then be known
 
-    assert time.monotonic() - begun < _MOST_SECONDS + 5
     assert running.connections == 1
     assert reader.knows_nothing("k1")  # at once: nobody is asked again
     assert running.connections == 1
