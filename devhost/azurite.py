@@ -88,8 +88,9 @@ def _start(certificate: Path | None, *, silent: bool) -> Azurite:
 
 
 def _command() -> list[str]:
+    # Set-up puts one beside Python where the machine's is missing or too old.
     beside_python = Path(sys.executable).with_name("node")
-    node = shutil.which("node") or (str(beside_python) if beside_python.exists() else None)
+    node = str(beside_python) if beside_python.exists() else shutil.which("node")
     if node is None:
         raise HostError("Node is missing, and Azurite needs it: run `make setup`.")
     if not _SCRIPT.exists():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 import uuid
@@ -41,8 +40,9 @@ CLOUD_EVENT = {
 
 def publish(**request: Any) -> subprocess.CompletedProcess[str]:
     assert (FOLDER / "node_modules").is_dir(), "set up by `make clients`"
-    # Beside Python, if this machine has none.
-    node = shutil.which("node") or str(Path(sys.executable).with_name("node"))
+    # Beside Python, if the machine has none or it is too old.
+    beside_python = Path(sys.executable).with_name("node")
+    node = str(beside_python) if beside_python.exists() else "node"
     return subprocess.run(
         [node, "publish.js"],
         cwd=FOLDER,
