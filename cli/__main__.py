@@ -1,4 +1,4 @@
-"""`python -m cli`: one command, one module each."""
+"""Runs one command of `python -m cli`; each command is a module."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cli import cost, demo, explain, listen, timeline
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says in one line what is wrong; ``--help`` has the rest."""
+    """Reports an error in one line; ``--help`` shows the usage."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {message}\n")
@@ -19,12 +19,12 @@ class _Parser(argparse.ArgumentParser):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """
-    Run the command that is named, by ``sys.argv`` unless told otherwise; returns the exit code.
+    Run the command in *arguments* (default: ``sys.argv``); returns the exit code.
 
     Raises:
-        SystemExit: 2 for arguments that make no sense, 0 after ``--help``.
+        SystemExit: 2 for invalid arguments, 0 after ``--help``.
     """
-    parser = _Parser(prog="python -m cli", description="Pushgrid on this machine.")
+    parser = _Parser(prog="python -m cli", description="Operate Pushgrid from this machine.")
     commands = parser.add_subparsers(dest="command", required=True)
     for command in (cost, demo, explain, listen, timeline):
         command.add_to(commands)

@@ -1,4 +1,4 @@
-"""`python -m cli cost`: what a month's work costs on Azure, beside Event Grid's price for it."""
+"""`python -m cli cost`: prices a month's work on Azure and compares it with Event Grid's price."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from cli.costs.model import CORES
 from cli.costs.report import document, text
 from cli.costs.workload import Workload
 
-_MOST = {  # what a publish request and a topic can hold (README, Limits)
-    "events": 10**13,
-    "fanout": 500,
-    "batch": 5000,
-    "size": 1_049_600,
+_OPTIONS = {  # name: most (the limits of a publish request and a topic: README), unit, help
+    "events": (10**13, "N", "events published a month"),
+    "fanout": (500, "N", "event subscriptions that receive each event"),
+    "batch": (5000, "N", "events in one publish request"),
+    "size": (1_049_600, "BYTES", "size of an event as published"),
 }
 _REQUEST = 1_536_000  # bytes
 
@@ -25,58 +25,50 @@ def add_to(commands: Any) -> None:
     """Add the command to the parser's sub-commands."""
     parser = commands.add_parser(
         "cost",
-        help="what a month costs on Azure, and what Event Grid would take for it",
+        help="what a month costs on Azure, and what Event Grid would charge",
         description="What a month's work costs on Azure, from list prices and measured storage"
-        " operations, and what Event Grid would take for the same.",
+        " operations, and what Event Grid would charge for the same.",
     )
-    parser.add_argument("--events", type=int, required=True, metavar="N", help="published a month")
-    parser.add_argument(
-        "--fanout", type=int, required=True, metavar="N", help="event subscriptions that get each"
-    )
-    parser.add_argument(
-        "--batch", type=int, required=True, metavar="N", help="events in a publish request"
-    )
-    parser.add_argument(
-        "--size", type=int, required=True, metavar="BYTES", help="of an event, as published"
-    )
+    for name, (_, unit, words) in _OPTIONS.items():
+        parser.add_argument(f"--{name}", type=int, required=True, metavar=unit, help=words)
     parser.add_argument(
         "--failure-rate",
         type=float,
         default=0.0,
         metavar="R",
-        help="share of attempts that fail, 0 to 1 (0)",
+        help="share of delivery attempts that fail, 0 to 1 (default: 0)",
     )
     parser.add_argument(
         "--memory-mb",
         type=int,
         choices=list(CORES),
         default=2048,
-        help="of an instance (2048, as the templates have it)",
+        help="memory of an instance (default: 2048, as in the templates)",
     )
-    parser.add_argument("--json", action="store_true", help="for programs; dollars and seconds")
+    parser.add_argument("--json", action="store_true", help="print JSON: dollars and seconds")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the comparison; returns 2 for arguments that make no sense."""
+    """Print the comparison; returns 2 for invalid arguments."""
     try:
-        told = compare(_workload(options), options.memory_mb)
+        comparison = compare(_workload(options), options.memory_mb)
     except ValueError as error:
         print(f"python -m cli cost: {error}", file=sys.stderr)
         return 2
-    print(json.dumps(document(told)) if options.json else text(told))
+    print(json.dumps(document(comparison)) if options.json else text(comparison))
     return 0
 
 
 def _workload(options: argparse.Namespace) -> Workload:
-    asked = {name: getattr(options, name) for name in _MOST}
-    for name, most in _MOST.items():
-        if not 1 <= asked[name] <= most:
-            raise ValueError(f"--{name}: 1 to {most}")
+    values = {name: getattr(options, name) for name in _OPTIONS}
+    for name, (most, *_) in _OPTIONS.items():
+        if not 1 <= values[name] <= most:
+            raise ValueError(f"--{name}: must be 1 to {most}")
     if not 0 <= options.failure_rate <= 1:
-        raise ValueError("--failure-rate: 0 to 1")
-    if asked["batch"] > asked["events"]:
-        raise ValueError("--batch: there are not so many events")
-    if asked["batch"] * asked["size"] > _REQUEST:
-        raise ValueError(f"--batch: a publish request holds {_REQUEST} bytes")
-    return Workload(**asked, failure_rate=options.failure_rate)
+        raise ValueError("--failure-rate: must be 0 to 1")
+    if values["batch"] > values["events"]:
+        raise ValueError("--batch: must not exceed --events")
+    if values["batch"] * values["size"] > _REQUEST:
+        raise ValueError(f"--batch: a publish request holds at most {_REQUEST} bytes")
+    return Workload(**values, failure_rate=options.failure_rate)

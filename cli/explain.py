@@ -1,4 +1,4 @@
-"""`python -m cli explain`: when an event is tried, and the rule behind every time."""
+"""`python -m cli explain`: prints when an event is attempted, and the rule behind every time."""
 
 from __future__ import annotations
 
@@ -14,39 +14,39 @@ from shared.delivery.profile import DeliveryProfile, EndpointType, Feature
 from shared.delivery.profiles import PROFILES
 from shared.subscriptions.subscription import DeadLetterDestination
 
-_SOMEWHERE = DeadLetterDestination(container="")
+_ANY_CONTAINER = DeadLetterDestination(container="")
 _MINUTE = timedelta(minutes=1)
-_LONGEST_ANSWER = 86400  # seconds: a day, longer than anybody waits
+_LONGEST_ANSWER = 86400  # seconds: a day, longer than any timeout
 
 
 def add_to(commands: Any) -> None:
     """Add the command to the parser's sub-commands."""
     parser = commands.add_parser(
         "explain",
-        help="when an event is tried, and why then",
-        description="When an event is tried, and the rule behind every time. Times count from"
+        help="when an event is attempted, and the rule behind every time",
+        description="When an event is attempted, and the rule behind every time. Times count from"
         " publish, without jitter.",
     )
     parser.add_argument(
-        "--profile", choices=list(PROFILES), default="latest", help="edition (default: latest)"
+        "--profile", choices=list(PROFILES), default="latest", help="delivery profile (latest)"
     )
     parser.add_argument(
         "--endpoint",
         choices=[each.value for each in EndpointType],
         default="webhook",
-        help="kind of endpoint (default: webhook)",
+        help="kind of endpoint (webhook)",
     )
     parser.add_argument(
         "--answers",
         required=True,
         metavar="A,B,…",
-        help="status codes, timeout, refused, dns, tls; the last one repeats",
+        help="the endpoint's answers: status codes, timeout, refused, dns, tls; the last repeats",
     )
     parser.add_argument(
-        "--ttl-minutes", type=int, metavar="N", help="time to live (default: the edition's)"
+        "--ttl-minutes", type=int, metavar="N", help="time to live (default: the profile's)"
     )
     parser.add_argument(
-        "--max-attempts", type=int, metavar="N", help="the first included (default: the edition's)"
+        "--max-attempts", type=int, metavar="N", help="attempts in all (default: the profile's)"
     )
     parser.add_argument(
         "--dead-letter", action="store_true", help="a dead-letter destination is configured"
@@ -56,25 +56,25 @@ def add_to(commands: Any) -> None:
         type=float,
         default=0.0,
         metavar="N",
-        help="an answer takes so long (0)",
+        help="time that the endpoint takes to answer (0)",
     )
-    parser.add_argument("--json", action="store_true", help="for programs; times in seconds")
+    parser.add_argument("--json", action="store_true", help="print JSON; times in seconds")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Print the attempt table; returns 2 for arguments that make no sense."""
+    """Print the attempt table; returns 2 for invalid arguments."""
     try:
         profile = PROFILES[options.profile]
-        told = forecast(
+        expected = forecast(
             [each.strip() for each in options.answers.split(",")],
             _terms(profile, options),
-            timedelta(seconds=_positive(options.response_seconds)),
+            timedelta(seconds=_answer_seconds(options.response_seconds)),
         )
     except ValueError as error:
         print(f"python -m cli explain: {error}", file=sys.stderr)
         return 2
-    print(json.dumps(_document(profile, told)) if options.json else _table(profile, told))
+    print(json.dumps(_document(profile, expected)) if options.json else _table(profile, expected))
     return 0
 
 
@@ -82,33 +82,33 @@ def _terms(profile: DeliveryProfile, options: argparse.Namespace) -> DeliveryTer
     default, least, most = (each // _MINUTE for each in profile.limits.time_to_live)
     minutes = default if options.ttl_minutes is None else options.ttl_minutes
     if not least <= minutes <= most:
-        asked = f"{least}" if least == most else f"{least} to {most}"
-        raise ValueError(f"--ttl-minutes: {profile.name} has {asked} minutes")
+        allowed = f"{least}" if least == most else f"{least} to {most}"
+        raise ValueError(f"--ttl-minutes: profile {profile.name} allows {allowed}")
     attempts = profile.limits.attempts
     max_attempts = options.max_attempts
     if attempts is None:
         if max_attempts is not None:
-            raise ValueError(f"--max-attempts: {profile.name} has no number of attempts")
+            raise ValueError(f"--max-attempts: profile {profile.name} does not limit attempts")
     elif max_attempts is None:
         max_attempts = attempts[0]
     elif not attempts[1] <= max_attempts <= attempts[2]:
         raise ValueError(
-            f"--max-attempts: {profile.name} has {attempts[1]} to {attempts[2]} attempts"
+            f"--max-attempts: profile {profile.name} allows {attempts[1]} to {attempts[2]}"
         )
     if options.dead_letter and Feature.DEAD_LETTERS not in profile.features:
-        raise ValueError(f"--dead-letter: {profile.name} has no dead letters")
+        raise ValueError(f"--dead-letter: profile {profile.name} has no dead letters")
     return DeliveryTerms(
         profile=profile,
         max_attempts=max_attempts,
         time_to_live=minutes * _MINUTE,
-        dead_letter=_SOMEWHERE if options.dead_letter else None,
+        dead_letter=_ANY_CONTAINER if options.dead_letter else None,
         endpoint=EndpointType(options.endpoint),
     )
 
 
-def _positive(seconds: float) -> float:
+def _answer_seconds(seconds: float) -> float:
     if not 0 <= seconds <= _LONGEST_ANSWER:
-        raise ValueError(f"--response-seconds: 0 to {_LONGEST_ANSWER}")
+        raise ValueError(f"--response-seconds: must be 0 to {_LONGEST_ANSWER}")
     return seconds
 
 
@@ -116,7 +116,7 @@ def _seconds(moment: timedelta | None) -> float | None:
     return None if moment is None else moment.total_seconds()
 
 
-def _document(profile: DeliveryProfile, told: Forecast) -> dict[str, Any]:
+def _document(profile: DeliveryProfile, expected: Forecast) -> dict[str, Any]:
     return {
         "profile": profile.name,
         "attempts": [
@@ -128,34 +128,34 @@ def _document(profile: DeliveryProfile, told: Forecast) -> dict[str, Any]:
                 "next_at": _seconds(each.next_at),
                 "why": each.why,
             }
-            for each in told.attempts
+            for each in expected.attempts
         ],
         "end": {
-            "state": told.state,
-            "reason": told.reason,
-            "at": _seconds(told.at),
-            "blob_at": _seconds(told.blob_at),
+            "state": expected.state,
+            "reason": expected.reason,
+            "at": _seconds(expected.at),
+            "blob_at": _seconds(expected.blob_at),
         },
     }
 
 
-def _table(profile: DeliveryProfile, told: Forecast) -> str:
+def _table(profile: DeliveryProfile, expected: Forecast) -> str:
     lines = [f"Profile {profile.name}: {profile.edition}", ""]
     lines.append(f"{'#':>3}  {'at':>12}  {'answer':<8} {'outcome':<16} {'next at':>12}  because of")
     lines += [
         f"{each.number:>3}  {_clock(each.at):>12}  {each.answer:<8} {each.outcome:<16} "
         f"{_clock(each.next_at):>12}  {each.why}"
-        for each in told.attempts
+        for each in expected.attempts
     ]
-    reason = f": {told.reason} ({told.why})" if told.reason else ""
-    lines += ["", f"{_clock(told.at)}  {told.state}{reason}"]
-    if told.blob_at is not None:
-        lines.append(f"{_clock(told.blob_at)}  its blob is due")
+    reason = f": {expected.reason} ({expected.why})" if expected.reason else ""
+    lines += ["", f"{_clock(expected.at)}  {expected.state}{reason}"]
+    if expected.blob_at is not None:
+        lines.append(f"{_clock(expected.blob_at)}  its blob is due")
     return "\n".join(lines)
 
 
 def _clock(moment: timedelta | None) -> str:
-    """Write a time since publish: 34:46:40, with parts of a second where there are any."""
+    """Format a time since publish as 34:46:40, with milliseconds if it has any."""
     if moment is None:
         return "-"
     minutes, rest = divmod(moment, _MINUTE)

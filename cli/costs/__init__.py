@@ -1,1 +1,1 @@
-"""What a month's work costs: prices, measured steps, and the one model that joins them."""
+"""The cost model: list prices, measured storage operations, and the bill of a month."""

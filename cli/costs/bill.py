@@ -1,4 +1,4 @@
-"""The bill of a month: Pushgrid's for both kinds of traffic, and Event Grid's for the same work."""
+"""Computes a month's bill: Pushgrid's for both kinds of traffic, and Event Grid's."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MILLION = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bill:
-    """Dollars of a month; *lines* are what the work costs, *standing* what is there anyway."""
+    """Dollars of a month: *lines* by meter for the work, *standing* for the fixed costs."""
 
     used: Usage
     lines: Mapping[str, float]
@@ -28,12 +28,12 @@ class Bill:
 
     @property
     def total(self) -> float:
-        """Return what is paid, after free grants."""
+        """Return what is paid in all, after free grants."""
         return self.work + sum(self.standing.values()) - self.granted
 
     @property
     def per_million(self) -> float:
-        """Return what a million deliveries cost more than none, before free grants."""
+        """Return what a million deliveries add to the bill, before free grants."""
         return self.work / self.deliveries * _MILLION
 
 
@@ -50,12 +50,12 @@ class Comparison:
 
     @property
     def event_grid_per_million(self) -> float:
-        """Return what Event Grid takes for a million deliveries, before its free operations."""
+        """Return what Event Grid charges for a million deliveries, before its free operations."""
         return self.event_grid / self.work.deliveries * _MILLION
 
 
 def compare(workload: Workload, memory_mb: int = 2048) -> Comparison:
-    """Reckon a month on instances of *memory_mb*."""
+    """Compute both bills, Pushgrid's on instances of *memory_mb*."""
     found, list_prices = measured(), prices()
     work = work_of(workload, found.runs["stored byte"])
     counted = work.event_grid_operations

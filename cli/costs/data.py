@@ -1,4 +1,4 @@
-"""The tables that everything is reckoned from: list prices, and what the measuring run found."""
+"""Reads the model's data: list prices, and what the measuring run counted."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def measured() -> Measured:
 
 
 def scenarios() -> list[dict[str, Any]]:
-    """Return what was played and counted, as `measured` was derived from it."""
+    """Return the scenarios of the measuring run, from which `measured` was derived."""
     return list(_operations()["scenarios"])
 
 

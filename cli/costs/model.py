@@ -1,4 +1,4 @@
-"""The model: from a month's work to storage operations, function time and dollars."""
+"""Computes storage operations, function time and dollars from a month's work."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ALERTS = {"log_alert": 4, "metric_alert": 1}  # infra/modules/alerts.bicep
 
 
 class Traffic(StrEnum):
-    """How a month's work comes: all at once, or at random times all month long."""
+    """How a month's work arrives: all at once, or at random times all month long."""
 
     BURSTS = "bursts"
     SPREAD = "spread"
@@ -80,7 +80,7 @@ def _covered(runs: float, seconds: float) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """What a month uses, in the units of the meters, without what is always there."""
+    """What a month's work uses, in the units of the meters, without fixed costs."""
 
     operations: Mapping[str, float]  # of storage, by kind
     busy: Mapping[str, float]  # instance-seconds by function
@@ -149,7 +149,7 @@ def work_operations(work: Work, steps: Mapping[str, Mapping[str, float]]) -> dic
 
 
 def usage(work: Work, measured: Measured, traffic: Traffic, memory_mb: int) -> Usage:
-    """Reckon what a month's work uses."""
+    """Compute what a month's work uses."""
     cores = CORES[memory_mb]
     told = [group for group in groups(work, measured) if group.runs]
     operations = work_operations(work, measured.steps)
@@ -175,7 +175,7 @@ def usage(work: Work, measured: Measured, traffic: Traffic, memory_mb: int) -> U
 
 
 def standing(measured: Measured, memory_mb: int, prices: Mapping[str, Price]) -> dict[str, float]:
-    """Return what a month costs without any event, by what it is for."""
+    """Return the fixed costs of a month in dollars, by purpose."""
     gb_seconds = _TIMER_RUNS * _LEAST_SECONDS * memory_mb / 1024
     idle = {kind: n * HOURS for kind, n in measured.steps["idle hour"].items()}
     return {
@@ -188,7 +188,7 @@ def standing(measured: Measured, memory_mb: int, prices: Mapping[str, Price]) ->
 
 
 def dollars(used: Usage, memory_mb: int, prices: Mapping[str, Price]) -> dict[str, float]:
-    """Price a month's use, by what it is for, before free grants."""
+    """Price a month's use in dollars, by purpose, before free grants."""
     by_service = storage_dollars(used.operations, prices)
     by_service["blobs"] += prices["blob_gb"].of(used.payload_gb)
     time = {

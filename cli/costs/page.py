@@ -1,7 +1,7 @@
 """
-The tables of docs/cost.md and docs/deploy.md: ``python -m cli.costs.page`` writes them anew.
+Writes the tables of docs/cost.md and docs/deploy.md: ``python -m cli.costs.page``.
 
-Each stands between ``<!-- name -->`` and ``<!-- end -->``; everything else is left alone.
+Each table is between ``<!-- name -->`` and ``<!-- end -->``; the rest of a page does not change.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _LOADS = (  # events, fanout, batch, size, failure rate, MB
 
 
 def rendered(page: str) -> str:
-    """Return a page with its tables as they should be."""
+    """Return *page* with its tables rendered anew."""
     return _TABLE.sub(lambda found: f"{found[1]}{_TABLES[found['name']]()}\n{found[3]}", page)
 
 
@@ -63,7 +63,7 @@ def _loads() -> str:
 def _idle() -> str:
     sides = [standing(measured(), memory, prices()) for memory in (_LARGE, _SMALL)]
     rows = [(name, *(money(side[name]) for side in sides)) for name in sides[0]]
-    rows.append(("**together**", *(f"**{money(sum(side.values()))}**" for side in sides)))
+    rows.append(("**total**", *(f"**{money(sum(side.values()))}**" for side in sides)))
     return _table(("a month, nothing published", "2,048 MB", "512 MB"), rows)
 
 
@@ -73,9 +73,9 @@ def _beside() -> str:
     )
     looks, endpoints = prices()["queue"].of(MONTH), prices()["private_endpoint"].of(3)
     rows = [
-        ("one instance always ready, its executions apart", *map(money, ready)),
-        ("a private network: three endpoints, their traffic apart", *[money(endpoints)] * 2),
-        ("the scale controller, if it looked at both queues every second", *[money(2 * looks)] * 2),
+        ("one always-ready instance, without its executions", *map(money, ready)),
+        ("a private network: three endpoints, without their traffic", *[money(endpoints)] * 2),
+        ("the scale controller, if it polled both queues every second", *[money(2 * looks)] * 2),
     ]
     return _table(("not included", "2,048 MB", "512 MB"), rows)
 
@@ -158,9 +158,9 @@ def _compared(  # noqa: PLR0913, PLR0917 - a row of a table
     return compare(load, memory_mb)
 
 
-def _totals(told: Comparison) -> tuple[str, ...]:
-    ours = (told.bills[traffic].total for traffic in Traffic)
-    return tuple(map(money, (*ours, told.event_grid_total)))
+def _totals(comparison: Comparison) -> tuple[str, ...]:
+    ours = (comparison.bills[traffic].total for traffic in Traffic)
+    return tuple(map(money, (*ours, comparison.event_grid_total)))
 
 
 def _ms(seconds: float) -> str:
@@ -173,7 +173,7 @@ def _unit(per: int, unit: str) -> str:
 
 
 def plain(number: float) -> str:
-    """Without an exponent."""
+    """Format *number* without an exponent."""
     return f"{number:.9f}".rstrip("0").rstrip(".")
 
 

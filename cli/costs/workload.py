@@ -1,4 +1,4 @@
-"""A month's work: what is asked for, and how many messages, runs and attempts that makes."""
+"""Computes the messages, runs and attempts that a month's workload causes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Round:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
     """
-    What a workload makes in a month.
+    What a workload causes in a month.
 
     *rounds* are first attempts, second ones, and so on; *dead_messages* carry the events that are
     given up. *parked* tells whether events are too large for messages.
@@ -84,7 +84,7 @@ class Work:
 
 def work_of(workload: Workload, stored_byte: float, profile: str = "latest") -> Work:
     """
-    Reckon the work; *stored_byte* is how many bytes of a message one byte of an event takes.
+    Compute the work; *stored_byte* is how many bytes of a message one byte of an event takes.
 
     A message of *n* events needs another attempt if one of them does, and what failed together
     stays together.

@@ -95,7 +95,7 @@ def test_nothing_is_said_clearly(azurite: Azurite, topic: str) -> None:
     document = timeline(azurite.connection_string, "--topic", topic, "--event", "other", "--json")
 
     assert (told.returncode, document.returncode) == (1, 1)
-    assert "what filters\nleave out has no message in storage" in told.stdout
+    assert "events that the filters exclude have no record" in told.stdout
     assert "Counted since " in told.stdout
     assert "No failed attempt of event 'other' is recorded for subscription 'crm'" in told.stdout
     assert json.loads(document.stdout)["events"] == []
@@ -117,7 +117,7 @@ def test_attempts_of_what_is_gone_are_shown(azurite: Azurite, topic: str) -> Non
         resources.put(Table.EVENT_SUBSCRIPTIONS, topic, "crm", subscription(), None)
 
     assert run.returncode == 0
-    assert run.stdout.endswith("The event subscription is not there any more.\n")
+    assert run.stdout.endswith("The event subscription no longer exists.\n")
 
 
 @pytest.mark.parametrize(

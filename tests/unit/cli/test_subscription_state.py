@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from cli.subscription_state import SubscriptionState, UnknownName, document, read_state, words
+from cli.subscription_state import SubscriptionState, UnknownName, document, read_state, text
 from shared.adapters.storage.health_table import TableHealth
 from shared.arm.subscription_codec import to_subscription
 from shared.delivery.health.endpoint_health import Health, Held, Hold, NeedsProbe, Open, endpoint_id
@@ -84,8 +84,8 @@ def test_a_hold_is_told_while_it_lasts(store: MemoryResources) -> None:
     found = seen(store)
 
     assert found.standing == Held(START + MINUTE * 3, "probation for Busy: 10 s")
-    told = words(found, SINCE, NOW).splitlines()[0]
-    assert told.startswith("Held: nothing is sent to its endpoint for 0:02:00 more (probation for")
+    told = text(found, SINCE, NOW).splitlines()[0]
+    assert told.startswith("Held: the endpoint is sent nothing for another 0:02:00 (probation for")
     assert document(found)["held"] == {
         "until": "2026-02-09T12:03:00.0000000Z",
         "why": "probation for Busy: 10 s",
@@ -98,7 +98,7 @@ def test_a_hold_that_is_over_awaits_its_probe(store: MemoryResources) -> None:
     found = seen(store)
 
     assert found.standing == NeedsProbe()
-    assert "one event is sent first" in words(found, SINCE, NOW)
+    assert "one event is sent first" in text(found, SINCE, NOW)
     assert document(found)["held"] == {"until": None, "why": "a probe is due"}
 
 
@@ -108,17 +108,17 @@ def test_a_hold_of_an_endpoint_that_was_corrected_is_none(store: MemoryResources
     found = seen(store)
 
     assert found.standing == Open()
-    assert "Held" not in words(found, SINCE, NOW)
+    assert "Held" not in text(found, SINCE, NOW)
     assert document(found)["held"] is None
 
 
 def test_filtered_events_are_counted(store: MemoryResources) -> None:
     counts = counted("", {Metric.PUBLISH_SUCCESS: 5, Metric.UNMATCHED: 2})
 
-    told = words(seen(store, counts), SINCE, NOW)
+    told = text(seen(store, counts), SINCE, NOW)
 
     assert "5 events published, of which 0 matched this subscription and 2 matched none" in told
-    assert told.endswith("Its filters have let none of them through.")
+    assert told.endswith("Its filters matched none of them.")
 
 
 def test_what_matched_is_counted(store: MemoryResources) -> None:
@@ -134,10 +134,10 @@ def test_what_matched_is_counted(store: MemoryResources) -> None:
 
     found = seen(store, counts)
 
-    told = words(found, SINCE, NOW)
+    told = text(found, SINCE, NOW)
     assert "4 matched this subscription" in told
     assert "1 delivered, 2 dead-lettered, 1 dropped" in told
-    assert "let none" not in told
+    assert "matched none of them" not in told
     assert document(found)["counts"]["MatchedEventCount"] == 4
 
 
@@ -147,11 +147,11 @@ def test_counts_of_before_are_left_out(store: MemoryResources) -> None:
     assert seen(store, counts).counts[Metric.PUBLISH_SUCCESS] == 0
 
 
-def test_who_has_not_consented_gets_nothing(store: MemoryResources) -> None:
-    told = words(
+def test_an_endpoint_without_consent_is_sent_nothing(store: MemoryResources) -> None:
+    told = text(
         SubscriptionState(has_consented=False, standing=Open(), counts=seen(store).counts),
         SINCE,
         NOW,
     )
 
-    assert told.startswith("Nothing is sent: its endpoint has not consented")
+    assert told.startswith("Not delivering: the endpoint has not completed")

@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import pytest
 
-from cli.stories import Story, document, latest, table
+from cli.event_timeline import EventTimeline, document, latest, table
 from shared.delivery.attempt_record import AttemptRecord
 from shared.delivery.outcome import DeliveryOutcome, Outcome
 from shared.delivery.policy import EndReason, EndState
@@ -43,7 +43,7 @@ EXPIRED = a_record(
 
 
 def test_people_read_a_line_per_attempt_and_one_for_the_end() -> None:
-    told = table(Story([a_record(), LAST]), START + 3600 * SECOND)
+    told = table(EventTimeline([a_record(), LAST]), START + 3600 * SECOND)
 
     assert told.splitlines() == [
         f"e-0  published 2026-02-09 12:00:00, 1:00:00 ago  (aeg-output-event-id {ID})",
@@ -69,8 +69,8 @@ def test_people_read_a_line_per_attempt_and_one_for_the_end() -> None:
 @pytest.mark.parametrize(
     ("records", "seconds", "last"),
     [
-        ([a_record()], 10, "waits: the next attempt is due in 0:00:20"),
-        ([a_record()], 31, "no failure is recorded since: it was delivered then, or is held"),
+        ([a_record()], 10, "waiting: the next attempt is due in 0:00:20"),
+        ([a_record()], 31, "no failure recorded since: the event was delivered or is held"),
         (
             [a_record(), EXPIRED],
             999,
@@ -101,19 +101,19 @@ def test_people_read_a_line_per_attempt_and_one_for_the_end() -> None:
 def test_the_last_line_says_what_became_of_it(
     records: list[AttemptRecord], seconds: int, last: str
 ) -> None:
-    told = table(Story(records), START + seconds * SECOND)
+    told = table(EventTimeline(records), START + seconds * SECOND)
 
     assert told.splitlines()[-1].strip() == last
     assert len(told.splitlines()) == 4
 
 
 def test_programs_get_the_same() -> None:
-    story = document(Story([a_record(), LAST]))
+    told = document(EventTimeline([a_record(), LAST]))
 
-    assert story["eventId"] == "e-0"
-    assert story["systemId"] == ID
-    assert story["publishedAt"] == "2026-02-09T12:00:00.0000000Z"
-    assert story["attempts"][0] == {
+    assert told["eventId"] == "e-0"
+    assert told["systemId"] == ID
+    assert told["publishedAt"] == "2026-02-09T12:00:00.0000000Z"
+    assert told["attempts"][0] == {
         "number": 1,
         "at": "2026-02-09T12:00:00.2500000Z",
         "status": 503,
@@ -123,16 +123,16 @@ def test_programs_get_the_same() -> None:
         "nextAt": "2026-02-09T12:00:30.0000000Z",
         "why": "minimum for 503: 30 s",
     }
-    assert [each["nextAt"] for each in story["attempts"]][1:] == [None]
-    assert story["end"] == {
+    assert [each["nextAt"] for each in told["attempts"]][1:] == [None]
+    assert told["end"] == {
         "state": "deadLettered",
         "reason": "MaxDeliveryAttemptsExceeded",
         "why": "all 2 attempts made",
         "at": "2026-02-09T12:00:30.2100000Z",
         "blobDueAt": "2026-02-09T12:05:30.2000000Z",
     }
-    assert document(Story([a_record()]))["end"] is None
-    assert len(document(Story([a_record(), EXPIRED]))["attempts"]) == 1
+    assert document(EventTimeline([a_record()]))["end"] is None
+    assert len(document(EventTimeline([a_record(), EXPIRED]))["attempts"]) == 1
 
 
 def test_a_delivered_event_ends_so() -> None:
@@ -145,8 +145,8 @@ def test_a_delivered_event_ends_so() -> None:
         why="",
     )
 
-    assert document(Story([a_record(), taken]))["end"]["state"] == "delivered"
-    assert table(Story([taken]), START).splitlines()[-1].endswith("12:00:00  delivered")
+    assert document(EventTimeline([a_record(), taken]))["end"]["state"] == "delivered"
+    assert table(EventTimeline([taken]), START).splitlines()[-1].endswith("12:00:00  delivered")
 
 
 def test_the_latest_events_are_shown_and_no_more_days_are_read() -> None:
@@ -162,8 +162,8 @@ def test_the_latest_events_are_shown_and_no_more_days_are_read() -> None:
                 for n in (1, 2)
             ]
 
-    stories = latest(days(), 4)
+    timelines = latest(days(), 4)
 
-    assert [story.records[0].system_id for story in stories] == ["1-2", "0-0", "0-1", "0-2"]
-    assert [len(story.records) for story in stories] == [2, 2, 2, 2]
+    assert [each.records[0].system_id for each in timelines] == ["1-2", "0-0", "0-1", "0-2"]
+    assert [len(each.records) for each in timelines] == [2, 2, 2, 2]
     assert read == [0, 1]
