@@ -4,9 +4,9 @@ import azure.functions as func
 
 from shared import wiring
 
-wiring.settings()  # What is wrong with them shows when the app is loaded.
+wiring.require_settings()  # A fault shows when the app is loaded.
 
 
 async def main(message: func.QueueMessage) -> None:
     """Push the deliveries of one queue message."""
-    await wiring.delivering(message.get_body())
+    await wiring.deliver(message.get_body())

@@ -1,8 +1,8 @@
 """
-Settings to adapters to use cases: what the function folders call.
+Composes settings, adapters and use cases: the entry points of the function folders.
 
-Each use case is composed in a module of its own, which is imported by the first call: a function
-imports only what it uses, for the sake of cold starts. Everything is built once per process.
+Each use case is composed in a module that the first call imports: a function imports only what it
+uses, for the sake of cold starts. Each part is built once per process.
 """
 
 from __future__ import annotations
@@ -12,44 +12,43 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from shared.engine.timers.last_runs import Timed
     from shared.http import HttpAnswer, HttpRequest
-    from shared.settings import Settings
 
 
 class Answers(Protocol):
-    """What answers requests. Where the settings are wrong it says so, and does nothing else."""
+    """Answers requests: while the settings are invalid, each with that error."""
 
     def run(self, request: HttpRequest) -> HttpAnswer:
         """Answer *request*; never raises."""
 
 
-def settings() -> Settings:
-    """Read the settings. Raises InvalidSettings with everything that is wrong."""
-    from shared.wiring import console, process
+def require_settings() -> None:
+    """Read the settings as a function is loaded. Raises InvalidSettings with every fault."""
+    from shared.wiring import console, settings
 
     console.print_what_the_host_drops()
-    return process.settings()
+    settings.settings()
 
 
-def look_at_settings() -> None:
-    """Read the settings for functions that answer somebody, if need be what is wrong with them."""
-    from shared.wiring import console, process
+def read_settings() -> None:
+    """Read the settings as an HTTP function is loaded: it answers requests with their faults."""
+    from shared.wiring import console, settings
 
     console.print_what_the_host_drops()
-    process.settings_fault()
+    settings.settings_fault()
 
 
 def publish() -> Answers:
     """Return the data plane of custom topics and of topics of namespaces."""
-    from shared.wiring import misconfigured, publishing
+    from shared.wiring import publishing, settings
 
-    return misconfigured.publish() or publishing.publish()
+    return settings.misconfigured_publish() or publishing.publish()
 
 
-async def delivering(body: bytes) -> None:
+async def deliver(body: bytes) -> None:
     """Deliver one queue message; return when its invocation can end."""
-    from shared.wiring import deliveries
+    from shared.wiring import delivering
 
-    await deliveries.run(body)
+    await delivering.run(body)
 
 
 def wake() -> Timed:
@@ -68,20 +67,20 @@ def deadletter_timer() -> Timed:
 
 def manage() -> Answers:
     """Return the management API."""
-    from shared.wiring import managing, misconfigured
+    from shared.wiring import managing, settings
 
-    return misconfigured.api() or managing.manage()
+    return settings.misconfigured_api() or managing.manage()
 
 
 def status() -> Answers:
-    """Return what tells how things are."""
-    from shared.wiring import misconfigured, reporting
+    """Return the status routes: health and metrics."""
+    from shared.wiring import operations, settings
 
-    return misconfigured.api() or reporting.status()
+    return settings.misconfigured_api() or operations.status()
 
 
 def validate() -> Answers:
     """Return the use case of validation links."""
-    from shared.wiring import misconfigured, validating
+    from shared.wiring import managing, settings
 
-    return misconfigured.api() or validating.validate()
+    return settings.misconfigured_api() or managing.validate()

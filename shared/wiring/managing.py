@@ -1,28 +1,42 @@
-"""The management API."""
+"""Composes the management API and its validation links."""
 
 from __future__ import annotations
 
 import base64
+import random
 import secrets
 import time
+from typing import TYPE_CHECKING
 
-from shared.adapters.directory import InvalidatingStore
-from shared.adapters.http.push import ParallelNotifier
-from shared.arm.deployment import Deployment, profile_limits
-from shared.delivery.profiles import PROFILES
-from shared.engine.manage.api import Manage
-from shared.wiring import authorization, storage
-from shared.wiring.once import once
-from shared.wiring.outbound import own_addresses, pusher
-from shared.wiring.process import CLOCK, backoff, new_id, settings
-from shared.wiring.setting_lines import tell_settings
+from shared.adapters.resource_cache import InvalidatingStore
+from shared.engine.manage.validation_links import Validate
+from shared.engine.manage.writing import backoff_seconds
+from shared.wiring import storage
+from shared.wiring.process import CLOCK, new_id, once
+from shared.wiring.settings import log_doubtful_settings, settings
+
+if TYPE_CHECKING:
+    from shared.engine.manage.api import Manage
+
+
+@once
+def validate() -> Validate:
+    return Validate(resources=_resources(), clock=CLOCK, backoff=_backoff)
 
 
 @once
 def manage() -> Manage:
-    tell_settings()
+    # Validation links need none of these: cold starts.
+    from shared.adapters.http.push import ParallelNotifier
+    from shared.arm.deployment import Deployment, profile_limits
+    from shared.delivery.profiles import PROFILES
+    from shared.engine.manage.api import Manage
+    from shared.wiring.entra import operator_tokens
+    from shared.wiring.outbound import own_addresses, pusher
+
+    log_doubtful_settings()
     return Manage(
-        resources=InvalidatingStore(storage.tables(), storage.directory()),
+        resources=_resources(),
         counts=storage.counts(),
         pusher=pusher(),
         notifier=ParallelNotifier(pusher()),
@@ -37,13 +51,22 @@ def manage() -> Manage:
             own_addresses=own_addresses(),
         ),
         admin_key=settings().admin_key,
-        tokens=authorization.operators_tokens(),
+        tokens=operator_tokens(),
         public_url=settings().public_url,
         new_key=_new_key,
         new_id=new_id,
         sleep=time.sleep,
-        backoff=backoff,
+        backoff=_backoff,
     )
+
+
+def _resources() -> InvalidatingStore:
+    return InvalidatingStore(storage.resources(), storage.resource_cache())
+
+
+def _backoff(lost: int) -> None:
+    """Wait after *lost* races for a document."""
+    time.sleep(backoff_seconds(lost, random.random()))  # noqa: S311 - no secret
 
 
 def _new_key() -> str:

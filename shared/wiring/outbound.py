@@ -1,4 +1,4 @@
-"""The way out to subscribers, and what is never reached on it."""
+"""Builds the senders of requests to endpoints, and the guard that they go through."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from shared.adapters.entra.webhook_tokens import TokenPusher, WebhookTokens, cre
 from shared.adapters.http.outbound_guard import OutboundGuard
 from shared.adapters.http.push import HttpPusher
 from shared.subscriptions.endpoint_rules import host_addresses
-from shared.wiring.once import once
-from shared.wiring.process import CLOCK, settings
+from shared.wiring.process import CLOCK, once
+from shared.wiring.settings import settings
 
 
 @once
 def pusher() -> TokenPusher:
-    """Return what sends requests to endpoints, with tokens where they want them."""
-    return TokenPusher(bare_pusher(), tokens())
+    """Return the sender that adds tokens to requests that need them."""
+    return TokenPusher(http_pusher(), tokens())
 
 
 @once
@@ -33,7 +33,7 @@ def tokens() -> WebhookTokens:
 
 
 @once
-def bare_pusher() -> HttpPusher:
+def http_pusher() -> HttpPusher:
     guard = OutboundGuard(
         allow_http=settings().allow_http,
         allowed_networks=settings().allowed_networks,
@@ -44,12 +44,12 @@ def bare_pusher() -> HttpPusher:
 
 
 def own_addresses() -> frozenset[tuple[str, int]]:
-    """Return under which hosts and ports this app is known to be reached."""
+    """Return the hosts and ports under which this app is reached."""
     given_by_azure = f"https://{os.environ.get('WEBSITE_HOSTNAME', '')}"
     return host_addresses(given_by_azure) | host_addresses(settings().public_url or "")
 
 
 def _identity_endpoints() -> list[tuple[str, int]]:
-    """Return where the platform hands out tokens to this app: nothing is ever sent there."""
+    """Return where the platform issues tokens to this app: the guard always refuses it."""
     urls = [urlsplit(os.environ.get(name, "")) for name in ("IDENTITY_ENDPOINT", "MSI_ENDPOINT")]
     return [(url.hostname, url.port or 80) for url in urls if url.hostname]

@@ -1,48 +1,37 @@
-"""What every use case is composed with: the settings, the time, new ids."""
+"""Builds one of each part per process; the clock and new ids."""
 
 from __future__ import annotations
 
-import os
-import random
-import time
 import uuid
+from collections.abc import Callable
+from functools import wraps
+from threading import RLock
+from typing import Any, TypeVar, cast
 
-from shared.adapters.storage.connection import Connection
 from shared.clock import SystemClock
-from shared.delivery.profiles import PROFILES
-from shared.engine.manage.writing import backoff_seconds
-from shared.errors import InvalidSettings
-from shared.settings import Settings, from_environ
-from shared.wiring.console import use_format
-from shared.wiring.once import once
 
 CLOCK = SystemClock()
 
+T = TypeVar("T")
 
-@once
-def settings() -> Settings:
-    """Read the settings. Raises InvalidSettings with everything that is wrong."""
-    found = from_environ(os.environ, frozenset(PROFILES))
-    Connection(found.storage)  # raises as well, if it leads nowhere
-    use_format(found.log_format)
-    return found
+_lock = RLock()
+_built: dict[Callable[[], Any], Any] = {}
 
 
-@once
-def settings_fault() -> InvalidSettings | None:
-    """Return what is wrong with the settings, if anything is."""
-    try:
-        settings()
-    except InvalidSettings as error:
-        return error
-    return None
+def once(build: Callable[[], T]) -> Callable[[], T]:
+    """Build at the first call only, also when two threads make it at the same time."""
+
+    @wraps(build)
+    def get() -> T:
+        if build not in _built:
+            with _lock:
+                if build not in _built:
+                    _built[build] = build()
+        return cast("T", _built[build])
+
+    return get
 
 
 def new_id() -> str:
-    """Return an id that nobody else has."""
+    """Return a new UUID."""
     return str(uuid.uuid4())
-
-
-def backoff(lost: int) -> None:
-    """Wait after *lost* races for a document."""
-    time.sleep(backoff_seconds(lost, random.random()))  # noqa: S311 - no secret

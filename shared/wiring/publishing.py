@@ -1,24 +1,30 @@
-"""The data plane."""
+"""Composes publishing, for custom topics and topics of namespaces."""
 
 from __future__ import annotations
 
 from shared.engine.publishing.publish import Publish
-from shared.wiring import authorization, storage
-from shared.wiring.once import once
-from shared.wiring.process import CLOCK, new_id
-from shared.wiring.terms import deployment_terms
+from shared.engine.publishing.publisher_authorization import PublisherAuthorization
+from shared.wiring import storage
+from shared.wiring.entra import publisher_tokens
+from shared.wiring.process import CLOCK, new_id, once
+from shared.wiring.settings import settings
 
 
 @once
 def publish() -> Publish:
     return Publish(
-        authorization=authorization.publishers(),
-        topics=storage.directory(),
-        subscriptions=storage.directory(),
+        authorization=PublisherAuthorization(
+            clock=CLOCK,
+            tokens=publisher_tokens(),
+            client_ip_header=settings().client_ip_header,
+            public_url=settings().public_url,
+        ),
+        topics=storage.resource_cache(),
+        subscriptions=storage.resource_cache(),
         payloads=storage.payloads(),
         sender=storage.queues(),
         clock=CLOCK,
         new_id=new_id,
         metrics=storage.metrics(),
-        payloads_kept_for=deployment_terms().payloads_kept_for,
+        payloads_kept_for=storage.deployment_terms().payloads_kept_for,
     )

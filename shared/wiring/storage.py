@@ -1,4 +1,4 @@
-"""The adapters of storage. Their SDKs are imported with their first request."""
+"""Builds the adapters of storage, whose SDKs are imported at the first request."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import atexit
 import time
 import uuid
 
-from shared.adapters.directory import CachedDirectory, Readers
-from shared.adapters.metric_recorder import MetricRecorder
+from shared.adapters.buffered_metrics import BufferedMetrics
+from shared.adapters.resource_cache import Readers, ResourceCache
 from shared.adapters.storage.account import StorageAccount
 from shared.adapters.storage.attempts import StorageAttempts
 from shared.adapters.storage.blobs import StorageDeadLetters, StoragePayloads
@@ -17,9 +17,10 @@ from shared.adapters.storage.tables import StorageResources
 from shared.arm.namespace_codec import to_namespace_topic
 from shared.arm.subscription_codec import to_subscription_in_force
 from shared.arm.topic_codec import to_topic
+from shared.engine.delivering.deployment_terms import DeploymentTerms
 from shared.engine.delivering.requeue import Requeue
-from shared.wiring.once import once
-from shared.wiring.process import CLOCK, settings
+from shared.wiring.process import CLOCK, once
+from shared.wiring.settings import settings
 
 
 @once
@@ -38,7 +39,7 @@ def requeue() -> Requeue:
 
 
 @once
-def tables() -> StorageResources:
+def resources() -> StorageResources:
     return StorageResources(account())
 
 
@@ -63,18 +64,30 @@ def counts() -> StorageMetrics:
 
 
 @once
-def metrics() -> MetricRecorder:
-    recorder = MetricRecorder(counts(), CLOCK, instance=uuid.uuid4().hex)
+def metrics() -> BufferedMetrics:
+    recorder = BufferedMetrics(counts(), CLOCK, instance=uuid.uuid4().hex)
     recorder.start(time.sleep)
     atexit.register(recorder.flush)  # where the process ends in order
     return recorder
 
 
 @once
-def directory() -> CachedDirectory:
-    return CachedDirectory(
-        tables(),
+def resource_cache() -> ResourceCache:
+    return ResourceCache(
+        resources(),
         Readers(to_topic, to_namespace_topic, to_subscription_in_force),
         cache_for=settings().cache_for,
         clock=time.monotonic,
+    )
+
+
+@once
+def deployment_terms() -> DeploymentTerms:
+    return DeploymentTerms(
+        topics=resource_cache(),
+        default_profile=settings().profile,
+        time_scale=settings().time_scale,
+        honor_retry_after=settings().honor_retry_after,
+        probation_counts_attempt=settings().probation_counts_attempt,
+        probation_ends_events=settings().probation_ends_events,
     )

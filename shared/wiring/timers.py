@@ -1,4 +1,4 @@
-"""The jobs of the timers."""
+"""Composes the jobs of both timers."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from shared.engine.timers.queue_watch import WatchQueues
 from shared.engine.timers.receiving import Intake
 from shared.engine.timers.wake import Wake
 from shared.wiring import storage
-from shared.wiring.once import once
-from shared.wiring.process import CLOCK, new_id
-from shared.wiring.setting_lines import tell_settings
+from shared.wiring.process import CLOCK, new_id, once
+from shared.wiring.settings import log_doubtful_settings
 
 
 @once
@@ -25,7 +24,7 @@ def wake() -> Timed:
 
 @once
 def deadletter_timer() -> Timed:
-    tell_settings()
+    log_doubtful_settings()
     jobs: dict[str, Job] = {
         "dead letters": WriteDeadLetters(
             intake=_intake(),
@@ -48,7 +47,7 @@ def deadletter_timer() -> Timed:
             payloads=storage.payloads(),
             attempts=storage.attempts(),
             counts=storage.counts(),
-            state=storage.tables(),
+            state=storage.resources(),
             clock=CLOCK,
         ),
     }
@@ -58,7 +57,7 @@ def deadletter_timer() -> Timed:
 
 @once
 def timer_runs() -> TimerRuns:
-    return TimerRuns(state=storage.tables(), clock=CLOCK)
+    return TimerRuns(state=storage.resources(), clock=CLOCK)
 
 
 @once

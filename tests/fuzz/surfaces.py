@@ -15,8 +15,8 @@ from typing import Any
 import azure.functions as func
 from azure.functions.http import HttpResponseConverter
 
-from shared.adapters.directory import CachedDirectory, Readers
 from shared.adapters.functions_http import to_request, to_response
+from shared.adapters.resource_cache import Readers, ResourceCache
 from shared.arm.namespace_codec import to_namespace_topic
 from shared.arm.subscription_codec import to_subscription_in_force
 from shared.arm.topic_codec import to_topic
@@ -49,7 +49,7 @@ class Surfaces:
     def __init__(self, **orders: Any) -> None:
         self.world = World()
         self.app = Deployment()
-        directory = CachedDirectory(
+        directory = ResourceCache(
             self.world.resources,
             Readers(to_topic, to_namespace_topic, to_subscription_in_force),
             cache_for=timedelta(0),

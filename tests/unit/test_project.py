@@ -13,7 +13,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from shared import settings
-from shared.wiring.deliveries import INVOCATIONS
+from shared.wiring.delivering import INVOCATIONS
 
 ROOT = Path(__file__).parents[2]
 PYTHONS = ["3.11", "3.12", "3.13", "3.14"]

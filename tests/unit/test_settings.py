@@ -17,7 +17,8 @@ from shared.settings import (
     unknown,
     unresolved,
 )
-from shared.wiring import managing, once, process, setting_lines, storage, timers
+from shared.wiring import managing, process, storage, timers
+from shared.wiring import settings as wired
 
 _TENANT = "11111111-2222-3333-4444-555555555555"
 
@@ -152,15 +153,14 @@ def test_a_key_that_was_not_resolved_is_an_error_in_the_log(
 ) -> None:
     monkeypatch.setenv("PUSHGRID_ADMIN_KEY", _REFERENCE)
 
-    tell = setting_lines.tell_settings.__wrapped__  # type: ignore[attr-defined]
-    tell()
+    wired.log_doubtful_settings.__wrapped__()  # type: ignore[attr-defined]
 
     (line,) = [json.loads(record.getMessage()) for record in caplog.records]
     assert (line["event"], line["setting"]) == ("setting.unresolved", "PUSHGRID_ADMIN_KEY")
     for part in (
-        "Key Vault gave no value for it",
-        "the management API and the metrics are closed",
-        "the app's identity may read it; then restart the app",
+        "Key Vault returned no value for it",
+        "the management API and the metrics reject every key",
+        "the app's identity may read it, then restart the app",
     ):
         assert part in line["detail"]
     assert caplog.records[0].levelno == logging.ERROR
@@ -184,8 +184,7 @@ def test_a_setting_that_nobody_reads_is_a_warning_in_the_log(
     monkeypatch.setenv(name, "x")
     monkeypatch.setenv("PUSHGRID_CACHE_SECONDS", "5")
 
-    tell = setting_lines.tell_settings.__wrapped__  # type: ignore[attr-defined]
-    tell()
+    wired.log_doubtful_settings.__wrapped__()  # type: ignore[attr-defined]
 
     (record,) = caplog.records
     told = {"event": "setting.unknown", "setting": name}
@@ -205,7 +204,7 @@ def test_use_cases_that_run_by_themselves_or_need_the_key_tell_it(
 
     monkeypatch.setattr(storage, "metrics", object)  # would start a thread
     for compose in (managing.manage, timers.deadletter_timer):
-        monkeypatch.setattr(once, "_built", {})
+        monkeypatch.setattr(process, "_built", {})
         caplog.clear()
         compose()
 
@@ -254,9 +253,9 @@ def test_a_storage_that_cannot_be_used_is_a_fault_of_the_settings(
     """So it is known before a message is received, and publishers hear of it."""
     for name, value in members.items():
         monkeypatch.setenv(f"AzureWebJobsStorage__{name}", value)
-    monkeypatch.setattr(once, "_built", {})
+    monkeypatch.setattr(process, "_built", {})
 
-    fault = process.settings_fault()
+    fault = wired.settings_fault()
 
     assert fault is not None
     assert [each.target for each in fault.faults] == [f"AzureWebJobsStorage__{setting}"]

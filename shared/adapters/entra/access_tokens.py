@@ -23,7 +23,7 @@ _FAULTS = {  # what PyJWT raises, by name, since it is not imported yet; the res
 }
 
 
-class EntraTokens:
+class EntraTokenVerifier:
     """
     TokenVerifier for tokens of one of *issuers* that are for one of *audiences*.
 

@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import pytest
 
-from shared.adapters.directory import CachedDirectory, InvalidatingStore, Readers
+from shared.adapters.resource_cache import InvalidatingStore, Readers, ResourceCache
 from shared.arm.namespace_codec import to_namespace_topic
 from shared.arm.subscription_codec import to_subscription_in_force
 from shared.arm.topic_codec import to_topic
@@ -61,7 +61,7 @@ class Product:
 @pytest.fixture
 def product(app: Deployment) -> Product:
     """A deployment with the topic ``orders``, whose subscription ``crm`` fails."""
-    directory = CachedDirectory(
+    directory = ResourceCache(
         app.resources,
         Readers(to_topic, to_namespace_topic, to_subscription_in_force),
         cache_for=timedelta(seconds=5),

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from shared.adapters.entra.access_tokens import EntraTokens
+from shared.adapters.entra.access_tokens import EntraTokenVerifier
 from shared.adapters.entra.signing_keys import SigningKeys
 from shared.adapters.http.outbound_guard import OutboundGuard
 from shared.adapters.http.push import HttpPusher
@@ -47,7 +47,7 @@ class Reader:
         self.now = 0.0
         self.pusher = HttpPusher(guard)
         keys = SigningKeys(url, lambda: self.pusher, lambda: self.now)
-        self.tokens = EntraTokens(keys, issuers=[ISSUER], audiences=[AUDIENCE])
+        self.tokens = EntraTokenVerifier(keys, issuers=[ISSUER], audiences=[AUDIENCE])
 
     def believes(self, kid: str) -> bool:
         verdict = self.tokens.verify(a_token(kid=kid))

@@ -14,7 +14,7 @@ import pytest
 from shared import telemetry, wiring
 from shared.settings import LogFormat
 from shared.telemetry import LOGGER
-from shared.wiring import console, once
+from shared.wiring import console, process
 
 _current = threading.local()
 
@@ -96,7 +96,7 @@ def test_other_hosts_lose_nothing_and_get_nothing_twice(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AzureWebJobsStorage", "UseDevelopmentStorage=true")
-    wiring.settings()
+    wiring.require_settings()
 
     telemetry.error("metrics.lost", rows=3)
 
@@ -113,9 +113,9 @@ def test_the_setting_chooses_how_a_line_is_written(
     caplog.set_level(logging.INFO, LOGGER)
     monkeypatch.setenv("AzureWebJobsStorage", "UseDevelopmentStorage=true")
     monkeypatch.setenv("PUSHGRID_LOG_FORMAT", format_)
-    monkeypatch.setattr(once, "_built", {})
+    monkeypatch.setattr(process, "_built", {})
     try:
-        wiring.settings()
+        wiring.require_settings()
         telemetry.info("publish.refused", "403 for orders")
         telemetry.info("deadletter_batch")
     finally:
@@ -129,6 +129,6 @@ def test_functions_begin_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AzureWebJobsStorage", "UseDevelopmentStorage=true")
     monkeypatch.setattr(console, "print_what_the_host_drops", lambda: begun.append(True))
 
-    wiring.settings()
+    wiring.require_settings()
 
     assert begun == [True]

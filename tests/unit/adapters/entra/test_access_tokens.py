@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.adapters.entra.access_tokens import EntraTokens
+from shared.adapters.entra.access_tokens import EntraTokenVerifier
 from shared.adapters.entra.signing_keys import SigningKeys
 from shared.errors import SigningKeysUnavailable
 from shared.events.token_claims import Claims, Role, TokenFault
@@ -36,12 +36,12 @@ from tests.tokens import (
 _URL = "https://login.example/keys"
 
 
-def _tokens(*keys: dict[str, Any] | str) -> EntraTokens:
+def _tokens(*keys: dict[str, Any] | str) -> EntraTokenVerifier:
     clock = FakeClock()
     pusher = ScriptedPusher(clock)
     pusher.script(_URL, answered(200, key_set(*(keys or ("k1", "k2")))))
     signing_keys = SigningKeys(_URL, lambda: pusher, clock.monotonic)
-    return EntraTokens(
+    return EntraTokenVerifier(
         signing_keys, issuers=[ISSUER, OLD_ISSUER], audiences=[AUDIENCE, f"{AUDIENCE}/"]
     )
 
@@ -225,7 +225,7 @@ def test_without_keys_nothing_can_be_said() -> None:
     pusher = ScriptedPusher(clock)
     pusher.script(_URL, answered(503))
     keys = SigningKeys(_URL, lambda: pusher, clock.monotonic)
-    tokens = EntraTokens(keys, issuers=[ISSUER], audiences=[AUDIENCE])
+    tokens = EntraTokenVerifier(keys, issuers=[ISSUER], audiences=[AUDIENCE])
 
     with pytest.raises(SigningKeysUnavailable):
         tokens.verify(a_token())

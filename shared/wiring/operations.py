@@ -1,4 +1,4 @@
-"""What tells how things are."""
+"""Composes the status routes."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import time
 from shared.adapters.cache import Cache
 from shared.engine.operations.status import Snapshot, Status, take_snapshot
 from shared.wiring import storage
-from shared.wiring.once import once
-from shared.wiring.process import CLOCK, settings
+from shared.wiring.process import CLOCK, once
+from shared.wiring.settings import settings
 from shared.wiring.timers import timer_runs
 
 _KEEP_SECONDS = 3  # anybody may ask for the health

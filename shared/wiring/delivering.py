@@ -1,4 +1,4 @@
-"""Both queue triggers, and the threads they run on."""
+"""Composes delivering, for both queue triggers, and runs it on threads of its own."""
 
 from __future__ import annotations
 
@@ -17,37 +17,36 @@ from shared.engine.delivering.deliver import Deliver
 from shared.engine.delivering.pushing import AllowedRates
 from shared.engine.delivering.shared_health import HealthTracker
 from shared.wiring import storage
-from shared.wiring.once import once
 from shared.wiring.outbound import pusher, tokens
-from shared.wiring.process import CLOCK, settings
-from shared.wiring.terms import deployment_terms
+from shared.wiring.process import CLOCK, once
+from shared.wiring.settings import settings
 
 INVOCATIONS = 48  # of the two queue functions at a time: batchSize + newBatchThreshold each
 
 
 async def run(body: bytes) -> None:
     """
-    Deliver one queue message on threads of our own.
+    Deliver one queue message on a thread of the app's own.
 
-    Slow endpoints then hold none of the worker's threads, which publishers wait for where all
-    functions share a process. What pushes on after it has released the invocation tells in the
-    log if it fails; its message comes again.
+    So slow endpoints occupy none of the worker's threads, which publishers need where all functions
+    share a process. A delivery that fails after its invocation has ended is logged; its message
+    comes again.
     """
     loop = asyncio.get_running_loop()
-    released: asyncio.Future[None] = loop.create_future()
+    detached: asyncio.Future[None] = loop.create_future()
 
-    def release() -> None:
-        loop.call_soon_threadsafe(released.set_result, None)
+    def detach() -> None:
+        loop.call_soon_threadsafe(detached.set_result, None)
 
-    work = loop.run_in_executor(_invocations(), deliver().run, body, release)
-    await asyncio.wait({work, released}, return_when=asyncio.FIRST_COMPLETED)
+    work = loop.run_in_executor(_invocations(), deliver().run, body, detach)
+    await asyncio.wait({work, detached}, return_when=asyncio.FIRST_COMPLETED)
     if work.done():
         await work
     else:
-        work.add_done_callback(_tell_failure)
+        work.add_done_callback(_log_failure)
 
 
-def _tell_failure(work: asyncio.Future[None]) -> None:
+def _log_failure(work: asyncio.Future[None]) -> None:
     if not work.cancelled() and (error := work.exception()):
         telemetry.error("delivery.failed", detail=repr(error))
 
@@ -56,7 +55,7 @@ def _tell_failure(work: asyncio.Future[None]) -> None:
 def deliver() -> Deliver:
     """Return the use case of both triggers."""
     return Deliver(
-        subscriptions=storage.directory(),
+        subscriptions=storage.resource_cache(),
         payloads=storage.payloads(),
         pusher=pusher(),
         pool=ThreadedPushPool(),
@@ -64,9 +63,9 @@ def deliver() -> Deliver:
         history=AttemptHistory(log=storage.attempts(), logging=settings().attempt_log, clock=CLOCK),
         clock=CLOCK,
         jitter=random.random,
-        terms=deployment_terms(),
+        terms=storage.deployment_terms(),
         new_lock=Lock,
-        health=HealthTracker(TableHealth(storage.tables(), time.monotonic), CLOCK, Lock()),
+        health=HealthTracker(TableHealth(storage.resources(), time.monotonic), CLOCK, Lock()),
         rates=AllowedRates(CLOCK, Lock()),
         tokens=tokens(),
         metrics=storage.metrics(),
@@ -75,5 +74,5 @@ def deliver() -> Deliver:
 
 @once
 def _invocations() -> ThreadPoolExecutor:
-    # A run that has released its invocation holds a thread of the pool, or it ends.
+    # A delivery that goes on after its invocation occupies a thread of the push pool, or it ends.
     return ThreadPoolExecutor(INVOCATIONS + THREADS.total, thread_name_prefix="deliver")

@@ -9,8 +9,8 @@ from datetime import timedelta
 
 import pytest
 
-from shared.adapters import metric_recorder
-from shared.adapters.metric_recorder import TRIED_FOR, MetricRecorder
+from shared.adapters import buffered_metrics
+from shared.adapters.buffered_metrics import TRIED_FOR, BufferedMetrics
 from shared.metrics import CountRow, Counts, Metric, Series, Sum, added
 from tests.builders import CRM
 from tests.fakes import START, FakeClock, MemoryCounts
@@ -52,22 +52,22 @@ def sink() -> Counting:
 
 
 @pytest.fixture
-def recorder(sink: Counting, clock: FakeClock) -> MetricRecorder:
-    return MetricRecorder(sink, clock, "me")
+def recorder(sink: Counting, clock: FakeClock) -> BufferedMetrics:
+    return BufferedMetrics(sink, clock, "me")
 
 
-def deliver(recorder: MetricRecorder, events: int = 1, name: str = "crm") -> None:
+def deliver(recorder: BufferedMetrics, events: int = 1, name: str = "crm") -> None:
     recorder.count(Metric.DELIVERY_SUCCESS, "Orders", name, by=events)
 
 
-def test_counting_alone_asks_nothing_of_storage(recorder: MetricRecorder, sink: Counting) -> None:
+def test_counting_alone_asks_nothing_of_storage(recorder: BufferedMetrics, sink: Counting) -> None:
     deliver(recorder)
 
     assert sink.writes == []
 
 
 def test_what_was_counted_is_written_with_the_topics_sum(
-    recorder: MetricRecorder, sink: Counting
+    recorder: BufferedMetrics, sink: Counting
 ) -> None:
     deliver(recorder, 2)
     deliver(recorder, 5)
@@ -83,7 +83,7 @@ def test_what_was_counted_is_written_with_the_topics_sum(
     assert hours == {("orders", "crm"): 7, ("orders", "erp"): 1}
 
 
-def test_nothing_new_writes_nothing(recorder: MetricRecorder, sink: Counting) -> None:
+def test_nothing_new_writes_nothing(recorder: BufferedMetrics, sink: Counting) -> None:
     recorder.flush()
     deliver(recorder)
     recorder.flush()
@@ -93,7 +93,7 @@ def test_nothing_new_writes_nothing(recorder: MetricRecorder, sink: Counting) ->
 
 
 def test_a_minute_is_overwritten_by_its_running_total(
-    recorder: MetricRecorder, sink: Counting, clock: FakeClock
+    recorder: BufferedMetrics, sink: Counting, clock: FakeClock
 ) -> None:
     for _ in range(5):
         deliver(recorder)
@@ -106,7 +106,7 @@ def test_a_minute_is_overwritten_by_its_running_total(
 
 def test_processes_do_not_overwrite_each_other(sink: Counting, clock: FakeClock) -> None:
     for instance in "ab":
-        recorder = MetricRecorder(sink, clock, instance)
+        recorder = BufferedMetrics(sink, clock, instance)
         deliver(recorder)
         recorder.flush()
 
@@ -114,7 +114,7 @@ def test_processes_do_not_overwrite_each_other(sink: Counting, clock: FakeClock)
 
 
 def test_minutes_and_hours_follow_each_other(
-    recorder: MetricRecorder, sink: Counting, clock: FakeClock
+    recorder: BufferedMetrics, sink: Counting, clock: FakeClock
 ) -> None:
     for _ in range(100):
         deliver(recorder)
@@ -129,7 +129,7 @@ def test_minutes_and_hours_follow_each_other(
 
 
 def test_a_failing_storage_gets_everything_later(
-    recorder: MetricRecorder, sink: Counting, clock: FakeClock, logged: Logged
+    recorder: BufferedMetrics, sink: Counting, clock: FakeClock, logged: Logged
 ) -> None:
     """Also where it has stored what it did not confirm; the log has one line."""
     sink.fail_next("write", 3)
@@ -146,7 +146,7 @@ def test_a_failing_storage_gets_everything_later(
 
 
 def test_what_can_not_be_written_for_an_hour_is_lost_and_said_so(
-    recorder: MetricRecorder, sink: Counting, clock: FakeClock, logged: Logged
+    recorder: BufferedMetrics, sink: Counting, clock: FakeClock, logged: Logged
 ) -> None:
     """Not later: hours are added up then, and must not come again."""
     sink.fail_next("write", 1)
@@ -161,9 +161,9 @@ def test_what_can_not_be_written_for_an_hour_is_lost_and_said_so(
 
 
 def test_memory_is_bounded(
-    recorder: MetricRecorder, sink: Counting, monkeypatch: pytest.MonkeyPatch, logged: Logged
+    recorder: BufferedMetrics, sink: Counting, monkeypatch: pytest.MonkeyPatch, logged: Logged
 ) -> None:
-    monkeypatch.setattr(metric_recorder, "MAX_SERIES", 10)
+    monkeypatch.setattr(buffered_metrics, "MAX_SERIES", 10)
     for number in range(30):
         deliver(recorder, name=f"s{number}")
     deliver(recorder, name="s0")
@@ -176,9 +176,9 @@ def test_memory_is_bounded(
 
 
 def test_rows_that_can_not_be_written_are_bounded(
-    recorder: MetricRecorder, sink: Counting, monkeypatch: pytest.MonkeyPatch
+    recorder: BufferedMetrics, sink: Counting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(metric_recorder, "MAX_ROWS", 10)
+    monkeypatch.setattr(buffered_metrics, "MAX_ROWS", 10)
     sink.fail_next("write", 1)
     for number in range(30):
         deliver(recorder, name=f"s{number}")
@@ -188,7 +188,7 @@ def test_rows_that_can_not_be_written_are_bounded(
     assert len(recorder._running) == 10
 
 
-def test_no_fault_of_the_sink_ends_the_thread(recorder: MetricRecorder, logged: Logged) -> None:
+def test_no_fault_of_the_sink_ends_the_thread(recorder: BufferedMetrics, logged: Logged) -> None:
     deliver(recorder)
     recorder._sink = None  # type: ignore[assignment]
 
@@ -197,7 +197,7 @@ def test_no_fault_of_the_sink_ends_the_thread(recorder: MetricRecorder, logged: 
     assert "AttributeError" in logged("metrics.unsaved")[0]["detail"]
 
 
-def test_threads_count_side_by_side(recorder: MetricRecorder, sink: Counting) -> None:
+def test_threads_count_side_by_side(recorder: BufferedMetrics, sink: Counting) -> None:
     def work() -> None:
         for _ in range(2000):
             deliver(recorder)
@@ -217,7 +217,7 @@ def test_threads_count_side_by_side(recorder: MetricRecorder, sink: Counting) ->
     assert sink.total() == 8000
 
 
-def test_it_writes_by_itself(recorder: MetricRecorder, sink: Counting) -> None:
+def test_it_writes_by_itself(recorder: BufferedMetrics, sink: Counting) -> None:
     turns = threading.Semaphore(0)
     written = threading.Event()
 

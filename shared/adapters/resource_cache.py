@@ -35,7 +35,7 @@ class Readers(NamedTuple):
     subscription: Callable[[Document], EventSubscription]
 
 
-class CachedDirectory:
+class ResourceCache:
     """
     TopicReader and SubscriptionReader over a ResourceStore.
 
@@ -134,7 +134,7 @@ class CachedDirectory:
 class InvalidatingStore:
     """ResourceStore that passes through, so that the same process sees its own changes at once."""
 
-    def __init__(self, store: ResourceStore, directory: CachedDirectory) -> None:
+    def __init__(self, store: ResourceStore, directory: ResourceCache) -> None:
         self._store = store
         self._directory = directory
 

@@ -36,7 +36,7 @@ class _Running:
         self.is_stored = False
 
 
-class MetricRecorder:
+class BufferedMetrics:
     """
     Metrics: `count` adds to a dictionary; a thread of its own writes what has changed.
 

@@ -1,4 +1,4 @@
-"""CachedDirectory and InvalidatingStore: how old topics and subscriptions may be, and whose."""
+"""ResourceCache and InvalidatingStore: how old topics and subscriptions may be, and whose."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from shared.adapters.directory import CachedDirectory, InvalidatingStore, Readers
+from shared.adapters.resource_cache import InvalidatingStore, Readers, ResourceCache
 from shared.engine.ports import CUSTOM_TOPICS, NAMESPACE_TOPICS, NAMESPACES, Resource, Table
 from shared.errors import StorageUnavailable
 from shared.events.topic import InputSchema, Topic
@@ -84,8 +84,8 @@ def store() -> CountingResources:
 
 
 @pytest.fixture
-def directory(store: CountingResources, clock: FakeClock) -> CachedDirectory:
-    return CachedDirectory(
+def directory(store: CountingResources, clock: FakeClock) -> ResourceCache:
+    return ResourceCache(
         store,
         Readers(topic_of, namespace_topic_of, subscription_of),
         cache_for=CACHE_FOR,
@@ -93,7 +93,7 @@ def directory(store: CountingResources, clock: FakeClock) -> CachedDirectory:
     )
 
 
-def generations(directory: CachedDirectory) -> list[tuple[str, str]]:
+def generations(directory: ResourceCache) -> list[tuple[str, str]]:
     return [(each.name, each.generation) for each in directory.of_topic("orders")]
 
 
@@ -103,7 +103,7 @@ def keys_of(topic: Topic | None) -> tuple[str, ...]:
 
 
 def test_a_topic_is_read_once_in_its_time(
-    directory: CachedDirectory, store: CountingResources, clock: FakeClock
+    directory: ResourceCache, store: CountingResources, clock: FakeClock
 ) -> None:
     store.put_topic("Orders", key="old")
     found = [keys_of(directory.topic("Orders"))[0]]
@@ -117,7 +117,7 @@ def test_a_topic_is_read_once_in_its_time(
 
 
 def test_a_missing_topic_is_looked_up_again_after_a_second(
-    directory: CachedDirectory, store: CountingResources, clock: FakeClock
+    directory: ResourceCache, store: CountingResources, clock: FakeClock
 ) -> None:
     missing = directory.topic("orders")
     store.put_topic()
@@ -129,7 +129,7 @@ def test_a_missing_topic_is_looked_up_again_after_a_second(
 
 
 def test_all_subscriptions_of_a_topic_are_one_read(
-    directory: CachedDirectory, store: CountingResources
+    directory: ResourceCache, store: CountingResources
 ) -> None:
     store.put_subscription("a", generation="g1")
     store.put_subscription("B", generation="g1")
@@ -144,7 +144,7 @@ def test_all_subscriptions_of_a_topic_are_one_read(
 
 
 def test_an_uncached_read_goes_into_the_cache(
-    directory: CachedDirectory, store: CountingResources
+    directory: ResourceCache, store: CountingResources
 ) -> None:
     for name in ("a", "b"):
         store.put_subscription(name, generation="g1")
@@ -161,7 +161,7 @@ def test_an_uncached_read_goes_into_the_cache(
 
 
 def test_while_storage_fails_what_is_known_serves_but_not_that_there_is_none(
-    directory: CachedDirectory, store: CountingResources, clock: FakeClock
+    directory: ResourceCache, store: CountingResources, clock: FakeClock
 ) -> None:
     store.put_topic()
     store.put_subscription("a", generation="g1")
@@ -180,7 +180,7 @@ def test_while_storage_fails_what_is_known_serves_but_not_that_there_is_none(
 
 
 def test_a_document_that_cannot_be_read_is_left_out_but_not_taken_for_deleted(
-    directory: CachedDirectory, store: CountingResources, caplog: pytest.LogCaptureFixture
+    directory: ResourceCache, store: CountingResources, caplog: pytest.LogCaptureFixture
 ) -> None:
     store.put_subscription("a", generation="g1")
     store.put_subscription("broken")
@@ -195,7 +195,7 @@ def test_a_document_that_cannot_be_read_is_left_out_but_not_taken_for_deleted(
         directory.read_uncached(SubscriptionKey("orders", "broken"))
 
 
-def test_own_changes_are_seen_at_once(directory: CachedDirectory, store: CountingResources) -> None:
+def test_own_changes_are_seen_at_once(directory: ResourceCache, store: CountingResources) -> None:
     own = InvalidatingStore(store, directory)
     seen = [directory.topic("orders"), directory.of_topic("orders")]
 
@@ -211,7 +211,7 @@ def test_own_changes_are_seen_at_once(directory: CachedDirectory, store: Countin
 
 
 def test_a_change_that_may_be_stored_is_seen_at_once(
-    directory: CachedDirectory, store: CountingResources
+    directory: ResourceCache, store: CountingResources
 ) -> None:
     directory.topic("orders")
     store.fail_next("put", after=True)
@@ -225,7 +225,7 @@ def test_a_change_that_may_be_stored_is_seen_at_once(
 
 
 def test_a_topic_of_a_namespace_has_the_keys_of_its_namespace(
-    directory: CachedDirectory, store: CountingResources
+    directory: ResourceCache, store: CountingResources
 ) -> None:
     store.put_topic("shop.orders", NAMESPACE_TOPICS)
     assert directory.topic("shop.orders") is None  # without its namespace there is no topic
@@ -236,7 +236,7 @@ def test_a_topic_of_a_namespace_has_the_keys_of_its_namespace(
 
 
 def test_a_changed_namespace_changes_its_topics_alone(
-    directory: CachedDirectory, store: CountingResources
+    directory: ResourceCache, store: CountingResources
 ) -> None:
     store.put_topic("shop", NAMESPACES, key="k1")
     store.put_topic("shop.orders", NAMESPACE_TOPICS)

@@ -1,0 +1,94 @@
+"""Reads the settings; answers requests and writes to the log where they are wrong."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from shared import telemetry
+from shared.adapters.storage.connection import Connection
+from shared.delivery.profiles import PROFILES
+from shared.errors import InvalidSettings
+from shared.settings import NAMES, Settings, from_environ, unknown, unresolved
+from shared.wiring.console import use_format
+from shared.wiring.process import CLOCK, new_id, once
+
+if TYPE_CHECKING:
+    from shared.engine.operations.misconfigured import MisconfiguredApi, MisconfiguredPublish
+
+_CLOSED = {
+    NAMES["admin_key"]: "the management API and the metrics reject every key",
+    NAMES["webhook_client_secret"]: "no secret gets tokens for webhooks that Entra ID protects",
+    NAMES["webhook_certificate"]: "no certificate gets tokens for webhooks that Entra ID protects",
+}
+_TAKEN_LITERALLY = "the text of the reference is used as its value"
+_REMEDY = (
+    "check the reference under the app's environment variables, check that the vault has the "
+    "secret and that the app's identity may read it, then restart the app"
+)
+
+
+@once
+def settings() -> Settings:
+    """Read the settings. Raises InvalidSettings with every fault."""
+    found = from_environ(os.environ, frozenset(PROFILES))
+    Connection(found.storage)  # raises as well, if it names no storage account
+    use_format(found.log_format)
+    return found
+
+
+@once
+def settings_fault() -> InvalidSettings | None:
+    """Return what is wrong with the settings, if anything is."""
+    try:
+        settings()
+    except InvalidSettings as error:
+        return error
+    return None
+
+
+@once
+def misconfigured_api() -> MisconfiguredApi | None:
+    """Return what answers ARM clients, status and links if the settings are wrong."""
+    fault = settings_fault()
+    if fault is None:
+        return None
+    from shared.engine.operations.misconfigured import MisconfiguredApi
+
+    _log_fault()
+    return MisconfiguredApi(error=fault)
+
+
+@once
+def misconfigured_publish() -> MisconfiguredPublish | None:
+    """Return what answers publishers if the settings are wrong."""
+    fault = settings_fault()
+    if fault is None:
+        return None
+    from shared.engine.operations.misconfigured import MisconfiguredPublish
+
+    _log_fault()
+    return MisconfiguredPublish(error=fault, clock=CLOCK, new_id=new_id)
+
+
+@once
+def log_doubtful_settings() -> None:
+    """
+    Write a line for each setting that Key Vault left unresolved or that nothing reads.
+
+    Use cases call it when they are composed, which is during an invocation: the host drops lines
+    that are written while functions are loaded.
+    """
+    for name in unresolved(os.environ):
+        effect = f"it counts as unset: {_CLOSED[name]}" if name in _CLOSED else _TAKEN_LITERALLY
+        detail = f"Key Vault returned no value for it, so {effect}. To fix it: {_REMEDY}."
+        telemetry.error("setting.unresolved", setting=name, detail=detail)
+    for name, nearest in unknown(os.environ).items():
+        telemetry.warning("setting.unknown", setting=name, nearest=nearest)
+
+
+@once
+def _log_fault() -> None:
+    """Write to the log what the answers don't quote."""
+    if fault := settings_fault():
+        telemetry.error("settings.invalid", detail=fault.message)
