@@ -1,4 +1,4 @@
-"""A private Azurite, in memory and on free ports, for as long as somebody needs it."""
+"""Runs a private Azurite in memory on free ports."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from typing import IO
 from devhost.errors import HostError
 
 ACCOUNT = "devstoreaccount1"
-# Azurite's published account key: the same on every machine, a secret of nobody.
+# Azurite's published account key, the same everywhere: not a secret.
 KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 
 _SCRIPT = Path(__file__).parents[1] / "node_modules/azurite/dist/src/azurite.js"
-# Whoever started Azurite holds the other end of its stdin, and lets go of it even when killed.
+# Azurite ends when its stdin is closed, which happens even if the parent is killed.
 _END_WITH_PARENT = (
     "data:text/javascript,process.stdin.resume();"
     "process.stdin.on('end',()=>process.kill(process.pid,'SIGKILL'))"
@@ -36,7 +36,7 @@ _TRIES = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Azurite:
-    """Where a running Azurite answers."""
+    """The addresses of a running Azurite."""
 
     connection_string: str
     blob_url: str
@@ -46,32 +46,31 @@ class Azurite:
 
 
 @contextlib.contextmanager
-def running_azurite(*, silent: bool = True, certificate: Path | None = None) -> Iterator[Azurite]:
+def running_azurite(*, certificate: Path | None = None) -> Iterator[Azurite]:
     """
-    Run an Azurite of one's own, empty at the start and forgotten at the end.
+    Run an empty Azurite until the block ends or this process is killed.
 
-    It ends with the block, and also when this process is killed. With a *certificate* (of
-    127.0.0.1, and its key in the same file) it speaks https, and takes tokens of Entra ID: it reads
-    what they say, and does not ask who signed them.
+    With a *certificate* (of 127.0.0.1, with its key in the same file) it serves https and accepts
+    Entra ID tokens, whose signature it does not verify.
 
     Raises:
         HostError: Node or Azurite is missing, or Azurite does not start.
     """
-    azurite = _start(certificate, silent=silent)
+    azurite = _start(certificate)
     try:
         yield azurite
     finally:
         _kill(azurite.process)
 
 
-def _start(certificate: Path | None, *, silent: bool) -> Azurite:
+def _start(certificate: Path | None) -> Azurite:
     command = _command() + _secured(certificate)
     scheme = "https" if certificate else "http"
     for _ in range(_TRIES):
         ports = _free_ports(3)
         with tempfile.TemporaryFile() as output:
-            process = _spawn(command, ports, output if silent else None)
-            # A port may be taken between our look and Azurite's: then it ends, and we look again.
+            process = _spawn(command, ports, output)
+            # Azurite ends if another process has taken a port first; it is started again then.
             try:
                 answers = _answers(process, scheme, ports)
             except BaseException:
@@ -81,9 +80,9 @@ def _start(certificate: Path | None, *, silent: bool) -> Azurite:
                 return _azurite(process, scheme, ports)
             _kill(process)
             output.seek(0)
-            last_words = output.read().decode(errors="replace").strip().splitlines()
+            last_lines = output.read().decode(errors="replace").strip().splitlines()
     raise HostError(
-        f"Azurite does not start: {last_words[-1] if last_words else 'it says nothing'}"
+        f"Azurite does not start: {last_lines[-1] if last_lines else 'it printed nothing'}"
     )
 
 
@@ -92,7 +91,7 @@ def _command() -> list[str]:
     beside_python = Path(sys.executable).with_name("node")
     node = str(beside_python) if beside_python.exists() else shutil.which("node")
     if node is None:
-        raise HostError("Node is missing, and Azurite needs it: run `make setup`.")
+        raise HostError("Node, which Azurite requires, is missing: run `make setup`.")
     if not _SCRIPT.exists():
         raise HostError("Azurite is missing from node_modules: run `make setup`.")
     return [node, "--no-warnings", "--import", _END_WITH_PARENT, str(_SCRIPT)]
@@ -104,24 +103,22 @@ def _secured(certificate: Path | None) -> list[str]:
     return ["--oauth", "basic", "--cert", str(certificate), "--key", str(certificate)]
 
 
-def _spawn(
-    command: list[str], ports: list[int], output: IO[bytes] | None
-) -> subprocess.Popen[bytes]:
+def _spawn(command: list[str], ports: list[int], output: IO[bytes]) -> subprocess.Popen[bytes]:
     named = zip(("blob", "queue", "table"), ports, strict=True)
-    where = [flag for service, port in named for flag in _where(service, port)]
+    addresses = [flag for service, port in named for flag in _address(service, port)]
     quiet = ["--inMemoryPersistence", "--disableTelemetry", "--skipApiVersionCheck"]
     return subprocess.Popen(
-        [*command, *quiet, *(["--silent"] if output else []), *where],
+        [*command, *quiet, "--silent", *addresses],
         stdin=subprocess.PIPE,
         stdout=output,
         stderr=output,
         cwd=tempfile.gettempdir(),
-        # Ctrl-C in the terminal is for the host, which still needs storage while it drains.
+        # Ctrl-C in a terminal must not reach it: the host needs storage until it is drained.
         start_new_session=True,
     )
 
 
-def _where(service: str, port: int) -> list[str]:
+def _address(service: str, port: int) -> list[str]:
     return [f"--{service}Host", "127.0.0.1", f"--{service}Port", str(port)]
 
 
@@ -158,7 +155,7 @@ def _answers_at(scheme: str, port: int) -> bool:
 def _connection(scheme: str, port: int) -> http.client.HTTPConnection:
     if scheme == "http":
         return http.client.HTTPConnection("127.0.0.1", port, timeout=5)
-    # Whether somebody answers: who it is will be asked by those who have something to lose.
+    # Only whether it answers; its clients verify the certificate.
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     return http.client.HTTPSConnection("127.0.0.1", port, timeout=5, context=context)
@@ -180,7 +177,7 @@ def _azurite(process: subprocess.Popen[bytes], scheme: str, ports: list[int]) ->
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
     if os.name == "posix":
-        # The whole group: `node` may be a wrapper with the real one below it.
+        # The whole group: `node` may be a wrapper that runs the real one.
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
     with contextlib.suppress(ProcessLookupError):

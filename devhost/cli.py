@@ -1,4 +1,4 @@
-"""`python -m devhost`: the command line."""
+"""Reads the command line and the settings, and runs the host."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _DEFAULT_PORT = 7071
 def main(
     arguments: Sequence[str] | None = None, at_end: Callable[[], object] = lambda: None
 ) -> int:
-    """Run the host, and *at_end* while its storage is still there; returns the exit code."""
+    """Run the host, then *at_end* while its storage still exists; return the exit code."""
     options = _parser().parse_args(arguments)
     console = log.Console()
     log.configure(console, {})
@@ -35,10 +35,10 @@ def main(
             stack.callback(at_end)
             asyncio.run(_serve(plan, console))
     except HostError as fault:
-        console.trouble(f"devhost: {fault}")
+        console.error(f"devhost: {fault}")
         return 1
     except KeyboardInterrupt:
-        console.trouble("devhost: interrupted")
+        console.error("devhost: interrupted")
         return 130
     return 0
 
@@ -49,16 +49,17 @@ async def _serve(plan: Plan, console: log.Console) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m devhost", description="Run this function app on this machine."
+        prog="python -m devhost", description="Run an Azure Functions app on this machine."
     )
-    parser.add_argument("--root", type=Path, default=Path(), help="the app's folder (default: .)")
+    parser.add_argument("--root", type=Path, default=Path(), help="folder of the app (default: .)")
     parser.add_argument(
         "--port",
         type=_port,
-        help=f"0: a free one (default: Host.LocalHttpPort of {settings.FILE}, or {_DEFAULT_PORT})",
+        help="port the host listens on, 0 for a free one "
+        f"(default: Host.LocalHttpPort in {settings.FILE}, or {_DEFAULT_PORT})",
     )
     parser.add_argument(
-        "--azurite", action="store_true", help="start a private storage, and forget it at the end"
+        "--azurite", action="store_true", help="use temporary storage, discarded on exit"
     )
     parser.add_argument(
         "--env",
@@ -66,17 +67,14 @@ def _parser() -> argparse.ArgumentParser:
         default=[],
         type=_setting,
         metavar="NAME=VALUE",
-        help="a setting that wins over the environment (may be given many times)",
+        help="setting that overrides the environment (repeatable)",
     )
     parser.add_argument(
         "--invisibility",
         type=_seconds,
         default=INVISIBILITY,
         metavar="SECONDS",
-        help="how long a received message is hidden; for tests, the real host has 10 minutes",
-    )
-    parser.add_argument(
-        "--enable-auth", action="store_true", help="ask for function keys where authLevel says so"
+        help="how long a received message is hidden; for tests (default: 600, as in Azure)",
     )
     return parser
 
@@ -87,20 +85,20 @@ def _plan(options: argparse.Namespace, console: log.Console, stack: contextlib.E
         raise HostError(f"there is no folder {root}")
     local = settings.read_local_settings(root)
     given = dict(options.env)
-    # Before Azurite: nobody wants to wait for it to read of a comma too many.
+    # Faults of host.json are reported before Azurite is started.
     host_json.read_host_json(root, os.environ | given)
     port = options.port if options.port is not None else local.port
     port = _DEFAULT_PORT if port is None else port
     if options.azurite:
         if settings.STORAGE in given:
-            raise HostError(f"--azurite is the storage, and so is --env {settings.STORAGE}: one")
+            raise HostError(f"--azurite and --env {settings.STORAGE} exclude each other")
         with reserved_port(port):
             pass
         azurite = stack.enter_context(running_azurite())
         console.plain(f"storage {azurite.connection_string}")
         given[settings.STORAGE] = azurite.connection_string
     for name in settings.overlay(os.environ, local.values, given):
-        console.line(f"WARNING setting {name}: the environment wins over {settings.FILE}")
+        console.line(f"WARNING setting {name}: the environment overrides {settings.FILE}")
     os.environ["AZURE_FUNCTIONS_ENVIRONMENT"] = "Development"
     if hasattr(time, "tzset"):
         time.tzset()
@@ -112,7 +110,6 @@ def _plan(options: argparse.Namespace, console: log.Console, stack: contextlib.E
         options=read,
         environ=os.environ,
         invisibility=options.invisibility,
-        enable_auth=options.enable_auth,
     )
 
 
@@ -125,7 +122,7 @@ def _setting(text: str) -> tuple[str, str]:
 
 def _port(text: str) -> int:
     if not text.isdecimal() or int(text) > settings.LAST_PORT:
-        raise argparse.ArgumentTypeError(f"{text!r} is no port")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port")
     return int(text)
 
 

@@ -1,9 +1,8 @@
-"""One run of the host: load, serve, and end without losing what is in hand."""
+"""Runs the host: loads the functions, serves them and finishes what is in progress at the end."""
 
 from __future__ import annotations
 
 import asyncio
-import functools
 import os
 import signal
 import socket
@@ -13,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from devhost import log, settings
-from devhost.by_hand import run_by_hand
 from devhost.errors import BadFunctionError, HostError
 from devhost.functions import loader, metadata
 from devhost.functions.invoke import Invoker, Report, app_traceback
@@ -21,24 +19,23 @@ from devhost.functions.loader import Function
 from devhost.functions.metadata import BadFunction
 from devhost.http.admin import Admin
 from devhost.http.app import HttpApp
-from devhost.http.keys import Keys, make_keys
 from devhost.http.server import ADDRESS, HttpServer, reserved_port
 from devhost.log import Console
 from devhost.triggers import Plan, Triggers
 
-#: What the real host allows itself to finish, in seconds.
+#: How long a stop waits for invocations, as in the real host.
 DRAIN_SECONDS = 30
 
 _THREADS = "PYTHON_THREADPOOL_THREAD_COUNT"
-_ENDED_AT_ONCE = 130
+_FORCED = 130
 _NO_SETTINGS = (
-    f"there is no {settings.FILE} here: `make setup` makes Pushgrid's; "
-    "for an app of your own write one, or give settings by the environment or --env"
+    f"{settings.FILE} is missing: `make setup` creates Pushgrid's; for an app of your own create "
+    "one, or set the settings in the environment or with --env"
 )
 
 
 class Host:
-    """Runs an app until told to stop."""
+    """Runs one app until it is stopped."""
 
     def __init__(self, plan: Plan, console: Console) -> None:
         self._plan = plan
@@ -57,10 +54,10 @@ class Host:
 
     async def run(self) -> None:
         """
-        Serve until told to stop.
+        Serve until SIGINT or SIGTERM.
 
         Raises:
-            HostError: the host cannot start, or cannot go on.
+            HostError: the host cannot start or continue.
         """
         with reserved_port(self._plan.port) as taken:
             functions = self._load()
@@ -95,15 +92,15 @@ class Host:
             return None
         self._list(found.name, where)
         if function.fault:
-            # Served all the same: each of its calls fails, as on the real host.
+            # It is served, and each of its calls fails, as in the real host.
             self._list_fault(found.name, function.fault, function.trace)
         return function
 
     def _list_fault(self, name: str, fault: str, trace: str = "") -> None:
         self._list(name, f"ERROR  {fault}")
-        # What several functions have in common is at fault once.
+        # A fault that several functions share is traced once.
         if trace and fault not in self._faults:
-            self._console.trouble(trace)
+            self._console.error(trace)
         self._faults.add(fault)
 
     def _list(self, name: str, text: str) -> None:
@@ -129,44 +126,34 @@ class Host:
             [*tasks, *(asyncio.create_task(each()) for each in drain)], timeout=DRAIN_SECONDS
         )
         if unfinished:
-            self._console.line(f"not finished after {DRAIN_SECONDS} s, ending all the same")
+            self._console.line(f"Stopping: not all invocations finished in {DRAIN_SECONDS} s")
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._triggers.close()
         for task in tasks:
             if task.cancelled():
-                raise HostError("a function has cancelled the task in which it ran")
+                raise HostError("a function cancelled one of the host's tasks")
             if task.done() and (fault := task.exception()):
                 raise fault
 
     def _http(self, functions: list[Function], taken: socket.socket) -> tuple[Admin, HttpServer]:
         endpoints = self._triggers.endpoints
         has_no_home = self._plan.environ.get("AzureWebJobsDisableHomepage", "").lower() == "true"
-        keys = self._keys(functions) if self._plan.enable_auth else None
         admin = Admin(
             functions=functions,
-            run=functools.partial(run_by_hand, self._invoker),
-            keys=keys,
-            status={"id": "devhost", "state": "Running", "version": "4", "errors": []},
+            run=self._triggers.run_by_hand,
             routes=None if has_no_home else endpoints,
         )
-        app = HttpApp(endpoints=endpoints, invoker=self._invoker, admin=admin, keys=keys)
+        app = HttpApp(endpoints=endpoints, invoker=self._invoker, admin=admin)
         return admin, HttpServer(app, taken, drain_seconds=DRAIN_SECONDS)
-
-    def _keys(self, functions: list[Function]) -> Keys:
-        keys = make_keys((each.metadata.name for each in functions), self._plan.environ)
-        self._console.plain(f"key master  {keys.master}")
-        self._console.plain(f"key host  {keys.host}")
-        for name, key in keys.functions.items():
-            self._console.plain(f"key function {name}  {key}")
-        return keys
 
     def _signalled(self) -> None:
         if self._stop.is_set():
-            # Nothing is cleaned up: whoever asks twice does not want to wait.
-            os._exit(_ENDED_AT_ONCE)
+            # Forced: nothing is cleaned up.
+            os._exit(_FORCED)
         self._stop.set()
-        running = self._invoker.running
-        self._console.line(f"stopping: {running} running; once more to end at once")
+        count = self._invoker.running
+        what = "1 invocation" if count == 1 else f"{count} invocations"
+        self._console.line(f"Stopping ({what} running); press Ctrl-C again to force")
 
     def _report(self, report: Report) -> None:
         short = report.invocation_id[:8]
@@ -179,11 +166,11 @@ class Host:
         text = " ".join(report.text.split())
         self._console.line(f"{start}  FAILED  {took}  {text}")
         if trace := app_traceback(report.fault):
-            self._console.trouble(trace)
+            self._console.error(trace)
 
 
 async def _failure(task: asyncio.Task[None]) -> None:
-    """Wait until *task* fails; for ever, if it does not."""
+    """Wait until *task* fails; forever if it does not."""
     await asyncio.wait([task])
     if not task.cancelled() and not task.exception():
         await asyncio.Event().wait()
@@ -198,7 +185,9 @@ async def _first(waits: list[Coroutine[Any, Any, object]]) -> None:
 
 def _nothing_in(root: Path) -> str:
     if (root / "function_app.py").exists():
-        return "no functions: function_app.py is the v2 programming model, this host knows v1 only"
+        return (
+            "no functions: function_app.py is the v2 programming model; this host supports v1 only"
+        )
     return f"no functions: no folder in {root} has a function.json"
 
 
@@ -209,6 +198,6 @@ def _thread_count(plan: Plan, console: Console) -> int | None:
     if text.strip().isdecimal() and int(text) > 0:
         return int(text)
     console.line(
-        f"WARNING setting {_THREADS} is {text!r}, no number from 1 on: Python's default is used"
+        f"WARNING setting {_THREADS} is {text!r}, not a number from 1 on: Python's default is used"
     )
     return None

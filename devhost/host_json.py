@@ -1,5 +1,5 @@
 """
-host.json, with `AzureFunctionsJobHost__…` of the environment laid over it.
+Reads host.json; `AzureFunctionsJobHost__…` in the environment overrides it.
 
 Source: azure-functions-host Config/HostJsonFileConfigurationSource.cs and
 ScriptJobHostOptionsSetup.cs; Storage.Common Queues/QueuesOptions.cs (2024-10).
@@ -37,20 +37,20 @@ _LEVELS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueOptions:
-    """`extensions.queues`; how long a received message is hidden is not among them."""
+    """`extensions.queues`."""
 
     batch_size: int = 16
     new_batch_threshold: int = 8
     max_polling_interval: timedelta = timedelta(seconds=2)
     max_dequeue_count: int = 5
-    #: Only after a failed invocation.
+    #: How long a message is hidden after a failed invocation.
     visibility_timeout: timedelta = timedelta(0)
     base64: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockOptions:
-    """`singleton`: the lease that makes a timer fire on one host only."""
+    """`singleton`: the lease of a timer."""
 
     period: timedelta = timedelta(minutes=1)
     recovery_polling_interval: timedelta = timedelta(minutes=1)
@@ -58,27 +58,27 @@ class LockOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostOptions:
-    """Everything in host.json that this host obeys."""
+    """The options in host.json that this host supports."""
 
     queues: QueueOptions
     lock: LockOptions
     route_prefix: str
-    #: None: an invocation may take for ever.
+    #: None: unlimited.
     function_timeout: timedelta | None
-    #: Lower-cased category to a level of `logging`.
+    #: A level of `logging` by lower-cased category.
     log_levels: Mapping[str, int]
 
 
 def read_host_json(root: Path, environ: Mapping[str, str]) -> HostOptions:
     """
-    Read host.json below *environ*'s overrides.
+    Read host.json with the overrides in *environ*.
 
     Raises:
-        HostError: it is missing, not JSON, or a value is out of range; the real host stops too.
+        HostError: it is missing or malformed, or a value is out of range, as in the real host.
     """
     document = read_json_object(root / "host.json")
     if document is None:
-        raise HostError(f"no host.json in {root}: it is not a function app's folder")
+        raise HostError(f"no host.json in {root}: it is not the folder of a function app")
     if document.get("version") != "2.0":
         raise HostError('host.json must say "version": "2.0"')
     flat = dict(_flatten(document, ()))
@@ -89,7 +89,7 @@ def read_host_json(root: Path, environ: Mapping[str, str]) -> HostOptions:
 
 
 def parse_time_span(text: str) -> timedelta | None:
-    """Parse .NET's `[-][d.]hh:mm[:ss[.fffffff]]`, or a bare number of days; None for others."""
+    """Parse .NET's `[-][d.]hh:mm[:ss[.fffffff]]` or a number of days; None: it is neither."""
     if re.fullmatch(r"\d{1,7}", text):
         return timedelta(days=int(text))
     match = _TIME_SPAN.fullmatch(text)
@@ -109,7 +109,7 @@ def parse_time_span(text: str) -> timedelta | None:
 
 @dataclass(frozen=True, slots=True)
 class _Section:
-    """Flat settings: `extensions:queues:batchsize` to a text."""
+    """Settings by lower-cased path, such as `extensions:queues:batchsize`."""
 
     flat: Mapping[str, str]
 
@@ -119,8 +119,8 @@ class _Section:
     def whole(self, path: str, default: int, low: int, high: int = 2**31 - 1) -> int:
         text = self.text(path, str(default)).strip()
         if not re.fullmatch(r"-?\d{1,10}", text) or not low <= int(text) <= high:
-            reach = f"from {low} to {high}" if high < 2**31 - 1 else f"{low} or more"
-            raise HostError(f"host.json: {path} is {text!r}; it must be a number, {reach}")
+            limits = f"from {low} to {high}" if high < 2**31 - 1 else f"{low} or more"
+            raise HostError(f"host.json: {path} is {text!r}; it must be a number {limits}")
         return int(text)
 
     def span(
@@ -129,9 +129,9 @@ class _Section:
         text = self.text(path, default).strip()
         span = parse_time_span(text)
         if span is None or span < low or (high is not None and span > high):
-            reach = f"{low} or more" if high is None else f"from {low} to {high}"
+            limits = f"{low} or more" if high is None else f"from {low} to {high}"
             raise HostError(
-                f"host.json: {path} is {text!r}; it must be a time like 00:00:02, {reach}"
+                f"host.json: {path} is {text!r}; it must be a time such as 00:00:02, {limits}"
             )
         return span
 
@@ -140,7 +140,7 @@ def _options(section: _Section) -> HostOptions:
     return HostOptions(
         queues=_queue_options(section),
         lock=LockOptions(
-            # What storage lets a lease last.
+            # The limits of storage.
             period=section.span(
                 "singleton.listenerLockPeriod",
                 "00:01:00",
@@ -170,7 +170,7 @@ def _queue_options(section: _Section) -> QueueOptions:
         new_batch_threshold=section.whole(
             "extensions.queues.newBatchThreshold", batch_size // 2 * (os.cpu_count() or 1), 0
         ),
-        # Two seconds is what Core Tools' environment, Development, makes of the default minute.
+        # Core Tools' environment, Development, makes it 2 s; the default on Azure is a minute.
         max_polling_interval=section.span(
             "extensions.queues.maxPollingInterval", "00:00:02", timedelta(milliseconds=100)
         ),

@@ -1,4 +1,4 @@
-"""What the host prints: one line per invocation, and the app's own log lines."""
+"""Prints the host's lines and the app's log."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from contextvars import ContextVar
 from datetime import datetime
 from typing import TextIO
 
-#: The function that is running, for the lines it logs; threads of the app's own do not have it.
+#: The function that is running; threads that the app starts do not have it.
 running: ContextVar[str] = ContextVar("running", default="")
 
 _CATEGORY_OF_INVOCATIONS = "function"
-# Hidden from the app's log by the worker as well.
+# The worker hides these as well.
 _NOT_THE_APPS = ("azure.functions", "azure_functions_worker")
 
 
 class Console:
     """
-    Lines to a terminal or a pipe, each written at once.
+    Writes whole lines to a terminal or a pipe.
 
-    A reader who goes away ends the output, not the host.
+    When the reader has gone, the output ends and the host continues.
     """
 
     def __init__(self, out: TextIO | None = None, err: TextIO | None = None) -> None:
@@ -41,14 +41,14 @@ class Console:
         """Print *text* after the time of day."""
         self.plain(f"{_time_of_day()} {text}")
 
-    def trouble(self, text: str) -> None:
-        """Print *text*, one or many lines, to stderr."""
+    def error(self, text: str) -> None:
+        """Print *text*, one line or more, to stderr."""
         with self._lock:
             self._err = _write(self._err, text)
 
 
 class LogLines(logging.Handler):
-    """The app's log records as lines; their tracebacks go to stderr."""
+    """Prints the app's log records as lines, their tracebacks to stderr."""
 
     def __init__(self, console: Console) -> None:
         super().__init__()
@@ -64,22 +64,22 @@ class LogLines(logging.Handler):
             self._console.line(f"{record.levelname:<7} {who}  {text}")
             if record.exc_info:
                 formatter = self.formatter or logging.Formatter()
-                self._console.trouble(formatter.formatException(record.exc_info))
-        # A record that cannot be formatted is the app's fault, and no reason to stop it.
+                self._console.error(formatter.formatException(record.exc_info))
+        # A record that cannot be formatted is a fault of the app.
         except Exception:  # noqa: BLE001
             self.handleError(record)
 
 
 def configure(console: Console, levels: Mapping[str, int]) -> None:
     """
-    Send all logging to *console*, at host.json's levels.
+    Send all logging to *console* at host.json's *levels*.
 
-    A category is the logger of the same name, whatever its capitals: `Azure.Core` is `azure.core`.
+    A category is the logger with its lower-cased name: `Azure.Core` is `azure.core`.
     """
     root = logging.getLogger()
     root.handlers[:] = [LogLines(console)]
     root.setLevel(levels.get("default", logging.INFO))
-    # uvicorn tells of its own starts and ends, which the host does already.
+    # uvicorn logs its own start and end, which the host prints already.
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     for category, level in levels.items():
         if category != "default":
@@ -87,7 +87,7 @@ def configure(console: Console, levels: Mapping[str, int]) -> None:
 
 
 def shows_successes(name: str, levels: Mapping[str, int]) -> bool:
-    """Say whether host.json wants a line for each invocation of *name* that went well."""
+    """Return whether host.json wants a line for each success of function *name*."""
     for category in (f"function.{name.lower()}", _CATEGORY_OF_INVOCATIONS, "default"):
         if category in levels:
             return levels[category] <= logging.INFO
@@ -107,7 +107,7 @@ def _write(stream: TextIO | None, text: str) -> TextIO | None:
 
 
 def _silence(stream: TextIO) -> None:
-    # Python flushes its streams once more when it ends, and would complain about this one.
+    # Python flushes its streams when it exits and would report an error for this one.
     with contextlib.suppress(OSError, ValueError):
         nothing = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nothing, stream.fileno())

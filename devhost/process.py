@@ -1,4 +1,4 @@
-"""The local host as a process of its own: for the demo, the benchmark and the tests."""
+"""Runs the local host in a process, for the demo, the benchmark and the tests."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class RunningHost:
     """
     A running host.
 
-    *url* is where it answers. *lines* are the last lines of its output, the newest at the end.
+    *url* is its base URL; *lines* are the last 20,000 lines of its output, oldest first.
     """
 
     process: subprocess.Popen[str]
@@ -34,7 +34,7 @@ class RunningHost:
     lines: deque[str] = field(default_factory=lambda: deque(maxlen=_KEPT_LINES))
 
     def kill(self) -> None:
-        """End it as a crash would: nothing of it runs on."""
+        """End it as a crash would."""
         self.process.kill()
         self.process.wait()
 
@@ -49,10 +49,10 @@ def running_host(
     program: Sequence[str] = (sys.executable, "-m", "devhost"),
 ) -> Iterator[RunningHost]:
     """
-    Run *program*, which is the local host, with *settings* until the block ends; it is drained.
+    Run *program*, the local host, with *settings*; it is drained at the end of the block.
 
     Raises:
-        HostError: it did not become ready; the message holds its last lines.
+        HostError: it did not become ready; the message has its last lines.
     """
     port = () if "--port" in options else ("--port", "0")
     command = [*program, "--root", str(root), *port, *options]
@@ -65,7 +65,7 @@ def running_host(
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        start_new_session=True,  # Ctrl-C in a terminal reaches us, and we end it.
+        start_new_session=True,  # Ctrl-C in a terminal reaches this process, which stops the host
     )
     host = RunningHost(process=process)
     ready = threading.Event()

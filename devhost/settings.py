@@ -1,7 +1,7 @@
 """
-Settings of the app: local.settings.json below the environment, the command line above it.
+Reads the app's settings: the command line overrides the environment, that local.settings.json.
 
-Functions read them from the environment, as they do in Azure.
+Functions read them from the environment, as on Azure.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _REFERENCE = re.compile(r"%([^%\s]+)%")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalSettings:
-    """What local.settings.json says; nothing, where there is no such file."""
+    """The contents of local.settings.json; empty if there is no such file."""
 
     values: Mapping[str, str] = field(default_factory=dict)
     port: int | None = None
@@ -34,7 +34,7 @@ def read_local_settings(root: Path) -> LocalSettings:
     Read local.settings.json, which may be absent.
 
     Raises:
-        HostError: it is not what Core Tools would read.
+        HostError: it is malformed or encrypted.
     """
     document = read_json_object(root / FILE)
     if document is None:
@@ -51,9 +51,9 @@ def overlay(
     environ: MutableMapping[str, str], local: Mapping[str, str], given: Mapping[str, str]
 ) -> tuple[str, ...]:
     """
-    Put the app's settings into *environ*; *given* wins over it, and it wins over *local*.
+    Put the app's settings into *environ*: *given* overrides it, and it overrides *local*.
 
-    Returns the names in *local* that lost to another value.
+    Returns the names in *local* that have another value in the environment.
     """
     lost = tuple(
         name
@@ -71,14 +71,15 @@ def resolve(text: str, environ: Mapping[str, str], where: str) -> str:
     Replace each `%NAME%` in a binding's *text* by that setting.
 
     Raises:
-        BadFunctionError: a setting is missing; *where* says which part of the binding named it.
+        BadFunctionError: a setting is missing; *where* is the member of the binding that names it.
     """
 
     def value(match: re.Match[str]) -> str:
         name = match[1]
         if name not in environ:
             raise BadFunctionError(
-                f"setting {name}, named by {where}, is missing: {FILE} (Values) or --env gives it"
+                f"setting {name}, named by {where}, is missing: "
+                f"set it in {FILE} (Values) or with --env"
             )
         return environ[name]
 
@@ -90,7 +91,7 @@ def read_json_object(path: Path) -> dict[str, object] | None:
     Return the JSON object in *path*, or None where there is no such file.
 
     Raises:
-        HostError: the file holds anything else.
+        HostError: the file has other contents.
     """
     try:
         document = json.loads(path.read_text(encoding="utf-8-sig"))
@@ -105,17 +106,17 @@ def read_json_object(path: Path) -> dict[str, object] | None:
             f"{path.name} is not JSON: line {fault.lineno}, column {fault.colno}: {fault.msg}"
         ) from fault
     except ValueError as fault:
-        # Python's own limit: 4,300 digits.
-        raise HostError(f"{path.name} holds a number that is too long") from fault
+        # Python's limit is 4,300 digits.
+        raise HostError(f"{path.name} contains a number that is too long") from fault
     except RecursionError as fault:
         raise HostError(f"{path.name} is nested too deeply") from fault
     if not isinstance(document, dict):
-        raise HostError(f"{path.name} must hold a JSON object")
+        raise HostError(f"{path.name} must contain a JSON object")
     return document
 
 
 def as_text(value: object) -> str | None:
-    """Return a JSON scalar as a setting's text; None if *value* is not a scalar."""
+    """Return the text of a JSON scalar, or None if *value* is not one."""
     match value:
         case bool():
             return "true" if value else "false"
@@ -142,7 +143,7 @@ def _texts(section: object, name: str) -> dict[str, str]:
 def _is_environment(text: str) -> bool:
     try:
         return b"\0" not in text.encode()
-    # Half of a surrogate pair: JSON can say it, and UTF-8 cannot.
+    # JSON can contain half of a surrogate pair; UTF-8 cannot.
     except UnicodeEncodeError:
         return False
 

@@ -1,4 +1,4 @@
-"""What makes functions run: the endpoints, queue listeners and timers of one app."""
+"""Makes the endpoints, queue listeners and timers of an app, and runs a function by hand."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import os
 import platform
 import random
 import re
+import uuid
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from devhost.errors import BadFunctionError
@@ -21,11 +22,13 @@ from devhost.functions.metadata import HttpTrigger, QueueTrigger, TimerTrigger
 from devhost.host_json import HostOptions
 from devhost.http import app as http_app
 from devhost.http.app import Endpoint
-from devhost.queue.listener import QueueListener, Queues, poison_queue_name
-from devhost.queue.storage import RestQueue
+from devhost.http.request import Request
+from devhost.queue import message as queue_message
+from devhost.queue.listener import INVISIBILITY, QueueListener, Queues, poison_queue_name
+from devhost.queue.storage import ReceivedMessage, RestQueue
 from devhost.settings import STORAGE
 from devhost.storage.account import StorageAccount, find_account
-from devhost.timer.listener import Timer
+from devhost.timer.listener import TimerListener, timer_datum
 
 _STORAGE_THREADS = 16
 _HOST_ID_LENGTH = 32
@@ -33,18 +36,17 @@ _HOST_ID_LENGTH = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What to run, and how."""
+    """The app to run and the options to run it with."""
 
     root: Path
     port: int
     options: HostOptions
     environ: Mapping[str, str]
     invisibility: timedelta
-    enable_auth: bool
 
 
 class Triggers:
-    """Gathers the triggers of an app's functions, one function at a time."""
+    """The triggers of an app's functions."""
 
     def __init__(self, plan: Plan, invoker: Invoker) -> None:
         self._plan = plan
@@ -54,11 +56,11 @@ class Triggers:
         self._by_queue: dict[tuple[str, str], list[QueueListener]] = {}
         self.endpoints: list[Endpoint] = []
         self.listeners: list[QueueListener] = []
-        self.timers: list[Timer] = []
+        self.timers: list[TimerListener] = []
 
     def add(self, function: Function) -> str:
         """
-        Add *function*'s trigger; returns where or when it runs, for a person.
+        Add *function*'s trigger and return a line about it, such as its route or schedule.
 
         Raises:
             BadFunctionError: it cannot be served.
@@ -73,15 +75,34 @@ class Triggers:
                 return self._add_timer(function, trigger)
 
     def stop(self) -> None:
-        """Start nothing new; what runs goes on."""
+        """Start no more invocations; those in progress are finished."""
         for listener in self.listeners:
             listener.stop()
         for timer in self.timers:
             timer.stop()
 
     def close(self) -> None:
-        """Let go of the threads."""
+        """Release the threads."""
         self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def run_by_hand(self, function: Function, text: str) -> None:
+        """
+        Call *function* with *text* as its input; no message is deleted or moved.
+
+        Raises:
+            InvocationError: it failed; the failure has been reported.
+        """
+        match function.metadata.trigger:
+            case QueueTrigger(binary=binary):
+                body = queue_message.body_datum(text.encode(), binary=binary)
+                given = queue_message.metadata(_made_up_message(text), body)
+                await self._invoker.invoke(function, body, given)
+            case HttpTrigger():
+                url = f"/admin/functions/{function.metadata.name}"
+                request = Request(method="POST", path=url[1:], url=url, headers={}, query={})
+                await self._invoker.invoke(function, request.datum({}, text.encode()), None)
+            case TimerTrigger():
+                await self._invoker.invoke(function, timer_datum(None, past_due=False), None)
 
     def _add_endpoint(self, function: Function) -> str:
         endpoint = http_app.endpoint(function, self._plan.options.route_prefix)
@@ -94,13 +115,13 @@ class Triggers:
     def _add_listener(self, function: Function, trigger: QueueTrigger) -> str:
         account = self._account(trigger.connection)
         poison = poison_queue_name(trigger.queue)
-        watched = self._by_queue
+        listeners = self._by_queue
         listener = QueueListener(
             function=function,
             queues=Queues(
                 source=RestQueue(account, trigger.queue, self._threads),
                 poison=RestQueue(account, poison, self._threads) if poison else None,
-                poison_sent=lambda: _notify(watched, account, poison or ""),
+                poison_sent=lambda: _notify(listeners, account, poison or ""),
             ),
             options=self._plan.options.queues,
             invoke=self._invoker.invoke,
@@ -108,20 +129,20 @@ class Triggers:
             invisibility=self._plan.invisibility,
         )
         self.listeners.append(listener)
-        watched.setdefault((account.queue_url, trigger.queue), []).append(listener)
+        listeners.setdefault((account.queue_url, trigger.queue), []).append(listener)
         return f"queue  {trigger.queue}"
 
     def _add_timer(self, function: Function, trigger: TimerTrigger) -> str:
-        # Heavy, and an app without timers can do without.
+        # Slow to import, and an app without timers does not need it.
         from devhost.timer.storage import BlobLock, BlobStatus, HostBlobs
 
         account = self._account(STORAGE)
         if not account.blob_url:
-            raise BadFunctionError(f"setting {STORAGE} does not say where blobs are")
+            raise BadFunctionError(f"setting {STORAGE} has no address of the blob service")
         blobs = HostBlobs(account, _host_id(self._plan), self._threads)
         name = function.metadata.name
         self.timers.append(
-            Timer(
+            TimerListener(
                 function=function,
                 statuses=BlobStatus(blobs, name),
                 lock=BlobLock(blobs, name, self._plan.options.lock),
@@ -132,10 +153,23 @@ class Triggers:
         return f"timer  {trigger.schedule}"
 
 
+def _made_up_message(text: str) -> ReceivedMessage:
+    now = datetime.now(UTC)
+    return ReceivedMessage(
+        id=str(uuid.uuid4()),
+        pop_receipt="",
+        dequeue_count=1,
+        insertion_time=now,
+        expiration_time=now + timedelta(days=7),
+        next_visible_time=now + INVISIBILITY,
+        text=text,
+    )
+
+
 def _notify(
-    watched: Mapping[tuple[str, str], list[QueueListener]], account: StorageAccount, queue: str
+    listeners: Mapping[tuple[str, str], list[QueueListener]], account: StorageAccount, queue: str
 ) -> None:
-    for listener in watched.get((account.queue_url, queue), ()):
+    for listener in listeners.get((account.queue_url, queue), ()):
         listener.notify()
 
 

@@ -1,7 +1,7 @@
 """
-One invocation: converters, the call on the loop or a thread, and what came back.
+Invokes a function: converts its input, calls it on the loop or a thread, converts its output.
 
-Source: PyPI azure-functions-runtime-v1 1.2.0, with which tests/worker compares it.
+Source: PyPI azure-functions-runtime-v1 1.2.0, against which tests/worker compares it.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ import azure.functions as func
 from azure.functions.meta import Datum
 
 from devhost import log
-from devhost.errors import BrokenFunctionError, InvocationError, class_and_words
+from devhost.errors import BrokenFunctionError, InvocationError, class_and_message
 from devhost.functions.loader import Function
 from devhost.functions.metadata import BINDING_TYPES
 
 _log = logging.getLogger(__name__)
-# Not the app's: this package, the standard library's threads, what is installed.
-_OTHERS = (
+# Not the app's code: this package, the standard library's, installed packages.
+_NOT_THE_APPS = (
     str(Path(__file__).parents[1]),
     str(Path(asyncio.__file__).parent),
     str(Path(concurrent.futures.__file__).parent),
@@ -43,22 +43,22 @@ _OTHERS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """How one invocation went."""
+    """The result of one invocation."""
 
     name: str
     invocation_id: str
     milliseconds: float
-    #: None: well.
+    #: None: it succeeded.
     fault: BaseException | None
 
     @property
     def text(self) -> str:
-        """What the worker tells of the fault: its class and its words."""
-        return class_and_words(self.fault)
+        """The fault's class and message, as the worker reports them."""
+        return class_and_message(self.fault)
 
 
 class _Context(func.Context):
-    """What a function gets that declares `context`."""
+    """The argument of a function that declares `context`."""
 
     def __init__(self, function: Function, invocation_id: str) -> None:
         self._function = function
@@ -106,17 +106,17 @@ class Invoker:
         self._timeout = timeout.total_seconds() if timeout else None
         self._report = report
         self._registry = func.get_binding_registry()
-        #: How many invocations have started and not ended.
+        #: How many invocations are in progress.
         self.running = 0
 
     async def invoke(
         self, function: Function, data: Datum, trigger_metadata: Mapping[str, Datum] | None
     ) -> Datum | None:
         """
-        Call *function* with its trigger's *data*, and return what it gave to `$return`.
+        Call *function* with its trigger's *data* and return its output for `$return`.
 
         Raises:
-            InvocationError: it failed in any way; the failure has been reported.
+            InvocationError: it failed; the failure has been reported.
         """
         invocation_id = str(uuid.uuid4())
         started = time.perf_counter()
@@ -125,7 +125,7 @@ class Invoker:
         try:
             async with asyncio.timeout(self._timeout) as deadline:
                 return await self._run(function, data, trigger_metadata, invocation_id)
-        # Whatever the app raises, even what ends a program or a task, is one failed invocation.
+        # Anything the app raises, even SystemExit or CancelledError, is one failed invocation.
         except BaseException as raised:
             fault = raised
             if isinstance(raised, asyncio.CancelledError) and _is_cancelled():
@@ -151,7 +151,7 @@ class Invoker:
         trigger_metadata: Mapping[str, Datum] | None,
         invocation_id: str,
     ) -> Datum | None:
-        if function.fault is not None:
+        if function.call is None:
             raise BrokenFunctionError(function.fault)
         trigger = function.metadata.trigger
         arguments = {trigger.name: self._decode(function, data, trigger_metadata)}
@@ -174,7 +174,7 @@ class Invoker:
     ) -> object:
         if function.is_generic:
             if data.type == "http":
-                raise ValueError("a request cannot be had as str or bytes")
+                raise ValueError("a request cannot be passed as str or bytes")
             return data.value
         converter = self._registry.get(BINDING_TYPES[type(function.metadata.trigger)])
         decoded: object = converter.decode(data, trigger_metadata=trigger_metadata)
@@ -199,23 +199,23 @@ class Invoker:
 
 
 def app_traceback(fault: BaseException) -> str:
-    """Return the app's frames of *fault*, and of what it came from; nothing, if there are none."""
+    """Return the app's part of the traceback of *fault* and its causes; empty if it has none."""
     lines = traceback.TracebackException.from_exception(fault)
-    return "".join(lines.format()).rstrip() if _keep_the_apps(lines) else ""
+    return "".join(lines.format()).rstrip() if _keep_app_frames(lines) else ""
 
 
-def _keep_the_apps(lines: traceback.TracebackException) -> bool:
-    frames = [frame for frame in lines.stack if not frame.filename.startswith(_OTHERS)]
+def _keep_app_frames(lines: traceback.TracebackException) -> bool:
+    frames = [frame for frame in lines.stack if not frame.filename.startswith(_NOT_THE_APPS)]
     lines.stack = traceback.StackSummary.from_list(frames)
-    if lines.__cause__ and not _keep_the_apps(lines.__cause__):
+    if lines.__cause__ and not _keep_app_frames(lines.__cause__):
         lines.__cause__ = None
-    if lines.__context__ and not _keep_the_apps(lines.__context__):
+    if lines.__context__ and not _keep_app_frames(lines.__context__):
         lines.__context__ = None
     return bool(frames)
 
 
 def _is_cancelled() -> bool:
-    """Say whether somebody has cancelled the task: a CancelledError of the app's own has not."""
+    """Return whether the task was cancelled: the app may raise CancelledError by itself."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
@@ -227,5 +227,5 @@ def _call(
     try:
         return call(**arguments)
     except StopIteration as fault:
-        # A future refuses to carry it, and would leave the invocation waiting for ever.
+        # A future cannot carry it, and the invocation would wait forever.
         raise RuntimeError("the function raised StopIteration") from fault

@@ -1,7 +1,7 @@
 """
-Loads functions the way the Python worker does, and keeps what is wrong with each of them.
+Imports functions as the Python worker does and keeps each one's fault.
 
-Source: PyPI azure-functions-runtime-v1 1.2.0, with which tests/worker compares it.
+Source: PyPI azure-functions-runtime-v1 1.2.0, against which tests/worker compares it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 import azure.functions as func
 
-from devhost.errors import HostError, class_and_words
+from devhost.errors import HostError, class_and_message
 from devhost.functions.metadata import BINDING_TYPES, FunctionMetadata
 
 NAMESPACE = "__app__"
@@ -29,58 +29,59 @@ _CONTEXT = "context"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Function:
-    """A function ready to be called, or the reason why each call of it fails."""
+    """A function to call, or the reason why each call of it fails."""
 
     metadata: FunctionMetadata
-    call: Callable[..., Any]
+    #: None: it could not be loaded, for the reason in *fault*.
+    call: Callable[..., Any] | None = None
     is_async: bool = False
     wants_context: bool = False
-    #: Annotated `str` or `bytes`: the trigger's data as it is, with no class around it.
+    #: Annotated `str` or `bytes`: it gets the trigger's data itself.
     is_generic: bool = False
     fault: str | None = None
-    #: The app's frames of the fault, if it was raised in them.
+    #: The app's part of the traceback, if the fault was raised there.
     trace: str = ""
 
 
 class FunctionLoadError(Exception):
-    """The worker would refuse the function; the text is the worker's own, word by word."""
+    """The worker would refuse the function; the text is the worker's."""
 
-    def __init__(self, function: str, words: str) -> None:
-        super().__init__(f"cannot load the {function} function: {words}")
+    def __init__(self, function: str, reason: str) -> None:
+        super().__init__(f"cannot load the {function} function: {reason}")
 
 
 def prepare(root: Path) -> None:
-    """Make *root*'s folders importable below `__app__`, and what they share by its own name."""
+    """Make *root*'s folders importable below `__app__`, and its other modules by name."""
     namespace = types.ModuleType(NAMESPACE)
     namespace.__path__ = [str(root)]
     sys.modules[NAMESPACE] = namespace
-    # Last, as in Azure: an installed package of the same name wins there as well. And `-m` has put
-    # the folder it was started from first, which is none of the app's business.
-    ours = (root, Path(__file__).parents[2])
-    sys.path[:] = [each for each in sys.path if Path(each).resolve() not in ours]
+    # Last, as on Azure, where an installed package of the same name wins. `-m` has put its own
+    # folder first, which the app must not import from.
+    removed = (root, Path(__file__).parents[2])
+    sys.path[:] = [each for each in sys.path if Path(each).resolve() not in removed]
     sys.path.append(str(root))
     importlib.invalidate_caches()
 
 
 def load(metadata: FunctionMetadata) -> Function:
     """
-    Import one function and check its signature; a fault of the function is kept with it.
+    Import one function and check its signature; the function's fault is kept with it.
 
     Raises:
-        HostError: nothing of this app can work: its exception says so by its ``ends_host``.
+        HostError: an exception with a true ``ends_host`` says that no part of the app can work.
     """
     try:
         call = _import(metadata)
         wants_context = _check_signature(call, metadata)
     except (FunctionLoadError, NameError) as fault:
         return _broken(metadata, fault)
-    # Ctrl-C, and not the first: whoever asks twice does not wait for an import.
+    # Ctrl-C during the import.
     except KeyboardInterrupt:
         raise
-    # A module may raise anything at all, and may even try to leave: the other functions go on.
+    # A module may raise anything, even SystemExit; the other functions are served.
     except BaseException as fault:
         if getattr(fault, "ends_host", False):
-            raise HostError(f"the app can't start: {class_and_words(fault)}") from fault
+            raise HostError(f"the app can't start: {class_and_message(fault)}") from fault
         return _broken(metadata, fault, _apps_traceback(fault))
     return Function(
         metadata=metadata,
@@ -92,12 +93,7 @@ def load(metadata: FunctionMetadata) -> Function:
 
 
 def _broken(metadata: FunctionMetadata, fault: BaseException, trace: str = "") -> Function:
-    text = class_and_words(fault)
-
-    def call(**_: object) -> None:
-        raise RuntimeError(text)
-
-    return Function(metadata=metadata, call=call, fault=text, trace=trace)
+    return Function(metadata=metadata, fault=class_and_message(fault), trace=trace)
 
 
 def _apps_traceback(fault: BaseException) -> str:
@@ -114,7 +110,7 @@ def _apps_traceback(fault: BaseException) -> str:
 def _import(metadata: FunctionMetadata) -> Callable[..., Any]:
     script = metadata.script
     if script.suffix != ".py":
-        raise FunctionLoadError(metadata.name, f"scriptFile {script.name} is no .py file")
+        raise FunctionLoadError(metadata.name, f"scriptFile {script.name} is not a .py file")
     parts = [NAMESPACE, metadata.name]
     if script.stem.lower() != "__init__":
         parts.append(script.stem)

@@ -1,4 +1,4 @@
-"""The functions of an app: one folder with a function.json each, read and checked."""
+"""Reads and checks the function.json of each function folder."""
 
 from __future__ import annotations
 
@@ -79,20 +79,20 @@ class FunctionMetadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BadFunction:
-    """A folder whose function.json cannot be served, and why."""
+    """A folder whose function.json cannot be served, and the reason."""
 
     name: str
     fault: str
 
 
 def scan(root: Path, environ: Mapping[str, str]) -> tuple[FunctionMetadata | BadFunction, ...]:
-    """Read all functions below *root*, in the order of the real host: by name."""
+    """Read all functions below *root*, ordered by name as in the real host."""
     found = sorted(path.parent for path in root.glob("*/function.json"))
     return tuple(_read(folder, environ) for folder in found)
 
 
 def is_queue_name(name: str) -> bool:
-    """Say whether storage accepts *name* for a queue."""
+    """Return whether *name* is a legal queue name."""
     return bool(_QUEUE_NAME.fullmatch(name))
 
 
@@ -108,10 +108,10 @@ def parse(
     folder: Path, document: Mapping[str, object], environ: Mapping[str, str]
 ) -> FunctionMetadata:
     """
-    Make sense of one function.json.
+    Return the metadata in one function.json *document*.
 
     Raises:
-        BadFunctionError: the real host would refuse it, or this host does not know such bindings.
+        BadFunctionError: it is malformed or has a binding that this host does not support.
     """
     if not _FUNCTION_NAME.fullmatch(folder.name):
         raise BadFunctionError("the folder's name is not a legal function name")
@@ -139,11 +139,11 @@ def _bindings(document: Mapping[str, object]) -> list[Mapping[str, object]]:
             raise BadFunctionError(f"bindings[{position}] must be an object with a type")
         name = _text(binding, "name") or ""
         if not _BINDING_NAME.fullmatch(name):
-            raise BadFunctionError(f"bindings[{position}] has no legal name: {name!r}")
+            raise BadFunctionError(f"bindings[{position}] has an illegal name: {name!r}")
     names = [binding["name"] for binding in listed]
     for name in names:
         if names.count(name) > 1:
-            raise BadFunctionError(f"two bindings are called {name!r}")
+            raise BadFunctionError(f"two bindings are named {name!r}")
     return listed
 
 
@@ -152,7 +152,7 @@ def _trigger(bindings: Iterable[Mapping[str, object]], environ: Mapping[str, str
     if len(triggers) != 1:
         types = ", ".join(str(each["type"]) for each in bindings)
         raise BadFunctionError(
-            f"function.json has {len(triggers)} triggers; it must have one: its types are {types}"
+            f"function.json has {len(triggers)} triggers instead of one; its bindings are {types}"
         )
     (binding,) = triggers
     if (_text(binding, "direction") or "in").lower() != "in":
@@ -166,8 +166,8 @@ def _trigger(bindings: Iterable[Mapping[str, object]], environ: Mapping[str, str
             return _timer_trigger(binding, environ)
         case _:
             raise BadFunctionError(
-                f"this host does not know {binding['type']}: "
-                "it has httpTrigger, queueTrigger and timerTrigger"
+                f"this host does not support {binding['type']}; "
+                "it supports httpTrigger, queueTrigger and timerTrigger"
             )
 
 
@@ -195,7 +195,7 @@ def _queue_trigger(binding: Mapping[str, object], environ: Mapping[str, str]) ->
     queue = settings.resolve(text, environ, "queueName").lower()
     if not is_queue_name(queue):
         raise BadFunctionError(
-            f"{queue!r} is not a legal queue name: 3 to 63 of a-z, 0-9 and single dashes inside"
+            f"{queue!r} is not a legal queue name: 3 to 63 of a-z, 0-9 and single inner dashes"
         )
     return QueueTrigger(
         name=str(binding["name"]),
@@ -225,11 +225,11 @@ def _check_output(binding: Mapping[str, object], trigger: Trigger) -> None:
         )
     if kind.lower() != "http" or direction != "out" or not isinstance(trigger, HttpTrigger):
         raise BadFunctionError(
-            f"binding {binding['name']!r}: this host does not know {kind} ({direction or 'in'}); "
-            "beside the trigger it has http (out)"
+            f"binding {binding['name']!r}: {kind} ({direction or 'in'}) is not supported; "
+            "besides the trigger this host supports http (out)"
         )
     if binding["name"] != "$return":
-        raise BadFunctionError("the http output must be called $return")
+        raise BadFunctionError("the http output must be named $return")
 
 
 def _script(folder: Path, document: Mapping[str, object]) -> Path:
@@ -239,24 +239,24 @@ def _script(folder: Path, document: Mapping[str, object]) -> Path:
     elif (folder / "__init__.py").exists():
         script = folder / "__init__.py"
     else:
-        sole = list(folder.glob("*.py"))
-        script = sole[0] if len(sole) == 1 else folder / "__init__.py"
+        scripts = list(folder.glob("*.py"))
+        script = scripts[0] if len(scripts) == 1 else folder / "__init__.py"
     if not script.is_file():
-        raise BadFunctionError(f"there is no {script.name}")
+        raise BadFunctionError(f"{script.name} is missing")
     return script
 
 
 def _is_disabled(name: str, document: Mapping[str, object], environ: Mapping[str, str]) -> bool:
-    written = document.get("disabled")
-    # A text names the setting that decides.
-    if isinstance(written, str):
-        written = environ.get(written.strip("%"), "")
-    spoken = [
+    disabled = document.get("disabled")
+    # A string names the setting that decides.
+    if isinstance(disabled, str):
+        disabled = environ.get(disabled.strip("%"), "")
+    values = [
         environ.get(f"AzureWebJobs.{name}.Disabled", ""),
         environ.get(f"AzureWebJobs_{name}_Disabled", ""),
-        str(written),
+        str(disabled),
     ]
-    return any(text.strip().lower() in ("true", "1") for text in spoken)
+    return any(text.strip().lower() in ("true", "1") for text in values)
 
 
 def _text(document: Mapping[str, object], key: str) -> str | None:

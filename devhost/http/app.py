@@ -1,4 +1,4 @@
-"""The HTTP side as one ASGI application: the host's own pages, then the functions' routes."""
+"""The ASGI application: the host's own pages, then the functions' routes."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ from devhost.http import request as http_request
 from devhost.http import response as http_response
 from devhost.http import routes
 from devhost.http.admin import Admin
-from devhost.http.keys import Keys
 from devhost.http.request import Request
 from devhost.http.response import Response
 
-#: Bytes: the default of the real host's FUNCTIONS_REQUEST_BODY_SIZE_LIMIT.
+#: Bytes; the default of FUNCTIONS_REQUEST_BODY_SIZE_LIMIT on Azure.
 BODY_LIMIT = 104_857_600
 
 _NOT_FOUND = Response(status=404)
@@ -28,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """An HTTP function and where it answers."""
+    """An HTTP function and its route."""
 
     function: Function
     trigger: HttpTrigger
@@ -39,7 +38,7 @@ class Endpoint:
         return f"/{self.route.template}  [{methods}]"
 
     def hides(self, later: Endpoint) -> bool:
-        """Say whether no request can reach *later*, which has the same route."""
+        """Return whether this endpoint takes every request for *later*."""
         mine, theirs = self.trigger.methods, later.trigger.methods
         return self.route.template.lower() == later.route.template.lower() and (
             not mine or bool(theirs and theirs <= mine)
@@ -48,10 +47,10 @@ class Endpoint:
 
 def endpoint(function: Function, prefix: str) -> Endpoint:
     """
-    Say where an HTTP function answers.
+    Return the endpoint of an HTTP function.
 
     Raises:
-        BadFunctionError: its route cannot be read or is reserved.
+        BadFunctionError: its route is malformed, not supported or reserved.
     """
     trigger = function.metadata.trigger
     if not isinstance(trigger, HttpTrigger):
@@ -59,14 +58,12 @@ def endpoint(function: Function, prefix: str) -> Endpoint:
     own = function.metadata.name if trigger.route is None else trigger.route
     route = routes.parse("/".join(part for part in (prefix, own.strip("/")) if part))
     if route.template.strip("/").split("/")[0].lower() in ("admin", "runtime"):
-        raise BadFunctionError(
-            f"route {route.template!r} starts with a name that the host keeps for itself"
-        )
+        raise BadFunctionError(f"route {route.template!r} is reserved for the host")
     return Endpoint(function=function, trigger=trigger, route=route)
 
 
 class HttpApp:
-    """Answers requests; a wrong method is as unknown as a wrong path."""
+    """Answers requests; a method that no route takes is 404, like an unknown path."""
 
     def __init__(
         self,
@@ -74,13 +71,11 @@ class HttpApp:
         endpoints: Iterable[Endpoint],
         invoker: Invoker,
         admin: Admin,
-        keys: Keys | None,
         body_limit: int = BODY_LIMIT,
     ) -> None:
         self._endpoints = tuple(endpoints)
         self._invoker = invoker
         self._admin = admin
-        self._keys = keys
         self._body_limit = body_limit
 
     async def __call__(
@@ -97,7 +92,7 @@ class HttpApp:
             await Response(status=413).send(send)
             return
         except ConnectionError:
-            # Nobody is left to answer.
+            # The client has gone.
             return
         response = await self._answer(request, body)
         await response.send(send)
@@ -112,17 +107,14 @@ class HttpApp:
             params = each.route.match(request.path)
             if params is not None:
                 return await self._call(each, request, params, body)
-        # The real host's 404 has no body: only the log can help.
-        asked = f"{request.method} /{request.path}"
-        _log.info("404: no function answers %.160r; GET / lists all routes", asked)
+        # The real host's 404 has no body, so the hint goes to the log.
+        line = f"{request.method} /{request.path}"
+        _log.info("404: no function answers %.160r; GET / lists all routes", line)
         return _NOT_FOUND
 
     async def _call(
         self, chosen: Endpoint, request: Request, params: Mapping[str, str], body: bytes
     ) -> Response:
-        name, level = chosen.function.metadata.name, chosen.trigger.auth_level
-        if self._keys and not self._keys.open(request, level, name):
-            return Response(status=401)
         try:
             datum = await self._invoker.invoke(
                 chosen.function, request.datum(params, body), trigger_metadata=None
@@ -131,5 +123,6 @@ class HttpApp:
         except InvocationError:
             return Response(status=500)
         except (ValueError, UnicodeEncodeError) as fault:
-            _log.error("%s answered what cannot be sent: %s", name, fault)
+            name = chosen.function.metadata.name
+            _log.error("%s returned a response that cannot be sent: %s", name, fault)
             return Response(status=500)

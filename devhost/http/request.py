@@ -1,5 +1,5 @@
 """
-What an HTTP function sees of a request: the real host's reading, quirks included.
+Reads an HTTP request as the real host does, quirks included.
 
 Source: azure-functions-host WebJobs.Script.Grpc GrpcMessageConversionExtensions.cs (2024-10).
 """
@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl, unquote_to_bytes
 
 from azure.functions.meta import Datum
 
-# Kestrel gives a client this long to finish sending a body that was refused.
+# Kestrel reads a refused body for this long.
 _DRAIN_SECONDS = 5
 _ENCODED_SLASH = re.compile(r"(%2[fF])")
 
@@ -26,19 +26,19 @@ class BodyTooLargeError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One request, before a function is chosen."""
+    """An HTTP request without its body."""
 
     method: str
     #: Decoded, except `%2F`; no leading slash.
     path: str
     url: str
-    #: Lower-cased names; repeated ones joined by a comma.
+    #: Lower-cased names; repeated headers are joined by a comma.
     headers: Mapping[str, str]
-    #: Without empty values; repeated ones joined by a comma.
+    #: Without empty values; repeated parameters are joined by a comma.
     query: Mapping[str, str]
 
     def datum(self, route_params: Mapping[str, str], body: bytes) -> Datum:
-        """Return the request as the worker receives it."""
+        """Return the request in the form in which the worker receives it."""
         return Datum(
             {
                 "method": _text(self.method),
@@ -53,7 +53,7 @@ class Request:
 
 
 def read_request(scope: Mapping[str, Any]) -> Request:
-    """Read everything but the body."""
+    """Read all of an ASGI *scope*'s request but the body."""
     headers: dict[str, str] = {}
     for raw_name, raw_value in scope["headers"]:
         name, value = raw_name.decode("latin-1").lower(), _header_text(raw_value)
@@ -76,11 +76,11 @@ async def read_body(
     headers: Mapping[str, str], receive: Callable[[], Awaitable[Mapping[str, Any]]], limit: int
 ) -> bytes:
     """
-    Return the body; nothing for a chunked one, which the real host loses.
+    Return the body; a chunked body is lost, as in the real host.
 
     Raises:
         BodyTooLargeError: Content-Length is over *limit*.
-        ConnectionError: the client went away.
+        ConnectionError: the client has gone.
     """
     length = headers.get("content-length", "")
     if not length.isdecimal():
@@ -108,7 +108,7 @@ async def _drain(receive: Callable[[], Awaitable[Mapping[str, Any]]]) -> None:
             while (await receive()).get("more_body"):
                 pass
     except TimeoutError:
-        # Its connection will be closed in the middle of the body, then.
+        # The server then closes the connection within the body.
         return
 
 
@@ -138,7 +138,7 @@ def _decode_path(raw: str) -> str:
 
 
 def _query(query_string: str) -> dict[str, str]:
-    # ASP.NET's collection of parameters ignores case and keeps the first spelling.
+    # ASP.NET's parameter names are case-insensitive, with the first spelling kept.
     spelling: dict[str, str] = {}
     values: dict[str, str] = {}
     for name, value in parse_qsl(query_string, keep_blank_values=False):

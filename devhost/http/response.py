@@ -1,5 +1,5 @@
 """
-What a client sees of a function's answer.
+Turns what a function returned into an HTTP response.
 
 Source: azure-functions-host WebJobs.Script.Grpc GrpcMessageConversionExtensions.cs;
 azure-functions-python-worker bindings (2024-10).
@@ -16,25 +16,25 @@ from typing import Any
 
 from azure.functions.meta import Datum
 
-_OURS = frozenset((b"content-length", b"transfer-encoding", b"connection", b"date"))
+_SET_BY_SERVER = frozenset((b"content-length", b"transfer-encoding", b"connection", b"date"))
 _LOWEST, _HIGHEST = 200, 599
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(r"[\t -~]*")
-# What the worker's protocol has room for; a cookie's other attributes are lost on the way.
+# The attributes in the worker's protocol; others are lost.
 _COOKIE_ATTRIBUTES = ("expires", "path", "domain", "max-age", "secure", "httponly", "samesite")
 _COOKIE_TIME = "%a, %d %b %Y %H:%M:%S GMT"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response:
-    """An answer, ready for the wire."""
+    """A response, ready to be sent."""
 
     status: int
     headers: tuple[tuple[bytes, bytes], ...] = ()
     body: bytes = b""
 
     async def send(self, send: Callable[[Mapping[str, Any]], Awaitable[None]]) -> None:
-        """Send it."""
+        """Send it to an ASGI server."""
         bodiless = self.status in (204, 304)
         length = () if bodiless else ((b"content-length", b"%d" % len(self.body)),)
         await send(
@@ -49,10 +49,10 @@ class Response:
 
 def from_datum(datum: Datum | None) -> Response:
     """
-    Turn what a function returned into an answer.
+    Return the response for what a function gave to `$return`.
 
     Raises:
-        ValueError: a status or header that cannot be sent, which the real host answers with 500.
+        ValueError: its status or a header cannot be sent; the real host answers 500.
     """
     if datum is None:
         return Response(status=200)
@@ -69,12 +69,12 @@ def from_datum(datum: Datum | None) -> Response:
     headers = [
         _header(name, each.value)
         for name, each in answer["headers"].items()
-        if each.value or name.lower() != "content-type"  # The host sends no empty one either.
+        if each.value or name.lower() != "content-type"  # the real host sends no empty one
     ]
     return Response(
         status=status,
         headers=(
-            *(header for header in headers if header[0].lower() not in _OURS),
+            *(header for header in headers if header[0].lower() not in _SET_BY_SERVER),
             *_cookies(answer["cookies"] or ()),
         ),
         body=answer["body"].value,
@@ -85,7 +85,7 @@ def _cookies(jars: Any) -> Iterator[tuple[bytes, bytes]]:
     jar: SimpleCookie
     for jar in jars:
         for morsel in jar.values():
-            # The worker reads these two, and fails where it cannot.
+            # The worker parses these two and fails if it cannot.
             if morsel["expires"]:
                 datetime.strptime(morsel["expires"], _COOKIE_TIME).replace(tzinfo=UTC)
             float(morsel["max-age"] or 0)
@@ -95,7 +95,7 @@ def _cookies(jars: Any) -> Iterator[tuple[bytes, bytes]]:
 def _header(name: str, value: object) -> tuple[bytes, bytes]:
     text = str(value).strip(" \t")
     if not _HEADER_NAME.fullmatch(name):
-        raise ValueError(f"{name!r} is no header's name")
+        raise ValueError(f"{name!r} is not a header name")
     if not _HEADER_VALUE.fullmatch(text):
-        raise ValueError(f"header {name} holds what no header may: {text!r}")
+        raise ValueError(f"header {name} has an invalid value: {text!r}")
     return name.encode("ascii"), text.encode("ascii")

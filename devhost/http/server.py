@@ -1,4 +1,4 @@
-"""uvicorn, told to be quiet and to leave signals to the host."""
+"""Runs uvicorn on a reserved port, without its own logging and signal handling."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _TICK_SECONDS = 1.0
 @contextlib.contextmanager
 def reserved_port(port: int) -> Iterator[socket.socket]:
     """
-    Take *port* (0: a free one) without answering on it yet.
+    Bind *port* (0: a free one) without listening on it yet.
 
     Raises:
-        HostError: it is taken, or not for us.
+        HostError: the port is in use or not permitted.
     """
-    # Without the protocol's name asyncio leaves Nagle's algorithm on: 40 ms for each answer.
+    # asyncio disables Nagle's algorithm only if the protocol is named; it costs 40 ms a response.
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as taken:
         if os.name == "posix":
             taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -64,7 +64,7 @@ class HttpServer:
         )
 
     async def serve(self) -> None:
-        """Answer until stopped, and then until the last answer is given."""
+        """Serve until stopped, then finish the requests in progress."""
         await self._server.serve(sockets=[self._taken])
 
     async def started(self) -> None:
@@ -72,17 +72,17 @@ class HttpServer:
         await self._server.is_up.wait()
 
     def stop(self) -> None:
-        """Accept no more; what has been asked is still answered."""
+        """Accept no more requests; those in progress are finished."""
         self._server.should_exit = True
-        self._server.is_told.set()
+        self._server.wake.set()
 
 
 class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
         self.is_up = asyncio.Event()
-        #: Set with `should_exit`, for which `main_loop` would have to look again and again.
-        self.is_told = asyncio.Event()
+        #: Set together with `should_exit`, which `main_loop` would have to poll.
+        self.wake = asyncio.Event()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -93,9 +93,8 @@ class _Server(uvicorn.Server):
         self.is_up.set()
 
     async def main_loop(self) -> None:
-        # A tick renews the Date of answers. uvicorn's own loop has ten a second, which was half of
-        # what an idle host cost.
+        # A tick renews the Date header. uvicorn's own ten a second are half of an idle host's cost.
         while not await self.on_tick(0):
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_TICK_SECONDS):
-                    await self.is_told.wait()
+                    await self.wake.wait()

@@ -1,5 +1,5 @@
 """
-The hold on one received message, renewed while its function runs.
+Keeps a received message hidden while its function runs.
 
 Source: Storage.Common UpdateQueueMessageVisibilityCommand.cs: at half of the time, sooner after a
 5xx, but not within a minute (2024-10).
@@ -24,7 +24,7 @@ _LEAST_INTERVAL = timedelta(minutes=1)
 
 
 class QueueLease:
-    """Knows the latest receipt of a message: each renewal makes the one before it stale."""
+    """The claim to one message, with its latest receipt: each renewal makes the last one stale."""
 
     def __init__(self, queue: QueueStore, message: ReceivedMessage, hidden: timedelta) -> None:
         self._queue = queue
@@ -41,13 +41,13 @@ class QueueLease:
         await self._queue.delete(self._id, self._receipt)
 
     async def release(self, hidden: timedelta) -> None:
-        """Make the message visible again, after *hidden*."""
+        """Make the message visible again after *hidden*."""
         await self._settle()
         await self._queue.hide(self._id, self._receipt, hidden)
 
     @contextlib.contextmanager
     def renewed(self) -> Iterator[None]:
-        """Keep the message hidden during the block: renewed at half of its time."""
+        """Renew the claim at half of its time until the block ends."""
         self._renew_later()
         try:
             yield
@@ -55,7 +55,7 @@ class QueueLease:
             self._stop()
 
     def _renew_later(self) -> None:
-        # A timer and no task: most functions end long before the first renewal.
+        # A timer instead of a task: most functions end before the first renewal.
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(self._interval.total_seconds(), self._start_renewal)
 
@@ -68,7 +68,7 @@ class QueueLease:
             self._timer = None
 
     async def _settle(self) -> None:
-        # A renewal under way changes the receipt: its outcome is needed, not its cancellation.
+        # A renewal in progress changes the receipt, so it is awaited and not cancelled.
         if self._renewal is not None:
             await asyncio.wait([self._renewal])
 
@@ -81,6 +81,6 @@ class QueueLease:
             self._interval = max(self._interval / 2, min(_LEAST_INTERVAL, half / 4))
         except (StaleReceiptError, QueueGoneError, StorageRefusedError):
             return
-        # None: the function has ended meanwhile.
+        # None: the function has ended in the meantime.
         if self._timer is not None:
             self._renew_later()

@@ -1,5 +1,5 @@
 """
-The loop of one queue trigger: receive, run, then delete, release or move to the poison queue.
+Serves one queue trigger: receive, invoke, then delete, release or move to the poison queue.
 
 Source: azure-sdk-for-net, Microsoft.Azure.WebJobs.Extensions.Storage.Common
 Listeners/QueueListener.cs and Queues/QueueProcessor.cs (2024-10).
@@ -21,41 +21,70 @@ from devhost.functions.loader import Function
 from devhost.functions.metadata import QueueTrigger, is_queue_name
 from devhost.host_json import QueueOptions
 from devhost.queue import message as queue_message
-from devhost.queue.backoff import Backoff
 from devhost.queue.lease import QueueLease
 from devhost.queue.storage import QueueStore, ReceivedMessage
 from devhost.storage.errors import (
+    Outage,
     QueueGoneError,
     StaleReceiptError,
     StorageBusyError,
     StorageRefusedError,
 )
-from devhost.storage.outage import Outage
 
 Invoke = Callable[[Function, Datum, Mapping[str, Datum]], Awaitable[Datum | None]]
 
-#: The real host's, whatever host.json says.
+#: How long a received message is hidden; host.json cannot change it.
 INVISIBILITY = timedelta(minutes=10)
 _POISON = "-poison"
-# What the real host's client does before it lets a step fail.
+# Seconds between the tries of one step, as in the real host's client.
 _STEP_RETRIES = (0.5, 1.0, 2.0)
+_BACKOFF_STEP = timedelta(milliseconds=100)
+_BACKOFF_JITTER = (0.8, 1.2)
 
 _log = logging.getLogger(__name__)
 
 
 def poison_queue_name(queue: str) -> str | None:
-    """Return where the failed messages of *queue* go; None: nowhere, they stay hidden."""
+    """Return the poison queue of *queue*, or None: then failed messages stay hidden."""
     name = queue + _POISON
     return None if queue.endswith(_POISON) or not is_queue_name(name) else name
 
 
+class Backoff:
+    """
+    The wait before an empty queue is polled again: about 100, 200, 300, 500, 900 ms, and so on.
+
+    *uniform* returns a random number between its two arguments.
+    Source: Storage.Common Timers/RandomizedExponentialBackoffStrategy.cs (2024-10).
+    """
+
+    def __init__(self, longest: timedelta, uniform: Callable[[float, float], float]) -> None:
+        self._longest = longest
+        self._uniform = uniform
+        self._exponent = 0
+        self._current = timedelta(0)
+
+    def next_delay(self, *, after_work: bool) -> timedelta:
+        """Return the wait after an empty poll; *after_work*: the poll before it found messages."""
+        if after_work:
+            self._current, self._exponent = _BACKOFF_STEP, 1
+        elif self._current != self._longest:
+            delay = _BACKOFF_STEP
+            if self._exponent:
+                jitter = self._uniform(*_BACKOFF_JITTER)
+                delay += jitter * 2 ** (self._exponent - 1) * _BACKOFF_STEP
+            self._exponent += 1
+            self._current = min(delay, self._longest)
+        return self._current
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Queues:
-    """The queue of a trigger, and where its failures go."""
+    """The queue of a trigger and its poison queue."""
 
     source: QueueStore
     poison: QueueStore | None
-    #: Called after a message was added to the poison queue.
+    #: Called after a message has been added to the poison queue.
     poison_sent: Callable[[], None]
 
 
@@ -89,20 +118,20 @@ class QueueListener:
         self._stopping = False
         self._outage = Outage(f"queue {trigger.queue}")
         self._is_gone = False
-        self._was_there = False
+        self._existed = False
 
     def notify(self) -> None:
-        """End the wait between two polls: this host has put a message on the queue."""
+        """Poll now: this host has put a message on the queue."""
         self._wake.set()
 
     def stop(self) -> None:
-        """Receive no more."""
+        """Receive no more messages."""
         self._stopping = True
         self._wake.set()
         self._has_room.set()
 
     async def drain(self) -> None:
-        """Wait until the messages in hand are done with."""
+        """Wait until the received messages are finished."""
         if self._running:
             await asyncio.wait(self._running)
 
@@ -111,27 +140,29 @@ class QueueListener:
         Listen until stopped.
 
         Raises:
-            HostError: storage refuses the host, which cannot go on then.
+            HostError: storage rejects the host's requests.
         """
-        known_to_exist = found = False
+        exists = found = False
         while not self._stopping:
             after_work, found = found, False
             try:
-                known_to_exist = known_to_exist or await self._queues.source.exists()
-                if not known_to_exist:
+                exists = exists or await self._queues.source.exists()
+                if not exists:
                     self._report_gone()
                 elif not self._stopping:
                     found = await self._receive()
                     self._report_found()
-                self._outage.over()
+                self._outage.end()
             except QueueGoneError:
-                known_to_exist = False
+                exists = False
                 self._report_gone()
             except StorageBusyError as fault:
-                known_to_exist = False
-                self._outage.met(fault)
+                exists = False
+                self._outage.begin(fault)
             except StorageRefusedError as fault:
-                raise HostError(f"queue {self._trigger.queue}: storage refuses: {fault}") from fault
+                raise HostError(
+                    f"queue {self._trigger.queue}: storage rejects the host: {fault}"
+                ) from fault
             if not found:
                 await self._wait(self._backoff.next_delay(after_work=after_work))
 
@@ -166,11 +197,11 @@ class QueueListener:
         try:
             await self._handle(message, lease)
         except StaleReceiptError as fault:
-            # The function has dealt with its own message, and may do so.
+            # The function has deleted or hidden its message itself, which it may.
             _log.debug("queue %s, message %s: %s", self._trigger.queue, message.id, fault)
         except (QueueGoneError, StorageBusyError, StorageRefusedError) as fault:
             _log.warning(
-                "queue %s, message %s will be seen again: %s",
+                "queue %s, message %s will be received again: %s",
                 self._trigger.queue,
                 message.id,
                 fault or type(fault).__name__,
@@ -200,27 +231,27 @@ class QueueListener:
         except InvocationError:
             if message.dequeue_count >= limit:
                 await self._move_to_poison(message, lease)
-            # Without a poison queue it stays hidden: or it would fail in a tight circle.
+            # Without a poison queue it stays hidden, or it would fail in a tight loop.
             elif self._queues.poison is not None:
-                await self._insist(lambda: lease.release(self._options.visibility_timeout))
+                await self._retry(lambda: lease.release(self._options.visibility_timeout))
         else:
-            await self._insist(lease.delete)
+            await self._retry(lease.delete)
 
     async def _move_to_poison(self, message: ReceivedMessage, lease: QueueLease) -> None:
         poison = self._queues.poison
         if poison is None:
             return
         _log.warning(
-            "queue %s, message %s goes to %s",
+            "queue %s, message %s moves to %s",
             self._trigger.queue,
             message.id,
             poison_queue_name(self._trigger.queue),
         )
-        await self._insist(lambda: poison.send(message.text))
+        await self._retry(lambda: poison.send(message.text))
         self._queues.poison_sent()
-        await self._insist(lease.delete)
+        await self._retry(lease.delete)
 
-    async def _insist(self, step: Callable[[], Awaitable[None]]) -> None:
+    async def _retry(self, step: Callable[[], Awaitable[None]]) -> None:
         for delay in _STEP_RETRIES:
             try:
                 return await step()
@@ -230,14 +261,16 @@ class QueueListener:
 
     def _report_gone(self) -> None:
         if not self._is_gone:
-            # Many an app makes a queue when it first needs it: news is one that was there.
-            level = logging.WARNING if self._was_there else logging.DEBUG
-            _log.log(level, "queue %s is not there, waiting for it", self._trigger.queue)
+            self._log_state("queue %s does not exist, waiting for it")
         self._is_gone = True
 
     def _report_found(self) -> None:
         if self._is_gone:
-            level = logging.WARNING if self._was_there else logging.DEBUG
-            _log.log(level, "queue %s is there now", self._trigger.queue)
+            self._log_state("queue %s exists now")
         self._is_gone = False
-        self._was_there = True
+        self._existed = True
+
+    def _log_state(self, message: str) -> None:
+        # Many apps create a queue when they first need it: only a lost queue is worth a warning.
+        level = logging.WARNING if self._existed else logging.DEBUG
+        _log.log(level, message, self._trigger.queue)

@@ -1,5 +1,5 @@
 """
-What a queue function sees of a message, and what the host makes of a JSON body.
+Builds a queue function's input: the body and the trigger metadata.
 
 Source: azure-functions-host WebJobs.Script/Utility.cs, ApplyBindingData (2024-10); azure.functions
 queue.py.
@@ -19,7 +19,7 @@ from devhost.queue.storage import ReceivedMessage
 
 
 class UndecodableError(Exception):
-    """The message's text is not in the encoding that host.json says."""
+    """The message's text is not in host.json's encoding."""
 
 
 def decode(text: str, *, is_base64: bool) -> bytes:
@@ -27,7 +27,7 @@ def decode(text: str, *, is_base64: bool) -> bytes:
     Return a message's body.
 
     Raises:
-        UndecodableError: base64 was expected, and *text* is something else.
+        UndecodableError: *text* should be base64 and is not.
     """
     if not is_base64:
         return text.encode()
@@ -38,7 +38,7 @@ def decode(text: str, *, is_base64: bool) -> bytes:
 
 
 def body_datum(body: bytes, *, binary: bool) -> Datum:
-    """Return the body as the worker receives it: a text, unless function.json says binary."""
+    """Return the body as the worker receives it: text, unless function.json says binary."""
     return Datum(body, "bytes") if binary else Datum(body.decode(errors="replace"), "string")
 
 
@@ -46,8 +46,8 @@ def metadata(message: ReceivedMessage, body: Datum) -> dict[str, Datum]:
     """
     Return the trigger metadata of *message*.
 
-    The top-level properties of a JSON object in the body take the place of the message's own,
-    whatever their capitals: so the real host does it, and whoever relies on `msg.id` should know.
+    As in the real host, the top-level properties of a JSON object in the body replace the
+    message's own, case-insensitively: `msg.id` may come from the body.
     """
     own = {
         "Id": Datum(message.id, "string"),

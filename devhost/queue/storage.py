@@ -1,8 +1,8 @@
 """
-The queue service over plain HTTP.
+A client of the queue service's REST API.
 
-The listener's cost per message is mostly here, and it shares a process with the app. The SDK's
-client takes three times the processor time of this one for the same request.
+Most of a listener's cost per message is here, in the app's own process; the SDK's client takes
+three times the processor time for the same request.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _GONE = ("QueueNotFound", "QueueBeingDeleted", "QueueDisabled")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceivedMessage:
-    """A message as it was received."""
+    """A received message."""
 
     id: str
     pop_receipt: str
@@ -46,7 +46,7 @@ class ReceivedMessage:
     insertion_time: datetime
     expiration_time: datetime
     next_visible_time: datetime
-    #: As stored: not decoded.
+    #: Not decoded.
     text: str
 
 
@@ -58,7 +58,7 @@ class QueueStore(Protocol):
     """
 
     async def exists(self) -> bool:
-        """Say whether the queue is there."""
+        """Return whether the queue exists."""
 
     async def receive(self, count: int, hidden: timedelta) -> list[ReceivedMessage]:
         """Receive up to *count* messages and hide them."""
@@ -68,7 +68,7 @@ class QueueStore(Protocol):
 
     async def hide(self, message_id: str, pop_receipt: str, hidden: timedelta) -> str:
         """
-        Make a message visible after *hidden*, and return its new receipt.
+        Hide a message for *hidden* more and return its new receipt.
 
         Raises StaleReceiptError.
         """
@@ -78,14 +78,14 @@ class QueueStore(Protocol):
 
 
 class RestQueue:
-    """A queue of a storage account, each request on one of *threads*."""
+    """A queue of a storage account; *threads* send the requests."""
 
     def __init__(self, account: StorageAccount, name: str, threads: Executor) -> None:
         self._account = account
         self._threads = threads
         url = urlsplit(account.queue_url)
         self._path = f"{url.path}/{name}"
-        # As many connections as threads: none is opened for one request and thrown away.
+        # A connection for each thread: none is discarded after one request.
         self._pool = urllib3.connection_from_url(
             f"{url.scheme}://{url.netloc}",
             maxsize=getattr(threads, "_max_workers", 16),
@@ -94,7 +94,7 @@ class RestQueue:
         )
 
     async def exists(self) -> bool:
-        """Say whether the queue is there."""
+        """Return whether the queue exists."""
         try:
             await self._run("GET", "", {"comp": "metadata"})
         except QueueGoneError:
@@ -112,7 +112,7 @@ class RestQueue:
         await self._run("DELETE", f"/messages/{message_id}", {"popreceipt": pop_receipt})
 
     async def hide(self, message_id: str, pop_receipt: str, hidden: timedelta) -> str:
-        """Make a message visible after *hidden*."""
+        """Hide a message for *hidden* more and return its new receipt."""
         query = {"popreceipt": pop_receipt, "visibilitytimeout": _seconds(hidden)}
         response = await self._run("PUT", f"/messages/{message_id}", query)
         return _read(lambda: str(response.headers["x-ms-popreceipt"]))
@@ -159,12 +159,12 @@ class RestQueue:
         try:
             return self._pool.request(method, target, body=body or None, headers=headers)
         except urllib3.exceptions.ProtocolError:
-            # An idle connection that storage closed just now: another will do.
+            # Storage has closed an idle connection; another one will do.
             return self._pool.request(method, target, body=body or None, headers=headers)
 
 
 def _refusal(status: int, code: str) -> Exception:
-    # In order of how much they say: Azurite and Azure differ in the status of the same fault.
+    # The code decides before the status: Azurite and Azure differ in the status.
     if code in _STALE:
         return StaleReceiptError(code)
     if code in _GONE or (status == 404 and not code):  # noqa: PLR2004
@@ -183,9 +183,9 @@ def _reason(fault: Exception) -> str:
         case urllib3.exceptions.TimeoutError():
             return "no answer in time"
         case urllib3.exceptions.SSLError():
-            return "no TLS"
+            return "TLS failed"
         case _:
-            return "the connection broke off"
+            return "connection lost"
 
 
 def _seconds(span: timedelta) -> str:
@@ -196,11 +196,11 @@ def _read(parse: Callable[[], _T]) -> _T:
     try:
         return parse()
     except (ET.ParseError, KeyError, ValueError) as fault:
-        raise StorageBusyError("its answer is not a queue service's") from fault
+        raise StorageBusyError("the response is not a queue service's") from fault
 
 
 def _parse_messages(body: bytes) -> list[ReceivedMessage]:
-    root = ET.fromstring(body)  # noqa: S314 - our own storage account's answer
+    root = ET.fromstring(body)  # noqa: S314 - from our own storage account
     if root.tag != "QueueMessagesList":
         raise ValueError(root.tag)
     return [_parse_message(element) for element in root.iter("QueueMessage")]

@@ -1,4 +1,4 @@
-"""Where a connection setting says that storage is, and how to prove who we are there."""
+"""Reads a connection setting: the addresses of a storage account and its credential."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from devhost.storage.setting import storage_setting
 
 API_VERSION = "2024-11-04"
 _URL = re.compile(r"https?://[!-~]+", re.IGNORECASE)
-# A name of labels, or an address of IPv6.
+# A name made of labels, or an IPv6 address.
 _HOST = re.compile(r"(?!.*[^.]{64})[a-z0-9_-]+(?:\.[a-z0-9_-]+)*\.?|[0-9a-f:.]*:[0-9a-f:.]*")
 _SAS = re.compile(r"[!-~]*")
 _SCOPE = "https://storage.azure.com/.default"
@@ -44,20 +44,20 @@ class StorageAccount:
 
     @property
     def hint(self) -> str:
-        """What to do where this account does not answer; nothing, unless it is a local one."""
+        """Advice for when a local account does not answer; empty for other accounts."""
         if self.name != azurite.ACCOUNT:
             return ""
         return " (is Azurite running? `make azurite` or --azurite starts one)"
 
     def sign(self, method: str, path: str, query: Mapping[str, str], length: int) -> dict[str, str]:
-        """Return the headers that a request needs; *path* starts after the host's name."""
+        """Return the headers that authorize a request; *path* starts after the host name."""
         headers = {"x-ms-date": formatdate(usegmt=True), "x-ms-version": API_VERSION}
         if self.credential is not None:
             token = self.credential.get_token(_SCOPE).token
             return headers | {"Authorization": f"Bearer {token}"}
         if self.key is None:
             return headers
-        # Shared Key of the queue service: the empty lines are headers that we never send.
+        # Shared Key of the queue service; the empty lines are headers that are never sent.
         parameters = "".join(f"\n{name}:{query[name]}" for name in sorted(query))
         canonical = (
             f"{method}\n\n\n{length or ''}\n\n\n\n\n\n\n\n\n"
@@ -69,7 +69,7 @@ class StorageAccount:
         return headers | {"Authorization": f"SharedKey {self.name}:{signature}"}
 
     def sdk_credential(self) -> Any:
-        """Return what the clients of azure.storage accept as credential."""
+        """Return a credential for the clients of azure.storage."""
         if self.key is not None:
             key = base64.b64encode(self.key).decode()
             return {"account_name": self.name, "account_key": key}
@@ -82,17 +82,17 @@ class StorageAccount:
 
 def find_account(connection: str, environ: Mapping[str, str]) -> StorageAccount:
     """
-    Find the account that the setting or section *connection* names.
+    Return the account of the setting or section *connection*.
 
     Raises:
-        BadFunctionError: there is no such setting, or it cannot be read.
+        BadFunctionError: the setting is missing or malformed.
     """
     setting = storage_setting(connection, environ)
     if text := setting.get(""):
         return _from_connection_string(text, connection)
     if setting:
         return _from_section(setting, connection)
-    raise BadFunctionError(f"setting {connection} (where storage is) is missing")
+    raise BadFunctionError(f"setting {connection} (the storage account) is missing")
 
 
 def _from_connection_string(text: str, setting: str) -> StorageAccount:
@@ -111,7 +111,7 @@ def _from_connection_string(text: str, setting: str) -> StorageAccount:
         raise BadFunctionError(f"setting {setting} is not a storage connection string")
     sas = fields.get("sharedaccesssignature", "").lstrip("?")
     if not _SAS.fullmatch(sas):
-        raise BadFunctionError(f"the SharedAccessSignature in setting {setting} cannot be sent")
+        raise BadFunctionError(f"setting {setting}: the SharedAccessSignature is malformed")
     return StorageAccount(
         name=name or _account_name(queue_url),
         queue_url=_url(queue_url, setting),
@@ -127,7 +127,7 @@ def _key(text: str | None, setting: str) -> bytes | None:
     try:
         return base64.b64decode(text, validate=True)
     except ValueError as fault:
-        raise BadFunctionError(f"the AccountKey in setting {setting} is not base64") from fault
+        raise BadFunctionError(f"setting {setting}: the AccountKey is not base64") from fault
 
 
 def _from_section(section: Mapping[str, str], connection: str) -> StorageAccount:
@@ -148,7 +148,7 @@ def _from_section(section: Mapping[str, str], connection: str) -> StorageAccount
     for url in (queue_url, blob_url):
         if url and not url.lower().startswith("https://"):
             raise BadFunctionError(
-                f"setting {connection}: {url!r} is not https, and tokens go nowhere else"
+                f"setting {connection}: {url!r} is not https, which tokens require"
             )
     return StorageAccount(
         name=account or _account_name(queue_url),
@@ -166,7 +166,7 @@ def _url(text: str, setting: str) -> str:
     except ValueError:
         readable = False
     if not readable or not _URL.fullmatch(text):
-        raise BadFunctionError(f"setting {setting}: {text!r} is no address of storage")
+        raise BadFunctionError(f"setting {setting}: {text!r} is not a storage address")
     return text
 
 

@@ -1,4 +1,4 @@
-"""Who the host is at a storage account whose setting holds no secret: as the real host reads it."""
+"""Reads the identity of a storage connection without a secret, as the real host does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which environment variables make up a connection to storage: those that the real host takes."""
+"""Finds the environment variables of a storage connection, as the real host does."""
 
 from __future__ import annotations
 

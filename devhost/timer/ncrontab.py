@@ -1,5 +1,5 @@
 """
-NCRONTAB schedules: six fields, seconds first; five start with the minutes.
+Parses NCRONTAB schedules: six fields, seconds first, or five, without seconds.
 
 Source: NCrontab 3.3.3 (atifaziz/NCrontab) CrontabFieldImpl.cs and CrontabSchedule.cs;
 azure-webjobs-sdk-extensions Timers/Scheduling/CronSchedule.cs (2024-10).
@@ -19,13 +19,13 @@ _LONG_MONTHS = (
 _LONG_DAYS = "sunday monday tuesday wednesday thursday friday saturday"
 _SHORT_NAMES = {name: name[:3] for name in f"{_LONG_MONTHS} {_LONG_DAYS}".split()}
 _PART = re.compile(r"(?P<low>[A-Za-z]+|\d+|\*)(?:-(?P<high>[A-Za-z]+|\d+))?(?:/(?P<step>\d+))?")
-# 29 February on a given weekday comes back within 40 years, whatever century lies between.
+# 29 February on a given weekday recurs within 40 years, even across a century.
 _YEARS = 41
 _HOURS = 24
 
 
 class ScheduleError(ValueError):
-    """A schedule cannot be read; the text says why."""
+    """A schedule cannot be parsed; the text says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,39 +48,33 @@ _FIELDS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """When a timer is due: by cron fields, or every so often."""
+    """When a timer is due: the accepted values of each field."""
 
-    seconds: tuple[int, ...] = ()
-    minutes: tuple[int, ...] = ()
-    hours: tuple[int, ...] = ()
-    days: frozenset[int] = frozenset()
-    months: frozenset[int] = frozenset()
+    seconds: tuple[int, ...]
+    minutes: tuple[int, ...]
+    hours: tuple[int, ...]
+    days: frozenset[int]
+    months: frozenset[int]
     #: Sunday is 0.
-    weekdays: frozenset[int] = frozenset()
-    #: Set: nothing else counts.
-    interval: timedelta | None = None
+    weekdays: frozenset[int]
 
     @property
     def fires_more_than_once_a_minute(self) -> bool:
-        """Whether the real host would rather not remember each run."""
-        if self.interval is not None:
-            return self.interval < timedelta(minutes=1)
+        """Whether the real host keeps no status of the timer."""
         return len(self.seconds) > 1
 
     @property
-    def goes_by_the_wall(self) -> bool:
-        """Whether it names hours of the day: then it follows clocks that are put back or on."""
-        return self.interval is None and len(self.hours) < _HOURS
+    def names_hours(self) -> bool:
+        """Whether it names hours of the day, and so follows changes of daylight saving time."""
+        return len(self.hours) < _HOURS
 
     def next_after(self, moment: datetime) -> datetime | None:
         """Return the first due time after *moment*; None if there is none."""
-        if self.interval is not None:
-            return moment + self.interval
         start = moment.replace(microsecond=0) + timedelta(seconds=1)
         day = start.date()
         while day.year < start.year + _YEARS:
             if day.month not in self.months:
-                # On to the first day of the next month.
+                # Skip to the first day of the next month.
                 day = (day.replace(day=28) + timedelta(days=4)).replace(day=1)
                 continue
             if day.day in self.days and day.isoweekday() % 7 in self.weekdays:
@@ -111,15 +105,15 @@ def parse(text: str) -> Schedule:
     Parse an NCRONTAB expression.
 
     Raises:
-        ScheduleError: it is none.
+        ScheduleError: it is malformed.
     """
     fields = text.split()
     if len(fields) == len(_FIELDS) - 1:
         fields.insert(0, "0")
     if len(fields) != len(_FIELDS):
         raise ScheduleError(
-            f"{text!r} has {len(fields)} fields; a schedule has six (or five, without seconds), "
-            "or is hh:mm:ss"
+            f"{text!r} has {len(fields)} fields; a schedule has six, "
+            "or five without seconds; time spans are not supported"
         )
     second, minute, hour, day, month, weekday = (
         _values(part, field) for part, field in zip(fields, _FIELDS, strict=True)
@@ -140,7 +134,7 @@ def _values(text: str, field: _Field) -> set[int]:
     for part in text.split(","):
         match = _PART.fullmatch(part)
         if match is None:
-            raise ScheduleError(f"{part!r} is no {field.name}")
+            raise ScheduleError(f"{part!r} is not a {field.name}")
         low, high = _reach(match, field)
         step = int(match["step"] or 1)
         if step < 1:
@@ -152,7 +146,7 @@ def _values(text: str, field: _Field) -> set[int]:
 def _reach(match: re.Match[str], field: _Field) -> tuple[int, int]:
     if match["low"] == "*":
         if match["high"]:
-            raise ScheduleError(f"{match[0]!r} is no {field.name}")
+            raise ScheduleError(f"{match[0]!r} is not a {field.name}")
         return field.low, field.high
     low = _number(match["low"], field)
     if match["high"]:
@@ -168,7 +162,7 @@ def _number(text: str, field: _Field) -> int:
     else:
         short = _SHORT_NAMES.get(text.lower(), text.lower())
         if short not in field.names:
-            raise ScheduleError(f"{text!r} is no {field.name}")
+            raise ScheduleError(f"{text!r} is not a {field.name}")
         number = field.names.index(short) + field.low
     if not field.low <= number <= field.high:
         raise ScheduleError(f"{field.name} {number} is not from {field.low} to {field.high}")

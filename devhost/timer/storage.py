@@ -1,5 +1,5 @@
 """
-What timers keep in blobs: their status, and the lease that lets one host fire.
+Keeps a timer's status and lease in blobs.
 
 Source: azure-webjobs-sdk-extensions Timers.Storage/StorageScheduleMonitor.cs; azure-webjobs-sdk
 Microsoft.Azure.WebJobs.Host/Singleton (2024-10).
@@ -36,14 +36,14 @@ CONTAINER = "azure-webjobs-hosts"
 
 _NEVER = 1
 _TAKEN = 409
-# The request, or who sends it, is what storage does not want: later will not be better.
+# Storage rejects the request or its sender: a retry will not succeed.
 _REFUSED = (400, 401, 403)
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
 
 
 class HostBlobs:
-    """The container in which hosts keep what is theirs."""
+    """The container in which hosts keep their own blobs."""
 
     def __init__(self, account: StorageAccount, host_id: str, threads: Executor) -> None:
         self._service: Any = BlobServiceClient(
@@ -51,7 +51,7 @@ class HostBlobs:
             credential=account.sdk_credential(),
             retry_total=0,
             connection_timeout=5,
-            # Its dozen lines for each request would stand in the app's log as the app's own.
+            # Its dozen lines for each request would appear as the app's own.
             http_logging_level=logging.DEBUG,
         )
         self._where = urlsplit(account.blob_url).netloc
@@ -60,7 +60,7 @@ class HostBlobs:
         self._threads = threads
 
     def blob(self, folder: str, name: str) -> BlobClient:
-        """Return the client of one of this host's blobs."""
+        """Return a client of one of this host's blobs."""
         client: BlobClient = self._service.get_blob_client(
             CONTAINER, f"{folder}/{self._host_id}/{name}"
         )
@@ -68,11 +68,11 @@ class HostBlobs:
 
     async def run(self, step: Callable[[], _T]) -> _T:
         """
-        Run a blocking *step* on a thread, with the container in place.
+        Run a blocking *step* on a thread; the container is created if it is missing.
 
         Raises:
-            StorageBusyError: storage cannot be reached, or fails.
-            StorageRefusedError: it understood and said no.
+            StorageBusyError: storage is unreachable or fails.
+            StorageRefusedError: storage rejected the request.
         """
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._try, step)
 
@@ -85,14 +85,16 @@ class HostBlobs:
                     self._service.create_container(CONTAINER)
                 return step()
         except ServiceRequestError as fault:
-            # Its own text is about Python objects.
+            # The exception's own text names Python objects.
             raise StorageBusyError(f"{self._where}: no connection{self._hint}") from fault
         except HttpResponseError as fault:
-            told = f"{self._where}: {fault.status_code} {getattr(fault, 'error_code', '')}".rstrip()
+            text = f"{self._where}: {fault.status_code} {getattr(fault, 'error_code', '')}".rstrip()
             refused = fault.status_code in _REFUSED
-            raise (StorageRefusedError if refused else StorageBusyError)(told) from fault
+            raise (StorageRefusedError if refused else StorageBusyError)(text) from fault
         except AzureError as fault:
-            raise StorageBusyError(f"{self._where}: no answer that can be read") from fault
+            raise StorageBusyError(
+                f"{self._where}: the response is not a blob service's"
+            ) from fault
 
 
 class BlobStatus:
@@ -103,11 +105,11 @@ class BlobStatus:
         self._blob = blobs.blob("timers", f"Host.Functions.{function}/status")
 
     async def read(self) -> Status | None:
-        """Return what is remembered; None also for what cannot be read."""
+        """Return the status; None if it is missing or malformed."""
         return await self._blobs.run(self._read)
 
     async def write(self, status: Status) -> None:
-        """Remember *status*."""
+        """Store *status*."""
         text = json.dumps(status_json(status))
         await self._blobs.run(lambda: self._blob.upload_blob(text, overwrite=True))
 
@@ -129,7 +131,7 @@ class BlobStatus:
 
 
 class BlobLock:
-    """A blob lease, renewed at half of its time until it is released."""
+    """A blob lease, renewed at half of its period until it is released."""
 
     def __init__(self, blobs: HostBlobs, function: str, options: LockOptions) -> None:
         self._blobs = blobs
@@ -145,7 +147,7 @@ class BlobLock:
         return self._options.recovery_polling_interval
 
     async def acquire(self, lost: Callable[[], None]) -> bool:
-        """Try to take the lease; *lost* is called when it ran out."""
+        """Try to take the lease; *lost* is called if it expires."""
         self._renewed_at = time.monotonic()
         self._lease = await self._blobs.run(self._acquire)
         if self._lease is None:
@@ -154,7 +156,7 @@ class BlobLock:
         return True
 
     async def release(self) -> None:
-        """Give the lease back, so that another host need not wait for its end."""
+        """Release the lease, so that another host need not wait until it expires."""
         if self._renewal:
             self._renewal.cancel()
         lease, self._lease = self._lease, None
@@ -186,7 +188,7 @@ class BlobLock:
             if await self._renew_once():
                 self._renewed_at = tried_at
             elif time.monotonic() - self._renewed_at >= period:
-                # It has run out, and another host may have it by now.
+                # It has expired, and another host may hold it by now.
                 self._lease = None
                 lost()
                 return
@@ -195,11 +197,11 @@ class BlobLock:
         try:
             await self._blobs.run(self._lease.renew)
         except (StorageBusyError, StorageRefusedError) as fault:
-            # A storage that forgot the lease (a new Azurite) has forgotten the others' too.
+            # A storage that lost this lease (a new Azurite) has lost the others' as well.
             _log.debug("a timer's lease was not renewed: %s", fault)
             with contextlib.suppress(StorageBusyError, StorageRefusedError):
-                if anew := await self._blobs.run(self._acquire):
-                    self._lease = anew
+                if lease := await self._blobs.run(self._acquire):
+                    self._lease = lease
                     return True
             return False
         return True

@@ -14,7 +14,7 @@ from typing import Any
 
 from azure.functions.meta import Datum
 
-from devhost.errors import BadFunctionError, InvocationError, class_and_words
+from devhost.errors import BadFunctionError, InvocationError, class_and_message
 from devhost.functions import loader, metadata
 from devhost.functions.invoke import Invoker, Report
 from devhost.http import response as http_response
@@ -48,7 +48,7 @@ async def _invoke(function: loader.Function, case: dict[str, Any]) -> dict[str, 
     except InvocationError:
         returned = None
     except ValueError as refused:
-        return {"seen": wire.sight(), "fault": class_and_words(refused), "returned": None}
+        return {"seen": wire.sight(), "fault": class_and_message(refused), "returned": None}
     return {
         "seen": wire.sight(),
         "fault": None if reports[0].fault is None else reports[0].text,

@@ -47,7 +47,7 @@ DIFFERENCES = {
     ),
     "http_as_str": (
         "ValueError: ('unexpected type of data received for the \"generic\" binding '",
-        "ValueError: a request cannot be had as str or bytes",
+        "ValueError: a request cannot be passed as str or bytes",
     ),
     "returns_none": (_NO_OUTPUT, f"TypeError: an http output cannot be a NoneType; {_ONLY}"),
     "returns_bytes": (_NO_OUTPUT, f"TypeError: an http output cannot be a bytes; {_ONLY}"),
@@ -64,11 +64,11 @@ DIFFERENCES = {
     ),
     "fails_without_text": (
         "Unhandled exception in function. Could not serialize original exception message.",
-        "MuteError: it has no text, as its __str__ fails",
+        "MuteError: no message, its __str__ failed",
     ),
     "script_not_python": (
         "RuntimeError: ('cannot load function %s: invalid Python filename %s'",
-        "FunctionLoadError: cannot load the script_not_python function: scriptFile other.txt is no",
+        "FunctionLoadError: cannot load the script_not_python function: scriptFile other.txt is",
     ),
     "entry_point_missing": (
         "RuntimeError: ('cannot load function %s: function %s() is not present in %s'",
@@ -93,7 +93,7 @@ DIFFERENCES = {
     ),
     "return_in": (
         'FunctionLoadError: cannot load the return_in function: "$return" binding must have',
-        "binding '$return': this host does not know http (in)",
+        "binding '$return': http (in) is not supported",
     ),
 }
 _WORKERS_PYTHON = _CHECKOUT / ".venv-worker/bin/python"

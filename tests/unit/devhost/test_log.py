@@ -43,7 +43,7 @@ def test_a_reader_who_goes_away_does_not_end_the_host():
 
     console.line("one")
     console.line("two")
-    console.trouble("three")
+    console.error("three")
 
 
 def test_the_apps_log_becomes_lines_at_host_jsons_levels():

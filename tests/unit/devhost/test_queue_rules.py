@@ -1,42 +1,22 @@
-"""What happens to a queue's messages, by the real host's rules."""
+"""
+What a queue listener does with messages and when it polls, on a driven clock.
+
+`tests/host` has the rules that show from outside; here are exact times and storage failures.
+"""
 
 import asyncio
-import base64
 from datetime import timedelta
 
 import pytest
 
+from devhost.errors import HostError
 from devhost.queue.listener import poison_queue_name
-from devhost.storage.errors import StorageBusyError
+from devhost.storage.errors import StorageBusyError, StorageRefusedError
 
 MINUTE = 60.0
 
 
-def test_success_deletes(listen, queue, poison):
-    queue.put("hello")
-
-    listen(1)
-
-    assert queue.texts == []
-    assert poison.texts == []
-
-
-def test_a_received_message_is_hidden_for_ten_minutes(listen, queue, app):
-    number = queue.put("hello")
-    seen = []
-
-    async def look(_listener):
-        await asyncio.sleep(0.5)
-        seen.append(queue.stored[number].visible_at)
-
-    app.seconds = 1
-
-    listen(1, during=look, visibility_timeout=timedelta(seconds=5))
-
-    assert seen == [10 * MINUTE]
-
-
-def test_failing_for_ever_runs_exactly_the_allowed_times_and_ends_in_poison(
+def test_a_message_that_always_fails_moves_to_poison_at_once_after_the_last_call(
     listen, queue, poison, app
 ):
     queue.put("bad")
@@ -51,7 +31,7 @@ def test_failing_for_ever_runs_exactly_the_allowed_times_and_ends_in_poison(
 
 
 def test_a_failed_message_is_in_the_poison_queue_before_it_is_deleted(listen, queue, poison, app):
-    """A host that ends between the two leaves a message too many, and none too few."""
+    """A host that ends between the two leaves a duplicate instead of losing the message."""
     queue.put("bad")
     poison.delays["send"] = 5
     app.fails = True
@@ -73,7 +53,7 @@ def test_a_message_that_cannot_be_moved_to_poison_is_kept(listen, queue, poison,
     assert queue.times("delete") == []
 
 
-def test_after_a_failure_the_message_waits_for_the_visibility_timeout(listen, queue, app):
+def test_after_each_failure_the_message_waits_for_the_visibility_timeout(listen, queue, app):
     queue.put("bad")
     app.fails = True
 
@@ -94,43 +74,7 @@ def test_a_message_dequeued_too_often_goes_to_poison_without_a_call(listen, queu
     assert queue.texts == []
 
 
-def test_a_poison_queue_has_no_poison_queue_and_keeps_its_failures_hidden(
-    listen, queue, poison, app
-):
-    queue.put("bad")
-    queue.put("often", dequeue_count=9)
-    app.fails = True
-
-    listen(9 * MINUTE, name="work-poison", max_dequeue_count=5)
-
-    assert len(app.calls) == 2
-    assert queue.texts == ["bad", "often"]
-    assert poison.texts == []
-
-
-def test_text_that_is_not_base64_goes_to_poison_at_once(listen, queue, poison, app):
-    queue.put("not base64!")
-    queue.put(base64.b64encode("grüße".encode()).decode())
-
-    listen(1, base64=True)
-
-    assert [text for _, text, _ in app.calls] == ["grüße"]
-    assert poison.texts == ["not base64!"]
-    assert queue.texts == []
-
-
-def test_no_more_than_batch_and_threshold_run_at_once(listen, queue, app):
-    for number in range(64):
-        queue.put(str(number))
-    app.seconds, app.stagger = 1, 0.01
-
-    listen(60, batch_size=4, new_batch_threshold=2)
-
-    assert app.most_running == 6
-    assert len(app.calls) == 64
-
-
-def test_the_next_batch_is_fetched_when_the_threshold_is_reached(listen, queue, app):
+def test_the_next_batch_is_received_when_the_threshold_is_reached(listen, queue, app):
     for number in range(8):
         queue.put(str(number))
     app.seconds = 1
@@ -140,32 +84,26 @@ def test_the_next_batch_is_fetched_when_the_threshold_is_reached(listen, queue, 
     assert app.times == [0.0] * 4 + [1.0] * 4
 
 
-def test_a_long_run_is_renewed_every_five_minutes_and_deleted_with_the_last_receipt(
-    listen, queue, app
+@pytest.mark.parametrize(
+    ("failures", "minutes", "renewals"),
+    [(0, 16, [300.0, 600.0, 900.0]), (2, 9.9, [300.0, 450.0, 525.0])],
+    ids=["every five minutes", "sooner after a failure"],
+)
+def test_a_long_invocation_renews_its_message_and_deletes_it_with_the_last_receipt(
+    listen, queue, app, *, failures, minutes, renewals
 ):
     queue.put("slow")
-    app.seconds = 16 * MINUTE
+    queue.faults["hide"] = [StorageBusyError("503") for _ in range(failures)]
+    app.seconds = minutes * MINUTE
 
-    listen(17 * MINUTE)
+    listen((minutes + 1) * MINUTE)
 
-    assert queue.times("hide") == [300.0, 600.0, 900.0]
+    assert queue.times("hide") == renewals
     assert len(app.calls) == 1
     assert queue.texts == []
 
 
-def test_a_renewal_that_storage_could_not_serve_is_tried_again_sooner(listen, queue, app):
-    queue.put("slow")
-    queue.faults["hide"] = [StorageBusyError("503"), StorageBusyError("503")]
-    app.seconds = 9.9 * MINUTE
-
-    listen(11 * MINUTE)
-
-    assert queue.times("hide") == [300.0, 450.0, 525.0]
-    assert len(app.calls) == 1
-    assert queue.texts == []
-
-
-def test_a_renewal_under_way_is_waited_for_before_the_delete(listen, queue, app):
+def test_a_renewal_in_progress_is_awaited_before_the_delete(listen, queue, app):
     queue.put("slow")
     queue.delays["hide"] = 10
     app.seconds = 5 * MINUTE + 5
@@ -176,39 +114,21 @@ def test_a_renewal_under_way_is_waited_for_before_the_delete(listen, queue, app)
     assert queue.times("delete") == [310.0]
 
 
-def test_a_function_may_delete_its_own_message(listen, queue, app, caplog):
+def test_a_function_that_deletes_its_own_message_is_not_worth_a_line(listen, queue, app, caplog):
     queue.put("mine")
 
-    async def take_away(_listener):
+    async def delete(_listener):
         await asyncio.sleep(0.5)
         queue.stored.clear()
 
     app.seconds = 1
 
-    listen(2, during=take_away)
+    listen(2, during=delete)
 
     assert caplog.records == []
 
 
-def test_a_function_may_put_off_its_own_message(listen, queue, app):
-    """Its update makes the host's receipt stale; the message comes again, counted on."""
-    number = queue.put("later")
-
-    async def put_off(_listener):
-        await asyncio.sleep(0.5)
-        receipt = queue.stored[number].message.pop_receipt
-        await queue.hide(number, receipt, timedelta(seconds=3))
-
-    app.seconds = 1
-
-    listen(6, during=put_off)
-
-    assert [count for _, _, count in app.calls] == ["1", "2"]
-    assert 3.5 <= app.times[1] <= 5.5
-    assert queue.texts == []
-
-
-def test_a_delete_that_storage_could_not_serve_is_tried_again(listen, queue):
+def test_a_delete_that_storage_could_not_serve_is_retried(listen, queue):
     queue.put("hello")
     queue.faults["delete"] = [StorageBusyError("503")]
 
@@ -217,18 +137,18 @@ def test_a_delete_that_storage_could_not_serve_is_tried_again(listen, queue):
     assert queue.texts == []
 
 
-def test_a_message_that_cannot_be_deleted_is_seen_again(listen, queue, caplog):
+def test_a_message_that_cannot_be_deleted_is_received_again(listen, queue, caplog):
     queue.put("hello")
     queue.faults["delete"] = [StorageBusyError("503") for _ in range(9)]
 
     listen(10)
 
     assert queue.texts == ["hello"]
-    assert "will be seen again: 503" in caplog.text
+    assert "will be received again: 503" in caplog.text
 
 
 @pytest.mark.parametrize(
-    ("queue_name", "expected"),
+    ("name", "expected"),
     [
         ("work", "work-poison"),
         ("work-poison", None),
@@ -236,5 +156,75 @@ def test_a_message_that_cannot_be_deleted_is_seen_again(listen, queue, caplog):
         ("a" * 57, None),
     ],
 )
-def test_poison_queue_name(queue_name, expected):
-    assert poison_queue_name(queue_name) == expected
+def test_poison_queue_name(name, expected):
+    assert poison_queue_name(name) == expected
+
+
+def test_an_empty_queue_is_polled_less_and_less_often(listen, queue):
+    """The waits are 100, 200, 300, 500, 900, 1700 ms, then exactly the longest."""
+    listen(9.6, max_polling_interval=timedelta(seconds=2))
+
+    assert queue.times("receive") == [0.0, 0.1, 0.3, 0.6, 1.1, 2.0, 3.7, 5.7, 7.7]
+
+
+def test_after_work_the_waits_start_again(listen, queue):
+    async def later(_listener):
+        await asyncio.sleep(2.5)
+        queue.put("late")
+
+    listen(2, during=later)
+
+    assert queue.times("receive")[6:11] == [3.7, 3.7, 3.8, 4.0, 4.3]
+
+
+def test_a_missing_queue_is_never_created(listen, queue):
+    queue.is_there = False
+
+    listen(30)
+
+    assert not queue.is_there
+
+
+@pytest.mark.parametrize(
+    "reasons",
+    [["connection refused"] * 5, ["503 ServerBusy", "connection refused", "timed out"] * 3],
+    ids=["one", "several"],
+)
+def test_an_outage_is_logged_once_whatever_its_reasons(listen, queue, app, caplog, reasons):
+    queue.faults["exists"] = [StorageBusyError(reason) for reason in reasons]
+    queue.put("hello")
+
+    listen(20)
+
+    assert len(app.calls) == 1
+    assert [record.getMessage() for record in caplog.records] == [
+        f"queue work: storage is failing, retrying: {reasons[0]}",
+        "queue work: storage is available again",
+    ]
+
+
+def test_storage_that_rejects_the_host_stops_it(listen, queue):
+    queue.faults["exists"] = [StorageRefusedError("403 AuthenticationFailed")]
+
+    with pytest.raises(HostError, match="queue work: storage rejects the host: 403"):
+        listen(1)
+
+
+def test_stopping_while_storage_is_slow_receives_nothing(listen, queue):
+    queue.put("too late")
+    queue.delays["exists"] = 5
+
+    listen(1)
+
+    assert queue.times("receive") == []
+
+
+def test_notify_ends_the_wait(listen, queue, app):
+    async def add(listener):
+        await asyncio.sleep(10.5)
+        queue.put("now")
+        listener.notify()
+
+    listen(1, during=add, max_polling_interval=timedelta(minutes=1))
+
+    assert app.times == [10.5]

@@ -43,11 +43,11 @@ def test_local_settings_may_be_absent(tmp_path):
     ("text", "words"),
     [
         ("{", "is not JSON: line 1, column 2"),
-        ("[]", "must hold a JSON object"),
+        ("[]", "must contain a JSON object"),
         ('{"IsEncrypted": true}', "is encrypted"),
         ('{"Values": []}', "Values must be an object"),
         ('{"Values": {"A": {}}}', "Values.A must be a string"),
-        ('{"Values": {"A": ' + "1" * 5000 + "}}", "holds a number that is too long"),
+        ('{"Values": {"A": ' + "1" * 5000 + "}}", "contains a number that is too long"),
         ('{"Values": {"a=b": "x"}}', "Values.'a=b' cannot be put in the environment"),
         ('{"Values": {"": "x"}}', "Values.'' cannot be put in the environment"),
         ('{"Values": {"A": "x\\u0000"}}', "Values.'A' cannot be put in the environment"),
@@ -127,13 +127,13 @@ def test_the_environment_wins_over_host_json(read):
 @pytest.mark.parametrize(
     ("name", "value", "words"),
     [
-        ("batchSize", 0, "batchSize is '0'; it must be a number, from 1 to 32"),
+        ("batchSize", 0, "batchSize is '0'; it must be a number from 1 to 32"),
         ("batchSize", 33, "from 1 to 32"),
         ("batchSize", "many", "'many'"),
         ("newBatchThreshold", -1, "0 or more"),
         ("maxDequeueCount", 0, "1 or more"),
         ("maxPollingInterval", "00:00:00.099", "0:00:00.100000 or more"),
-        ("visibilityTimeout", "5 s", "a time like"),
+        ("visibilityTimeout", "5 s", "a time such as"),
         ("messageEncoding", "utf8", "base64 or none"),
     ],
 )

@@ -63,20 +63,20 @@ def test_connection_strings(text, queue_url, blob_url):
 @pytest.mark.parametrize(
     ("environ", "words"),
     [
-        ({}, "setting S (where storage is) is missing"),
-        ({"S": ""}, "setting S (where storage is) is missing"),
+        ({}, "setting S (the storage account) is missing"),
+        ({"S": ""}, "setting S (the storage account) is missing"),
         ({"S": "nonsense"}, "setting S is not a storage connection string"),
-        ({"S": "AccountName=a;AccountKey=%"}, "the AccountKey in setting S is not base64"),
+        ({"S": "AccountName=a;AccountKey=%"}, "setting S: the AccountKey is not base64"),
         ({"S__credential": "managedidentity"}, "setting S__queueServiceUri is missing"),
-        ({"S": "AccountName=a;AccountKey=ü"}, "the AccountKey in setting S is not base64"),
+        ({"S": "AccountName=a;AccountKey=ü"}, "setting S: the AccountKey is not base64"),
         (
             {"S": "AccountName=a;SharedAccessSignature=a b"},
-            "the SharedAccessSignature in setting S cannot be sent",
+            "setting S: the SharedAccessSignature is malformed",
         ),
-        ({"S__queueServiceUri": "nowhere"}, "setting S: 'nowhere' is no address of storage"),
+        ({"S__queueServiceUri": "nowhere"}, "setting S: 'nowhere' is not a storage address"),
         (
             {"S__queueServiceUri": "http://h/a"},
-            "setting S: 'http://h/a' is not https, and tokens go nowhere else",
+            "setting S: 'http://h/a' is not https, which tokens require",
         ),
         (
             {"S__accountName": "acc", "S__credential": "azurecli"},
@@ -160,7 +160,7 @@ def test_the_app_and_the_local_host_read_identities_alike(host, app):
 def test_what_is_no_address_is_one_functions_fault(url):
     text = f"AccountName=a;AccountKey={KEY};BlobEndpoint=http://h/a;QueueEndpoint={url}"
 
-    with pytest.raises(BadFunctionError, match="is no address of storage"):
+    with pytest.raises(BadFunctionError, match="is not a storage address"):
         storage_account.find_account("S", {"S": text})
 
 

@@ -1,4 +1,4 @@
-"""When a timer function runs: due, past due, at start, and never twice at once."""
+"""When a timer function runs, on a driven clock; tests/host has what shows from outside."""
 
 import asyncio
 import json
@@ -9,7 +9,7 @@ import pytest
 
 from devhost.errors import BadFunctionError, HostError, InvocationError
 from devhost.storage.errors import StorageBusyError, StorageRefusedError
-from devhost.timer.listener import Status, Timer, make_schedule, on_the_wall
+from devhost.timer.listener import Status, TimerListener, local_moment, make_schedule
 
 
 class Statuses:
@@ -79,7 +79,7 @@ def tick(loop, run, timer_function, *, statuses, lock, runs):
             if fails:
                 raise InvocationError
 
-        timer = Timer(
+        timer = TimerListener(
             function=timer_function(schedule, **trigger),
             statuses=statuses,
             lock=lock,
@@ -164,10 +164,6 @@ def test_a_failure_does_not_end_the_schedule(tick):
     assert tick("*/2 * * * * *", 5, fails=True) == [2, 4]
 
 
-def test_a_time_span_is_a_schedule(tick):
-    assert tick("00:00:03", 10) == [3, 6, 9]
-
-
 def test_a_clock_that_is_set_is_noticed_within_half_a_minute(tick, loop):
     """A machine that slept, too: no wait is longer than that without a look at the clock."""
 
@@ -193,7 +189,7 @@ def in_berlin(monkeypatch, loop):
             schedule,
             hours * 3600,
             clock=lambda: loop.now().astimezone(),
-            local=on_the_wall,
+            local=local_moment,
         )
         return [f"{at:%d %H:%M}" for at, _ in runs]
 
@@ -252,7 +248,7 @@ def test_a_host_that_lost_the_lock_tries_for_it_again(tick, lock, caplog):
 
     assert tick("*/2 * * * * *", 69) == [2, 4, 66, 68]
     assert lock.tries == 3
-    assert "its lease was lost" in caplog.text
+    assert "lost its lease" in caplog.text
 
 
 def test_a_status_that_was_not_read_in_time_is_not_overwritten(tick, statuses, lock, loop):
@@ -277,7 +273,7 @@ def test_the_lock_is_given_back(tick, lock):
 def test_storage_that_refuses_stops_the_host(tick, statuses):
     statuses.faults = [StorageRefusedError("403 AuthenticationFailed")]
 
-    with pytest.raises(HostError, match="timer work: storage refuses: 403"):
+    with pytest.raises(HostError, match="timer work: storage rejects the host: 403"):
         tick("0 * * * * *", 70)
 
 
@@ -285,11 +281,11 @@ def test_storage_that_does_not_answer_is_kept_trying(tick, statuses, caplog):
     statuses.faults = [StorageBusyError("connection refused") for _ in range(3)]
 
     assert tick("0 * * * * *", 70) == [60]
-    assert "still trying: connection refused" in caplog.text
-    assert "storage works again" in caplog.text
+    assert "retrying: connection refused" in caplog.text
+    assert "storage is available again" in caplog.text
 
 
-@pytest.mark.parametrize("text", ["every day", "61 * * * * *", "00:00:00", "24:00:00", "-00:00:05"])
+@pytest.mark.parametrize("text", ["every day", "61 * * * * *", "00:00:03"])
 def test_refuses_what_is_no_schedule(text):
     with pytest.raises(BadFunctionError, match="schedule"):
         make_schedule(text)

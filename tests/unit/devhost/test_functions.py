@@ -1,10 +1,12 @@
-"""What is read from function.json, and what is said about a bad one."""
+"""Functions: what is read from function.json, and where the app is imported from."""
 
 import json
+import sys
+from pathlib import Path
 
 import pytest
 
-from devhost.functions import metadata
+from devhost.functions import loader, metadata
 from devhost.functions.metadata import BadFunction, HttpTrigger, QueueTrigger, TimerTrigger
 
 HTTP = {"type": "httpTrigger", "direction": "in", "name": "req"}
@@ -63,16 +65,16 @@ def test_timer(scan):
         ([], "function.json has no bindings"),
         (["x"], "bindings[0] must be an object with a type"),
         ([{"name": "x"}], "bindings[0] must be an object with a type"),
-        ([HTTP | {"name": ""}], "bindings[0] has no legal name: ''"),
-        ([HTTP, HTTP], "two bindings are called 'req'"),
-        ([OUT], "function.json has 0 triggers; it must have one"),
-        ([HTTP, QUEUE], "function.json has 2 triggers; it must have one"),
+        ([HTTP | {"name": ""}], "bindings[0] has an illegal name: ''"),
+        ([HTTP, HTTP], "two bindings are named 'req'"),
+        ([OUT], "function.json has 0 triggers instead of one"),
+        ([HTTP, QUEUE], "function.json has 2 triggers instead of one"),
         ([HTTP | {"direction": "out"}], "the trigger's direction must be in"),
-        ([HTTP | {"type": "blobTrigger"}], "this host does not know blobTrigger"),
+        ([HTTP | {"type": "blobTrigger"}], "this host does not support blobTrigger"),
         ([HTTP | {"authLevel": "root"}], "authLevel 'root' is not"),
         ([HTTP | {"methods": "get"}], "methods must be a list"),
         ([HTTP | {"methods": [1, None]}], "methods must be a list of strings"),
-        ([HTTP | {"type": "httptriger"}], "must have one: its types are httptriger"),
+        ([HTTP | {"type": "httptriger"}], "instead of one; its bindings are httptriger"),
         ([HTTP | {"route": 5}], "route must be a string"),
         ([QUEUE | {"queueName": ""}], "queueTrigger has no queueName"),
         ([QUEUE | {"queueName": "a--b"}], "'a--b' is not a legal queue name"),
@@ -80,9 +82,12 @@ def test_timer(scan):
         ([QUEUE | {"queueName": "%NO%"}], "setting NO, named by queueName, is missing"),
         ([TIMER | {"schedule": ""}], "timerTrigger has no schedule"),
         ([TIMER | {"schedule": "%NO%"}], "setting NO, named by schedule, is missing"),
-        ([QUEUE, {"type": "queue", "direction": "out", "name": "o"}], "does not know queue (out)"),
+        (
+            [QUEUE, {"type": "queue", "direction": "out", "name": "o"}],
+            "queue (out) is not supported",
+        ),
         ([HTTP, OUT | {"direction": "both"}], "direction both is not supported"),
-        ([HTTP, OUT | {"name": "res"}], "the http output must be called $return"),
+        ([HTTP, OUT | {"name": "res"}], "the http output must be named $return"),
     ],
 )
 def test_bad_function_json(scan, bindings, words):
@@ -101,7 +106,7 @@ def test_bad_folder_name(scan):
 
 
 def test_missing_script(scan):
-    assert scan(HTTP, OUT, scriptFile="other.py").fault == "there is no other.py"
+    assert scan(HTTP, OUT, scriptFile="other.py").fault == "other.py is missing"
 
 
 @pytest.mark.parametrize(
@@ -125,3 +130,13 @@ def test_order_is_by_name(tmp_path, scan):
         scan(HTTP, OUT, folder=folder)
 
     assert [each.name for each in metadata.scan(tmp_path, {})] == ["Afn", "Bfn", "Cfn"]
+
+
+def test_the_apps_folder_is_the_last_to_import_from(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setitem(sys.modules, loader.NAMESPACE, None)
+
+    loader.prepare(tmp_path)
+
+    assert sys.path[-1] == str(tmp_path)
+    assert str(Path(loader.__file__).parents[2]) not in sys.path

@@ -1,0 +1,66 @@
+"""Command lines and settings with which the host does not start: one line each."""
+
+import logging
+import socket
+
+import pytest
+
+from devhost.cli import main
+
+
+@pytest.fixture(autouse=True)
+def untouched_logging():
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+@pytest.mark.parametrize(
+    ("host_json", "arguments", "line"),
+    [
+        ("{", (), "host.json is not JSON: line 1, column 2: "),
+        ('{"version": "1.0"}', (), 'host.json must say "version": "2.0"'),
+        (
+            '{"version": "2.0"}',
+            ("--azurite", "--env", "AzureWebJobsStorage=UseDevelopmentStorage=true"),
+            "--azurite and --env AzureWebJobsStorage exclude each other",
+        ),
+        (
+            '{"version": "2.0"}',
+            ("--azurite", "--port", "{taken}"),
+            "port {taken} is in use: choose another with --port",
+        ),
+    ],
+    ids=["malformed", "version", "two storages", "port in use"],
+)
+def test_the_host_does_not_start(tmp_path, capsys, host_json, arguments, line):
+    (tmp_path / "host.json").write_text(host_json)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        given = [each.format(taken=port) for each in arguments]
+
+        assert main(["--root", str(tmp_path), *given]) == 1
+
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert len(err.splitlines()) == 1
+    assert err.startswith(f"devhost: {line.format(taken=port)}")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--port", "65536"), "'65536' is not a port"),
+        (("--env", "=x"), "'=x' is not NAME=VALUE"),
+        (("--invisibility", "0.5"), "'0.5' is not from 1 to 604800 seconds"),
+        (("--enable-auth",), "unrecognized arguments: --enable-auth"),
+    ],
+    ids=lambda each: each[0] if isinstance(each, tuple) else "",
+)
+def test_arguments_that_are_refused(capsys, arguments, words):
+    with pytest.raises(SystemExit):
+        main(arguments)
+
+    assert words in capsys.readouterr().err
