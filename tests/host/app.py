@@ -1,7 +1,8 @@
-"""Makes a function app of probes in a folder."""
+"""Makes a function app of probe functions in a folder."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 from pathlib import Path
@@ -16,6 +17,7 @@ class App:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._gates = itertools.count()
         self.records = root / "records.jsonl"
         self.host_json()
         self.local_settings()
@@ -55,8 +57,12 @@ class App:
         self._add(name, "http", trigger, binding)
 
     def break_import(self, name: str) -> None:
-        """Let function *name* fail when it is imported."""
+        """Make function *name* fail when it is imported."""
         (self.root / name / "__init__.py").write_text("import no_such_module_anywhere\n")
+
+    def gate(self) -> Path:
+        """Return a new file for `wait <file>`; the invocation ends when the file is made."""
+        return self.root / f"gate-{next(self._gates)}"
 
     def _add(self, name: str, kind: str, trigger: dict[str, Any], binding: dict[str, Any]) -> None:
         folder = self.root / name

@@ -1,4 +1,4 @@
-"""What all rows share: a storage account, and apps in folders of their own."""
+"""A storage account, apps in folders of their own, and their settings."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import pytest
 
 from devhost.azurite import Azurite
 from tests.host.app import App
-from tests.host.running import trouble_with_the_command
+from tests.host.running import COMMAND, trouble_with_the_command
 from tests.host.storage import Storage
 
-if trouble := trouble_with_the_command():
+if trouble := trouble_with_the_command(COMMAND):
     pytest.exit(trouble, returncode=pytest.ExitCode.USAGE_ERROR)
 
 

@@ -1,4 +1,4 @@
-"""A server that says 200 and the same page to everything, as a proxy in the way may."""
+"""A server that answers every request with the same page, as a captive proxy does."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.serving import serving
 
 @contextlib.contextmanager
 def same_page(page: bytes) -> Iterator[str]:
-    """Answer *page* to every request during the block; gives the URL of an account there."""
+    """Answer every request with *page* during the block; yields the URL of an account there."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def __getattr__(self, name: str) -> object:

@@ -1,4 +1,4 @@
-"""A door before one port of the storage: what goes through is noted, and it can be shut."""
+"""A proxy before one port of storage that records polls and can cut the connection."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from collections.abc import Iterator
 
 
 class Door:
-    """Passes connections on to *target*, a port of this machine."""
+    """Forwards connections to *target*, a port of this machine."""
 
     def __init__(self, target: int) -> None:
         self.target = target
         self.port = 0
-        #: When a batch of messages was asked for.
+        #: When messages were requested.
         self.receives: list[float] = []
         self._listener: socket.socket | None = None
         self._sockets: list[socket.socket] = []
         self._threads: list[threading.Thread] = []
 
     def open(self) -> None:
-        """Let connections through."""
+        """Accept connections."""
         listener = socket.socket()
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(("127.0.0.1", self.port))
@@ -32,7 +32,7 @@ class Door:
         self._start(self._accept, listener)
 
     def shut(self) -> None:
-        """Refuse connections, and cut those that are open."""
+        """Refuse connections and cut the open ones."""
         listener, self._listener = self._listener, None
         for each in [*([listener] if listener else []), *self._sockets]:
             with contextlib.suppress(OSError):

@@ -1,9 +1,10 @@
-"""Starts the host that HOST_CMD names on an app, and ends it."""
+"""Starts the host that HOST_CMD names on an app and ends it."""
 
 from __future__ import annotations
 
 import contextlib
 import http.client
+import itertools
 import json
 import os
 import shlex
@@ -22,31 +23,32 @@ from typing import IO, Any
 from tests.host.app import App
 
 _CHECKOUT = Path(__file__).parents[2]
-_COMMAND = os.environ.get("HOST_CMD", "")
-#: Whether the local host is tested, which has switches of its own.
-IS_DEVHOST = not _COMMAND
-#: A host may download its parts when it starts for the first time.
-_START_SECONDS = 60.0 if IS_DEVHOST else 300.0
-PATIENCE = 30.0
-#: What asks the host for keys; `func` of version 4 says `--enableAuth`.
-_AUTH_OPTION = os.environ.get("HOST_AUTH_OPTION", "--enable-auth")
+COMMAND = os.environ.get("HOST_CMD", "")
+#: Whether the local host is tested, which has options of its own.
+IS_DEVHOST = not COMMAND
+#: Seconds that end a hung test; none of them decides whether a test passes.
+#: Another host may download its parts when it starts for the first time.
+_START_SECONDS = 120.0 if IS_DEVHOST else 300.0
+PATIENCE = 120.0
 
 
-def trouble_with_the_command() -> str | None:
-    """Say why HOST_CMD cannot start a host; None: it can, as far as is seen without trying."""
+def trouble_with_the_command(template: str) -> str | None:
+    """Return why HOST_CMD's *template* cannot start a host, or None if nothing is wrong with it."""
+    if not template:
+        return None
     try:
-        command = _command(Path("root"), 1)
+        command = _command(template, Path("root"), 1)
     except (ValueError, LookupError) as fault:
-        return f"HOST_CMD {_COMMAND!r} cannot be read: {type(fault).__name__}: {fault}"
+        return f"HOST_CMD {template!r} cannot be parsed: {type(fault).__name__}: {fault}"
     if not command or shutil.which(command[0]) is None:
-        return f"HOST_CMD {_COMMAND!r}: there is no such command"
-    missing = [place for place in ("{root}", "{port}") if not IS_DEVHOST and place not in _COMMAND]
-    return f"HOST_CMD {_COMMAND!r} has no {' and no '.join(missing)}" if missing else None
+        return f"HOST_CMD {template!r}: there is no such command"
+    missing = [field for field in ("{root}", "{port}") if field not in template]
+    return f"HOST_CMD {template!r} has no {' and no '.join(missing)}" if missing else None
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a client saw."""
+    """A response."""
 
     status: int
     headers: list[tuple[str, str]]
@@ -69,7 +71,7 @@ class Host:
     output: IO[bytes]
 
     def calls(self, function: str, moment: str = "start") -> list[dict[str, Any]]:
-        """Return the recorded calls of *function* so far, the oldest first."""
+        """Return the recorded calls of *function*, oldest first."""
         if not self.app.records.exists():
             return []
         # The last line may be half written.
@@ -87,16 +89,27 @@ class Host:
         until(lambda: len(self.calls(function, moment)) >= count, seconds)
         return self.calls(function, moment)
 
+    def most_at_once(self, function: str) -> int:
+        """Return the largest number of calls of *function* that overlapped."""
+        steps = [(call["at"], 1) for call in self.calls(function)]
+        steps += [(call["at"], -1) for call in self.calls(function, "end")]
+        return max(itertools.accumulate(step for _, step in sorted(steps)))
+
     def request(
         self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None
     ) -> Answer:
         """Send one request on a connection of its own."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         with contextlib.closing(connection):
             chunked = body is not None and not isinstance(body, bytes)
             connection.request(method, path, body, dict(headers or {}), encode_chunked=chunked)
             answer = connection.getresponse()
             return Answer(answer.status, answer.getheaders(), answer.read())
+
+    def is_listening(self) -> bool:
+        """Return whether it accepts connections."""
+        with socket.socket() as client:
+            return client.connect_ex(("127.0.0.1", self.port)) == 0
 
     def signal(self, number: int) -> None:
         """Send a signal to the host."""
@@ -109,8 +122,8 @@ class Host:
         self.process.wait()
 
     def end(self) -> int:
-        """Wait until it has ended; returns its exit code."""
-        return self.process.wait(PATIENCE + 30)
+        """Wait until it has ended and return its exit code."""
+        return self.process.wait(PATIENCE)
 
     def said(self) -> str:
         """Return all its output."""
@@ -119,10 +132,10 @@ class Host:
 
 
 def until(condition: Any, seconds: float = PATIENCE) -> Any:
-    """Return the first truth that *condition* tells, waiting for it."""
+    """Wait until *condition* returns something true, and return that."""
     deadline = time.monotonic() + seconds
     while not (truth := condition()):
-        assert time.monotonic() < deadline, "it did not come to pass"
+        assert time.monotonic() < deadline, "it did not happen"
         time.sleep(0.05)
     return truth
 
@@ -133,20 +146,17 @@ def running(
     settings: Mapping[str, str],
     *,
     invisibility: float | None = None,
-    auth: bool = False,
 ) -> Iterator[Host]:
     """
     Run the host on *app* until the block ends.
 
-    *invisibility* is a switch of the local host's own: seconds for which a received message is
-    hidden. Another host has ten minutes, and the test waits for them.
+    *invisibility* is how many seconds a received message is hidden, which only the local host can
+    change. On another host it is ten minutes, and the test waits for them.
     """
     port = _free_port()
-    command = _command(app.root, port)
+    command = _command(COMMAND, app.root, port)
     if invisibility is not None and IS_DEVHOST:
         command += ["--invisibility", f"{invisibility:g}"]
-    if auth:
-        command.append(_AUTH_OPTION)
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(
             command,
@@ -165,11 +175,11 @@ def running(
             host.kill()
 
 
-def _command(root: Path, port: int) -> list[str]:
-    if IS_DEVHOST:
+def _command(template: str, root: Path, port: int) -> list[str]:
+    if not template:
         return [sys.executable, "-m", "devhost", "--root", str(root), "--port", str(port)]
-    places = {"root": str(root), "port": str(port)}
-    return [part.format(**places) for part in shlex.split(_COMMAND)]
+    fields = {"root": str(root), "port": str(port)}
+    return [part.format(**fields) for part in shlex.split(template)]
 
 
 def _environment() -> dict[str, str]:
@@ -185,8 +195,7 @@ def _is_up(host: Host) -> bool:
         answer = host.request("GET", "/admin/host/status")
     except OSError:
         return False
-    # 401: it asks for keys, and so it is there.
-    return answer.status == 401 or (answer.status == 200 and answer.json()["state"] == "Running")
+    return answer.status == 200 and answer.json()["state"] == "Running"
 
 
 def _free_port() -> int:

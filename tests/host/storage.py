@@ -1,4 +1,4 @@
-"""The storage account as the suite knows it: queues and blobs, by the official SDKs."""
+"""Reads and changes queues and blobs of a storage account with the official SDKs."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import uuid
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from azure.core.exceptions import ResourceExistsError, ResourceNotFoundError
-from azure.storage.blob import BlobServiceClient
+from azure.core.exceptions import HttpResponseError, ResourceNotFoundError
+from azure.storage.blob import BlobLeaseClient, BlobServiceClient
 from azure.storage.queue import (
     AccountSasPermissions,
     QueueClient,
@@ -35,17 +35,17 @@ class Storage:
         self._blobs = BlobServiceClient.from_connection_string(self.connection_string)
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         self._queues.close()
         self._blobs.close()
 
     @staticmethod
     def new_name(label: str) -> str:
-        """Return a queue's name that nobody has."""
+        """Return an unused queue name."""
         return f"{label}-{uuid.uuid4().hex[:12]}"
 
     def queue(self, label: str) -> str:
-        """Make a queue; returns its name."""
+        """Create a queue and return its name."""
         name = self.new_name(label)
         self.client(name).create_queue()
         return name
@@ -55,7 +55,7 @@ class Storage:
         return self._queues.get_queue_client(name)
 
     def send(self, name: str, body: str | bytes) -> None:
-        """Send a message as the host expects it by default: base64."""
+        """Send a message in base64, the host's default."""
         data = body.encode() if isinstance(body, str) else body
         self.client(name).send_message(encoded(data))
 
@@ -67,7 +67,7 @@ class Storage:
             return -1
 
     def wait_empty(self, name: str) -> None:
-        """Wait until all messages are gone."""
+        """Wait until all messages have been deleted."""
         until(lambda: self.count(name) == 0)
 
     def wait_poison(self, name: str) -> str:
@@ -90,7 +90,7 @@ class Storage:
         return f"{self._queue_url}/{name}?{signature}"
 
     def timer_status(self, host_id: str, function: str) -> dict[str, str] | None:
-        """Return what is remembered of a timer."""
+        """Return a timer's stored status, or None."""
         try:
             text = self._status(host_id, function).download_blob().readall()
         except ResourceNotFoundError:
@@ -99,18 +99,19 @@ class Storage:
         return document
 
     def age_timer(self, host_id: str, function: str, by: timedelta) -> None:
-        """Set a timer's status back, as if the host had been away for that long."""
+        """Set a timer's status back, as if the host had been off for that long."""
         status = self.timer_status(host_id, function)
         assert status is not None
         aged = {name: _earlier(text, by) for name, text in status.items()}
         self._status(host_id, function).upload_blob(json.dumps(aged), overwrite=True)
 
-    def secrets(self, host_id: str, name: str, document: object) -> None:
-        """Write a file of keys where the real host looks for them."""
-        with contextlib.suppress(ResourceExistsError):
-            self._blobs.create_container("azure-webjobs-secrets")
-        blob = self._blobs.get_blob_client("azure-webjobs-secrets", f"{host_id}/{name}.json")
-        blob.upload_blob(json.dumps(document), overwrite=True)
+    def break_leases(self, host_id: str) -> None:
+        """End the leases of a killed host's timers, as if they had expired."""
+        container = self._blobs.get_container_client(HOSTS)
+        for blob in container.list_blobs(name_starts_with=f"locks/{host_id}/"):
+            lease = BlobLeaseClient(container.get_blob_client(blob.name))
+            with contextlib.suppress(HttpResponseError):
+                lease.break_lease(lease_break_period=0)
 
     def _status(self, host_id: str, function: str) -> Any:
         path = f"timers/{host_id}/Host.Functions.{function}/status"
@@ -118,11 +119,11 @@ class Storage:
 
 
 def encoded(body: bytes) -> str:
-    """Return *body* as the host expects it by default."""
+    """Return *body* in base64."""
     return base64.b64encode(body).decode()
 
 
 def _earlier(text: str, by: timedelta) -> str:
     moment = datetime.fromisoformat(text)
-    # The year 1 stands for "never".
+    # The year 1 means never.
     return text if moment.year == 1 else (moment - by).isoformat()

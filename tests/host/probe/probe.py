@@ -1,9 +1,9 @@
 """
-The probe: each function does what its message, request or setting says, and records each call.
+Functions that do what their message, request or setting says and record each call.
 
-It is copied into an app's folders as it is, and runs on any host of Azure Functions. Hence the
-standard library and azure.functions only, and a file of JSON lines for the records: the setting
-PROBE_RECORDS names it.
+The file is copied into the app's function folders and runs on any Azure Functions host, so it uses
+only the standard library and azure.functions. The setting PROBE_RECORDS names the file of JSON
+lines to which calls are appended.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import azure.functions as func
 
 
 def queue(message: func.QueueMessage, context: func.Context) -> None:
-    """Obey the message: `sleep 2`, `raise`, `delete <url>`, `hide 3 <url>` (the first time)."""
+    """Obey the message: `wait <file>`, `raise`, `delete <url>`, `hide 1 <url>` (the first time)."""
     body = message.get_body()
     call = {
         "body": base64.b64encode(body).decode(),
@@ -33,8 +33,8 @@ def queue(message: func.QueueMessage, context: func.Context) -> None:
     }
     with _Recorded(context, **call):
         verb, _, rest = body[:2048].decode(errors="replace").partition(" ")
-        if verb == "sleep":
-            time.sleep(float(rest))
+        if verb == "wait":
+            _wait_for(rest)
         elif verb == "raise":
             raise RuntimeError("as told")
         elif verb == "delete":
@@ -45,7 +45,7 @@ def queue(message: func.QueueMessage, context: func.Context) -> None:
 
 
 def http(req: func.HttpRequest, context: func.Context):
-    """Answer with what was seen, or do what ``do`` says."""
+    """Answer with the request as seen, or do what the parameter `do` says."""
     do, _, rest = req.params.get("do", "").partition(" ")
     body = req.get_body()
     seen = {
@@ -59,8 +59,8 @@ def http(req: func.HttpRequest, context: func.Context):
         "body": base64.b64encode(body[:2048]).decode(),
     }
     with _Recorded(context):
-        if do == "sleep":
-            time.sleep(float(rest))
+        if do == "wait":
+            _wait_for(rest)
         if do == "raise":
             raise RuntimeError("as told")
         if do == "setting":
@@ -71,7 +71,7 @@ def http(req: func.HttpRequest, context: func.Context):
 
 
 def timer(tick: func.TimerRequest, context: func.Context) -> None:
-    """Record the tick, and take as long as the setting PROBE_SLEEP_<function> says."""
+    """Record the tick and take as many seconds as the setting PROBE_SLEEP_<function> says."""
     with _Recorded(context, past_due=tick.past_due, schedule_status=_status(tick)):
         time.sleep(float(os.environ.get(f"PROBE_SLEEP_{context.function_name}", "0")))
 
@@ -93,13 +93,19 @@ class _Recorded:
             "host": os.environ.get("PROBE_HOST"),
             **self._call,
         }
-        # One write of one line at the end: no other process's line gets in between.
+        # One write appends the whole line: lines of two processes do not mix.
         with Path(os.environ["PROBE_RECORDS"]).open("ab", buffering=0) as records:
             records.write(json.dumps(line).encode() + b"\n")
 
 
+def _wait_for(file: str) -> None:
+    """Wait until the test makes *file*: it decides how long an invocation takes."""
+    while not Path(file).exists():
+        time.sleep(0.02)
+
+
 def _storage(method: str, url: str, message: func.QueueMessage, **query: str) -> None:
-    # The test's url holds a signature; what only the function knows is added here.
+    # The test's url has the signature; the receipt is known only here.
     place, _, signature = url.partition("?")
     query["popreceipt"] = message.pop_receipt or ""
     target = f"{place}/messages/{message.id}?{urllib.parse.urlencode(query)}&{signature}"
