@@ -7,11 +7,20 @@ QUEUE = {"type": "queueTrigger", "name": "message"}
 TIMER = {"type": "timerTrigger", "name": "tick", "schedule": "* * * * * *"}
 HELLO = "def main(req): return 'hello'"
 TICK = "def main(tick): ..."
-WORK = (
-    "import logging, time\n"
-    "def main(message):\n"
-    "    text = message.get_body().decode()\n"
-    "    logging.info('in %s', text)\n"
-    "    time.sleep(2 if text.startswith('slow') else 0)\n"
-    "    logging.info('out %s', text)\n"
-)
+#: Waits until the test makes the file `gate` in the app's folder.
+WAIT = """
+import logging, pathlib, time
+def wait():
+    logging.info('waiting')
+    while not pathlib.Path(__file__).parents[1].joinpath('gate').exists():
+        time.sleep(0.02)
+"""
+#: Logs each message, and waits for the gate between `in` and `out` if its text begins with "slow".
+WORK = f"""{WAIT}
+def main(message):
+    text = message.get_body().decode()
+    logging.info('in %s', text)
+    if text.startswith('slow'):
+        wait()
+    logging.info('out %s', text)
+"""

@@ -1,4 +1,4 @@
-"""The host as a program: read, asked and stopped as a person would."""
+"""The host as a process: its output, requests to it and its end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-PATIENCE = 20.0
+from tests.host.running import PATIENCE
 
 
 class Program:
@@ -20,12 +20,14 @@ class Program:
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process = process
         self.lines: list[str] = []
+        #: Processor time until it was ready.
+        self.start_cpu_seconds = 0.0
         self._new = threading.Condition()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
     def wait_for(self, words: str) -> str:
-        """Return the first line with *words*, waiting for it."""
+        """Wait for a line with *words* and return the first one."""
         deadline = time.monotonic() + PATIENCE
         with self._new:
             while True:
@@ -49,24 +51,20 @@ class Program:
         self.assert_said("Traceback", 0)
 
     def troubles(self, known: int) -> list[str]:
-        """Return what was printed after the first *known* lines, but for invocations; sorted."""
-        usual = ("  ok  ", "  in ", "  out ")
+        """Return the lines after the first *known*, without those of invocations, sorted."""
+        usual = ("  ok  ", "  in ", "  waiting", "  out ")
         lines = [line for line in self.lines[known:] if not any(each in line for each in usual)]
         return sorted(line.split("  ", 1)[-1] for line in lines)
 
-    def cpu_share(self, seconds: float) -> float:
+    def idle_cost(self, seconds: float) -> float:
         """
-        Return which part of one processor it uses: the least of three spans of so many seconds.
+        Return the processor time of the next so many *seconds*, as a part of that of its start.
 
-        The same work takes longer where neighbours empty the caches; a loop that never rests is
-        seen in every span.
+        The start is the control: it takes as much longer on a slow or busy machine.
         """
-        shares = []
-        for _ in range(3):
-            used, started = self._cpu_seconds(), time.monotonic()
-            time.sleep(seconds)
-            shares.append((self._cpu_seconds() - used) / (time.monotonic() - started))
-        return min(shares)
+        used = self._cpu_seconds()
+        time.sleep(seconds)
+        return (self._cpu_seconds() - used) / self.start_cpu_seconds
 
     @property
     def url(self) -> str:
@@ -86,7 +84,7 @@ class Program:
                 return answer.code, answer.read()
 
     def stop(self, number: int = signal.SIGINT) -> int:
-        """Ask it to end; returns its exit code."""
+        """Ask it to end and return its exit code."""
         self.process.send_signal(number)
         return self.end()
 
@@ -98,6 +96,8 @@ class Program:
     def _read(self) -> None:
         assert self.process.stdout is not None
         for line in self.process.stdout:
+            if line.startswith("ready "):
+                self.start_cpu_seconds = self._cpu_seconds()
             with self._new:
                 self.lines.append(line.rstrip("\n"))
                 self._new.notify_all()

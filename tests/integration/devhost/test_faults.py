@@ -1,0 +1,232 @@
+"""Faulty functions, settings and storage: a line for each, and the other functions are served."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from devhost.azurite import KEY
+from tests.host.page import same_page
+from tests.host.running import trouble_with_the_command, until
+from tests.integration.devhost.conftest import CHECKOUT
+from tests.integration.devhost.functions import HELLO, HTTP, QUEUE, TICK, TIMER, WORK
+
+DEMANDING = "raise ValueError('a setting is missing')\ndef main(req): ..."
+
+
+def test_functions_that_cannot_be_served_are_listed(start, function, tmp_path):
+    function("good", HELLO, route="same/{id}", **HTTP)
+    faulty: dict[str, tuple[dict[str, Any], str]] = {
+        "hidden": (HTTP | {"route": "SAME/{id}"}, "never called: good has the same route"),
+        "method": (
+            HTTP | {"route": "same/{id}", "methods": ["put"]},
+            "never called: good has the same route",
+        ),
+        "bounded": (
+            HTTP | {"route": "a/{id:int}"},
+            "ERROR  route 'a/{id:int}': segment '{id:int}' is not supported; ",
+        ),
+        "setting": (QUEUE | {"queueName": "%NONE%"}, "ERROR  setting NONE, named by queueName, is"),
+        "nowhere": (
+            QUEUE | {"queueName": "jobs", "connection": "NOT_SET"},
+            "ERROR  setting NOT_SET (the storage account) is missing",
+        ),
+        "work": (QUEUE | {"queueName": "jobs"}, "ERROR  setting AzureWebJobsStorage: 'http://[::1"),
+        "clock": (TIMER, "ERROR  setting AzureWebJobsStorage: 'http://[::1/a' is not a"),
+        "odd": ({"type": "cosmosDBTrigger", "name": "x"}, "ERROR  this host does not support cosm"),
+        "text": (HTTP, "ERROR  function.json is not JSON: line 1"),
+    }
+    for name, (trigger, _) in faulty.items():
+        function(name, HELLO, **trigger)
+    (tmp_path / "text" / "function.json").write_text("{")
+    (tmp_path / "local.settings.json").write_text("{}")
+
+    host = start(AzureWebJobsStorage="AccountName=a;QueueEndpoint=http://[::1/a;BlobEndpoint=b")
+
+    assert host.get("/same/1") == (200, b"hello")
+    for name, (_, words) in faulty.items():
+        host.wait_for(f"  {name:<7}  {words}")
+    host.assert_no_traceback()
+    host.assert_said("local.settings.json is missing", 0)
+
+
+def test_functions_that_cannot_be_imported_fail_at_each_call(start, function):
+    """A fault in common has one traceback, and missing settings are pointed out."""
+    function("good", HELLO, **HTTP)
+    function("one", DEMANDING, **HTTP)
+    function("two", DEMANDING, **HTTP)
+    function("six", DEMANDING.replace("a setting", "another"), **HTTP)
+    function("gone", "import asyncio\nraise asyncio.CancelledError('x')", **HTTP)
+
+    host = start()
+
+    assert host.get("/good") == (200, b"hello")
+    assert host.get("/one") == (500, b"")
+    assert host.wait_for("one   FAILED").endswith("  ValueError: a setting is missing")
+    host.wait_for("gone  ERROR  CancelledError: x")
+    host.assert_said("ERROR  ValueError: a setting is missing", 2)
+    host.assert_said("Traceback", 3)
+    host.assert_said("FAILED", 1)
+    host.assert_said("local.settings.json is missing", 1)
+
+
+def test_an_app_of_the_v2_model_is_named(start, function, tmp_path):
+    assert function
+    (tmp_path / "function_app.py").write_text("")
+
+    host = start()
+
+    host.wait_for("function_app.py is the v2 programming model")
+
+
+HOPELESS = (
+    "class Wrong(Exception):\n    ends_host = True\n"
+    "raise Wrong('SIZE: 12x is no number')\ndef main(req): ..."
+)
+
+
+def test_an_app_can_end_the_host_at_its_start(start, function):
+    function("good", HELLO, **HTTP)
+    function("wrong", HOPELESS, **HTTP)
+
+    host = start()
+
+    assert host.end() == 1
+    assert host.lines[-1] == "devhost: the app can't start: Wrong: SIZE: 12x is no number"
+    host.assert_said("ready", 0)
+    host.assert_no_traceback()
+
+
+CANCELLED = "import asyncio\nasync def main({}): raise asyncio.CancelledError\n"
+INTERRUPTED = "async def main({}): raise KeyboardInterrupt\n"
+
+
+def test_what_ends_a_task_or_a_program_ends_one_invocation(start, function, azurite, queue):
+    function("good", HELLO, **HTTP)
+    for kind, source in (("1", CANCELLED), ("2", INTERRUPTED)):
+        function(f"web{kind}", source.format("req"), **HTTP)
+        function(f"clock{kind}", source.format("tick"), **TIMER)
+    function("work", CANCELLED.format("message"), queueName=queue.queue_name, **QUEUE)
+
+    host = start(AzureWebJobsStorage=azurite.connection_string)
+    queue.send_message("bad")
+
+    for kind in "12":
+        assert host.get(f"/web{kind}") == (500, b"")
+        until(lambda name=f"clock{kind}": host.count(f"{name}  FAILED") >= 2)
+    host.wait_for("-poison")
+    host.assert_said("work    FAILED", 5)
+    assert host.get("/good") == (200, b"hello")
+    assert host.stop() == 0
+    host.assert_said("Exception in ASGI application", 0)
+
+
+def test_a_queue_that_is_deleted_is_reported_and_found_again(
+    start, function, tmp_path, azurite, queue
+):
+    """Deleted while its message is in hand; a queue that never existed is only a debug line."""
+    function("work", WORK, queueName=queue.queue_name, **QUEUE)
+    function("never", WORK, queueName=f"{queue.queue_name}-never", **QUEUE)
+    host = start(
+        AzureWebJobsStorage=azurite.connection_string,
+        AzureFunctionsJobHost__logging__logLevel__devhost="Debug",
+    )
+    name = queue.queue_name
+    host.wait_for(f"DEBUG   devhost.queue.listener  queue {name}-never does not exist")
+    queue.send_message("slow")
+    host.wait_for("in slow")
+
+    queue.delete_queue()
+    (tmp_path / "gate").touch()
+    host.wait_for("out slow")
+    host.wait_for(f"WARNING devhost.queue.listener  queue {name} does not exist, waiting for it")
+    queue.create_queue()
+    queue.send_message("after")
+
+    host.wait_for("out after")
+    host.wait_for(f"queue {name} exists now")
+    host.assert_said("does not exist", 2)
+    host.assert_no_traceback()
+    assert host.stop() == 0
+
+
+def test_an_idle_host_costs_next_to_nothing(start, function, azurite, queue):
+    """With a queue, a timer and HTTP, five seconds cost less than a fifth of its start did."""
+    function("good", HELLO, **HTTP)
+    function("work", WORK, queueName=queue.queue_name, **QUEUE)
+    function("clock", TICK, **(TIMER | {"schedule": "*/5 * * * * *"}))
+    host = start(
+        AzureWebJobsStorage=azurite.connection_string,
+        AzureFunctionsJobHost__extensions__queues__maxPollingInterval="00:00:00.500",
+    )
+    host.wait_for("clock  ok")
+
+    assert host.idle_cost(5) < 0.2
+
+
+def test_storage_that_rejects_the_host_ends_it_with_one_line(start, function, azurite):
+    """With the key of another account, for example."""
+    function("clock", TICK, **TIMER)
+    wrong = azurite.connection_string.replace(KEY, "d3Jvbmc=")
+
+    host = start(AzureWebJobsStorage=wrong)
+
+    assert host.end() == 1
+    assert host.lines[-1].startswith("devhost: timer clock: storage rejects the host: ")
+    assert " 403 " in f"{host.lines[-1]} "
+    host.assert_no_traceback()
+
+
+def test_something_else_at_the_address_of_storage(start, function):
+    function("good", HELLO, **HTTP)
+    function("work", WORK, queueName="jobs", **QUEUE)
+    function("clock", TICK, **TIMER)
+
+    with same_page(b"<p>hello\n") as url:
+        where = f"AccountName=a;AccountKey=aaaa;QueueEndpoint={url};BlobEndpoint={url}"
+        host = start(AzureWebJobsStorage=where)
+
+        failing = "storage is failing, retrying: the response is not a"
+        host.wait_for(f"queue jobs: {failing} queue service's")
+        host.wait_for("timer clock: storage is failing, retrying: ")
+        assert host.get("/good") == (200, b"hello")
+        assert host.stop() == 0
+    host.assert_no_traceback()
+    host.assert_said("retrying", 2)
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("", None),
+        (f"{sys.executable} {{root}} {{port}}", None),
+        ("func {rot} {port}", "cannot be parsed: KeyError: 'rot'"),
+        ("no-such-host {root} {port}", "there is no such command"),
+        (f"{sys.executable} {{root}}", "has no {port}"),
+        (f"{sys.executable} '", "cannot be parsed: ValueError"),
+    ],
+    ids=["none", "good", "name", "command", "port", "quote"],
+)
+def test_a_faulty_host_cmd_is_named(command, words):
+    trouble = trouble_with_the_command(command)
+
+    assert trouble is words is None or words in str(trouble)
+
+
+def test_a_faulty_host_cmd_ends_the_suite_at_once():
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "tests/host"],
+        cwd=CHECKOUT,
+        env=os.environ | {"HOST_CMD": "no-such-host {root} {port}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert run.returncode == pytest.ExitCode.USAGE_ERROR
+    assert "there is no such command" in run.stdout + run.stderr
+    assert "Traceback" not in run.stdout + run.stderr
