@@ -1,4 +1,4 @@
-"""JSON of management requests and answers, strict in what comes in."""
+"""Reads the JSON of management requests and writes that of their answers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def read_json(body: bytes) -> object:
 
     Raises:
         TooLarge: it is larger than 1 MiB.
-        InvalidDocument: it is not JSON, or no number, text or depth that can be kept.
+        InvalidDocument: it is not JSON, or has a number, text or nesting that can't be stored.
     """
     if len(body) > MAX_BODY:
         message = f"The request content is larger than {MAX_BODY} bytes."
@@ -35,7 +35,7 @@ def read_json(body: bytes) -> object:
 
 
 def answer(status: int, document: Mapping[str, Any] | None = None) -> HttpAnswer:
-    """Build an answer; without a document it has no body."""
+    """Build an answer; without a *document* its body is empty."""
     if document is None:
         return HttpAnswer(status=status)
     headers = {"Content-Type": "application/json; charset=utf-8"}
@@ -48,9 +48,9 @@ def answer(status: int, document: Mapping[str, Any] | None = None) -> HttpAnswer
 
 def error_answer(error: AppError) -> HttpAnswer:
     """
-    Build ARM's error document, with what clients go by in the headers.
+    Build an answer with ARM's error document, and the headers that belong to its status.
 
-    A single fault is the error itself; more of them are its details, under the error's own code.
+    A single fault becomes the error itself; several become its details.
     """
     first = error.faults[0]
     is_one = len(error.faults) == 1

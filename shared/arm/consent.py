@@ -1,4 +1,4 @@
-"""Whether an endpoint has consented, as a stored subscription says it: before, nothing is sent."""
+"""Records in a stored subscription whether its endpoint has consented to deliveries."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from shared.clock import timestamp
 
-VALID_FOR = timedelta(minutes=10)  # five in editions of the documentation before 2024-09
+VALID_FOR = timedelta(minutes=10)  # five in documentation before 2024-09
 _VALIDATION, _RATE = "validation", "allowedRate"
 _ID = re.compile(r"([A-Za-z0-9-]{1,64})\.([A-Za-z0-9-]{1,64})\.([A-Za-z0-9_-]{1,64})", re.ASCII)
 
@@ -19,13 +19,13 @@ Document = Mapping[str, Any]
 
 
 class Granted(NamedTuple):
-    """The endpoint wants events, at most *rate* requests a minute; ``None``: as many as come."""
+    """The endpoint consents, to *rate* requests a minute at most; ``None``: no limit."""
 
     rate: int | None = None
 
 
 class Awaited(NamedTuple):
-    """Somebody has to open the validation link before *until*; *secret* is the link's last part."""
+    """The validation link has to be opened before *until*; *secret* is its last part."""
 
     until: datetime
     secret: str
@@ -35,7 +35,7 @@ Consent = Granted | Awaited
 
 
 class Link(NamedTuple):
-    """What the path of a validation link says."""
+    """The parts of a validation link's id."""
 
     topic: str
     name: str
@@ -46,7 +46,7 @@ class Link(NamedTuple):
 
 
 def parse_link(text: str) -> Link | None:
-    """Read the id of a validation link; ``None`` if it can't be one."""
+    """Parse the id of a validation link; ``None`` if it is malformed."""
     parts = _ID.fullmatch(text)
     return Link(*parts.groups()) if parts else None
 
@@ -55,8 +55,8 @@ def with_consent(wanted: Document, consent: Consent, before: Document | None) ->
     """
     Return *wanted* as it is stored.
 
-    While the endpoint's consent is awaited, what was in force *before* stays so; the link's secret
-    is kept as a hash alone.
+    While consent is awaited, the version that was in force *before* stays in force. Of the link's
+    secret only a hash is stored.
     """
     if isinstance(consent, Granted):
         return _granted(wanted, consent.rate)
@@ -70,18 +70,18 @@ def with_consent(wanted: Document, consent: Consent, before: Document | None) ->
 
 
 def with_proof_accepted(stored: Document, rate: int | None) -> Document:
-    """Return *stored* with the consent that was awaited: it works once."""
+    """Return *stored* with its awaited consent granted; the link is used up."""
     return _granted({name: stored[name] for name in stored if name != _VALIDATION}, rate)
 
 
 def is_proof(stored: Document, secret: str) -> bool:
-    """Tell in constant time whether *secret* is what the consent is awaited by."""
+    """Tell in constant time whether *secret* is that of the awaited consent."""
     expected = (stored.get(_VALIDATION) or {}).get("proof", "")
     return hmac.compare_digest(expected, _hash(secret))
 
 
 def in_force(stored: Document) -> Document | None:
-    """Return what delivering goes by; ``None`` while no endpoint of it has ever consented."""
+    """Return the version that deliveries use; ``None`` if no endpoint has consented yet."""
     validation = stored.get(_VALIDATION)
     if validation is None:
         return stored
@@ -90,27 +90,23 @@ def in_force(stored: Document) -> Document | None:
 
 
 def allowed_rate(stored: Document) -> int | None:
-    """Return how many requests a minute the endpoint has granted."""
+    """Return how many requests a minute the endpoint allows; ``None``: no limit."""
     rate: int | None = stored.get(_RATE)
     return rate
 
 
 def has_lapsed(stored: Document, now: datetime) -> bool:
-    """Tell whether the time is over in which the consent was awaited."""
+    """Tell whether the time to consent has passed."""
     return now >= datetime.fromisoformat(stored[_VALIDATION]["until"])
 
 
 def is_awaiting(stored: Document, now: datetime) -> bool:
-    """Tell whether somebody may still consent."""
+    """Tell whether consent is awaited and can still be given."""
     return _VALIDATION in stored and not has_lapsed(stored, now)
 
 
 def with_provisioning_state(shown: Document, stored: Document, now: datetime) -> Document:
-    """
-    Return what is *shown* of a subscription with its ``provisioningState``.
-
-    That a consent has not come in time needs nobody to notice: the clock tells.
-    """
+    """Return the answer *shown* with its ``provisioningState`` at the time *now*."""
     state = "Succeeded"
     if _VALIDATION in stored:
         state = "AwaitingManualAction" if is_awaiting(stored, now) else "Failed"

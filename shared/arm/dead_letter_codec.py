@@ -1,4 +1,4 @@
-"""Where events go that their endpoint never took: a container of the app's own account."""
+"""Reads ``deadLetterDestination``: a blob container in the app's own storage account."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from shared.arm.sections import Section
 
 _ACCOUNT = re.compile(r"[a-z0-9]{3,24}")
 _CONTAINER = re.compile(r"(?=.{3,63}\Z)[a-z0-9]+(-[a-z0-9]+)*")
-# What the app and its host keep in the same account.
+# Containers of the app and its host in the same account.
 _OWN_CONTAINER = re.compile(r"payloads|poison|azure-webjobs-.*|app-package.*|\$.*")
 
 
@@ -21,7 +21,7 @@ def parse_dead_letter(
     if not holder.has("deadLetterDestination"):
         return None
     if not limits.has_dead_letters:
-        message = f"There are no dead letters{limits.under_profile}."
+        message = f"Dead-lettering is not available{limits.under_profile}."
         holder.refuse("deadLetterDestination", message)
     section = holder.section("deadLetterDestination")
     section.required_choice("endpointType", ("StorageBlob",))
@@ -44,16 +44,16 @@ def _check_account(blob: Section, account: str, own: str) -> None:
     elif account != own:
         blob.refuse(
             "resourceId",
-            f"Dead letters can only go to the app's own storage account; '{account}' is another.",
+            f"Dead letters can only go to the app's own storage account, not to '{account}'.",
         )
 
 
 def _check_container(blob: Section, container: str) -> None:
     if _OWN_CONTAINER.fullmatch(container):
-        blob.refuse("blobContainerName", f"The container '{container}' belongs to the app.")
+        blob.refuse("blobContainerName", f"The container '{container}' is reserved for the app.")
     elif not _CONTAINER.fullmatch(container):
         blob.refuse(
             "blobContainerName",
             "blobContainerName must be 3-63 lower-case letters, digits and single hyphens, "
-            "with no hyphen at its ends.",
+            "and must begin and end with a letter or digit.",
         )

@@ -13,9 +13,9 @@ from shared.subscriptions.subscription import DeliveryHeader, DynamicHeader, Sta
 
 MEMBER = "deliveryAttributeMappings"
 MAX_HEADERS = 10
-HIDDEN = "Hidden"  # what a secret value reads back as
+HIDDEN = "Hidden"  # shown instead of a secret value
 _TYPES = ("Static", "Dynamic")
-# Beside the schema's own: what only deliveries know, and the names of the other schema.
+# Accepted beside the schema's own keys: envelope fields, and the names of the other schema.
 _ALSO_KEYS = ("eventtime", "metadataversion", "source", "type", "time")
 
 
@@ -23,10 +23,9 @@ def parse_attributes(
     destination: Section, schema: InputSchema, known: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
     """
-    Read the mappings of a destination; what is wrong goes to the faults of *destination*.
+    Read the mappings of a destination for events of *schema*; faults are added to *destination*.
 
-    *schema* is that of the events. A secret that comes as it was shown keeps its value, which the
-    *known*, stored mappings have.
+    A secret whose value is ``Hidden`` keeps its value from the *known*, stored mappings.
 
     Source: "Set custom headers on delivered events" (2023-02-21).
     """
@@ -35,7 +34,7 @@ def parse_attributes(
     secrets = _secret_values(known)
     mappings = destination.sections(MEMBER)
     if len(mappings) > MAX_HEADERS:
-        destination.refuse(MEMBER, f"There can be {MAX_HEADERS} custom delivery headers.")
+        destination.refuse(MEMBER, f"There can be at most {MAX_HEADERS} custom delivery headers.")
     for mapping in mappings:
         name = mapping.required_text("name")
         if name is not None:
@@ -59,7 +58,7 @@ def parse_attributes(
 
 
 def render_attributes(stored: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Write stored mappings as ARM does; of secrets only that they are there."""
+    """Write stored mappings for an ARM answer, with secret values hidden."""
     return [
         {**mapping, "properties": {**properties, "value": HIDDEN}}
         if (properties := mapping["properties"]).get("isSecret")
@@ -69,7 +68,7 @@ def render_attributes(stored: Sequence[Mapping[str, Any]]) -> list[dict[str, Any
 
 
 def to_headers(stored: Sequence[Mapping[str, Any]]) -> tuple[DeliveryHeader, ...]:
-    """Read stored mappings as the data plane sees them."""
+    """Turn stored mappings into the headers that deliveries use."""
     return tuple(_to_header(mapping["name"], mapping["properties"]) for mapping in stored)
 
 
@@ -80,7 +79,7 @@ def _to_header(name: str, properties: Mapping[str, Any]) -> DeliveryHeader:
 
 
 def _secret_values(stored: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Return the secret values by their headers' names, which have no case."""
+    """Return the secret values by case-folded header name."""
     headers = to_headers(stored)
     return {
         each.name.casefold(): each.value
@@ -90,7 +89,7 @@ def _secret_values(stored: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def _parse_static(properties: Section, secret: str | None) -> dict[str, Any]:
-    """Read a static header; *secret* is its value so far, if it is one that isn't shown."""
+    """Read a static header; *secret* is its stored value if that is secret."""
     value = properties.required_text("value")
     is_secret = properties.flag("isSecret") or False
     target = properties.target("value")
@@ -99,8 +98,8 @@ def _parse_static(properties: Section, secret: str | None) -> dict[str, Any]:
         if secret is None:
             properties.refuse(
                 "value",
-                f"{target} is '{HIDDEN}', as secrets are shown, but no secret is known by this "
-                "header's name: give its value.",
+                f"{target} is '{HIDDEN}', but no secret is stored for a header of this name: "
+                "give its value.",
             )
     if value is not None and value != value.strip(" "):
         properties.refuse("value", f"{target} must not begin or end with a space.")

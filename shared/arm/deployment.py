@@ -1,4 +1,4 @@
-"""What documents must respect in this deployment, whatever resource they describe."""
+"""Limits that this deployment, a delivery profile and a topic set for documents."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from datetime import timedelta
 from shared.delivery.profile import DeliveryProfile, Feature
 from shared.events.topic import InputSchema
 
-Range = tuple[int, int, int]  # default, least and most; equal where nothing can be chosen
+Range = tuple[int, int, int]  # default, minimum, maximum; all equal if the value is fixed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileLimits:
     """
-    What a subscription can ask for under the delivery profile *name*.
+    The limits of a subscription under the delivery profile *name*.
 
-    *attempts* ``None``: they have no limit. *minutes* are those of the time to live.
+    *attempts*: ``None`` means unlimited. *minutes* is the time to live.
     """
 
     name: str
@@ -29,7 +29,7 @@ class ProfileLimits:
 
     @property
     def under_profile(self) -> str:
-        """The end of a sentence about these limits."""
+        """The phrase that ends a fault about these limits."""
         return f" under the delivery profile {self.name}"
 
 
@@ -54,17 +54,17 @@ class Deployment:
     own_addresses: frozenset[tuple[str, int]] = frozenset()
 
     def limits(self, tagged: str | None) -> ProfileLimits:
-        """Return the limits of the profile that a topic is tagged with, else of the default."""
+        """Return the limits of the *tagged* profile, or those of the default profile."""
         return self.profiles.get(tagged or "") or self.profiles[self.default_profile]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParentTopic:
     """
-    What an event subscription has to respect of its topic.
+    The topic of an event subscription.
 
-    *name* is the one that the data plane uses. *retention* is how long the topic keeps events at
-    most; ``None``: no limit of its own.
+    *name* is its name on the data plane. *retention* is the longest time that the topic keeps
+    events; ``None``: it sets no limit.
     """
 
     name: str
@@ -75,7 +75,7 @@ class ParentTopic:
 
 
 def profile_limits(profile: DeliveryProfile) -> ProfileLimits:
-    """Return what subscriptions can ask for under *profile*."""
+    """Return the limits of subscriptions under *profile*."""
     default, shortest, longest = (
         each // timedelta(minutes=1) for each in profile.limits.time_to_live
     )

@@ -1,4 +1,4 @@
-"""Where events go: the webhook that gets them."""
+"""Reads and writes ``destination``, the webhook that gets the events."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ ENDPOINT_TYPES = (
     "NamespaceTopic",
 )
 MAX_KILOBYTES = 1024
-_ONE_EVENT, _KILOBYTES = 1, 64  # what stands for: no output batching
-_EVENTS = 10  # where only the size of a batch is given (contract §2.4)
+_ONE_EVENT, _KILOBYTES = 1, 64  # the values that mean: no output batching
+_EVENTS = 10  # default where only the size of a batch is given (contract §2.4)
 
 
 def parse_destination(
@@ -41,9 +41,9 @@ def parse_destination(
     existing: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
     """
-    Read the ``destination`` of *holder*, for events of *topic*; what is wrong goes to its faults.
+    Read the ``destination`` of *holder* for events of *topic*; faults are added to *holder*.
 
-    Secrets that come as they were shown are those of the *existing* subscription.
+    Secrets that are given as ``Hidden`` are taken from the *existing* subscription.
     """
     if not holder.has("destination"):
         holder.refuse("destination", "The destination is missing.")
@@ -60,7 +60,7 @@ def parse_destination(
 
 
 def render_destination(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """Write a destination as ARM does: without its secrets, of which the URL's query is one."""
+    """Write a destination for an ARM answer, without secrets and without the URL's query."""
     properties = stored["properties"]
     shown: dict[str, Any] = {
         "endpointUrl": None,
@@ -72,7 +72,7 @@ def render_destination(stored: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def to_batching(stored: Mapping[str, Any]) -> Batching:
-    """Read how many events a stored destination gets at a time."""
+    """Turn the batching members of a stored destination into a value."""
     properties = stored["properties"]
     return Batching(
         max_events=properties["maxEventsPerBatch"],
@@ -81,7 +81,7 @@ def to_batching(stored: Mapping[str, Any]) -> Batching:
 
 
 def to_custom_headers(stored: Mapping[str, Any]) -> tuple[DeliveryHeader, ...]:
-    """Read which headers of its own a stored destination gets."""
+    """Turn the custom delivery headers of a stored destination into values."""
     return to_headers(stored["properties"].get(MEMBER, ()))
 
 
@@ -109,11 +109,13 @@ def _parse_webhook(
     if mappings := parse_attributes(section, topic.input_schema, known):
         stored[MEMBER] = mappings
         if not limits.has_custom_headers:
-            section.refuse(MEMBER, f"There are no custom delivery headers{limits.under_profile}.")
+            section.refuse(
+                MEMBER, f"Custom delivery headers are not available{limits.under_profile}."
+            )
         if audience and any(str(each["name"]).lower() == "authorization" for each in mappings):
             section.refuse(
                 MEMBER,
-                "A webhook with a token of Entra ID has no header of its own called Authorization.",
+                "A webhook with an Entra ID token can't also have a custom Authorization header.",
             )
     tls = section.choice("minimumTlsVersionAllowed", TLS_VERSIONS)
     return stored if tls is None else stored | {"minimumTlsVersionAllowed": tls}
@@ -121,14 +123,14 @@ def _parse_webhook(
 
 def _parse_batching(section: Section, limits: ProfileLimits) -> tuple[int, int]:
     """
-    Read the two knobs; a single event is no batch.
+    Read the most events and the preferred size of a batch, in kilobytes; one event: no batching.
 
-    Clients that know nothing of batching send 1 and 64: what they mean is that it is off.
+    Clients that do not use batching send 1 and 64.
     """
     asked = section.number("maxEventsPerBatch", 1, MAX_EVENTS)
     kilobytes = section.number("preferredBatchSizeInKilobytes", 1, MAX_KILOBYTES) or _KILOBYTES
     events = asked or (_ONE_EVENT if kilobytes == _KILOBYTES else _EVENTS)
     if events != _ONE_EVENT and not limits.has_batching:
         member = "maxEventsPerBatch" if asked else "preferredBatchSizeInKilobytes"
-        section.refuse(member, f"There is no output batching{limits.under_profile}.")
+        section.refuse(member, f"Output batching is not available{limits.under_profile}.")
     return events, kilobytes

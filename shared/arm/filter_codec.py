@@ -1,4 +1,4 @@
-"""The ``filter`` of an event subscription: ARM documents to stored ones, and those to values."""
+"""Reads ``filter`` of an event subscription, and compiles stored filters."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PAIR = 2
 def parse_filter(
     section: Section, schema: InputSchema, advanced_member: str = "advancedFilters"
 ) -> dict[str, Any]:
-    """Read ``filter``; what is wrong goes to the faults of *section*."""
+    """Read ``filter``; faults are added to *section*."""
     types = section.texts("includedEventTypes")
     stored: dict[str, Any] = {
         "subjectBeginsWith": section.text("subjectBeginsWith") or "",
@@ -38,13 +38,13 @@ def parse_filter(
 
 
 def to_filter(stored: Mapping[str, Any]) -> EventFilter:
-    """Read a stored filter as the data plane uses it."""
+    """Turn a stored filter into the value that matches events."""
     types = [fold_case(name) for name in stored.get("includedEventTypes", [])]
     is_case_sensitive = stored.get("isSubjectCaseSensitive", False)
     folded = str if is_case_sensitive else fold_case
     on_arrays = stored.get("enableAdvancedFilteringOnArrays", False)
     return EventFilter(
-        # Clients of very old versions write "All" where later ones leave the list out.
+        # Very old clients write "All" where later ones omit the list.
         included_event_types=None if types in ([], ["all"]) else frozenset(types),
         subject_begins_with=folded(stored["subjectBeginsWith"]),
         subject_ends_with=folded(stored["subjectEndsWith"]),

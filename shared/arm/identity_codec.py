@@ -1,8 +1,8 @@
 """
-Destinations wrapped with a managed identity: taken apart when read, put together when written.
+Unwraps and wraps destinations that are given with a managed identity.
 
-The identity changes nothing here: webhooks get no token by it, and blobs are those of the app's
-own account, which the app's own identity writes.
+The identity is stored and given back, but not used: webhooks get no token from it, and dead letters
+are written to the app's own account with the app's own identity.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _TYPES = ("SystemAssigned", "UserAssigned")
 
 
 class Wrapper(NamedTuple):
-    """A member that is given plainly under its name or, with an identity, as *wrapped*."""
+    """A member that is given either directly as *name* or, with an identity, inside *wrapped*."""
 
     name: str
     wrapped: str
@@ -27,7 +27,7 @@ DEAD_LETTER = Wrapper("deadLetterDestination", "deadLetterWithResourceIdentity")
 
 
 def unwrap(holder: Section, wrapper: Wrapper) -> tuple[Section, dict[str, Any] | None]:
-    """Return the object that has the plain member, and the identity if there is one."""
+    """Return the section that holds the member itself, and the identity if there is one."""
     if not holder.has(wrapper.wrapped):
         return holder, None
     if holder.has(wrapper.name):
@@ -40,7 +40,7 @@ def unwrap(holder: Section, wrapper: Wrapper) -> tuple[Section, dict[str, Any] |
 
 
 def wrap(wrapper: Wrapper, value: object, identity: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Write the member as it was given: the plain one is null where it is wrapped."""
+    """Write the member in the form in which it was given; wrapped, its direct form is null."""
     if identity is None:
         return {wrapper.name: value}
     return {
@@ -52,7 +52,7 @@ def wrap(wrapper: Wrapper, value: object, identity: Mapping[str, Any] | None) ->
 def replace_wrapped(
     members: Mapping[str, Any], patch: Mapping[str, Any], wrappers: Sequence[Wrapper]
 ) -> dict[str, Any]:
-    """Change *members* to those of *patch*; of the two forms of a member the newer one stays."""
+    """Return *members* updated from *patch*, which replaces a member in either of its forms."""
     kept = dict(members)
     for plain, wrapped in wrappers:
         if patch.get(plain) is not None or patch.get(wrapped) is not None:

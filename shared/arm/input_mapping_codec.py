@@ -1,4 +1,4 @@
-"""The ``inputSchemaMapping`` of topics: ARM documents to stored ones, and those to values."""
+"""Reads ``inputSchemaMapping``, which maps custom events to Event Grid's schema."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _WITH_DEFAULT = ("eventType", "subject", "dataVersion")
 
 
 def parse_mapping(properties: Section, *, is_custom: bool) -> dict[str, Any] | None:
-    """Read the mapping, which the custom schema must have and no other may."""
+    """Read the mapping, which the custom schema requires and the other schemas forbid."""
     name = "inputSchemaMapping"
     if not is_custom:
         if properties.has(name):
@@ -34,7 +34,7 @@ def parse_mapping(properties: Section, *, is_custom: bool) -> dict[str, Any] | N
 
 
 def to_mapping(stored: Mapping[str, Any] | None) -> dict[str, FieldMapping]:
-    """Read a stored mapping as publishing uses it."""
+    """Turn a stored mapping into the value that publishing uses."""
     fields = stored["properties"] if stored else {}
     return {
         name: FieldMapping(field["sourceField"], field.get("defaultValue"))

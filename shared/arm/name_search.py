@@ -1,4 +1,4 @@
-"""Searching lists by ``$filter``: what Event Grid understands of OData, on ``name`` alone."""
+"""Parses ``$filter`` of lists: the subset of OData that Event Grid supports, on ``name`` only."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ NameTest = Callable[[str], bool]
 
 _TOKEN = re.compile(r"\s*(?:(?P<text>'(?:[^']|'')*')|(?P<word>[A-Za-z]+)|(?P<sign>[(),]))")
 _FORM = (
-    "Lists are searched by name alone: name eq 'x', name ne 'x' and contains(name,'x'), combined "
-    "by and, or, not and parentheses."
+    "Lists can be filtered by name only: name eq 'x', name ne 'x' and contains(name,'x'), combined "
+    "with and, or, not and parentheses."
 )
-_MAX_TOKENS = 200  # also bounds how deep parentheses nest
+_MAX_TOKENS = 200  # also limits the nesting of parentheses
 
 
 def parse_filter(text: str) -> NameTest:
     """
-    Read a filter such as ``contains(name,'crm') and name ne 'crm-old'``; an empty one takes all.
+    Parse a filter such as ``contains(name,'crm') and name ne 'crm-old'``; empty matches all.
 
-    Names are compared whatever their case.
+    Names are compared case-insensitively.
 
     Raises:
-        InvalidDocument: it can't be read, or asks for more than names.
+        InvalidDocument: it is malformed, or filters by something else than the name.
     """
     if not text.strip():
         return lambda _: True
@@ -41,7 +41,7 @@ def _tokens(text: str) -> list[str]:
     while end < len(text):
         found = _TOKEN.match(text, end)
         if found is None:
-            raise ValueError(f"it can't be read from position {end}")
+            raise ValueError(f"unexpected character at position {end}")
         end = found.end()
         tokens.append(found["text"] or (found["word"] or found["sign"]).lower())
     if len(tokens) > _MAX_TOKENS:
@@ -50,35 +50,35 @@ def _tokens(text: str) -> list[str]:
 
 
 class _Parser:
-    """Recursive descent: ``or`` binds weaker than ``and``, and that weaker than ``not``."""
+    """Recursive descent; ``not`` binds tighter than ``and``, ``and`` tighter than ``or``."""
 
     def __init__(self, tokens: list[str]) -> None:
         self._tokens = tokens[::-1]
 
     def parse(self) -> NameTest:
-        test = self._either()
+        test = self._or()
         if self._tokens:
-            raise ValueError(f"{self._tokens[-1]} is not expected")
+            raise ValueError(f"unexpected {self._tokens[-1]}")
         return test
 
-    def _either(self) -> NameTest:
-        tests = [self._all()]
+    def _or(self) -> NameTest:
+        tests = [self._and()]
         while self._take("or"):
-            tests.append(self._all())
+            tests.append(self._and())
         return lambda name: any(test(name) for test in tests)
 
-    def _all(self) -> NameTest:
-        tests = [self._one()]
+    def _and(self) -> NameTest:
+        tests = [self._term()]
         while self._take("and"):
-            tests.append(self._one())
+            tests.append(self._term())
         return lambda name: all(test(name) for test in tests)
 
-    def _one(self) -> NameTest:
+    def _term(self) -> NameTest:
         if self._take("not"):
-            inner = self._one()
+            inner = self._term()
             return lambda name: not inner(name)
         if self._take("("):
-            inner = self._either()
+            inner = self._or()
             self._expect(")")
             return inner
         return self._comparison()
@@ -106,11 +106,11 @@ class _Parser:
 
     def _expect(self, token: str) -> None:
         if not self._take(token):
-            instead = f" where {self._tokens[-1]} is" if self._tokens else ""
-            raise ValueError(f"'{token}' is missing{instead}")
+            found = f" before {self._tokens[-1]}" if self._tokens else ""
+            raise ValueError(f"'{token}' is missing{found}")
 
     def _text(self) -> str:
         token = self._tokens.pop() if self._tokens else ""
         if not token.startswith("'"):
-            raise ValueError("a text in quotes is missing")
+            raise ValueError("a quoted text is missing")
         return token[1:-1].replace("''", "'").casefold()

@@ -1,4 +1,4 @@
-"""Namespaces and their topics: ARM requests to stored documents, those to answers and values."""
+"""Reads and writes the documents of namespaces and of their topics."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from shared.arm.tracked_resource import (
     PROVIDER,
     ArmPath,
     check_name,
+    keep_or_make_keys,
     parse_resource,
     render_resource,
+    render_tracked,
 )
 from shared.events.topic import InputSchema, Topic, TopicName
 
@@ -24,7 +26,7 @@ TYPE = f"{PROVIDER}/{KIND}"
 TOPIC_TYPE = f"{TYPE}/topics"
 PROFILE = "ns"  # the delivery profile of every topic of a namespace
 _SKU = {"name": "Standard", "capacity": 1}
-_MIN_DAYS, _MAX_DAYS = 1, 7  # of retention; the longest is the default
+_MIN_DAYS, _MAX_DAYS = 1, 7  # of retention; the maximum is the default
 
 
 def parse_namespace(
@@ -53,20 +55,13 @@ def parse_namespace(
         "isZoneRedundant": properties.flag("isZoneRedundant") or False,
     }
     raise_faults(root.faults)
-    return {"sku": _SKU, **stored, "keys": existing["keys"] if existing else _new_keys(new_key)}
+    return {"sku": _SKU, **stored, "keys": keep_or_make_keys(existing, new_key)}
 
 
 def render_namespace(stored: Mapping[str, Any], public_url: str) -> dict[str, Any]:
-    """Write a stored namespace as ARM does. Its host name leads to its topics' endpoint."""
+    """Write a stored namespace for an ARM answer, with the host name of its topics' endpoint."""
     hostname = f"{public_url.partition('://')[2]}/{KIND}/{stored['name']}"
-    return {
-        **render_resource(stored, KIND),
-        "properties": {
-            **stored["properties"],
-            "provisioningState": "Succeeded",
-            "topicsConfiguration": {"hostname": hostname},
-        },
-    }
+    return render_tracked(stored, KIND, {"topicsConfiguration": {"hostname": hostname}})
 
 
 def parse_namespace_topic(
@@ -99,34 +94,28 @@ def parse_namespace_topic(
             "inputSchema": str(InputSchema.CLOUD_EVENTS),
             "eventRetentionInDays": days or _MAX_DAYS,
         },
-        "keys": existing["keys"] if existing else _new_keys(new_key),
+        "keys": keep_or_make_keys(existing, new_key),
     }
 
 
 def render_namespace_topic(stored: Mapping[str, Any]) -> dict[str, Any]:
-    """Write a stored topic of a namespace as ARM does."""
-    return {
-        "id": stored["id"],
-        "name": stored["name"],
-        "type": TOPIC_TYPE,
-        "systemData": None,
-        "properties": {**stored["properties"], "provisioningState": "Succeeded"},
-    }
+    """Write a stored topic of a namespace for an ARM answer."""
+    return render_resource(stored, TOPIC_TYPE, stored["properties"])
 
 
 def patched_namespace_topic(stored: Mapping[str, Any], body: object) -> dict[str, Any]:
     """
-    Return the body of a PUT that does what the *body* of a PATCH asks for.
+    Return the body of the PUT that has the effect of the PATCH *body*.
 
     Raises:
-        InvalidDocument: the body can't be read, or names nothing known.
+        InvalidDocument: the body is not an object, or has no known member.
     """
     patch = read_patch(body, ("properties",), "A PATCH of a topic is wrapped in 'properties'")
     return patched_properties(stored["properties"], patch)
 
 
 def to_namespace_topic(stored: Mapping[str, Any], namespace: Mapping[str, Any]) -> Topic:
-    """Read a stored topic as the data plane sees it: the keys of its namespace are good, too."""
+    """Turn a stored topic into the value that publishing uses; includes its namespace's keys."""
     keys = (*namespace["keys"].values(), *stored["keys"].values())
     return Topic(
         name=TopicName(stored["namespace"], stored["name"]).joined,
@@ -140,7 +129,7 @@ def to_namespace_topic(stored: Mapping[str, Any], namespace: Mapping[str, Any]) 
 
 
 def to_namespace_parent_topic(stored: Mapping[str, Any], deployment: Deployment) -> ParentTopic:
-    """Read a stored topic as its event subscriptions see it."""
+    """Turn a stored topic into the value that its event subscriptions depend on."""
     return ParentTopic(
         name=TopicName(stored["namespace"], stored["name"]).joined,
         arm_id=stored["id"],
@@ -152,7 +141,3 @@ def to_namespace_parent_topic(stored: Mapping[str, Any], deployment: Deployment)
 
 def _retention(stored: Mapping[str, Any]) -> timedelta:
     return timedelta(days=stored["properties"]["eventRetentionInDays"])
-
-
-def _new_keys(new_key: Callable[[], str]) -> dict[str, str]:
-    return {"key1": new_key(), "key2": new_key()}

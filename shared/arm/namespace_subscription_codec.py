@@ -1,4 +1,4 @@
-"""Event subscriptions of topics of namespaces: requests to stored documents, those to answers."""
+"""Reads and writes event subscriptions in the form of namespace topics."""
 
 from __future__ import annotations
 
@@ -6,21 +6,14 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from shared.arm.dead_letter_codec import parse_dead_letter
-from shared.arm.deployment import ParentTopic, ProfileLimits
-from shared.arm.destination_codec import parse_destination, render_destination
+from shared.arm.deployment import ParentTopic
+from shared.arm.destination_codec import render_destination
 from shared.arm.filter_codec import parse_filter
-from shared.arm.identity_codec import DELIVERY, Wrapper, replace_wrapped, unwrap, wrap
+from shared.arm.identity_codec import DELIVERY, Wrapper, replace_wrapped, wrap
 from shared.arm.patch_body import patched_properties, read_patch
-from shared.arm.sections import Section, document, raise_faults
-from shared.arm.subscription_codec import (
-    SubscriptionRequest,
-    check_name,
-    parse_delivery_schema,
-    parse_expiration,
-    stored_subscription,
-)
-from shared.arm.tracked_resource import PROVIDER
+from shared.arm.sections import Section
+from shared.arm.subscription_codec import SubscriptionRequest, parse_destinations, parse_form
+from shared.arm.tracked_resource import PROVIDER, render_resource
 from shared.events.iso_8601 import parse_duration
 
 TYPE = f"{PROVIDER}/namespaces/topics/eventsubscriptions"
@@ -31,81 +24,65 @@ _SHORTEST = timedelta(minutes=1)
 
 def parse_namespace_subscription(request: SubscriptionRequest) -> dict[str, Any]:
     """
-    Read a request into the document to store: that of any other subscription.
+    Read a request into the document to store.
 
     Raises:
         InvalidDocument: all faults at once.
     """
-    topic, deployment, existing = request.topic, request.deployment, request.existing
-    root = document(request.body)
-    check_name(root, request.name)
-    properties, limits = root.section("properties"), topic.limits
-    delivery = properties.section(_DELIVERY)
+    return parse_form(request, _read_form)
+
+
+def _read_form(properties: Section, request: SubscriptionRequest) -> dict[str, Any]:
+    topic, delivery = request.topic, properties.section(_DELIVERY)
     stored: dict[str, Any] = {}
-    if _pushes(delivery):
+    if _is_push(delivery):
         push = delivery.section(_PUSH)
-        destination_section, delivery_identity = unwrap(push, DELIVERY)
-        dead_letter_section, dead_letter_identity = unwrap(push, _DEAD_LETTER)
         stored = {
-            "destination": parse_destination(destination_section, topic, deployment, existing),
-            "deliveryIdentity": delivery_identity,
-            "retryPolicy": _retry_policy(push, limits, topic.retention),
-            "deadLetterDestination": parse_dead_letter(dead_letter_section, deployment, limits),
-            "deadLetterIdentity": dead_letter_identity,
+            **parse_destinations(push, request, _DEAD_LETTER),
+            "retryPolicy": _parse_retry_policy(push, topic),
         }
-    stored |= {
-        "filter": parse_filter(properties.section(_FILTERS), topic.input_schema, "filters"),
-        "eventDeliverySchema": parse_delivery_schema(properties, topic.input_schema, existing),
-        "expirationTimeUtc": parse_expiration(properties, request),
-    }
-    raise_faults(root.faults)
-    return stored_subscription(request, stored)
+    filters = parse_filter(properties.section(_FILTERS), topic.input_schema, "filters")
+    return {**stored, "filter": filters}
 
 
 def patched_namespace_subscription(stored: Mapping[str, Any], body: object) -> dict[str, Any]:
     """
-    Return the body of a PUT that does what the *body* of a PATCH asks for.
+    Return the body of the PUT that has the effect of the PATCH *body*.
 
-    Its members are wrapped in ``properties``; those of the delivery configuration are merged,
-    any other replaces what is there, ``null`` takes it away.
+    Its members are wrapped in ``properties``. Those of the delivery configuration are merged; any
+    other member replaces the stored one, and ``null`` removes it.
 
     Raises:
-        InvalidDocument: the body can't be read, or names nothing known.
+        InvalidDocument: the body is not an object, or has no known member.
     """
-    form = "A PATCH of an event subscription of a namespace's topic is wrapped in 'properties'"
+    form = "A PATCH of an event subscription of a namespace topic is wrapped in 'properties'"
     patch = read_patch(body, ("properties",), form)
     members = _members(stored, stored["properties"]["destination"])
-    return patched_properties(members, patch, _merged)
+    return patched_properties(members, patch, _merge)
 
 
 def render_namespace_subscription(stored: Mapping[str, Any], topic: ParentTopic) -> dict[str, Any]:
-    """Write a stored subscription as ARM does; of secrets only that they are there."""
+    """Write a stored subscription for an ARM answer, with secrets hidden."""
     properties = _members(stored, render_destination(stored["properties"]["destination"]))
     push = properties[_DELIVERY][_PUSH]
     if push["maxDeliveryCount"] is None and topic.limits.attempts:
         push["maxDeliveryCount"] = topic.limits.attempts[0]
     if push["eventTimeToLive"] is None and topic.retention:
         push["eventTimeToLive"] = f"P{topic.retention.days}D"
-    return {
-        "id": f"{stored['topicId']}/eventSubscriptions/{stored['name']}",
-        "name": stored["name"],
-        "type": TYPE,
-        "systemData": None,
-        "properties": {**properties, "provisioningState": "Succeeded"},
-    }
+    return render_resource(stored, TYPE, properties)
 
 
-def _pushes(delivery: Section) -> bool:
-    """Tell whether events are to be pushed: nothing else is served."""
+def _is_push(delivery: Section) -> bool:
+    """Tell whether the delivery mode is Push; other modes are refused."""
     mode = delivery.required_choice("deliveryMode", ("Push", "Queue"))
     if mode == "Queue":
         delivery.refuse(
-            "deliveryMode", "The delivery mode Queue is not supported: events are only pushed."
+            "deliveryMode", "The delivery mode Queue is not supported; the only mode is Push."
         )
     return mode == "Push"
 
 
-def _merged(members: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+def _merge(members: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     changed = {**members, **given}
     known, delivery = members[_DELIVERY], given.get(_DELIVERY)
     if isinstance(delivery, dict):
@@ -118,7 +95,7 @@ def _merged(members: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, A
 
 
 def _members(stored: Mapping[str, Any], destination: object) -> dict[str, Any]:
-    """Return the properties as a client gives them."""
+    """Return the properties in the form of a request."""
     properties = stored["properties"]
     retry, kept = properties["retryPolicy"], properties["filter"]
     dead_letter = properties["deadLetterDestination"]
@@ -141,24 +118,20 @@ def _members(stored: Mapping[str, Any], destination: object) -> dict[str, Any]:
     }
 
 
-def _retry_policy(
-    push: Section, limits: ProfileLimits, retention: timedelta | None
-) -> dict[str, Any]:
-    attempts = None
+def _parse_retry_policy(push: Section, topic: ParentTopic) -> dict[str, Any]:
+    limits, attempts, minutes = topic.limits, None, None
     if limits.attempts:
         _, fewest, most = limits.attempts
         attempts = push.number("maxDeliveryCount", fewest, most)
     text = push.text("eventTimeToLive")
-    minutes = None
     if text is not None:
         duration = parse_duration(text)
-        longest = retention or timedelta(minutes=limits.minutes[2])
+        longest = topic.retention or timedelta(minutes=limits.minutes[2])
         if duration is None or not _SHORTEST <= duration <= longest:
-            target = push.target("eventTimeToLive")
             push.refuse(
                 "eventTimeToLive",
-                f"{target} must be a duration of ISO 8601, between PT1M and what its topic keeps: "
-                f"P{longest.days}D.",
+                f"{push.target('eventTimeToLive')} must be an ISO 8601 duration between PT1M and "
+                f"the retention of the topic, P{longest.days}D.",
             )
         else:
             minutes = duration / timedelta(minutes=1)

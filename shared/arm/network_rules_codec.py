@@ -1,4 +1,4 @@
-"""Who may publish: the members of a topic, or a namespace, that say so."""
+"""Reads the network rules of topics and namespaces: public access, IP rules, TLS version."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _RULES = "inboundIpRules"
 
 
 def parse_network_rules(section: Section, deployment: Deployment) -> dict[str, Any]:
-    """Read them; what is wrong goes to the faults of *section*."""
+    """Read the network rules; faults are added to *section*."""
     access = section.choice("publicNetworkAccess", ("Enabled", "Disabled"))
     if access == "Disabled":
         section.refuse("publicNetworkAccess", "publicNetworkAccess 'Disabled' is not supported.")
@@ -31,7 +31,7 @@ def parse_network_rules(section: Section, deployment: Deployment) -> dict[str, A
 
 
 def to_networks(stored: Mapping[str, Any]) -> tuple[Network, ...]:
-    """Read from which addresses may be published; none means: from all."""
+    """Turn stored IP rules into the networks that may publish; empty means all."""
     return tuple(
         ipaddress.ip_network(rule["ipMask"], strict=False) for rule in stored.get(_RULES, ())
     )
@@ -57,4 +57,4 @@ def _is_network(mask: str) -> bool:
         ipaddress.ip_network(mask, strict=False)
     except ValueError:
         return False
-    return "%" not in mask  # no zone: it is the name of one machine's interface
+    return "%" not in mask  # a zone names an interface of one machine

@@ -1,4 +1,4 @@
-"""Members that say nothing here, but that clients expect back: read, so that they can."""
+"""Reads members that have no effect here but that clients expect to get back."""
 
 from __future__ import annotations
 
@@ -8,17 +8,16 @@ from typing import Any
 from shared.arm.sections import Section
 
 _BOTH = "SystemAssigned, UserAssigned"
-# Some clients write both without the blank; Azure shows them with it.
+# Some clients write both without the space; Azure shows them with it.
 _IDENTITIES = ("None", "SystemAssigned", "UserAssigned", _BOTH, _BOTH.replace(" ", ""))
-_KINDS = ("Azure", "AzureArc")
 _SKUS = ("Basic", "Premium", "Standard")
-_MAX_UNITS = 40  # throughput units of a namespace
+_MAX_CAPACITY = 40  # throughput units of a namespace
 _BOUNDARIES = ("WithinGeopair", "WithinRegion")
 
 
 def parse_passthrough(resource: Section) -> dict[str, Any]:
     """
-    Read what is kept of a resource beside its properties; faults go to those of *resource*.
+    Read the passthrough members beside ``properties``; faults are added to *resource*.
 
     Source: the models of azure-mgmt-eventgrid 10.4.0 and, for sku and kind of topics, 9.0.0.
     """
@@ -26,7 +25,7 @@ def parse_passthrough(resource: Section) -> dict[str, Any]:
 
 
 def parse_passthrough_properties(properties: Section) -> dict[str, Any]:
-    """Read what is kept of a topic's properties; faults go to those of *properties*."""
+    """Read the passthrough members of a topic's properties; faults are added to *properties*."""
     return _parse(properties, _PROPERTY_READERS)
 
 
@@ -46,12 +45,18 @@ def _parse_identity(section: Section, name: str) -> dict[str, Any]:
 
 
 def _parse_kind(section: Section, name: str) -> str | None:
-    return section.choice(name, _KINDS)
+    kind = section.choice(name, ("Azure", "AzureArc"))
+    if kind == "AzureArc":
+        section.refuse(name, "The kind AzureArc is not supported; the only kind is Azure.")
+    return kind
 
 
 def _parse_sku(section: Section, name: str) -> dict[str, Any]:
     sku = section.section(name)
-    known = {"name": sku.choice("name", _SKUS), "capacity": sku.number("capacity", 1, _MAX_UNITS)}
+    known = {
+        "name": sku.choice("name", _SKUS),
+        "capacity": sku.number("capacity", 1, _MAX_CAPACITY),
+    }
     return {member: value for member, value in known.items() if value is not None}
 
 

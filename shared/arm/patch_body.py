@@ -1,4 +1,4 @@
-"""The body of a PATCH: what it has to name, and what becomes of the properties in it."""
+"""Turns the body of a PATCH into the body of the equivalent PUT."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ Merge = Callable[[Any, Any], Any]
 
 def read_patch(body: object, known: Collection[str], form: str) -> Mapping[str, Any]:
     """
-    Return the members of *body*; it has to name some of the *known* ones.
+    Return the members of *body*.
 
-    Who sends another one has the form wrong, and would believe that something was changed. An
-    empty one asks for nothing, and gets it. *form* says what the body has to look like.
+    An empty body changes nothing. A body with none of the *known* members has the wrong form and is
+    refused, so that its sender does not believe in a change. *form* describes the right form.
 
     Raises:
-        InvalidDocument: it is no object, or nothing known stands in it.
+        InvalidDocument: the body is not an object, or has no known member.
     """
     root = document(body)
     raise_faults(root.faults)
     if root.members and root.members.keys().isdisjoint(known):
-        message = f"{form}; nothing known stands in this body."
+        message = f"{form}; this body has no known member."
         raise InvalidDocument(message, faults=(Fault(code=InvalidDocument.code, message=message),))
     return root.members
 
@@ -33,7 +33,7 @@ def read_patch(body: object, known: Collection[str], form: str) -> Mapping[str, 
 def patched_properties(
     known: Mapping[str, Any], patch: Mapping[str, Any], merge: Merge = operator.or_
 ) -> dict[str, Any]:
-    """Return the ``properties`` of a PUT that does what a PATCH asks for."""
+    """Return the ``properties`` of the PUT that has the effect of *patch*."""
     given = patch.get("properties")
     if isinstance(given, dict):
         given = merge(known, given)

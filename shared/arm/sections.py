@@ -1,4 +1,4 @@
-"""Reads the members of a JSON document and gathers everything that is wrong with it."""
+"""Validates the members of a JSON document and collects every fault."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ from typing import Any, NamedTuple
 from shared.errors import Fault, InvalidDocument
 from shared.events.iso_8601 import is_iso_8601
 
-TLS_VERSIONS = ("1.0", "1.1", "1.2")  # of minimumTlsVersionAllowed, whatever has it
+TLS_VERSIONS = ("1.0", "1.1", "1.2")  # of minimumTlsVersionAllowed
 
 
 class Section(NamedTuple):
     """
     One JSON object of a document.
 
-    Each reader returns ``None`` for a member that is missing or null, and also for one that it
-    refused: the fault is in *faults*, which all sections of a document share. *path* is the target
-    that faults name.
+    A reader returns ``None`` for a member that is missing, null or invalid. Faults go to *faults*,
+    which all sections of a document share; *path* is their target.
     """
 
     members: Mapping[str, Any]
@@ -29,12 +28,12 @@ class Section(NamedTuple):
         return f"{self.path}.{name}" if self.path else name
 
     def refuse(self, name: str, message: str) -> None:
-        """Gather a fault of the member *name*."""
+        """Add a fault of the member *name*."""
         target = self.target(name)
         self.faults.append(Fault(code=InvalidDocument.code, message=message, target=target))
 
     def refuse_unsupported(self, name: str) -> None:
-        """Refuse a member that says anything: better an error than a promise not kept."""
+        """Refuse a member that is set to anything but null or an empty value."""
         if self.members.get(name) not in (None, [], {}, ""):
             self.refuse(name, f"{self.target(name)} is not supported.")
 
@@ -42,12 +41,12 @@ class Section(NamedTuple):
         return self.members.get(name) is not None
 
     def section(self, name: str) -> Section:
-        """Return an object inside this one, an empty one if there is none."""
+        """Return the object *name*; an empty section if it is missing."""
         value = self._typed(name, dict, "an object")
         return Section(value or {}, self.target(name), self.faults)
 
     def sections(self, name: str) -> list[Section]:
-        """Return the objects of a list inside this one, none if there is no list."""
+        """Return the objects in the list *name*; an empty list if it is missing."""
         value = self._typed(name, list, "a list of objects") or []
         if not all(isinstance(item, dict) for item in value):
             self.refuse(name, f"{self.target(name)} must be a list of objects.")
@@ -58,7 +57,7 @@ class Section(NamedTuple):
         ]
 
     def named_sections(self, name: str) -> dict[str, Section]:
-        """Return the objects of an object inside this one by their names; null is an empty one."""
+        """Return the objects in the object *name*, by member name; null counts as empty."""
         inner = self.section(name)
         return {each: inner.section(each) for each in inner.members}
 
@@ -75,7 +74,7 @@ class Section(NamedTuple):
         return value
 
     def number(self, name: str, low: int, high: int, context: str = "") -> int | None:
-        """Return a whole number from *low* to *high*, both included; *context* ends the fault."""
+        """Return an integer from *low* to *high*, inclusive; *context* is appended to the fault."""
         value = self.members.get(name)
         if value is None:
             return None
@@ -95,7 +94,7 @@ class Section(NamedTuple):
         return tuple(value)
 
     def moment(self, name: str) -> datetime | None:
-        """Return a time with its date, as UTC; that is also what one without an offset means."""
+        """Return a date and time in UTC; a value without offset is UTC."""
         text = self.text(name)
         if text is None:
             return None
@@ -103,13 +102,13 @@ class Section(NamedTuple):
             if is_iso_8601(text):
                 moment = datetime.fromisoformat(text.upper())
                 return moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC)
-        except OverflowError:  # the last year, some hours behind
+        except OverflowError:  # in UTC it would be after the year 9999
             pass
-        self.refuse(name, f"{self.target(name)} must be a time in the form of ISO 8601.")
+        self.refuse(name, f"{self.target(name)} must be a date and time in ISO 8601 form.")
         return None
 
     def choice(self, name: str, allowed: Sequence[str]) -> str | None:
-        """Return the one of *allowed* that is meant, whatever its case."""
+        """Return the member of *allowed* that the value names, ignoring case."""
         value = self.text(name)
         if value is None:
             return None
@@ -137,7 +136,7 @@ class Section(NamedTuple):
 
 
 def document(body: object) -> Section:
-    """Begin to read *body*, as it came out of the JSON parser."""
+    """Return the root section of *body*, a parsed JSON value."""
     root = Section(body if isinstance(body, dict) else {}, "", [])
     if not isinstance(body, dict):
         message = "The request content must be a JSON object."
@@ -147,10 +146,10 @@ def document(body: object) -> Section:
 
 def raise_faults(faults: Sequence[Fault]) -> None:
     """
-    End the reading.
+    Raise all *faults* at once, if there are any.
 
     Raises:
-        InvalidDocument: there are faults; all of them.
+        InvalidDocument: there are faults.
     """
     if faults:
         raise InvalidDocument(" ".join(fault.message for fault in faults), faults=tuple(faults))

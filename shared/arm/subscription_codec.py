@@ -1,4 +1,9 @@
-"""Event subscriptions as they are stored, in whatever form their clients write them."""
+"""
+Turns ARM documents into event subscriptions: requests to stored documents, those to values.
+
+The form of a request is that of a custom topic (``topic_subscription_codec``) or of a namespace
+topic (``namespace_subscription_codec``); the stored document is the same for both.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +14,13 @@ from datetime import datetime
 from typing import Any
 
 from shared.arm.consent import allowed_rate, in_force
+from shared.arm.dead_letter_codec import parse_dead_letter
 from shared.arm.delivery_attributes_codec import MEMBER
 from shared.arm.deployment import Deployment, ParentTopic
-from shared.arm.destination_codec import to_batching, to_custom_headers
+from shared.arm.destination_codec import parse_destination, to_batching, to_custom_headers
 from shared.arm.filter_codec import to_filter
-from shared.arm.sections import Section
+from shared.arm.identity_codec import DELIVERY, Wrapper, unwrap
+from shared.arm.sections import Section, document, raise_faults
 from shared.arm.webhook_audience_codec import to_audience
 from shared.events.topic import InputSchema
 from shared.subscriptions.subscription import (
@@ -23,7 +30,7 @@ from shared.subscriptions.subscription import (
     RetryPolicy,
 )
 
-# For each input schema what it can be delivered as; the first is the default.
+# The delivery schemas that each input schema allows; the first is the default.
 DELIVERY_SCHEMAS = {
     InputSchema.EVENT_GRID: (DeliverySchema.EVENT_GRID, DeliverySchema.CLOUD_EVENTS),
     InputSchema.CLOUD_EVENTS: (DeliverySchema.CLOUD_EVENTS,),
@@ -39,9 +46,9 @@ _NAME = re.compile(r"[A-Za-z0-9-]{3,64}")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionRequest:
     """
-    A request to create or replace a subscription: the *body* of a PUT, and what it depends on.
+    The *body* of a PUT of a subscription, and the values that its validation depends on.
 
-    *existing* is the stored document that it replaces. *new_id* makes an id that nobody has.
+    *existing* is the stored document that it replaces. *new_id* makes a unique id.
     """
 
     name: str
@@ -53,11 +60,30 @@ class SubscriptionRequest:
     existing: Mapping[str, Any] | None = None
 
 
-def stored_subscription(
-    request: SubscriptionRequest, properties: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Build the document to store; an existing subscription keeps its name and generation."""
+ReadForm = Callable[[Section, SubscriptionRequest], dict[str, Any]]
+
+
+def parse_form(request: SubscriptionRequest, read_form: ReadForm) -> dict[str, Any]:
+    """
+    Read a request into the document to store; *read_form* reads what only its form has.
+
+    An existing subscription keeps its id and generation, so that waiting events go to the new
+    endpoint; a new one gets its own generation. Whatever the topic's delivery profile lacks is
+    refused.
+
+    Raises:
+        InvalidDocument: all faults at once.
+    """
     topic, existing = request.topic, request.existing
+    root = document(request.body)
+    _check_name(root, request.name)
+    section = root.section("properties")
+    properties = {
+        **read_form(section, request),
+        "eventDeliverySchema": _parse_delivery_schema(section, topic.input_schema, existing),
+        "expirationTimeUtc": _parse_expiration(section, request),
+    }
+    raise_faults(root.faults)
     name = existing["name"] if existing else request.name
     return {
         "id": f"{topic.arm_id}/eventSubscriptions/{name}",
@@ -70,8 +96,23 @@ def stored_subscription(
     }
 
 
+def parse_destinations(
+    holder: Section, request: SubscriptionRequest, dead_letter: Wrapper
+) -> dict[str, Any]:
+    """Read the destination and the dead-letter destination of *holder*, with their identities."""
+    topic, deployment = request.topic, request.deployment
+    destination_section, delivery_identity = unwrap(holder, DELIVERY)
+    dead_letter_section, dead_letter_identity = unwrap(holder, dead_letter)
+    return {
+        "destination": parse_destination(destination_section, topic, deployment, request.existing),
+        "deliveryIdentity": delivery_identity,
+        "deadLetterDestination": parse_dead_letter(dead_letter_section, deployment, topic.limits),
+        "deadLetterIdentity": dead_letter_identity,
+    }
+
+
 def to_subscription(stored: Mapping[str, Any]) -> EventSubscription:
-    """Read a stored subscription as it was written last."""
+    """Turn a stored subscription, as written last, into a value."""
     properties = stored["properties"]
     retry, dead_letter = properties["retryPolicy"], properties["deadLetterDestination"]
     destination = properties["destination"]
@@ -100,7 +141,7 @@ def to_subscription(stored: Mapping[str, Any]) -> EventSubscription:
 
 
 def to_subscription_in_force(stored: Mapping[str, Any]) -> EventSubscription:
-    """Read what delivering goes by: the version of a subscription whose endpoint has consented."""
+    """Turn a stored subscription into the value that deliveries use: the version in force."""
     document = in_force(stored)
     if document is None:
         return replace(to_subscription(stored), has_consented=False)
@@ -108,25 +149,24 @@ def to_subscription_in_force(stored: Mapping[str, Any]) -> EventSubscription:
 
 
 def full_url(stored: Mapping[str, Any]) -> str:
-    """Return the endpoint's URL, with the query that may be secret."""
+    """Return the endpoint's URL with its query, which may be secret."""
     return str(stored["properties"]["destination"]["properties"]["endpointUrl"])
 
 
 def delivery_attributes(stored: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the custom delivery headers, secrets in clear."""
+    """Return the custom delivery headers, including secret values."""
     return list(stored["properties"]["destination"]["properties"].get(MEMBER, ()))
 
 
-def check_name(root: Section, name: str) -> None:
-    """Refuse what can't be the name of an event subscription."""
+def _check_name(root: Section, name: str) -> None:
     if not _NAME.fullmatch(name):
         root.refuse(
             "name", "The name of an event subscription must be 3-64 letters, digits and hyphens."
         )
 
 
-def parse_expiration(properties: Section, request: SubscriptionRequest) -> str | None:
-    """Read when the subscription is retired, as UTC; one that is expired already can stay so."""
+def _parse_expiration(properties: Section, request: SubscriptionRequest) -> str | None:
+    """Read the expiration time, in UTC; an unchanged one may be in the past."""
     moment = properties.moment("expirationTimeUtc")
     if moment is None:
         return None
@@ -137,10 +177,10 @@ def parse_expiration(properties: Section, request: SubscriptionRequest) -> str |
     return text
 
 
-def parse_delivery_schema(
+def _parse_delivery_schema(
     properties: Section, input_schema: InputSchema, existing: Mapping[str, Any] | None
 ) -> str:
-    """Read what subscribers receive, which the input schema must allow, and which can't change."""
+    """Read the delivery schema, which the input schema must allow and which can't change."""
     possible = DELIVERY_SCHEMAS[input_schema]
     faults = len(properties.faults)
     schema = properties.choice("eventDeliverySchema", tuple(DeliverySchema)) or possible[0]

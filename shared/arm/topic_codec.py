@@ -1,4 +1,4 @@
-"""Topics: ARM requests to stored documents, and those to ARM answers and to the data plane."""
+"""Reads and writes the documents of custom topics."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from shared.arm.tracked_resource import (
     PROVIDER,
     ArmPath,
     check_name,
+    keep_or_make_keys,
     parse_resource,
-    render_resource,
+    render_tracked,
 )
 from shared.events.topic import InputSchema, Topic
 
@@ -25,7 +26,7 @@ TYPE = f"{PROVIDER}/{KIND}"
 
 
 class TopicSecrets(NamedTuple):
-    """What a new topic is given; called at creation only."""
+    """Makes the keys and the id of a new topic; not called for an existing one."""
 
     new_key: Callable[[], str]
     new_id: Callable[[], str]
@@ -41,7 +42,7 @@ def parse_topic(
     """
     Read the body of a PUT into the document to store.
 
-    An *existing* topic keeps its id, its keys and its input schema.
+    An *existing* topic keeps its id and keys, and can't change its input schema.
 
     Raises:
         InvalidDocument: all faults at once.
@@ -62,27 +63,19 @@ def parse_topic(
         properties.refuse("inputSchemaMapping", "The input mapping of a topic can't be changed.")
     raise_faults(root.faults)
     stored["metricResourceId"] = existing["metricResourceId"] if existing else secrets.new_id()
-    stored["keys"] = (
-        existing["keys"] if existing else {"key1": secrets.new_key(), "key2": secrets.new_key()}
-    )
+    stored["keys"] = keep_or_make_keys(existing, secrets.new_key)
     return stored
 
 
 def render_topic(stored: Mapping[str, Any], public_url: str) -> dict[str, Any]:
-    """Write a stored topic as ARM does. Its keys are never part of it."""
-    return {
-        **render_resource(stored, KIND),
-        "properties": {
-            **stored["properties"],
-            "provisioningState": "Succeeded",
-            "endpoint": f"{public_url}/topics/{stored['name']}/api/events",
-            "metricResourceId": stored["metricResourceId"],
-        },
-    }
+    """Write a stored topic for an ARM answer, without its keys."""
+    endpoint = f"{public_url}/topics/{stored['name']}/api/events"
+    added = {"endpoint": endpoint, "metricResourceId": stored["metricResourceId"]}
+    return render_tracked(stored, KIND, added)
 
 
 def to_topic(stored: Mapping[str, Any]) -> Topic:
-    """Read a stored topic as the data plane sees it."""
+    """Turn a stored topic into the value that the data plane uses."""
     properties = stored["properties"]
     return Topic(
         name=stored["name"],
@@ -97,7 +90,7 @@ def to_topic(stored: Mapping[str, Any]) -> Topic:
 
 
 def to_parent_topic(stored: Mapping[str, Any], deployment: Deployment) -> ParentTopic:
-    """Read a stored topic as its event subscriptions see it."""
+    """Turn a stored topic into the value that its event subscriptions depend on."""
     return ParentTopic(
         name=stored["name"],
         arm_id=stored["id"],
@@ -107,7 +100,7 @@ def to_parent_topic(stored: Mapping[str, Any], deployment: Deployment) -> Parent
 
 
 def profile_tag(stored: Mapping[str, Any]) -> str | None:
-    """Return the delivery profile that a stored topic asks for; ``None``: the deployment's."""
+    """Return the delivery profile in a stored topic's tags; ``None``: the deployment's default."""
     tags = {name.casefold(): value for name, value in (stored["tags"] or {}).items()}
     return tags.get(PROFILE_TAG)
 

@@ -1,9 +1,9 @@
-"""Tracked resources: where they are (ARM ids), and what each has beside its properties."""
+"""Reads and writes tracked resources: ARM id, location, tags and the name rules."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from shared.arm.deployment import Deployment
@@ -14,7 +14,7 @@ from shared.arm.sections import Section
 PROVIDER = "Microsoft.EventGrid"
 PROFILE_TAG = "deliveryProfile".casefold()  # tags have no case
 _SUBSCRIPTION = re.compile(r"[A-Za-z0-9-]{1,64}")
-_GROUP = re.compile(r"[A-Za-z0-9_.()-]{0,89}[A-Za-z0-9_()-]")  # no full stop at the end
+_GROUP = re.compile(r"[A-Za-z0-9_.()-]{0,89}[A-Za-z0-9_()-]")  # no trailing full stop
 _NAME = re.compile(r"[A-Za-z0-9-]{3,50}")
 _RESERVED = ("microsoft", "eventgrid", "system")
 _PATCHED = ("tags", *PASSTHROUGH)  # beside the properties
@@ -22,7 +22,7 @@ _MAX_TAGS, _MAX_TAG_NAME, _MAX_TAG = 50, 512, 256
 
 
 class ArmPath(NamedTuple):
-    """Where a tracked resource is: the names in its ARM id. *kind* is ``topics``, for example."""
+    """The names in the ARM id of a tracked resource. *kind* is, for example, ``topics``."""
 
     subscription: str
     group: str
@@ -40,7 +40,7 @@ class ArmPath(NamedTuple):
 def parse_resource(
     root: Section, path: ArmPath, deployment: Deployment, existing: Mapping[str, Any] | None
 ) -> dict[str, Any]:
-    """Read what a resource has beside its properties; an *existing* one keeps its id."""
+    """Read the members of a resource beside its properties; an *existing* one keeps its id."""
     _check_path(root, path)
     return {
         "id": existing["id"] if existing else path.arm_id,
@@ -51,27 +51,46 @@ def parse_resource(
     }
 
 
-def render_resource(stored: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    """Write what a resource has beside its properties."""
+def keep_or_make_keys(
+    existing: Mapping[str, Any] | None, new_key: Callable[[], str]
+) -> Mapping[str, str]:
+    """Return the keys of the *existing* resource, or two new ones."""
+    return existing["keys"] if existing else {"key1": new_key(), "key2": new_key()}
+
+
+def render_tracked(
+    stored: Mapping[str, Any], kind: str, properties: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Write a tracked resource of *kind* for an ARM answer, with *properties* added to its own."""
     return {
-        "id": stored["id"],
-        "name": stored["name"],
-        "type": f"{PROVIDER}/{kind}",
+        **render_resource(stored, f"{PROVIDER}/{kind}", {**stored["properties"], **properties}),
         "location": stored["location"],
         "tags": stored["tags"],
         **{name: stored[name] for name in PASSTHROUGH if name in stored},
+    }
+
+
+def render_resource(
+    stored: Mapping[str, Any], resource_type: str, properties: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Write the members that every resource has in an ARM answer."""
+    return {
+        "id": stored["id"],
+        "name": stored["name"],
+        "type": resource_type,
         "systemData": None,
+        "properties": {**properties, "provisioningState": "Succeeded"},
     }
 
 
 def patched_resource(stored: Mapping[str, Any], body: object, what: str) -> dict[str, Any]:
     """
-    Return the body of a PUT that does what the *body* of a PATCH of *what* asks for.
+    Return the body of the PUT that has the effect of the PATCH *body*; *what* names the resource.
 
-    Each member replaces what is there; ``null`` takes it away.
+    A member replaces the stored one; ``null`` removes it.
 
     Raises:
-        InvalidDocument: the body can't be read, or names nothing known.
+        InvalidDocument: the body is not an object, or has no known member.
     """
     form = f"A PATCH of {what} is wrapped in 'properties'"
     patch = read_patch(body, ("properties", *_PATCHED), form)
@@ -80,7 +99,7 @@ def patched_resource(stored: Mapping[str, Any], body: object, what: str) -> dict
 
 
 def check_name(root: Section, name: str, what: str) -> None:
-    """Refuse what can't be the name of *what*."""
+    """Refuse a *name* that *what* can't have."""
     if not _NAME.fullmatch(name):
         root.refuse("name", f"The name of {what} must be 3-50 letters, digits and hyphens.")
     if name.casefold().startswith(_RESERVED):
@@ -96,14 +115,14 @@ def _check_path(root: Section, path: ArmPath) -> None:
         root.refuse(
             "id",
             "The resource group must be 1-90 letters, digits, '_', '-', '.', '(' and ')', "
-            "without '.' at its end.",
+            "and must not end with '.'.",
         )
 
 
 def _tags(root: Section, deployment: Deployment) -> Mapping[str, str] | None:
     tags = root.section("tags")
     if len(tags.members) > _MAX_TAGS:
-        root.refuse("tags", f"A resource can have {_MAX_TAGS} tags.")
+        root.refuse("tags", f"A resource can have at most {_MAX_TAGS} tags.")
     for name, value in tags.members.items():
         if not isinstance(value, str) or len(value) > _MAX_TAG:
             tags.refuse(name, f"A tag must be a string of at most {_MAX_TAG} characters.")

@@ -1,4 +1,4 @@
-"""Webhooks that Entra ID protects: for whom their token is, and for whom there is never one."""
+"""Reads the audience of the Entra ID token for a webhook, and refuses Microsoft's services."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from shared.subscriptions.microsoft_services import is_microsoft_service
 TENANT, APPLICATION = "azureActiveDirectoryTenantId", "azureActiveDirectoryApplicationIdOrUri"
 _GUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _TENANT = re.compile(rf"{_GUID}|[a-z0-9-]{{1,63}}(\.[a-z0-9-]{{1,63}})+", re.IGNORECASE | re.ASCII)
-# An id, or a URI of a form that owners of applications can choose. A path is plain: what a scope
-# is read out of ("/.default") and what URLs are shortened by ("..") is no part of a name.
+# An id, or a URI in a form that owners of applications can choose. Path segments can't begin with a
+# full stop: "/.default" would be read as a scope, and ".." shortens the path.
 _LABELS = r"[a-z0-9_-]+(?:\.[a-z0-9_-]+)"
 _APPLICATION = re.compile(
     rf"{_GUID}|(?:api://(?P<api>{_LABELS}*)|https://(?P<https>{_LABELS}+))(?::[0-9]{{1,5}})?"
@@ -27,9 +27,9 @@ _MAX_APPLICATION = 500
 
 def parse_audience(webhook: Section, deployment: Deployment) -> dict[str, str]:
     """
-    Read for whom the tokens of a webhook are; what is wrong goes to its faults.
+    Read the audience of a webhook's tokens; faults are added to *webhook*.
 
-    Source: Event Grid "Secure webhook delivery with Microsoft Entra ID"; what is refused is ours.
+    Source: Event Grid "Secure webhook delivery with Microsoft Entra ID"; the refusals are our own.
     """
     given = [name for name in (TENANT, APPLICATION) if webhook.members.get(name) not in (None, "")]
     if not given:
@@ -37,8 +37,8 @@ def parse_audience(webhook: Section, deployment: Deployment) -> dict[str, str]:
     if not deployment.has_webhook_identity:
         webhook.refuse(
             given[0],
-            "There are no tokens for webhooks here: the app's settings PUSHGRID_WEBHOOK_CLIENT_ID "
-            "and PUSHGRID_WEBHOOK_CLIENT_SECRET or PUSHGRID_WEBHOOK_CERTIFICATE are not set.",
+            "This app can't get tokens for webhooks: its settings PUSHGRID_WEBHOOK_CLIENT_ID and "
+            "PUSHGRID_WEBHOOK_CLIENT_SECRET or PUSHGRID_WEBHOOK_CERTIFICATE are not set.",
         )
         return {}
     tenant, application = webhook.required_text(TENANT), webhook.required_text(APPLICATION)
@@ -52,7 +52,7 @@ def parse_audience(webhook: Section, deployment: Deployment) -> dict[str, str]:
 
 
 def to_audience(properties: Mapping[str, Any]) -> Audience | None:
-    """Read for whom the tokens of a stored webhook are."""
+    """Return the audience of a stored webhook's tokens."""
     if not properties.get(APPLICATION):
         return None
     return Audience(properties[TENANT], properties[APPLICATION])
@@ -66,5 +66,5 @@ def _application_fault(application: str) -> str | None:
             "https://contoso.example/hook."
         )
     if is_microsoft_service(application, parts["api"] or parts["https"] or ""):
-        return "is a service of Microsoft's own: no webhook gets tokens for it."
+        return "is a Microsoft service; webhooks can't get tokens for it."
     return None

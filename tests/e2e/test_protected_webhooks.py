@@ -39,7 +39,7 @@ def test_handshake_delivery_and_notice_have_the_token(
             arm.create_topic("protected")
             protection = {"azureActiveDirectoryTenantId": TENANT}
             application = "azureActiveDirectoryApplicationIdOrUri"
-            with pytest.raises(requests.HTTPError, match="no webhook gets tokens for it"):
+            with pytest.raises(requests.HTTPError, match="webhooks can't get tokens for it"):
                 arm.create_subscription(
                     "protected",
                     "crm",

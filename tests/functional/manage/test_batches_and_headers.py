@@ -81,7 +81,9 @@ def test_a_hidden_value_that_is_no_known_secret_is_refused(orders: World, name: 
 
     where = "properties.destination.properties.deliveryAttributeMappings[0].properties.value"
     assert (error["code"], error["target"]) == ("InvalidRequest", where)
-    assert error["message"].endswith("no secret is known by this header's name: give its value.")
+    assert error["message"].endswith(
+        "no secret is stored for a header of this name: give its value."
+    )
     hidden["properties"] = {"value": "Hidden"}
     orders.json("PUT", CRM, body, status=201)
 
@@ -93,8 +95,8 @@ def test_what_the_topics_profile_does_not_have_is_refused(world: World) -> None:
     error = world.error("PUT", CRM, batched(), status=400)
 
     assert [fault["message"] for fault in error["details"]] == [
-        "There is no output batching under the delivery profile 2019.",
-        "There are no custom delivery headers under the delivery profile 2019.",
+        "Output batching is not available under the delivery profile 2019.",
+        "Custom delivery headers are not available under the delivery profile 2019.",
     ]
     assert world.pusher.sent == []
 

@@ -185,7 +185,7 @@ def test_ten_headers_are_accepted_and_one_more_is_not() -> None:
     assert len(to_subscription(with_mappings(*(static(f"x-{n}") for n in range(10)))).headers) == 10
 
     target, message = fault(*(static(f"x-{n}") for n in range(11)))
-    assert (target, message) == (MAPPINGS, "There can be 10 custom delivery headers.")
+    assert (target, message) == (MAPPINGS, "There can be at most 10 custom delivery headers.")
 
 
 def test_a_name_can_be_used_once() -> None:

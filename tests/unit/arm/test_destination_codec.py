@@ -131,7 +131,7 @@ def test_a_bad_destination_is_refused(properties: Any, target: str, words: str) 
         pytest.param(
             {"deadLetterDestination": dead_letter("other")},
             "deadLetterDestination.properties.resourceId",
-            "only go to the app's own storage account; 'other' is another",
+            "only go to the app's own storage account, not to 'other'",
             id="another account",
         ),
         pytest.param(

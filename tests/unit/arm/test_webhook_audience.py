@@ -155,7 +155,7 @@ def test_there_is_never_a_token_for_microsofts_own_services(application: str) ->
 
     fault = only_fault(caught.value)
     assert fault.target == f"properties.destination.properties.{APPLICATION_ID}"
-    assert "no webhook gets tokens for it" in fault.message
+    assert "webhooks can't get tokens for it" in fault.message
 
 
 @pytest.mark.parametrize(

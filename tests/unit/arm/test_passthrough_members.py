@@ -1,4 +1,4 @@
-"""What is only kept is read all the same: the official client must be able to read it back."""
+"""Passthrough members are validated: the official client must be able to read them back."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from shared.arm.namespace_codec import parse_namespace, render_namespace
 from shared.arm.topic_codec import render_topic
 from shared.errors import InvalidDocument
 from tests.strategies import json_values
-from tests.unit.arm.documents import DEPLOYMENT, topic
+from tests.unit.arm.documents import DEPLOYMENT, only_fault, topic
 from tests.unit.arm.test_namespace_codec_laws import PATH
 
 GROUP = "/subscriptions/s1/resourceGroups/rg"
@@ -86,6 +86,17 @@ def test_another_shape_is_refused_with_all_faults(body: dict[str, Any], targets:
         topic(body)
 
     assert [fault.target for fault in refused.value.faults] == targets
+
+
+@pytest.mark.parametrize("kind", ["AzureArc", "azurearc"])
+@pytest.mark.parametrize("read", ["topic", "namespace"])
+def test_the_kind_azure_arc_is_refused(kind: str, read: str) -> None:
+    with pytest.raises(InvalidDocument) as refused:
+        {"topic": topic, "namespace": namespace}[read]({"kind": kind})
+
+    fault = only_fault(refused.value)
+    assert (fault.code, fault.target) == ("InvalidRequest", "kind")
+    assert fault.message == "The kind AzureArc is not supported; the only kind is Azure."
 
 
 @given(
