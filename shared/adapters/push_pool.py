@@ -1,4 +1,4 @@
-"""The threads that push: a pool of their own, with slots for each subscription."""
+"""Runs pushes on threads of its own, as many at a time as each subscription has slots."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from shared.engine.ports import PushResult
 T = TypeVar("T")
 R = TypeVar("R", bound=PushResult)
 
-TICK = 1.0  # seconds after which a run reports even if nothing is finished
+TICK = 1.0  # seconds after which a job reports even if nothing is finished
 
-_ENDED = object()  # one of this run's lanes has ended
+_ENDED = object()  # put into an inbox: a lane of the job has ended
 
 
 class _Todo(Generic[T]):
-    """The items of a run that may still be begun: true while there are any, and time is left."""
+    """The items of a job that may still be begun: true while there are any, and time is left."""
 
     def __init__(self, items: Sequence[T], clock: Callable[[], float], stop_at: float) -> None:
         self._items = deque(items)
@@ -42,8 +42,8 @@ class _Todo(Generic[T]):
         self._items.clear()
 
 
-class _Run(Generic[T, R]):
-    """One run on its lanes: threads that push one item after the other, a slot each."""
+class _Job(Generic[T, R]):
+    """One job and its lanes: threads that push one item after the other, each with a slot."""
 
     def __init__(self, visit: Visit, todo: _Todo[T], work: Callable[[T], R]) -> None:
         self.visit = visit
@@ -58,18 +58,18 @@ class _Run(Generic[T, R]):
         return [self._done.popleft() for _ in range(len(self._done))]
 
     def push(self, slots: Slots, clock: Callable[[], float]) -> None:
-        """Push what is left; the run is not woken for each, that would cost more."""
+        """Push what is left; waking the job's thread for each item would cost more."""
         try:
             while taken := self.todo.take():
                 began = clock()
                 result = self._work(taken[0])
                 self._done.append((taken[0], result))
                 if result.succeeded is None:
-                    continue  # Nothing was sent, nothing learnt.
+                    continue  # Nothing was sent.
                 seconds = clock() - began
                 if not slots.pushed(self.visit, seconds, succeeded=result.succeeded):
                     return
-        except BaseException as error:  # noqa: BLE001 - raised again in the thread of the run
+        except BaseException as error:  # noqa: BLE001 - raised again in the job's thread
             self.todo.give_up()
             self.broken.append(error)
 
@@ -101,79 +101,79 @@ class ThreadedPushPool:
         work: Callable[[T], R],
         *,
         stop_after: timedelta,
-        hand_over: Callable[[], bool],
+        detach: Callable[[], bool],
     ) -> Iterator[list[tuple[T, R]]]:
         """
-        Do the port's work. What *work* raises ends the run: nothing more is begun.
+        Do the port's work. What *work* raises ends the job: nothing more is begun.
 
-        A run that has no slot does not wait for one of a key that gets nowhere: whoever waits
-        holds one of the host's few messages, which others need.
+        A job without a slot does not wait for a key that is stuck, because it would keep one of
+        the host's few messages in flight from others.
         """
         if items and (visit := self._slots.enter(key)):
             stop_at = self._clock() + stop_after.total_seconds()
-            run = _Run(visit, _Todo(items, self._clock, stop_at), work)
+            job = _Job(visit, _Todo(items, self._clock, stop_at), work)
             try:
-                yield from self._progress(run, len(items), hand_over)
+                yield from self._progress(job, len(items), detach)
             finally:
-                run.todo.give_up()  # Whoever closes the run early wants nothing more begun.
-                if run.is_waiting:
+                job.todo.give_up()  # Closed early: nothing more is begun.
+                if job.is_waiting:
                     self._slots.stop_waiting(visit)
                 self._slots.leave(visit)
-            yield run.finished()
-            if run.broken:
-                raise run.broken[0]
+            yield job.finished()
+            if job.broken:
+                raise job.broken[0]
 
     def pace(self, key: Hashable, count: int) -> timedelta:
         """Return how long *count* items that found no slot should stay away."""
         return self._slots.pace(key, count)
 
     def _progress(
-        self, run: _Run[T, R], count: int, hand_over: Callable[[], bool]
+        self, job: _Job[T, R], count: int, detach: Callable[[], bool]
     ) -> Iterator[list[tuple[T, R]]]:
         """Push *count* items on as many lanes as there are slots; yield what is finished."""
-        while run.lanes < count and self._slots.take(run.visit):
-            self._begin(run)
-        if run.lanes < count:
-            self._wait(run)
+        while job.lanes < count and self._slots.take(job.visit):
+            self._begin(job)
+        if job.lanes < count:
+            self._wait(job)
         may_leave = True
-        while run.lanes or run.todo:
-            if not run.lanes and self._slots.is_in_vain(run.visit):
+        while job.lanes or job.todo:
+            if not job.lanes and self._slots.is_starved(job.visit):
                 return
-            if may_leave and self._slots.outstays(run.visit):
+            if may_leave and self._slots.should_detach(job.visit):
                 may_leave = False
-                if hand_over():
-                    self._slots.go_on_outside(run.visit)
-            for token in _arrivals(run.visit.inbox, self._tick):
-                self._heed(run, token)
-            yield run.finished()
+                if detach():
+                    self._slots.detach(job.visit)
+            for token in _arrivals(job.visit.inbox, self._tick):
+                self._heed(job, token)
+            yield job.finished()
 
-    def _heed(self, run: _Run[T, R], token: object) -> None:
+    def _heed(self, job: _Job[T, R], token: object) -> None:
         if token is _ENDED:
-            run.lanes -= 1
-            if run.todo and not run.lanes and not run.is_waiting:  # The key lost slots.
-                self._wait(run)
+            job.lanes -= 1
+            if job.todo and not job.lanes and not job.is_waiting:  # The key lost slots.
+                self._wait(job)
             return
-        run.is_waiting = False
-        if run.todo:
-            self._begin(run)
-            self._wait(run)
+        job.is_waiting = False
+        if job.todo:
+            self._begin(job)
+            self._wait(job)
         else:
-            self._slots.give_back(run.visit)
+            self._slots.release_slot(job.visit)
 
-    def _wait(self, run: _Run[T, R]) -> None:
-        run.is_waiting = True
-        self._slots.wait(run.visit)
+    def _wait(self, job: _Job[T, R]) -> None:
+        job.is_waiting = True
+        self._slots.wait(job.visit)
 
-    def _begin(self, run: _Run[T, R]) -> None:
+    def _begin(self, job: _Job[T, R]) -> None:
         def lane() -> None:
             try:
-                run.push(self._slots, self._clock)
+                job.push(self._slots, self._clock)
             finally:
-                self._slots.give_back(run.visit)
-                run.visit.inbox.put(_ENDED)
+                self._slots.release_slot(job.visit)
+                job.visit.inbox.put(_ENDED)
 
         self._threads.submit(lane)
-        run.lanes += 1
+        job.lanes += 1
 
 
 def _arrivals(inbox: SimpleQueue[object], tick: float) -> Iterator[object]:

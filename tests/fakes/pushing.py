@@ -20,7 +20,7 @@ class InlinePushPool:
 
     def __init__(self, unstarted: int = 0) -> None:
         self.unstarted = unstarted
-        self.is_slow = self.is_outside = False
+        self.is_slow = self.is_detached = False
         self.keys: list[Hashable] = []
         self.stop_after: list[timedelta] = []
 
@@ -31,12 +31,12 @@ class InlinePushPool:
         work: Callable[[T], R],
         *,
         stop_after: timedelta,
-        hand_over: Callable[[], bool],
+        detach: Callable[[], bool],
     ) -> Iterator[list[tuple[T, R]]]:
         self.stop_after.append(stop_after)  # no time passes here
         self.keys.append(key)
         if self.is_slow:
-            self.is_outside = hand_over()
+            self.is_detached = detach()
         for item in items[: max(0, len(items) - self.unstarted)]:
             yield [(item, work(item))]
 

@@ -101,7 +101,7 @@ class Deployment:
         self.pusher = ScriptedPusher(self.clock)
         self.pool = InlinePushPool()
         self.tokens = MemoryTokens()
-        self.released = Event()
+        self.invocation_ended = Event()
         self.slept: list[float] = []
         self.jitter = 0.0
         terms = DeploymentTerms(topics=self.directory, default_profile="latest", time_scale=1)
@@ -180,7 +180,7 @@ class Deployment:
     def run(self, message: DeliveryMessage) -> None:
         """Deliver what the host hands over."""
         (text,) = encode(message)
-        self.deliver.run(text.encode(), self.released.set)
+        self.deliver.run(text.encode(), self.invocation_ended.set)
 
     def put(self, queue: Queue, *messages: DeliveryMessage) -> None:
         """Put messages on a queue, visible at once."""

@@ -123,7 +123,7 @@ class Surfaces:
         sent.clear()
         for queue in (Queue.DELIVERIES, Queue.RETRIES):
             for text in self.app.queues.texts(queue):
-                self._deliver.run(text.encode(), self.app.released.set)
+                self._deliver.run(text.encode(), self.app.invocation_ended.set)
             self.app.queues.stored[queue].clear()
         self.app.payloads.blobs.clear()
         return [_read(each.request.body) for each in sent]

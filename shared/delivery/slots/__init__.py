@@ -1,1 +1,1 @@
-"""Decides how many pushes of each subscription run at a time, and who waits for whom."""
+"""Decides how many pushes of each subscription run at a time, and which wait."""

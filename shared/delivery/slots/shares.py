@@ -1,4 +1,4 @@
-"""Who may have how much of what all subscriptions of a process share."""
+"""Divides threads and messages in flight between quick and slow subscriptions."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 
-class Standing(Enum):
-    """What is known of a subscription's pushes of late."""
+class Speed(Enum):
+    """How fast a subscription's latest pushes were."""
 
-    NEW = auto()  # nothing: no push has ended yet
+    NEW = auto()  # unknown: no push has ended yet
     QUICK = auto()
     SLOW = auto()
 
@@ -17,11 +17,12 @@ class Standing(Enum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
     """
-    A number of things that are shared: threads, or the host's messages in flight.
+    A limited resource that all subscriptions share: threads, or the host's messages in flight.
 
-    Whoever is not known to be quick gets them from one half; *kept* ones of it go only to those
-    that have none. A new one gets its first also from the next quarter: a try shows within a
-    second what it is, and must not wait for slow ones. What is left only quick ones get.
+    Subscriptions that are not known to be quick share one half; *kept* of it are reserved for
+    those that hold none. A new one may take its first also from the next quarter: its first push
+    shows within a second how fast it is, and must not wait behind slow ones. Only quick ones get
+    the rest.
     """
 
     total: int
@@ -29,22 +30,22 @@ class Share:
 
     @property
     def half(self) -> int:
-        """How many the slow ones together have at most."""
+        """The most that slow subscriptions hold together."""
         return self.total // 2
 
-    def has_room(self, standing: Standing, own: int, taken: int) -> bool:
+    def has_room(self, speed: Speed, own: int, taken: int) -> bool:
         """
-        Tell whether there is one more for a subscription that has *own* of the *taken* ones.
+        Tell whether a subscription that holds *own* of the *taken* ones may have one more.
 
-        *taken* are those of all subscriptions, for one that is not quick those of the not quick
-        ones. Nobody gets more than are left: one alone has half, two have two thirds, and however
-        many suddenly hang, something is left.
+        *taken* counts those of all subscriptions; for one that is not quick, those of the ones
+        that are not quick. No subscription holds more than are free: one alone gets half, two get
+        two thirds together, and however many hang at once, some stay free.
         """
-        return own < self._open_to(standing, own) - taken
+        return own < self._open_to(speed, own) - taken
 
-    def _open_to(self, standing: Standing, own: int) -> int:
-        if standing is Standing.QUICK:
+    def _open_to(self, speed: Speed, own: int) -> int:
+        if speed is Speed.QUICK:
             return self.total
-        if standing is Standing.NEW and not own:
+        if speed is Speed.NEW and not own:
             return self.total * 3 // 4
         return self.half - self.kept if own else self.half

@@ -1,4 +1,4 @@
-"""Push the deliveries of one queue message, and store what comes next before it may be deleted."""
+"""Delivers one queue message: pushes its events, and stores what follows before it returns."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from shared.delivery.policy import DeliveryTerms, EndReason, Go, before_attempt
 from shared.delivery.requests.push_batch import Loaded, parcels
 from shared.engine.delivering.attempt_history import AttemptHistory
 from shared.engine.delivering.deployment_terms import DeploymentTerms
+from shared.engine.delivering.detaching import Detachment
 from shared.engine.delivering.drops import dropped
 from shared.engine.delivering.event_texts import texts_of
-from shared.engine.delivering.hand_over import HandOver
 from shared.engine.delivering.late_answers import LateAnswers
 from shared.engine.delivering.progress import Progress
 from shared.engine.delivering.pushing import AllowedRates, Pushing
@@ -60,12 +60,12 @@ class Deliver:
     tokens: Tokens
     metrics: Metrics
 
-    def run(self, body: bytes, release: Callable[[], None] = lambda: None) -> None:
+    def run(self, body: bytes, end_invocation: Callable[[], None] = lambda: None) -> None:
         """
         Push what is due of one message.
 
-        *release* is called if the endpoint is slow, when the host's message need not be kept any
-        more: the invocation can end, while the pushes go on.
+        *end_invocation* is called if the endpoint is slow, once the host may delete its message:
+        the invocation can end while the pushes go on.
 
         Raises:
             MalformedMessage, StorageUnavailable: faults of ours; the host repeats the message.
@@ -91,7 +91,7 @@ class Deliver:
             again_at = self.clock.now() + UNSURE_AGAIN_IN
             self.requeue.at_due(replace(message, due=again_at))
             return
-        self._deliver(message, subscription, terms, events, release)
+        self._deliver(message, subscription, terms, events, end_invocation)
 
     def _subscription(self, message: DeliveryMessage) -> EventSubscription | EndReason:
         """Return whom the message is for, or why for nobody any more: believed only fresh."""
@@ -114,7 +114,7 @@ class Deliver:
         subscription: EventSubscription,
         terms: DeliveryTerms,
         events: Sequence[tuple[Delivery, str | None]],
-        release: Callable[[], None],
+        end_invocation: Callable[[], None],
     ) -> None:
         started_at = self.clock.now()
         history = self.history.of(message, terms)
@@ -150,8 +150,8 @@ class Deliver:
             self.tokens.fetch(subscription.audience)  # here, where it costs nobody a slot
         if message.due is None:
             self.health.arrived(subscription, len(going))
-        hand_over = HandOver(
-            message=message, requeue=self.requeue, clock=self.clock, release=release
+        detachment = Detachment(
+            message=message, requeue=self.requeue, clock=self.clock, end_invocation=end_invocation
         )
         pushing = Pushing(
             subscription=subscription,
@@ -162,11 +162,11 @@ class Deliver:
             pusher=self.pusher,
             pool=self.pool,
             clock=self.clock,
-            hand_over=hand_over,
+            detachment=detachment,
         )
         pushing.push(parcels(subscription, terms, going))
         progress.flush()
-        hand_over.settle()
+        detachment.settle()
         hold = progress.hold
         telemetry.info(
             "delivery.run",

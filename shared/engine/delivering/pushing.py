@@ -17,7 +17,7 @@ from shared.delivery.outcome import Outcome, classify
 from shared.delivery.policy import DeliveryTerms
 from shared.delivery.requests.push_batch import Parcel
 from shared.delivery.requests.push_request import push_request
-from shared.engine.delivering.hand_over import HandOver
+from shared.engine.delivering.detaching import Detachment
 from shared.engine.delivering.progress import Progress, Pushed
 from shared.engine.delivering.shared_health import HealthTracker
 from shared.engine.ports import Pusher, PushPool
@@ -81,7 +81,7 @@ class Pushing:
     pusher: Pusher
     pool: PushPool
     clock: Clock
-    hand_over: HandOver
+    detachment: Detachment
 
     def push(self, rest: list[Parcel]) -> None:
         """Push everything, or put it back; after a hold one request goes first, as its probe."""
@@ -106,13 +106,13 @@ class Pushing:
         unsent: dict[Parcel, Met | TurnedAway] = {}
         push = partial(self._push, is_probe=is_probe)
 
-        def hand_over() -> bool:
+        def detach() -> bool:
             self.progress.flush()
             undecided = [*waiting, *unsent, *after]
-            return self.hand_over.begin([each.delivery for parcel in undecided for each in parcel])
+            return self.detachment.begin([each.delivery for parcel in undecided for each in parcel])
 
         for finished in self.pool.run(
-            key, list(waiting), push, stop_after=WAIT_FOR_SLOTS, hand_over=hand_over
+            key, list(waiting), push, stop_after=WAIT_FOR_SLOTS, detach=detach
         ):
             for parcel, result in finished:
                 del waiting[parcel]

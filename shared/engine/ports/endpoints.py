@@ -32,16 +32,16 @@ class PushPool(Protocol):
         work: Callable[[T], R],
         *,
         stop_after: timedelta,
-        hand_over: Callable[[], bool],
+        detach: Callable[[], bool],
     ) -> Iterator[list[tuple[T, R]]]:
         """
         Do *work* on every item and yield what is finished, at least once a second, maybe nothing.
 
-        No item is begun later than *stop_after* from now, nor where waiting would be in vain; one
-        that was not begun is never yielded.
+        No item is begun later than *stop_after* from now, nor for a key that is stuck; one that was
+        not begun is never yielded.
 
-        Where pushes turn out slow, *hand_over* is called once, in the caller's thread: it ends
-        the invocation, and returns whether it could. The run goes on.
+        If the pushes are slow, *detach* is called once, in the caller's thread: it ends the
+        invocation, and returns whether it could. The pushes go on.
         """
 
     def pace(self, key: Hashable, count: int) -> timedelta:

@@ -70,9 +70,9 @@ class SideBySide(InlinePushPool):
         work: Callable[[T], R],
         *,
         stop_after: timedelta,
-        hand_over: Callable[[], bool],
+        detach: Callable[[], bool],
     ) -> Iterator[list[tuple[T, R]]]:
-        del key, stop_after, hand_over
+        del key, stop_after, detach
         for first in range(0, len(items), TOGETHER):
             going = items[first : first + TOGETHER]
             until = self._clock.now() + TIMEOUT

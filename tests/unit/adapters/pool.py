@@ -60,22 +60,22 @@ def a_pool(time: Time, *, threads: int = 8, slots: int = 2) -> ThreadedPushPool:
     return ThreadedPushPool(threads, Slots(slots, slots, time), clock=time, tick=0.001)
 
 
-def run_of(
+def job_of(
     pool: ThreadedPushPool,
     key: str,
     items: Sequence[str],
     work: Callable[[str], Text],
     stop_after: timedelta = MINUTE,
-    hand_over: Callable[[], bool] = lambda: False,
+    detach: Callable[[], bool] = lambda: False,
 ) -> Iterator[list[tuple[str, Text]]]:
-    return pool.run(key, items, work, stop_after=stop_after, hand_over=hand_over)
+    return pool.run(key, items, work, stop_after=stop_after, detach=detach)
 
 
 def drained(run: Iterator[list[tuple[str, Text]]]) -> list[tuple[str, Text]]:
     return [pair for finished in run for pair in finished]
 
 
-def assert_all_given_back(pool: ThreadedPushPool) -> None:
+def assert_all_released(pool: ThreadedPushPool) -> None:
     """No slot is taken and nobody waits, once all threads have ended."""
     pool._threads.shutdown()
     assert pool._slots._used == pool._slots._pushing == 0

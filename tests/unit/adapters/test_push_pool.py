@@ -18,9 +18,9 @@ from tests.unit.adapters.pool import (
     Time,
     Work,
     a_pool,
-    assert_all_given_back,
+    assert_all_released,
     drained,
-    run_of,
+    job_of,
     upper,
 )
 
@@ -36,12 +36,12 @@ def test_every_item_is_pushed_and_yielded_once(time: Time) -> None:
         return upper(item)
 
     with ThreadPoolExecutor(8) as callers:
-        found = list(callers.map(lambda group: drained(run_of(pool, "key", group, push)), groups))
+        found = list(callers.map(lambda group: drained(job_of(pool, "key", group, push)), groups))
 
     assert Counter(pushed) == Counter(item for group in groups for item in group)
     for group, pairs in zip(groups, found, strict=True):
         assert sorted(pairs) == sorted((item, item.upper()) for item in group)
-    assert_all_given_back(pool)
+    assert_all_released(pool)
 
 
 def test_a_key_never_has_more_than_its_slots(time: Time) -> None:
@@ -63,33 +63,33 @@ def test_a_key_never_has_more_than_its_slots(time: Time) -> None:
 
     with ThreadPoolExecutor(2) as callers:
         runs = [
-            callers.submit(lambda: drained(run_of(pool, "key", list("abcdef"), push)))
+            callers.submit(lambda: drained(job_of(pool, "key", list("abcdef"), push)))
             for _ in range(2)
         ]
         found = [run.result(PATIENCE) for run in runs]
 
     assert [len(pairs) for pairs in found] == [6, 6]
     assert most == 3
-    assert_all_given_back(pool)
+    assert_all_released(pool)
 
 
 def test_a_slow_key_leaves_others_alone(time: Time, work: Work) -> None:
     pool = a_pool(time)
-    slow = run_of(pool, "slow", list("abcdef"), work)
+    slow = job_of(pool, "slow", list("abcdef"), work)
     next(slow)
     work.wait_for(2)
 
-    quick = drained(run_of(pool, "quick", ["x"], upper))
+    quick = drained(job_of(pool, "quick", ["x"], upper))
 
     assert quick == [("x", "X")]
     work.release()
     assert len(drained(slow)) == 6
-    assert_all_given_back(pool)
+    assert_all_released(pool)
 
 
 def test_runs_of_a_key_get_slots_in_the_order_in_which_they_asked(time: Time, work: Work) -> None:
     pool = a_pool(time, slots=1)
-    first = run_of(pool, "key", ["a"], work)
+    first = job_of(pool, "key", ["a"], work)
     next(first)
     order: list[str] = []
 
@@ -97,7 +97,7 @@ def test_runs_of_a_key_get_slots_in_the_order_in_which_they_asked(time: Time, wo
         order.append(item)
         return Text(item)
 
-    waiting = [run_of(pool, "key", [f"{name}1", f"{name}2"], push) for name in "bcd"]
+    waiting = [job_of(pool, "key", [f"{name}1", f"{name}2"], push) for name in "bcd"]
     for run in waiting:
         assert next(run) == []
 
@@ -108,12 +108,12 @@ def test_runs_of_a_key_get_slots_in_the_order_in_which_they_asked(time: Time, wo
         assert all(len(each.result(PATIENCE)) == 2 for each in drains)
 
     assert order == ["b1", "b2", "c1", "c2", "d1", "d2"]
-    assert_all_given_back(pool)
+    assert_all_released(pool)
 
 
 def test_a_run_reports_though_nothing_is_finished(time: Time, work: Work) -> None:
     """The port: at least once a second, so that what failed can be stored meanwhile."""
-    run = run_of(a_pool(time), "key", ["a"], work)
+    run = job_of(a_pool(time), "key", ["a"], work)
 
     reports = [next(run), next(run)]
 
@@ -127,17 +127,17 @@ def test_no_push_begins_after_its_time(time: Time) -> None:
         time.seconds += 30
         return Text(item)
 
-    found = drained(run_of(pool, "key", list("abcde"), push))
+    found = drained(job_of(pool, "key", list("abcde"), push))
 
     assert found == [("a", "a"), ("b", "b")]
-    assert_all_given_back(pool)
+    assert_all_released(pool)
 
 
-def test_who_waits_in_vain_goes_away_with_nothing(time: Time, work: Work) -> None:
+def test_a_job_that_gets_no_slot_ends_with_nothing(time: Time, work: Work) -> None:
     pool = a_pool(time, slots=1)
-    first = run_of(pool, "key", ["a"], work)
+    first = job_of(pool, "key", ["a"], work)
     next(first)
-    second = run_of(pool, "key", ["b"], upper)
+    second = job_of(pool, "key", ["b"], upper)
     next(second)
 
     time.seconds += 60
@@ -145,26 +145,26 @@ def test_who_waits_in_vain_goes_away_with_nothing(time: Time, work: Work) -> Non
     assert drained(second) == []
     work.release()
     assert drained(first) == [("a", "A")]
-    assert_all_given_back(pool)
+    assert_all_released(pool)
 
 
 def test_nobody_waits_for_a_key_that_is_stuck(time: Time, work: Work) -> None:
     """Whoever waited would hold one of the host's few messages, which other keys need."""
     pool = a_pool(time, slots=2)
-    hanging = run_of(pool, "key", ["a", "b"], work)
+    hanging = job_of(pool, "key", ["a", "b"], work)
     next(hanging)
     work.wait_for(2)
-    waiting = run_of(pool, "key", ["c"], upper)
+    waiting = job_of(pool, "key", ["c"], upper)
     next(waiting)
 
     time.seconds += 1.5
 
     assert drained(waiting) == []
-    assert drained(run_of(pool, "key", ["d"], upper)) == []
-    assert drained(run_of(pool, "other", ["e"], upper)) == [("e", "E")]
+    assert drained(job_of(pool, "key", ["d"], upper)) == []
+    assert drained(job_of(pool, "other", ["e"], upper)) == [("e", "E")]
     work.release()
     assert len(drained(hanging)) == 2
-    assert_all_given_back(pool)
+    assert_all_released(pool)
 
 
 def test_a_key_that_has_become_slow_goes_on_with_fewer_lanes(time: Time) -> None:
@@ -180,10 +180,10 @@ def test_a_key_that_has_become_slow_goes_on_with_fewer_lanes(time: Time) -> None
             both.wait()
         return Text(item)
 
-    found = drained(run_of(pool, "key", list("abcdef"), push, stop_after=10 * MINUTE))
+    found = drained(job_of(pool, "key", list("abcdef"), push, stop_after=10 * MINUTE))
 
     assert sorted(found) == [(item, item) for item in "abcdef"]
-    assert_all_given_back(pool)
+    assert_all_released(pool)
 
 
 def test_a_slot_that_comes_too_late_goes_back_at_once(
@@ -191,7 +191,7 @@ def test_a_slot_that_comes_too_late_goes_back_at_once(
 ) -> None:
     """It used to go round and round, a thread each time, until the last push had ended."""
     pool = a_pool(time)
-    late = run_of(pool, "key", ["b", "c", "d"], work)
+    late = job_of(pool, "key", ["b", "c", "d"], work)
     other = pool._slots.enter("key")
     assert other
     pool._slots.take(other)
@@ -209,7 +209,7 @@ def test_a_slot_that_comes_too_late_goes_back_at_once(
     monkeypatch.setattr(pool._threads, "submit", counted)
     time.seconds += 60
 
-    pool._slots.give_back(other)
+    pool._slots.release_slot(other)
     pool._slots.leave(other)
     next(late)
     next(late)
@@ -218,7 +218,7 @@ def test_a_slot_that_comes_too_late_goes_back_at_once(
     assert pool._slots._used == 1
     work.release()
     assert drained(late) == [("b", "B")]
-    assert_all_given_back(pool)
+    assert_all_released(pool)
 
 
 def test_another_lane_may_take_the_last_item_first() -> None:
@@ -234,8 +234,8 @@ def test_another_lane_may_take_the_last_item_first() -> None:
 def test_no_items_are_no_work(time: Time) -> None:
     pool = a_pool(time)
 
-    assert drained(run_of(pool, "key", [], upper)) == []
-    assert_all_given_back(pool)
+    assert drained(job_of(pool, "key", [], upper)) == []
+    assert_all_released(pool)
 
 
 def test_threads_are_used_again(time: Time) -> None:
@@ -247,7 +247,7 @@ def test_threads_are_used_again(time: Time) -> None:
         return Text(item)
 
     for number in range(50):
-        drained(run_of(pool, f"key-{number}", ["a", "b", "c"], push))
+        drained(job_of(pool, f"key-{number}", ["a", "b", "c"], push))
 
     assert len(names) <= 2
-    assert_all_given_back(pool)
+    assert_all_released(pool)

@@ -9,23 +9,23 @@ from tests.unit.adapters.pool import (
     Time,
     Work,
     a_pool,
-    assert_all_given_back,
+    assert_all_released,
     drained,
-    run_of,
+    job_of,
     upper,
 )
 
 
 def test_a_slow_run_ends_its_invocation_and_goes_on(time: Time, work: Work) -> None:
-    """Once, after a second: then it holds none of the host's places any more."""
+    """Once, after a second: then it holds none of the host's in_flight any more."""
     pool = a_pool(time)
     calls: list[float] = []
 
-    def hand_over() -> bool:
+    def detach() -> bool:
         calls.append(time.seconds)
         return True
 
-    run = run_of(pool, "key", list("abc"), work, hand_over=hand_over)
+    run = job_of(pool, "key", list("abc"), work, detach=detach)
     next(run)
     work.wait_for(2)
     assert calls == []
@@ -39,12 +39,12 @@ def test_a_slow_run_ends_its_invocation_and_goes_on(time: Time, work: Work) -> N
     assert pool._slots._pushing == 0
     work.release()
     assert len(drained(run)) == 3
-    assert_all_given_back(pool)
+    assert_all_released(pool)
 
 
 def test_a_run_whose_invocation_can_not_end_keeps_its_place(time: Time, work: Work) -> None:
     pool = a_pool(time)
-    run = run_of(pool, "key", ["a"], work)
+    run = job_of(pool, "key", ["a"], work)
     next(run)
     time.seconds = 1.1
     next(run)
@@ -52,49 +52,49 @@ def test_a_run_whose_invocation_can_not_end_keeps_its_place(time: Time, work: Wo
     assert pool._slots._pushing == 1
     work.release()
     assert len(drained(run)) == 1
-    assert_all_given_back(pool)
+    assert_all_released(pool)
 
 
 def test_a_run_closed_early_begins_nothing_more(time: Time, work: Work) -> None:
     pool = a_pool(time)
-    run = run_of(pool, "key", list("abcdef"), work)
+    run = job_of(pool, "key", list("abcdef"), work)
     next(run)
     work.wait_for(2)
 
     run.close()  # type: ignore[attr-defined]
     work.release()
-    assert_all_given_back(pool)
+    assert_all_released(pool)
 
     assert sorted(work.items) == ["a", "b"]
 
 
 def test_a_run_closed_while_it_waits_keeps_no_slot(time: Time, work: Work) -> None:
     pool = a_pool(time, slots=1)
-    first = run_of(pool, "key", ["a"], work)
+    first = job_of(pool, "key", ["a"], work)
     next(first)
-    second = run_of(pool, "key", ["b"], upper)
+    second = job_of(pool, "key", ["b"], upper)
     next(second)
 
     second.close()  # type: ignore[attr-defined]
     work.release()
 
     assert drained(first) == [("a", "A")]
-    assert drained(run_of(pool, "key", ["c"], upper)) == [("c", "C")]
-    assert_all_given_back(pool)
+    assert drained(job_of(pool, "key", ["c"], upper)) == [("c", "C")]
+    assert_all_released(pool)
 
 
 def test_a_slot_handed_over_to_a_run_that_is_then_closed_goes_on(time: Time, work: Work) -> None:
     pool = a_pool(time, slots=1)
-    first = run_of(pool, "key", ["a"], work)
+    first = job_of(pool, "key", ["a"], work)
     next(first)
-    second = run_of(pool, "key", ["b"], upper)
+    second = job_of(pool, "key", ["b"], upper)
     next(second)
     work.release()
     drained(first)
 
     second.close()  # type: ignore[attr-defined]
 
-    assert_all_given_back(pool)
+    assert_all_released(pool)
 
 
 @pytest.mark.parametrize("error", [ValueError("no"), IndexError("no"), SystemExit()], ids=repr)
@@ -109,11 +109,11 @@ def test_what_a_push_raises_ends_the_run(time: Time, error: BaseException) -> No
             raise error
         return Text(item)
 
-    run = run_of(pool, "key", list("abc"), push)
+    run = job_of(pool, "key", list("abc"), push)
     found: list[tuple[str, Text]] = []
     with pytest.raises(type(error)):
         found.extend(pair for finished in run for pair in finished)
 
     assert begun == ["a", "b"]
-    assert drained(run_of(pool, "key", ["d"], push)) == [("d", "d")]
-    assert_all_given_back(pool)
+    assert drained(job_of(pool, "key", ["d"], push)) == [("d", "d")]
+    assert_all_released(pool)

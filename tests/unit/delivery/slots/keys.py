@@ -31,5 +31,5 @@ def quick(slots: Slots, name: str, pushes: int = 100) -> Visit:
     slots.take(visit)
     for _ in range(pushes):
         slots.pushed(visit, 0.01, succeeded=True)
-    slots.give_back(visit)
+    slots.release_slot(visit)
     return visit

@@ -39,7 +39,7 @@ def test_what_fails_or_is_very_slow_halves_the_slots_down_to_one(
 
     assert kept == [False] * 4
     for _ in range(8):
-        slots.give_back(visit)
+        slots.release_slot(visit)
     assert taken(slots, visit) == 1
 
 
@@ -61,7 +61,7 @@ def test_a_key_that_has_become_slow_goes_back_to_where_it_started() -> None:
 
     for _ in range(100):
         if not slots.pushed(visit, 3.0, succeeded=True):
-            slots.give_back(visit)
+            slots.release_slot(visit)
 
     assert visit.slots == 8
 
@@ -78,41 +78,41 @@ def test_a_slot_that_is_earned_goes_to_who_waits() -> None:
     assert second.slots == 1
 
 
-def test_waiting_is_in_vain_when_no_push_ends() -> None:
+def test_a_visit_is_starved_when_no_push_ends() -> None:
     slots, time = slots_of(start=2)
     hanging, late = entered(slots), entered(slots)
     taken(slots, hanging)
     time.seconds = 0.9
-    assert not slots.is_in_vain(late)
+    assert not slots.is_starved(late)
 
     time.seconds = 1.1
-    assert slots.is_in_vain(late)
-    assert not slots.is_in_vain(hanging)  # It has slots to wait for.
+    assert slots.is_starved(late)
+    assert not slots.is_starved(hanging)  # It has slots to wait for.
 
     slots.pushed(hanging, 3.0, succeeded=True)
-    assert not slots.is_in_vain(late)
+    assert not slots.is_starved(late)
     time.seconds += 1.1
-    assert slots.is_in_vain(late)
+    assert slots.is_starved(late)
 
 
-def test_waiting_for_a_quick_key_is_never_in_vain() -> None:
+def test_waiting_for_a_quick_key_never_starves() -> None:
     """Its threads are in use elsewhere; they come free."""
     slots, time = slots_of()
     visit = quick(slots, "key")
 
     time.seconds = 30
 
-    assert not slots.is_in_vain(visit)
+    assert not slots.is_starved(visit)
 
 
-def test_who_waited_in_vain_keeps_no_slot() -> None:
+def test_a_visit_that_stops_waiting_keeps_no_slot() -> None:
     slots, _ = slots_of(start=1)
     first, second = entered(slots), entered(slots)
     slots.take(first)
 
     slots.wait(second)
     slots.stop_waiting(second)
-    slots.give_back(first)
+    slots.release_slot(first)
     assert second.slots == 0
 
     slots.wait(second)  # It is handed over at once …
@@ -129,7 +129,7 @@ def test_idle_keys_are_forgotten_when_there_are_too_many() -> None:
     for number in range(push_slots.MAX_KEYS + 1):
         visit = entered(slots, f"key-{number}")
         slots.take(visit)
-        slots.give_back(visit)
+        slots.release_slot(visit)
         slots.leave(visit)
 
     assert len(slots._keys) < push_slots.MAX_KEYS

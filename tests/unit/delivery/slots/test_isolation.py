@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from shared.delivery.slots.shares import Share, Standing
-from shared.delivery.slots.slots import PLACES, SLOT, THREADS, Slots, Visit
+from shared.delivery.slots.shares import Share, Speed
+from shared.delivery.slots.slots import IN_FLIGHT, SLOT, THREADS, Slots, Visit
 from tests.unit.adapters.pool import Time
 from tests.unit.delivery.slots.keys import entered, quick, slots_of, taken
 
@@ -20,7 +20,7 @@ def slow(slots: Slots, name: str, seconds: float = 3.0) -> None:
     assert visit.key.seconds is None
     slots.take(visit)
     slots.pushed(visit, seconds, succeeded=True)
-    slots.give_back(visit)
+    slots.release_slot(visit)
     slots.leave(visit)
 
 
@@ -35,38 +35,38 @@ def hanging(slots: Slots, time: Time, count: int) -> list[Visit]:
     return visits
 
 
-def test_the_places_are_those_of_the_host() -> None:
-    root = Path(__file__).parents[3]
+def test_messages_in_flight_are_as_many_as_the_host_has() -> None:
+    root = Path(__file__).parents[4]
     queues = json.loads((root / "host.json").read_text())["extensions"]["queues"]
 
-    assert PLACES.total == queues["batchSize"] + queues["newBatchThreshold"]
+    assert IN_FLIGHT.total == queues["batchSize"] + queues["newBatchThreshold"]
 
 
 @pytest.mark.parametrize(
-    ("standing", "own", "taken", "room"),
+    ("speed", "own", "taken", "room"),
     [
-        (Standing.SLOW, 0, 63, True),
-        (Standing.SLOW, 0, 64, False),
-        (Standing.SLOW, 25, 25, True),
-        (Standing.SLOW, 26, 26, False),
-        (Standing.SLOW, 1, 50, True),
-        (Standing.SLOW, 1, 51, False),  # the last ones are for those that have none
-        (Standing.NEW, 0, 95, True),  # a first try
-        (Standing.NEW, 0, 96, False),
-        (Standing.NEW, 1, 51, False),
-        (Standing.QUICK, 63, 63, True),
-        (Standing.QUICK, 64, 64, False),
-        (Standing.QUICK, 0, 127, True),
-        (Standing.QUICK, 0, 128, False),
+        (Speed.SLOW, 0, 63, True),
+        (Speed.SLOW, 0, 64, False),
+        (Speed.SLOW, 25, 25, True),
+        (Speed.SLOW, 26, 26, False),
+        (Speed.SLOW, 1, 50, True),
+        (Speed.SLOW, 1, 51, False),  # the last ones are for those that have none
+        (Speed.NEW, 0, 95, True),  # a first try
+        (Speed.NEW, 0, 96, False),
+        (Speed.NEW, 1, 51, False),
+        (Speed.QUICK, 63, 63, True),
+        (Speed.QUICK, 64, 64, False),
+        (Speed.QUICK, 0, 127, True),
+        (Speed.QUICK, 0, 128, False),
     ],
 )
 def test_slow_ones_have_half_and_nobody_more_than_is_left(
-    standing: Standing,
+    speed: Speed,
     own: int,
     taken: int,
     room: bool,  # noqa: FBT001
 ) -> None:
-    assert THREADS.has_room(standing, own, taken) is room
+    assert THREADS.has_room(speed, own, taken) is room
 
 
 @pytest.mark.parametrize("count", [1, 2, 5, 12, 40, 200])
@@ -91,7 +91,7 @@ def test_keys_that_nothing_is_known_of_count_as_slow() -> None:
     held = [taken(slots, visit) for visit in visits]
 
     assert sum(held) <= 64 + 12
-    assert sum(1 for each in held if each) == 18  # of the host's 24 places
+    assert sum(1 for each in held if each) == 18  # of the host's 24 in_flight
 
 
 def test_a_quick_key_is_not_refused_because_of_slow_ones() -> None:
@@ -137,7 +137,7 @@ def test_a_quick_key_that_hangs_leaves_the_others_places() -> None:
     time.seconds += 1.1
 
     assert len(begun) == 12
-    assert sum(slots.is_in_vain(visit) for visit in visits) == 12
+    assert sum(slots.is_starved(visit) for visit in visits) == 12
     assert slots.enter("key") is None
     assert slots.take(healthy)
 
@@ -147,15 +147,15 @@ def test_a_new_key_waits_for_a_place_for_a_second_at_most() -> None:
     visits = [entered(slots, f"new-{number}") for number in range(40)]
     waiting = [visit for visit in visits if not slots.take(visit)]
     assert waiting
-    assert not any(slots.is_in_vain(visit) for visit in waiting)
+    assert not any(slots.is_starved(visit) for visit in waiting)
 
     time.seconds += 1.1
 
-    assert all(slots.is_in_vain(visit) for visit in waiting)
+    assert all(slots.is_starved(visit) for visit in waiting)
 
 
 def test_of_a_slow_key_only_one_run_waits() -> None:
-    """5,000 events of a request are 79 messages: they must not wait in the host's 24 places."""
+    """5,000 events of a request are 79 messages: they must not wait in the host's 24 in_flight."""
     slots, _ = slots_of()
     slow(slots, "key")
     first = entered(slots, "key")
@@ -177,7 +177,7 @@ def test_what_one_gives_back_another_gets() -> None:
 
     for visit in visits:
         slots.pushed(visit, 0.01, succeeded=True)
-        slots.give_back(visit)
+        slots.release_slot(visit)
 
     assert all(visit.inbox.get_nowait() is SLOT for visit in waiting)
 
@@ -194,7 +194,7 @@ def test_every_one_of_a_hundred_slow_keys_gets_its_turn() -> None:
         while pushing and pushing[0][0] <= time.seconds:
             _, ended = pushing.pop(0)
             slots.pushed(ended, 30.0, succeeded=True)
-            slots.give_back(ended)
+            slots.release_slot(ended)
             slots.leave(ended)
         for name in [name for name, at in back_at.items() if at <= time.seconds]:
             visit = slots.enter(name)
@@ -211,7 +211,7 @@ def test_every_one_of_a_hundred_slow_keys_gets_its_turn() -> None:
 
     assert min(turns.values()) >= 2
     assert max(turns.values()) <= 8
-    assert sum(turns.values()) >= 1200 / 30 * 12 * 0.7  # and the places are not left empty
+    assert sum(turns.values()) >= 1200 / 30 * 12 * 0.7  # and the in_flight are not left empty
 
 
 def test_who_is_turned_away_comes_back_after_those_before() -> None:
@@ -250,7 +250,7 @@ def test_of_many_slow_keys_each_stays_away_until_its_turn() -> None:
 def test_the_turn_of_one_that_does_not_come_passes_on() -> None:
     """Another process may have taken its messages."""
     time = Time()
-    slots = Slots(8, 64, time, places=Share(total=2))
+    slots = Slots(8, 64, time, in_flight=Share(total=2))
     for name in ("gone", "here"):
         slow(slots, name)
         slots.pace(name, 1)

@@ -1,4 +1,4 @@
-"""Ends an invocation before its pushes have ended, so that slow endpoints hold none of the host."""
+"""Ends the invocation of a slow endpoint before its pushes: a hidden copy replaces the message."""
 
 from __future__ import annotations
 
@@ -15,40 +15,40 @@ from shared.errors import StorageUnavailable
 
 # The last push begins within a minute and takes 42 s at most, after a probe that takes as long;
 # what follows is stored within two minutes.
-STANDS_IN_FOR = timedelta(minutes=8)
+COPY_HIDDEN_FOR = timedelta(minutes=8)
 
 
 @dataclass(slots=True, kw_only=True)
-class HandOver:
+class Detachment:
     """
-    A copy of what is undecided stands in for the host's message, which may then be deleted.
+    Stores a copy of what is undecided, so that the host may delete its message.
 
-    It is hidden for longer than the pushes last, and deleted once what follows them is stored. If
-    the process dies before that, it is received: the pushes are made again, nothing is lost.
-    *release* ends the invocation; the pushes go on.
+    The copy is hidden for longer than the pushes last, and deleted once what follows them is
+    stored. If the process dies before that, the copy is received and the pushes are made again:
+    nothing is lost. *end_invocation* ends the invocation; the pushes go on.
     """
 
     message: DeliveryMessage
     requeue: Requeue
     clock: Clock
-    release: Callable[[], None]
+    end_invocation: Callable[[], None]
     _copies: list[Queued] = field(default_factory=list)
 
     def begin(self, undecided: Sequence[Delivery]) -> bool:
-        """End the invocation; ``False`` if the copy can't be stored: then it goes on."""
+        """End the invocation; ``False`` if the copy can't be stored: the invocation goes on."""
         if self._copies:
-            return True  # It has ended already; the copy has what came after a probe, too.
-        due = self.clock.now() + STANDS_IN_FOR
+            return True  # It has ended. The copy also has what follows the probe.
+        due = self.clock.now() + COPY_HIDDEN_FOR
         try:
             copy = replace(self.message, deliveries=tuple(undecided), due=due, rounds=0)
             self._copies = self.requeue.at_due(copy)
         except StorageUnavailable:
             return False
-        self.release()
+        self.end_invocation()
         return True
 
     def settle(self) -> None:
-        """Delete the copy: everything is decided, and stored."""
+        """Delete the copy: what follows is stored."""
         for copy in self._copies:
             try:
                 self.requeue.shrink(copy, [])

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from shared.engine.delivering.hand_over import STANDS_IN_FOR
+from shared.engine.delivering.detaching import COPY_HIDDEN_FOR
 from shared.engine.delivering.pushing import WAIT_FOR_SLOTS
 from shared.engine.delivering.requeue import LONG_WAIT, PATIENCE
 from shared.engine.ports import Queue
@@ -48,11 +48,11 @@ def during(slow: Deployment, monkeypatch: pytest.MonkeyPatch) -> During:
 def test_a_copy_stands_in_while_pushes_go_on(slow: Deployment, during: During) -> None:
     """It is there before the invocation ends, and gone when all is stored."""
     seen: list[object] = []
-    during(lambda: seen.append((slow.released.is_set(), slow.waiting(Queue.RETRIES))))
+    during(lambda: seen.append((slow.invocation_ended.is_set(), slow.waiting(Queue.RETRIES))))
 
     slow.run(a_message([a_delivery(0), a_delivery(1)]))
 
-    assert seen == [(True, [(STANDS_IN_FOR, [0, 1])])] * 2
+    assert seen == [(True, [(COPY_HIDDEN_FOR, [0, 1])])] * 2
     assert slow.all_stored() == {}
 
 
@@ -87,7 +87,7 @@ def test_a_copy_that_can_not_be_deleted_is_told_and_comes_again(
 
     slow.run(a_message())
 
-    assert slow.waiting(Queue.RETRIES) == [(STANDS_IN_FOR, [0])]
+    assert slow.waiting(Queue.RETRIES) == [(COPY_HIDDEN_FOR, [0])]
     assert len(logged("delivery.copy_left")) == 1
 
 
@@ -96,8 +96,8 @@ def test_without_a_copy_the_invocation_goes_on(slow: Deployment) -> None:
 
     slow.run(a_message())
 
-    assert not slow.released.is_set()
-    assert not slow.pool.is_outside
+    assert not slow.invocation_ended.is_set()
+    assert not slow.pool.is_detached
     assert len(slow.pusher.sent) == 1
 
 
@@ -105,4 +105,4 @@ def test_a_copy_is_hidden_for_longer_than_a_run_lasts() -> None:
     """A probe and then the rest, each of at most 42 s after a minute; and Azure doesn't scale."""
     longest = 2 * (WAIT_FOR_SLOTS + 42 * SECOND) + PATIENCE
 
-    assert longest + MINUTE < STANDS_IN_FOR < LONG_WAIT
+    assert longest + MINUTE < COPY_HIDDEN_FOR < LONG_WAIT
