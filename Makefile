@@ -46,7 +46,7 @@ $(JAVASCRIPT)/node_modules/.stamp: $(JAVASCRIPT)/package.json $(JAVASCRIPT)/pack
 	@sh setup.sh javascript $(JAVASCRIPT)
 	@touch $@
 
-run: setup ## the main job on real parts, told as a story (ONCE=1: ends when told)
+run: setup ## an end-to-end demo on real components (ONCE=1: exits when it is complete)
 	@$(PY) -m cli demo $(if $(ONCE),--once)
 
 check: setup ## format, lint, types, imports, unit and functional tests
@@ -83,7 +83,7 @@ fmt: setup ## format and mend what can be mended
 	@$(PY) -m ruff check --quiet --fix-only $(CODE)
 	@$(PY) -m ruff format --quiet $(CODE)
 
-bench: setup ## throughput, side by side with its floors (OF=isolation: healthy beside bad endpoints; filters; operations)
+bench: setup ## throughput against its lower bounds (OF=isolation: healthy beside failing endpoints; OF=filters; OF=operations)
 	@$(PY) -m bench $(or $(OF),throughput)
 
 clean: ## forget everything that setup and tests made

@@ -1,4 +1,4 @@
-"""`python -m cli demo`: the main job on real parts, told as a story."""
+"""`python -m cli demo`: runs an end-to-end demo on real components and narrates it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -26,23 +26,26 @@ if TYPE_CHECKING:
 TIME_SCALE = 20
 TOPIC = "orders"
 CONTAINER = "deadletters-demo"
-_STORY_SECONDS = 50.0
+SUBSCRIBERS = {"healthy": (200,), "recovering": (503, 503, 200), "refusing": (400,)}
+_STEPS_SECONDS = 50.0
 
 
 def add_to(commands: Any) -> None:
     """Add the command to the parser's sub-commands."""
-    parser = commands.add_parser("demo", help="the main job on real parts, told as a story")
-    parser.add_argument("--once", action="store_true", help="end when the story is told")
-    parser.add_argument("--port", type=int, default=0, help="of the host (default: a free one)")
+    parser = commands.add_parser("demo", help="run an end-to-end demo on real components")
+    parser.add_argument("--once", action="store_true", help="exit when the demo is complete")
+    parser.add_argument(
+        "--port", type=int, default=0, help="port the host listens on (default: a free one)"
+    )
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
-    """Tell the story; returns 0 if every step of it was seen."""
+    """Run the demo; returns 0 if every step was seen."""
     end_on_signals()
     try:
         with ExitStack() as stack:
-            return _tell(options, stack)
+            return _run(options, stack)
     except HostError as error:
         print(f"demo: {error}")
         return 1
@@ -52,8 +55,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Teller:
-    """Prints what happens, with the seconds since the story began; from any thread."""
+class _Narrator:
+    """Prints what happens with the seconds since the demo began, from any thread."""
 
     began: float = field(default_factory=time.monotonic)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -63,7 +66,7 @@ class _Teller:
             print(f"{time.monotonic() - self.began:6.1f} s  {text}", flush=True)
 
     def on_line(self, line: str) -> None:
-        """Tell what the host logs of its attempts."""
+        """Narrate the host's log line if it is about an attempt or a publish request."""
         start = line.find('{"event":"')
         if start < 0:
             return
@@ -76,7 +79,7 @@ class _Teller:
         elif entry["event"] == "event.published":
             self.say(
                 f"pushgrid     stored {entry['events']} event(s) as {entry['messages']} queue "
-                f"message(s), one a subscription, then answered 200"
+                f"message(s), one per subscription, then answered 200"
             )
 
 
@@ -88,62 +91,60 @@ def _attempt(entry: dict[str, Any]) -> str:
     return f"{what} {entry['outcome']}; no more attempts ({entry['why']}): {entry['reason']}"
 
 
-def _tell(options: argparse.Namespace, stack: ExitStack) -> int:
+def _run(options: argparse.Namespace, stack: ExitStack) -> int:
     print("Starting storage (Azurite) and the Functions host …", flush=True)
     azurite = stack.enter_context(running_azurite())
-    teller = _Teller()
+    narrator = _Narrator()
     settings = host_settings(azurite, PUSHGRID_TIME_SCALE=str(TIME_SCALE))
     host = stack.enter_context(
-        running_host(settings, options=("--port", str(options.port)), on_line=teller.on_line)
+        running_host(settings, options=("--port", str(options.port)), on_line=narrator.on_line)
     )
     print(
-        f"Running at {host.url}. Waits are {TIME_SCALE} times shorter than Event Grid's: 30 s take "
-        f"{30 / TIME_SCALE:g} s.\n",
+        f"Running at {host.url}. Retry delays are {TIME_SCALE} times shorter than Event Grid's: "
+        f"30 s take {30 / TIME_SCALE:g} s.\n",
         flush=True,
     )
-    teller.began = time.monotonic()
+    narrator.began = time.monotonic()
     container = _container(azurite)
     container.create_container()
-
-    def listening(name: str, *statuses: int) -> Subscriber:
-        answer = answers(*statuses)
-
-        def tell(push: Push) -> int:
-            status = answer(push)
-            kind = push.events[0]["eventType"]
-            teller.say(f"{name:<12} received {kind}, answers {status}")
-            return status
-
-        return stack.enter_context(running_subscriber(tell))
-
     arm = Arm(host.url)
     arm.create_topic(TOPIC)
-    teller.say(f"you          created the topic '{TOPIC}'")
+    narrator.say(f"you          created the topic '{TOPIC}'")
     subscribers = {
-        "healthy": listening("healthy", 200),
-        "recovering": listening("recovering", 503, 503, 200),
-        "refusing": listening("refusing", 400),
+        name: stack.enter_context(running_subscriber(_narrated(narrator, name, statuses)))
+        for name, statuses in SUBSCRIBERS.items()
     }
+    dead_letters = dead_letter_destination(ACCOUNT, CONTAINER)
     for name, subscriber in subscribers.items():
-        arm.create_subscription(
-            TOPIC,
-            name,
-            subscriber.url,
-            deadLetterDestination=dead_letter_destination(ACCOUNT, CONTAINER),
-        )
-        teller.say(f"{name:<12} proved that it wants events (validation handshake), and subscribed")
-    _publish(host.url, arm.key(TOPIC))
-    teller.say("you          published Shop.OrderPlaced with azure-eventgrid")
+        arm.create_subscription(TOPIC, name, subscriber.url, deadLetterDestination=dead_letters)
+        narrator.say(f"{name:<12} completed the validation handshake and is subscribed")
+    key = arm.key(TOPIC)
+    _publish(host.url, key)
+    narrator.say("you          published Shop.OrderPlaced with azure-eventgrid")
 
-    complete = _story(teller, subscribers, container)
+    complete = _await_steps(narrator, subscribers, container)
     if complete:
-        teller.say("The story is complete.")
+        narrator.say("The demo is complete.")
     if options.once or not complete:
         return 0 if complete else 1
-    print(_goodbye(host.url, arm.key(TOPIC), azurite), flush=True)
+    storage = azurite.connection_string
+    print(_GOODBYE.format(url=host.url, key=key, topic=TOPIC, storage=storage), flush=True)
     while host.process.poll() is None:
         time.sleep(0.5)
     return 1
+
+
+def _narrated(narrator: _Narrator, name: str, statuses: tuple[int, ...]) -> Callable[[Push], int]:
+    """Answer as `answers(*statuses)` does, and narrate it."""
+    answer = answers(*statuses)
+
+    def narrate(push: Push) -> int:
+        status = answer(push)
+        kind = push.events[0]["eventType"]
+        narrator.say(f"{name:<12} received {kind}, answers {status}")
+        return status
+
+    return narrate
 
 
 def _publish(url: str, key: str) -> None:
@@ -162,36 +163,37 @@ def _publish(url: str, key: str) -> None:
         )
 
 
-def _story(teller: _Teller, subscribers: dict[str, Subscriber], container: ContainerClient) -> bool:
-    """Wait for each step; say which one is missing."""
-    deadline = time.monotonic() + _STORY_SECONDS
-    blob: list[tuple[str, bytes]] = []
+def _await_steps(
+    narrator: _Narrator, subscribers: Mapping[str, Subscriber], container: ContainerClient
+) -> bool:
+    """Wait for each step and narrate it; return whether all were seen in time."""
+    deadline = time.monotonic() + _STEPS_SECONDS
 
-    def dead_letter() -> bool:
-        blob[:] = [
-            (each.name, container.download_blob(each.name).readall())
-            for each in container.list_blobs()
-        ]
-        return bool(blob)
+    def has_pushes(name: str) -> bool:
+        return len(subscribers[name].pushes) == len(SUBSCRIBERS[name])
 
-    steps: list[tuple[str, Callable[[], bool]]] = [
-        ("the healthy subscriber has the event", lambda: len(subscribers["healthy"].pushes) == 1),
+    steps: tuple[tuple[str, Callable[[], bool]], ...] = (
+        ("the healthy subscriber has the event", lambda: has_pushes("healthy")),
         (
             "the recovering subscriber took it at the third attempt",
-            lambda: len(subscribers["recovering"].pushes) == 3,  # noqa: PLR2004
+            lambda: has_pushes("recovering"),
         ),
-        ("what was refused is a dead letter in blob storage", dead_letter),
-    ]
+        (
+            "the refused event is a dead letter in blob storage",
+            lambda: any(container.list_blob_names()),
+        ),
+    )
     for step, is_done in steps:
         while not is_done():
             if time.monotonic() > deadline:
-                teller.say(f"MISSING: {step}")
+                narrator.say(f"MISSING: {step}")
                 return False
             time.sleep(0.1)
-        teller.say(f"=> {step}")
-    for name, body in blob:
-        print(f"\n{CONTAINER}/{name}\n{dumps(loads(body), indent=2)}\n", flush=True)
-    return len(subscribers["refusing"].pushes) == 1
+        narrator.say(f"=> {step}")
+    for name in container.list_blob_names():
+        body = loads(container.download_blob(name).readall())
+        print(f"\n{CONTAINER}/{name}\n{dumps(body, indent=2)}\n", flush=True)
+    return has_pushes("refusing")
 
 
 def _container(azurite: Azurite) -> ContainerClient:
@@ -201,19 +203,15 @@ def _container(azurite: Azurite) -> ContainerClient:
     return service.get_container_client(CONTAINER)
 
 
-def _goodbye(url: str, key: str, azurite: Azurite) -> str:
-    return _GOODBYE.format(url=url, key=key, topic=TOPIC, storage=azurite.connection_string)
-
-
 _GOODBYE = """
-It goes on running until Ctrl-C. Send an event of your own:
+The host keeps running until Ctrl-C. Publish an event of your own:
 
   curl -i "{url}/topics/{topic}/api/events" -H "aeg-sas-key: {key}" \\
     -H "Content-Type: application/json" \\
     -d '[{{"id":"1","subject":"/orders/18","eventType":"Shop.OrderPaid","data":{{}},
           "eventTime":"2026-01-01T00:00:00Z","dataVersion":"1"}}]'
 
-Ask why an event was not delivered at its first attempt:
+Show why an event was not delivered at its first attempt:
 
   AzureWebJobsStorage='{storage}' \\
     .venv/bin/python -m cli timeline --topic {topic} --subscription recovering

@@ -18,7 +18,7 @@ from tests.host.running import until
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_demo_tells_its_whole_story():
+def test_the_demo_shows_every_step():
     run = subprocess.run(
         [sys.executable, "-m", "cli", "demo", "--once"],
         cwd=ROOT,
@@ -35,7 +35,7 @@ def test_the_demo_tells_its_whole_story():
         "because of minimum for 503",
         "=> the recovering subscriber took it at the third attempt",
         '"deadLetterReason": "UndeliverableDueToHttpBadRequest"',
-        "The story is complete.",
+        "The demo is complete.",
     ):
         assert part in run.stdout
 
