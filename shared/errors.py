@@ -144,7 +144,7 @@ class InvalidSettings(AppError):
     # For the operator alone: the message quotes values, which may be misplaced secrets.
     status = 503
     code = "ServiceUnavailable"
-    ends_host: ClassVar[bool] = True  # a local host stops here: docs/devhost.md
+    ends_host: ClassVar[bool] = True  # a local host stops here: devhost/README.md
 
 
 # What reading a stored document may raise that another version of the app has written.

@@ -92,8 +92,7 @@ def local_moment(shown: datetime) -> datetime:
 
     A local time that is skipped when clocks go forward is taken as much later.
     """
-    # By way of the timestamp: of a time that is never shown, `astimezone` makes another one
-    # before Python 3.12 than since.
+    # Not `shown.astimezone()`: for a skipped time it differs between Python 3.11 and 3.12.
     return datetime.fromtimestamp(shown.timestamp(), UTC).astimezone()
 
 

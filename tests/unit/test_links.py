@@ -12,6 +12,7 @@ from tests.package_list import ROOT
 
 PAGES = [
     *ROOT.glob("*.md"),
+    *ROOT.glob("devhost/*.md"),
     *ROOT.glob("docs/*.md"),
     *ROOT.glob("infra/*.md"),
     *ROOT.glob("tests/conformance/*.md"),
