@@ -13,12 +13,12 @@ from shared.adapters.storage.health_table import TableHealth
 from shared.arm.subscription_codec import to_subscription_in_force
 from shared.clock import timestamp
 from shared.delivery.health.endpoint_health import (
+    Availability,
     Held,
     NeedsProbe,
     Open,
-    Standing,
+    availability,
     endpoint_id,
-    standing,
 )
 from shared.engine.ports import (
     CUSTOM_TOPICS,
@@ -48,12 +48,12 @@ class SubscriptionState:
     """
     The current state of one subscription.
 
-    *standing* tells whether its endpoint is sent anything, if it *has_consented*. *counts* covers
-    all events since the requested time.
+    *availability* tells whether its endpoint is sent anything, if it *has_consented*. *counts*
+    covers all events since the requested time.
     """
 
     has_consented: bool
-    standing: Standing
+    availability: Availability
     counts: dict[Metric, int]
 
 
@@ -88,7 +88,7 @@ def read_state(
     is_current = kept is not None and kept.health.endpoint == endpoint_id(subscription)
     return SubscriptionState(
         has_consented=subscription.has_consented,
-        standing=standing(kept.health, now) if kept and is_current else Open(),
+        availability=availability(kept.health, now) if kept and is_current else Open(),
         counts=_sums(counts, topic, "", _OF_TOPIC, span_of_time)
         | _sums(counts, topic, name, _OF_SUBSCRIPTION, span_of_time),
     )
@@ -99,7 +99,7 @@ def text(state: SubscriptionState, since: datetime, now: datetime) -> str:
     lines = []
     if not state.has_consented:
         lines.append("Not delivering: the endpoint has not completed the validation handshake.")
-    match state.standing:
+    match state.availability:
         case Held(until=until, why=why):
             left = span(timedelta(seconds=max(round((until - now).total_seconds()), 0)))
             lines.append(f"Held: the endpoint is sent nothing for another {left} ({why}).")
@@ -120,7 +120,7 @@ def text(state: SubscriptionState, since: datetime, now: datetime) -> str:
 def document(state: SubscriptionState) -> dict[str, Any]:
     """Return a state as JSON members."""
     held: dict[str, Any] | None = None
-    match state.standing:
+    match state.availability:
         case Held(until=until, why=why):
             held = {"until": timestamp(until), "why": why}
         case NeedsProbe():

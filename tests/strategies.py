@@ -12,9 +12,9 @@ from shared.delivery.health.endpoint_health import (
     Health,
     NeedsProbe,
     Observation,
-    claim,
+    availability,
+    claim_probe,
     observe,
-    standing,
 )
 from shared.delivery.messages.message import DeadLetterNote, DeliveryMessage
 from shared.delivery.outcome import Outcome
@@ -156,7 +156,7 @@ def healths(draw: st.DrawFn) -> Health:
     health = Health(endpoint="g-1")
     rules = terms(profile=draw(st.sampled_from(["2019", "latest", "ns"])))
     for seen in draw(st.lists(observations, max_size=8)):
-        if standing(health, seen.sent_at) == NeedsProbe():
-            health = claim(health, rules, seen.sent_at)
+        if availability(health, seen.sent_at) == NeedsProbe():
+            health = claim_probe(health, rules, seen.sent_at)
         health = observe(health, seen, rules)
     return health

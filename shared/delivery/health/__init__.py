@@ -1,1 +1,1 @@
-"""Decides when nothing is sent to an endpoint, and how it gets its events again."""
+"""Decides when an endpoint is held, and how held deliveries come back."""

@@ -1,4 +1,4 @@
-"""How the health of an endpoint is written as a document of its table."""
+"""Writes endpoint health as a document of its table, and reads it again."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from shared.delivery.outcome import Outcome
 
 
 def document_of(health: Health) -> Mapping[str, Any]:
-    """Write it; times are ISO 8601."""
+    """Write health as JSON members; times are ISO 8601."""
     hold = health.hold
     return {
         "endpoint": health.endpoint,
@@ -25,10 +25,10 @@ def document_of(health: Health) -> Mapping[str, Any]:
 
 def health_of(document: Mapping[str, Any]) -> Health:
     """
-    Read it.
+    Read health from a document.
 
     Raises:
-        ValueError, LookupError, TypeError, AttributeError: it is none of ours.
+        ValueError, LookupError, TypeError, AttributeError: the document has another form.
     """
     hold = document["hold"]
     return Health(

@@ -1,4 +1,4 @@
-"""The health of a subscription's endpoint: when nothing is sent to it, why, and until when."""
+"""Decides from the outcomes of pushes when an endpoint is held, why, and until when."""
 
 from __future__ import annotations
 
@@ -11,9 +11,13 @@ from shared.delivery.policy import DeliveryTerms
 from shared.delivery.waits import in_words
 from shared.subscriptions.subscription import EventSubscription
 
-PROBE_MARGIN = timedelta(seconds=10)  # beyond the acknowledgement timeout, for a probe to end
-PROBE_LOOK = timedelta(seconds=3)  # what meets somebody's probe comes again after this
-EVENTS_FAULT = frozenset({Outcome.BAD_REQUEST, Outcome.PAYLOAD_TOO_LARGE})  # not the endpoint's
+PROBE_MARGIN = timedelta(seconds=10)  # added to the acknowledgement timeout: when a probe has ended
+PROBE_RECHECK = timedelta(
+    seconds=3
+)  # deliveries that meet another process's probe come back after this
+EVENTS_FAULT = frozenset(
+    {Outcome.BAD_REQUEST, Outcome.PAYLOAD_TOO_LARGE}
+)  # says nothing about the endpoint
 _MAX_DOUBLINGS = 20
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
@@ -21,14 +25,13 @@ _NEVER = datetime.min.replace(tzinfo=UTC)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
     """
-    Nothing is sent from *since* until *until*, and then one probe first. *sent_at* is when the
-    push was sent whose failure began or last extended it.
+    A time from *since* until *until* in which nothing is sent; one probe follows it.
 
+    *sent_at* is when the push was sent whose failure began or last extended the hold.
     *probation* is the outcome of a probation in it, which may end sooner (*probation_until*);
-    ``None``: it is delayed delivery alone.
-    *delays* counts the holds of delayed delivery in a row. *probe_until* is when a probe that is
-    under way has ended at the latest, *turn* counts how often one was begun or given back. *rate*
-    is how many new events a second the subscription gets, as far as somebody has measured it.
+    ``None``: the hold is delayed delivery alone. *delays* counts consecutive holds of delayed
+    delivery. *probe_until* is the latest end of a probe that is under way; *turn* counts probes
+    begun or returned. *rate* is the highest measured rate of new events, per second.
     """
 
     since: datetime
@@ -46,11 +49,11 @@ class Hold:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
     """
-    What is known of a subscription's endpoint.
+    The health of a subscription's endpoint.
 
-    *endpoint* is its id: a corrected one begins anew. Holds that began before *released_at* are
-    over. *failures* counts the first attempts of different events
-    that failed in a row, since *counted_from*.
+    *endpoint* is its id: health starts again for a corrected endpoint. Holds that began before
+    *released_at* are over. *failures* counts consecutive failed first attempts of different
+    events, since *counted_from*.
     """
 
     endpoint: str
@@ -63,10 +66,10 @@ class Health:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
     """
-    What came of a push.
+    The outcome of a push.
 
-    *new_events* is how many events it had that were never pushed before. *is_late*: it counted as
-    a failure until its answer came. *is_isolated*: it is a failure among successes, and begins no
+    *new_events* counts its events that were never pushed before. *is_late*: it counted as a
+    failure until its answer came. *is_isolated*: it is a failure among successes, which begins no
     probation.
     """
 
@@ -81,12 +84,12 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """Push whatever is due."""
+    """The endpoint is not held."""
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Push nothing until *until*. *probation* is the outcome of a probation that is running."""
+    """Nothing is pushed until *until*; *probation* is the outcome of a running probation."""
 
     until: datetime
     why: str
@@ -95,31 +98,31 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class NeedsProbe:
-    """A hold is over by time: whoever claims the probe pushes one request first."""
+    """A hold is over by time: the process that claims the probe pushes one request first."""
 
 
-Standing = Open | Held | NeedsProbe
+Availability = Open | Held | NeedsProbe
 
 
 def endpoint_id(subscription: EventSubscription) -> str:
-    """Identify the endpoint of one subscription, without showing its URL."""
+    """Return an id of the endpoint that does not show its URL."""
     text = f"{subscription.generation} {subscription.endpoint_url}"
     return sha256(text.encode()).hexdigest()
 
 
-def standing(health: Health, now: datetime) -> Standing:
-    """Say whether anything may be pushed at *now*."""
+def availability(health: Health, now: datetime) -> Availability:
+    """Decide whether anything may be pushed at *now*."""
     hold = health.hold
     if hold is None:
         return Open()
     if now < hold.until:
         return Held(hold.until, hold.why, _running(hold, now))
     if hold.probe_until and now < hold.probe_until:
-        return Held(min(now + PROBE_LOOK, hold.probe_until), "a probe is under way")
+        return Held(min(now + PROBE_RECHECK, hold.probe_until), "a probe is under way")
     return NeedsProbe()
 
 
-def claim(health: Health, terms: DeliveryTerms, now: datetime) -> Health:
+def claim_probe(health: Health, terms: DeliveryTerms, now: datetime) -> Health:
     """Begin the probe of a hold that is over by time."""
     hold = health.hold
     if hold is None:
@@ -128,8 +131,8 @@ def claim(health: Health, terms: DeliveryTerms, now: datetime) -> Health:
     return replace(health, hold=replace(hold, probe_until=until, turn=hold.turn + 1))
 
 
-def give_back(health: Health) -> Health:
-    """End a probe that says nothing about the endpoint: another may begin."""
+def return_probe(health: Health) -> Health:
+    """End a probe that says nothing about the endpoint, so that another may begin."""
     hold = health.hold
     if hold is None or hold.probe_until is None:
         return health
@@ -140,34 +143,34 @@ def observe(health: Health, seen: Observation, terms: DeliveryTerms) -> Health:
     """
     Return the health after a push has ended.
 
-    Only a success that was sent after a hold began releases it, or a late one that annuls the
-    very failure that it is owed to. A request that is at fault itself
-    (400, 413) says nothing about the endpoint.
+    A success releases a hold only if it was sent after the hold began, or if it is the late
+    answer to the push that began it. A refusal of the event itself (400, 413) says nothing about
+    the endpoint.
     Source: "Delivery and retry" (2023-03-01), Delayed delivery and the table of probations; the
     numbers of delayed delivery are ours (contract §3.6).
     """
     if seen.outcome in EVENTS_FAULT:
-        return give_back(health) if seen.is_probe else health
+        return return_probe(health) if seen.is_probe else health
     if seen.outcome is Outcome.DELIVERED:
         return _succeeded(health, seen)
     failed = replace(health, failures=health.failures + seen.new_events)
     hold = _hold(failed, seen, terms)
     if hold is None and seen.is_probe and health.hold and health.hold.since < seen.sent_at:
-        # The failure asks for no other hold, and this one is over by time.
+        # The failure begins no other hold, and this one is over by time.
         return replace(failed, hold=None, released_at=_latest(health.released_at, seen.sent_at))
-    return replace(failed, hold=_alive(_longer(failed.hold, hold), failed.released_at))
+    return replace(failed, hold=_if_unreleased(_longer(failed.hold, hold), failed.released_at))
 
 
 def merge(one: Health, other: Health) -> Health:
     """
-    Return what both know of one endpoint; their order doesn't matter.
+    Merge what two processes know of one endpoint; commutative.
 
     The later end of a hold wins, and the later release: a hold that began before it is over.
     """
     released_at = _latest(one.released_at, other.released_at)
     hold: Hold | None = None
     for each in (one.hold, other.hold):
-        hold = _longer(hold, _alive(each, released_at))
+        hold = _longer(hold, _if_unreleased(each, released_at))
     counted = max(one, other, key=lambda each: (each.counted_from or _NEVER, each.failures))
     return replace(counted, hold=hold, released_at=released_at)
 
@@ -175,19 +178,19 @@ def merge(one: Health, other: Health) -> Health:
 def _succeeded(health: Health, seen: Observation) -> Health:
     hold = health.hold
     if hold is None and not health.failures:
-        return health  # Mostly so: nothing changes.
+        return health  # The usual case.
     counted_from = _latest(health.counted_from, seen.ended_at)
     anew = replace(health, failures=0, counted_from=counted_from)
     if hold is None:
         return replace(anew, released_at=_latest(health.released_at, seen.sent_at))
     if seen.sent_at <= hold.since and not (seen.is_late and seen.sent_at >= hold.sent_at):
-        return anew  # It was on its way when the hold began.
+        return anew  # It was sent before the hold began.
     released_at = max(seen.sent_at, hold.since + timedelta.resolution)
     return replace(anew, hold=None, released_at=_latest(health.released_at, released_at))
 
 
 def _hold(health: Health, seen: Observation, terms: DeliveryTerms) -> Hold | None:
-    """Return the hold that a failure asks for, if any."""
+    """Return the hold that a failure begins, if any."""
     old = health.hold
     goes_on = old is not None and not seen.is_probe and seen.ended_at < old.until
     since = old.since if old and goes_on else seen.ended_at
@@ -219,13 +222,13 @@ def _hold(health: Health, seen: Observation, terms: DeliveryTerms) -> Hold | Non
     return hold
 
 
-def _alive(hold: Hold | None, released_at: datetime | None) -> Hold | None:
-    """Return the hold unless a success that was sent after its beginning has released it."""
+def _if_unreleased(hold: Hold | None, released_at: datetime | None) -> Hold | None:
+    """Return the hold, unless a success that was sent after its beginning has released it."""
     return None if hold and released_at and released_at > hold.since else hold
 
 
 def _longer(one: Hold | None, other: Hold | None) -> Hold | None:
-    """Return the hold that ends later, with the longer probation and what is the most of both."""
+    """Return the hold that ends later, with the longer probation and the greater counts of both."""
     if one is None or other is None:
         return one or other
     later = max(one, other, key=_rank)

@@ -1,4 +1,4 @@
-"""What becomes of a delivery that meets a hold instead of being pushed."""
+"""Decides what happens to a delivery that is held."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def hold_back(
     delivery: Delivery, held: Held, terms: DeliveryTerms, now: datetime
 ) -> tuple[Delivery, End | None]:
     """
-    Return the delivery as it waits for the end of the hold, or as it has ended, and why.
+    Return the delivery as it waits for the end of the hold, or as it has ended, with the end.
 
-    Holding is no attempt and no end, but for two switches of the deployment, which are about
-    probation alone. With *probation_ends_events* a client error's probation ends what was tried
-    already and has somewhere to go; with *probation_counts_attempt* a held slot counts as an
-    attempt, once however often it is looked at.
+    Being held is neither an attempt nor an end, except by two switches of the deployment, for
+    probation alone. With *probation_ends_events* a client error's probation dead-letters deliveries
+    that were tried before, if a destination is configured; with *probation_counts_attempt* a held
+    delivery counts an attempt, once however often it is held.
     Source: "Delivery and retry" (2023-03-01), probation; the reason from contract §3.6.
     """
     if held.probation is None:

@@ -1,4 +1,4 @@
-"""How fast new events come, and when those that were held may follow beside them."""
+"""Measures the rate of new events, and spreads held deliveries at that rate."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 AVERAGED_OVER = timedelta(seconds=20)
-SLOWEST = 5.0  # events a second: a subscription that gets hardly any need not wait for long
-SHARE = 1.0  # held events come back as fast as new ones: both are twice the usual rate
+SLOWEST = 5.0  # events a second: so a quiet subscription does not wait long
+SHARE = 1.0  # held events come back at the rate of new ones: together twice the usual rate
 
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
     """
-    How many new events a subscription gets, the latest counting most.
+    The exponentially weighted rate of a subscription's new events.
 
-    *weight* is their number, each worth less the longer ago it came, at the time *at*.
+    *weight* is their number at the time *at*, older events counting less.
     """
 
     since: datetime
@@ -25,13 +25,13 @@ class Arrivals:
     weight: float = 0.0
 
     def with_more(self, count: int, now: datetime) -> Arrivals:
-        """Count events that came just now."""
+        """Count events that have just come."""
         return Arrivals(self.since, now, self._faded(now) + count)
 
     def per_second(self, now: datetime) -> float:
-        """Return the rate: fair from the first second on, and slowly forgetting what was."""
+        """Return the rate, corrected for the time that is not yet covered."""
         known_for = max(now - self.since, timedelta(seconds=1))
-        seen = 1 - math.exp(-(known_for / AVERAGED_OVER))  # of all that the average covers
+        seen = 1 - math.exp(-(known_for / AVERAGED_OVER))  # share of what the average covers
         return self._faded(now) / (AVERAGED_OVER.total_seconds() * seen)
 
     def _faded(self, now: datetime) -> float:
@@ -41,10 +41,11 @@ class Arrivals:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
     """
-    The places in time of what is held: given out once, one after the other, up to *end*.
+    The times at which held requests come back: assigned in order, up to *end*.
 
-    What has a place before a hold ends meets it, and needs another: those from *again* to *kept*
-    are for it, so that what came later is not before it. *held_until* is when that hold ends.
+    A request that comes back before the hold ends is held again and needs another time: those from
+    *again* to *kept* are reserved for it, so that later requests do not overtake it. *held_until*
+    is when that hold ends.
     """
 
     end: datetime
@@ -57,21 +58,20 @@ class Line:
         return cls(end=now, again=now, kept=now, held_until=now)
 
     def during(self, until: datetime, now: datetime) -> Line:
-        """Return the line in a hold: if it has just begun, with room for what will come again."""
+        """Return the line in a hold; a new hold reserves times for what will be held again."""
         if now < self.held_until:
             return replace(self, held_until=max(self.held_until, until))
         start = max(self.end, until)
         kept = start + max(min(self.end, until) - now, timedelta())
         return Line(end=kept, again=start, kept=kept, held_until=until)
 
-    def places(
+    def due_times(
         self, first: datetime, rate: float, sizes: Sequence[int], *, again: bool = False
     ) -> tuple[list[datetime], Line]:
         """
-        Return when held requests of so many events may come back, and the line with them.
+        Return when held requests of so many events come back, and the line with them.
 
-        They come from *first* on as fast as new events, of which there are *rate* a second.
-        *again*: they had a place before.
+        They come from *first* on, at *rate* events a second. *again*: they were held before.
         """
         step = timedelta(seconds=1) / (SHARE * max(rate, SLOWEST))
         found: list[datetime] = []

@@ -1,4 +1,4 @@
-"""What one process has seen of an endpoint lately: whether its deliveries start failing."""
+"""Tells an isolated failure of an endpoint from the start of an outage."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class Streak:
 
     def leaves_isolated(self, seen: Observation, terms: DeliveryTerms) -> bool:
         """
-        Tell whether a failure that follows is one among successes.
+        Tell whether the next failure is isolated.
 
-        It is the first since a success that ended less than its probation ago.
+        It is, if it is the first since a success that ended less than its probation ago.
         Source: "An event subscription is put into probation … if event deliveries to that
-        destination start failing" ("Delivery and retry", 2023-03-01); one alone is no start.
+        destination start failing" ("Delivery and retry", 2023-03-01); one failure is no start.
         """
         probation = terms.profile.probation.get(seen.outcome)
         if probation is None or seen.is_probe or self.failures or self.succeeded_at is None:

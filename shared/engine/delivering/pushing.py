@@ -86,12 +86,12 @@ class Pushing:
     def push(self, rest: list[Parcel]) -> None:
         """Push everything, or put it back; after a hold one request goes first, as its probe."""
         while rest:
-            standing = self.health.standing(self.subscription, self.terms)
-            if isinstance(standing, Open):
+            availability = self.health.availability(self.subscription, self.terms)
+            if isinstance(availability, Open):
                 self._run(rest)
                 return
-            if isinstance(standing, Held):
-                self._hold(rest, standing)
+            if isinstance(availability, Held):
+                self._hold(rest, availability)
                 return
             if self.health.claim_probe(self.subscription, self.terms):
                 probe, *rest = rest
@@ -127,7 +127,7 @@ class Pushing:
             rest = [loaded.delivery for parcel in waiting for loaded in parcel]
             self.progress.put_back(rest, self.clock.now() + self.pool.pace(key, len(waiting)))
         if is_probe and (waiting or unsent):
-            self.health.give_back(self.subscription)
+            self.health.return_probe(self.subscription)
             self.health.save(self.subscription)
 
     def _push(self, parcel: Parcel, *, is_probe: bool) -> Pushed | Met | TurnedAway:

@@ -1,4 +1,4 @@
-"""What this process knows of the endpoints' health, and its share in what all of them know."""
+"""Tracks endpoint health in this process, and shares it with all others through a table."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from datetime import datetime, timedelta
 from shared import telemetry
 from shared.clock import Clock
 from shared.delivery.health.endpoint_health import (
-    PROBE_LOOK,
+    PROBE_RECHECK,
+    Availability,
     Health,
     Held,
     NeedsProbe,
     Observation,
     Open,
-    Standing,
-    claim,
+    availability,
+    claim_probe,
     endpoint_id,
-    give_back,
     merge,
     observe,
-    standing,
+    return_probe,
 )
 from shared.delivery.health.pace import Arrivals, Line
 from shared.delivery.health.streak import NO_STREAK, Streak
@@ -32,13 +32,13 @@ from shared.engine.ports import HealthStore, StoredHealth
 from shared.errors import Conflict, StorageUnavailable
 from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
 
-LOOK = timedelta(minutes=5)  # what is held is looked at again after so long, released or not
-WRITE_AFTER = timedelta(seconds=1)  # between writes of what is not urgent
-FAILED_AGAIN_AFTER = timedelta(seconds=5)  # … and after one that failed
-ASKS_FOR = timedelta(minutes=1)  # that a claim takes at the very most
+RECHECK = timedelta(minutes=5)  # the longest that a held delivery waits before it is checked again
+WRITE_AFTER = timedelta(seconds=1)  # between writes that are not urgent
+FAILED_AGAIN_AFTER = timedelta(seconds=5)  # after a failed write
+CLAIM_LIMIT = timedelta(minutes=1)  # longest time that a claim takes
 MAX_KEYS = 10_000
 
-_RATE_CHANGE = 1.2  # by which a rate must have grown to be told to others
+_RATE_CHANGE = 1.2  # growth of a rate that is worth a write
 _CLAIM_TRIES = 2
 
 _Key = tuple[SubscriptionKey, str]  # … and the id of its endpoint
@@ -49,17 +49,17 @@ class _Known:
     """
     One subscription as this process sees it.
 
-    *stored* is what the table is known to hold. What is not urgent may be written from *write_from*
-    on, nothing before *blocked_until*. Until *asks_until* a thread is about to claim the probe, and
-    no other one may. *streak* is what came of the pushes here. *line* has the places of what is
-    held; *rate* is the usual rate of new events while there are such.
+    *stored* is the row as last seen in the table. Changes that are not urgent are written from
+    *write_from* on, none before *blocked_until*. Until *claiming_until* a thread is claiming the
+    probe, so no other may. *line* has the times at which held requests come back; *rate* is the
+    rate of new events while they last.
     """
 
     health: Health
     arrivals: Arrivals
     write_from: datetime
     blocked_until: datetime
-    asks_until: datetime
+    claiming_until: datetime
     line: Line
     is_writing: bool = False
     stored: Health | None = None
@@ -69,9 +69,9 @@ class _Known:
 
 class HealthTracker:
     """
-    Health of all endpoints: what was observed here counts at once, what others wrote soon.
+    The health of all endpoints: own observations count at once, those of others within a second.
 
-    Safe to use from any thread. While the table fails, what is known here is all there is.
+    Thread-safe. While the table fails, each process goes by what it has seen itself.
     """
 
     def __init__(
@@ -83,39 +83,39 @@ class HealthTracker:
         self._known: OrderedDict[_Key, _Known] = OrderedDict()
 
     def __len__(self) -> int:
-        """Return of how many subscriptions something is known."""
+        """Return the number of known subscriptions."""
         return len(self._known)
 
     def arrived(self, subscription: EventSubscription, count: int) -> None:
-        """Count new events, to know the subscription's usual rate."""
+        """Count new events, to measure the subscription's rate."""
         now = self._clock.now()
         with self._lock:
             known = self._of(subscription)
             known.arrivals = known.arrivals.with_more(count, now)
 
-    def standing(self, subscription: EventSubscription, terms: DeliveryTerms) -> Standing:
-        """Say whether anything may be pushed, by all that is known; it may read the table."""
+    def availability(self, subscription: EventSubscription, terms: DeliveryTerms) -> Availability:
+        """Decide whether anything may be pushed; may read the table."""
         row = None
         if terms.profile.ever_holds:
             row = self._store.seen(subscription.key)
         with self._lock:
             known = self._of(subscription)
             _learn(known, row)
-            return _standing(known, terms, self._clock.now())
+            return _availability(known, terms, self._clock.now())
 
     def held(self, subscription: EventSubscription, terms: DeliveryTerms) -> Held | None:
-        """Say what keeps a push from beginning, by what is known in memory."""
+        """Return what keeps a push from being sent, if anything; reads memory only."""
         now = self._clock.now()
         with self._lock:
-            found = _standing(self._of(subscription), terms, now)
+            found = _availability(self._of(subscription), terms, now)
         if isinstance(found, NeedsProbe):
-            return Held(now + PROBE_LOOK, "a hold has ended, and its probe goes first")
+            return Held(now + PROBE_RECHECK, "a hold has ended, and its probe goes first")
         return found if isinstance(found, Held) else None
 
     def observed(
         self, subscription: EventSubscription, terms: DeliveryTerms, seen: Observation
     ) -> None:
-        """Learn what came of a push, in an edition with holds; `save` tells the others."""
+        """Record the outcome of a push, if the edition has holds; `save` shares it."""
         if not terms.profile.ever_holds:
             return
         with self._lock:
@@ -124,37 +124,37 @@ class HealthTracker:
             known.streak = known.streak.followed_by(seen)
             known.health = observe(known.health, seen, terms)
 
-    def give_back(self, subscription: EventSubscription) -> None:
-        """Let somebody else probe: this process did not."""
+    def return_probe(self, subscription: EventSubscription) -> None:
+        """Return a claimed probe that was not sent."""
         with self._lock:
             known = self._of(subscription)
-            known.health = give_back(known.health)
+            known.health = return_probe(known.health)
 
     def claim_probe(self, subscription: EventSubscription, terms: DeliveryTerms) -> bool:
-        """Claim the probe of a hold that is over by time; one thread of one process gets it."""
+        """Claim the probe of a hold that is over by time; one thread of all processes succeeds."""
         now = self._clock.now()
         with self._lock:
             known = self._of(subscription)
-            if not isinstance(_standing(known, terms, now), NeedsProbe):
+            if not isinstance(_availability(known, terms, now), NeedsProbe):
                 return False
-            known.asks_until = now + ASKS_FOR
+            known.claiming_until = now + CLAIM_LIMIT
         again_at = now
         try:
             for _ in range(_CLAIM_TRIES):
                 with suppress(Conflict):
                     return self._claimed(subscription, known, terms)
-            again_at = now + PROBE_LOOK  # Somebody has written, twice, but who knows what.
+            again_at = now + PROBE_RECHECK  # Others have written, twice: look again soon.
         except StorageUnavailable as error:
-            _complain(subscription, error)
+            _log_unsaved(subscription, error)
             with self._lock:
-                known.health = claim(known.health, terms, now)
-            return True  # Nobody can be asked.
+                known.health = claim_probe(known.health, terms, now)
+            return True  # While the table fails, each process probes.
         finally:
-            known.asks_until = again_at
+            known.claiming_until = again_at
         return False
 
     def save(self, subscription: EventSubscription) -> None:
-        """Store what has changed: a hold, its release and a probe's end at once, others soon."""
+        """Store changes: a hold, its release and a probe's end at once, others within a second."""
         now = self._clock.now()
         with self._lock:
             known = self._of(subscription)
@@ -170,10 +170,10 @@ class HealthTracker:
                 row = self._store.read(subscription.key)
                 self._write(subscription, known, row)
         except Conflict:
-            pass  # Others write as well: what is still missing follows with the next change.
+            pass  # Others write as well: the rest follows with the next change.
         except StorageUnavailable as error:
             known.blocked_until = now + FAILED_AGAIN_AFTER
-            _complain(subscription, error)
+            _log_unsaved(subscription, error)
         finally:
             known.is_writing = False
 
@@ -186,29 +186,31 @@ class HealthTracker:
         again: bool = False,
     ) -> list[datetime]:
         """
-        Return when held requests of so many events come back: paced, and not after `LOOK`.
+        Return when held requests of so many events come back: paced, after `RECHECK` at the latest.
 
-        *again*: they have waited before, and go on before what came later.
+        *again*: they were held before, and come back before later ones.
         """
         now = self._clock.now()
-        look_at = now + LOOK
-        if held.until > look_at:
-            return [look_at] * len(sizes)
+        recheck_at = now + RECHECK
+        if held.until > recheck_at:
+            return [recheck_at] * len(sizes)
         with self._lock:
             known = self._of(subscription)
             rate = known.arrivals.per_second(now)
             if known.line.end > now:
-                rate = max(rate, known.rate)  # New events may have ended, those held have not.
+                rate = max(
+                    rate, known.rate
+                )  # New events may have stopped while held ones still come back.
             if hold := known.health.hold:
                 if rate > hold.rate * _RATE_CHANGE:
                     known.health = replace(known.health, hold=replace(hold, rate=rate))
                 rate = max(rate, hold.rate)
-                if held.until == hold.until:  # else it waits for a probe
+                if held.until == hold.until:  # otherwise it waits for a probe
                     known.line = known.line.during(held.until, now)
             known.rate = rate
-            found, line = known.line.places(held.until, rate, sizes, again=again)
-            known.line = replace(line, end=min(line.end, look_at))
-        return [min(each, look_at) for each in found]
+            found, line = known.line.due_times(held.until, rate, sizes, again=again)
+            known.line = replace(line, end=min(line.end, recheck_at))
+        return [min(each, recheck_at) for each in found]
 
     def _claimed(
         self, subscription: EventSubscription, known: _Known, terms: DeliveryTerms
@@ -217,9 +219,9 @@ class HealthTracker:
         now = self._clock.now()
         with self._lock:
             _learn(known, row)
-            if not isinstance(standing(known.health, now), NeedsProbe):
-                return False  # Somebody was quicker, or has released it.
-            claimed = claim(known.health, terms, now)
+            if not isinstance(availability(known.health, now), NeedsProbe):
+                return False  # Another process has claimed or released it.
+            claimed = claim_probe(known.health, terms, now)
         self._store.write(subscription.key, claimed, row.etag if row else None)
         with self._lock:
             known.health = merge(known.health, claimed)
@@ -237,7 +239,7 @@ class HealthTracker:
             known.stored = health
 
     def _of(self, subscription: EventSubscription) -> _Known:
-        """Return what is known, maybe nothing yet. Only under the lock."""
+        """Return the subscription's state, new if unknown. Call with the lock held."""
         endpoint = endpoint_id(subscription)
         key = (subscription.key.folded, endpoint)
         known = self._known.get(key)
@@ -248,7 +250,7 @@ class HealthTracker:
                 arrivals=Arrivals(now, now),
                 write_from=now,
                 blocked_until=now,
-                asks_until=now,
+                claiming_until=now,
                 line=Line.empty(now),
             )
             if len(self._known) > MAX_KEYS:
@@ -257,17 +259,17 @@ class HealthTracker:
         return known
 
 
-def _standing(known: _Known, terms: DeliveryTerms, now: datetime) -> Standing:
+def _availability(known: _Known, terms: DeliveryTerms, now: datetime) -> Availability:
     if not terms.profile.ever_holds:
-        return Open()  # An edition before may have left a hold: this one doesn't know of any.
-    found = standing(known.health, now)
-    if isinstance(found, NeedsProbe) and now < known.asks_until:
-        return Held(now + PROBE_LOOK, "a probe is about to begin")
+        return Open()  # This edition has no holds; one that an earlier edition left does not count.
+    found = availability(known.health, now)
+    if isinstance(found, NeedsProbe) and now < known.claiming_until:
+        return Held(now + PROBE_RECHECK, "a probe is about to begin")
     return found
 
 
 def _learn(known: _Known, row: StoredHealth | None) -> None:
-    """Take in what the table holds, unless it is about an earlier endpoint."""
+    """Merge the row of the table, unless it is about an earlier endpoint."""
     if row and row.health.endpoint == known.health.endpoint:
         known.stored = row.health
         known.health = merge(known.health, row.health)
@@ -286,7 +288,7 @@ def _is_due(known: _Known, now: datetime) -> bool:
     return one.until - other.until >= WRITE_AFTER or one.turn != other.turn
 
 
-def _complain(subscription: EventSubscription, error: StorageUnavailable) -> None:
+def _log_unsaved(subscription: EventSubscription, error: StorageUnavailable) -> None:
     telemetry.error(
         "health.unsaved",
         topic=subscription.topic,

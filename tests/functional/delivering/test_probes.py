@@ -46,7 +46,7 @@ def test_only_one_process_probes(app: Deployment) -> None:
     terms = app.deliver.terms.of(subscription)
     first, second = app.tracker(), app.tracker()
     for each in (first, second):
-        each.standing(subscription, terms)
+        each.availability(subscription, terms)
 
     claims = [each.claim_probe(subscription, terms) for each in (first, second)]
 
@@ -64,7 +64,7 @@ def test_a_probe_that_never_ends_is_repeated(app: Deployment) -> None:
     app.clock.advance(10 * SECOND)
     died = app.tracker()
     terms = app.deliver.terms.of(subscription)
-    died.standing(subscription, terms)
+    died.availability(subscription, terms)
     assert died.claim_probe(subscription, terms)
 
     app.clock.advance(39 * SECOND)
@@ -117,7 +117,9 @@ def test_a_late_success_releases_the_hold_its_timeout_began(app: Deployment) -> 
     late.tell(answered(200, seconds=35))
     another_process(app)
 
-    assert app.deliver.health.standing(subscription, app.deliver.terms.of(subscription)) == Open()
+    assert (
+        app.deliver.health.availability(subscription, app.deliver.terms.of(subscription)) == Open()
+    )
 
 
 def test_a_late_success_does_not_release_the_hold_of_a_later_push(app: Deployment) -> None:

@@ -167,6 +167,6 @@ def test_a_longer_probation_is_told_at_once(app: Deployment) -> None:
         here.observed(subscription, terms, seen)
         here.save(subscription)
 
-    found = app.tracker().standing(subscription, terms)
+    found = app.tracker().availability(subscription, terms)
 
     assert found == Held(START + 5 * MINUTE, "probation for NotFound: 5 min", Outcome.NOT_FOUND)

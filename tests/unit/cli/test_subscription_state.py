@@ -83,7 +83,7 @@ def test_a_hold_is_told_while_it_lasts(store: MemoryResources) -> None:
 
     found = seen(store)
 
-    assert found.standing == Held(START + MINUTE * 3, "probation for Busy: 10 s")
+    assert found.availability == Held(START + MINUTE * 3, "probation for Busy: 10 s")
     told = text(found, SINCE, NOW).splitlines()[0]
     assert told.startswith("Held: the endpoint is sent nothing for another 0:02:00 (probation for")
     assert document(found)["held"] == {
@@ -97,7 +97,7 @@ def test_a_hold_that_is_over_awaits_its_probe(store: MemoryResources) -> None:
 
     found = seen(store)
 
-    assert found.standing == NeedsProbe()
+    assert found.availability == NeedsProbe()
     assert "one event is sent first" in text(found, SINCE, NOW)
     assert document(found)["held"] == {"until": None, "why": "a probe is due"}
 
@@ -107,7 +107,7 @@ def test_a_hold_of_an_endpoint_that_was_corrected_is_none(store: MemoryResources
 
     found = seen(store)
 
-    assert found.standing == Open()
+    assert found.availability == Open()
     assert "Held" not in text(found, SINCE, NOW)
     assert document(found)["held"] is None
 
@@ -149,7 +149,7 @@ def test_counts_of_before_are_left_out(store: MemoryResources) -> None:
 
 def test_an_endpoint_without_consent_is_sent_nothing(store: MemoryResources) -> None:
     told = text(
-        SubscriptionState(has_consented=False, standing=Open(), counts=seen(store).counts),
+        SubscriptionState(has_consented=False, availability=Open(), counts=seen(store).counts),
         SINCE,
         NOW,
     )

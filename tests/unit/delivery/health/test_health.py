@@ -11,10 +11,10 @@ from shared.delivery.health.endpoint_health import (
     Hold,
     NeedsProbe,
     Open,
-    claim,
-    give_back,
+    availability,
+    claim_probe,
     merge,
-    standing,
+    return_probe,
 )
 from shared.delivery.outcome import Outcome
 from shared.delivery.policy import DeliveryTerms
@@ -34,7 +34,7 @@ def failing_probes(count: int, outcome: Outcome, rules: DeliveryTerms = LATEST) 
         began = health.hold.until
         sent = (began - START).total_seconds()
         probe = seen(outcome, sent, new_events=0, is_probe=True)
-        health = after(probe, rules=rules, health=claim(health, rules, began))
+        health = after(probe, rules=rules, health=claim_probe(health, rules, began))
     return lasts
 
 
@@ -55,18 +55,18 @@ def test_an_outcome_has_its_probation(profile: str, outcome: Outcome, seconds: f
     """It runs from the end of the failed push."""
     health = after(seen(outcome, 0, 2), rules=terms(profile=profile))
 
-    held = standing(health, at(2))
+    held = availability(health, at(2))
     assert isinstance(held, Held)
     assert (held.until, held.probation) == (at(2 + seconds), outcome)
     assert held.why.startswith(f"probation for {outcome}: ")
-    assert isinstance(standing(health, at(2 + seconds - 0.001)), Held)
-    assert standing(health, at(2 + seconds)) == NeedsProbe()
+    assert isinstance(availability(health, at(2 + seconds - 0.001)), Held)
+    assert availability(health, at(2 + seconds)) == NeedsProbe()
 
 
 @pytest.mark.parametrize("profile", ["2017", "2019", "2020"])
 @pytest.mark.parametrize("outcome", [Outcome.BUSY, Outcome.NOT_FOUND])
 def test_an_edition_without_the_table_has_no_probation(profile: str, outcome: Outcome) -> None:
-    assert standing(after(seen(outcome), rules=terms(profile=profile)), at(0)) == Open()
+    assert availability(after(seen(outcome), rules=terms(profile=profile)), at(0)) == Open()
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_an_outcome_without_probation_only_counts() -> None:
     health = after(*[seen(Outcome.GENERIC_ERROR)] * 9)
 
     assert health == replace(NEW, failures=9)
-    assert standing(health, at(0)) == Open()
+    assert availability(health, at(0)) == Open()
 
 
 def test_an_isolated_failure_begins_no_probation_but_counts() -> None:
@@ -91,7 +91,7 @@ def test_an_isolated_failure_begins_no_probation_but_counts() -> None:
 
     assert health == replace(NEW, failures=1)
     ten = after(*[seen(Outcome.NOT_FOUND, is_isolated=True)] * 10)
-    assert standing(ten, at(0)) == Held(at(60), "delayed delivery: 1 min")
+    assert availability(ten, at(0)) == Held(at(60), "delayed delivery: 1 min")
 
 
 def test_a_healthy_endpoint_has_nothing_to_remember() -> None:
@@ -102,7 +102,7 @@ def test_the_longer_probation_wins() -> None:
     """404 at 0 asks for 300 s; a 503 that ends later shortens nothing."""
     health = after(seen(Outcome.NOT_FOUND), seen(Outcome.BUSY, 0, 5))
 
-    assert standing(health, at(6)) == Held(
+    assert availability(health, at(6)) == Held(
         at(300), "probation for NotFound: 5 min", Outcome.NOT_FOUND
     )
 
@@ -110,7 +110,7 @@ def test_the_longer_probation_wins() -> None:
 def test_a_further_failure_extends_probation() -> None:
     health = after(seen(Outcome.BUSY), seen(Outcome.BUSY, 0, 4))
 
-    assert standing(health, at(6)) == Held(at(14), "probation for Busy: 10 s", Outcome.BUSY)
+    assert availability(health, at(6)) == Held(at(14), "probation for Busy: 10 s", Outcome.BUSY)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_only_a_success_sent_after_the_hold_began_releases_it(
 ) -> None:
     health = after(seen(Outcome.BUSY, 0, 1), seen(Outcome.DELIVERED, sent, max(sent, 2)))
 
-    assert (standing(health, at(2)) == Open()) is is_released
+    assert (availability(health, at(2)) == Open()) is is_released
     assert health.failures == 0  # Whatever the hold: they are not in a row any more.
 
 
@@ -148,8 +148,8 @@ def test_a_late_success_annuls_the_failure_of_its_own_push(
 
     health = after(seen(Outcome.DELIVERED, sent, sent + 35, is_late=is_late), health=held)
 
-    assert (standing(health, at(37)) == Open()) is is_released
-    assert (standing(merge(held, health), at(37)) == Open()) is is_released
+    assert (availability(health, at(37)) == Open()) is is_released
+    assert (availability(merge(held, health), at(37)) == Open()) is is_released
     assert health.failures == 0
 
 
@@ -159,9 +159,9 @@ def test_an_endpoint_that_always_answers_late_is_never_held_for_long() -> None:
     for began in range(0, 3600, 60):
         timeouts = [seen(Outcome.TIMED_OUT, began, began + 30)] * 10
         held = after(*timeouts, rules=rules, health=health)
-        assert standing(held, at(began + 30)) == Held(at(began + 90), "delayed delivery: 1 min")
+        assert availability(held, at(began + 30)) == Held(at(began + 90), "delayed delivery: 1 min")
         health = after(seen(Outcome.DELIVERED, began, began + 35, is_late=True), health=held)
-        assert standing(health, at(began + 35)) == Open()
+        assert availability(health, at(began + 35)) == Open()
 
 
 def test_a_late_success_that_annuls_one_hold_ends_no_later_one() -> None:
@@ -169,7 +169,7 @@ def test_a_late_success_that_annuls_one_hold_ends_no_later_one() -> None:
     released = after(seen(Outcome.DELIVERED, 0, 35, is_late=True), health=first)
     later = after(seen(Outcome.TIMED_OUT, 4, 34))
 
-    assert isinstance(standing(merge(released, later), at(36)), Held)
+    assert isinstance(availability(merge(released, later), at(36)), Held)
 
 
 def test_after_a_release_ten_failures_are_ten_again() -> None:
@@ -177,8 +177,8 @@ def test_after_a_release_ten_failures_are_ten_again() -> None:
 
     health = after(*nine, seen(Outcome.DELIVERED, 0, 1), *nine)
 
-    assert standing(health, at(1)) == Open()
-    assert standing(after(*nine[:1], health=health), at(0)) != Open()
+    assert availability(health, at(1)) == Open()
+    assert availability(after(*nine[:1], health=health), at(0)) != Open()
 
 
 @pytest.mark.parametrize("profile", ["2019", "2020", "2023", "latest"])
@@ -186,15 +186,15 @@ def test_ten_first_attempts_that_fail_in_a_row_delay_delivery(profile: str) -> N
     rules = terms(profile=profile)
     health = after(*[seen(Outcome.GENERIC_ERROR)] * 10, rules=rules)
 
-    assert standing(health, at(0)) == Held(at(60), "delayed delivery: 1 min")
-    assert standing(health, at(60)) == NeedsProbe()
+    assert availability(health, at(0)) == Held(at(60), "delayed delivery: 1 min")
+    assert availability(health, at(60)) == NeedsProbe()
 
 
 @pytest.mark.parametrize("profile", ["2017", "ns"])
 def test_an_edition_that_does_not_know_it_never_delays_delivery(profile: str) -> None:
     health = after(*[seen(Outcome.GENERIC_ERROR)] * 30, rules=terms(profile=profile))
 
-    assert standing(health, at(0)) == Open()
+    assert availability(health, at(0)) == Open()
 
 
 def test_one_event_alone_keeps_its_schedule() -> None:
@@ -203,15 +203,15 @@ def test_one_event_alone_keeps_its_schedule() -> None:
 
     health = after(first, *[retry] * 29)
 
-    assert (health.failures, standing(health, at(0))) == (1, Open())
+    assert (health.failures, availability(health, at(0))) == (1, Open())
 
 
 def test_a_failed_batch_counts_its_new_events() -> None:
     batch = seen(Outcome.GENERIC_ERROR, new_events=9)
 
-    assert standing(after(batch), at(0)) == Open()
-    assert isinstance(standing(after(batch, seen(Outcome.GENERIC_ERROR)), at(0)), Held)
-    assert isinstance(standing(after(seen(Outcome.GENERIC_ERROR, new_events=10)), at(0)), Held)
+    assert availability(after(batch), at(0)) == Open()
+    assert isinstance(availability(after(batch, seen(Outcome.GENERIC_ERROR)), at(0)), Held)
+    assert isinstance(availability(after(seen(Outcome.GENERIC_ERROR, new_events=10)), at(0)), Held)
 
 
 def test_delayed_delivery_doubles_up_to_four_hours() -> None:
@@ -234,9 +234,9 @@ def test_probation_keeps_its_own_end_within_a_longer_delay() -> None:
     health = after(*[seen(Outcome.BUSY)] * 10)
 
     why = "delayed delivery: 1 min"
-    assert standing(health, at(9.9)) == Held(at(60), why, Outcome.BUSY)
-    assert standing(health, at(10)) == Held(at(60), why)
-    assert standing(merge(health, after(seen(Outcome.NOT_FOUND))), at(59)) == Held(
+    assert availability(health, at(9.9)) == Held(at(60), why, Outcome.BUSY)
+    assert availability(health, at(10)) == Held(at(60), why)
+    assert availability(merge(health, after(seen(Outcome.NOT_FOUND))), at(59)) == Held(
         at(300), "probation for NotFound: 5 min", Outcome.NOT_FOUND
     )
 
@@ -244,26 +244,26 @@ def test_probation_keeps_its_own_end_within_a_longer_delay() -> None:
 def test_failures_that_were_on_their_way_double_nothing() -> None:
     health = after(*[seen(Outcome.GENERIC_ERROR, 0, 0.1 * number) for number in range(40)])
 
-    assert standing(health, at(4)) == Held(at(60.9), "delayed delivery: 1 min")
+    assert availability(health, at(4)) == Held(at(60.9), "delayed delivery: 1 min")
 
 
 def test_a_release_elsewhere_reaches_a_hold_here() -> None:
     held = after(seen(Outcome.NOT_FOUND, 0, 1))
     released = after(seen(Outcome.DELIVERED, 2), health=held)
 
-    assert standing(merge(held, released), at(3)) == Open()
+    assert availability(merge(held, released), at(3)) == Open()
 
 
 def test_a_release_elsewhere_ends_no_later_hold() -> None:
     released = after(seen(Outcome.NOT_FOUND, 0, 1), seen(Outcome.DELIVERED, 2))
     later = after(seen(Outcome.BUSY, 2, 5))
 
-    assert isinstance(standing(merge(released, later), at(6)), Held)
+    assert isinstance(availability(merge(released, later), at(6)), Held)
 
 
 def test_a_claim_without_a_hold_changes_nothing() -> None:
-    assert claim(NEW, LATEST, at(0)) is NEW
-    assert give_back(NEW) is NEW
+    assert claim_probe(NEW, LATEST, at(0)) is NEW
+    assert return_probe(NEW) is NEW
 
 
 def test_what_is_merged_remembers_the_higher_rate() -> None:

@@ -15,10 +15,10 @@ from shared.delivery.health.endpoint_health import (
     NeedsProbe,
     Observation,
     Open,
-    claim,
+    availability,
+    claim_probe,
     merge,
     observe,
-    standing,
 )
 from shared.delivery.outcome import Outcome
 from tests.builders import compact, terms
@@ -80,7 +80,7 @@ def test_only_a_success_sent_after_the_hold_began_or_its_own_releases_it(
 
 @given(healths(), some_time)
 def test_nothing_is_pushed_during_a_hold(health: Health, now: datetime) -> None:
-    found = standing(health, now)
+    found = availability(health, now)
 
     assert isinstance(found, Open) is (health.hold is None)
     if health.hold and now < health.hold.until:
@@ -92,10 +92,10 @@ def test_nothing_is_pushed_during_a_hold(health: Health, now: datetime) -> None:
 
 @given(healths(), some_time)
 def test_a_claimed_probe_is_the_only_one(health: Health, now: datetime) -> None:
-    if standing(health, now) == NeedsProbe():
-        claimed = claim(health, LATEST, now)
+    if availability(health, now) == NeedsProbe():
+        claimed = claim_probe(health, LATEST, now)
 
-        assert isinstance(standing(claimed, now), Held)
+        assert isinstance(availability(claimed, now), Held)
         assert merge(health, claimed) == claimed
 
 

@@ -10,10 +10,10 @@ from shared.delivery.health.endpoint_health import (
     Held,
     NeedsProbe,
     Open,
-    claim,
-    give_back,
+    availability,
+    claim_probe,
     merge,
-    standing,
+    return_probe,
 )
 from shared.delivery.outcome import Outcome
 from tests.unit.delivery.observed import LATEST, after, at, seen
@@ -23,47 +23,47 @@ ACKNOWLEDGED_BY = timedelta(seconds=40)  # 30 s for the answer, 10 s of margin
 
 def test_a_probe_that_fails_without_probation_ends_the_hold() -> None:
     """Probation of 503 is over, the probe meets a 500: that asks for no hold."""
-    held = claim(after(seen(Outcome.BUSY)), LATEST, at(10))
+    held = claim_probe(after(seen(Outcome.BUSY)), LATEST, at(10))
 
     health = after(seen(Outcome.GENERIC_ERROR, 10, 11, is_probe=True), health=held)
 
-    assert (standing(health, at(11)), health.failures) == (Open(), 2)
-    assert standing(merge(health, held), at(11)) == Open()
+    assert (availability(health, at(11)), health.failures) == (Open(), 2)
+    assert availability(merge(health, held), at(11)) == Open()
 
 
 def test_a_probe_is_claimed_until_its_time_is_over() -> None:
-    claimed = claim(after(seen(Outcome.BUSY)), LATEST, at(10))
+    claimed = claim_probe(after(seen(Outcome.BUSY)), LATEST, at(10))
 
-    assert standing(claimed, at(10)) == Held(at(13), "a probe is under way")
-    assert isinstance(standing(claimed, at(49.9)), Held)
-    assert standing(claimed, at(10) + ACKNOWLEDGED_BY) == NeedsProbe()
+    assert availability(claimed, at(10)) == Held(at(13), "a probe is under way")
+    assert isinstance(availability(claimed, at(49.9)), Held)
+    assert availability(claimed, at(10) + ACKNOWLEDGED_BY) == NeedsProbe()
 
 
 def test_a_probe_that_fails_begins_a_hold_that_does_not_wait_for_its_claim() -> None:
-    claimed = claim(after(seen(Outcome.BUSY)), LATEST, at(10))
+    claimed = claim_probe(after(seen(Outcome.BUSY)), LATEST, at(10))
 
     health = after(seen(Outcome.BUSY, 10, 11, is_probe=True), health=claimed)
 
-    assert standing(merge(health, claimed), at(11)) == Held(
+    assert availability(merge(health, claimed), at(11)) == Held(
         at(21), "probation for Busy: 10 s", Outcome.BUSY
     )
-    assert standing(merge(health, claimed), at(21)) == NeedsProbe()
+    assert availability(merge(health, claimed), at(21)) == NeedsProbe()
 
 
 @pytest.mark.parametrize("outcome", [Outcome.BAD_REQUEST, Outcome.PAYLOAD_TOO_LARGE])
 def test_a_probe_at_fault_itself_leaves_the_claim_to_another(outcome: Outcome) -> None:
-    claimed = claim(after(seen(Outcome.BUSY)), LATEST, at(10))
+    claimed = claim_probe(after(seen(Outcome.BUSY)), LATEST, at(10))
 
     health = after(seen(outcome, 10, is_probe=True), health=claimed)
 
-    assert standing(health, at(10)) == NeedsProbe()
-    assert standing(merge(claimed, health), at(10)) == NeedsProbe()
-    assert give_back(health) == health
+    assert availability(health, at(10)) == NeedsProbe()
+    assert availability(merge(claimed, health), at(10)) == NeedsProbe()
+    assert return_probe(health) == health
 
 
 def test_a_failure_during_the_probe_outlives_it() -> None:
     """A slow push fails while the probe is under way: its hold began after the probe was sent."""
-    claimed = claim(after(seen(Outcome.BUSY)), LATEST, at(10))
+    claimed = claim_probe(after(seen(Outcome.BUSY)), LATEST, at(10))
 
     health = after(
         seen(Outcome.TIMED_OUT, -18, 12),
@@ -72,6 +72,6 @@ def test_a_failure_during_the_probe_outlives_it() -> None:
         health=claimed,
     )
 
-    assert standing(health, at(14)) == Held(
+    assert availability(health, at(14)) == Held(
         at(22), "probation for TimedOut: 10 s", Outcome.TIMED_OUT
     )

@@ -54,11 +54,11 @@ def test_a_clock_that_goes_back_does_no_harm() -> None:
 def places(
     first: float, rate: float, sizes: list[int], line: Line = EMPTY, *, again: bool = False
 ) -> list[datetime]:
-    return line.places(at(first), rate, sizes, again=again)[0]
+    return line.due_times(at(first), rate, sizes, again=again)[0]
 
 
 def test_held_events_come_as_fast_as_new_ones() -> None:
-    found, line = EMPTY.places(at(10), 20, [1] * 21)
+    found, line = EMPTY.due_times(at(10), 20, [1] * 21)
 
     assert found[0] == at(10)
     assert found[20] - found[0] == SECOND
@@ -80,11 +80,11 @@ def test_a_request_takes_as_much_time_as_its_events() -> None:
 
 def test_what_was_held_before_keeps_its_place_before_new_events() -> None:
     """The first hold ends at 10 s, with places up to 20; the next one is from 12 to 22 s."""
-    _, line = EMPTY.during(at(10), at(0)).places(at(10), 20, [1] * 200)
+    _, line = EMPTY.during(at(10), at(0)).due_times(at(10), 20, [1] * 200)
     line = line.during(at(22), at(12))
-    new, line = line.places(at(22), 20, [1] * 3)
-    old, line = line.places(at(22), 20, [1] * 160, again=True)
-    later, line = line.places(at(22), 20, [1], again=False)
+    new, line = line.due_times(at(22), 20, [1] * 3)
+    old, line = line.due_times(at(22), 20, [1] * 160, again=True)
+    later, line = line.due_times(at(22), 20, [1], again=False)
 
     assert old == [at(22 + number / 20) for number in range(160)]
     assert [*new, *later] == [at(30 + number / 20) for number in range(4)]
@@ -101,6 +101,6 @@ def test_what_comes_again_gets_no_place_that_another_has() -> None:
     """Where the line reaches beyond the hold, and where more come again than had places."""
     line = replace(EMPTY, end=at(60)).during(at(10), at(0))
 
-    old, line = line.places(at(10), 20, [1] * 201, again=True)
+    old, line = line.due_times(at(10), 20, [1] * 201, again=True)
     assert (old[0], old[199], old[200]) == (at(60), at(69.95), at(70))
-    assert line.places(at(10), 20, [1])[0] == [at(70.05)]
+    assert line.due_times(at(10), 20, [1])[0] == [at(70.05)]
