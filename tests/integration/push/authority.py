@@ -6,6 +6,7 @@ import ssl
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
+from typing import Any
 
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -18,6 +19,18 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import NameOID
 
 from shared.clock import SystemClock
+
+SIGNS_CERTIFICATES = x509.KeyUsage(
+    digital_signature=False,
+    content_commitment=False,
+    key_encipherment=False,
+    data_encipherment=False,
+    key_agreement=False,
+    key_cert_sign=True,
+    crl_sign=True,
+    encipher_only=False,
+    decipher_only=False,
+)
 
 
 class Authority:
@@ -33,6 +46,10 @@ class Authority:
             self._builder(self._name, timedelta(days=30))
             .public_key(self._key.public_key())
             .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+            .add_extension(SIGNS_CERTIFICATES, critical=True)
+            .add_extension(
+                x509.SubjectKeyIdentifier.from_public_key(self._key.public_key()), critical=False
+            )
             .sign(self._key, SHA256())
         )
         self.bundle = folder / "authority.pem"
@@ -42,16 +59,19 @@ class Authority:
         """Return a context that trusts this authority and no other."""
         return ssl.create_default_context(cafile=str(self.bundle))
 
-    def server(
-        self, host: str, *, ends_in: timedelta = timedelta(days=2), self_signed: bool = False
-    ) -> ssl.SSLContext:
-        """Return the context of a server whose certificate is for *host*."""
+    def server(self, host: str, **options: Any) -> ssl.SSLContext:
+        """Return the context of a server with a certificate as from `issue`."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(self.issue(host, ends_in=ends_in, self_signed=self_signed))
+        context.load_cert_chain(self.issue(host, **options))
         return context
 
     def issue(
-        self, host: str, *, ends_in: timedelta = timedelta(days=2), self_signed: bool = False
+        self,
+        host: str,
+        *,
+        ends_in: timedelta = timedelta(days=2),
+        self_signed: bool = False,
+        names_issuers_key: bool = True,
     ) -> Path:
         """Return a file with a key and its certificate, which is for *host*."""
         key = ec.generate_private_key(ec.SECP256R1())
@@ -60,9 +80,11 @@ class Authority:
         except ValueError:
             name = x509.DNSName(host)
         builder = self._builder(_name(host), ends_in).public_key(key.public_key())
-        certificate = builder.add_extension(
-            x509.SubjectAlternativeName([name]), critical=False
-        ).sign(key if self_signed else self._key, SHA256())
+        builder = builder.add_extension(x509.SubjectAlternativeName([name]), critical=False)
+        if names_issuers_key:
+            issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
+            builder = builder.add_extension(issuer, critical=False)
+        certificate = builder.sign(key if self_signed else self._key, SHA256())
         both = self._folder / f"{certificate.serial_number}.pem"
         both.write_bytes(
             key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())

@@ -88,10 +88,12 @@ def test_a_bad_certificate_gets_no_request(
         assert server.requests == []
 
 
+@pytest.mark.parametrize("strict", [True, False])
 def test_the_systems_trust_does_not_include_ours_unless_told(
-    authority: Authority, monkeypatch: pytest.MonkeyPatch
+    authority: Authority, monkeypatch: pytest.MonkeyPatch, *, strict: bool
 ) -> None:
-    with Server(always(OK), authority.server("localhost")) as server:
+    certificate = authority.server("localhost", names_issuers_key=strict)
+    with Server(always(OK), certificate) as server:
         url = f"https://localhost:{server.port}/"
         stranger = HttpPusher(LOCAL)
         refused = push(stranger, url)
