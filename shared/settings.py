@@ -1,4 +1,4 @@
-"""The app's settings, read once."""
+"""Reads the app's settings from environment variables and checks them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from shared.errors import Fault, InvalidSettings
 from shared.storage_setting import storage_setting
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
-T = TypeVar("T")
 E = TypeVar("E", bound=StrEnum)
 
 LOGIN = "https://login.microsoftonline.com"
@@ -43,10 +42,10 @@ class Settings:
     """
     Everything that can be set, each with the name of its environment variable in ``NAMES``.
 
-    *admin_key* ``None`` closes the management API, but to Entra ID. *public_url* ``None`` means:
-    from the request. *client_ip_header* is in lower case; ``None``: nobody knows where clients are.
-    *storage* is a connection as `storage_setting` returns it.
-    The schedules are the host's to read: without them it leaves out the timers alone.
+    *admin_key* ``None`` closes the management API to keys. *public_url* ``None``: taken from the
+    request. *client_ip_header* is in lower case; ``None``: the clients' addresses are unknown.
+    *storage* is a connection as `storage_setting` returns it. The host reads the schedules; without
+    one it leaves out that timer only.
     """
 
     storage: Mapping[str, str] = field(repr=False)
@@ -88,104 +87,38 @@ class Settings:
 
 
 STORAGE = "AzureWebJobsStorage"
-NAMES = {
-    "storage": STORAGE,
-    "wake_schedule": "PUSHGRID_WAKE_SCHEDULE",
-    "deadletter_schedule": "PUSHGRID_DEADLETTER_SCHEDULE",
-    "admin_key": "PUSHGRID_ADMIN_KEY",
-    "profile": "PUSHGRID_PROFILE",
-    "public_url": "PUSHGRID_PUBLIC_URL",
-    "allow_http": "PUSHGRID_ALLOW_HTTP",
-    "allowed_networks": "PUSHGRID_ALLOWED_NETWORKS",
-    "time_scale": "PUSHGRID_TIME_SCALE",
-    "cache_for": "PUSHGRID_CACHE_SECONDS",
-    "attempt_log": "PUSHGRID_ATTEMPT_LOG",
-    "log_format": "PUSHGRID_LOG_FORMAT",
-    "honor_retry_after": "PUSHGRID_HONOR_RETRY_AFTER",
-    "probation_counts_attempt": "PUSHGRID_PROBATION_COUNTS_ATTEMPT",
-    "probation_ends_events": "PUSHGRID_PROBATION_ENDS_EVENTS",
-    "client_ip_header": "PUSHGRID_CLIENT_IP_HEADER",
-    "entra_tenant": "PUSHGRID_ENTRA_TENANT",
-    "entra_issuer": "PUSHGRID_ENTRA_ISSUER",
-    "entra_jwks_url": "PUSHGRID_ENTRA_JWKS_URL",
-    "entra_audience": "PUSHGRID_ENTRA_AUDIENCE",
-    "entra_management_audience": "PUSHGRID_ENTRA_MANAGEMENT_AUDIENCE",
-    "webhook_client_id": "PUSHGRID_WEBHOOK_CLIENT_ID",
-    "webhook_client_secret": "PUSHGRID_WEBHOOK_CLIENT_SECRET",
-    "webhook_certificate": "PUSHGRID_WEBHOOK_CERTIFICATE",
-    "webhook_authority": "PUSHGRID_WEBHOOK_AUTHORITY",
-}
 _GUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _HEADER = re.compile(r"[a-z0-9-]+")
 _OURS = "PUSHGRID_"
-_UNRESOLVED = "@Microsoft.KeyVault("  # what is left in place of a reference that can't be resolved
+_UNRESOLVED = "@Microsoft.KeyVault("  # the value of a setting whose reference can't be resolved
 
 
 def from_environ(environ: Mapping[str, str], profiles: frozenset[str]) -> Settings:
     """
-    Read the settings; *profiles* are the delivery profiles there are.
+    Read the settings; *profiles* are the names of the delivery profiles.
 
     Raises:
         InvalidSettings: all faults at once.
     """
     faults: list[Fault] = []
-
-    def read(member: str, parse: Callable[[str], T], default: T) -> T:
-        name = NAMES[member]
-        text = environ.get(name, "").strip()
-        if not text:
-            return default
-        try:
-            return parse(text)
-        except ValueError as error:
-            faults.append(Fault(code="InvalidSetting", message=f"{name}: {error}", target=name))
-            return default
-
-    tenant = read("entra_tenant", _tenant, None)
-    issuers = read("entra_issuer", _texts, _issuers(tenant))
-    keys = f"{LOGIN}/{tenant}/discovery/v2.0/keys" if tenant else None
-    jwks_url = read("entra_jwks_url", _url, keys)
-    if (jwks_url is None) != (not issuers):
-        given, missing = ("entra_issuer", "entra_jwks_url")[:: 1 if issuers else -1]
-        message = f"{NAMES[missing]} is not set, but {NAMES[given]} is"
-        faults.append(Fault(code="MissingSetting", message=message, target=NAMES[missing]))
-    settings = Settings(
-        storage=_storage(environ, faults),
-        wake_schedule=read("wake_schedule", str, None),
-        deadletter_schedule=read("deadletter_schedule", str, None),
-        admin_key=read("admin_key", _secret, None),
-        profile=read("profile", _one_of(profiles), "latest"),
-        public_url=read("public_url", _url, None),
-        allow_http=read("allow_http", _boolean, False),
-        allowed_networks=read("allowed_networks", _networks, ()),
-        time_scale=read("time_scale", _scale, 1.0),
-        cache_for=read("cache_for", _seconds, timedelta(seconds=5)),
-        attempt_log=read("attempt_log", _choice(AttemptLogging), AttemptLogging.FAILURES),
-        log_format=read("log_format", _choice(LogFormat), LogFormat.JSON),
-        honor_retry_after=read("honor_retry_after", _boolean, False),
-        probation_counts_attempt=read("probation_counts_attempt", _boolean, False),
-        probation_ends_events=read("probation_ends_events", _boolean, False),
-        client_ip_header=read("client_ip_header", _header, None),
-        entra_tenant=tenant,
-        entra_issuer=issuers,
-        entra_jwks_url=jwks_url,
-        entra_audience=read("entra_audience", _texts, EVENT_GRID_AUDIENCE),
-        entra_management_audience=read("entra_management_audience", _texts, MANAGEMENT_AUDIENCE),
-        webhook_client_id=read("webhook_client_id", _client_id, None),
-        webhook_client_secret=read("webhook_client_secret", _secret, None),
-        webhook_certificate=read("webhook_certificate", _secret, None),
-        webhook_authority=read("webhook_authority", _https, LOGIN),
-    )
+    values: dict[str, Any] = {"storage": _storage(environ, faults)}
+    for member, (name, parse) in _SETTINGS.items():
+        if text := environ.get(name, "").strip():
+            try:
+                values[member] = (_one_of(profiles) if member == "profile" else parse)(text)
+            except ValueError as error:
+                faults.append(Fault(code="InvalidSetting", message=f"{name}: {error}", target=name))
+    _complete_entra(values, faults)
     if faults:
         raise InvalidSettings("; ".join(fault.message for fault in faults), faults=tuple(faults))
-    return settings
+    return Settings(**values)
 
 
 def unresolved(environ: Mapping[str, str]) -> tuple[str, ...]:
     """
-    Return the names of our settings that hold a Key Vault reference instead of what it stands for.
+    Return the names of settings that hold a Key Vault reference instead of its value.
 
-    A secret among them counts as unset: the text of a reference is no secret.
+    A secret among them counts as unset: the text of a reference is not secret.
     """
     return tuple(
         name for name in NAMES.values() if environ.get(name, "").strip().startswith(_UNRESOLVED)
@@ -193,7 +126,7 @@ def unresolved(environ: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def unknown(environ: Mapping[str, str]) -> Mapping[str, str | None]:
-    """Return the names that look like settings of ours and are none, with the nearest that is."""
+    """Return variables named like settings that are none, each with the nearest setting."""
     known = sorted(name.removeprefix(_OURS) for name in NAMES.values() if name.startswith(_OURS))
     given = (name.removeprefix(_OURS) for name in sorted(environ) if name.startswith(_OURS))
     nearest = {
@@ -202,10 +135,22 @@ def unknown(environ: Mapping[str, str]) -> Mapping[str, str | None]:
     return {_OURS + name: _OURS + near[0] if near else None for name, near in nearest.items()}
 
 
+def _complete_entra(values: dict[str, Any], faults: list[Fault]) -> None:
+    """Derive issuers and keys from the tenant; without one both are set, or neither."""
+    tenant = values.get("entra_tenant")
+    issuers = values.setdefault("entra_issuer", _issuers(tenant))
+    keys = f"{LOGIN}/{tenant}/discovery/v2.0/keys" if tenant else None
+    if (values.setdefault("entra_jwks_url", keys) is None) != (not issuers):
+        given, missing = ("entra_issuer", "entra_jwks_url")[:: 1 if issuers else -1]
+        message = f"{NAMES[missing]} is not set, but {NAMES[given]} is: set both or neither"
+        faults.append(Fault(code="MissingSetting", message=message, target=NAMES[missing]))
+
+
 def _storage(environ: Mapping[str, str], faults: list[Fault]) -> Mapping[str, str]:
     setting = storage_setting(STORAGE, environ)
     if not setting:
-        faults.append(Fault(code="MissingSetting", message=f"{STORAGE} is not set", target=STORAGE))
+        message = f"{STORAGE} is not set: it names the storage account"
+        faults.append(Fault(code="MissingSetting", message=message, target=STORAGE))
     return setting
 
 
@@ -215,7 +160,7 @@ def _secret(text: str) -> str | None:
 
 def _boolean(text: str) -> bool:
     if text.lower() not in {"true", "false", "1", "0"}:
-        raise ValueError(f"'{text}' is neither true nor false")
+        raise ValueError(f"'{text}' is not a boolean: use true or false")
     return text.lower() in {"true", "1"}
 
 
@@ -226,9 +171,9 @@ def _networks(text: str) -> tuple[Network, ...]:
 def _network(text: str) -> Network:
     network = ipaddress.ip_network(text, strict=False)
     if "%" in text:
-        raise ValueError(f"'{text}' has a zone: write it without")
+        raise ValueError(f"'{text}' has a zone id: remove it")
     if ipaddress.ip_interface(text).ip != network.network_address:
-        raise ValueError(f"'{text}' is an address within a network: write {network}")
+        raise ValueError(f"'{text}' has bits set outside the prefix: use {network}")
     return network
 
 
@@ -238,7 +183,7 @@ def _texts(text: str) -> tuple[str, ...]:
 
 def _header(text: str) -> str:
     if not _HEADER.fullmatch(text.lower()):
-        raise ValueError(f"'{text}' is not the name of a header")
+        raise ValueError(f"'{text}' is not a header name")
     return text.lower()
 
 
@@ -252,7 +197,7 @@ def _client_id(text: str) -> str:
 
 def _guid(text: str, whose: str) -> str:
     if not _GUID.fullmatch(text.lower()):
-        raise ValueError(f"'{text}' is not the id of {whose} (a GUID)")
+        raise ValueError(f"'{text}' is not the id of {whose}: use its GUID")
     return text.lower()
 
 
@@ -275,7 +220,7 @@ def _between(least: float, most: float, text: str) -> float:
     except ValueError:
         number = float("nan")
     if not least <= number <= most:
-        raise ValueError(f"'{text}' is not a number from {least:g} to {most:g}")
+        raise ValueError(f"'{text}' is not a number between {least:g} and {most:g}")
     return number
 
 
@@ -299,7 +244,36 @@ def _choice(choices: type[E]) -> Callable[[str], E]:
 def _one_of(allowed: frozenset[str]) -> Callable[[str], str]:
     def parse(text: str) -> str:
         if text not in allowed:
-            raise ValueError(f"'{text}' is none of {', '.join(sorted(allowed))}")
+            raise ValueError(f"'{text}' is not one of {', '.join(sorted(allowed))}")
         return text
 
     return parse
+
+
+_SETTINGS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
+    "wake_schedule": ("PUSHGRID_WAKE_SCHEDULE", str),
+    "deadletter_schedule": ("PUSHGRID_DEADLETTER_SCHEDULE", str),
+    "admin_key": ("PUSHGRID_ADMIN_KEY", _secret),
+    "profile": ("PUSHGRID_PROFILE", str),
+    "public_url": ("PUSHGRID_PUBLIC_URL", _url),
+    "allow_http": ("PUSHGRID_ALLOW_HTTP", _boolean),
+    "allowed_networks": ("PUSHGRID_ALLOWED_NETWORKS", _networks),
+    "time_scale": ("PUSHGRID_TIME_SCALE", _scale),
+    "cache_for": ("PUSHGRID_CACHE_SECONDS", _seconds),
+    "attempt_log": ("PUSHGRID_ATTEMPT_LOG", _choice(AttemptLogging)),
+    "log_format": ("PUSHGRID_LOG_FORMAT", _choice(LogFormat)),
+    "honor_retry_after": ("PUSHGRID_HONOR_RETRY_AFTER", _boolean),
+    "probation_counts_attempt": ("PUSHGRID_PROBATION_COUNTS_ATTEMPT", _boolean),
+    "probation_ends_events": ("PUSHGRID_PROBATION_ENDS_EVENTS", _boolean),
+    "client_ip_header": ("PUSHGRID_CLIENT_IP_HEADER", _header),
+    "entra_tenant": ("PUSHGRID_ENTRA_TENANT", _tenant),
+    "entra_issuer": ("PUSHGRID_ENTRA_ISSUER", _texts),
+    "entra_jwks_url": ("PUSHGRID_ENTRA_JWKS_URL", _url),
+    "entra_audience": ("PUSHGRID_ENTRA_AUDIENCE", _texts),
+    "entra_management_audience": ("PUSHGRID_ENTRA_MANAGEMENT_AUDIENCE", _texts),
+    "webhook_client_id": ("PUSHGRID_WEBHOOK_CLIENT_ID", _client_id),
+    "webhook_client_secret": ("PUSHGRID_WEBHOOK_CLIENT_SECRET", _secret),
+    "webhook_certificate": ("PUSHGRID_WEBHOOK_CERTIFICATE", _secret),
+    "webhook_authority": ("PUSHGRID_WEBHOOK_AUTHORITY", _https),
+}
+NAMES = {"storage": STORAGE} | {member: name for member, (name, _) in _SETTINGS.items()}

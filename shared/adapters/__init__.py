@@ -1,1 +1,1 @@
-"""The only place that talks to storage, endpoints and Azure Functions."""
+"""Implements the engine's ports: storage, endpoints, Entra ID; translates for Azure Functions."""

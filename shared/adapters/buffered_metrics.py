@@ -1,4 +1,4 @@
-"""Counts kept in memory by the minute, and written in the background every few seconds."""
+"""Counts in memory, by the minute, and writes the counts in the background."""
 
 from __future__ import annotations
 

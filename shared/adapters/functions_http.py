@@ -1,4 +1,4 @@
-"""Requests and answers, as Azure Functions hands them over and takes them back."""
+"""Translates the requests and responses of Azure Functions."""
 
 from __future__ import annotations
 

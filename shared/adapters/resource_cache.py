@@ -1,4 +1,4 @@
-"""What publishing and delivering know of topics and subscriptions: seconds old, or older."""
+"""Caches topics and subscriptions, for publishing and delivering."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from shared import telemetry
-from shared.adapters.storage.connection import Connection
+from shared.adapters.storage.connection import StorageConnection
 from shared.delivery.profiles import PROFILES
 from shared.errors import InvalidSettings
 from shared.settings import NAMES, Settings, from_environ, unknown, unresolved
@@ -32,7 +32,7 @@ _REMEDY = (
 def settings() -> Settings:
     """Read the settings. Raises InvalidSettings with every fault."""
     found = from_environ(os.environ, frozenset(PROFILES))
-    Connection(found.storage)  # raises as well, if it names no storage account
+    StorageConnection(found.storage)  # raises as well, if it names no storage account
     use_format(found.log_format)
     return found
 

@@ -60,8 +60,9 @@ def test_the_local_host_ends_with_one_line() -> None:
     (line,) = host.stderr.splitlines()
     assert line == (
         "devhost: the app can't start: InvalidSettings: "
-        "PUSHGRID_PROFILE: 'nope' is none of 2017, 2019, 2020, 2023, latest, ns; "
-        "PUSHGRID_WEBHOOK_CLIENT_ID: 'a misplaced s3cret' is not the id of an application (a GUID)"
+        "PUSHGRID_PROFILE: 'nope' is not one of 2017, 2019, 2020, 2023, latest, ns; "
+        "PUSHGRID_WEBHOOK_CLIENT_ID: 'a misplaced s3cret' is not the id of an application: "
+        "use its GUID"
     )
 
 
@@ -95,7 +96,7 @@ def test_every_route_says_that_settings_are_wrong(
     assert "s3cret" not in told
     assert log.count("settings.invalid") == 1
     assert "ERROR" in log
-    assert "'nope' is none of" in log
+    assert "'nope' is not one of" in log
 
 
 def test_health_is_that_nothing_works() -> None:

@@ -1,1 +1,1 @@
-"""Reads access tokens of Entra ID, fetches its signing keys, and acquires tokens for webhooks."""
+"""Verifies access tokens of Entra ID, fetches its signing keys, and gets tokens for webhooks."""

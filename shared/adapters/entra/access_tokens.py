@@ -1,4 +1,4 @@
-"""Reads access tokens of Entra ID: JSON Web Tokens (RFC 7519), by the library PyJWT."""
+"""Verifies access tokens of Entra ID: JSON Web Tokens (RFC 7519), with PyJWT."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """
-The keys that tokens are signed with, fetched from the issuer (a JSON Web Key Set, RFC 7517).
+Fetches the keys that tokens are signed with from their issuer (a JSON Web Key Set, RFC 7517).
 
-Why not ``jwt.PyJWKClient``: it knows no total deadline, follows the environment's proxies and any
-redirect, and asks anew for every token with an unknown key.
+``jwt.PyJWKClient`` has no total deadline, follows proxies of the environment and redirects, and
+fetches again for every token with an unknown key.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class _KeySet(NamedTuple):
 
 class SigningKeys:
     """
-    Keeps the keys in memory; keys that can't be renewed go on serving.
+    Keeps the keys in memory; keys that can't be renewed are used further.
 
     *pusher* is called at the first fetch, *monotonic* returns seconds. Safe in any thread: one
     fetches, and only those wait whose key is not there.
@@ -60,8 +60,8 @@ class SigningKeys:
         Return the key of that id; ``None`` if the issuer has none.
 
         Raises:
-            SigningKeysUnavailable: it is not among the keys that are here, and newer ones could
-                not be fetched.
+            SigningKeysUnavailable: it is not among the known keys, and newer ones could not be
+                fetched.
         """
         latest = self._latest
         if kid not in latest.keys or self._monotonic() >= latest.old_at:

@@ -1,8 +1,8 @@
 """
-Tokens of Entra ID for webhooks that it protects.
+Gets tokens from Entra ID for webhooks that it protects.
 
-They come from a credential that is configured for this purpose alone, and never from the identity
-that reads storage: what a subscription asks for decides whom a token is for.
+They come from a credential that is configured for this purpose alone, never from the identity that
+reads storage: subscriptions choose the audience of a token.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from shared.http import Audience, Exchange, Failure, Late, NotAnswered, Outbound
 if TYPE_CHECKING:
     from azure.core.credentials import TokenCredential
 
-RENEWED_AHEAD = timedelta(minutes=5)  # of a token's end: longer than any run of pushes
+RENEWED_AHEAD = timedelta(minutes=5)  # of a token's end: longer than any invocation pushes
 FAILED_FOR = timedelta(seconds=30)  # until it is tried again
 _MOST_TENANTS = 100
 _MOST_DETAIL = 500
@@ -34,8 +34,8 @@ _LIMITS: dict[str, Any] = {"connection_timeout": 5, "read_timeout": 10, "retry_t
 CredentialFor = Callable[[str], "TokenCredential"]
 
 
-class _Got(NamedTuple):
-    """A token, or why there is none, and for how many seconds that is good."""
+class _TokenResult(NamedTuple):
+    """A token, or in *detail* why there is none; valid for *seconds*."""
 
     token: str
     detail: str
@@ -46,7 +46,8 @@ class WebhookTokens:
     """
     Implements the port ``Tokens``: a token is fetched once, and kept until shortly before its end.
 
-    *credential_for* a tenant; ``None``: none is configured. *monotonic* is in seconds.
+    *credential_for* returns the credential for a tenant; ``None``: none is configured. *monotonic*
+    is in seconds.
     """
 
     def __init__(
@@ -57,19 +58,21 @@ class WebhookTokens:
     ) -> None:
         self._credential_for = credential_for
         self._clock = clock
-        self._tokens = Cache[_Got](monotonic, lambda got: got.seconds)
+        self._tokens = Cache[_TokenResult](monotonic, lambda got: got.seconds)
 
     def fetch(self, audience: Audience) -> None:
         self.get(audience)
 
-    def get(self, audience: Audience) -> _Got:
+    def get(self, audience: Audience) -> _TokenResult:
         """Return the token for *audience*, or why there is none. Never raises."""
         key = f"{audience.tenant} {audience.application}"
         return self._tokens.get(key, lambda: self._ask(audience), accepts_expired=lambda _: True)
 
-    def _ask(self, audience: Audience) -> _Got:
+    def _ask(self, audience: Audience) -> _TokenResult:
         if self._credential_for is None:
-            return _Got("", "no credential is configured for webhooks", FAILED_FOR.total_seconds())
+            return _TokenResult(
+                "", "no credential is configured for webhooks", FAILED_FOR.total_seconds()
+            )
         from azure.core.exceptions import AzureError
 
         try:
@@ -78,13 +81,13 @@ class WebhookTokens:
         except (AzureError, ValueError) as error:
             detail = f"{type(error).__name__}: {error}"[:_MOST_DETAIL]
             telemetry.error("token.failed", **audience._asdict(), detail=detail)
-            return _Got("", detail, FAILED_FOR.total_seconds())
+            return _TokenResult("", detail, FAILED_FOR.total_seconds())
         left = token.expires_on - self._clock.now().timestamp()
-        return _Got(token.token, "", max(left - RENEWED_AHEAD.total_seconds(), 0))
+        return _TokenResult(token.token, "", max(left - RENEWED_AHEAD.total_seconds(), 0))
 
 
 class TokenPusher:
-    """Pusher that adds the token to requests that want one; without it nothing is sent."""
+    """Pusher that adds the token to requests that need one; without it nothing is sent."""
 
     def __init__(self, pusher: Pusher, tokens: WebhookTokens) -> None:
         self._pusher = pusher
@@ -106,7 +109,7 @@ def credential_for(
     client_id: str, *, secret: str | None, certificate: str | None, authority: str
 ) -> CredentialFor:
     """
-    Return what makes the credential of an application in each tenant.
+    Return a function that makes the credential of an application in a tenant.
 
     *certificate* is PEM with its key, or PKCS #12 in Base64 as Key Vault gives it; it wins over
     *secret*. *authority* is the URL of Entra ID.

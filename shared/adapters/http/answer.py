@@ -1,4 +1,4 @@
-"""Reading the head of an answer: strictly, within limits, until its deadline."""
+"""Reads the head of a response: strictly, within limits, until its deadline."""
 
 from __future__ import annotations
 

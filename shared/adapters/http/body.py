@@ -1,4 +1,4 @@
-"""Reading the body of an answer: what comes promptly, up to a limit, and nothing depends on it."""
+"""Reads the body of a response: what comes promptly, up to a limit. No outcome depends on it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Connecting to addresses that have been judged, and to no others."""
+"""Connects to addresses that the outbound guard has allowed, and to no others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One connection to an endpoint, with deadlines that are kept whatever the other side does."""
+"""Sends and receives on one connection; its deadlines hold whatever the peer does."""
 
 from __future__ import annotations
 

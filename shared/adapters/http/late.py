@@ -1,4 +1,4 @@
-"""Requests that were not answered in time, and whose answer may still come."""
+"""Waits for the responses of requests that were not answered in time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which addresses a push may go to: a pure decision, taken on the address that is connected to."""
+"""Decides which addresses a push may go to; it judges the very address that is connected to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Idle connections, kept for the next request to the same endpoint."""
+"""Keeps idle connections for the next request to the same endpoint."""
 
 from __future__ import annotations
 

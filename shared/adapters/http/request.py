@@ -1,4 +1,4 @@
-"""What goes on the wire: an endpoint's URL and a request, checked and written as HTTP/1.1."""
+"""Checks an endpoint's URL and a request, and writes the request as HTTP/1.1."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names to addresses, within a deadline, although the system's resolver knows none."""
+"""Resolves names to addresses within a deadline, which the system's resolver lacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The storage account: its clients, their one pool of connections, and what their errors mean."""
+"""Makes the clients of the storage account, with one pool of connections and short retries."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from shared.adapters.storage.connection import Connection, Service
+from shared.adapters.storage.connection import Service, StorageConnection
 
 if TYPE_CHECKING:
     from azure.core.pipeline.transport import RequestsTransport
@@ -37,7 +37,7 @@ class StorageAccount:
     """
 
     def __init__(self, storage: Mapping[str, str], *, prefix: str = "") -> None:
-        self._connection = Connection(storage)
+        self._connection = StorageConnection(storage)
         self._prefix = prefix
         self._lock = threading.RLock()
         self._made: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""Attempts as rows: which table, which keys, which properties."""
+"""Converts attempts to table rows and back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables of attempts, one a day."""
+"""Stores attempts, in one table a day."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from shared.adapters.storage.attempt_rows import (
     record_of,
 )
 from shared.adapters.storage.day_tables import NO_TABLE, DayTables
-from shared.adapters.storage.errors import create, storage_errors, unless
+from shared.adapters.storage.errors import create_if_missing, none_if_code, storage_errors
 from shared.clock import Clock
 from shared.delivery.attempt_record import AttemptRecord
 
@@ -71,7 +71,7 @@ class StorageAttempts:
         for name in reversed(names):
             query = partial(self._account.table(name).query_entities, wanted, parameters=values)
             with storage_errors():
-                rows = unless(lambda: list(query()), NO_TABLE)  # noqa: B023 - called at once
+                rows = none_if_code(lambda: list(query()), NO_TABLE)  # noqa: B023 - called at once
             if rows:
                 yield [record_of(row) for row in rows]
 
@@ -97,6 +97,4 @@ def _write(client: TableClient, rows: Sequence[Row]) -> None:
         operations = [("upsert", row, {"mode": UpdateMode.REPLACE}) for row in rows]
         return client.submit_transaction(operations, **limits)
 
-    if unless(write, NO_TABLE) is None:
-        create(lambda: client.create_table(**limits))
-        write()
+    create_if_missing(write, lambda: client.create_table(**limits), NO_TABLE)

@@ -1,18 +1,18 @@
-"""Blobs: events that don't fit into messages, and dead letters."""
+"""Stores blobs: events that don't fit into messages, and dead letters."""
 
 from __future__ import annotations
 
 import threading
 import uuid
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from azure.core.exceptions import HttpResponseError
 
 from shared.adapters.storage.account import PAYLOADS, POISON, StorageAccount
-from shared.adapters.storage.errors import create, has_code, storage_errors, unless
+from shared.adapters.storage.errors import create_if_missing, has_code, none_if_code, storage_errors
 from shared.clock import Clock
 from shared.errors import StorageUnavailable
 
@@ -57,7 +57,11 @@ class StoragePayloads:
         client = self._account.container(PAYLOADS)
         with storage_errors():
             # Overwriting can only meet our own: an earlier try whose answer was lost.
-            _in_ours(client, lambda: client.upload_blob(name, body, overwrite=True))
+            create_if_missing(
+                lambda: client.upload_blob(name, body, overwrite=True),
+                client.create_container,
+                "ContainerNotFound",
+            )
         return name
 
     def read(self, name: str) -> Sequence[str] | None:
@@ -65,7 +69,7 @@ class StoragePayloads:
             return lines
         client = self._account.container(PAYLOADS)
         with storage_errors():
-            body = unless(
+            body = none_if_code(
                 lambda: client.download_blob(name).readall(), "BlobNotFound", *_NO_CONTAINER
             )
         if body is None:
@@ -81,7 +85,7 @@ class StoragePayloads:
         deleted = 0
         with storage_errors():
             while self._clock.now() < deadline:
-                names = unless(lambda: list(next(pages, ())), *_NO_CONTAINER)
+                names = none_if_code(lambda: list(next(pages, ())), *_NO_CONTAINER)
                 ours = [name for name in names or () if name[:_HOUR_LENGTH].isdigit()]
                 expired = [name for name in ours if name[:_HOUR_LENGTH] < this_hour]
                 deleted += _delete(client, expired)
@@ -110,12 +114,16 @@ class StorageDeadLetters:
     def write(self, container: str, path: str, body: bytes) -> bool:
         client = self._account.foreign_container(container)
         with storage_errors():
-            return unless(lambda: _write_once(client, path, body), *_NO_CONTAINER) is not None
+            return none_if_code(lambda: _write_once(client, path, body), *_NO_CONTAINER) is not None
 
     def write_poison(self, path: str, body: bytes) -> None:
         client = self._account.container(POISON)
         with storage_errors():
-            _in_ours(client, lambda: _write_once(client, path, body))
+            create_if_missing(
+                lambda: _write_once(client, path, body),
+                client.create_container,
+                "ContainerNotFound",
+            )
 
 
 def _write_once(client: ContainerClient, path: str, body: bytes) -> bool:
@@ -130,17 +138,6 @@ def _write_once(client: ContainerClient, path: str, body: bytes) -> bool:
         if client.download_blob(path).readall() != body:
             raise
     return True
-
-
-def _in_ours(client: ContainerClient, act: Callable[[], object]) -> None:
-    """Write into a container of ours, which is made if it is missing."""
-    try:
-        act()
-    except HttpResponseError as error:
-        if not has_code(error, "ContainerNotFound"):
-            raise
-        create(client.create_container)
-        act()
 
 
 class _Remembered:

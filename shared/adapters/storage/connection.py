@@ -1,4 +1,4 @@
-"""What the setting of the storage account means: where its services are, and who we are there."""
+"""Reads the setting of the storage account: where its services are, and the identity to use."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ class Service(StrEnum):
     TABLE = "table"
 
 
-class Connection:
+class StorageConnection:
     """
-    One connection as the Functions host reads it.
+    The connection to storage, as the Functions host reads its setting.
 
-    It is a connection string, or a section: ``accountName``, or ``blobServiceUri``,
-    ``queueServiceUri`` and ``tableServiceUri``; and whose identity it is. A name of the account
-    counts more than the addresses. Members are found whatever their case.
+    The setting is a connection string, or a section: ``accountName``, or ``blobServiceUri``,
+    ``queueServiceUri`` and ``tableServiceUri``; and the identity. The account's name has precedence
+    over the addresses. Members are found whatever their case.
 
     Raises:
-        InvalidSettings: the setting names no account, or an identity we don't know.
+        InvalidSettings: the setting names no account, or an unknown identity.
     """
 
     def __init__(self, storage: Mapping[str, str]) -> None:
@@ -56,7 +56,7 @@ class Connection:
         client: C = (
             untyped.from_connection_string(self._text, **options)
             if self._text
-            else untyped(self._url(service), credential=self._made_credential(), **options)
+            else untyped(self._url(service), credential=self._shared_credential(), **options)
         )
         return client
 
@@ -71,7 +71,7 @@ class Connection:
             return name
         if url := members.get("blobendpoint"):
             return _account_of(url)
-        raise _invalid("", "no AccountName in the connection string")
+        raise _invalid("", "the connection string has no AccountName")
 
     def _url(self, service: Service) -> str:
         if name := self._section.get("accountname"):
@@ -79,13 +79,13 @@ class Connection:
         member = f"{service}ServiceUri"
         url = self._section.get(member.lower(), "").rstrip("/")
         if not url:
-            raise _invalid(member, "not set")
+            raise _invalid(member, "is not set; set it or accountName")
         if not url.lower().startswith("https://"):
-            raise _invalid(member, f"'{url}' is no https URL, and tokens go nowhere else")
+            raise _invalid(member, f"'{url}' is not an https URL: tokens are sent over https only")
         return url
 
-    def _made_credential(self) -> Any:
-        """Return the one credential of all clients, which keeps their tokens."""
+    def _shared_credential(self) -> Any:
+        """Return the credential that all clients share, which keeps their tokens."""
         with self._lock:
             if self._credential is None and self._identity:
                 self._credential = self._identity.credential()

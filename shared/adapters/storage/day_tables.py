@@ -1,4 +1,4 @@
-"""Tables of which there is one a day, so that old rows go at once; and keys that hold names."""
+"""Names, lists and drops tables of one day each; writes keys that hold names."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from datetime import UTC, date, datetime
 
 from shared.adapters.storage.account import StorageAccount
-from shared.adapters.storage.errors import storage_errors, unless
+from shared.adapters.storage.errors import none_if_code, storage_errors
 from shared.clock import Clock
 
 NO_TABLE = "TableNotFound"
@@ -39,7 +39,7 @@ class DayTables:
         with storage_errors():
             for name, its_day in self.days():
                 if its_day < day and self._clock.now() < deadline:
-                    unless(self._account.table(name).delete_table, NO_TABLE, _BEING_DELETED)
+                    none_if_code(self._account.table(name).delete_table, NO_TABLE, _BEING_DELETED)
                     dropped += 1
         return dropped
 

@@ -1,4 +1,4 @@
-"""What the errors of the storage SDKs mean: nothing above the adapters sees them."""
+"""Translates the errors of the storage SDKs: nothing above the adapters sees them."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ T = TypeVar("T")
 @contextlib.contextmanager
 def storage_errors(*, quiet: bool = False) -> Iterator[None]:
     """
-    Turn whatever the SDK raises, and nobody has understood, into ``StorageUnavailable``.
+    Raise ``StorageUnavailable`` for any error of the SDK that was not handled.
 
-    *quiet* leaves it to the caller to write a line.
+    *quiet*: the caller logs it.
     """
     try:
         yield
@@ -35,15 +35,15 @@ def storage_errors(*, quiet: bool = False) -> Iterator[None]:
         raise StorageUnavailable from error
 
 
-def create(make: Callable[[], object]) -> None:
-    """Create something; that somebody else was faster is as good."""
+def create_if_missing(act: Callable[[], T], create: Callable[[], object], code: str) -> T:
+    """Act; if storage refuses with *code*, create what is missing and act again."""
     try:
-        make()
+        return act()
     except HttpResponseError as error:
-        if not has_code(
-            error, "QueueAlreadyExists", "TableAlreadyExists", "ContainerAlreadyExists"
-        ):
+        if not has_code(error, code):
             raise
+    none_if_code(create, "QueueAlreadyExists", "TableAlreadyExists", "ContainerAlreadyExists")
+    return act()
 
 
 def has_code(error: HttpResponseError, *codes: str) -> bool:
@@ -57,8 +57,8 @@ def has_code(error: HttpResponseError, *codes: str) -> bool:
     )
 
 
-def unless(act: Callable[[], T], *codes: str) -> T | None:
-    """Act; return ``None`` if storage refuses for one of the reasons *codes*."""
+def none_if_code(act: Callable[[], T], *codes: str) -> T | None:
+    """Act; return ``None`` if storage refuses with one of *codes*."""
     try:
         return act()
     except HttpResponseError as error:

@@ -1,4 +1,4 @@
-"""The endpoints' health in a table: read a topic at a time, and once a second at most."""
+"""Stores the endpoints' health in a table; reads a topic at a time, at most once a second."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counts as rows: which table, which keys, and the JSON of a row."""
+"""Converts counts to table rows and back."""
 
 from __future__ import annotations
 

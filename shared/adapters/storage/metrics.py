@@ -1,9 +1,9 @@
-"""Tables of counts: the minutes of a day in one, and all hours in another."""
+"""Stores counts in tables: the minutes of a day in one, all hours in another."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ from azure.core.exceptions import HttpResponseError
 
 from shared.adapters.storage.account import StorageAccount
 from shared.adapters.storage.day_tables import NO_TABLE, DayTables
-from shared.adapters.storage.errors import create, has_code, storage_errors, unless
+from shared.adapters.storage.errors import create_if_missing, has_code, none_if_code, storage_errors
 from shared.adapters.storage.metric_rows import (
     HOURS,
     MINUTES,
@@ -103,7 +103,7 @@ class StorageMetrics:
             for rows in found.values():
                 old = [row for row in rows if row["RowKey"].startswith(f"{SUM}|")]
                 hours = [row for row in rows if row not in old][: MAX_ROWS - 1]
-                if hours and _added_up(table, old, hours):
+                if hours and _rolled_up(table, old, hours):
                     needless += len(hours)
                 elif not hours and old[0]["Until"] < forget:
                     table.delete_entity(old[0])
@@ -119,7 +119,7 @@ class StorageMetrics:
             return list(client.query_entities(wanted, parameters=dict(values)))
 
         with storage_errors():
-            rows = unless(query, NO_TABLE)
+            rows = none_if_code(query, NO_TABLE)
         return rows or []
 
 
@@ -132,18 +132,11 @@ def _upsert(table: TableClient, rows: Sequence[dict[str, Any]]) -> None:
         operations = [("upsert", row, {"mode": UpdateMode.REPLACE}) for row in rows]
         return table.submit_transaction(operations, **_QUICK)
 
-    _made(table, write)
+    create_if_missing(write, lambda: table.create_table(**_QUICK), NO_TABLE)
 
 
-def _made(table: TableClient, write: Callable[[], object]) -> None:
-    """Write; make the table first if there is none."""
-    if unless(write, NO_TABLE) is None:
-        create(lambda: table.create_table(**_QUICK))
-        write()
-
-
-def _added_up(table: TableClient, old: Sequence[Row], hours: Sequence[Row]) -> bool:
-    """Replace rows by their sum, all at once; return ``False`` if somebody else was faster."""
+def _rolled_up(table: TableClient, old: Sequence[Row], hours: Sequence[Row]) -> bool:
+    """Replace rows by their sum, all at once; return ``False`` if another process was first."""
     from azure.core import MatchConditions
     from azure.data.tables import UpdateMode
 

@@ -1,4 +1,4 @@
-"""Queues of the storage account; texts are stored as they are, so they must be legal XML."""
+"""Puts and receives queue messages; texts are stored as they are, so they must be legal XML."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
-from azure.core.exceptions import HttpResponseError
-
 from shared.adapters.storage.account import StorageAccount
-from shared.adapters.storage.errors import create, has_code, storage_errors, unless
+from shared.adapters.storage.errors import create_if_missing, none_if_code, storage_errors
 from shared.engine.ports import Backlog, Queue, Receipt, Received, Seen
 from shared.errors import StorageUnavailable
 
@@ -41,13 +39,7 @@ class StorageQueues:
             return Receipt((sent.id, sent.pop_receipt))
 
         with storage_errors():
-            try:
-                return send()
-            except HttpResponseError as error:
-                if not has_code(error, "QueueNotFound"):
-                    raise
-                create(client.create_queue)
-                return send()
+            return create_if_missing(send, client.create_queue, "QueueNotFound")
 
     def put_all(self, queue: Queue, texts: Sequence[str]) -> None:
         if len(texts) == 1:
@@ -70,7 +62,7 @@ class StorageQueues:
             return True
 
         with storage_errors():
-            return unless(delete, *_GONE) or False
+            return none_if_code(delete, *_GONE) or False
 
     def replace(
         self, queue: Queue, receipt: Receipt, text: str, visible_in: timedelta
@@ -86,7 +78,7 @@ class StorageQueues:
             return Receipt((identity, updated.pop_receipt))
 
         with storage_errors():
-            return unless(update, *_GONE)
+            return none_if_code(update, *_GONE)
 
     def receive(self, queue: Queue, hidden_for: timedelta) -> Sequence[Received]:
         pages = (
@@ -98,7 +90,9 @@ class StorageQueues:
             .by_page()
         )
         with storage_errors():
-            messages = unless(lambda: list(next(pages, ())), "QueueNotFound", "QueueBeingDeleted")
+            messages = none_if_code(
+                lambda: list(next(pages, ())), "QueueNotFound", "QueueBeingDeleted"
+            )
         return [
             Received(text=message.content or "", handle=(message.id, message.pop_receipt))
             for message in messages or ()
@@ -108,14 +102,14 @@ class StorageQueues:
         client = self._account.queue(queue)
         identity, receipt = _handle(message.handle)
         with storage_errors():
-            unless(lambda: client.delete_message(identity, receipt), *_GONE)
+            none_if_code(lambda: client.delete_message(identity, receipt), *_GONE)
 
     def hide(self, queue: Queue, message: Received, visible_in: timedelta) -> None:
         client = self._account.queue(queue)
         identity, receipt = _handle(message.handle)
         seconds = whole_seconds(visible_in)
         with storage_errors():
-            unless(
+            none_if_code(
                 lambda: client.update_message(identity, receipt, visibility_timeout=seconds), *_GONE
             )
 
@@ -131,7 +125,7 @@ class StorageQueues:
             return Backlog(count, seen)
 
         with storage_errors():
-            backlog = unless(peek, "QueueNotFound", "QueueBeingDeleted")
+            backlog = none_if_code(peek, "QueueNotFound", "QueueBeingDeleted")
         return backlog or Backlog(0, [])
 
     def _threads(self) -> ThreadPoolExecutor:

@@ -1,4 +1,4 @@
-"""ARM documents in tables: a row each, its text split over as many properties as it takes."""
+"""Stores ARM documents in tables: a row each, its text split over several properties."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from azure.core.exceptions import HttpResponseError
 
 from shared.adapters.storage.account import StorageAccount
-from shared.adapters.storage.errors import create, has_code, storage_errors, unless
+from shared.adapters.storage.errors import create_if_missing, has_code, none_if_code, storage_errors
 from shared.engine.ports import Resource, Table
 from shared.errors import Conflict, InvalidDocument
 
@@ -33,7 +33,7 @@ class StorageResources:
             return None
         client = self._account.table(table)
         with storage_errors():
-            entity = unless(
+            entity = none_if_code(
                 lambda: client.get_entity(partition.lower(), name.lower()),
                 "ResourceNotFound",
                 _NO_TABLE,
@@ -60,10 +60,7 @@ class StorageResources:
 
         with storage_errors():
             try:
-                answer = unless(write, _NO_TABLE)
-                if answer is None:
-                    create(client.create_table)
-                    answer = write()
+                answer = create_if_missing(write, client.create_table, _NO_TABLE)
             except HttpResponseError as error:
                 if has_code(error, *_TAKEN):
                     raise Conflict from error
@@ -78,7 +75,7 @@ class StorageResources:
         client = self._account.table(table)
         statuses: list[int] = []  # the SDK does not tell whether there was an entity
         with storage_errors():
-            unless(
+            none_if_code(
                 lambda: client.delete_entity(
                     partition.lower(),
                     name.lower(),
@@ -99,7 +96,7 @@ class StorageResources:
             return []
         client = self._account.table(table)
         with storage_errors():
-            entities = unless(
+            entities = none_if_code(
                 lambda: list(
                     client.query_entities(
                         "PartitionKey eq @partition", parameters={"partition": partition.lower()}

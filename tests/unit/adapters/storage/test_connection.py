@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from shared.adapters.storage.account import StorageAccount
-from shared.adapters.storage.connection import Connection
+from shared.adapters.storage.connection import StorageConnection
 from shared.adapters.storage.queues import whole_seconds
 from shared.errors import InvalidSettings
 
@@ -47,14 +47,14 @@ def test_the_account_is_known(storage: Mapping[str, str], account: str) -> None:
         ({"blobServiceUri": "https://acc.blob.core.windows.net"}, "queueServiceUri"),
         ({**URIS, "tableServiceUri": ""}, "tableServiceUri"),
         ({**URIS, "credential": "azurecli"}, "AzureWebJobsStorage__credential: 'azurecli'"),
-        ({**URIS, "queueServiceUri": "http://acc.queue.core.windows.net"}, "no https URL"),
+        ({**URIS, "queueServiceUri": "http://acc.queue.core.windows.net"}, "not an https URL"),
         ({**URIS, "tableServiceUri": "acc"}, "AzureWebJobsStorage__tableServiceUri: 'acc'"),
-        ({"serviceUri": "https://acc.blob.core.windows.net"}, "blobServiceUri: not set"),
+        ({"serviceUri": "https://acc.blob.core.windows.net"}, "blobServiceUri: is not set"),
     ],
 )
 def test_what_names_no_account_is_refused(storage: Mapping[str, str], complaint: str) -> None:
     with pytest.raises(InvalidSettings, match=complaint) as raised:
-        Connection(storage)
+        StorageConnection(storage)
 
     (fault,) = raised.value.faults
     assert fault.target

@@ -76,7 +76,7 @@ def test_who_we_are(section: Mapping[str, str], kind: str, arguments: Mapping[st
 @pytest.mark.parametrize(
     ("section", "complaint"),
     [
-        ({"credential": "managed-identity"}, "'managed-identity' is none of"),
+        ({"credential": "managed-identity"}, "'managed-identity' is not one of"),
         ({"credential": "managedidentityasfederatedidentity"}, "'managedidentityasfed"),
         (
             {**MANAGED, "clientid": "c", "managedidentityresourceid": "/r"},
@@ -84,7 +84,7 @@ def test_who_we_are(section: Mapping[str, str], kind: str, arguments: Mapping[st
         ),
         (
             {"managedidentityobjectid": "o"},
-            "managedIdentityObjectId is set, which only managedidentity has",
+            "managedIdentityObjectId needs credential managedidentity",
         ),
     ],
 )

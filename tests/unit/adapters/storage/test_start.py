@@ -11,7 +11,7 @@ QUEUE = "import shared.adapters.storage.queues as q, shared.adapters.storage.acc
 MADE = f"{QUEUE}\na.StorageAccount({{'': 'UseDevelopmentStorage=true'}}).queue('deliveries')"
 
 SECTION = "{'accountName': 'acc', 'credential': 'managedidentity'}"
-READ = f"{QUEUE}\nimport shared.adapters.storage.connection as c\nc.Connection({SECTION})"
+READ = f"{QUEUE}\nimport shared.adapters.storage.connection as c\nc.StorageConnection({SECTION})"
 
 
 @pytest.mark.parametrize(
