@@ -7,7 +7,7 @@ from typing import Any
 
 from shared.arm.sections import Section
 from shared.events.topic import InputSchema
-from shared.subscriptions.advanced_filter import OPERANDS, AdvancedFilter, Operand, Operator
+from shared.subscriptions.advanced_filter import AdvancedFilter, Operand, Operator, operand_of
 from shared.subscriptions.event_values import fold_case, key_fault
 from shared.subscriptions.filters import EventFilter
 
@@ -90,14 +90,14 @@ def _parse_advanced(section: Section, schema: InputSchema) -> dict[str, Any]:
         "operatorType": kind and str(kind),
         "key": _parse_key(section, schema),
     }
-    takes = OPERANDS.get(Operator(kind), Operand.STRINGS) if kind else Operand.NOTHING
-    if takes is Operand.NOTHING:
+    operand = operand_of(Operator(kind)) if kind else Operand.NOTHING
+    if operand is Operand.NOTHING:
         return stored
-    member = "value" if takes in (Operand.NUMBER, Operand.FLAG) else "values"
+    member = "value" if operand in (Operand.NUMBER, Operand.FLAG) else "values"
     try:
-        stored[member] = _READERS[takes](section.members.get(member))
+        stored[member] = _READERS[operand](section.members.get(member))
     except (TypeError, ValueError, OverflowError):
-        section.refuse(member, f"{section.target(member)} of {kind} must be {takes}.")
+        section.refuse(member, f"{section.target(member)} of {kind} must be {operand}.")
     return stored
 
 

@@ -1,1 +1,1 @@
-"""Defines event subscriptions: filters, handshake rules, endpoint rules. Pure."""
+"""Defines event subscriptions: filters, the handshake, header and endpoint rules. Pure."""

@@ -1,15 +1,16 @@
-"""Advanced filters: one test of one value of an event, compiled when the subscription is read."""
+"""Compiles advanced filters, each a test of one value of an event."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import operator as compare
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from shared.subscriptions.event_values import MISSING, EventValues, fold_case
 
-Check = Callable[[Any], bool]  # of one value; False for one of another type
+Check = Callable[[Any], bool]  # tests one value; False for another type
 Number = int | float
 
 _NUMBERS = (int, float)
@@ -40,7 +41,7 @@ class Operator(StrEnum):
 
 
 class Operand(StrEnum):
-    """What an operator is given to compare with: the member of the document that holds it."""
+    """The kind of operand that an operator compares with, as faults describe it."""
 
     NUMBER = "a number"
     NUMBERS = "a list of numbers, at least one"
@@ -53,11 +54,10 @@ class Operand(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdvancedFilter:
     """
-    One test.
+    A test of the value at the path *key*.
 
-    *key* is the path to the value, *values* what it is compared with: numbers, pairs of numbers,
-    strings or, for the operators that take a single ``value``, just that. *on_arrays*: an array
-    matches by its elements, else never.
+    *values* are the operands: numbers, pairs of numbers or strings; an operator that takes a single
+    ``value`` has one. *on_arrays*: an array matches by its elements; otherwise it never matches.
     """
 
     operator: Operator
@@ -70,15 +70,31 @@ class AdvancedFilter:
         object.__setattr__(self, "matches", _compile(self))
 
 
+class _Rule(NamedTuple):
+    """How an operator matches; *is_negative* inverts *check* for values of the right type."""
+
+    operand: Operand
+    check: Callable[[Any], Check]
+    is_negative: bool = False
+    matches_missing: bool = False
+
+
+def operand_of(operator: Operator) -> Operand:
+    """Return the kind of operand that *operator* compares with."""
+    rule = _RULES.get(operator)
+    return rule.operand if rule else Operand.NOTHING
+
+
 def _compile(advanced: AdvancedFilter) -> Callable[[EventValues], bool]:
     key, on_arrays = advanced.key, advanced.on_arrays
     if advanced.operator is Operator.IS_NULL_OR_UNDEFINED:
         return lambda values: values.value(key) in (None, MISSING)
     if advanced.operator is Operator.IS_NOT_NULL:
         return lambda values: values.value(key) not in (None, MISSING)
-    if opposite := _NEGATIVE.get(advanced.operator):
-        return _compile_negative(advanced, _CHECKS[opposite](advanced.values))
-    check = _CHECKS[advanced.operator](advanced.values)
+    rule = _RULES[advanced.operator]
+    check = rule.check(advanced.values)
+    if rule.is_negative:
+        return _compile_negative(advanced, rule, check)
 
     def matches(values: EventValues) -> bool:
         value = values.value(key)
@@ -89,33 +105,21 @@ def _compile(advanced: AdvancedFilter) -> Callable[[EventValues], bool]:
     return matches
 
 
-def _compile_negative(advanced: AdvancedFilter, check: Check) -> Callable[[EventValues], bool]:
-    """
-    Return the opposite of *check*, for values of the right type.
-
-    A value that is missing matches where the operator compares with whole values only.
-    """
+def _compile_negative(
+    advanced: AdvancedFilter, rule: _Rule, check: Check
+) -> Callable[[EventValues], bool]:
     key, on_arrays = advanced.key, advanced.on_arrays
-    is_right = _is_number if advanced.operator in _NUMERIC else _is_string
-    if_missing = advanced.operator in _MATCH_MISSING
+    classes = (str,) if rule.operand is Operand.STRINGS else _NUMBERS
 
     def matches(values: EventValues) -> bool:
         value = values.value(key)
         if value.__class__ is tuple:
             return on_arrays and not any(map(check, value))
         if value is None or value is MISSING:
-            return if_missing
-        return is_right(value) and not check(value)
+            return rule.matches_missing
+        return value.__class__ in classes and not check(value)
 
     return matches
-
-
-def _is_number(value: object) -> bool:
-    return value.__class__ in _NUMBERS  # neither a subclass, which a flag is
-
-
-def _is_string(value: object) -> bool:
-    return value.__class__ is str
 
 
 def _number_in(values: tuple[Number, ...]) -> Check:
@@ -129,24 +133,12 @@ def _in_range(ranges: tuple[tuple[Number, Number], ...]) -> Check:
     )
 
 
-def _less(values: tuple[Number, ...]) -> Check:
-    (limit,) = values
-    return lambda value: value.__class__ in _NUMBERS and value < limit
+def _number(test: Callable[[Number, Number], bool]) -> Callable[[tuple[Number, ...]], Check]:
+    def check(values: tuple[Number, ...]) -> Check:
+        (limit,) = values
+        return lambda value: value.__class__ in _NUMBERS and test(value, limit)
 
-
-def _less_or_equal(values: tuple[Number, ...]) -> Check:
-    (limit,) = values
-    return lambda value: value.__class__ in _NUMBERS and value <= limit
-
-
-def _greater(values: tuple[Number, ...]) -> Check:
-    (limit,) = values
-    return lambda value: value.__class__ in _NUMBERS and value > limit
-
-
-def _greater_or_equal(values: tuple[Number, ...]) -> Check:
-    (limit,) = values
-    return lambda value: value.__class__ in _NUMBERS and value >= limit
+    return check
 
 
 def _bool_equals(values: tuple[bool, ...]) -> Check:
@@ -159,56 +151,40 @@ def _string_in(values: tuple[str, ...]) -> Check:
     return lambda value: value.__class__ is str and value in wanted
 
 
-def _contains(values: tuple[str, ...]) -> Check:
-    wanted = tuple(map(fold_case, values))
-    return lambda value: value.__class__ is str and any(part in value for part in wanted)
+def _string(test: Callable[[str, tuple[str, ...]], bool]) -> Callable[[tuple[str, ...]], Check]:
+    def check(values: tuple[str, ...]) -> Check:
+        wanted = tuple(map(fold_case, values))
+        return lambda value: value.__class__ is str and test(value, wanted)
+
+    return check
 
 
-def _begins_with(values: tuple[str, ...]) -> Check:
-    wanted = tuple(map(fold_case, values))
-    return lambda value: value.__class__ is str and value.startswith(wanted)
+def _contains_any(text: str, parts: Collection[str]) -> bool:
+    return any(part in text for part in parts)
 
 
-def _ends_with(values: tuple[str, ...]) -> Check:
-    wanted = tuple(map(fold_case, values))
-    return lambda value: value.__class__ is str and value.endswith(wanted)
-
-
-_CHECKS: dict[Operator, Callable[[Any], Check]] = {
-    Operator.NUMBER_IN: _number_in,
-    Operator.NUMBER_LESS_THAN: _less,
-    Operator.NUMBER_LESS_THAN_OR_EQUALS: _less_or_equal,
-    Operator.NUMBER_GREATER_THAN: _greater,
-    Operator.NUMBER_GREATER_THAN_OR_EQUALS: _greater_or_equal,
-    Operator.NUMBER_IN_RANGE: _in_range,
-    Operator.BOOL_EQUALS: _bool_equals,
-    Operator.STRING_IN: _string_in,
-    Operator.STRING_CONTAINS: _contains,
-    Operator.STRING_BEGINS_WITH: _begins_with,
-    Operator.STRING_ENDS_WITH: _ends_with,
+_contains, _begins, _ends = _string(_contains_any), _string(str.startswith), _string(str.endswith)
+_NUM, _NUMS, _STRINGS = Operand.NUMBER, Operand.NUMBERS, Operand.STRINGS
+# A missing value matches no operator "…, except NumberNotIn and StringNotIn"; that it matches
+# NumberNotInRange is ours.
+_RULES = {
+    Operator.NUMBER_IN: _Rule(_NUMS, _number_in),
+    Operator.NUMBER_NOT_IN: _Rule(_NUMS, _number_in, is_negative=True, matches_missing=True),
+    Operator.NUMBER_LESS_THAN: _Rule(_NUM, _number(compare.lt)),
+    Operator.NUMBER_LESS_THAN_OR_EQUALS: _Rule(_NUM, _number(compare.le)),
+    Operator.NUMBER_GREATER_THAN: _Rule(_NUM, _number(compare.gt)),
+    Operator.NUMBER_GREATER_THAN_OR_EQUALS: _Rule(_NUM, _number(compare.ge)),
+    Operator.NUMBER_IN_RANGE: _Rule(Operand.RANGES, _in_range),
+    Operator.NUMBER_NOT_IN_RANGE: _Rule(
+        Operand.RANGES, _in_range, is_negative=True, matches_missing=True
+    ),
+    Operator.BOOL_EQUALS: _Rule(Operand.FLAG, _bool_equals),
+    Operator.STRING_IN: _Rule(_STRINGS, _string_in),
+    Operator.STRING_NOT_IN: _Rule(_STRINGS, _string_in, is_negative=True, matches_missing=True),
+    Operator.STRING_CONTAINS: _Rule(_STRINGS, _contains),
+    Operator.STRING_NOT_CONTAINS: _Rule(_STRINGS, _contains, is_negative=True),
+    Operator.STRING_BEGINS_WITH: _Rule(_STRINGS, _begins),
+    Operator.STRING_NOT_BEGINS_WITH: _Rule(_STRINGS, _begins, is_negative=True),
+    Operator.STRING_ENDS_WITH: _Rule(_STRINGS, _ends),
+    Operator.STRING_NOT_ENDS_WITH: _Rule(_STRINGS, _ends, is_negative=True),
 }
-_NEGATIVE = {
-    Operator.NUMBER_NOT_IN: Operator.NUMBER_IN,
-    Operator.NUMBER_NOT_IN_RANGE: Operator.NUMBER_IN_RANGE,
-    Operator.STRING_NOT_IN: Operator.STRING_IN,
-    Operator.STRING_NOT_CONTAINS: Operator.STRING_CONTAINS,
-    Operator.STRING_NOT_BEGINS_WITH: Operator.STRING_BEGINS_WITH,
-    Operator.STRING_NOT_ENDS_WITH: Operator.STRING_ENDS_WITH,
-}
-_NUMERIC = frozenset({Operator.NUMBER_NOT_IN, Operator.NUMBER_NOT_IN_RANGE})
-# "…, except NumberNotIn and StringNotIn"; of NumberNotInRange the documents say nothing.
-_MATCH_MISSING = _NUMERIC | {Operator.STRING_NOT_IN}
-
-OPERANDS = {
-    Operator.NUMBER_IN: Operand.NUMBERS,
-    Operator.NUMBER_NOT_IN: Operand.NUMBERS,
-    Operator.NUMBER_LESS_THAN: Operand.NUMBER,
-    Operator.NUMBER_LESS_THAN_OR_EQUALS: Operand.NUMBER,
-    Operator.NUMBER_GREATER_THAN: Operand.NUMBER,
-    Operator.NUMBER_GREATER_THAN_OR_EQUALS: Operand.NUMBER,
-    Operator.NUMBER_IN_RANGE: Operand.RANGES,
-    Operator.NUMBER_NOT_IN_RANGE: Operand.RANGES,
-    Operator.BOOL_EQUALS: Operand.FLAG,
-    Operator.IS_NULL_OR_UNDEFINED: Operand.NOTHING,
-    Operator.IS_NOT_NULL: Operand.NOTHING,
-}  # and the others Takes.STRINGS

@@ -1,4 +1,4 @@
-"""Which URLs can be endpoints at all; where their names lead is checked when connecting."""
+"""Validates the URLs of endpoints; the outbound guard checks their addresses on connecting."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ INVALID_URL = (
     "should be a proper HTTPS URL like https://www.example.com."
 )
 MAX_URL = 2048
-_WEB = (80, 443)
-_PRINTABLE = re.compile(r"[!-~]+")  # ASCII without space: what a request line can carry
-_NEVER = re.compile(r'["<>\\^`{|}]')  # RFC 3986 has no place for them
+_WEB_PORTS = (80, 443)
+_PRINTABLE = re.compile(r"[!-~]+")  # printable ASCII without space, as in a request line
+_ILLEGAL = re.compile(r'["<>\\^`{|}]')  # not allowed by RFC 3986
 _USER = re.compile(r"[^/]*//[^/?]*@")
 _LABEL = r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?"
 _NAME = rf"(?=[^:]{{1,253}}\.?(:|\Z)){_LABEL}(\.{_LABEL})*\.?"
@@ -23,9 +23,9 @@ _AUTHORITY = re.compile(rf"(\[(?P<v6>[0-9a-f:.]+)\]|{_NAME})(:[0-9]{{1,5}})?", r
 
 def url_fault(url: str | None, *, allow_http: bool) -> str | None:
     """
-    Say what is wrong with the URL of an endpoint; ``None`` if nothing is.
+    Return the fault of an endpoint's URL; ``None`` if it is valid.
 
-    Source: the text is Event Grid's, as its users report it.
+    Source: Event Grid's text as its users report it; the reason in parentheses is our own.
     """
     reason = _url_reason(url or "", allow_http=allow_http)
     return None if reason is None else f"{INVALID_URL} ({reason})"
@@ -38,9 +38,9 @@ def base_url(url: str) -> str:
 
 def host_addresses(url: str) -> frozenset[tuple[str, int]]:
     """
-    Return the host and port that *url* leads to; none if it leads nowhere.
+    Return the (host, port) pairs of *url*; empty if it is invalid.
 
-    Without a port both of the web's are meant: TLS may end before who is called sees the request.
+    Ports 80 and 443 count as one, because a proxy may end TLS.
     """
     try:
         parts = urlsplit(url)
@@ -48,14 +48,14 @@ def host_addresses(url: str) -> frozenset[tuple[str, int]]:
     except ValueError:
         return frozenset()
     name = (host or "").removesuffix(".")
-    ports = _WEB if port is None or port in _WEB else (port,)
+    ports = _WEB_PORTS if port in (None, *_WEB_PORTS) else (port,)
     return frozenset((name, each) for each in ports) if name else frozenset()
 
 
 def loop_fault(url: str, own: AbstractSet[tuple[str, int]]) -> str | None:
-    """Say that an endpoint is one of our *own* addresses, where it is."""
+    """Return the fault of an endpoint at one of our *own* addresses; ``None`` if it is not."""
     for host, _ in host_addresses(url) & own:
-        return f"The endpoint's host {host} is this app itself: events would come back to it."
+        return f"The endpoint's host {host} is this app itself: events would return to it."
     return None
 
 
@@ -75,7 +75,7 @@ def _text_reason(url: str) -> str | None:
         return "it is missing or empty"
     if len(url) > MAX_URL:
         return f"it is longer than {MAX_URL} characters"
-    if not _PRINTABLE.fullmatch(url) or _NEVER.search(url):
+    if not _PRINTABLE.fullmatch(url) or _ILLEGAL.search(url):
         return "it has characters that must be percent-encoded"
     if "#" in url:
         return "it has a fragment"

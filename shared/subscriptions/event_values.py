@@ -1,4 +1,4 @@
-"""What filters ask of one event, looked up and folded once however many filters ask."""
+"""Looks up the values of an event for filters, and validates the keys that lead to them."""
 
 from __future__ import annotations
 
@@ -13,41 +13,41 @@ from shared.events.topic import InputSchema
 
 
 class Absence(Enum):
-    """The value of a key that an event doesn't have."""
+    """The type of ``MISSING``, the value of a key that an event doesn't have."""
 
     MISSING = "missing"
 
 
 MISSING: Final = Absence.MISSING
-_LIKE_ASCII = frozenset("\u0131\u017f")  # dotless i and long s: their capitals are
+_LIKE_ASCII = frozenset("\u0131\u017f")  # dotless i, long s: their upper case is ASCII
 _SMALL_ASCII = str.maketrans(ascii_uppercase, ascii_lowercase)
-_EXACT = 2**53  # up to here every whole number is a double
-_TOO_LARGE = 2**1023  # and from here on some are none
-_OF_EVENTS = ("id", "topic", "subject", "eventtype", "dataversion")
-# Events in these schemas are refused when they are published if they have others.
-_KNOWN = {InputSchema.EVENT_GRID: _OF_EVENTS, InputSchema.CUSTOM: _OF_EVENTS}
+_MAX_EXACT = 2**53  # every integer up to here is a double
+_MAX_DOUBLE = 2**1023  # some larger integers overflow a double
+_ENVELOPE_KEYS = ("id", "topic", "subject", "eventtype", "dataversion")
+# Publishing refuses events with other members in these schemas.
+_KNOWN_KEYS = {InputSchema.EVENT_GRID: _ENVELOPE_KEYS, InputSchema.CUSTOM: _ENVELOPE_KEYS}
 
 
 class EventValues:
     """
-    The values of one event, strings in folded case and arrays as tuples of such values.
+    The values of one event: case-folded strings, and arrays as tuples.
 
-    A path's first key names a member of the event, whatever its case; the others are names within
-    ``data``. There is no way into the elements of an array.
+    The first name of a path is a member of the event, in any case; the others are names within
+    ``data``. No path leads into an array. Each value is looked up once, for any number of filters.
     """
 
     __slots__ = ("_envelope", "_members", "_values", "event_type", "folded_subject", "subject")
 
     def __init__(self, event: Event) -> None:
         self._envelope = event.members
-        self._members: Mapping[str, Any] | None = None  # by folded names, once they are asked for
+        self._members: Mapping[str, Any] | None = None  # by case-folded name; built on first use
         self._values: dict[tuple[str, ...], Any] = {}
         self.subject = event.subject
         self.folded_subject = fold_case(event.subject)
         self.event_type = fold_case(event.event_type)
 
     def value(self, path: tuple[str, ...]) -> Any:
-        """Return the value that *path* leads to, its first key folded; ``MISSING`` if none."""
+        """Return the value at *path*, whose first name is case-folded; ``MISSING`` if none."""
         try:
             return self._values[path]
         except KeyError:
@@ -67,30 +67,30 @@ class EventValues:
 
 def key_fault(key: str, schema: InputSchema, also: Collection[str] = ()) -> str | None:
     """
-    Say what is wrong with *key*, if no event of *schema* can have it.
+    Return the fault of *key*; ``None`` if an event of *schema* can have it.
 
-    A key is a member of the event, whatever its case, or a path into ``data``; *also* are members
-    that are understood beside the schema's own. CloudEvents may have any, as extensions.
+    A key is a member of the event, in any case, or a path into ``data``. *also* are members
+    accepted beside the schema's own. CloudEvents can have any member, as an extension.
 
     Source: Event Grid "Understand event filtering" (2022-09-09), and of headers "Set custom headers
     on delivered events" (2023-02-21), whose keys are the same.
     """
     first, *names = key.lower().split(".")
-    known = _KNOWN.get(schema)
+    known = _KNOWN_KEYS.get(schema)
     if first == "data" and all(names):
         return None
     if first and not names and (known is None or first in known or first in also):
         return None
-    others = f"{', '.join(known)} and " if known else "an attribute of the event or "
-    return f"The key '{key[:256]}' is no key of an event: there are {others}data.…."
+    members = ", ".join(known) if known else "an attribute of the event"
+    return f"The key '{key[:256]}' is not a key of an event; use {members} or data.…."
 
 
 def fold_case(text: str) -> str:
     """
-    Return *text* as it is compared where case doesn't count: each character by itself.
+    Return *text* in the form for case-insensitive comparison, character by character.
 
-    As .NET's OrdinalIgnoreCase does: no character becomes two (``ß`` is not ``SS``), and none that
-    isn't ASCII becomes ASCII (the dotless i, the long s).
+    Like .NET's OrdinalIgnoreCase: no character becomes two (``ß`` is not ``SS``), and no character
+    outside ASCII becomes ASCII (dotless i, long s).
     """
     if text.isascii():
         return text.lower()
@@ -114,7 +114,7 @@ def _comparable_value(value: Any) -> Any:
 def _comparable(value: Any) -> Any:
     if isinstance(value, str):
         return fold_case(value)
-    if isinstance(value, int) and abs(value) > _EXACT:
-        # Filters hold doubles: like is compared with like.
-        return float(value) if abs(value) < _TOO_LARGE else value
+    if isinstance(value, int) and abs(value) > _MAX_EXACT:
+        # The operands of filters are doubles.
+        return float(value) if abs(value) < _MAX_DOUBLE else value
     return to_python_number(value)

@@ -1,4 +1,4 @@
-"""The validation handshake: what an endpoint is asked before it gets events, and what proves it."""
+"""The validation handshake: builds the challenge to an endpoint and judges its answer."""
 
 from __future__ import annotations
 
@@ -14,23 +14,24 @@ from shared.http import Answered, Exchange, Failure, NotAnswered, OutboundReques
 from shared.subscriptions.endpoint_rules import base_url
 from shared.subscriptions.header_rules import static_headers
 from shared.subscriptions.subscription import WEBHOOK_ORIGIN, DeliverySchema, EventSubscription
+from shared.subscriptions.system_event import event_grid_request
 
 TIME_LIMIT = timedelta(seconds=30)
 RETRY_DELAY = timedelta(seconds=5)
-MAX_ATTEMPTS = 3  # how many is not published
+MAX_ATTEMPTS = 3  # the real number is not published
 _RATE = re.compile(r"0*[1-9][0-9]{0,8}", re.ASCII)
 _HOW_TO_ALLOW = (
-    "The app's settings PUSHGRID_ALLOWED_NETWORKS and PUSHGRID_ALLOW_HTTP say which addresses "
-    "besides public ones it may call, and whether without TLS."
+    "The app's settings PUSHGRID_ALLOWED_NETWORKS and PUSHGRID_ALLOW_HTTP allow addresses that are "
+    "not public and endpoints without TLS."
 )
 
 
 class Challenge(NamedTuple):
     """
-    What is sent to an endpoint. *code* is what it has to give back.
+    The *request* to an endpoint, which has to return *code*.
 
-    An endpoint of CloudEvents has to name our origin instead; its *code* is empty. With *has_link*
-    it may also say nothing yet, and somebody opens the link later.
+    A CloudEvents endpoint has to allow our origin instead; its *code* is empty. *has_link*: the
+    endpoint can also consent later through a validation link.
     """
 
     request: OutboundRequest
@@ -50,7 +51,7 @@ class Verdict(NamedTuple):
 
 
 class FailureReference(NamedTuple):
-    """When a handshake failed, and under which id the operator finds it."""
+    """The time and the activity id of a failure, which the operator finds in the log."""
 
     at: datetime
     activity_id: str
@@ -62,8 +63,8 @@ def build_challenge(
     """
     Build the request that asks the endpoint of *subscription* for its consent.
 
-    *link* is the URL by which somebody can consent later; ``None``: there is no such way. Static
-    headers go along: they may be what lets a request in at all.
+    *link* is the validation link; ``None``: there is none. Static headers are included, because
+    the endpoint may require them.
 
     Source: Event Grid "Webhook endpoint validation" with the Event Grid schema (2024-09-25) and
     the CloudEvents schema (2023-09-25); CloudEvents "Web hooks for event delivery", section 4.
@@ -79,37 +80,17 @@ def build_challenge(
         return Challenge(options, "", has_link=link is not None)
     event = {
         "id": event_id,
-        "topic": subscription.topic_id,
-        "subject": "",
         "eventType": "Microsoft.EventGrid.SubscriptionValidationEvent",
         "eventTime": timestamp(now),
-        "metadataVersion": "1",
-        "dataVersion": "1",
         "data": {"validationCode": code} | ({"validationUrl": link} if link else {}),
     }
-    headers = {
-        "Content-Type": "application/json; charset=utf-8",
-        "aeg-event-type": "SubscriptionValidation",
-        "aeg-subscription-name": subscription.name.upper(),
-        "aeg-delivery-count": "0",
-        "aeg-data-version": "1",
-        "aeg-metadata-version": "1",
-    } | static_headers(subscription.headers)
-    body = json.dumps([event], separators=(",", ":")).encode()
-    post = OutboundRequest(
-        "POST",
-        subscription.endpoint_url,
-        headers,
-        body,
-        subscription.audience,
-        wants_body=True,
-    )
-    return Challenge(post, code, has_link=link is not None)
+    post = event_grid_request(subscription, "SubscriptionValidation", event)
+    return Challenge(post._replace(wants_body=True), code, has_link=link is not None)
 
 
 def should_retry(exchange: Exchange) -> bool:
     """
-    Tell whether the endpoint kept silent; any other failure is known at once, and is told at once.
+    Tell whether the endpoint timed out, the only failure that is retried.
 
     Source: "A request that gives no answer in 30 s is cancelled and retried after 5 s."
     """
@@ -118,10 +99,10 @@ def should_retry(exchange: Exchange) -> bool:
 
 def judge_answer(asked: Challenge, exchange: Exchange, failed: FailureReference) -> Verdict:
     """
-    Accept the endpoint, leave it to the link, or say why not.
+    Return the verdict on the answer to *asked*: consent, or consent pending through the link.
 
     Raises:
-        HandshakeFailed: the endpoint does not want events, or can't be asked.
+        HandshakeFailed: the endpoint does not consent, or could not be reached.
     """
     is_options = asked.request.method == "OPTIONS"
     judged = _judge_options(exchange) if is_options else _judge_post(asked.code, exchange)
@@ -141,7 +122,7 @@ def judge_answer(asked: Challenge, exchange: Exchange, failed: FailureReference)
 
 def parse_allowed_rate(header: str | None) -> int | None:
     """
-    Read ``WebHook-Allowed-Rate``: requests a minute; ``None`` where it sets no limit, as ``*``.
+    Parse ``WebHook-Allowed-Rate``, in requests a minute; ``None``: no limit, as for ``*``.
 
     Source: CloudEvents web hooks, section 4.2: a positive whole number, or the asterisk.
     """
@@ -150,8 +131,8 @@ def parse_allowed_rate(header: str | None) -> int | None:
 
 
 def _judge_post(code: str, exchange: Exchange) -> Verdict | str | None:
-    """Judge the answer to a POST: a verdict, what is wrong, or ``None`` if it says nothing."""
-    # Any other success is no proof: many servers accept whatever they are sent.
+    """Judge the answer to POST: a verdict, the reason of a refusal, or ``None`` for neither."""
+    # Other successes prove nothing: many servers accept every request.
     if isinstance(exchange, NotAnswered) or exchange.status != HTTPStatus.OK:
         return _refusal_reason("POST", exchange)
     returned = _validation_response(exchange.body)
@@ -163,10 +144,10 @@ def _judge_post(code: str, exchange: Exchange) -> Verdict | str | None:
 
 
 def _judge_options(exchange: Exchange) -> Verdict | str | None:
-    """Judge the answer to OPTIONS, likewise."""
+    """Judge the answer to OPTIONS in the same way."""
     if isinstance(exchange, NotAnswered):
         return _refusal_reason("OPTIONS", exchange)
-    # The status says nothing: consent lies in the header alone.
+    # The header alone expresses consent, whatever the status.
     allowed = exchange.headers.get("webhook-allowed-origin", "").strip()
     if allowed == "*" or allowed.casefold() == WEBHOOK_ORIGIN:
         rate = parse_allowed_rate(exchange.headers.get("webhook-allowed-rate"))
@@ -187,12 +168,12 @@ def _refusal_reason(method: str, exchange: Exchange) -> str:
     if isinstance(exchange, NotAnswered) and exchange.failure is Failure.NOT_ALLOWED:
         return f"{reason} {_HOW_TO_ALLOW}"
     if isinstance(exchange, NotAnswered) and exchange.failure is Failure.UNAUTHORIZED:
-        return f"{reason} The app's log says why Entra ID gave none."
+        return f"{reason} The app's log has the answer of Entra ID."
     return reason
 
 
 def _status_name(status: int) -> str:
-    """Return the name of a status as Event Grid writes it: NotFound, InternalServerError."""
+    """Return the name of *status* as in Event Grid's messages: NotFound, InternalServerError."""
     try:
         phrase = HTTPStatus(status).phrase
     except ValueError:

@@ -1,4 +1,4 @@
-"""Rules for custom delivery headers: names that are refused and why, and values that fit."""
+"""Validates the names and values of custom delivery headers."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ MAX_VALUE = 4096  # bytes
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}")
 _REFUSED = {
-    "it is Event Grid's, or an attribute of CloudEvents": r"(aeg|ce|webhook)-.*",
-    "it is HTTP's own, and set by what sends or forwards the request": (
+    "it is reserved for Event Grid and CloudEvents": r"(aeg|ce|webhook)-.*",
+    "it belongs to HTTP and is set by the sender or a proxy": (
         r"(content|proxy|x-forwarded)-.*|host|connection|keep-alive|te|trailer|transfer-encoding"
         r"|upgrade|expect|accept-encoding|date|via|forwarded"
     ),
-    # Behind a mistake in the guard they would be what opens these endpoints.
-    "it opens endpoints that give a cloud's machines their identity": (
+    # A second line of defense behind the outbound guard.
+    "it gives access to cloud metadata endpoints": (
         r"metadata|metadata-flavor|x-aws-ec2-metadata-.*|x-identity-header"
     ),
-    "it would say that somebody else sends the request": (
+    "it would misrepresent the sender of the request": (
         r"user-agent|cookie|x-ms-client-principal(-.*)?|x-ms-token-.*"
     ),
 }
@@ -29,13 +29,13 @@ _RULES = [(why, re.compile(names, re.IGNORECASE)) for why, names in _REFUSED.ite
 
 def header_name_fault(name: str) -> str | None:
     """
-    Say what is wrong with the name of a header, if something is.
+    Return the fault of a header name; ``None`` if the name is allowed.
 
-    Source: "Set custom headers on delivered events" (2023-02-21) for ``aeg-``; the others are ours.
-    ``Authorization`` is allowed there.
+    Source: "Set custom headers on delivered events" (2023-02-21) for ``aeg-`` and for allowing
+    ``Authorization``; the other rules are our own.
     """
     if not _TOKEN.fullmatch(name):
-        return f"'{name[:64]}' can't be the name of a header."
+        return f"'{name[:64]}' is not a valid header name."
     for why, names in _RULES:
         if names.fullmatch(name):
             return f"The header {name} can't be set: {why}."
@@ -43,10 +43,10 @@ def header_name_fault(name: str) -> str | None:
 
 
 def static_headers(headers: Sequence[DeliveryHeader]) -> dict[str, str]:
-    """Return the headers that need no event."""
+    """Return the headers with the same value in every request."""
     return {each.name: each.value for each in headers if isinstance(each, StaticHeader)}
 
 
-def is_header_value(value: str, most: int) -> bool:
-    """Tell whether a header can hold *value*, and has at most so many bytes."""
-    return len(value) <= most and value.isascii() and value.isprintable()
+def is_header_value(value: str, max_length: int) -> bool:
+    """Tell whether *value* is printable ASCII of at most *max_length* bytes."""
+    return len(value) <= max_length and value.isascii() and value.isprintable()

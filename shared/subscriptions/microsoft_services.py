@@ -1,65 +1,23 @@
-"""Which applications of Entra ID are Microsoft's own services, as far as their names tell."""
+"""Recognizes Entra ID applications that are Microsoft's own services."""
 
 from __future__ import annotations
 
 import re
 
-# Domains of the services of all clouds. Not those that Microsoft's customers have their own
-# applications under, such as onmicrosoft.com and azurewebsites.net.
+# Domains of services in all clouds; without onmicrosoft.com, azurewebsites.net and the like, under
+# which customers have applications.
 _DOMAINS = (
-    "aadrm.com",
-    "applicationinsights.io",
-    "applicationinsights.us",
-    "azconfig.io",
-    "azmk8s.io",
-    "azure.cn",
-    "azure.com",
-    "azure.net",
-    "azure.us",
-    "azurecr.cn",
-    "azurecr.io",
-    "azurecr.us",
-    "azuredatabricks.net",
-    "azurehdinsight.cn",
-    "azurehdinsight.net",
-    "azurehdinsight.us",
-    "azurehealthcareapis.com",
-    "azureml.ms",
-    "azureml.net",
-    "azuresynapse.net",
-    "botframework.com",
-    "chinacloudapi.cn",
-    "cloudapi.de",
-    "dynamics.cn",
-    "dynamics.com",
-    "loganalytics.io",
-    "loganalytics.us",
-    "microsoft.cn",
-    "microsoft.com",
-    "microsoft.us",
-    "microsoftazure.de",
-    "microsoftazure.us",
-    "microsoftdynamics.us",
-    "microsoftonline.com",
-    "microsoftonline.us",
-    "office.com",
-    "office.net",
-    "office365.com",
-    "office365.us",
-    "onenote.com",
-    "outlook.com",
-    "powerapps.com",
-    "powerbi.com",
-    "sharepoint.com",
-    "sharepoint.us",
-    "skype.com",
-    "skypeforbusiness.com",
-    "usgovcloudapi.net",
-    "visualstudio.com",
-    "windows.net",
-    "windowsazure.cn",
-    "windowsazure.com",
-    "windowsazure.us",
+    *("aadrm.com", "applicationinsights.io", "applicationinsights.us", "azconfig.io", "azmk8s.io"),
+    *("azure.cn", "azure.com", "azure.net", "azure.us", "azurecr.cn", "azurecr.io", "azurecr.us"),
+    *("azuredatabricks.net", "azurehdinsight.cn", "azurehdinsight.net", "azurehdinsight.us"),
+    *("azurehealthcareapis.com", "azureml.ms", "azureml.net", "azuresynapse.net"),
+    *("botframework.com", "chinacloudapi.cn", "cloudapi.de", "dynamics.cn", "dynamics.com"),
+    *("loganalytics.io", "loganalytics.us", "microsoft.cn", "microsoft.com", "microsoft.us"),
+    *("microsoftazure.de", "microsoftazure.us", "microsoftdynamics.us", "microsoftonline.com"),
+    *("microsoftonline.us", "office.com", "office.net", "office365.com", "office365.us"),
+    *("onenote.com", "outlook.com", "powerapps.com", "powerbi.com", "sharepoint.com"),
+    *("sharepoint.us", "skype.com", "skypeforbusiness.com", "usgovcloudapi.net"),
+    *("visualstudio.com", "windows.net", "windowsazure.cn", "windowsazure.com", "windowsazure.us"),
     "yammer.com",
 )
 _IDS = frozenset(
@@ -68,7 +26,7 @@ _IDS = frozenset(
         "797f4846-ba00-4fd7-ba43-dac1f8f63013",  # Azure Resource Manager
         "cfa8b339-82a2-471a-a3c9-0fc0be7a4093",  # Azure Key Vault
         "589d5083-6f11-4d30-a62a-a4b316a14abf",  # Azure Key Vault Managed HSM
-        "fb60f99c-7a34-4190-8149-302f77469936",  # the exchange of tokens for other identities
+        "fb60f99c-7a34-4190-8149-302f77469936",  # token exchange for workload identity federation
         "022907d3-0f1b-48f7-badc-1ba6abab6d66",  # Azure SQL Database
         "123cd850-d9df-40bd-94d5-c9f07b7fa203",  # Azure Database for PostgreSQL and MySQL
         "1ac05c7e-12d2-4605-bf9d-549d7041c6b3",  # Azure Synapse Analytics
@@ -97,16 +55,16 @@ _IDS = frozenset(
     }
 )
 _FAMILIES = re.compile(r"[0-9a-f]{8}-0000-0(000-c0|ff1-ce)00-000000000000")  # Graph, Exchange …
-_EXCHANGE = "azureadtokenexchange"  # and with the name of a cloud behind it
+_FEDERATION = "azureadtokenexchange"  # may be followed by the name of a cloud
 _ANY_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def is_microsoft_service(application: str, host: str) -> bool:
-    """Tell whether an *application*, by its id or a URI with this *host*, is known for one."""
+    """Tell whether *application*, an id or a URI with this *host*, is a known Microsoft service."""
     host = host.lower()
     if any(f".{host}".endswith(f".{domain}") for domain in _DOMAINS):
         return True
-    if host.startswith(_EXCHANGE):
+    if host.startswith(_FEDERATION):
         return True
     ids = _ANY_ID.findall(application.lower())
     return any(each in _IDS or _FAMILIES.fullmatch(each) for each in ids)

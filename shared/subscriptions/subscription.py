@@ -1,4 +1,4 @@
-"""An event subscription: a topic, a filter, an endpoint, and what to do about failures."""
+"""An event subscription: topic, filter, endpoint, retry policy and dead-letter destination."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from shared.events.topic import InputSchema
 from shared.http import Audience
 from shared.subscriptions.filters import MATCH_ALL, EventFilter
 
-# What endpoints of CloudEvents agree to; the Functions trigger answers this very text.
+# The origin that CloudEvents endpoints allow; the Functions trigger answers exactly this text.
 WEBHOOK_ORIGIN = "eventgrid.azure.net"
 
 
 class DeliverySchema(StrEnum):
-    """What subscribers receive; the values are the ARM names."""
+    """The schema in which subscribers receive events; values are ARM names."""
 
     EVENT_GRID = "EventGridSchema"
     CLOUD_EVENTS = "CloudEventSchemaV1_0"
@@ -26,7 +26,7 @@ class DeliverySchema(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
     """
-    Limits on trying: all attempts, the first included, and minutes since publish, maybe in part.
+    The most attempts, including the first, and the time to live in minutes, maybe fractional.
 
     ``None``: the default of the topic's delivery profile.
     """
@@ -37,7 +37,7 @@ class RetryPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetterDestination:
-    """A blob container of the app's own storage account."""
+    """A blob container in the app's own storage account."""
 
     container: str
 
@@ -45,9 +45,9 @@ class DeadLetterDestination:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batching:
     """
-    How many events share a request: never more than *max_events*, and about so large a body.
+    The most events in a request, and the preferred size of its body.
 
-    One event is no batch: then batching is off.
+    *max_events* of 1 means no batching.
     """
 
     max_events: int = 1
@@ -68,7 +68,7 @@ class StaticHeader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DynamicHeader:
-    """A header whose value each event gives: *path* are the names that lead to it."""
+    """A header whose value is taken from each event, at *path*."""
 
     name: str
     path: tuple[str, ...]
@@ -92,14 +92,14 @@ class SubscriptionKey(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventSubscription:
     """
-    One subscription as the delivering side needs it.
+    One subscription as deliveries use it.
 
-    *generation* is new at each creation: what waits for an earlier generation is dropped.
-    *topic* is the topic's name, *topic_id* its ARM id. The query of *endpoint_url* may be secret.
-    From *expires_at* on it is retired, ``None``: never. *audience* is whom the endpoint wants
-    tokens for. *rate* is how many requests a minute the
-    endpoint has granted, ``None``: as many as come; until it *has_consented* it gets no events.
-    What the topic's delivery profile doesn't have does not apply: ``DeliveryTerms`` say what does.
+    *topic* is the topic's name, *topic_id* its ARM id. *generation* is new at each creation: events
+    that wait for an earlier generation are dropped. The query of *endpoint_url* may be secret.
+    From *expires_at* on it gets no events; ``None``: it never expires. *audience* is that of the
+    tokens that the endpoint requires. *rate* is the most requests a minute that it allows;
+    ``None``: no limit. Before it *has_consented* it gets no events. ``DeliveryTerms`` leave out
+    what the topic's delivery profile lacks.
     """
 
     topic: str
@@ -128,5 +128,5 @@ class EventSubscription:
         return f"{self.topic_id}/eventSubscriptions/{self.name}"
 
     def is_expired(self, now: datetime) -> bool:
-        """Tell whether it is retired: it gets no more events, and what waits for it is dropped."""
+        """Tell whether it gets no more events and its waiting events are dropped."""
         return self.expires_at is not None and self.expires_at <= now

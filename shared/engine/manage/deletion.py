@@ -10,7 +10,7 @@ from shared.engine.manage.call import ManagePorts
 from shared.engine.ports import Resource, Table
 from shared.errors import UNREADABLE, StorageUnavailable
 from shared.http import OutboundRequest
-from shared.subscriptions.deletion_notice import build_deletion_notice
+from shared.subscriptions.system_event import build_deletion_notice
 
 
 def delete_subscriptions(ports: ManagePorts, topic: str) -> None:

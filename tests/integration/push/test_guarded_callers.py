@@ -11,9 +11,9 @@ from shared.adapters.entra.webhook_tokens import TokenPusher, WebhookTokens
 from shared.adapters.http.outbound_guard import OutboundGuard
 from shared.adapters.http.push import HttpPusher, ParallelNotifier
 from shared.http import Failure, NotAnswered
-from shared.subscriptions.deletion_notice import build_deletion_notice
 from shared.subscriptions.handshake import build_challenge
 from shared.subscriptions.subscription import DeliverySchema
+from shared.subscriptions.system_event import build_deletion_notice
 from tests.builders import a_subscription
 from tests.fakes import START, FakeClock
 from tests.integration.push.scripted import OK, Server, always

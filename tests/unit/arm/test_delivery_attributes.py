@@ -177,8 +177,8 @@ def test_cloud_events_may_have_any_attribute(path: str, *, is_known: bool) -> No
 
 
 def test_a_refused_name_is_told_with_the_reason() -> None:
-    assert "give a cloud's machines their identity" in fault(static("Metadata"))[1]
-    assert "somebody else sends" in fault(static("User-Agent"))[1]
+    assert "cloud metadata endpoints" in fault(static("Metadata"))[1]
+    assert "misrepresent the sender" in fault(static("User-Agent"))[1]
 
 
 def test_ten_headers_are_accepted_and_one_more_is_not() -> None:
