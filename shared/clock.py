@@ -1,4 +1,4 @@
-"""Where time comes from; everything else takes it as an argument."""
+"""Reads the clock, and formats times as Event Grid does."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class SystemClock:
 
 
 def format_us_datetime(moment: datetime) -> str:
-    """Write *moment* as Event Grid does in its error messages: ``1/2/2025 3:04:05 AM``."""
+    """Format *moment* as in Event Grid's error messages: ``1/2/2025 3:04:05 AM``."""
     half = "AM" if moment.hour < 12 else "PM"  # noqa: PLR2004 - noon
     hour = moment.hour % 12 or 12
     return f"{moment.month}/{moment.day}/{moment.year} {hour}:{moment:%M:%S} {half}"
 
 
 def timestamp(moment: datetime) -> str:
-    """Write *moment* as Event Grid does: UTC, seven fractional digits, ``Z``."""
+    """Format *moment* as Event Grid does: UTC, seven fractional digits, ``Z``."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f") + "0Z"

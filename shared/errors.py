@@ -1,4 +1,4 @@
-"""Every error that Pushgrid raises on purpose: a class per kind, with its code and status."""
+"""The errors that Pushgrid raises, with HTTP status and error code."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import ClassVar
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
     """
-    One thing that is wrong with a document.
+    One fault of a document.
 
-    *code* is a word for programs, *message* a sentence for people, *target* the member at fault.
+    *code* is for programs, *message* for people; *target* is the member at fault.
     """
 
     code: str
@@ -23,9 +23,8 @@ class AppError(Exception):
     """
     The request can't be served.
 
-    *status* is the HTTP status, *code* the name that Event Grid gives it in ``error.code``.
-    *faults* names everything that is wrong, at least one; *detail_code* is the code of that one
-    where it has another.
+    *status* is the HTTP status, *code* the value of ``error.code``. *faults* has at least one
+    fault; *detail_code* is the code of a single fault if it differs from *code*.
     """
 
     status: ClassVar[int] = 500
@@ -69,7 +68,7 @@ class Unauthenticated(AppError):
 
 
 class Forbidden(AppError):
-    """Whoever asks is known, or came from a known place, and may not do this."""
+    """The caller or its address is not permitted to do this."""
 
     status = 403
     code = "Forbidden"
@@ -141,11 +140,11 @@ class MalformedMessage(AppError):
 class InvalidSettings(AppError):
     """The app's settings are incomplete or wrong."""
 
-    # For the operator alone: the message quotes values, which may be misplaced secrets.
+    # For the operator only: the message quotes values, which may be misplaced secrets.
     status = 503
     code = "ServiceUnavailable"
     ends_host: ClassVar[bool] = True  # a local host stops here: devhost/README.md
 
 
-# What reading a stored document may raise that another version of the app has written.
+# Errors that reading a document stored by another version of the app can raise.
 UNREADABLE = (AppError, ValueError, LookupError, TypeError, AttributeError)

@@ -1,4 +1,4 @@
-"""HTTP as values: what came in, what goes back, what is sent out and what came of it."""
+"""HTTP requests and answers, inbound and outbound, as values."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import NamedTuple
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpRequest:
     """
-    A request to us.
+    An inbound request.
 
-    *url* is absolute, as the client sent it. Header names are lower-case. *params* are the parts
-    that the route names; *query* the decoded query, the last value of a repeated name.
+    *url* is absolute, as the client sent it. Header names are lower-case. *params* are the route's
+    parameters; *query* is decoded and has the last value of a repeated name.
     """
 
     method: str
@@ -28,7 +28,7 @@ class HttpRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpAnswer:
-    """Our answer to a request."""
+    """The answer to an inbound request."""
 
     status: int
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -36,7 +36,7 @@ class HttpAnswer:
 
 
 class Audience(NamedTuple):
-    """For whom a token is: an *application*, by its id or URI, in a *tenant* of Entra ID."""
+    """The audience of a token: an *application*, by id or URI, in a *tenant* of Entra ID."""
 
     tenant: str
     application: str
@@ -44,11 +44,11 @@ class Audience(NamedTuple):
 
 class OutboundRequest(NamedTuple):
     """
-    A request of ours to somebody's endpoint.
+    An outbound request to an endpoint.
 
-    *headers* hold everything but Host, Content-Length and Connection, which the sender adds, and
-    the bearer token for *audience*. With *wants_body* the time limit is that of the whole answer;
-    else its headers are what counts, and little is waited for behind them.
+    The sender adds the headers Host, Content-Length and Connection, and a bearer token for
+    *audience*. With *wants_body* the time limit covers the whole answer, otherwise only its
+    headers; the body is then read as far as it comes promptly.
     """
 
     method: str
@@ -63,8 +63,8 @@ class Answered(NamedTuple):
     """
     The endpoint answered within the time limit.
 
-    *headers* have lower-case names. *body* is at most its first 64 KiB, and only what came
-    promptly. *seconds* is from the start of the send to the end of the response headers.
+    *headers* have lower-case names. *body* has at most the first 64 KiB, and only what came
+    promptly. *seconds* is the time from the start of the send to the end of the response headers.
     """
 
     status: int
@@ -74,7 +74,7 @@ class Answered(NamedTuple):
 
 
 class Failure(StrEnum):
-    """Why there is no answer."""
+    """The reason why there is no answer."""
 
     TIMED_OUT = "timed out"  # no complete response headers in time, or no connection
     RESOLUTION = "name not resolved"
@@ -87,7 +87,7 @@ class Failure(StrEnum):
 
 
 class NotAnswered(NamedTuple):
-    """The endpoint gave no usable answer. *detail* is for the operator's log, never for tenants."""
+    """The endpoint gave no usable answer. *detail* is for the operator's log only."""
 
     failure: Failure
     detail: str
@@ -99,9 +99,9 @@ Exchange = Answered | NotAnswered
 
 class Late(NamedTuple):
     """
-    Who wants an answer that comes after the time limit, but within *until* of the send's start.
+    The receiver of an answer after the time limit, but within *until* of the start of the send.
 
-    *tell* is called at most once, in a thread of the sender's, and must not raise; no body is read.
+    *tell* is called at most once, in a thread of the sender, and must not raise. No body is read.
     """
 
     until: timedelta

@@ -1,1 +1,1 @@
-"""What was published: events, topics, input schemas, keys. Pure."""
+"""Publishing: events and their input schemas, topics, authorization, answers. Pure."""

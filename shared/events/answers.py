@@ -1,4 +1,4 @@
-"""What Event Grid's data plane answers, to the letter."""
+"""Builds the answers of the data plane, exactly as Event Grid's."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CLIENT_REQUEST_ID = "x-ms-client-request-id"
 
 
 def accepted_answer(request: HttpRequest, request_id: str) -> HttpAnswer:
-    """Say that everything is stored: 200 and nothing else, all that the official clients accept."""
+    """Answer that all events are stored: 200, the only status that the official clients accept."""
     body = data_plane(request).accepted
     headers = _headers(request, request_id) | ({"Content-Type": "application/json"} if body else {})
     wants_echo = request.headers.get("x-ms-return-client-request-id", "").lower() == "true"
@@ -29,7 +29,7 @@ def accepted_answer(request: HttpRequest, request_id: str) -> HttpAnswer:
 
 def options_answer(request: HttpRequest, topic: Topic, request_id: str) -> HttpAnswer:
     """
-    Say what may be published to *topic*.
+    Answer OPTIONS with the input schema of *topic*.
 
     Source: Event Grid "Get the type of schema supported by an Azure Event Grid topic" (2022-07-14).
     """
@@ -45,7 +45,7 @@ def error_answer(
     request: HttpRequest, error: AppError, *, request_id: str, now: datetime
 ) -> HttpAnswer:
     """
-    Say why not, in Event Grid's form, with a reference to the request. *now* is in UTC.
+    Answer with *error* in Event Grid's form, with a support reference. *now* is in UTC.
 
     Source: recorded answers of the service (contract §1.6); 413 has no reference.
     """

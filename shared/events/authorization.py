@@ -1,4 +1,4 @@
-"""Who may publish: whoever has a key of the topic, what one of them signed, or the role for it."""
+"""Authorizes publish requests by access key, shared access signature or access token."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from shared.http import HttpRequest
 
 KEY = "aeg-sas-key"
 TOKEN = "aeg-sas-token"  # noqa: S105 - a name
-_MAX_QUOTE = 1024
+_MAX_QUOTE = 1024  # characters of a token that an error quotes
 
 
 def authorize(
@@ -28,21 +28,21 @@ def authorize(
     public_url: str | None = None,
 ) -> None:
     """
-    Let the request pass if it may publish to *topic*.
+    Check that the request may publish to *topic*.
 
-    *bearer* is what became of its ``bearer_token``; ``None``: nobody here reads such tokens. A
-    signature is for where the request went or for the same place at *public_url*, which a front
-    end may have changed on the way.
+    *bearer* are the claims of its ``bearer_token``, or the fault of that token; ``None``: this app
+    does not read access tokens. A signature can be for the URL of the request, or for the same path
+    at *public_url* if a front end rewrites URLs.
 
-    The first carrier that is there decides: the header ``aeg-sas-key``, the header
-    ``aeg-sas-token``, ``Authorization`` (``SharedAccessSignature`` or ``Bearer``), then the query,
-    with the same names. All keys of the topic are valid. Topics of namespaces know nothing but
-    ``Authorization`` (``SharedAccessKey`` or ``Bearer``).
+    The first credential decides: the header ``aeg-sas-key``, the header ``aeg-sas-token``,
+    ``Authorization`` (``SharedAccessSignature`` or ``Bearer``), then the query parameters
+    ``aeg-sas-key`` and ``aeg-sas-token``. All keys of the topic are valid. Namespace topics accept
+    only ``Authorization`` (``SharedAccessKey`` or ``Bearer``).
 
     Raises:
-        InvalidSignature: the key or the token is empty, or the token can't be read.
-        Forbidden: the topic takes no keys and signatures, or the bearer lacks the role.
-        Unauthenticated: anything else that keeps it from passing.
+        InvalidSignature: the key or the signature is empty, or the signature is malformed.
+        Forbidden: the topic refuses keys and signatures, or the bearer lacks the role.
+        Unauthenticated: no credential, or an invalid one.
 
     Source: Event Grid "Authenticate with access keys or shared access signatures"; texts as
     observed (contract §1.6, §1.7).
@@ -59,7 +59,7 @@ def authorize(
     elif "authorization" in headers:
         _check_authorization(request, topic, headers["authorization"], now, public_url)
     elif KEY in query:
-        # A plus that isn't encoded arrives as a blank, which no key has.
+        # An unencoded plus arrives as a space, which no key contains.
         _check_key(request, topic, query[KEY].replace(" ", "+"))
     elif TOKEN in query:
         _check_token(request, topic, query[TOKEN], now, public_url)
@@ -71,7 +71,7 @@ def authorize(
 
 
 def bearer_token(request: HttpRequest) -> str | None:
-    """Return the access token of Entra ID; ``None`` if something else decides, or nothing."""
+    """Return the Entra ID access token if it is the deciding credential, else ``None``."""
     scheme, token = _credentials(request.headers.get("authorization", ""))
     is_first = request.headers.keys().isdisjoint(data_plane(request).carriers)
     return token if scheme == "bearer" and is_first else None
@@ -149,7 +149,7 @@ def _check_token(
             " :r=UrlEncodedResource&e=UrlEncodedUtcExpiration&s=UrlEncodedSignature."
             f" Input sas string: {clip(token, _MAX_QUOTE)}"
         )
-    signed = [signature.is_by(key) for key in topic.keys]  # all, whichever is the one
+    signed = [signature.is_by(key) for key in topic.keys]  # every key, for constant time
     if not any(signed):
         raise _refusal(request, "The signature is not by one of the topic's keys.")
     if signature.expires <= now:
@@ -159,7 +159,7 @@ def _check_token(
 
 
 def _accepted_urls(request: HttpRequest, public_url: str | None) -> Sequence[str]:
-    """Return where publishers may have sent the request."""
+    """Return the URLs to which a publisher may have sent the request."""
     if public_url is None:
         return (request.url,)
     return request.url, f"{public_url}{urlsplit(request.url).path}"

@@ -1,4 +1,4 @@
-"""From where may be published: the client's address, and the topic's rules about it."""
+"""Reads the address of a publisher and checks it against the topic's IP rules."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from shared.http import HttpRequest
 
 Address = IPv4Address | IPv6Address
 
-# An address alone, or with a port: then an IPv6 address is in brackets.
+# An address with or without a port; with a port, an IPv6 address is in brackets.
 _HOP = re.compile(r"\[([^\[\]]+)\](?::\d{1,5})?|([^:]+)(?::\d{1,5})?|([^\[\]]+)", re.ASCII)
 
 
 def client_address(request: HttpRequest, header: str | None) -> Address | None:
     """
-    Return the address of the client as the front end tells it in *header*.
+    Return the client's address from *header*, which the front end sets.
 
-    Of a list the last entry counts: the front end appends what it saw, and everything before it
-    is the client's own word. ``None``: there is no such header, or no address in it.
+    The last entry of a list counts: the front end appends it, and the client can forge the others.
+    ``None``: the header is missing or has no address.
     """
     hop = request.headers.get(header or "", "").rpartition(",")[2].strip().strip('"')
     match = _HOP.fullmatch(hop)
@@ -37,10 +37,10 @@ def client_address(request: HttpRequest, header: str | None) -> Address | None:
 
 def check_network(topic: Topic, client: Address | None) -> None:
     """
-    Let a client pass that may publish to *topic* from where it is; one that is nowhere may not.
+    Check that the address *client* may publish to *topic*; an unknown one satisfies no rule.
 
     Raises:
-        Forbidden: the topic has rules, and none allows its address.
+        Forbidden: the topic has IP rules, and none allows the address.
 
     Source: Event Grid "Troubleshoot errors", error code 403 (contract §1.6).
     """

@@ -1,4 +1,4 @@
-"""One CloudEvent in binary mode: attributes in headers, the data as it is."""
+"""Reads a CloudEvent in binary mode: attributes from headers, data from the body."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from shared.events.schema_rules import clip
 from shared.http import HttpRequest
 
 _PREFIX = "ce-"
-# The body is the data, and Content-Type says what it is.
+# In binary mode the body is the data, and Content-Type its content type.
 _NEVER_SENT = ("ce-data", "ce-data_base64", "ce-datacontenttype")
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
@@ -28,7 +28,7 @@ class MediaType:
 
     @classmethod
     def parse(cls, header: str) -> MediaType:
-        """Read the value of the header; what makes no sense is no known type."""
+        """Parse the value of Content-Type; a malformed one gives an unknown name."""
         name, *parameters = header.split(";")
         charset = "utf-8"
         for parameter in parameters:
@@ -52,14 +52,13 @@ class MediaType:
 
 def read(request: HttpRequest, media: MediaType) -> dict[str, Any]:
     """
-    Put the event together as structured mode would have it; its attributes are not checked yet.
+    Return the event in its structured form; the attributes are not validated yet.
 
-    JSON becomes ``data``, and so does text in UTF-8; everything else becomes ``data_base64``.
-    An empty body is no data.
+    JSON and UTF-8 text become ``data``, other content ``data_base64``; an empty body gives neither.
 
     Raises:
-        InvalidEvents: a header can't be read or may not be sent, or the data is not the JSON that
-            it claims to be.
+        InvalidEvents: a header is malformed or not allowed, or the data is not valid JSON though
+            its content type says so.
 
     Source: CloudEvents v1.0.2, HTTP protocol binding, 3.1 Binary content mode.
     """
@@ -79,7 +78,7 @@ def read(request: HttpRequest, media: MediaType) -> dict[str, Any]:
 
 
 def header_error(message: str) -> InvalidEvents:
-    """Say that it is the headers, not the JSON, that are wrong."""
+    """Build the error about a header of a CloudEvent."""
     return InvalidEvents(message, faults=(Fault(code="InvalidCloudEventHeader", message=message),))
 
 
@@ -90,7 +89,7 @@ def _data(body: bytes, media: MediaType) -> dict[str, Any]:
         try:
             return {"data": body.decode()}
         except UnicodeDecodeError:
-            pass  # It isn't what it claims to be; as base64 it survives unchanged.
+            pass  # Not UTF-8 after all: base64 preserves it.
     return {"data_base64": b64encode(body).decode()}
 
 

@@ -1,4 +1,4 @@
-"""Events in the CloudEvents 1.0 schema: the modes of its HTTP binding, and its attributes."""
+"""Reads and validates CloudEvents 1.0 in all modes of the HTTP binding."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def parse(request: HttpRequest, _topic: Topic, _arrival: Arrival) -> tuple[Event
     """
     Read the events of a request in structured, batch or binary mode.
 
-    ``application/json`` is one structured event, unless ``ce-`` headers make it a binary one. All
-    events are accepted or none. Attributes that are ``null`` count as missing and are left out.
-    Nothing is stamped: ``source`` stays as published.
+    ``application/json`` is one structured event, or a binary one if there are ``ce-`` headers. All
+    events are accepted or none. Attributes that are ``null`` count as missing and are removed.
+    Nothing is added: ``source`` stays as published.
 
     Raises:
-        UnsupportedMediaType: the content type belongs to none of the modes.
-        InvalidEvents: the first thing that is wrong with them.
+        UnsupportedMediaType: no mode has the content type.
+        InvalidEvents: the first fault of the events.
         TooLarge: an event is too large.
 
     Source: CloudEvents v1.0.2, HTTP protocol binding and JSON format; contract §1.3.

@@ -1,4 +1,4 @@
-"""Events in a schema of the publishers' own: mapped to Event Grid's when they arrive."""
+"""Reads events in a custom schema and maps them to Event Grid's."""
 
 from __future__ import annotations
 
@@ -6,16 +6,13 @@ import uuid
 from typing import Any
 
 from shared.clock import timestamp
-from shared.events import strict_json
 from shared.events.event import Event
 from shared.events.iso_8601 import is_iso_8601
 from shared.events.literals import dumps
 from shared.events.schema_rules import (
     Arrival,
-    check_events,
     property_error,
-    token_name,
-    wrong_token_error,
+    read_array,
 )
 from shared.events.topic import FieldMapping, InputSchema, Topic
 from shared.http import HttpRequest
@@ -27,23 +24,20 @@ _EVENT_IDS = uuid.UUID("b3d7a3a4-90c5-4c5e-8e0b-1b7f0c8d9e25")
 
 def parse(request: HttpRequest, topic: Topic, arrival: Arrival) -> tuple[Event, ...]:
     """
-    Read an array of objects, or a single one, and give each the envelope its topic maps it to.
+    Read an array of objects, or a single one, and map each to Event Grid's schema.
 
-    What is kept is an event in Event Grid's schema whose ``data`` is the whole object. A mapped
-    field that is there wins over the default. Without both, ``id`` is a new id, the same when the
-    publisher repeats its request, ``eventTime`` the time of the request, ``topic`` the topic's id;
-    the others are required, and ``eventType`` is never empty.
+    The result has the whole object as ``data``. A mapped field takes precedence over its default.
+    Without both, ``id`` is generated, and the same if the publisher repeats its request,
+    ``eventTime`` is the time of the request and ``topic`` the topic's id. The other fields are
+    required; ``eventType`` can't be empty.
 
     Raises:
-        InvalidEvents: the first thing that is wrong with them.
+        InvalidEvents: the first fault of the events.
         TooLarge: an event is too large.
 
     Source: Event Grid "Map custom fields to Event Grid schema" (contract §1.4).
     """
-    value = strict_json.parse(request.body)
-    if not isinstance(value, dict | list):
-        raise wrong_token_error(_SCHEMA, "StartArray", token_name(value))
-    events = check_events(_SCHEMA, value if isinstance(value, list) else [value], request)
+    events = read_array(_SCHEMA, request)
     return tuple(_map_event(event, i, topic, arrival) for i, event in enumerate(events))
 
 
@@ -52,9 +46,9 @@ def _map_event(event: dict[str, Any], position: int, topic: Topic, arrival: Arri
     event_time = _text(event, mapping.get("eventTime"), "eventTime") or timestamp(arrival.at)
     if not is_iso_8601(event_time):
         raise property_error(_SCHEMA, "eventTime", "to be a date and time in ISO 8601 form")
-    made_up = uuid.uuid5(_EVENT_IDS, f"{arrival.publish_id}/{position}")
+    generated_id = uuid.uuid5(_EVENT_IDS, f"{arrival.publish_id}/{position}")
     envelope = {
-        "id": _text(event, mapping.get("id"), "id") or str(made_up),
+        "id": _text(event, mapping.get("id"), "id") or str(generated_id),
         "topic": _text(event, mapping.get("topic"), "topic") or topic.arm_id,
         "subject": _required(event, mapping.get("subject"), "subject"),
         "eventType": _required(event, mapping.get("eventType"), "eventType"),
@@ -86,7 +80,7 @@ def _text(event: dict[str, Any], field: FieldMapping | None, name: str) -> str |
 
 
 def _find(event: dict[str, Any], source: str) -> Any:
-    """Return the field of that name or, where there is none, what the dotted path leads to."""
+    """Return the member named *source* or, if there is none, the value at that dotted path."""
     if source in event:
         return event[source]
     value: Any = event

@@ -1,4 +1,4 @@
-"""How publishers talk to each kind of topic: what differs between the kinds, as values."""
+"""The differences between publishing to custom topics and to namespace topics, as values."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ _PULL = frozenset({"receive", "acknowledge", "release", "reject", "renewLock"})
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataPlane:
     """
-    What the topics of one kind ask of a publish request, and what they answer.
+    The requirements of one kind of topic for publish requests.
 
-    *api_versions* are those that are served, the newest last. *schemes* are those of the header
-    ``Authorization``; *carriers* are names of headers, and of parts of the query, that may stand
-    in for it, *key_owner* what has the keys. *max_request_size* is in bytes. *accepted* is the
-    body of a 200.
+    *api_versions* are in ascending order. *schemes* are those of the header ``Authorization``;
+    *carriers* are headers and query parameters that can replace it. *key_owner* is the kind of
+    resource that has the keys. *max_request_size* is in bytes. *accepted* is the body of a 200.
     """
 
     api_versions: tuple[str, ...]
@@ -34,7 +33,7 @@ class DataPlane:
     accepted: bytes
 
 
-# Contract §1.1, §1.5 and §1.7; the official SDK's tests assert the size, documented is 1 MB.
+# Contract §1.1, §1.5 and §1.7; the size is that of the official SDK's tests, documented is 1 MB.
 CUSTOM = DataPlane(
     api_versions=("2018-01-01",),
     methods=("OPTIONS", "POST"),
@@ -45,7 +44,7 @@ CUSTOM = DataPlane(
     max_events=MAX_EVENTS,
     accepted=b"",
 )
-# Contract §1.8; "1 MB" is taken for a mebibyte, and no event is larger than its request.
+# Contract §1.8; "1 MB" is read as a mebibyte. An event can be as large as its request.
 NAMESPACE = DataPlane(
     api_versions=("2023-06-01-preview", "2023-11-01", "2024-06-01"),
     methods=("POST",),
@@ -59,20 +58,20 @@ NAMESPACE = DataPlane(
 
 
 def data_plane(request: HttpRequest) -> DataPlane:
-    """Return the kind of topic that the request's route is for."""
+    """Return the data plane that the route of *request* belongs to."""
     return NAMESPACE if "namespace" in request.params else CUSTOM
 
 
 def topic_name(request: HttpRequest) -> str | None:
     """
-    Return the name of the topic that the request is for; ``None`` if there can't be one.
+    Return the name of the topic of a request; ``None`` if the path can't name a topic.
 
     Raises:
-        InvalidEvents: it asks for what only pull delivery has.
+        InvalidEvents: the path is an operation of pull delivery.
     """
     if data_plane(request) is CUSTOM:
         name = request.params["topic"]
-        return None if TopicName.parse(name) else name  # those of namespaces have their own route
+        return None if TopicName.parse(name) else name  # namespace topics have their own route
     topic, _, action = request.params["action"].rpartition(":")
     if action in _PULL:
         message = f"Pull delivery is not supported: '{action}' is not available, events are pushed."

@@ -1,4 +1,4 @@
-"""One fact as published."""
+"""An event as published."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from shared.events.topic import InputSchema
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
     """
-    An accepted event: valid by construction, and stamped where its schema says so.
+    A validated event, completed as its schema requires.
 
-    *members* is the JSON object under the schema's own names. *text* is the same object as compact
-    JSON in ASCII: what is stored, and what is delivered where the delivery schema is the same.
+    *members* is the event as a JSON object. *text* is the same object as compact JSON in ASCII: it
+    is stored, and delivered unchanged if the delivery schema is the same.
     """
 
     schema: InputSchema

@@ -16,24 +16,24 @@ _NUMBER = r"(?:(\d{{1,6}}){})?"
 _DAYS_PART = "".join(_NUMBER.format(unit) for unit in "YMWD")
 _TIME_PART = _NUMBER.format("H") + _NUMBER.format("M") + r"(?:(\d{1,8}(?:\.\d{1,6})?)S)?"
 _DURATION = re.compile(rf"P(?=[\dT]){_DAYS_PART}(?:T(?=\d){_TIME_PART})?", re.ASCII)
-_DAYS = (365, 30, 7, 1)  # of years and months, as .NET reads them
+_DAYS = (365, 30, 7, 1)  # in a year, month, week and day, as in .NET
 
 
 def is_iso_8601(text: str) -> bool:
-    """Tell whether it is a date and a time of day; the offset may be missing."""
+    """Tell whether *text* is an existing date and time; the offset is optional."""
     return _is_valid(_ISO_8601, text)
 
 
 def is_rfc_3339(text: str) -> bool:
-    """Tell whether it is a date, a time with seconds, and an offset."""
+    """Tell whether *text* is an existing date and time with seconds and offset."""
     return _is_valid(_RFC_3339, text)
 
 
 def as_rfc_3339(text: str) -> str:
     """
-    Write a time in ISO 8601 form in that of RFC 3339; one that has it already stays as it is.
+    Return a time in ISO 8601 form in that of RFC 3339; other text is returned unchanged.
 
-    Without seconds it is the full minute, without an offset it is UTC.
+    Missing seconds become ``:00``, and a missing offset ``Z``.
     """
     parts = _ISO_8601.fullmatch(text)
     if parts is None or _RFC_3339.fullmatch(text):
@@ -44,7 +44,7 @@ def as_rfc_3339(text: str) -> str:
 
 
 def parse_duration(text: str) -> timedelta | None:
-    """Read a duration; ``None`` if it is none."""
+    """Parse a duration such as ``P1DT12H``; ``None`` if it is malformed."""
     found = _DURATION.fullmatch(text)
     if found is None:
         return None
@@ -58,6 +58,6 @@ def _is_valid(form: re.Pattern[str], text: str) -> bool:
         return False
     try:
         datetime.fromisoformat(text.upper())
-    except ValueError:  # the 30th of February
+    except ValueError:  # such as 30 February
         return False
     return True

@@ -1,4 +1,4 @@
-"""JSON in which every number stays as it was written: the trees of events are read so."""
+"""Reads and writes JSON with every number as it was written."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Number:
-    """A number that would be written otherwise if it were a double: ``1.10``, ``1E2``, ``-0``."""
+    """A number whose literal a double would not preserve: ``1.10``, ``1E2``, ``-0``."""
 
     __slots__ = ("literal",)
 
@@ -27,15 +27,15 @@ class Number:
 
 
 class OutOfRange(ValueError):
-    """A number is too large for a double, too small for one or, whole, too long."""
+    """A number overflows or underflows a double, or is too long an integer."""
 
 
 def parse_number(literal: str) -> float | Number:
     """
-    Read a number with a decimal point or an exponent.
+    Parse a number with a decimal point or an exponent.
 
     Raises:
-        OutOfRange: a double would be infinite or, though the number isn't, zero.
+        OutOfRange: it overflows or underflows a double.
     """
     value = float(literal)
     if repr(value) == literal:
@@ -47,7 +47,7 @@ def parse_number(literal: str) -> float | Number:
 
 def parse_integer(literal: str) -> int | Number:
     """
-    Read a number without them.
+    Parse a number without decimal point and exponent.
 
     Raises:
         OutOfRange: it has more than 1000 characters.
@@ -58,22 +58,22 @@ def parse_integer(literal: str) -> int | Number:
 
 
 def to_python_number(value: Any) -> Any:
-    """Return a number as one of Python's, and everything else as it is."""
+    """Return a ``Number`` as a float, and any other value unchanged."""
     return float(value.literal) if isinstance(value, Number) else value
 
 
 def loads(text: str | bytes) -> Any:
     """
-    Read JSON that was let in before.
+    Parse JSON that was validated before.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not JSON.
     """
     return json.loads(text, parse_float=parse_number, parse_int=parse_integer)
 
 
 def dumps(value: object, *, indent: int | None = None) -> str:
-    """Write a tree of JSON values in ASCII: one line without a blank that isn't data, or pretty."""
+    """Write a JSON value in ASCII: compact, or pretty with *indent*."""
     encoder = _ENCODER
     if indent is not None:
         encoder = json.JSONEncoder(allow_nan=False, indent=indent, default=_mark)
@@ -81,20 +81,20 @@ def dumps(value: object, *, indent: int | None = None) -> str:
 
 
 def dumps_unicode(value: object) -> str:
-    """Write a tree of JSON values as one line, with no more escapes than JSON asks for."""
+    """Write a JSON value compactly, with only the escapes that JSON requires."""
     return _unmark(_UNICODE_ENCODER.encode(value), f'"{_MARK}')
 
 
 def _mark(value: object) -> str:
     """
-    Return what the encoder, which is written in C and knows no literals, can write of a number.
+    Return a string that the C encoder can write in place of a ``Number``.
 
-    It becomes a string with half of a surrogate pair in front, which no text has that was let in:
-    no other string can begin so, nor can what follows a quotation mark within one.
+    It begins with half of a surrogate pair. Validated text contains none, so no other string begins
+    with it, and no quotation mark within a string is followed by it.
     """
     if isinstance(value, Number):
         return _MARK + value.literal
-    raise TypeError(f"{type(value).__name__} is no JSON")
+    raise TypeError(f"{type(value).__name__} is not a JSON value")
 
 
 def _unmark(text: str, mark: str) -> str:
@@ -102,7 +102,7 @@ def _unmark(text: str, mark: str) -> str:
     return first + "".join([each.replace('"', "", 1) for each in marked])
 
 
-MAX_INTEGER = 1000  # characters; reading an integer takes time quadratic in them
+MAX_INTEGER = 1000  # characters; parsing an integer takes quadratic time
 _MARK = "\udfff"
 _ASCII_MARK = '"\\udfff'
 _NOT_ZERO = re.compile(r"-?[0.]*[1-9]")

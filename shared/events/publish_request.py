@@ -1,4 +1,4 @@
-"""From a publish request to its events; whoever sent it is known to be allowed to."""
+"""Reads the events of an authorized publish request."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ _PARSERS: Mapping[InputSchema, _Parser] = {
 
 def read_events(request: HttpRequest, topic: Topic, arrival: Arrival) -> tuple[Event, ...]:
     """
-    Read the events of an authorized request: all of them, at least one, stamped.
+    Return the events of an authorized request, at least one.
 
     Raises:
         InvalidEvents: the api-version is unknown, or an event doesn't conform to the schema.
         TooLarge: the request or an event is too large.
-        UnsupportedMediaType: the content type is not one of the schema's.
+        UnsupportedMediaType: the schema does not allow the content type.
         Unauthenticated: an event names another topic.
 
     Source: order of checks as observed (contract §1.6).
     """
     _check_api_version(request)
-    most = data_plane(request).max_request_size
-    if len(request.body) > most:
-        raise TooLarge(f"The maximum size ({most}) has been exceeded.")
+    limit = data_plane(request).max_request_size
+    if len(request.body) > limit:
+        raise TooLarge(f"The maximum size ({limit}) has been exceeded.")
     return _PARSERS[topic.input_schema](request, topic, arrival)
 
 

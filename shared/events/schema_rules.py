@@ -1,4 +1,4 @@
-"""What every input schema asks of a body and of its events, in Event Grid's words."""
+"""Checks that all input schemas share, with Event Grid's error messages."""
 
 from __future__ import annotations
 
@@ -34,31 +34,44 @@ _TOKENS: Mapping[type, str] = {
 
 
 class Arrival(NamedTuple):
-    """When a publish request came, and its id: the same when the publisher repeats it."""
+    """The time of a publish request, and its id, which repeats of the request share."""
 
     at: datetime
     publish_id: str
+
+
+def read_array(schema: InputSchema, request: HttpRequest) -> list[dict[str, Any]]:
+    """
+    Return the events of a body that is an array, or a single event.
+
+    Raises:
+        InvalidEvents, TooLarge: the body is no valid JSON, or as ``check_events``.
+    """
+    value = strict_json.parse(request.body)
+    if not isinstance(value, dict | list):
+        raise wrong_token_error(schema, "StartArray", token_name(value))
+    return check_events(schema, value if isinstance(value, list) else [value], request)
 
 
 def check_events(
     schema: InputSchema, events: list[Any], request: HttpRequest
 ) -> list[dict[str, Any]]:
     """
-    Check the events of a request as a whole, and return them.
+    Check number, type and size of the events of a request, and return them.
 
-    A body that is no larger than an event may be has no event that is. Otherwise each counts as
-    compact UTF-8, as published.
+    The size of an event is that of its compact JSON in UTF-8. It is only measured if the whole body
+    exceeds the limit of one event.
 
     Raises:
-        InvalidEvents: there is none, there are too many, or one is not an object.
-        TooLarge: one is larger than 1 049 600 bytes.
+        InvalidEvents: no events, too many events, or an event that is not an object.
+        TooLarge: an event is larger than 1 049 600 bytes.
     """
     if not events:
         raise wrong_token_error(schema, "StartObject", "EndArray")
-    most = data_plane(request).max_events
-    if len(events) > most:
+    limit = data_plane(request).max_events
+    if len(events) > limit:
         raise InvalidEvents(
-            f"The request has {len(events)} events. The maximum number ({most}) has been exceeded."
+            f"The request has {len(events)} events. The maximum number ({limit}) has been exceeded."
         )
     for event in events:
         if not isinstance(event, dict):
@@ -71,12 +84,12 @@ def check_events(
 
 
 def token_name(value: object) -> str:
-    """Name the first token of a JSON value."""
+    """Return the name of the first token of a JSON value."""
     return _TOKENS[type(value)]
 
 
 def wrong_token_error(schema: InputSchema, expected: str, actual: str) -> InvalidEvents:
-    """Say that the JSON has another shape than the schema."""
+    """Build the error about JSON of the wrong shape."""
     return InvalidEvents(
         f"This resource is configured to receive event in '{SCHEMA_NAMES[schema]}' schema. The"
         " JSON received does not conform to the expected schema."
@@ -85,7 +98,7 @@ def wrong_token_error(schema: InputSchema, expected: str, actual: str) -> Invali
 
 
 def unexpected_property_error(schema: InputSchema, name: str) -> InvalidEvents:
-    """Say that the schema has no property *name*."""
+    """Build the error about a property that the schema does not have."""
     return InvalidEvents(
         f"This resource is configured for '{SCHEMA_NAMES[schema]}' schema. Received unexpected"
         f" property '{clip(name)}' in JSON which does not conform to the expected schema."
@@ -93,7 +106,7 @@ def unexpected_property_error(schema: InputSchema, name: str) -> InvalidEvents:
 
 
 def property_error(schema: InputSchema, name: str, what: str = "to be set") -> InvalidEvents:
-    """Say what the schema requires of the property *name*: by default that it is there."""
+    """Build the error about a property that is missing or does not meet its requirement *what*."""
     return InvalidEvents(
         f"This resource is configured for '{SCHEMA_NAMES[schema]}' schema"
         f" and requires '{clip(name)}' property {what}."
@@ -101,5 +114,5 @@ def property_error(schema: InputSchema, name: str, what: str = "to be set") -> I
 
 
 def clip(text: str, longest: int = 256) -> str:
-    """Shorten what publishers wrote before it is quoted to them."""
+    """Return at most *longest* characters of a publisher's *text*, for quoting in an error."""
     return text if len(text) <= longest else f"{text[:longest]}…"

@@ -1,4 +1,4 @@
-"""Shared access signatures: what they grant until when, and which key signed them."""
+"""Parses and verifies shared access signatures."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FORM = re.compile(r"(r=([^&]+)&e=([^&]+))&s=([^&]+)")
 _US_ENGLISH = re.compile(
     r"(\d{1,2})/(\d{1,2})/(\d{4}),? (\d{1,2}):(\d\d):(\d\d) ([AP])M(?: ([+-]\d\d:\d\d))?", re.ASCII
 )
-_NARROW_BLANKS = {0x202F: " ", 0xA0: " "}  # what newer ICU puts before AM and PM
+_NARROW_SPACES = {0x202F: " ", 0xA0: " "}  # newer ICU writes them before AM and PM
 _MAX_EXPIRY = 64
 _HALF_DAY = 12
 
@@ -24,8 +24,8 @@ class Signature:
     """
     A token ``r=…&e=…&s=…``.
 
-    *signed* is the text that was signed, exactly as received: clients disagree on how to encode it,
-    so it can't be made again from its parts. *value* is base64.
+    *signed* is the signed text exactly as received: clients encode it in different ways, so it
+    can't be rebuilt from its parts. *value* is base64.
     """
 
     resource: str
@@ -35,7 +35,7 @@ class Signature:
 
     @classmethod
     def parse(cls, token: str) -> Signature | None:
-        """Read a token; ``None`` if it isn't one."""
+        """Parse a token; ``None`` if it is malformed."""
         match = _FORM.fullmatch(token)
         if match is None:
             return None
@@ -48,16 +48,16 @@ class Signature:
         )
 
     def is_by(self, key: str) -> bool:
-        """Tell, in constant time, whether *key*, which is base64, made it."""
+        """Tell in constant time whether the base64 *key* made the signature."""
         made = hmac.digest(b64decode(key), _encode(self.signed), hashlib.sha256)
         return hmac.compare_digest(b64encode(made), _encode(self.value))
 
     def covers(self, url: str) -> bool:
         """
-        Tell whether the resource is *url* or a path above it, whatever the case.
+        Tell whether the resource is *url* or a parent path of it, ignoring case.
 
-        The query doesn't count: clients disagree on it. Nor does the scheme, or the port that
-        belongs to it: a proxy that ends TLS changes both on the way.
+        Query, scheme and default port are ignored: clients sign different queries, and a proxy that
+        ends TLS changes scheme and port.
         """
         granted, wanted = _comparable_url(self.resource), _comparable_url(url)
         if granted is None or wanted is None or granted[0] != wanted[0]:
@@ -75,10 +75,10 @@ def _comparable_url(url: str) -> tuple[str, str] | None:
 
 
 def _parse_expiry(text: str) -> datetime | None:
-    """Read an expiry in one of the forms that the official clients write; without offset, UTC."""
+    """Parse an expiry in any form of the official clients; without offset it is UTC."""
     if len(text) > _MAX_EXPIRY:
         return None
-    text = text.translate(_NARROW_BLANKS)
+    text = text.translate(_NARROW_SPACES)
     if match := _US_ENGLISH.fullmatch(text):
         month, day, year, hour, minute, second, half, offset = match.groups()
         if not 1 <= int(hour) <= _HALF_DAY:

@@ -1,4 +1,4 @@
-"""JSON as it may enter and leave Pushgrid: nothing in it that somebody else can't read."""
+"""Parses JSON strictly: refuses values that other parsers can't read."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def parse(body: bytes, decoder: json.JSONDecoder = LITERAL) -> Any:
     """
     Parse UTF-8, with or without a byte order mark.
 
-    Numbers are kept as they are written, or with the decoder ``PLAIN`` become Python's. Of members
-    with the same name the last wins. The document itself is the first level of nesting.
+    The decoder ``LITERAL`` keeps the literals of numbers; ``PLAIN`` converts them to Python's. The
+    last of several members with the same name counts. The document is the first level of nesting.
 
     Raises:
-        InvalidEvents: it is empty or not JSON, nested deeper than 64 levels, or has ``NaN`` or
-            ``Infinity``, a number that is no double (too large, or too small), an integer of more
-            than 1000 characters, or half of a surrogate pair, which no UTF-8 can carry.
+        InvalidEvents: it is empty or not JSON, is nested deeper than 64 levels, or has ``NaN``,
+            ``Infinity``, a number that overflows or underflows a double, an integer of more than
+            1000 characters, or half of a surrogate pair.
     """
     try:
         text = body.decode("utf-8-sig")
@@ -54,23 +54,23 @@ def parse(body: bytes, decoder: json.JSONDecoder = LITERAL) -> Any:
         raise _depth_error() from None
     if _is_deeper(body, MAX_DEPTH):
         raise _depth_error()
-    # Only escapes can bring surrogates in, so most bodies need no second look.
+    # Only escapes can produce surrogates, so most bodies need no search.
     if ("\\ud" in text or "\\uD" in text) and _LONE_SURROGATE.search(text.replace("\\\\", "?")):
         raise InvalidEvents("The JSON received has half of a surrogate pair.")
     return value
 
 
 def size(value: object) -> int:
-    """Return how many bytes *value* takes as compact UTF-8."""
+    """Return the size of *value* as compact JSON in UTF-8, in bytes."""
     return len(literals.dumps_unicode(value).encode())
 
 
 def _is_deeper(body: bytes, levels: int) -> bool:
     """
-    Tell whether *body*, which is known to be JSON, is nested deeper than *levels*.
+    Tell whether *body*, which is valid JSON, is nested deeper than *levels*.
 
-    Nothing here looks at one value at a time in Python: only brackets are kept, and then the
-    innermost pairs are taken away, one level each time.
+    It keeps only the brackets and then removes the innermost pairs, one level at a time: no loop
+    over single values in Python.
     """
     if b"\\" in body:
         body = body.replace(b"\\\\", b"").replace(b'\\"', b"")
@@ -84,7 +84,7 @@ def _is_deeper(body: bytes, levels: int) -> bool:
 
 
 def _malformed_error(error: json.JSONDecodeError, text: str) -> InvalidEvents:
-    # The decoder's own words quote nothing of the body but the position.
+    # The decoder's messages quote nothing of the body except the position.
     if error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string"):
         return InvalidEvents("Unexpected end when reading JSON.")
     return InvalidEvents(
@@ -99,7 +99,7 @@ def _depth_error() -> InvalidEvents:
 _BRACES_TO_BRACKETS = bytes.maketrans(b"{}", b"[]")
 _NOT_STRUCTURE = bytes(set(range(256)) - set(b'"[]{}'))
 _STRING = re.compile(rb'"[^"]*"')
-# In a text without escaped backslashes: the first half without the second, or the second alone.
+# In text without escaped backslashes: a first half without its second, or a second half alone.
 _LONE_SURROGATE = re.compile(
     r"\\u[dD](?:[89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
     r"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD])[c-fC-F])"

@@ -1,4 +1,4 @@
-"""Access tokens of Entra ID, as far as rules ask about them: who was named, with which roles."""
+"""The principal and roles in an Entra ID access token, and its possible faults."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-_WHO = ("oid", "azp", "appid", "sub")  # the principal, else the client, else what is always there
+_PRINCIPALS = ("oid", "azp", "appid", "sub")  # the principal, else the client, else the subject
 
 
 class Role(StrEnum):
-    """What a token's ``roles`` can grant; the names are those of Azure's roles."""
+    """A role in the ``roles`` of a token, by the name of the Azure role."""
 
     DATA_SENDER = "EventGrid Data Sender"
     CONTRIBUTOR = "EventGrid Contributor"
 
 
 class TokenFault(StrEnum):
-    """Why a token is not believed, as callers read it."""
+    """The reason why a token is refused, as callers see it."""
 
     UNREADABLE = "Unable to read access token."
     SIGNATURE = "The access token is not signed with RS256 by a key of the issuer."
@@ -31,7 +31,7 @@ class TokenFault(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claims:
-    """What a token says that is genuine, for us and in its time. *principal* is whom it names."""
+    """The claims of a valid token: *principal*, and the *roles* that are granted to it."""
 
     principal: str
     roles: frozenset[str]
@@ -39,25 +39,25 @@ class Claims:
     @classmethod
     def from_token(cls, claims: Mapping[str, Any]) -> Claims:
         """
-        Read the claims of a token.
+        Read the claims of a validated token.
 
         Source: Microsoft identity platform "Access token claims reference" (2024-07).
         """
-        named = (claims.get(name) for name in _WHO)
+        named = (claims.get(name) for name in _PRINCIPALS)
         roles = claims.get("roles")
         if isinstance(roles, str):
             roles = [roles]
         listed = roles if isinstance(roles, list) else []
         return cls(
             principal=next((name for name in named if isinstance(name, str)), ""),
-            roles=frozenset(_plain(role) for role in listed if isinstance(role, str)),
+            roles=frozenset(_without_spaces(role) for role in listed if isinstance(role, str)),
         )
 
     def grant(self, role: Role) -> bool:
-        """Tell whether *role* is among the roles; the blanks of its name may be left out."""
-        return _plain(role) in self.roles
+        """Tell whether *role* is granted; the spaces of its name are optional."""
+        return _without_spaces(role) in self.roles
 
 
-def _plain(role: str) -> str:
-    """Leave out blanks: Entra ID allows none in the value of an app's role."""
+def _without_spaces(role: str) -> str:
+    """Remove spaces, which Entra ID does not allow in the value of an app role."""
     return role.replace(" ", "")

@@ -1,4 +1,4 @@
-"""The endpoint that accepts events, as the data plane sees it."""
+"""A topic as the data plane uses it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Network = IPv4Network | IPv6Network
 
 
 class InputSchema(StrEnum):
-    """What publishers send to a topic; the values are the ARM names."""
+    """The schema in which publishers send events; values are ARM names."""
 
     EVENT_GRID = "EventGridSchema"
     CLOUD_EVENTS = "CloudEventSchemaV1_0"
@@ -21,7 +21,7 @@ class InputSchema(StrEnum):
 
 
 class FieldMapping(NamedTuple):
-    """Where a field of Event Grid's envelope comes from: a field of the input, or a default."""
+    """The source of a field of Event Grid's envelope: an input field, or a default."""
 
     source: str | None
     default: str | None
@@ -35,12 +35,12 @@ class TopicName(NamedTuple):
 
     @property
     def joined(self) -> str:
-        """Its name on the data plane. No name has a full stop, so it is nobody else's."""
+        """Its name on the data plane; unique, since names have no full stop."""
         return f"{self.namespace}.{self.topic}"
 
     @classmethod
     def parse(cls, name: str) -> TopicName | None:
-        """Read a name of the data plane; ``None`` if it is a custom topic's."""
+        """Parse a name of the data plane; ``None`` if it is that of a custom topic."""
         namespace, stop, topic = name.partition(".")
         return cls(namespace, topic) if stop else None
 
@@ -48,13 +48,13 @@ class TopicName(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topic:
     """
-    A custom topic, or a topic of a namespace, whose *name* is then ``{namespace}.{topic}``.
+    A custom topic, or a namespace topic, whose *name* is ``{namespace}.{topic}``.
 
-    *arm_id* is the full resource id, in the case in which it was created. All *keys* are valid at
-    once, unless *disable_local_auth* asks for tokens of Entra ID; they are base64 text.
-    *inbound_rules* say from where may be published: none means from everywhere. *profile* is the
-    delivery profile's name, ``None`` the default one. *mapping* is for the custom schema, by the
-    names of Event Grid's own. *retention* is how long events are kept at most, ``None``: no limit.
+    *arm_id* is the full resource id, in its original case. All *keys*, in base64, are valid,
+    unless *disable_local_auth* requires Entra ID tokens. *inbound_rules* are the networks that may
+    publish; empty means all. *profile* is the name of the delivery profile; ``None``: the default.
+    *mapping* is that of the custom schema, by the field names of Event Grid's. *retention* is the
+    longest time that events are kept; ``None``: no limit.
     """
 
     name: str

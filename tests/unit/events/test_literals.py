@@ -95,7 +95,7 @@ def test_json_is_written_as_one_line_of_ascii(value, text):
 def test_what_is_not_json_is_never_written():
     with pytest.raises(ValueError, match="not JSON compliant"):
         dumps(float("nan"))
-    with pytest.raises(TypeError, match="set is no JSON"):
+    with pytest.raises(TypeError, match="set is not a JSON value"):
         dumps({1})
 
 
