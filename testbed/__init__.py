@@ -1,1 +1,1 @@
-"""Parts that demo, benchmark and tests run beside the host: a subscriber, an ARM client."""
+"""Test doubles and clients that the demo, the benchmark and the tests run beside the host."""

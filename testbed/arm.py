@@ -1,4 +1,4 @@
-"""The few management calls that demo, benchmark and tests make, as any ARM client would."""
+"""A minimal ARM client for the management calls of the demo, the benchmark and the tests."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _SECONDS = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """Talks to the management API at *url*. Every call raises ``requests.HTTPError`` if refused."""
+    """Calls the management API at *url*; a refused call raises ``requests.HTTPError``."""
 
     url: str
 
     def create_topic(self, name: str, profile: str | None = None, **properties: Any) -> Any:
-        """Create it; *profile* is the delivery profile that it is tagged with."""
+        """Create a topic with the tag of the delivery *profile*, if any."""
         tags = {"deliveryProfile": profile} if profile else {}
         body = {"location": "local", "tags": tags, "properties": properties}
         return self._call("PUT", f"/topics/{name}", body)
@@ -37,7 +37,7 @@ class Arm:
         return self._call("PUT", path, {"properties": properties})
 
     def key(self, topic: str, kind: str = "topics") -> str:
-        """Return a key; of other *kind*s too, by what follows it in the path."""
+        """Return the first key of a topic; *kind* is its collection in the path."""
         return str(self._call("POST", f"/{kind}/{topic}/listKeys")["key1"])
 
     def create_subscription(
@@ -48,10 +48,8 @@ class Arm:
         webhook: Mapping[str, Any] | None = None,
         **properties: Any,
     ) -> dict[str, Any]:
-        """Create it; *webhook* are further members of the destination's properties."""
-        webhook = {"endpointUrl": endpoint} | dict(webhook or {})
-        destination = {"endpointType": "WebHook", "properties": webhook}
-        body = {"properties": {"destination": destination} | properties}
+        """Create a subscription; *webhook* adds members to the destination's properties."""
+        body = {"properties": _destination(endpoint, webhook) | properties}
         return self._call("PUT", f"/topics/{topic}/eventSubscriptions/{name}", body)
 
     def create_namespace_subscription(
@@ -62,10 +60,8 @@ class Arm:
         webhook: Mapping[str, Any] | None = None,
         **push: Any,
     ) -> dict[str, Any]:
-        """Create it on *topic*, a namespace and its topic; *push* are members of its delivery."""
-        webhook = {"endpointUrl": endpoint} | dict(webhook or {})
-        destination = {"endpointType": "WebHook", "properties": webhook}
-        delivery = {"deliveryMode": "Push", "push": {"destination": destination} | push}
+        """Create a subscription of *topic* (namespace, name); *push* adds to its delivery."""
+        delivery = {"deliveryMode": "Push", "push": _destination(endpoint, webhook) | push}
         namespace, topic_name = topic
         path = f"/namespaces/{namespace}/topics/{topic_name}/eventSubscriptions/{name}"
         return self._call("PUT", path, {"properties": {"deliveryConfiguration": delivery}})
@@ -90,6 +86,11 @@ class Arm:
         if not response.ok:
             raise requests.HTTPError(f"{response.status_code} {response.text}", response=response)
         return dict(response.json()) if response.content else {}
+
+
+def _destination(endpoint: str, webhook: Mapping[str, Any] | None) -> dict[str, Any]:
+    properties = {"endpointUrl": endpoint} | dict(webhook or {})
+    return {"destination": {"endpointType": "WebHook", "properties": properties}}
 
 
 def dead_letter_destination(account: str, container: str) -> dict[str, Any]:

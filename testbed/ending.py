@@ -1,4 +1,4 @@
-"""Ending a command as a person or a supervisor asks for it."""
+"""Ends a command on Ctrl-C and on SIGTERM."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ def end_on_signals() -> None:
     """
     Raise KeyboardInterrupt in the main thread at Ctrl-C and at SIGTERM.
 
-    A shell starts background jobs with SIGINT ignored, and Python leaves it so: hence both by name.
+    Both are set explicitly, since Python leaves SIGINT ignored in a shell's background jobs.
     """
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupt)

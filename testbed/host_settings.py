@@ -1,4 +1,4 @@
-"""The settings with which demo, benchmark and tests run the host on this machine."""
+"""The settings with which the demo, the benchmark and the tests run the host."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ _SETTINGS = {
 
 
 def host_settings(azurite: Azurite, **changes: str) -> dict[str, str]:
-    """Return the settings of a host on *azurite*; *changes* win."""
+    """Return the settings of a host on *azurite*, overridden by *changes*."""
     return _SETTINGS | {"AzureWebJobsStorage": azurite.connection_string} | changes

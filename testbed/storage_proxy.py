@@ -1,4 +1,4 @@
-"""A proxy before Azurite: counts the requests to each service and can break them on purpose."""
+"""A proxy in front of Azurite that counts requests by operation and can fail them on demand."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class StorageProxy:
     """
     A running proxy.
 
-    *azurite* is Azurite as it is reached through the proxy. *requests* counts by what they do,
-    such as ``queue put deliveries``. A request for which *fault* is true is answered 503.
+    *azurite* is Azurite as reached through the proxy. *requests* counts requests by operation,
+    such as ``queue put deliveries``. A request for which *fault* returns true is answered 503.
     """
 
     azurite: Azurite
@@ -36,7 +36,7 @@ class StorageProxy:
     fault: Fault | None = None
 
     def count(self, service: str, head: bytes) -> bool:
-        """Count a request; return whether it is to fail."""
+        """Count a request; return whether to fail it."""
         verb, path, _ = head.split(b"\r\n", 1)[0].decode("latin-1").split(" ", 2)
         self.requests[kind_of(service, verb, path)] += 1
         return bool(self.fault and self.fault(service, verb, path))
@@ -115,7 +115,7 @@ async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
         while data := await reader.read(2**16):
             writer.write(data)
             await writer.drain()
-    writer.close()  # Azurite hangs up on the idle: whoever asks next must not wait for an answer.
+    writer.close()  # Azurite closes idle connections: the client must see that, not wait.
 
 
 async def _end(servers: list[asyncio.Server]) -> None:

@@ -1,4 +1,4 @@
-"""A subscriber for trying things out: answers as it is told, and keeps what it received."""
+"""A scripted subscriber: answers pushes and handshakes as told, and keeps what it received."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PATIENCE = 120.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Push:
-    """One request as it arrived: *at* is Unix time, header names are lower-case."""
+    """One request as received: *at* is Unix time, header names are lower-case."""
 
     at: float
     path: str
@@ -46,7 +46,7 @@ Consent = Callable[[Push], Reply]
 
 
 def consents(asked: Push) -> Reply:
-    """Accept a handshake, whichever it is."""
+    """Accept a validation handshake of Event Grid's schema or of CloudEvents."""
     if asked.body:
         code = asked.events[0]["data"]["validationCode"]
         return Reply(200, json.dumps({"validationResponse": code}).encode())
@@ -58,8 +58,8 @@ class Subscriber:
     """
     A running subscriber.
 
-    *answer* says which status a push gets, *consent* what a handshake does. *notices* are what it
-    heard of deleted subscriptions.
+    *answer* returns the status for a push, *consent* the reply to a handshake. *notices* are the
+    deletion notices it received.
     """
 
     url: str
@@ -132,7 +132,7 @@ class _Server(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def hang_up(self) -> None:
-        """End the connections that clients keep: who comes again finds the port closed."""
+        """Close the connections that clients keep open."""
         for connection in list(self._open):
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
@@ -179,4 +179,4 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Say nothing: whoever runs the subscriber tells its story."""
+        """Print nothing."""
