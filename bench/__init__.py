@@ -1,1 +1,1 @@
-"""Measurements: the real thing beside its floors, in one run."""
+"""Benchmarks: the app against lower bounds measured in the same run."""

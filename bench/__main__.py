@@ -1,4 +1,4 @@
-"""`python -m bench NAME`: one of the measurements, with its options."""
+"""Runs one benchmark: `python -m bench NAME [OPTIONS]`."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ MEASUREMENTS = ("throughput", "isolation", "filters", "operations")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the measurement that is named; returns 2 if there is none of that name."""
+    """Run the benchmark in *arguments* (default: ``sys.argv``); returns 2 for an unknown name."""
     name, *rest = (sys.argv[1:] if arguments is None else arguments) or MEASUREMENTS[:1]
     if name not in MEASUREMENTS:
-        print(f"bench: '{name}' is none of {', '.join(MEASUREMENTS)}", file=sys.stderr)
+        print(f"bench: '{name}' is not one of {', '.join(MEASUREMENTS)}", file=sys.stderr)
         return 2
     try:
         return int(importlib.import_module(f"bench.{name}").main(rest))
@@ -24,5 +24,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    end_on_signals()  # else what runs beside it would go on
+    end_on_signals()  # the host, Azurite and the sink end with it
     sys.exit(main())

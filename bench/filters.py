@@ -1,11 +1,10 @@
-"""`python -m bench.filters`: processor time to match one event against very many subscriptions."""
+"""Measures the processor time that matching one event against many subscriptions takes."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import statistics
-import sys
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -25,7 +24,7 @@ _MEMBERS = {
     "dataVersion": "1.0",
     "metadataVersion": "1",
 }
-# Every one matches, so that none saves the next: the dearest case.
+# All match, so that every one is evaluated: the worst case.
 _FILTERS = (
     {"operatorType": "NumberGreaterThan", "key": "data.total", "value": 1.0},
     {"operatorType": "StringIn", "key": "data.region", "values": ["eu-west", "eu-north"]},
@@ -36,7 +35,7 @@ _FILTERS = (
 
 
 def measure(subscriptions: int, rounds: int = 50) -> dict[str, float]:
-    """Return the milliseconds of processor time for one event: median and worst of *rounds*."""
+    """Return the processor time for one event in ms: median and maximum of *rounds*."""
     stored: dict[str, Any] = {
         "subjectBeginsWith": "/orders/",
         "subjectEndsWith": "",
@@ -64,8 +63,8 @@ def measure(subscriptions: int, rounds: int = 50) -> dict[str, float]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", action="store_true", help="for programs")
+    parser = argparse.ArgumentParser(prog="python -m bench filters", description=__doc__)
+    parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args(arguments)
     rows = [measure(count) for count in (1, 50, 500)]
     if options.json:
@@ -78,7 +77,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
             f"{row['median_ms']:>10} {row['worst_ms']:>9}"
         )
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,4 +1,4 @@
-"""The floors: what this machine can do at most, measured in the same run."""
+"""Measures the bounds of this machine: POSTs of one process, requests of Azurite."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _THREADS = 16
 
 
 def raw_post_rate(sink: Sink, count: int = 4000) -> float:
-    """Return POSTs a second of one process with 16 keep-alive threads and the same bodies."""
+    """Return the POSTs per second of one process with 16 keep-alive threads and the same bodies."""
     texts = fillers()
     bodies = [json.dumps([event(text)], separators=(",", ":")).encode() for text in texts]
     local = threading.local()
@@ -40,7 +40,7 @@ def raw_post_rate(sink: Sink, count: int = 4000) -> float:
 
 
 def azurite_rates(azurite: Azurite, count: int = 400) -> dict[str, float]:
-    """Return what Azurite does a second, through the SDK on 4 threads."""
+    """Return Azurite's queue requests per second by kind, through the SDK on 4 threads."""
     from azure.storage.queue import QueueClient
 
     queue = QueueClient.from_connection_string(azurite.connection_string, "floor")

@@ -1,10 +1,10 @@
 """
-What bad endpoints cost the others: healthy ones beside them, and without them.
+Measures how much failing endpoints delay the healthy ones of their topic.
 
-Eight healthy subscriptions, on one topic with one that is dead (refuses every connection) and one
-that answers after 29 s. A request of 20 events of 1 KB a second. Each pair of runs, one without
-the bad ones and one with them, has storage and hosts of its own; everything is warm before it is
-measured. The delays are from publish to receipt, at the healthy ones.
+Eight healthy subscriptions share a topic with a dead one, which refuses every connection, and a
+slow one, which answers after 29 s. Each second a request publishes 20 events of 1 KB. Each pair of
+runs, without and with the failing endpoints, has its own storage and hosts and is warmed up first.
+Delays are from publish to receipt at the healthy endpoints.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import sys
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -23,14 +22,14 @@ from devhost.azurite import running_azurite
 from devhost.process import running_host
 from testbed.arm import Arm
 
-AT_MOST = 1.5  # times the 99th percentile without the bad ones
+AT_MOST = 1.5  # times the 99th percentile without failing endpoints
 HEALTHY = 8
 BATCH = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """Delays in milliseconds; *bad* counts what the slow endpoint received meanwhile."""
+    """Delays in ms; *bad* counts what the slow endpoint received meanwhile."""
 
     p50: float
     p99: float
@@ -40,19 +39,19 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """Two runs right after each other."""
+    """Two runs in succession."""
 
     without: Run
     beside: Run
 
     @property
     def ratio(self) -> float:
-        """How many times longer the 99th percentile is beside the bad ones."""
+        """The 99th percentile beside failing endpoints over the one without."""
         return self.beside.p99 / self.without.p99
 
 
 def measure(seconds: int, *, bad: bool) -> Run:
-    """Run the healthy ones on a host of their own, with the bad ones or without."""
+    """Measure the healthy endpoints on a new host, with the failing ones or without."""
     with ExitStack() as stack:
         healthy, slow = (stack.enter_context(running_sink()) for _ in range(2))
         azurite = stack.enter_context(running_azurite())
@@ -63,7 +62,7 @@ def measure(seconds: int, *, bad: bool) -> Run:
             arm.create_subscription("shared", f"healthy-{number}", f"{healthy.url}/{number}")
         if bad:
             arm.create_subscription("shared", "slow", f"{slow.url}/slow")
-            with running_sink() as dead:  # It lives for the handshake.
+            with running_sink() as dead:  # It answers the handshake only.
                 arm.create_subscription("shared", "dead", f"{dead.url}/")
         time.sleep(1)
         url, key = f"{host.url}/topics/shared/api/events", arm.key("shared")
@@ -82,14 +81,7 @@ def measure(seconds: int, *, bad: bool) -> Run:
 
 
 def _case(seconds: int) -> Case:
-    return Case(
-        name="",
-        events=seconds * BATCH,
-        batch=BATCH,
-        publishers=2,
-        subscriptions=HEALTHY,
-        rate=BATCH,
-    )
+    return Case("", seconds * BATCH, BATCH, publishers=2, subscriptions=HEALTHY, rate=BATCH)
 
 
 def _arrived(sink: Sink, count: int) -> bool:
@@ -104,15 +96,15 @@ def run_pairs(count: int, seconds: int) -> list[Pair]:
     """Measure pairs of runs, one after the other."""
     pairs = []
     for number in range(1, count + 1):
-        progress(f"pair {number} of {count}: without bad endpoints")
+        progress(f"pair {number} of {count}: without failing endpoints")
         without = measure(seconds, bad=False)
-        progress(f"pair {number} of {count}: beside bad endpoints")
+        progress(f"pair {number} of {count}: beside failing endpoints")
         pairs.append(Pair(without=without, beside=measure(seconds, bad=True)))
     return pairs
 
 
 def table(pairs: list[Pair], median: float) -> str:
-    """Write the result for people."""
+    """Return the result as text."""
     head = f"{'pair':<6}{'p50 ms':>8}{'p99 ms':>8}{'beside: p50':>13}{'p99 ms':>8}{'ratio':>7}"
     lines = [head, "-" * len(head)]
     for number, pair in enumerate(pairs, 1):
@@ -122,16 +114,18 @@ def table(pairs: list[Pair], median: float) -> str:
             f"{pair.beside.p50:>13.0f}{pair.beside.p99:>8.0f}{pair.ratio:>7.2f}"
             + ("" if complete else "   INCOMPLETE")
         )
-    lines += ["", f"The healthy ones' p99 is {median:.2f} times as long (at most {AT_MOST})."]
+    lines += ["", f"The healthy endpoints' p99 is {median:.2f} times as long (limit: {AT_MOST})."]
     return "\n".join(lines)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table; returns 1 if the bad ones cost too much or anything did not arrive."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").strip().split("\n")[0])
-    parser.add_argument("--json", action="store_true", help="for programs")
-    parser.add_argument("--seconds", type=int, default=60, help="of each run")
-    parser.add_argument("--pairs", type=int, default=3)
+    """Print the table; returns 1 above the limit or if an event was not received."""
+    parser = argparse.ArgumentParser(
+        prog="python -m bench isolation", description=(__doc__ or "").strip().split("\n")[0]
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--seconds", type=int, default=60, help="length of each run (60)")
+    parser.add_argument("--pairs", type=int, default=3, help="pairs of runs (3)")
     options = parser.parse_args(arguments)
     pairs = run_pairs(options.pairs, options.seconds)
     median = statistics.median(pair.ratio for pair in pairs)
@@ -142,7 +136,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(table(pairs, median))
     complete = all(run.complete for pair in pairs for run in (pair.without, pair.beside))
     return 0 if complete and median <= AT_MOST else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,4 +1,4 @@
-"""What the benches share: load to publish, the sink that receives it, and the host's settings."""
+"""The load that benchmarks publish, the sink that receives it, and the host's settings."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from testbed.host_settings import host_settings
 _ROOT = Path(__file__).parents[1]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Case:
-    """One row: *rate* is events a second in all, ``None`` for as fast as it goes."""
+    """One load; *rate* is events per second in all, ``None`` for as fast as possible."""
 
     name: str
     events: int
@@ -37,42 +37,30 @@ class Case:
     rate: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
 class Sink:
-    """The sink's process."""
+    """A running sink; *url* is where it receives pushes."""
 
-    def __init__(self) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, str(_ROOT / "bench" / "sink.py")],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert self.process.stdout  # noqa: S101 - it was asked for
-        self.url = f"http://127.0.0.1:{int(self.process.stdout.readline())}"
+    url: str
 
     def stats(self, *, reset: bool = False) -> dict[str, Any]:
         suffix = "?reset" if reset else ""
         return dict(requests.get(f"{self.url}/stats{suffix}", timeout=10).json())
 
-    def close(self) -> None:
-        assert self.process.stdin and self.process.stdout  # noqa: S101, PT018
-        self.process.stdin.close()
-        self.process.wait(5)
-        self.process.stdout.close()
-
 
 @contextmanager
 def running_sink() -> Iterator[Sink]:
-    """Run a sink until the block ends."""
-    sink = Sink()
-    try:
-        yield sink
-    finally:
-        sink.close()
+    """Run a sink as a process until the block ends: it ends when its input is closed."""
+    command = [sys.executable, str(_ROOT / "bench" / "sink.py")]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout  # noqa: S101 - it was asked for
+        yield Sink(f"http://127.0.0.1:{int(process.stdout.readline())}")
 
 
 def event(filler: str) -> dict[str, Any]:
-    """Return an event of about 1 KB that knows when it was made."""
+    """Return an event of about 1 KB that holds its time of publishing, for the sink."""
     return {
         "id": str(uuid.uuid4()),
         "subject": "/orders/17",
@@ -84,14 +72,14 @@ def event(filler: str) -> dict[str, Any]:
 
 
 def fillers() -> list[str]:
-    """Return texts that compress no better than real ones."""
+    """Return random texts of 800 characters, which compress as badly as real data."""
     letters = string.ascii_letters + string.digits + " "
     chance = random.Random(7)  # noqa: S311 - the same texts at every run
     return ["".join(chance.choices(letters, k=800)) for _ in range(200)]
 
 
 def publish(url: str, key: str, case: Case, texts: list[str]) -> float:
-    """Publish the case's events; return the seconds it took until all were accepted."""
+    """Publish the case's events; return the seconds until all were accepted."""
     local = threading.local()
     numbers = range(case.events // case.batch)
     began = time.perf_counter()
@@ -116,7 +104,7 @@ def publish(url: str, key: str, case: Case, texts: list[str]) -> float:
 
 
 def settings(azurite: Azurite) -> dict[str, str]:
-    """Return the host's settings, its timers as often as on Azure."""
+    """Return the host's settings, with the timer schedules of Azure."""
     return host_settings(
         azurite,
         PUSHGRID_WAKE_SCHEDULE="0 * * * * *",
@@ -125,5 +113,5 @@ def settings(azurite: Azurite) -> dict[str, str]:
 
 
 def progress(text: str) -> None:
-    """Say what is going on, where a person looks and no program reads."""
+    """Print progress to stderr, so that stdout stays for results."""
     print(f"… {text}", file=sys.stderr, flush=True)

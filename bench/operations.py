@@ -1,9 +1,9 @@
 """
-What Pushgrid asks of storage, counted by a proxy before Azurite: the measured half of `cli cost`.
+Counts storage operations with a proxy in front of Azurite: the measured half of `cli cost`.
 
-``python -m bench.operations --write`` plays every scenario on the real host, derives what each step
-takes, and writes both to ``cli/data/operations.json``. It takes some ten minutes, half of them
-for watching an idle host; ``--only NAME`` plays one scenario and prints it.
+``python -m bench operations --write`` plays every scenario on the real host, derives the operations
+of each step, and writes both to ``cli/data/operations.json``. It takes about ten minutes, half of
+them for an idle host; ``--only NAME`` plays one scenario and prints it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import argparse
 import importlib.metadata
 import json
 import platform
-import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,7 +26,7 @@ TARGET = ROOT / "cli" / "data" / "operations.json"
 
 
 def versions() -> dict[str, str]:
-    """Return what the numbers were measured with."""
+    """Return the versions of what was measured."""
     azurite = json.loads((ROOT / "node_modules/azurite/package.json").read_text())["version"]
     packages = ("azure-functions", "azure-storage-queue", "azure-storage-blob", "azure-data-tables")
     return {
@@ -38,11 +37,11 @@ def versions() -> dict[str, str]:
 
 
 def document(scenarios: list[dict[str, Any]], today: str) -> dict[str, Any]:
-    """Return the file's content; *today* is the day of measuring."""
+    """Return the file's members; *today* is the date of the measurement."""
     by_name = {each["name"]: each for each in scenarios}
     return {
         "measured": today,
-        "command": "python -m bench.operations --write",
+        "command": "python -m bench operations --write",
         "versions": versions(),
         "steps": steps(by_name),
         "runs": runs(by_name),
@@ -51,11 +50,15 @@ def document(scenarios: list[dict[str, Any]], today: str) -> dict[str, Any]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Play and write, or print."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").strip().split("\n")[0])
-    parser.add_argument("--write", action="store_true", help=f"to {TARGET.relative_to(ROOT)}")
+    """Play the scenarios; write or print the result."""
+    parser = argparse.ArgumentParser(
+        prog="python -m bench operations", description=(__doc__ or "").strip().split("\n")[0]
+    )
+    parser.add_argument("--write", action="store_true", help=f"write {TARGET.relative_to(ROOT)}")
     names = [scenario.name for scenario in SCENARIOS]
-    parser.add_argument("--only", metavar="NAME", choices=names, help="one scenario, printed")
+    parser.add_argument(
+        "--only", metavar="NAME", choices=names, help="play one scenario and print it"
+    )
     options = parser.parse_args(arguments)
     scenarios = []
     for scenario in SCENARIOS:
@@ -71,7 +74,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
     else:
         print(text, end="")
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,4 +1,4 @@
-"""One scenario of the measuring run: a host, a proxy that counts, a publisher and subscribers."""
+"""Plays a scenario of the measuring run: host, counting proxy, publisher and subscriber."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from testbed.host_settings import host_settings
 from testbed.storage_proxy import running_storage_proxy
 from testbed.subscriber import Push, running_subscriber
 
-_NEVER = "0 0 0 1 1 *"  # a schedule that disturbs nothing: the timers are measured on their own
-_PATIENCE = 90.0  # seconds until what was published must have ended
+_NEVER = "0 0 0 1 1 *"  # a schedule that does not fire: timers are measured separately
+_TIMEOUT = 90.0  # seconds for the scenario to end
 _QUIET = 3.0  # seconds in which the host deletes its last messages
 _LETTERS = string.ascii_letters + string.digits
 _TOPIC, _DEAD = "orders", "deadletters"
@@ -39,11 +39,12 @@ _TOPIC, _DEAD = "orders", "deadletters"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
     """
-    What is played.
+    What a scenario publishes, and how its endpoint answers.
 
-    *size* is an event's, in bytes as published. *failing* is the share of attempts that get
-    *status*; an endpoint answers after *answers_in* seconds. *pause* lies between two requests.
-    *watched* seconds are counted instead where nothing is published.
+    *size* is the bytes of an event as published. *failing* is the share of attempts that get
+    *status*; the endpoint answers after *answers_in* seconds. *pause* is the seconds between two
+    requests, *watched* how long to count if nothing is published. *ends* names the end: the events
+    are ``delivered``, ``dead`` or ``woken``.
     """
 
     name: str
@@ -64,9 +65,9 @@ class Scenario:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counted:
     """
-    What came of a scenario: *operations* by kind, *pushes* that subscribers got.
+    What a scenario caused: storage *operations* by kind, and *pushes* received.
 
-    *publish* and *deliver* are the seconds that each run took, *cpu* those of the whole host.
+    *publish* and *deliver* are the seconds of each run, *cpu* those of the whole host.
     """
 
     scenario: Scenario
@@ -78,7 +79,7 @@ class Counted:
     deliver: list[float]
 
     def document(self) -> dict[str, Any]:
-        """Return it as data; of the runs only how many there were, and the median."""
+        """Return the counts as JSON members; runs as their number and median."""
         told = {name: value for name, value in asdict(self.scenario).items() if value}
         told |= {"pushes": self.pushes, "seconds": round(self.seconds, 1), "cpu": self.cpu}
         for name in ("publish", "deliver"):
@@ -140,10 +141,10 @@ SCENARIOS = (
 
 def play(scenario: Scenario) -> Counted:
     """
-    Play one scenario on a host and a storage of its own.
+    Play one scenario on its own host and storage.
 
     Raises:
-        RuntimeError: not everything came to its end in four minutes.
+        RuntimeError: it did not end in time.
     """
     lines: list[str] = []
     schedules = {"PUSHGRID_WAKE_SCHEDULE": _NEVER, "PUSHGRID_DEADLETTER_SCHEDULE": _NEVER}
@@ -175,7 +176,7 @@ def play(scenario: Scenario) -> Counted:
 
 @contextmanager
 def _storage() -> Iterator[Azurite]:
-    """Give an Azurite with everything that the templates create in advance."""
+    """Run an Azurite with the queues, containers and tables that the templates create."""
     with running_azurite() as azurite:
         connection = azurite.connection_string
         queues = QueueServiceClient.from_connection_string(connection)
@@ -191,7 +192,7 @@ def _storage() -> Iterator[Azurite]:
 
 
 def _answer(scenario: Scenario) -> Callable[[Push], int]:
-    """Fail the wanted share of attempts: by chance, but the same ones of the same event."""
+    """Fail the share of attempts, pseudo-randomly: an event fails alike in every run."""
 
     def answer(push: Push) -> int:
         time.sleep(scenario.answers_in)
@@ -213,7 +214,7 @@ def _subscribed(arm: Arm, scenario: Scenario, url: str) -> str:
 
 
 def _publish(host: RunningHost, key: str, scenario: Scenario) -> list[float]:
-    """Publish one request after the other; return how long each took."""
+    """Publish one request after the other; return the seconds that each took."""
     chance = random.Random(7)  # noqa: S311 - the same texts at every run
     took = []
     with requests.Session() as session:
@@ -232,7 +233,7 @@ def _publish(host: RunningHost, key: str, scenario: Scenario) -> list[float]:
 
 
 def an_event(number: int = 0, size: int = 4096, chance: random.Random | None = None) -> Any:
-    """Return an event of *size* bytes whose text hardly compresses, as no real one is."""
+    """Return an event of *size* bytes with a random text, which hardly compresses."""
     event = {
         "id": f"{number:08}",
         "subject": "/orders/17",
@@ -247,7 +248,7 @@ def an_event(number: int = 0, size: int = 4096, chance: random.Random | None = N
 
 
 def _ended(scenario: Scenario, pushes: list[Push], operations: Counter[str]) -> bool:
-    """Tell whether everything that was published is where the scenario ends."""
+    """Tell whether all published events have reached the scenario's end."""
     deliveries = scenario.events * scenario.subscriptions
     if scenario.ends == "dead":
         return operations["queue delete deadletters"] >= deliveries
@@ -259,10 +260,10 @@ def _ended(scenario: Scenario, pushes: list[Push], operations: Counter[str]) -> 
 
 
 def _await(scenario: Scenario, pushes: list[Push], operations: Counter[str]) -> None:
-    give_up_at = time.monotonic() + _PATIENCE
+    give_up_at = time.monotonic() + _TIMEOUT
     while not _ended(scenario, pushes, operations):
         if time.monotonic() > give_up_at:
-            raise RuntimeError(f"{scenario.name}: is not at its end: {dict(operations)}")
+            raise RuntimeError(f"{scenario.name}: did not end: {dict(operations)}")
         time.sleep(0.5)
 
 

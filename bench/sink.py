@@ -1,9 +1,8 @@
 """
-A subscriber that costs as little as possible, as a process of its own.
+A minimal subscriber in its own process, which counts pushes and their delays.
 
-It answers every push 200, at ``/busy`` 503, at ``/slow`` after 29 s, and keeps the delays since the
-time in the data.
-``GET /stats?reset`` returns and forgets what it counted.
+It answers 200, at ``/busy`` 503, and at ``/slow`` 200 after 29 s. Delays count from the time in the
+event's data. ``GET /stats?reset`` returns the counts and resets them.
 """
 
 from __future__ import annotations
@@ -96,7 +95,7 @@ class _Sink(asyncio.Protocol):
 async def _serve() -> None:
     server = await asyncio.get_running_loop().create_server(_Sink, "127.0.0.1", 0, backlog=512)
     print(server.sockets[0].getsockname()[1], flush=True)
-    # Whoever started the sink holds its stdin: when they end, so does the sink.
+    # The parent holds stdin open: the sink ends with it.
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
 
 

@@ -1,4 +1,4 @@
-"""From the counts of whole scenarios to what one of each step takes."""
+"""Derives the storage operations and times of each step from the counts of whole scenarios."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def steps(scenarios: Mapping[str, Document]) -> Steps:
     """
     Return storage operations by step and kind; *scenarios* are those of the measuring run.
 
-    A queue, container or table belongs to one step, so its requests are divided by how often
-    that step was done. What is asked again after some seconds (subscriptions, health, counts) is
-    told per second of a process that is awake.
+    A queue, container or table belongs to one step, so its requests are divided by how often that
+    step was done. Periodic requests (subscriptions, health, counts) are given per second of a
+    process that is awake.
     """
     single, dead = scenarios["single"], scenarios["dead letters"]
     waits, parked = scenarios["long waits"], scenarios["64 KiB in tens, to three"]
@@ -59,14 +59,15 @@ def steps(scenarios: Mapping[str, Document]) -> Steps:
         "idle hour": {
             kind: round(count / hours, 2)
             for kind, count in idle["operations"].items()
-            if kind not in {"queue get deliveries", "queue get retries"}  # nobody is there to look
+            if kind
+            not in {"queue get deliveries", "queue get retries"}  # on Azure no instance polls them
         },
     }
 
 
 def runs(scenarios: Mapping[str, Document]) -> dict[str, float]:
     """
-    Return what describes runs, in seconds.
+    Return the times of runs, in seconds.
 
     A publish run takes ``publish`` + ``publish event`` for each event after the first + ``publish
     message`` for each message after the first; a delivery run ``deliver`` + ``deliver event``

@@ -1,9 +1,8 @@
 """
-How fast, how dear and how large: the real thing beside its floors, in one run.
+Measures throughput, delay, storage operations and memory against bounds of the same run.
 
-``make bench`` prints one table. Everything runs on this machine: the host, Azurite, and a sink
-that does nothing but count. The floors are measured in the same run: what Azurite does in a
-second, and what one process can POST with ``requests`` on 16 keep-alive threads.
+Host, Azurite and a sink that only counts run on this machine. The bounds are Azurite's requests
+per second, and the POSTs per second of one process with ``requests`` on 16 keep-alive threads.
 """
 
 from __future__ import annotations
@@ -27,34 +26,18 @@ from devhost.process import RunningHost, running_host
 from testbed.arm import Arm
 from testbed.storage_proxy import StorageProxy, running_storage_proxy
 
-CASES = (
-    Case(
-        name="requests of 100, 1 subscription",
-        events=6000,
-        batch=100,
-        publishers=4,
-        subscriptions=1,
-    ),
-    Case(
-        name="requests of 100, 10 subscriptions",
-        events=1000,
-        batch=100,
-        publishers=4,
-        subscriptions=10,
-    ),
-    Case(
-        name="single events, 1 subscription", events=1500, batch=1, publishers=16, subscriptions=1
-    ),
-    Case(
-        name="single events, 10 subscriptions", events=300, batch=1, publishers=16, subscriptions=10
-    ),
-    Case(name="paced at 30/s", events=600, batch=1, publishers=4, subscriptions=1, rate=30),
+CASES = (  # name, events, batch, publishers, subscriptions, rate
+    Case("requests of 100, 1 subscription", 6000, 100, 4, 1),
+    Case("requests of 100, 10 subscriptions", 1000, 100, 4, 10),
+    Case("single events, 1 subscription", 1500, 1, 16, 1),
+    Case("single events, 10 subscriptions", 300, 1, 16, 10),
+    Case("paced at 30/s", 600, 1, 4, 1, 30),
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """What was measured; rates are a second, delays milliseconds from publish to receipt."""
+    """Results of a case: rates per second; *p50* and *p99* in ms from publish to receipt."""
 
     case: str
     accepted: float
@@ -101,8 +84,8 @@ def measure(case: Case, host: RunningHost, sink: Sink, proxy: StorageProxy | Non
 
 
 def memory_while_waiting(azurite: Azurite, sink: Sink) -> float:
-    """Return the most memory (MB) that a host has while 10,000 events of 1 KB wait for retry."""
-    case = Case(name="", events=10_000, batch=100, publishers=4, subscriptions=1)
+    """Return a host's peak memory in MB while 10,000 events of 1 KB wait for retry."""
+    case = Case("", 10_000, 100, 4, 1)
     with running_host(settings(azurite)) as host:
         arm = Arm(host.url)
         arm.create_topic("waiting")
@@ -117,24 +100,24 @@ def memory_while_waiting(azurite: Azurite, sink: Sink) -> float:
 
 def await_first_attempts(depths: Callable[[], Mapping[str, int]], seconds: float = 120.0) -> None:
     """
-    Wait until every message has had its turn: each was tried, or is held as its endpoint fails.
+    Wait until every message was attempted or is held because its endpoint fails.
 
-    *depths* says how many messages are on each queue.
+    *depths* returns the number of messages on each queue.
 
     Raises:
-        RuntimeError: that took more than so many *seconds*, or nothing waits for retry then.
+        RuntimeError: that took longer than *seconds*, or nothing waits for retry afterwards.
     """
     give_up = time.monotonic() + seconds
     while depths()["deliveries"]:
         if time.monotonic() > give_up:
-            raise RuntimeError(f"not all was tried in {seconds:.0f} s: {dict(depths())}")
+            raise RuntimeError(f"not all was attempted in {seconds:.0f} s: {dict(depths())}")
         time.sleep(0.2)
     if not any(depths()[queue] for queue in ("retries", "waiting")):
         raise RuntimeError("nothing waits for retry")
 
 
 def messages(url: str) -> dict[str, int]:
-    """Ask a host how many messages are on each queue."""
+    """Return the number of messages on each queue of the host at *url*."""
     queues = requests.get(f"{url}/status/health", timeout=30).json()["queues"]
     return {name: each["messages"] for name, each in queues.items()}
 
@@ -146,7 +129,7 @@ def cpu_seconds(pid: int) -> float:
 
 
 def memory_mb(pid: int) -> float:
-    """Return the most memory that a process has had."""
+    """Return the peak memory of a process in MB."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("VmHWM"):
             return int(line.split()[1]) / 1024
@@ -155,7 +138,7 @@ def memory_mb(pid: int) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """A whole run: *floors* are a second, *waiting_mb* is the host's memory."""
+    """Results of a run: *floors* per second, *waiting_mb* the host's peak memory."""
 
     rows: list[Row]
     floors: dict[str, float]
@@ -163,7 +146,7 @@ class Result:
 
 
 def run_cases(cases: tuple[Case, ...]) -> Result:
-    """Measure every case timed, and again through a proxy that counts storage requests."""
+    """Measure each case twice: timed, and through a proxy that counts storage requests."""
     waiting = None
     rows: list[Row] = []
     raw: list[float] = []
@@ -171,7 +154,7 @@ def run_cases(cases: tuple[Case, ...]) -> Result:
         with running_azurite() as azurite:
             floors = azurite_rates(azurite)
         for case in cases:
-            # A storage and a host of its own: what one case leaves behind slows no other.
+            # Each case has its own storage and host, so that none slows the next.
             progress(f"timing {case.name}")
             with running_azurite() as azurite, running_host(settings(azurite)) as host:
                 row = measure(case, host, sink, None)
@@ -193,7 +176,7 @@ def run_cases(cases: tuple[Case, ...]) -> Result:
 
 
 def table(result: Result) -> str:
-    """Write the result for people."""
+    """Return the result as text."""
     floors = result.floors
     head = (
         f"{'case':<36}{'accepted/s':>11}{'delivered/s':>12}{'of raw':>8}{'p50 ms':>8}{'p99 ms':>8}"
@@ -209,23 +192,25 @@ def table(result: Result) -> str:
             + ("" if row.complete else "   INCOMPLETE")
         )
     lines.append("")
-    lines.append("Floors, a second, in the same run:")
+    lines.append("Bounds per second, measured in the same run:")
     lines += [f"  {name:<12}{rate:>8.0f}" for name, rate in floors.items()]
     if result.waiting_mb:
         lines += [
             "",
-            f"Host while 10,000 events wait for retry: {result.waiting_mb:.0f} MB at most",
+            f"Host while 10,000 events wait for retry: {result.waiting_mb:.0f} MB at its peak",
         ]
     lines.append("")
-    lines.append("delivered/s counts pushes that arrived, from the first publish to the last")
-    lines.append("receipt; ops/event are storage requests for one delivered event, polls included.")
+    lines.append("delivered/s counts received pushes from the first publish to the last receipt;")
+    lines.append("ops/event counts storage requests per delivered event, polls included.")
     return "\n".join(lines)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the table; returns 1 if anything did not arrive, 2 if no case is meant."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").strip().split("\n")[0])
-    parser.add_argument("--json", action="store_true", help="for programs")
+    """Print the table; returns 1 if an event was not received, 2 if no case matches."""
+    parser = argparse.ArgumentParser(
+        prog="python -m bench throughput", description=(__doc__ or "").strip().split("\n")[0]
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--case", help="only cases whose name contains this")
     options = parser.parse_args(arguments)
     cases = tuple(case for case in CASES if not options.case or options.case in case.name)
@@ -236,7 +221,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
     result = run_cases(cases)
     print(json.dumps(asdict(result), indent=2) if options.json else table(result))
     return 0 if all(row.complete for row in result.rows) else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

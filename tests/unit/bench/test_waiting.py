@@ -20,7 +20,7 @@ def test_events_that_are_held_need_no_attempt_of_their_own() -> None:
 @pytest.mark.parametrize(
     ("depths", "told"),
     [
-        ({"deliveries": 7, "retries": 0, "waiting": 0}, "not all was tried"),
+        ({"deliveries": 7, "retries": 0, "waiting": 0}, "not all was attempted"),
         ({"deliveries": 0, "retries": 0, "waiting": 0}, "nothing waits"),
     ],
 )
