@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import http.client
 import os
 import shutil
 import signal
 import socket
-import ssl
 import subprocess
 import sys
 import tempfile
@@ -30,7 +28,7 @@ _END_WITH_PARENT = (
     "data:text/javascript,process.stdin.resume();"
     "process.stdin.on('end',()=>process.kill(process.pid,'SIGKILL'))"
 )
-_START_SECONDS = 30.0
+_START_SECONDS = 120.0
 _TRIES = 3
 
 
@@ -72,11 +70,11 @@ def _start(certificate: Path | None) -> Azurite:
             process = _spawn(command, ports, output)
             # Azurite ends if another process has taken a port first; it is started again then.
             try:
-                answers = _answers(process, scheme, ports)
+                listens = _listens(process, ports)
             except BaseException:
                 _kill(process)
                 raise
-            if answers:
+            if listens:
                 return _azurite(process, scheme, ports)
             _kill(process)
             output.seek(0)
@@ -130,35 +128,19 @@ def _free_ports(count: int) -> list[int]:
         return [each.getsockname()[1] for each in sockets]
 
 
-def _answers(process: subprocess.Popen[bytes], scheme: str, ports: list[int]) -> bool:
+def _listens(process: subprocess.Popen[bytes], ports: list[int]) -> bool:
     deadline = time.monotonic() + _START_SECONDS
     waiting = list(ports)
     while waiting and process.poll() is None and time.monotonic() < deadline:
-        waiting = [port for port in waiting if not _answers_at(scheme, port)]
+        waiting = [port for port in waiting if not _is_open(port)]
         if waiting:
-            time.sleep(0.05)
+            time.sleep(0.02)
     return not waiting and process.poll() is None
 
 
-def _answers_at(scheme: str, port: int) -> bool:
-    connection = _connection(scheme, port)
-    try:
-        connection.request("GET", f"/{ACCOUNT}")
-        connection.getresponse().read()
-    except (OSError, http.client.HTTPException):
-        return False
-    finally:
-        connection.close()
-    return True
-
-
-def _connection(scheme: str, port: int) -> http.client.HTTPConnection:
-    if scheme == "http":
-        return http.client.HTTPConnection("127.0.0.1", port, timeout=5)
-    # Only whether it answers; its clients verify the certificate.
-    context = ssl.create_default_context()
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    return http.client.HTTPSConnection("127.0.0.1", port, timeout=5, context=context)
+def _is_open(port: int) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
 
 
 def _azurite(process: subprocess.Popen[bytes], scheme: str, ports: list[int]) -> Azurite:

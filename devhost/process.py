@@ -16,7 +16,7 @@ from pathlib import Path
 from devhost.errors import HostError
 
 _ROOT = Path(__file__).parents[1]
-_START_SECONDS = 60.0
+_START_SECONDS = 120.0
 _DRAIN_SECONDS = 40.0
 _KEPT_LINES = 20_000
 

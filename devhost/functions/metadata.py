@@ -6,21 +6,14 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from devhost import settings
 from devhost.errors import BadFunctionError, HostError
 
-AuthLevel = Literal["anonymous", "function", "admin"]
-
 _FUNCTION_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_\-]{0,127}")
 _BINDING_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,127}|\$return")
 _QUEUE_NAME = re.compile(r"(?=.{3,63}\Z)[a-z0-9]+(?:-[a-z0-9]+)*")
-_AUTH_LEVELS: dict[str, AuthLevel] = {
-    "anonymous": "anonymous",
-    "function": "function",
-    "admin": "admin",
-}
+_AUTH_LEVELS = ("anonymous", "function", "admin")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +25,6 @@ class HttpTrigger:
     route: str | None
     #: Upper case; empty: all.
     methods: frozenset[str]
-    auth_level: AuthLevel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,7 +176,6 @@ def _http_trigger(binding: Mapping[str, object]) -> HttpTrigger:
         name=str(binding["name"]),
         route=_text(binding, "route"),
         methods=frozenset(str(method).upper() for method in methods or ()),
-        auth_level=_AUTH_LEVELS[level],
     )
 
 

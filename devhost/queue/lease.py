@@ -12,7 +12,7 @@ import contextlib
 from collections.abc import Iterator
 from datetime import timedelta
 
-from devhost.queue.storage import QueueStore, ReceivedMessage
+from devhost.queue.storage import ReceivedMessage, RestQueue
 from devhost.storage.errors import (
     QueueGoneError,
     StaleReceiptError,
@@ -26,7 +26,7 @@ _LEAST_INTERVAL = timedelta(minutes=1)
 class QueueLease:
     """The claim to one message, with its latest receipt: each renewal makes the last one stale."""
 
-    def __init__(self, queue: QueueStore, message: ReceivedMessage, hidden: timedelta) -> None:
+    def __init__(self, queue: RestQueue, message: ReceivedMessage, hidden: timedelta) -> None:
         self._queue = queue
         self._id = message.id
         self._receipt = message.pop_receipt

@@ -22,7 +22,7 @@ from devhost.functions.metadata import QueueTrigger, is_queue_name
 from devhost.host_json import QueueOptions
 from devhost.queue import message as queue_message
 from devhost.queue.lease import QueueLease
-from devhost.queue.storage import QueueStore, ReceivedMessage
+from devhost.queue.storage import ReceivedMessage, RestQueue
 from devhost.storage.errors import (
     Outage,
     QueueGoneError,
@@ -82,8 +82,8 @@ class Backoff:
 class Queues:
     """The queue of a trigger and its poison queue."""
 
-    source: QueueStore
-    poison: QueueStore | None
+    source: RestQueue
+    poison: RestQueue | None
     #: Called after a message has been added to the poison queue.
     poison_sent: Callable[[], None]
 

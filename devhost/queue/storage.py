@@ -14,7 +14,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
-from typing import Protocol, TypeVar
+from typing import TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 from xml.etree import ElementTree as ET
 from xml.sax.saxutils import escape
@@ -50,35 +50,12 @@ class ReceivedMessage:
     text: str
 
 
-class QueueStore(Protocol):
+class RestQueue:
     """
-    One queue.
+    One queue of a storage account; each request is sent on one of *threads*.
 
     Every method may raise QueueGoneError, StorageBusyError and StorageRefusedError.
     """
-
-    async def exists(self) -> bool:
-        """Return whether the queue exists."""
-
-    async def receive(self, count: int, hidden: timedelta) -> list[ReceivedMessage]:
-        """Receive up to *count* messages and hide them."""
-
-    async def delete(self, message_id: str, pop_receipt: str) -> None:
-        """Delete a message; raises StaleReceiptError."""
-
-    async def hide(self, message_id: str, pop_receipt: str, hidden: timedelta) -> str:
-        """
-        Hide a message for *hidden* more and return its new receipt.
-
-        Raises StaleReceiptError.
-        """
-
-    async def send(self, text: str) -> None:
-        """Add a message; the queue is created if it is missing."""
-
-
-class RestQueue:
-    """A queue of a storage account; *threads* send the requests."""
 
     def __init__(self, account: StorageAccount, name: str, threads: Executor) -> None:
         self._account = account
@@ -108,17 +85,17 @@ class RestQueue:
         return _read(lambda: _parse_messages(response.data))
 
     async def delete(self, message_id: str, pop_receipt: str) -> None:
-        """Delete a message."""
+        """Delete a message; raises StaleReceiptError."""
         await self._run("DELETE", f"/messages/{message_id}", {"popreceipt": pop_receipt})
 
     async def hide(self, message_id: str, pop_receipt: str, hidden: timedelta) -> str:
-        """Hide a message for *hidden* more and return its new receipt."""
+        """Hide a message for *hidden* more and return its receipt; raises StaleReceiptError."""
         query = {"popreceipt": pop_receipt, "visibilitytimeout": _seconds(hidden)}
         response = await self._run("PUT", f"/messages/{message_id}", query)
         return _read(lambda: str(response.headers["x-ms-popreceipt"]))
 
     async def send(self, text: str) -> None:
-        """Add a message."""
+        """Add a message; the queue is created if it is missing."""
         body = f"<QueueMessage><MessageText>{escape(text)}</MessageText></QueueMessage>".encode()
         try:
             await self._run("POST", "/messages", {}, body)

@@ -125,7 +125,6 @@ def test_an_outage_loses_no_message_and_leaves_the_timer_to_another_host(
 
 
 def test_a_restart_of_azurite_loses_no_message(start, function, tmp_path):
-    """Its leases are lost, and taken again."""
     function("work", WORK, queueName="jobs", **QUEUE)
     function("clock", TICK, **TIMER)
     ports = azurite_module._free_ports(3)
@@ -171,7 +170,7 @@ def kept_azurite(folder: Path, ports: list[int]) -> Iterator[str]:
         start_new_session=True,
     )
     try:
-        assert azurite_module._answers(process, "http", ports)
+        assert azurite_module._listens(process, ports)
         yield azurite_module._azurite(process, "http", ports).connection_string
     finally:
         process.terminate()

@@ -185,7 +185,7 @@ def http_function() -> Callable[..., Function]:
     def make(call: Any = None, *, name: str = "web", **changes: Any) -> Function:
         trigger = HttpTrigger(
             **dict[str, Any](
-                {"name": "_req", "route": None, "methods": frozenset(), "auth_level": "anonymous"},
+                {"name": "_req", "route": None, "methods": frozenset()},
                 **changes,
             )
         )

@@ -31,7 +31,7 @@ def test_http(scan):
     found = scan(HTTP | {"route": "a/{id}", "methods": ["get", "POST"], "authLevel": "Admin"}, OUT)
 
     assert found.trigger == HttpTrigger(
-        name="req", route="a/{id}", methods=frozenset(("GET", "POST")), auth_level="admin"
+        name="req", route="a/{id}", methods=frozenset(("GET", "POST"))
     )
     assert found.returns_http
     assert found.entry_point == "main"
@@ -40,7 +40,7 @@ def test_http(scan):
 def test_http_defaults(scan):
     trigger = scan(HTTP, OUT).trigger
 
-    assert (trigger.route, trigger.methods, trigger.auth_level) == (None, frozenset(), "function")
+    assert (trigger.route, trigger.methods) == (None, frozenset())
 
 
 def test_queue(scan):
