@@ -28,7 +28,7 @@ from shared.engine.ports import (
     Table,
 )
 from shared.engine.timers.housekeeping import COUNTS_KEPT_FOR
-from shared.metrics import Metric, added
+from shared.metrics import Metric, total_of
 
 _OF_TOPIC = (Metric.PUBLISH_SUCCESS, Metric.UNMATCHED)
 _OF_SUBSCRIPTION = (
@@ -139,7 +139,7 @@ def _sums(
     metrics: Sequence[Metric],
     span_of_time: tuple[datetime, datetime],
 ) -> dict[Metric, int]:
-    sums = added(counts for _, counts in reader.minutes(topic, subscription, *span_of_time))
+    sums = total_of(counts for _, counts in reader.minutes(topic, subscription, *span_of_time))
     return {
         metric: round(sum(each.total for series, each in sums.items() if series.metric is metric))
         for metric in metrics

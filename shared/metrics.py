@@ -1,4 +1,4 @@
-"""What is counted, under Event Grid's names, and how counts add up."""
+"""Names the metrics as Event Grid does, and adds up counts."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class Metric(StrEnum):
 
 class Definition(NamedTuple):
     """
-    What there is to know of a metric.
+    A metric as Azure Monitor describes it.
 
     *label* is its display name. *dimensions* are those beyond topic and subscription. One that
-    *is_of_topic* says nothing of single subscriptions. *unit* and *aggregation* are Azure Monitor's
+    *is_of_topic* is not counted per subscription. *unit* and *aggregation* are Azure Monitor's
     names.
     """
 
@@ -99,7 +99,7 @@ DEFINITIONS: Mapping[Metric, Definition] = {
 
 
 class Sum(NamedTuple):
-    """What was counted: how much altogether, how often, the least and the most of one time."""
+    """The sum of *times* values, and the smallest and largest of them."""
 
     total: float
     times: int
@@ -127,7 +127,7 @@ Counts = Mapping[Series, Sum]
 
 
 class Span(StrEnum):
-    """How long a row counts for: minutes are what people ask for, hours add up to all there was."""
+    """The time span of a row: minutes are queried, hours add up to the totals."""
 
     MINUTE = "minute"
     HOUR = "hour"
@@ -135,9 +135,9 @@ class Span(StrEnum):
 
 class CountRow(NamedTuple):
     """
-    What one process has counted in one span of time: all of it so far, at every write.
+    All that one process has counted so far in one span of time.
 
-    *subscription* is empty for what a topic counts; its minutes hold the sums over its
+    *subscription* is empty for the counts of a topic; its minutes hold the sums over its
     subscriptions as well. Names are in lower case.
     """
 
@@ -149,8 +149,8 @@ class CountRow(NamedTuple):
     counts: Counts
 
 
-def once(by: float) -> Sum:
-    """Return what was counted one time."""
+def single(by: float) -> Sum:
+    """Return the sum of one value."""
     return Sum(by, 1, by, by)
 
 
@@ -161,12 +161,12 @@ def add(counts: dict[Series, Sum], more: Counts) -> None:
         counts[series] = known.plus(sum_) if known else sum_
 
 
-def added(all_counts: Iterable[Counts]) -> dict[Series, Sum]:
-    """Return all counts together."""
-    together: dict[Series, Sum] = {}
+def total_of(all_counts: Iterable[Counts]) -> dict[Series, Sum]:
+    """Return the sums of all counts."""
+    total: dict[Series, Sum] = {}
     for counts in all_counts:
-        add(together, counts)
-    return together
+        add(total, counts)
+    return total
 
 
 def error_type(status: int | None) -> str:

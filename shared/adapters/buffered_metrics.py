@@ -11,25 +11,25 @@ from shared import telemetry
 from shared.clock import Clock
 from shared.engine.ports import CountSink
 from shared.errors import StorageUnavailable
-from shared.metrics import CountRow, Metric, Series, Span, Sum, add, once
+from shared.metrics import CountRow, Metric, Series, Span, Sum, add, single
 
 EVERY = timedelta(seconds=10)  # at most: nothing is written while nothing is counted
-TRIED_FOR = timedelta(hours=1)  # … after a row's time, while storage fails
+TRIED_FOR = timedelta(hours=1)  # after a row's time, while storage fails
 MAX_SERIES = 50_000  # in memory between two writes
 MAX_ROWS = 20_000  # in memory while storage fails
-_STRAYS = timedelta(minutes=1)  # how long after its time a row may still be counted to
+_GRACE = timedelta(minutes=1)  # after its time in which a row may still be counted to
 _LENGTHS = {Span.MINUTE: timedelta(minutes=1), Span.HOUR: timedelta(hours=1)}
 
 
-class _Place(NamedTuple):
+class _RowKey(NamedTuple):
     start: datetime
     span: Span
     topic: str
     subscription: str
 
 
-class _Running:
-    """What was counted at one place so far, and whether storage knows."""
+class _Row:
+    """All that was counted for one row so far; *is_stored* as it is."""
 
     def __init__(self) -> None:
         self.counts: dict[Series, Sum] = {}
@@ -38,10 +38,10 @@ class _Running:
 
 class BufferedMetrics:
     """
-    Metrics: `count` adds to a dictionary; a thread of its own writes what has changed.
+    Metrics: `count` adds to a dictionary; a thread of its own writes the rows that have changed.
 
-    *instance* tells this process from all others, for ever. Counts that can't be written within an
-    hour after their time are lost, and so are those that find no room.
+    *instance* is unique to this process. Counts that can't be written within an hour after their
+    time are lost, and so are those beyond the limits of memory.
     """
 
     def __init__(self, sink: CountSink, clock: Clock, instance: str) -> None:
@@ -52,7 +52,7 @@ class BufferedMetrics:
         self._new: dict[tuple[datetime, str, str, Series], Sum] = {}
         self._is_lossy = False
         self._writing = threading.Lock()
-        self._running: dict[_Place, _Running] = {}  # only under _writing
+        self._rows: dict[_RowKey, _Row] = {}  # only under _writing
         self._fails = False
 
     def count(
@@ -68,7 +68,7 @@ class BufferedMetrics:
         named = tuple(sorted((n, str(v)) for n, v in dimensions.items())) if dimensions else ()
         series = Series(metric, named)
         key = (minute, topic.lower(), subscription.lower(), series)
-        sum_ = once(by)
+        sum_ = single(by)
         with self._lock:
             known = self._new.get(key)
             if known is None and len(self._new) >= MAX_SERIES:
@@ -87,14 +87,14 @@ class BufferedMetrics:
         threading.Thread(target=run, name="metrics", daemon=True).start()
 
     def flush(self) -> None:
-        """Write what has changed. Never raises; what can't be written is tried again."""
+        """Write the rows that have changed. Never raises; rows that can't be written are kept."""
         with self._writing:
             with self._lock:
                 new, self._new = self._new, {}
                 is_lossy, self._is_lossy = self._is_lossy, False
             for (minute, topic, subscription, series), sum_ in new.items():
                 self._add(minute, topic, subscription, series, sum_)
-            lost = self._forget()
+            lost = self._drop_old()
             if is_lossy or lost:
                 telemetry.error("metrics.lost", rows=lost)
             self._write()
@@ -103,43 +103,36 @@ class BufferedMetrics:
         self, minute: datetime, topic: str, subscription: str, series: Series, sum_: Sum
     ) -> None:
         hour = minute.replace(minute=0)
-        places = {
-            _Place(minute, Span.MINUTE, topic, subscription),
-            _Place(minute, Span.MINUTE, topic, ""),  # with the sums over its subscriptions
-            _Place(hour, Span.HOUR, topic, subscription),
+        keys = {
+            _RowKey(minute, Span.MINUTE, topic, subscription),
+            _RowKey(minute, Span.MINUTE, topic, ""),  # with the sums over its subscriptions
+            _RowKey(hour, Span.HOUR, topic, subscription),
         }
-        for place in places:
-            running = self._running.setdefault(place, _Running())
-            add(running.counts, {series: sum_})
-            running.is_stored = False
+        for key in keys:
+            row = self._rows.setdefault(key, _Row())
+            add(row.counts, {series: sum_})
+            row.is_stored = False
 
-    def _forget(self) -> int:
-        """Forget what is over and stored, or can't be stored any more; return how much is lost."""
+    def _drop_old(self) -> int:
+        """Drop rows that are over and stored, and those to give up; return how many are lost."""
         now = self._clock.now()
         lost = 0
-        for place in sorted(self._running):
-            running = self._running[place]
-            end = place.start + _LENGTHS[place.span]
-            too_late = now - end > TRIED_FOR or len(self._running) > MAX_ROWS
-            if too_late or (running.is_stored and end + _STRAYS <= now):
-                del self._running[place]
-                lost += not running.is_stored
+        for key in sorted(self._rows):
+            row = self._rows[key]
+            end = key.start + _LENGTHS[key.span]
+            too_late = now - end > TRIED_FOR or len(self._rows) > MAX_ROWS
+            if too_late or (row.is_stored and end + _GRACE <= now):
+                del self._rows[key]
+                lost += not row.is_stored
         return lost
 
     def _write(self) -> None:
-        changed = [place for place, running in self._running.items() if not running.is_stored]
+        changed = [key for key, row in self._rows.items() if not row.is_stored]
         if not changed:
             return
         rows = [
-            CountRow(
-                span=place.span,
-                start=place.start,
-                topic=place.topic,
-                subscription=place.subscription,
-                instance=self._instance,
-                counts=self._running[place].counts,
-            )
-            for place in changed
+            CountRow(**key._asdict(), instance=self._instance, counts=self._rows[key].counts)
+            for key in changed
         ]
         try:
             self._sink.write(rows)
@@ -150,5 +143,5 @@ class BufferedMetrics:
             self._fails = True
             return
         self._fails = False
-        for place in changed:
-            self._running[place].is_stored = True
+        for key in changed:
+            self._rows[key].is_stored = True

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any
 
-from shared.metrics import DEFINITIONS, CountRow, Counts, Metric, Span, added
+from shared.metrics import DEFINITIONS, CountRow, Counts, Metric, Span, total_of
 from shared.subscriptions.subscription import SubscriptionKey
 from tests.fakes.faults import Faulty
 
@@ -66,7 +66,7 @@ class MemoryCounts(Faulty):
     def totals(self) -> Mapping[SubscriptionKey, Counts]:
         with self._at_work("totals"):
             names = {*self._hours(), *self._sums}
-            return {name: added(self._parts(name)) for name in names}
+            return {name: total_of(self._parts(name)) for name in names}
 
     def roll_up(self, before: datetime, forget: datetime) -> int:
         with self._at_work("roll_up"):
@@ -76,7 +76,7 @@ class MemoryCounts(Faulty):
                 until, known = self._sums.get(name, (before, {}))
                 if hours:
                     last = max(row.start for row in hours)
-                    self._sums[name] = last, added([known, *(row.counts for row in hours)])
+                    self._sums[name] = last, total_of([known, *(row.counts for row in hours)])
                 elif until < forget:
                     del self._sums[name]
                 for row in hours:

@@ -16,10 +16,10 @@ _MAX_IDLE = 512
 
 class Pool:
     """
-    Hands out the connection used last, so that those not needed grow old and go.
+    Returns the connection used last first, so that surplus connections expire.
 
-    There is no thread for that: whoever gives one back sweeps now and then. A connection is owned
-    by either the pool or one request; nothing else ever touches it.
+    There is no thread that closes those: `keep` sweeps now and then. A connection belongs to either
+    the pool or one request.
     """
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class Pool:
                 return connection
             connection.close()
 
-    def give(self, connection: HttpConnection, keep_for: float | None) -> None:
+    def keep(self, connection: HttpConnection, keep_for: float | None) -> None:
         """Keep *connection*, for less than *keep_for* seconds if the peer has set such a limit."""
         now = monotonic()
         idle = _IDLE_SECONDS if keep_for is None else min(_IDLE_SECONDS, keep_for - 1)
@@ -72,15 +72,15 @@ class Pool:
                 connection.close()
 
     def _sweep(self, now: float, surplus: list[HttpConnection]) -> None:
-        """Move what is too old, and what is too many, to *surplus*."""
+        """Move expired and surplus connections to *surplus*."""
         self._next_sweep = now + _SWEEP_SECONDS
         for endpoint, stack in list(self._idle.items()):
-            fresh = [connection for connection in stack if connection.expires > now]
-            while fresh and self._count - (len(stack) - len(fresh)) > _MAX_IDLE:
-                fresh.pop(0)
-            surplus.extend(connection for connection in stack if connection not in fresh)
-            self._count -= len(stack) - len(fresh)
-            if fresh:
-                self._idle[endpoint] = fresh
+            kept = [connection for connection in stack if connection.expires > now]
+            while kept and self._count - (len(stack) - len(kept)) > _MAX_IDLE:
+                kept.pop(0)
+            surplus.extend(connection for connection in stack if connection not in kept)
+            self._count -= len(stack) - len(kept)
+            if kept:
+                self._idle[endpoint] = kept
             else:
                 del self._idle[endpoint]

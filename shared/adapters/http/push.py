@@ -167,7 +167,7 @@ class HttpPusher:
                 body_until = max(body_until, started + call.timeout)
             body, complete = read_body(connection, head, body_until)
             if all_sent and complete and head.stays_open and not connection.buffer:
-                self._pool.give(connection, head.keep_for)
+                self._pool.keep(connection, head.keep_for)
                 kept = True
         finally:
             if not kept:

@@ -26,7 +26,7 @@ from shared.adapters.storage.metric_rows import (
     sum_entity,
 )
 from shared.clock import Clock
-from shared.metrics import CountRow, Counts, Series, Span, Sum, add, added
+from shared.metrics import CountRow, Counts, Series, Span, Sum, add, total_of
 from shared.subscriptions.subscription import SubscriptionKey
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def _rolled_up(table: TableClient, old: Sequence[Row], hours: Sequence[Row]) -> 
     from azure.data.tables import UpdateMode
 
     until = max(row["Until"] for row in [*old, *hours])
-    counts = added(counts_of(row) for row in [*old, *hours])
+    counts = total_of(counts_of(row) for row in [*old, *hours])
     entity = sum_entity(hours[0]["Topic"], hours[0]["Subscription"], until, counts)
     operations: list[Any] = [("delete", row) for row in hours]
     if old:

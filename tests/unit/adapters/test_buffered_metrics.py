@@ -11,7 +11,7 @@ import pytest
 
 from shared.adapters import buffered_metrics
 from shared.adapters.buffered_metrics import TRIED_FOR, BufferedMetrics
-from shared.metrics import CountRow, Counts, Metric, Series, Sum, added
+from shared.metrics import CountRow, Counts, Metric, Series, Sum, total_of
 from tests.builders import CRM
 from tests.fakes import START, FakeClock, MemoryCounts
 from tests.functional.deployment import Logged
@@ -35,7 +35,7 @@ class Counting(MemoryCounts):
 
     def counts(self, subscription: str = "crm") -> Counts:
         every = self.minutes("orders", subscription, START - HOUR, START + 99 * HOUR)
-        return added(counts for _, counts in every)
+        return total_of(counts for _, counts in every)
 
     def total(self, subscription: str = "crm") -> float:
         return self.counts(subscription)[DELIVERED].total
@@ -125,7 +125,7 @@ def test_minutes_and_hours_follow_each_other(
     assert [counts[DELIVERED].total for _, counts in minutes] == [1] * 100
     assert sink.totals()[CRM][DELIVERED].total == 100
     recorder.flush()
-    assert len(recorder._running) <= 3 + 2 * 2
+    assert len(recorder._rows) <= 3 + 2 * 2
 
 
 def test_a_failing_storage_gets_everything_later(
@@ -185,7 +185,7 @@ def test_rows_that_can_not_be_written_are_bounded(
 
     recorder.flush()
 
-    assert len(recorder._running) == 10
+    assert len(recorder._rows) == 10
 
 
 def test_no_fault_of_the_sink_ends_the_thread(recorder: BufferedMetrics, logged: Logged) -> None:

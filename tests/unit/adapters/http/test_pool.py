@@ -51,15 +51,15 @@ def made(count: int, host: int = 0) -> list[Any]:
     return [FakeConnection(endpoint(host)) for _ in range(count)]
 
 
-def give_all(pool: Pool, connections: list[Any]) -> None:
+def keep_all(pool: Pool, connections: list[Any]) -> None:
     for connection in connections:
-        pool.give(connection, None)
+        pool.keep(connection, None)
 
 
 @pytest.mark.usefixtures("time")
 def test_the_one_used_last_comes_first() -> None:
     pool, connections = Pool(), made(3)
-    give_all(pool, connections)
+    keep_all(pool, connections)
 
     assert [pool.take(endpoint(0)) for _ in range(4)] == [*reversed(connections), None]
     assert pool.take(endpoint(1)) is None
@@ -68,7 +68,7 @@ def test_the_one_used_last_comes_first() -> None:
 @pytest.mark.usefixtures("time")
 def test_an_unusable_one_is_closed_and_passed_over() -> None:
     pool, connections = Pool(), made(2)
-    give_all(pool, connections)
+    keep_all(pool, connections)
     connections[1].usable = False
 
     assert pool.take(endpoint(0)) is connections[0]
@@ -78,7 +78,7 @@ def test_an_unusable_one_is_closed_and_passed_over() -> None:
 @pytest.mark.usefixtures("time")
 def test_an_endpoint_keeps_at_most_64() -> None:
     pool, connections = Pool(), made(65)
-    give_all(pool, connections)
+    keep_all(pool, connections)
 
     assert [each.closed for each in connections] == [True] + [False] * 64
 
@@ -88,7 +88,7 @@ def test_all_together_are_at_most_512_and_the_endpoint_used_longest_ago_loses() 
     pool = Pool()
     groups = [made(64, host) for host in range(9)]
     for group in groups:
-        give_all(pool, group)
+        keep_all(pool, group)
 
     closed = [sum(each.closed for each in group) for group in groups]
     assert closed == [64, 0, 0, 0, 0, 0, 0, 0, 0]
@@ -105,7 +105,7 @@ def test_it_is_kept_for_a_while(
         time.seconds = 0.0
         pool = Pool()
         connection: Any = FakeConnection(endpoint(0), born)
-        pool.give(connection, keep_for)
+        pool.keep(connection, keep_for)
         time.seconds = later
 
         assert (pool.take(endpoint(0)) is connection) is kept
@@ -114,9 +114,9 @@ def test_it_is_kept_for_a_while(
 
 def test_old_ones_are_closed_although_nobody_asks_for_them(time: Time) -> None:
     pool, old, new = Pool(), made(3, host=1), made(1, host=2)
-    give_all(pool, old)
+    keep_all(pool, old)
     time.seconds = 61.0
-    give_all(pool, new)
+    keep_all(pool, new)
 
     assert [each.closed for each in old + new] == [True, True, True, False]
 
@@ -124,7 +124,7 @@ def test_old_ones_are_closed_although_nobody_asks_for_them(time: Time) -> None:
 @pytest.mark.usefixtures("time")
 def test_closing_closes_all() -> None:
     pool, connections = Pool(), made(2) + made(2, host=1)
-    give_all(pool, connections)
+    keep_all(pool, connections)
     pool.close()
 
     assert all(each.closed for each in connections)
