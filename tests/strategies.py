@@ -108,7 +108,7 @@ messages = st.builds(
     ),
     due=st.none() | moments,
     rounds=st.integers(0, 3),
-    batch=st.just(1) | st.integers(2, 5000),
+    batch_size=st.just(1) | st.integers(2, 5000),
     dead_letter=st.none() | notes,
 )
 

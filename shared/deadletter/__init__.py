@@ -1,1 +1,1 @@
-"""What could not be delivered: records, batches, blob names. Pure."""
+"""Writes dead letters: records, batches of them, and names of their blobs."""

@@ -1,4 +1,4 @@
-"""Which dead letters share a blob, and what the blob is called."""
+"""Groups dead letters into blobs, and names the blobs."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ T = TypeVar("T")
 
 def batches(sized: Iterable[tuple[T, int, int]]) -> Iterator[list[T]]:
     """
-    Divide things, in order, into batches within the limits of a blob.
+    Divide items, in order, into batches within the limits of a blob.
 
-    Each thing comes with its number of events and of bytes; one that exceeds a limit goes alone.
+    Each item comes with its numbers of events and bytes; one that exceeds a limit goes alone.
     """
     batch: list[T] = []
     events = size = 0
-    for thing, its_events, its_size in sized:
+    for item, its_events, its_size in sized:
         if batch and (events + its_events > MAX_EVENTS or size + its_size > MAX_BYTES):
             yield batch
             batch, events, size = [], 0, 0
-        batch.append(thing)
+        batch.append(item)
         events += its_events
         size += its_size
     if batch:
@@ -40,7 +40,7 @@ def blob_body(records: Sequence[str]) -> bytes:
 
 def dead_letter_path(topic: str, subscription: str, written_at: datetime, blob_id: str) -> str:
     """
-    Name a blob of dead letters after its subscription: in capitals, but as it is in a namespace.
+    Return the path of a blob of dead letters; names are in capitals, except in a namespace.
 
     Source: contract §4.1; "Dead lettering for event subscriptions to namespace topics" (2023-09-29)
     has an example.
@@ -51,6 +51,6 @@ def dead_letter_path(topic: str, subscription: str, written_at: datetime, blob_i
 
 
 def blob_path(folder: str, written_at: datetime, blob_id: str) -> str:
-    """Name a blob by the hour in which it is written: UTC, not zero-padded."""
+    """Return a blob's path by the hour in which it is written: UTC, not zero-padded."""
     at = written_at.astimezone(UTC)
     return f"{folder}/{at.year}/{at.month}/{at.day}/{at.hour}/{blob_id}.json"

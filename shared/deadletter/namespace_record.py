@@ -1,4 +1,4 @@
-"""A dead letter of a namespace: the event as it was published, beside what was tried."""
+"""Writes a dead letter of a namespace: the event, and its delivery beside it."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ def namespace_record(delivery: Delivery, text: str, note: DeadLetterNote) -> str
     """
     Return the JSON of one dead letter, *text* being its event as it was published.
 
-    Its custom headers are those of its last request, without the secret ones.
+    It has the custom headers of the last request, without the secret ones.
 
     Source: "Dead lettering for event subscriptions to namespace topics" (2023-09-29) and "Delivery
     and retry with namespace topics" (2024-05-08), which spell ``deadLetterProperties`` both ways:
     this is the later one's.
     """
     last = delivery.last
-    told: dict[str, Any] = {
+    properties: dict[str, Any] = {
         "deadletterreason": _REASONS.get(note.reason, _REFUSED),
         "deliveryattempts": delivery.attempts,
         "deliveryresult": last.outcome if last else _NEVER_TRIED,
         "publishutc": timestamp(delivery.origin.published_at),
     }
     if last:
-        told["deliveryattemptutc"] = timestamp(last.at)
-    letter = {"deadLetterProperties": told, "event": {**loads(text)}}
+        properties["deliveryattemptutc"] = timestamp(last.at)
+    letter = {"deadLetterProperties": properties, "event": {**loads(text)}}
     if headers := custom_headers(note.headers, text):
         letter["customDeliveryProperties"] = headers
     return dumps(letter)

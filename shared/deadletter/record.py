@@ -1,4 +1,4 @@
-"""A dead letter as Event Grid writes it: the event, and what was tried."""
+"""Writes a dead letter in Event Grid's form: the event, with members about its delivery."""
 
 from __future__ import annotations
 

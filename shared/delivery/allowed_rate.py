@@ -1,19 +1,19 @@
-"""When requests may go to an endpoint that has granted so many a minute."""
+"""Limits the requests to an endpoint to the rate that it has granted."""
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-_WINDOW = timedelta(seconds=61)  # a minute, and a second that requests may differ on their way
+_WINDOW = timedelta(seconds=61)  # a minute, and a second of difference in transit
 
 
 class Allowance(NamedTuple):
     """
-    What requests were let go and turned away so far.
+    The state of one endpoint's limit.
 
-    *even_at* is when the next one would be due if all came evenly; those turned away have places up
-    to *line_until*.
+    *even_at* is when the next request would be due if all came evenly; those that were refused have
+    times up to *line_until*.
     """
 
     even_at: datetime
@@ -22,10 +22,10 @@ class Allowance(NamedTuple):
 
 def ask(before: Allowance | None, rate: int, now: datetime) -> tuple[Allowance, datetime | None]:
     """
-    Ask for one request more at *rate* a minute; ``None`` with the allowance: it may go now.
+    Ask for one more request at *rate* a minute; return the new state, and when to ask again.
 
-    Otherwise it gets a place in a line, which is when it should ask again. In no minute more than
-    *rate* go: a tenth of them may come at once, and the others' pace makes up for that.
+    ``None`` as that time: the request may go now. Otherwise requests get times one after the other.
+    No minute has more than *rate* requests: a tenth may come at once, the others evenly spread.
 
     Source: CloudEvents web hooks, section 4.2 (``WebHook-Allowed-Rate``); the pace is ours.
     """
@@ -35,5 +35,5 @@ def ask(before: Allowance | None, rate: int, now: datetime) -> tuple[Allowance, 
     soonest = even_at - (at_once - 1) * step
     if soonest <= now:
         return Allowance(max(even_at, now) + step, line_until), None
-    place = max(soonest, line_until)
-    return Allowance(even_at, place + step), place
+    again_at = max(soonest, line_until)
+    return Allowance(even_at, again_at + step), again_at

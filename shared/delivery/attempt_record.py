@@ -1,4 +1,4 @@
-"""What is kept of an attempt, so that anybody can see later why an event was not delivered."""
+"""Defines the record of an attempt, from which a timeline explains what became of an event."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ KEPT_FOR = timedelta(days=7)  # whole days after the one of publishing
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptRecord:
     """
-    One attempt, or, without an *outcome*, an end that no attempt has decided: it was noticed when
-    the event was due, or is a success that came late.
+    One attempt or, without an *outcome*, an end that no attempt has decided: it was found when the
+    event was due, or is a late success.
 
     *event_id* is the publisher's, ``None`` if the event is gone. *number* counts attempts, this one
-    included; *at* is when it began, or when the end was noticed. *next_at* is when the next one
-    is due. *state* and *reason* say how it ended, if it did, and *blob_due_at* when its dead letter
-    may be written, if it gets one. *why* names the rule behind either.
+    included; *at* is when it began, or when the end was found. *next_at* is when the next one is
+    due. *state* and *reason* say how the delivery ended, if it did, and *blob_due_at* when its dead
+    letter may be written, if it gets one. *why* names the rule that decided.
     """
 
     topic: str

@@ -1,4 +1,4 @@
-"""The duty to bring one event to one subscription, and how far it has come."""
+"""Defines a delivery: one event on its way to one subscription, with its counters."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Origin(NamedTuple):
     payload: str | None
 
 
-DeliveryKey = tuple[Origin, int]  # what tells a delivery from the others of its subscription
+DeliveryKey = tuple[Origin, int]  # identifies a delivery within its subscription
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,22 +56,22 @@ class Delivery:
         return self.origin, self.position
 
     def tried(self, outcome: DeliveryOutcome, at: datetime) -> Delivery:
-        """Count an attempt that began at *at*."""
+        """Return the delivery with one more attempt, which began *at*."""
         last = Attempt(outcome.outcome, outcome.status, at)
         return replace(self, attempts=self.attempts + 1, last=last)
 
     @property
     def is_new(self) -> bool:
-        """Tell whether it was never pushed: at most its time in probation counts as an attempt."""
+        """Whether it was never pushed: a counted probation is no push."""
         in_probation = self.last is not None and self.last.outcome is Outcome.PROBATION
         return self.attempts == 0 or (self.attempts == 1 and in_probation)
 
     def was_tried_with(self, other: Delivery) -> bool:
-        """Tell whether both were in the same request when they were last tried."""
+        """Tell whether both were in the same request at their last attempt."""
         return self.last is not None and (self.attempts, self.last) == (other.attempts, other.last)
 
     def system_id(self, key: SubscriptionKey) -> str:
-        """Return the id of this delivery: the same at every attempt, and when it is sent again."""
+        """Return the id of this delivery to a subscription, equal at every attempt."""
         topic, subscription = key.folded
         name = f"{self.origin.publish_id}/{self.position}/{topic}/{subscription}"
         return str(uuid.uuid5(_SYSTEM_IDS, name))

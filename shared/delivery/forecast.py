@@ -1,4 +1,4 @@
-"""What would become of an event: the rules that deliver, asked in advance."""
+"""Predicts the attempts and the end of an event, with the rules that delivering uses."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from shared.http import Answered, Exchange, Failure, NotAnswered
 
 _PUBLISHED = datetime(2026, 1, 1, tzinfo=UTC)
 _DELIVERED = "the endpoint took it"
-_STATUS = re.compile("[2-5][0-9][0-9]")  # what 1xx announces comes later
+_STATUS = re.compile("[2-5][0-9][0-9]")  # 1xx is never a final status
 _FAILURES = {
     "refused": Failure.SOCKET,
     "dns": Failure.RESOLUTION,
@@ -52,7 +52,7 @@ class ForecastAttempt:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
     """
-    The whole story of an event.
+    The predicted course of an event.
 
     *at* is when its end is decided, *blob_at* when its dead letter is due.
     """
@@ -72,8 +72,8 @@ def forecast(
     Follow one event from publish to its end.
 
     *answers* are status codes, ``timeout``, ``refused``, ``dns`` or ``tls``; the last one repeats.
-    Each is given after *takes*, a timeout after the profile's time. There is no jitter, and nobody
-    else's event disturbs the subscription.
+    Each comes after *takes*, a timeout after the profile's time. There is no jitter, and no other
+    event of the subscription.
 
     A success after the profile's timeout cancels what was stored after its own attempt, until that
     is due; a retry that has begun goes on (contract §3.5, late response rule).
@@ -119,7 +119,7 @@ def forecast(
 def _cancels(
     late: DeliveryOutcome, decision: Decision, terms: DeliveryTerms, sent_at: datetime
 ) -> bool:
-    """Tell whether an answer to a request that timed out comes before what followed is due."""
+    """Tell whether a late success comes before what its timeout led to is due."""
     if isinstance(decision, RetryAt):
         until = decision.due
     elif isinstance(decision, End) and terms.dead_letter:
@@ -158,7 +158,7 @@ def _ended(
 
 
 def _in_time(exchange: Exchange, profile: DeliveryProfile) -> Exchange:
-    """Say what the sender makes of an answer at the acknowledgement timeout."""
+    """Return the exchange as it is at the acknowledgement timeout."""
     limit = profile.acknowledgement_timeout.total_seconds()
     return exchange if exchange.seconds <= limit else NotAnswered(Failure.TIMED_OUT, "", limit)
 

@@ -1,4 +1,4 @@
-"""What came of one delivery attempt, under Event Grid's names."""
+"""Classifies the results of pushes under Event Grid's names of outcomes."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ _BY_FAILURE = {
 
 def classify(exchange: Exchange, success_codes: Collection[int]) -> DeliveryOutcome:
     """
-    Name the outcome of an attempt; only the status counts, never the body nor a header.
+    Return the outcome of an attempt: by its status alone, not by body or headers.
 
     Source: contract §2.3 (success codes, redirects are failures) and §3.7 (names).
     """

@@ -1,4 +1,4 @@
-"""What happens to a delivery next, and why: before an attempt, and after it."""
+"""Decides what happens to a delivery before and after each attempt, and names the rule."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from shared.subscriptions.subscription import (
 
 
 class EndState(StrEnum):
-    """What becomes of an event in the end."""
+    """How a delivery ended."""
 
     DELIVERED = "delivered"
     DEAD_LETTERED = "deadLettered"
@@ -65,12 +65,11 @@ _MAX_TIMES = 2  # the wait otherwise chosen
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryTerms:
     """
-    The terms of one subscription: the profile, and what it makes of the subscription's wishes.
+    The rules and limits of one subscription: its profile, and its settings within that.
 
-    *max_attempts* ``None``: they have no limit. *dead_letter* ``None``: what ends is dropped.
-    *headers* are the custom ones. All times are the documented ones; the clock runs *time_scale*
-    times as fast for them. The switches are the deployment's: what they mean is said where they
-    are asked for.
+    *max_attempts* ``None``: unlimited. *dead_letter* ``None``: events that end are dropped.
+    *headers* are the custom ones. All times are the documented ones; real time is *time_scale*
+    times shorter. The switches are the deployment's; they are explained where they are read.
     """
 
     profile: DeliveryProfile
@@ -114,7 +113,7 @@ class Go:
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """The endpoint has it."""
+    """The endpoint accepted it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,10 +142,10 @@ Decision = Delivered | RetryAt | End
 
 def before_attempt(delivery: Delivery, terms: DeliveryTerms, now: datetime) -> Go | End:
     """
-    Say whether a delivery that is due is pushed.
+    Decide whether a delivery that is due is pushed.
 
-    Time to live is looked at only here, when the event is due: it runs from publish, and an event
-    that is exactly as old counts as expired. Source: "Delivery and retry", Dead-letter events.
+    Time to live is checked only here, when the event is due. It runs from publish; an event that is
+    exactly as old counts as expired. Source: "Delivery and retry", Dead-letter events.
     """
     if terms.age(delivery, now) >= terms.time_to_live:
         return End(EndReason.TIME_TO_LIVE, f"older than {in_words(terms.time_to_live)}")
@@ -163,7 +162,7 @@ def decide(
     jitter: float,
 ) -> Decision:
     """
-    Say what follows attempt number *delivery.attempts*, which is already counted.
+    Decide what follows attempt number *delivery.attempts*, which is already counted.
 
     *now* is when the attempt failed: waits run from there. *jitter* is in [0, 1).
     Source: "Delivery and retry", Retry schedule; limits as contract §3.5.
@@ -186,7 +185,7 @@ def retry(
     now: datetime,
     jitter: float,
 ) -> RetryAt:
-    """Say when attempt *delivery.attempts* + 1 is due: the latest time that any rule asks for."""
+    """Return when attempt *delivery.attempts* + 1 is due: the latest time that any rule gives."""
     wait, why = max(_waits(delivery, outcome, terms, now), key=lambda each: each[0])
     schedule = terms.profile.schedule
     spread = min(wait * schedule.jitter_share, schedule.jitter_limit)
@@ -198,7 +197,7 @@ def _asked_later(
     outcome: DeliveryOutcome, terms: DeliveryTerms, now: datetime, chosen: timedelta
 ) -> RetryAt | None:
     """
-    Follow the endpoint's Retry-After where the deployment wants it and it is the longer wait.
+    Return the time of the endpoint's Retry-After, if it is honored and the longer wait.
 
     It is real time, like *chosen*. Source: RFC 9110, 10.2.3; the limit is ours: an endpoint must
     not use up an event's time to live with one answer.
@@ -225,7 +224,7 @@ def _is_final(outcome: DeliveryOutcome, terms: DeliveryTerms) -> bool:
 def _waits(
     delivery: Delivery, outcome: DeliveryOutcome, terms: DeliveryTerms, now: datetime
 ) -> list[tuple[timedelta, str]]:
-    """Return what each rule asks for, with its name; of equal waits the first counts."""
+    """Return the wait that each rule gives, with its name; of equal waits the first counts."""
     waits = [_scheduled(delivery, terms, now)]
     if outcome.status is not None:
         rules = terms.rules
@@ -237,12 +236,12 @@ def _waits(
 
 
 def _scheduled(delivery: Delivery, terms: DeliveryTerms, now: datetime) -> tuple[timedelta, str]:
-    """Say what the schedule alone asks for after attempt *delivery.attempts*."""
+    """Return the schedule's wait after attempt *delivery.attempts*, and the name of its step."""
     schedule, attempts = terms.profile.schedule, delivery.attempts
     age = terms.age(delivery, now)
     beyond = attempts - len(schedule.steps)
     if schedule.tail is None and beyond > 0:
-        # Nothing is left but the end, which is looked at when the event is due (contract §3.3, 15).
+        # The event waits for its expiry, which is checked when it is due (contract §3.3, 15).
         return terms.time_to_live - age, "the schedule has ended: waits for its expiry"
     step = schedule.steps[attempts - 1] if beyond <= 0 else schedule.tail or timedelta()
     if not schedule.by_age:

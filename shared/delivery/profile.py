@@ -1,4 +1,4 @@
-"""What an edition of the delivery rules says: the columns of the table in ``profiles.py``."""
+"""Defines the columns of the delivery profiles; ``profiles.py`` has the rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class EndpointType(StrEnum):
 
 
 class Feature(StrEnum):
-    """What not every edition has."""
+    """Features that some editions lack."""
 
     DEAD_LETTERS = "dead letters"
     RETRY_POLICY = "retry policy"
@@ -109,5 +109,5 @@ class DeliveryProfile:
 
     @property
     def ever_holds(self) -> bool:
-        """Whether failures can hold back other events."""
+        """Whether a failure can hold other events."""
         return bool(self.probation or self.delayed_delivery)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-# RFC 9110, 5.6.7: the form that is sent today, and the two obsolete ones that must be understood.
+# RFC 9110, 5.6.7: the current form, and the two obsolete ones that must be understood.
 _DATES = ("%a, %d %b %Y %H:%M:%S GMT", "%A, %d-%b-%y %H:%M:%S GMT", "%a %b %d %H:%M:%S %Y")
-_LONGEST = timedelta(days=365)  # beyond it, numbers differ in nothing but their overflows
+_LONGEST = timedelta(days=365)  # a limit that keeps larger numbers from overflowing
 _SECOND = timedelta(seconds=1)
 
 
 def asked_wait(text: str | None, now: datetime) -> timedelta | None:
     """
-    Return how long from *now* the endpoint wants to be left alone, in whole seconds, rounded up.
+    Return the wait that ``Retry-After`` asks for from *now*, rounded up to whole seconds.
 
-    *text* is the header's value: seconds, or an HTTP date. ``None``: there is none, or it is
+    *text* is the header's value: seconds, or an HTTP date. ``None``: the header is absent or is
     neither. Source: RFC 9110, 10.2.3.
     """
     if text is None:
@@ -31,7 +31,7 @@ def asked_wait(text: str | None, now: datetime) -> timedelta | None:
 
 
 def in_words(wait: timedelta) -> str:
-    """Write a wait as people say it: 30 s, 5 min, 12 h."""
+    """Return a wait as text: 30 s, 5 min, 12 h."""
     seconds = wait.total_seconds()
     for unit, size in (("h", 3600), ("min", 60)):
         if seconds >= size and seconds % size == 0:

@@ -1,4 +1,4 @@
-"""From the events of one publish request to the messages that carry them to their subscriptions."""
+"""Turns the events of one publish request into messages, one or more a subscription."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from shared.subscriptions.event_values import EventValues
 from shared.subscriptions.subscription import EventSubscription
 
 Positions = tuple[int, ...]
-_SOMEWHERE = Origin("", EPOCH, "")  # stands for the payload blob while none is written
+_SOMEWHERE = Origin("", EPOCH, "")  # a placeholder until the payload blob is written
 
 
 def match(
     events: Sequence[Event], subscriptions: Sequence[EventSubscription]
 ) -> list[tuple[EventSubscription, Positions]]:
-    """Say which subscription gets which events; subscriptions that get none are left out."""
+    """Return the positions of the events that each subscription gets, if it gets any."""
     published = [EventValues(event) for event in events]
     matched = [
         (each, tuple(i for i, values in enumerate(published) if each.filter.matches(values)))
@@ -33,8 +33,8 @@ def parked_lines(
     """
     Return the lines of the request's payload blob; none if every event fits into a message.
 
-    A line an event: its text if it is wanted and too large for a message, or for one that it
-    shares with its batch; else nothing.
+    The line of an event has its text if a subscription gets it and it is too large for a message,
+    or for the message of its batch; otherwise the line is empty.
     """
     wanted = {position for _, positions in matched for position in positions}
     parked = {position for position in wanted if not fits_inline(events[position].text)}
@@ -44,8 +44,8 @@ def parked_lines(
         if subscription.batching.max_events > 1
     }
     texts = [None if i in parked else event.text for i, event in enumerate(events)]
-    if not all(_fit_in_batches(positions, batch, texts) for positions, batch in batched):
-        # All of them: a batch that is partly in the blob would be written place by place.
+    if not all(_fit_in_batches(positions, batch_size, texts) for positions, batch_size in batched):
+        # All of them: a batch that is partly in the blob needs counters for every event.
         parked.update(position for positions, _ in batched for position in positions)
     return [event.text if i in parked else "" for i, event in enumerate(events)] if parked else []
 
@@ -57,7 +57,7 @@ def fan_out(
     origin: Origin,
 ) -> list[str]:
     """
-    Write the messages, as few as the events fit into.
+    Return the texts of the messages, as few as the events fit into.
 
     *lines* are those of the payload blob that *origin* names. Subscriptions that get the same
     events share the packing of their texts, which is most of the work.
@@ -66,19 +66,20 @@ def fan_out(
     packed_groups: dict[tuple[Positions, int], list[tuple[Sequence[Delivery], str]]] = {}
     messages: list[str] = []
     for subscription, positions in matched:
-        batch = subscription.batching.max_events
-        if (positions, batch) not in packed_groups:
+        batch_size = subscription.batching.max_events
+        if (positions, batch_size) not in packed_groups:
             deliveries = _deliveries(positions, texts, origin)
-            packed_groups[positions, batch] = list(split(deliveries, batch))
+            packed_groups[positions, batch_size] = list(split(deliveries, batch_size))
         header = DeliveryMessage(
             topic=subscription.topic,
             subscription=subscription.name,
             generation=subscription.generation,
             deliveries=(),
-            batch=batch,
+            batch_size=batch_size,
         )
         messages += [
-            encode_group(header, group, packed) for group, packed in packed_groups[positions, batch]
+            encode_group(header, group, packed)
+            for group, packed in packed_groups[positions, batch_size]
         ]
     return messages
 
@@ -93,10 +94,11 @@ def _deliveries(
     ]
 
 
-def _fit_in_batches(positions: Positions, batch: int, texts: Sequence[str | None]) -> bool:
-    """Tell whether messages can hold whole batches, as many events as they may have."""
+def _fit_in_batches(positions: Positions, batch_size: int, texts: Sequence[str | None]) -> bool:
+    """Tell whether messages can hold whole batches, with as many events as allowed."""
     deliveries = _deliveries(positions, texts, _SOMEWHERE)
-    most = most_events(batch)
+    most = most_events(batch_size)
     return all(
-        fits(deliveries[start : start + most], batch) for start in range(0, len(positions), most)
+        fits(deliveries[start : start + most], batch_size)
+        for start in range(0, len(positions), most)
     )

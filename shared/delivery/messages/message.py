@@ -1,4 +1,4 @@
-"""A group of deliveries of one subscription as one queue message, and how it is written."""
+"""Writes groups of deliveries of one subscription as queue messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from shared.delivery.delivery import Delivery, Origin
 from shared.delivery.messages.packing import pack, split
-from shared.delivery.messages.run_length import runs_of
+from shared.delivery.messages.run_length import run_lengths
 from shared.delivery.policy import EndReason
 from shared.delivery.requests.custom_headers import header_texts
 from shared.events.topic import InputSchema
@@ -28,7 +28,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 class Kind(StrEnum):
-    """What a message asks for. ``fanout`` is reserved."""
+    """The purpose of a message. ``fanout`` is reserved."""
 
     DELIVERY = "delivery"
     DEADLETTER = "deadletter"
@@ -37,10 +37,10 @@ class Kind(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetterNote:
     """
-    Everything but the events that writing dead letters takes, decided when they ended.
+    What dead letters need beside their events, decided when these ended.
 
-    A write that fails is tried again until *keep_until*; then the events are dropped. *headers* are
-    the custom ones that the dead letter tells of; only those of namespaces tell of any.
+    A failed write is repeated until *keep_until*; then the events are dropped. *headers* are the
+    custom headers that the dead letter names; only namespaces' dead letters do.
     """
 
     reason: EndReason
@@ -57,9 +57,9 @@ class DeliveryMessage:
     """
     Deliveries of one subscription that are due together.
 
-    *due* is ``None`` for a first attempt. *rounds* counts how often the message came back from a
-    poison queue. *batch* is how many events share a request at most. With a *dead_letter* note the
-    deliveries have ended and wait for their blob.
+    *due* is ``None`` for a first attempt. *rounds* counts returns from a poison queue. At most
+    *batch_size* events share a request. With a *dead_letter* note the deliveries have ended and
+    wait for their blob.
     """
 
     topic: str
@@ -68,40 +68,40 @@ class DeliveryMessage:
     deliveries: tuple[Delivery, ...]
     due: datetime | None = None
     rounds: int = 0
-    batch: int = 1
+    batch_size: int = 1
     dead_letter: DeadLetterNote | None = None
 
     @property
     def key(self) -> SubscriptionKey:
-        """The subscription that it is for."""
+        """The subscription that gets the events."""
         return SubscriptionKey(self.topic, self.subscription)
 
 
 class NewerMessage(NamedTuple):
-    """A message that a newer version of the app wrote; only that version can read it."""
+    """A message of a newer version of the app, which only that version can read."""
 
     version: int
 
 
 def encode(message: DeliveryMessage) -> list[str]:
-    """Write a message as the text of one or, where it no longer fits, several queue messages."""
+    """Return the texts of one queue message or, if the deliveries don't fit, of several."""
     return [text for _, text in encode_parts(message)]
 
 
 def encode_parts(message: DeliveryMessage) -> Iterator[tuple[DeliveryMessage, str]]:
-    """Divide a message into those that fit into a queue message each, and write them."""
-    for group, packed in split(message.deliveries, message.batch):
+    """Yield messages that fit into a queue message each, with their texts."""
+    for group, packed in split(message.deliveries, message.batch_size):
         yield replace(message, deliveries=tuple(group)), encode_group(message, group, packed)
 
 
-def encode_rest(message: DeliveryMessage) -> str:
-    """Write what is left of a message that did fit into a queue message."""
+def encode_remaining(message: DeliveryMessage) -> str:
+    """Return the text of a message some of whose deliveries were removed."""
     texts = [delivery.text for delivery in message.deliveries if delivery.text is not None]
     return encode_group(message, message.deliveries, pack(texts) if texts else "")
 
 
 def encode_group(message: DeliveryMessage, group: Sequence[Delivery], packed: str) -> str:
-    """Write one group, whose texts are already packed; *message* gives everything else."""
+    """Return the text of one group whose events are packed; *message* gives everything else."""
     origins = list(dict.fromkeys(delivery.origin for delivery in group))
     wire: dict[str, Any] = {
         "pushgrid": VERSION,
@@ -114,8 +114,8 @@ def encode_group(message: DeliveryMessage, group: Sequence[Delivery], packed: st
         wire["due"] = _micros(message.due)
     if message.rounds:
         wire["rounds"] = message.rounds
-    if message.batch > 1:
-        wire["batch"] = message.batch
+    if message.batch_size > 1:
+        wire["batch"] = message.batch_size
     if message.dead_letter:
         wire["note"] = _note(message.dead_letter)
     wire["origins"] = [[o.publish_id, _micros(o.published_at), o.payload] for o in origins]
@@ -125,10 +125,10 @@ def encode_group(message: DeliveryMessage, group: Sequence[Delivery], packed: st
 
 
 def _runs(group: Sequence[Delivery], origins: dict[Origin, int]) -> list[list[Any]]:
-    """Return ``[origin, places, attempts, outcome, status, at]`` for each run."""
+    """Return ``[origin, spans, attempts, outcome, status, at]`` for each run length."""
     written = []
-    for delivery, places in runs_of(group):
-        run: list[Any] = [origins[delivery.origin], places, delivery.attempts]
+    for delivery, spans in run_lengths(group):
+        run: list[Any] = [origins[delivery.origin], spans, delivery.attempts]
         if last := delivery.last:
             run += [last.outcome, last.status, _micros(last.at)]
         written.append(run)

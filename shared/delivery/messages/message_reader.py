@@ -55,7 +55,7 @@ def decode(text: str | bytes) -> DeliveryMessage | NewerMessage:
             deliveries=tuple(_deliveries(wire)),
             due=_moment(wire["due"]) if "due" in wire else None,
             rounds=_number(wire.get("rounds", 0)),
-            batch=_number(wire.get("batch", 1), 1, MAX_EVENTS),
+            batch_size=_number(wire.get("batch", 1), 1, MAX_EVENTS),
             dead_letter=_note(wire["note"]) if is_dead_letter else None,
         )
     except _DAMAGED as error:
@@ -76,11 +76,11 @@ def _deliveries(wire: dict[str, Any]) -> Iterator[Delivery]:
     texts = unpack(_text(wire["packed"]))
     texts.reverse()  # the next one is last
     left = MAX_EVENTS
-    for number, places, attempts, *last in wire["runs"]:
+    for number, spans, attempts, *last in wire["runs"]:
         origin = origins[_number(number, 0, len(origins) - 1)]
         tried = _number(attempts)
         attempt = _attempt(*last) if last else None
-        for position in positions_of(places, left):
+        for position in positions_of(spans, left):
             left -= 1
             if not origin.payload and not texts:
                 raise ValueError("fewer events than counted")

@@ -1,4 +1,4 @@
-"""Like deliveries, written together: what they have in common once, and where they stand."""
+"""Run-length encodes deliveries with equal counters."""
 
 from __future__ import annotations
 
@@ -8,44 +8,44 @@ from typing import NamedTuple
 from shared.delivery.delivery import Delivery
 
 
-class Run(NamedTuple):
+class RunLength(NamedTuple):
     """
-    Deliveries, one after the other, of one publish request and with equal counters.
+    Consecutive deliveries of one publish request that have equal counters.
 
-    *sample* is the first of them. *places* says which events of the request they are: how many
-    are left out, how many are there, and so on in turn.
+    *sample* is the first of them. *spans* gives their positions in the request: the number of
+    positions left out, the number included, and so on in turn.
     """
 
     sample: Delivery
-    places: list[int]
+    spans: list[int]
 
 
-def runs_of(deliveries: Sequence[Delivery]) -> list[Run]:
-    """Divide deliveries into runs, in order."""
-    runs: list[Run] = []
+def run_lengths(deliveries: Sequence[Delivery]) -> list[RunLength]:
+    """Group deliveries into run lengths, in order."""
+    runs: list[RunLength] = []
     end = 0  # the position after the last one
     for delivery in deliveries:
         if not (runs and _are_alike(runs[-1].sample, delivery)):
-            runs.append(Run(delivery, [delivery.position, 1]))
+            runs.append(RunLength(delivery, [delivery.position, 1]))
         elif delivery.position == end:
-            runs[-1].places[-1] += 1
+            runs[-1].spans[-1] += 1
         else:
-            runs[-1].places.extend((delivery.position - end, 1))
+            runs[-1].spans.extend((delivery.position - end, 1))
         end = delivery.position + 1
     return runs
 
 
-def positions_of(places: Sequence[int], most: int) -> Iterator[int]:
+def positions_of(spans: Sequence[int], most: int) -> Iterator[int]:
     """
-    Yield the positions that *places* stand for, at most so many.
+    Yield the positions that *spans* give.
 
     Raises:
-        ValueError: they stand for none, or for more.
+        ValueError: there are none, or more than *most*.
     """
-    if not places or len(places) % 2:
+    if not spans or len(spans) % 2:
         raise ValueError("a run is cut short")
     end = 0
-    for left_out, count in zip(places[::2], places[1::2], strict=True):
+    for left_out, count in zip(spans[::2], spans[1::2], strict=True):
         most -= count
         if type(left_out) is not int or type(count) is not int or count < 1 or most < 0:
             raise ValueError("a number of events is out of range")

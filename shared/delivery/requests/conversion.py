@@ -17,7 +17,7 @@ Members = Mapping[str, Any]
 
 
 def convert(text: str, given: InputSchema, wanted: DeliverySchema) -> str:
-    """Return the event's JSON under the delivery schema; unchanged where the schemas are one."""
+    """Return the event's JSON in the delivery schema; unchanged if the schemas are equal."""
     conversion = _CONVERSIONS.get((given, wanted))
     if conversion is None:
         return text
@@ -26,9 +26,9 @@ def convert(text: str, given: InputSchema, wanted: DeliverySchema) -> str:
 
 def event_body(subscription: EventSubscription, text: str) -> bytes:
     """
-    Return the event as its subscriber gets it: in the delivery schema, as UTF-8.
+    Return the event's bytes in a request: in the delivery schema, as UTF-8.
 
-    It is stored as ASCII; escapes that UTF-8 doesn't need would treble some texts.
+    Events are stored as ASCII; its escapes would treble the size of some.
     """
     body = convert(text, subscription.input_schema, subscription.delivery_schema)
     if "\\u" in body:
@@ -40,8 +40,8 @@ def _event_grid_to_cloud_events(event: Members) -> Members:
     """
     Map field by field. Source: contract §5.6.
 
-    A subject is never empty there, a time has seconds and an offset, and a schema is a URI
-    (CloudEvents v1.0.2, 3.1).
+    In CloudEvents a subject is never empty, a time has seconds and an offset, and a data schema is
+    a URI (v1.0.2, 3.1).
     """
     converted = {
         "specversion": "1.0",
@@ -57,7 +57,7 @@ def _event_grid_to_cloud_events(event: Members) -> Members:
 
 
 def _as_published(event: Members) -> Any:
-    """Return what the publisher of a custom schema sent. Source: contract §1.4."""
+    """Return the event as its publisher sent it in a custom schema. Source: contract §1.4."""
     return event["data"]
 
 

@@ -1,4 +1,4 @@
-"""The custom headers of one event's request: what is the same for all, and what the event says."""
+"""Builds the custom headers of a request: static values, and values from the event."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from shared.events.literals import Number, dumps, loads
 from shared.subscriptions.header_rules import MAX_VALUE, is_header_value, static_headers
 from shared.subscriptions.subscription import DeliveryHeader, DynamicHeader, StaticHeader
 
-# Characters: a queue message holds 64 KiB, 48 of them are for events and what they need.
-MAX_TOLD = 12 * 1024
+# Characters of headers in a note: a queue message holds 64 KiB, 48 of them for its events.
+MAX_DEAD_LETTER_HEADERS = 12 * 1024
 
-# A path may use the names of either schema; which one the event was published in decides.
+# A path may use the names of either schema, whichever the event was published in.
 _OTHER_NAMES = {
     "topic": "source",
     "source": "topic",
@@ -26,10 +26,10 @@ _OTHER_NAMES = {
 
 def custom_headers(headers: Sequence[DeliveryHeader], text: str) -> dict[str, str]:
     """
-    Return the headers that go along with an event, *text* as it is stored.
+    Return the custom headers of an event, *text* being its stored text.
 
-    A dynamic one is left out where its path leads to anything but a string, a number or a boolean,
-    and where no header can hold the value.
+    A dynamic header is left out if its path leads to anything but a string, a number or a boolean,
+    or if no header can hold the value.
 
     Source: "Set custom headers on delivered events" (2023-02-21).
     """
@@ -39,28 +39,28 @@ def custom_headers(headers: Sequence[DeliveryHeader], text: str) -> dict[str, st
         event = loads(text)
         top = {name.casefold(): value for name, value in event.items()}
         for each in dynamic:
-            value = _written(_find(each.path, top))
+            value = _to_text(_find(each.path, top))
             if value is not None and is_header_value(value, MAX_VALUE):
                 values[each.name] = value
     return values
 
 
-def told_headers(headers: Sequence[DeliveryHeader]) -> tuple[DeliveryHeader, ...]:
-    """Return those that a dead letter may tell of: no secrets, and not more than fit beside it."""
-    told: list[DeliveryHeader] = []
-    room = MAX_TOLD
+def dead_letter_headers(headers: Sequence[DeliveryHeader]) -> tuple[DeliveryHeader, ...]:
+    """Return the headers that a dead letter names: no secrets, and as many as fit."""
+    named: list[DeliveryHeader] = []
+    room = MAX_DEAD_LETTER_HEADERS
     for each in headers:
         if isinstance(each, StaticHeader) and each.is_secret:
             continue
         room -= len(json.dumps(header_texts([each])))
         if room < 0:
             break
-        told.append(each)
-    return tuple(told)
+        named.append(each)
+    return tuple(named)
 
 
 def header_texts(headers: Sequence[DeliveryHeader]) -> list[list[Any]]:
-    """Write each header as its name and its value, or the path to it in the event."""
+    """Return each header as its name and its value, or its path in the event."""
     return [
         [each.name, each.value if isinstance(each, StaticHeader) else list(each.path)]
         for each in headers
@@ -68,7 +68,7 @@ def header_texts(headers: Sequence[DeliveryHeader]) -> list[list[Any]]:
 
 
 def _find(path: Sequence[str], top: Mapping[str, Any]) -> object:
-    """Follow *path*: its first name whatever its case, the others as they are."""
+    """Return the value at *path*; only its first name is case-insensitive."""
     first = path[0].casefold()
     value: object = top.get(first, top.get(_OTHER_NAMES.get(first, "")))
     for name in path[1:]:
@@ -78,8 +78,8 @@ def _find(path: Sequence[str], top: Mapping[str, Any]) -> object:
     return value
 
 
-def _written(value: object) -> str | None:
+def _to_text(value: object) -> str | None:
     if isinstance(value, str):
         return value
-    # Numbers and booleans as JSON writes them.
+    # Numbers and booleans keep their JSON form.
     return dumps(value) if isinstance(value, (bool, int, float, Number)) else None

@@ -1,4 +1,4 @@
-"""What one request carries: an event or, with output batching, several of one subscription."""
+"""Groups events into push batches: one event or, with output batching, several a request."""
 
 from __future__ import annotations
 
@@ -14,24 +14,25 @@ from shared.subscriptions.subscription import EventSubscription
 
 
 class Loaded(NamedTuple):
-    """A delivery and its event, as it is stored."""
+    """A delivery with its event's text."""
 
     delivery: Delivery
     text: str
 
 
-Parcel = tuple[Loaded, ...]  # never empty; its events succeed or fail together
+PushBatch = tuple[Loaded, ...]  # the events of one request, at least one
 
 
-def parcels(
+def push_batches(
     subscription: EventSubscription, terms: DeliveryTerms, loaded: Sequence[Loaded]
-) -> list[Parcel]:
+) -> list[PushBatch]:
     """
-    Divide what is there into requests; nothing ever waits for company.
+    Group events into requests; none waits for others.
 
-    With batching a request never has more events than allowed, and no more than fill the
-    preferred size, unless one alone does. Events share it only if all its headers would be the
-    same for each, and if they were tried together before: a batch that failed comes back whole.
+    With batching a request has at most the allowed number of events, and no more than fill the
+    preferred size, unless a single one is larger. Events share a request only if all of its headers
+    are equal for each, and if they were tried together before: a batch that failed comes back
+    whole.
 
     Source: "Delivery and retry", Output batching (2023-03-01); contract §2.4, §2.5.
     """
@@ -42,14 +43,14 @@ def parcels(
     batches: list[_Batch] = []
     open_batches: dict[Hashable, _Batch] = {}
     for each in loaded:
-        company, size = _company(each, subscription, terms)
-        batch = open_batches.get(company)
+        common, size = _in_common(each, subscription, terms)
+        batch = open_batches.get(common)
         if (
             batch is None
             or len(batch.loaded) == batching.max_events
             or batch.size + size > preferred
         ):
-            batch = open_batches[company] = _Batch()
+            batch = open_batches[common] = _Batch()
             batches.append(batch)
         batch.loaded.append(each)
         batch.size += size
@@ -58,21 +59,21 @@ def parcels(
 
 @dataclass(slots=True)
 class _Batch:
-    """A request in the making; *size* is that of its body, in bytes, with the first bracket."""
+    """A batch that is being filled; *size* is that of its body in bytes, from the first bracket."""
 
     loaded: list[Loaded] = field(default_factory=list)
     size: int = 1
 
 
-def _company(
+def _in_common(
     loaded: Loaded, subscription: EventSubscription, terms: DeliveryTerms
 ) -> tuple[Hashable, int]:
-    """Return what only events that share a request have in common, and the event's size in it."""
+    """Return what events must have in common to share a request, and the event's size in it."""
     delivery, text = loaded
     try:
         headers = tuple(custom_headers(terms.headers, text).items())
         size = len(event_body(subscription, text)) + 1  # a comma or bracket follows
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
-        # Storage was damaged: no request can be made of it, and it must not harm the others.
+        # Damaged in storage: it gets a request of its own, and does not harm the others.
         return object(), len(text)
     return (headers, delivery.attempts, delivery.last), size

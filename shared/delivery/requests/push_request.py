@@ -1,4 +1,4 @@
-"""The request that brings events to a subscriber."""
+"""Builds the HTTP request that delivers a batch of events."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from shared.delivery.policy import DeliveryTerms
 from shared.delivery.requests.conversion import event_body
 from shared.delivery.requests.custom_headers import custom_headers
-from shared.delivery.requests.push_batch import Parcel
+from shared.delivery.requests.push_batch import PushBatch
 from shared.events.topic import TopicName
 from shared.http import OutboundRequest
 from shared.subscriptions.header_rules import is_header_value
@@ -18,18 +18,18 @@ MAX_DATA_VERSION = 1024  # characters: a longer one is left out
 
 
 def push_request(
-    subscription: EventSubscription, terms: DeliveryTerms, parcel: Parcel
+    subscription: EventSubscription, terms: DeliveryTerms, batch: PushBatch
 ) -> OutboundRequest:
     """
-    Build the request for the next attempt of the parcel's deliveries.
+    Build the request for the next attempt of a batch.
 
-    ``aeg-delivery-count`` counts the attempts made before: the first delivery says 0. With
-    batching the body is an array even if it holds one event: receivers have chosen that form.
+    ``aeg-delivery-count`` counts the attempts made before: 0 in the first. With output batching the
+    body is an array even if it holds one event, the form that the receiver has chosen.
 
     Source: contract §2.1 (headers), §2.2 (bodies), §2.4 and §2.5.
     """
-    first = parcel[0]
-    bodies = [event_body(subscription, loaded.text) for loaded in parcel]
+    first = batch[0]
+    bodies = [event_body(subscription, loaded.text) for loaded in batch]
     is_batch = terms.batching.max_events > 1
     headers = {
         "aeg-event-type": "Notification",
@@ -38,7 +38,7 @@ def push_request(
     }
     if TopicName.parse(subscription.topic):
         headers["aeg-compatibility-mode-enabled"] = "false"
-    if len(parcel) == 1:
+    if len(batch) == 1:
         system_id = first.delivery.system_id(subscription.key)
         headers["aeg-output-event-id"] = system_id
     if subscription.delivery_schema is DeliverySchema.CLOUD_EVENTS:
@@ -54,14 +54,14 @@ def push_request(
         headers |= {
             "Content-Type": "application/json; charset=utf-8",
             "aeg-metadata-version": "1",
-        } | _data_version([loaded.text for loaded in parcel])
+        } | _data_version([loaded.text for loaded in batch])
     headers |= custom_headers(terms.headers, first.text)
     body = b"[%b]" % b",".join(bodies) if is_array else bodies[0]
     return OutboundRequest("POST", subscription.endpoint_url, headers, body, subscription.audience)
 
 
 def _data_version(texts: Sequence[str]) -> dict[str, str]:
-    """Return the header that says which version all the events have, if they agree."""
+    """Return the header with the data version, if all events have the same."""
     versions = {str(json.loads(text).get("dataVersion", "")) for text in texts}
     version = versions.pop()
     if versions or not is_header_value(version, MAX_DATA_VERSION):

@@ -20,7 +20,7 @@ from shared.delivery.policy import (
     EndState,
     RetryAt,
 )
-from shared.delivery.requests.push_batch import Parcel
+from shared.delivery.requests.push_batch import PushBatch
 from shared.engine.delivering.event_texts import event_id
 from shared.engine.ports import AttemptLog
 from shared.settings import AttemptLogging
@@ -92,7 +92,7 @@ class MessageHistory:
         """Remember an end that was noticed when the delivery was due; *text* is there no more."""
         self._remember(delivery, text, self.history.clock.now(), None, end)
 
-    def answered_late(self, parcel: Parcel, seconds: float) -> None:
+    def answered_late(self, batch: PushBatch, seconds: float) -> None:
         """
         Store, from any thread, that attempts which are kept as failed had a success after all.
 
@@ -108,7 +108,7 @@ class MessageHistory:
                 state=EndState.DELIVERED,
                 why=f"a late success, after {seconds:.0f} s",
             )
-            for delivery, text in parcel
+            for delivery, text in batch
         ]
         self.history.write(records)
 

@@ -10,7 +10,7 @@ from shared.delivery.delivery import Delivery
 from shared.delivery.messages.message import DeliveryMessage
 from shared.delivery.outcome import DeliveryOutcome
 from shared.delivery.policy import Decision, Delivered, DeliveryTerms, End, RetryAt
-from shared.delivery.requests.push_batch import Parcel
+from shared.delivery.requests.push_batch import PushBatch
 from shared.engine.delivering.event_texts import event_id, event_ids
 from shared.engine.delivering.failure_records import delivery_failure
 from shared.subscriptions.subscription import EventSubscription
@@ -26,7 +26,7 @@ class AttemptLines(NamedTuple):
     terms: DeliveryTerms
 
     def attempted(
-        self, tried: Parcel, outcome: DeliveryOutcome, decision: Decision, now: datetime
+        self, tried: PushBatch, outcome: DeliveryOutcome, decision: Decision, now: datetime
     ) -> None:
         """Write the line about a failed request, however many events it had."""
         if isinstance(decision, Delivered):
@@ -52,7 +52,7 @@ class AttemptLines(NamedTuple):
         )
 
     def _text(
-        self, tried: Parcel, outcome: DeliveryOutcome, decision: RetryAt | End, now: datetime
+        self, tried: PushBatch, outcome: DeliveryOutcome, decision: RetryAt | End, now: datetime
     ) -> str:
         """
         Write an attempt for a terminal: long names and reasons lose their middle.
@@ -85,13 +85,13 @@ class AttemptLines(NamedTuple):
             "delivery.ended", **self._named(delivery, text), reason=end.reason, why=end.why
         )
 
-    def _all_named(self, parcel: Parcel) -> dict[str, telemetry.Field]:
+    def _all_named(self, batch: PushBatch) -> dict[str, telemetry.Field]:
         """Return what names the deliveries of a batch in the log: not all of very many."""
         return {
             "topic": self.message.topic,
             "subscription": self.message.subscription,
-            "count": len(parcel),
-            "event_ids": event_ids([text for _, text in parcel]),
+            "count": len(batch),
+            "event_ids": event_ids([text for _, text in batch]),
         }
 
     def _named(self, delivery: Delivery, text: str) -> dict[str, telemetry.Field]:

@@ -14,7 +14,7 @@ from shared.delivery.delivery import Delivery
 from shared.delivery.messages.message import DeliveryMessage, NewerMessage
 from shared.delivery.messages.message_reader import decode
 from shared.delivery.policy import DeliveryTerms, EndReason, Go, before_attempt
-from shared.delivery.requests.push_batch import Loaded, parcels
+from shared.delivery.requests.push_batch import Loaded, push_batches
 from shared.engine.delivering.attempt_history import AttemptHistory
 from shared.engine.delivering.deployment_terms import DeploymentTerms
 from shared.engine.delivering.detaching import Detachment
@@ -164,7 +164,7 @@ class Deliver:
             clock=self.clock,
             detachment=detachment,
         )
-        pushing.push(parcels(subscription, terms, going))
+        pushing.push(push_batches(subscription, terms, going))
         progress.flush()
         detachment.settle()
         hold = progress.hold

@@ -12,7 +12,7 @@ from shared.delivery.delivery import Delivery, DeliveryKey
 from shared.delivery.messages.message import DeliveryMessage
 from shared.delivery.outcome import Outcome, classify
 from shared.delivery.profile import DeliveryProfile
-from shared.delivery.requests.push_batch import Parcel
+from shared.delivery.requests.push_batch import PushBatch
 from shared.engine.delivering.attempt_history import MessageHistory
 from shared.engine.delivering.event_texts import event_ids
 from shared.engine.delivering.requeue import Queued, Requeue
@@ -45,14 +45,14 @@ class LateAnswers:
     _dropped: set[DeliveryKey] = field(default_factory=set)
     _stored: list[Queued] = field(default_factory=list)
 
-    def awaited(self, parcel: Parcel, succeeded: Callable[[], None]) -> Late | None:
+    def awaited(self, batch: PushBatch, succeeded: Callable[[], None]) -> Late | None:
         """
-        Return who wants a late answer to *parcel*; nobody where the profile has no such rule.
+        Return who wants a late answer to *batch*; nobody where the profile has no such rule.
 
         *succeeded* is called after a late success, in whatever thread.
         """
         until = self.profile.late_answers_for
-        return Late(until, partial(self._told, parcel, succeeded)) if until else None
+        return Late(until, partial(self._told, batch, succeeded)) if until else None
 
     def store(
         self, message: DeliveryMessage, put: Callable[[DeliveryMessage], Sequence[Queued]]
@@ -77,11 +77,11 @@ class LateAnswers:
             self._dropped.add(delivery.key)
             return True
 
-    def _told(self, parcel: Parcel, succeeded: Callable[[], None], answer: Answered) -> None:
+    def _told(self, batch: PushBatch, succeeded: Callable[[], None], answer: Answered) -> None:
         outcome = classify(answer, self.profile.success_codes)
         if outcome.outcome is not Outcome.DELIVERED:
             return  # Its attempt has failed already.
-        keys = {loaded.delivery.key for loaded in parcel}
+        keys = {loaded.delivery.key for loaded in batch}
         with self.lock:
             self._delivered |= keys
             cancelled = self._cancel(keys) and keys.isdisjoint(self._dropped)
@@ -89,15 +89,15 @@ class LateAnswers:
             "delivery.answered_late",
             topic=self.message.topic,
             subscription=self.message.subscription,
-            count=len(parcel),
-            event_ids=event_ids([text for _, text in parcel]),
+            count=len(batch),
+            event_ids=event_ids([text for _, text in batch]),
             status=outcome.status,
             seconds=round(outcome.seconds, 3),
             cancelled=cancelled,
         )
         if cancelled:  # Else it is delivered again, or counted as dropped already.
-            self.metrics.count(Metric.DELIVERY_SUCCESS, *self.message.key, by=len(parcel))
-            self.history.answered_late(parcel, outcome.seconds)
+            self.metrics.count(Metric.DELIVERY_SUCCESS, *self.message.key, by=len(batch))
+            self.history.answered_late(batch, outcome.seconds)
         succeeded()
 
     def _cancel(self, keys: set[DeliveryKey]) -> bool:

@@ -23,8 +23,8 @@ from shared.delivery.policy import (
     decide,
     retry,
 )
-from shared.delivery.requests.custom_headers import told_headers
-from shared.delivery.requests.push_batch import Loaded, Parcel
+from shared.delivery.requests.custom_headers import dead_letter_headers
+from shared.delivery.requests.push_batch import Loaded, PushBatch
 from shared.engine.delivering.attempt_history import MessageHistory
 from shared.engine.delivering.attempt_lines import AttemptLines
 from shared.engine.delivering.drops import dropped
@@ -79,13 +79,11 @@ class Progress:
     _held: list[tuple[datetime, Delivery]] = field(default_factory=list)
     _oldest: datetime | None = None
 
-    def attempted(self, parcel: Parcel, pushed: Pushed) -> None:
-        """Decide what follows an attempt; the parcel's events share it, and come back together."""
+    def attempted(self, batch: PushBatch, pushed: Pushed) -> None:
+        """Decide what follows an attempt; the batch's events share it, and come back together."""
         outcome = pushed.outcome
-        self._count(pushed, len(parcel))
-        tried = [
-            Loaded(delivery.tried(outcome, pushed.began_at), text) for delivery, text in parcel
-        ]
+        self._count(pushed, len(batch))
+        tried = [Loaded(delivery.tried(outcome, pushed.began_at), text) for delivery, text in batch]
         decisions = [self._decide(each.delivery, pushed) for each in tried]
         latest = max((each.due for each in decisions if isinstance(each, RetryAt)), default=None)
         for (delivery, text), decision in zip(tried, decisions, strict=True):
@@ -183,7 +181,9 @@ class Progress:
             topic_id=self.subscription.topic_id,
             input_schema=self.subscription.input_schema,
             delivery_schema=self.subscription.delivery_schema,
-            headers=told_headers(self.terms.headers) if TopicName.parse(self.message.topic) else (),
+            headers=dead_letter_headers(self.terms.headers)
+            if TopicName.parse(self.message.topic)
+            else (),
         )
         self._store(
             self._message(deliveries, dead_letter=note),
@@ -214,7 +214,7 @@ class Progress:
             deliveries=tuple(deliveries),
             due=due,
             rounds=0,
-            batch=self.terms.batching.max_events,
+            batch_size=self.terms.batching.max_events,
             dead_letter=dead_letter,
         )
 

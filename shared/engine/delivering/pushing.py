@@ -15,7 +15,7 @@ from shared.delivery.health.endpoint_health import Held, Observation, Open
 from shared.delivery.health.holding import hold_back
 from shared.delivery.outcome import Outcome, classify
 from shared.delivery.policy import DeliveryTerms
-from shared.delivery.requests.push_batch import Parcel
+from shared.delivery.requests.push_batch import PushBatch
 from shared.delivery.requests.push_request import push_request
 from shared.engine.delivering.detaching import Detachment
 from shared.engine.delivering.progress import Progress, Pushed
@@ -36,7 +36,7 @@ class AllowedRates:
         self._lock = lock
         self._known: dict[SubscriptionKey, Allowance] = {}
 
-    def turned_away(self, subscription: EventSubscription) -> datetime | None:
+    def admit(self, subscription: EventSubscription) -> datetime | None:
         """Let one request of *subscription* go, or return when it should ask again."""
         if subscription.rate is None:
             return None
@@ -49,7 +49,7 @@ class AllowedRates:
         return again_at
 
 
-class Met(NamedTuple):
+class HeldBack(NamedTuple):
     """The hold that kept a request from being sent."""
 
     held: Held
@@ -59,7 +59,7 @@ class Met(NamedTuple):
         return None
 
 
-class TurnedAway(NamedTuple):
+class RateLimited(NamedTuple):
     """The endpoint's rate lets no request go now; it is to ask again at *due*."""
 
     due: datetime
@@ -83,7 +83,7 @@ class Pushing:
     clock: Clock
     detachment: Detachment
 
-    def push(self, rest: list[Parcel]) -> None:
+    def push(self, rest: list[PushBatch]) -> None:
         """Push everything, or put it back; after a hold one request goes first, as its probe."""
         while rest:
             availability = self.health.availability(self.subscription, self.terms)
@@ -98,47 +98,47 @@ class Pushing:
                 self._run([probe], after=rest, is_probe=True)
 
     def _run(
-        self, going: Sequence[Parcel], *, after: Sequence[Parcel] = (), is_probe: bool = False
+        self, going: Sequence[PushBatch], *, after: Sequence[PushBatch] = (), is_probe: bool = False
     ) -> None:
         """Push until a hold begins; *after* is what waits for these to end."""
         key = self.subscription.key.folded
         waiting = dict.fromkeys(going)
-        unsent: dict[Parcel, Met | TurnedAway] = {}
+        unsent: dict[PushBatch, HeldBack | RateLimited] = {}
         push = partial(self._push, is_probe=is_probe)
 
         def detach() -> bool:
             self.progress.flush()
             undecided = [*waiting, *unsent, *after]
-            return self.detachment.begin([each.delivery for parcel in undecided for each in parcel])
+            return self.detachment.begin([each.delivery for batch in undecided for each in batch])
 
         for finished in self.pool.run(
             key, list(waiting), push, stop_after=WAIT_FOR_SLOTS, detach=detach
         ):
-            for parcel, result in finished:
-                del waiting[parcel]
+            for batch, result in finished:
+                del waiting[batch]
                 if isinstance(result, Pushed):
-                    self.progress.attempted(parcel, result)
+                    self.progress.attempted(batch, result)
                 else:
-                    unsent[parcel] = result
+                    unsent[batch] = result
             self.health.save(self.subscription)
             self.progress.flush(only_old=True)
         self._keep(unsent)
         if waiting:
-            rest = [loaded.delivery for parcel in waiting for loaded in parcel]
+            rest = [loaded.delivery for batch in waiting for loaded in batch]
             self.progress.put_back(rest, self.clock.now() + self.pool.pace(key, len(waiting)))
         if is_probe and (waiting or unsent):
             self.health.return_probe(self.subscription)
             self.health.save(self.subscription)
 
-    def _push(self, parcel: Parcel, *, is_probe: bool) -> Pushed | Met | TurnedAway:
+    def _push(self, batch: PushBatch, *, is_probe: bool) -> Pushed | HeldBack | RateLimited:
         if not is_probe and (held := self.health.held(self.subscription, self.terms)):
-            return Met(held)
-        if due := self.rates.turned_away(self.subscription):
-            return TurnedAway(due)
+            return HeldBack(held)
+        if due := self.rates.admit(self.subscription):
+            return RateLimited(due)
         began_at = self.clock.now()
-        late = self.progress.late.awaited(parcel, partial(self._succeeded_late, began_at))
+        late = self.progress.late.awaited(batch, partial(self._succeeded_late, began_at))
         try:
-            request = push_request(self.subscription, self.terms, parcel)
+            request = push_request(self.subscription, self.terms, batch)
             timeout = self.terms.profile.acknowledgement_timeout
             exchange = self.pusher.send(request, timeout, late)
         except Exception as error:  # noqa: BLE001 - one event never harms its group
@@ -147,7 +147,7 @@ class Pushing:
         pushed = Pushed(outcome, began_at, self.clock.now())
         seen = Observation(
             outcome=outcome.outcome,
-            new_events=sum(loaded.delivery.is_new for loaded in parcel),
+            new_events=sum(loaded.delivery.is_new for loaded in batch),
             sent_at=pushed.began_at,
             ended_at=pushed.ended_at,
             is_probe=is_probe,
@@ -167,28 +167,28 @@ class Pushing:
         self.health.observed(self.subscription, self.terms, seen)
         self.health.save(self.subscription)
 
-    def _keep(self, unsent: Mapping[Parcel, Met | TurnedAway]) -> None:
+    def _keep(self, unsent: Mapping[PushBatch, HeldBack | RateLimited]) -> None:
         """Put back what met a hold, or the endpoint's rate."""
-        met: dict[Parcel, Held] = {}
-        for parcel, result in unsent.items():
-            if isinstance(result, Met):
-                met[parcel] = result.held
+        met: dict[PushBatch, Held] = {}
+        for batch, result in unsent.items():
+            if isinstance(result, HeldBack):
+                met[batch] = result.held
             else:
-                self.progress.put_back([loaded.delivery for loaded in parcel], result.due)
+                self.progress.put_back([loaded.delivery for loaded in batch], result.due)
         if met:
             self._hold(list(met), max(met.values(), key=lambda held: held.until))
 
-    def _hold(self, going: Sequence[Parcel], held: Held) -> None:
+    def _hold(self, going: Sequence[PushBatch], held: Held) -> None:
         """Put back what a hold keeps; what was to go in one request comes back together."""
         now = self.clock.now()
         times = self.health.due_times(
             self.subscription,
             held,
-            [len(parcel) for parcel in going],
+            [len(batch) for batch in going],
             again=self.progress.message.due is not None,
         )
-        for parcel, due in zip(going, times, strict=True):
-            for delivery, text in parcel:
+        for batch, due in zip(going, times, strict=True):
+            for delivery, text in batch:
                 kept, end = hold_back(delivery, held, self.terms, now)
                 if end:
                     self.progress.ended(kept, text, end)

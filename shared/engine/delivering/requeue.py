@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from shared.clock import Clock
 from shared.delivery.delivery import Delivery
-from shared.delivery.messages.message import DeliveryMessage, encode_parts, encode_rest
+from shared.delivery.messages.message import DeliveryMessage, encode_parts, encode_remaining
 from shared.engine.ports import Queue, Receipt, Sender
 from shared.errors import StorageUnavailable
 
@@ -88,7 +88,7 @@ class Requeue:
             gone = self.sender.take_back(queue, receipt)
             return queued._replace(message=message) if gone else None
         wait = max(queued.visible_at - self.clock.now(), timedelta())
-        renewed = self.sender.replace(queue, receipt, encode_rest(message), wait)
+        renewed = self.sender.replace(queue, receipt, encode_remaining(message), wait)
         return queued._replace(message=message, receipt=renewed) if renewed else None
 
     def put(self, queue: Queue, text: str, visible_in: timedelta) -> Receipt:

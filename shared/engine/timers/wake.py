@@ -52,7 +52,9 @@ class Wake:
             for each in group
             for delivery in each.message.deliveries
         ]
-        merged = replace(group[0].message, batch=max(each.message.batch for each in group))
+        merged = replace(
+            group[0].message, batch_size=max(each.message.batch_size for each in group)
+        )
         for due, deliveries in due_together(waiting, now):
             self.requeue.at_due(replace(merged, due=due, deliveries=tuple(deliveries)))
         for each in group:

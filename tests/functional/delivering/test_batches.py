@@ -137,7 +137,7 @@ def test_batches_that_wait_for_long_stay_whole(app: Deployment) -> None:
             a_delivery(place, attempts=6, last=last)
             for place in range(50 * number, 50 * number + 50)
         ]
-        app.put(Queue.WAITING, a_message(group, due=START, batch=64))
+        app.put(Queue.WAITING, a_message(group, due=START, batch_size=64))
 
     app.wake.run()
     found = [[each.position for each in message.deliveries] for message in app.on(Queue.RETRIES)]
@@ -156,7 +156,9 @@ def test_a_batch_comes_back_whole_where_ages_decide(app: Deployment) -> None:
     other = ORIGIN._replace(publish_id="other", published_at=START - 15 * SECOND)
 
     tried = {"attempts": 3, "last": an_attempt()}
-    app.run(a_message([a_delivery(0, origin=other, **tried), a_delivery(1, **tried)], batch=100))
+    app.run(
+        a_message([a_delivery(0, origin=other, **tried), a_delivery(1, **tried)], batch_size=100)
+    )
 
     (message,) = app.on(Queue.RETRIES)
     assert [each.position for each in message.deliveries] == [0, 1]

@@ -100,7 +100,7 @@ def test_a_batch_counts_its_events_and_one_request(app: Deployment) -> None:
     app.pusher.script(URL, answered(503, seconds=0.25), answered(200, seconds=0.25))
 
     for _ in range(2):
-        app.run(a_message([a_delivery(0), a_delivery(1)], batch=10))
+        app.run(a_message([a_delivery(0), a_delivery(1)], batch_size=10))
         app.clock.advance(timedelta(minutes=5))
 
     assert app.metrics.of(Metric.PROCESSING_DURATION) == {CRM: 500}

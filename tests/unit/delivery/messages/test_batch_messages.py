@@ -15,8 +15,8 @@ from shared.delivery.delivery import Attempt, Delivery
 from shared.delivery.messages.fan_out import fan_out, match, parked_lines
 from shared.delivery.messages.message import DeliveryMessage, encode
 from shared.delivery.messages.message_reader import decode
-from shared.delivery.messages.packing import EVENT_WIDTH, MAX_STORED, PLACE_WIDTH, most_events
-from shared.delivery.messages.run_length import positions_of, runs_of
+from shared.delivery.messages.packing import EVENT_WIDTH, GAP_WIDTH, MAX_STORED, most_events
+from shared.delivery.messages.run_length import positions_of, run_lengths
 from shared.delivery.outcome import Outcome
 from shared.events.event import Event
 from shared.subscriptions.filters import EventFilter
@@ -71,7 +71,7 @@ def test_a_message_holds_whole_batches(batch: int, most: int) -> None:
 
     assert most_events(batch) == most
     assert [len(message.deliveries) for message in messages] == [most, 1]
-    assert {message.batch for message in messages} == {batch}
+    assert {message.batch_size for message in messages} == {batch}
 
 
 def test_small_events_need_no_blob() -> None:
@@ -142,10 +142,10 @@ def test_runs_say_which_events_there_are(positions: list[int], sizes: list[int])
         for number, position in enumerate(positions)
     ]
 
-    runs = runs_of(group)
+    runs = run_lengths(group)
 
     found = [
-        (run.sample.attempts, place) for run in runs for place in positions_of(run.places, 5000)
+        (run.sample.attempts, place) for run in runs for place in positions_of(run.spans, 5000)
     ]
     assert found == [(each.attempts, each.position) for each in group]
 
@@ -157,17 +157,17 @@ def test_a_failed_batch_comes_back_in_one_message(count: int, seed: int) -> None
     tried = [each.tried(WIDEST, START) for each in parked(chosen, attempts=29)]
 
     for note in (None, a_note()):
-        (message,) = read(encode(a_message(tried, batch=5000, due=START, dead_letter=note)))
+        (message,) = read(encode(a_message(tried, batch_size=5000, due=START, dead_letter=note)))
         assert message.deliveries == tuple(tried)
 
 
 def test_the_reckoned_widths_of_a_run_are_never_exceeded() -> None:
     scattered = parked(range(4999, 0, -2), attempts=30, last=Attempt(WIDEST.outcome, 599, START))
-    (run,) = runs_of(scattered)
-    (text,) = encode(a_message(scattered, batch=5000))
+    (run,) = run_lengths(scattered)
+    (text,) = encode(a_message(scattered, batch_size=5000))
 
     runs = text[text.index('"runs":') + 7 : text.index(',"packed"')]
-    assert len(runs) <= EVENT_WIDTH + PLACE_WIDTH * (len(run.places) // 2 - 1)
+    assert len(runs) <= EVENT_WIDTH + GAP_WIDTH * (len(run.spans) // 2 - 1)
 
 
 @given(
@@ -184,7 +184,7 @@ def test_batches_are_never_torn_apart(sizes: list[int], batch: int, length: int)
             event = a_delivery(position, text=compact(noise(length, position)) if length else "{}")
             group.append(event.tried(WIDEST, START + number * PIECE))
 
-    messages = read(encode(a_message(group, batch=batch)))
+    messages = read(encode(a_message(group, batch_size=batch)))
 
     assert [each for message in messages for each in message.deliveries] == group
     where = [{each.last for each in message.deliveries} for message in messages]
@@ -196,7 +196,7 @@ def test_a_batch_that_has_become_too_large_is_divided() -> None:
     """The subscription asks for smaller ones by now."""
     tried = [each.tried(WIDEST, START) for each in parked(range(100))]
 
-    messages = read(encode(a_message(tried, batch=30)))
+    messages = read(encode(a_message(tried, batch_size=30)))
 
     assert [len(message.deliveries) for message in messages] == [60, 40]
 
@@ -205,7 +205,7 @@ def test_events_that_were_never_tried_belong_to_no_batch() -> None:
     fresh = parked(range(150))
     assert not fresh[0].was_tried_with(fresh[1])
 
-    messages = read(encode(a_message(fresh, batch=100)))
+    messages = read(encode(a_message(fresh, batch_size=100)))
 
     assert [len(message.deliveries) for message in messages] == [100, 50]
 

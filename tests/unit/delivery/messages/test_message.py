@@ -22,7 +22,7 @@ from shared.delivery.messages.packing import (
 )
 from shared.delivery.outcome import Outcome
 from shared.delivery.policy import EndReason
-from shared.delivery.requests.custom_headers import told_headers
+from shared.delivery.requests.custom_headers import dead_letter_headers
 from shared.subscriptions.subscription import (
     DeadLetterDestination,
     DeliverySchema,
@@ -202,7 +202,7 @@ def test_the_form_of_a_version_never_changes() -> None:
         DynamicHeader(name="x-id", path=("data", "id")),
     )
     note = a_note(delivery_schema=DeliverySchema.CLOUD_EVENTS, headers=headers)
-    message = a_message(group, due=START, rounds=2, batch=10)
+    message = a_message(group, due=START, rounds=2, batch_size=10)
 
     written, dead = wire(message), wire(replace(message, dead_letter=note))
 
@@ -216,7 +216,7 @@ def test_the_form_of_a_version_never_changes() -> None:
 def test_a_dead_letter_with_all_its_headers_fits_into_a_queue_message() -> None:
     """The service's limit is 64 KiB; a single event may take all of ours, of 48."""
     header = StaticHeader(name="x", value='"' * 4000)
-    note = a_note(headers=told_headers([header] * 10))
+    note = a_note(headers=dead_letter_headers([header] * 10))
     size = next(size for size in range(47_000, 0, -100) if fits_inline(compact(noise(size))))
 
     (message,) = encode(a_message([a_delivery(text=compact(noise(size)))], dead_letter=note))

@@ -9,7 +9,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from shared.delivery.requests.custom_headers import MAX_TOLD, custom_headers, told_headers
+from shared.delivery.requests.custom_headers import (
+    MAX_DEAD_LETTER_HEADERS,
+    custom_headers,
+    dead_letter_headers,
+)
 from shared.subscriptions.subscription import DynamicHeader, StaticHeader
 from tests.builders import TOPIC_ID, compact, text
 from tests.strategies import json_values
@@ -141,13 +145,13 @@ def test_a_dead_letter_is_told_of_no_secret() -> None:
     secret = StaticHeader(name="key", value="s3cret" * 600, is_secret=True)
     team = StaticHeader(name="team", value="a")
 
-    assert told_headers([secret, kind, secret, secret, secret, team]) == (kind, team)
+    assert dead_letter_headers([secret, kind, secret, secret, secret, team]) == (kind, team)
 
 
 def test_a_dead_letter_is_told_of_as_many_headers_as_fit_beside_it() -> None:
     """Ten of 4,096 bytes would be too much for a queue message together with the events."""
     each = StaticHeader(name="x", value="v" * 4096)
-    half = StaticHeader(name="x", value="v" * (MAX_TOLD // 2 - len('[["x", ""]]')))
+    half = StaticHeader(name="x", value="v" * (MAX_DEAD_LETTER_HEADERS // 2 - len('[["x", ""]]')))
 
-    assert told_headers([each] * 10) == (each,) * 2
-    assert told_headers([half] * 3) == (half,) * 2
+    assert dead_letter_headers([each] * 10) == (each,) * 2
+    assert dead_letter_headers([half] * 3) == (half,) * 2

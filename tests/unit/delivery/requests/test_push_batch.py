@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from shared.delivery.delivery import Attempt
 from shared.delivery.outcome import Outcome
-from shared.delivery.requests.push_batch import Loaded, Parcel, parcels
+from shared.delivery.requests.push_batch import Loaded, PushBatch, push_batches
 from shared.delivery.requests.push_request import push_request
 from shared.subscriptions.subscription import (
     Batching,
@@ -44,17 +44,17 @@ def divided(
 ) -> list[list[int]]:
     """Divide events into requests and return their positions."""
     batching = Batching(max_events=most, preferred_kilobytes=kilobytes)
-    found = parcels(
+    found = push_batches(
         options.get("subscription", a_subscription()),
         terms(batching=batching, headers=headers),
         events,
     )
-    return [[each.delivery.position for each in parcel] for parcel in found]
+    return [[each.delivery.position for each in batch] for batch in found]
 
 
 def test_without_batching_every_event_goes_alone() -> None:
     assert divided([loaded(0), loaded(1)], 1) == [[0], [1]]
-    assert parcels(a_subscription(), terms(), []) == []
+    assert push_batches(a_subscription(), terms(), []) == []
 
 
 @pytest.mark.parametrize(
@@ -66,12 +66,12 @@ def test_a_request_never_has_more_events_than_allowed(
 ) -> None:
     found = divided([loaded(number) for number in range(events)], most)
 
-    assert [len(parcel) for parcel in found] == sizes
-    assert [position for parcel in found for position in parcel] == list(range(events))
+    assert [len(batch) for batch in found] == sizes
+    assert [position for batch in found for position in batch] == list(range(events))
 
 
-def body_size(parcel: Parcel, batching: Batching, **overrides: Any) -> int:
-    return len(push_request(a_subscription(**overrides), terms(batching=batching), parcel).body)
+def body_size(batch: PushBatch, batching: Batching, **overrides: Any) -> int:
+    return len(push_request(a_subscription(**overrides), terms(batching=batching), batch).body)
 
 
 @pytest.mark.parametrize("schema", [DeliverySchema.EVENT_GRID, DeliverySchema.CLOUD_EVENTS])
@@ -139,24 +139,20 @@ def test_requests_partition_what_is_there_within_the_limits(
     batching = Batching(max_events=most, preferred_kilobytes=kilobytes)
     rules = terms(batching=batching, headers=(KIND, StaticHeader(name="x-a", value="1")))
 
-    found = parcels(a_subscription(), rules, events)
+    found = push_batches(a_subscription(), rules, events)
 
-    positions = [[each.delivery.position for each in parcel] for parcel in found]
-    assert sorted(position for parcel in positions for position in parcel) == list(
-        range(len(events))
-    )
-    assert all(parcel == sorted(parcel) for parcel in positions)
-    for parcel in found:
-        request = push_request(a_subscription(), rules, parcel)
-        alone = {
-            push_request(a_subscription(), rules, (each,)).headers["x-kind"] for each in parcel
-        }
+    positions = [[each.delivery.position for each in batch] for batch in found]
+    assert sorted(position for batch in positions for position in batch) == list(range(len(events)))
+    assert all(batch == sorted(batch) for batch in positions)
+    for batch in found:
+        request = push_request(a_subscription(), rules, batch)
+        alone = {push_request(a_subscription(), rules, (each,)).headers["x-kind"] for each in batch}
         assert alone == {request.headers["x-kind"]}
-        assert len({(each.delivery.attempts, each.delivery.last) for each in parcel}) == 1
-        assert 1 <= len(parcel) <= most
-        assert len(request.body) <= kilobytes * 1024 or len(parcel) == 1
+        assert len({(each.delivery.attempts, each.delivery.last) for each in batch}) == 1
+        assert 1 <= len(batch) <= most
+        assert len(request.body) <= kilobytes * 1024 or len(batch) == 1
         assert [event["id"] for event in json.loads(request.body)] == [
-            f"e-{each.delivery.position}" for each in parcel
+            f"e-{each.delivery.position}" for each in batch
         ]
 
 
@@ -173,18 +169,18 @@ def test_a_failed_request_is_made_again_as_it_was(
         batching=Batching(max_events=most, preferred_kilobytes=kilobytes), headers=(KIND,)
     )
 
-    first = parcels(a_subscription(), rules, events)
+    first = push_batches(a_subscription(), rules, events)
     failed = [
         [
             Loaded(
                 each.delivery.tried(an_outcome(), START + number * timedelta(microseconds=1)),
                 each.text,
             )
-            for each in parcel
+            for each in batch
         ]
-        for number, parcel in enumerate(first)
+        for number, batch in enumerate(first)
         if number % 3
     ]
-    again = parcels(a_subscription(), rules, [each for parcel in failed for each in parcel])
+    again = push_batches(a_subscription(), rules, [each for batch in failed for each in batch])
 
-    assert again == [tuple(parcel) for parcel in failed]
+    assert again == [tuple(batch) for batch in failed]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from shared.delivery.requests.conversion import convert
-from shared.delivery.requests.push_batch import Loaded, Parcel
+from shared.delivery.requests.push_batch import Loaded, PushBatch
 from shared.delivery.requests.push_request import push_request
 from shared.events.topic import InputSchema
 from shared.http import OutboundRequest
@@ -39,8 +39,8 @@ CLOUD = a_subscription(delivery_schema=DeliverySchema.CLOUD_EVENTS)
 CLOUD_EVENT = {"specversion": "1.0", "id": "e-0", "source": "/shop", "type": "t", "dataversion": 7}
 
 
-def pushed(subscription: EventSubscription, parcel: Parcel, **overrides: Any) -> OutboundRequest:
-    return push_request(subscription, terms(**overrides), parcel)
+def pushed(subscription: EventSubscription, batch: PushBatch, **overrides: Any) -> OutboundRequest:
+    return push_request(subscription, terms(**overrides), batch)
 
 
 def cloud(event: str) -> Any:
@@ -96,7 +96,7 @@ def test_a_published_cloud_event_is_passed_on_as_it_is() -> None:
 BATCHES = {"batching": Batching(max_events=9)}
 
 
-def pair(**second: Any) -> Parcel:
+def pair(**second: Any) -> PushBatch:
     delivery = a_delivery(1, attempts=2)
     return (Loaded(a_delivery(attempts=2), text()), Loaded(delivery, text(id="e-1", **second)))
 
@@ -160,8 +160,8 @@ def test_a_custom_event_is_an_array_of_the_original() -> None:
         input_schema=InputSchema.CUSTOM, delivery_schema=DeliverySchema.CUSTOM_INPUT
     )
 
-    parcel = (Loaded(a_delivery(), text(data={"key": 1}, dataVersion="7")),)
-    request = pushed(subscription, parcel)
+    batch = (Loaded(a_delivery(), text(data={"key": 1}, dataVersion="7")),)
+    request = pushed(subscription, batch)
 
     assert (request.body, request.headers["aeg-data-version"]) == (b'[{"key":1}]', "7")
 
@@ -205,11 +205,11 @@ def test_a_data_version_too_long_for_a_header_is_left_out() -> None:
     """Servers refuse such headers; the event itself is delivered."""
     just, over = ("v" * length for length in (1024, 1025))
 
-    parcel = (Loaded(a_delivery(), text(dataVersion=just)),)
-    headers = pushed(a_subscription(), parcel).headers
+    batch = (Loaded(a_delivery(), text(dataVersion=just)),)
+    headers = pushed(a_subscription(), batch).headers
     assert headers["aeg-data-version"] == just
-    parcel = (Loaded(a_delivery(), text(dataVersion=over)),)
-    headers = pushed(a_subscription(), parcel).headers
+    batch = (Loaded(a_delivery(), text(dataVersion=over)),)
+    headers = pushed(a_subscription(), batch).headers
     assert "aeg-data-version" not in headers
 
 
