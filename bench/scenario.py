@@ -80,14 +80,14 @@ class Counted:
 
     def document(self) -> dict[str, Any]:
         """Return the counts as JSON members; runs as their number and median."""
-        told = {name: value for name, value in asdict(self.scenario).items() if value}
-        told |= {"pushes": self.pushes, "seconds": round(self.seconds, 1), "cpu": self.cpu}
+        members = {name: value for name, value in asdict(self.scenario).items() if value}
+        members |= {"pushes": self.pushes, "seconds": round(self.seconds, 1), "cpu": self.cpu}
         for name in ("publish", "deliver"):
             runs: list[float] = getattr(self, name)
             if runs:
-                told[f"{name} runs"] = len(runs)
-                told[f"{name} seconds"] = round(statistics.median(runs), 4)
-        return told | {"operations": dict(sorted(self.operations.items()))}
+                members[f"{name} runs"] = len(runs)
+                members[f"{name} seconds"] = round(statistics.median(runs), 4)
+        return members | {"operations": dict(sorted(self.operations.items()))}
 
 
 _FAST = {"PUSHGRID_TIME_SCALE": "60"}
@@ -196,8 +196,8 @@ def _answer(scenario: Scenario) -> Callable[[Push], int]:
 
     def answer(push: Push) -> int:
         time.sleep(scenario.answers_in)
-        told = push.body[:200] + push.headers["aeg-delivery-count"].encode()
-        fails = zlib.crc32(told) / 2**32 < scenario.failing
+        seed = push.body[:200] + push.headers["aeg-delivery-count"].encode()
+        fails = zlib.crc32(seed) / 2**32 < scenario.failing
         return scenario.status if fails else 200
 
     return answer

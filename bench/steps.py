@@ -100,11 +100,11 @@ def runs(scenarios: Mapping[str, Document]) -> dict[str, float]:
 
 def _cpu(single: Document, many: Document) -> tuple[float, float]:
     """Solve: CPU time = runs · x + handled events · y, of one scenario with few events a run."""
-    told = []
+    samples = []
     for each in (single, many):
         handled = each["events"] + each["pushes"]
-        told.append((each["publish runs"] + each["deliver runs"], handled, each["cpu"]))
-    (runs_1, events_1, cpu_1), (runs_2, events_2, cpu_2) = told
+        samples.append((each["publish runs"] + each["deliver runs"], handled, each["cpu"]))
+    (runs_1, events_1, cpu_1), (runs_2, events_2, cpu_2) = samples
     divisor = runs_1 * events_2 - runs_2 * events_1
     x = (cpu_1 * events_2 - cpu_2 * events_1) / divisor
     y = (runs_1 * cpu_2 - runs_2 * cpu_1) / divisor

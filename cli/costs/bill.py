@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cli.costs.data import measured, prices
-from cli.costs.model import Traffic, Usage, dollars, grants, groups, standing, usage
+from cli.costs.model import Traffic, Usage, dollars, fixed_costs, grants, groups, usage
 from cli.costs.workload import Work, Workload, work_of
 
 _MILLION = 1_000_000
@@ -14,11 +14,11 @@ _MILLION = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bill:
-    """Dollars of a month: *lines* by meter for the work, *standing* for the fixed costs."""
+    """Dollars of a month: *lines* by meter for the work, *fixed* for what no work changes."""
 
     used: Usage
     lines: Mapping[str, float]
-    standing: Mapping[str, float]
+    fixed: Mapping[str, float]
     granted: float
     deliveries: int
 
@@ -29,7 +29,7 @@ class Bill:
     @property
     def total(self) -> float:
         """Return what is paid in all, after free grants."""
-        return self.work + sum(self.standing.values()) - self.granted
+        return self.work + sum(self.fixed.values()) - self.granted
 
     @property
     def per_million(self) -> float:
@@ -73,14 +73,14 @@ def compare(workload: Workload, memory_mb: int = 2048) -> Comparison:
 def _bill(work: Work, traffic: Traffic, memory_mb: int) -> Bill:
     found, list_prices = measured(), prices()
     used = usage(work, found, traffic, memory_mb)
-    idle = standing(found, memory_mb, list_prices)
-    idle_seconds = idle["timers"] / list_prices["gb_second"].of(1)  # GB-s
-    gb_seconds = sum(used.busy.values()) * memory_mb / 1024 + idle_seconds
-    executions = used.executions + idle["executions"] / list_prices["execution"].of(1)
+    fixed = fixed_costs(found, memory_mb, list_prices)
+    fixed_seconds = fixed["timers"] / list_prices["gb_second"].of(1)  # GB-s
+    gb_seconds = sum(used.busy.values()) * memory_mb / 1024 + fixed_seconds
+    executions = used.executions + fixed["executions"] / list_prices["execution"].of(1)
     return Bill(
         used=used,
         lines=dollars(used, memory_mb, list_prices),
-        standing=idle,
+        fixed=fixed,
         granted=grants(gb_seconds, executions, list_prices),
         deliveries=work.deliveries,
     )

@@ -50,7 +50,7 @@ class Measured:
 def prices() -> Mapping[str, Price]:
     """Return the prices by name."""
     read = json.loads((_DATA / "prices.json").read_text())
-    return {name: Price(**told) for name, told in read["prices"].items()}
+    return {name: Price(**members) for name, members in read["prices"].items()}
 
 
 @cache

@@ -91,7 +91,7 @@ class Usage:
 
 def groups(work: Work, measured: Measured) -> tuple[Group, ...]:
     """Return publishing, delivering and retrying."""
-    told, batch = measured.runs, work.workload.batch
+    times, batch = measured.runs, work.workload.batch
     first, later = work.rounds[0], work.rounds[1:]
     again = sum(each.messages for each in later)
     parts = first.messages / work.requests
@@ -102,20 +102,20 @@ def groups(work: Work, measured: Measured) -> tuple[Group, ...]:
         return Group(
             name=name,
             runs=messages,
-            seconds=told["deliver"] + told["deliver event"] * (together - 1),
-            cpu=told["cpu run"] + told["cpu event"] * together,
+            seconds=times["deliver"] + times["deliver event"] * (together - 1),
+            cpu=times["cpu run"] + times["cpu event"] * together,
             at_a_time=MESSAGES,
-            slots=together * told["endpoint"] / slots,
+            slots=together * times["endpoint"] / slots,
             queue=True,
         )
 
     publishing = Group(
         name="publish",
         runs=work.requests,
-        seconds=told["publish"]
-        + told["publish event"] * (batch - 1)
-        + told["publish message"] * max(0.0, parts - 1),
-        cpu=told["cpu run"] + told["cpu event"] * batch,
+        seconds=times["publish"]
+        + times["publish event"] * (batch - 1)
+        + times["publish message"] * max(0.0, parts - 1),
+        cpu=times["cpu run"] + times["cpu event"] * batch,
         at_a_time=REQUESTS,
     )
     return (
@@ -151,16 +151,16 @@ def work_operations(work: Work, steps: Mapping[str, Mapping[str, float]]) -> dic
 def usage(work: Work, measured: Measured, traffic: Traffic, memory_mb: int) -> Usage:
     """Compute what a month's work uses."""
     cores = CORES[memory_mb]
-    told = [group for group in groups(work, measured) if group.runs]
+    active = [group for group in groups(work, measured) if group.runs]
     operations = work_operations(work, measured.steps)
-    for group in told:
+    for group in active:
         awake = dict(measured.steps["second awake"])
         # A full instance always finds something: what it asks is counted with the messages.
         looks = awake.pop("queue get") if group.queue and traffic is Traffic.SPREAD else 0.0
         awake.pop("queue get", None)
         _add(operations, awake | {f"queue get {group.name}": looks}, group.awake(traffic, cores))
-    busy = {group.name: group.busy(traffic, cores) for group in told}
-    executions = sum(group.runs for group in told)
+    busy = {group.name: group.busy(traffic, cores) for group in active}
+    executions = sum(group.runs for group in active)
     failed = work.attempts * work.workload.failure_rate
     # The host's record of a run and ours; a line for each failed attempt.
     records = min(2 * executions + failed, _SAMPLED * sum(busy.values()) + _SAMPLED)
@@ -174,7 +174,9 @@ def usage(work: Work, measured: Measured, traffic: Traffic, memory_mb: int) -> U
     )
 
 
-def standing(measured: Measured, memory_mb: int, prices: Mapping[str, Price]) -> dict[str, float]:
+def fixed_costs(
+    measured: Measured, memory_mb: int, prices: Mapping[str, Price]
+) -> dict[str, float]:
     """Return the fixed costs of a month in dollars, by purpose."""
     gb_seconds = _TIMER_RUNS * _LEAST_SECONDS * memory_mb / 1024
     idle = {kind: n * HOURS for kind, n in measured.steps["idle hour"].items()}

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from cli.costs.bill import Comparison, compare
 from cli.costs.data import measured, prices, scenarios
-from cli.costs.model import MONTH, Traffic, standing
+from cli.costs.model import MONTH, Traffic, fixed_costs
 from cli.costs.report import money, text
 from cli.costs.workload import Workload
 
@@ -61,7 +61,7 @@ def _loads() -> str:
 
 
 def _idle() -> str:
-    sides = [standing(measured(), memory, prices()) for memory in (_LARGE, _SMALL)]
+    sides = [fixed_costs(measured(), memory, prices()) for memory in (_LARGE, _SMALL)]
     rows = [(name, *(money(side[name]) for side in sides)) for name in sides[0]]
     rows.append(("**total**", *(f"**{money(sum(side.values()))}**" for side in sides)))
     return _table(("a month, nothing published", "2,048 MB", "512 MB"), rows)
@@ -82,17 +82,17 @@ def _beside() -> str:
 
 def _steps() -> str:
     rows = [
-        (step, ", ".join(f"{count:g} {kind}" for kind, count in told.items()))
-        for step, told in measured().steps.items()
+        (step, ", ".join(f"{count:g} {kind}" for kind, count in operations.items()))
+        for step, operations in measured().steps.items()
     ]
     return _table(("once for each", "storage operations"), rows)
 
 
 def _runs() -> str:
-    told = measured().runs
-    first = [(name, told[name], told[f"{name} event"]) for name in ("publish", "deliver")]
+    times = measured().runs
+    first = [(name, times[name], times[f"{name} event"]) for name in ("publish", "deliver")]
     rows = [(f"{name} run", _ms(run), _ms(event)) for name, run, event in first]
-    rows.append(("processor, of either", _ms(told["cpu run"]), _ms(told["cpu event"])))
+    rows.append(("processor, of either", _ms(times["cpu run"]), _ms(times["cpu event"])))
     return _table(("", "with one event", "for each further event"), rows)
 
 

@@ -57,7 +57,7 @@ def _bill(bill: Bill) -> dict[str, Any]:
         "executions": bill.used.executions,
         "log_gb": bill.used.log_gb,
         "dollars": dict(bill.lines),
-        "standing": dict(bill.standing),
+        "standing": dict(bill.fixed),
         "granted": bill.granted,
         "total": bill.total,
         "per_million_deliveries": bill.per_million,
@@ -79,7 +79,7 @@ def text(comparison: Comparison) -> str:
     lines = [_about(comparison), "", f"{'dollars a month':<44}{'in bursts':>12}{'spread out':>12}"]
     lines += [_row(names[line], burst.lines[line], spread.lines[line]) for line in names]
     lines += [
-        _row("fixed: timers, alerts, their logs", *_standing(burst, spread)),
+        _row("fixed: timers, alerts, their logs", *_fixed(burst, spread)),
         _row("free grants", -burst.granted, -spread.granted),
         _row("total", burst.total, spread.total),
         _row(
@@ -141,8 +141,8 @@ def _words(line: str) -> str:
     }.get(line, line)
 
 
-def _standing(*bills: Bill) -> tuple[float, ...]:
-    return tuple(sum(each.standing.values()) for each in bills)
+def _fixed(*bills: Bill) -> tuple[float, ...]:
+    return tuple(sum(each.fixed.values()) for each in bills)
 
 
 def _operations(bill: Bill) -> str:
