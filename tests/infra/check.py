@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from tools.bicepcheck.check import main
+from tools.bicepcheck.__main__ import main
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

@@ -1,4 +1,4 @@
-"""What the check has to say."""
+"""Problems, and the report that collects them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, order=True)
 class Problem:
-    """One fault: *file* as seen from the checked folder, *line* from 1, *code* a short name."""
+    """One fault: *file* relative to the checked folder, *line* from 1, *code* the rule's id."""
 
     file: str
     line: int
@@ -26,5 +26,5 @@ class Report:
     unchecked: set[str] = field(default_factory=set)
 
     def add(self, file: str, line: int, code: str, message: str) -> None:
-        """Note a problem."""
+        """Record a problem."""
         self.problems.add(Problem(file, line, code, message))

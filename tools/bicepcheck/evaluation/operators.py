@@ -1,12 +1,20 @@
-"""Operators and members of values."""
+"""Operators, and access to members of values."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import operator
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from tools.bicepcheck.evaluation.functions import equal, is_true
-from tools.bicepcheck.evaluation.values import Deployed, Made, Outputs, Ref, known
+from tools.bicepcheck.evaluation.functions import equal, truth
+from tools.bicepcheck.evaluation.values import Computed, Deployed, ModuleOutputs, Ref, is_known
+
+
+class _Partial:
+    """A member of a resource whose members the template sets in part."""
+
+    def __init__(self, of: Deployed, path: tuple[str, ...], found: Mapping[str, Any]) -> None:
+        self.of, self.path, self.found = of, path, found
 
 
 def member(of: Any, name: str) -> Any:
@@ -16,88 +24,70 @@ def member(of: Any, name: str) -> Any:
             return None
         case Mapping():
             return of.get(name)
-        case Outputs():
-            return Outputs(of.read) if name == "outputs" else of.read(name)
+        case ModuleOutputs():
+            return of if name == "outputs" else of.read(name)
         case Deployed():
             if name == "name":
                 return of.name
             found = of.body.get(name) if not of.existing else None
             if isinstance(found, Mapping):
-                return _Reading(of, (name,), found)
-            return found if found is not None and known(found) else Ref(of, (name,))
-        case _Reading():
-            found = of.found.get(name)
-            path = (*of.path, name)
+                return _Partial(of, (name,), found)
+            return found if found is not None and is_known(found) else Ref(of, (name,))
+        case _Partial():
+            found, path = of.found.get(name), (*of.path, name)
             if isinstance(found, Mapping):
-                return _Reading(of.of, path, found)
+                return _Partial(of.of, path, found)
             return found if found is not None else Ref(of.of, path)
         case Ref():
             return Ref(of.of, (*of.path, name))
-        case Made():
-            return Made(f"{of.function}.{name}", of.args)
-    return Made("unknown", (name,))
-
-
-class _Reading:
-    """The way to a member of a resource, of which the template sets some members itself."""
-
-    def __init__(self, of: Deployed, path: tuple[str, ...], found: Mapping[str, Any]) -> None:
-        self.of, self.path, self.found = of, path, found
+        case Computed():
+            return Computed(f"{of.function}.{name}", of.args)
+    return Computed("unknown", (name,))
 
 
 def index(of: Any, at: Any) -> Any:
     """Return an item of a value."""
     if isinstance(of, list) and isinstance(at, int):
-        return of[at] if -1 < at < len(of) else Made("none", (at,))
-    return member(of, at) if isinstance(at, str) else Made("item", ())
+        return of[at] if -1 < at < len(of) else Computed("none", (at,))
+    return member(of, at) if isinstance(at, str) else Computed("item", ())
 
 
 def unary(op: str, value: Any) -> Any:
-    """Return what an operator makes of one value."""
-    if op == "!":
-        truth = is_true(value)
-        return Made("!", ()) if truth is None else not truth
-    return -value if isinstance(value, int) else Made(op, ())
+    """Return the result of an operator on one value."""
+    if op == "!" and isinstance(value, bool):
+        return not value
+    return -value if op == "-" and isinstance(value, int) else Computed(op, ())
+
+
+_ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.floordiv,
+    "%": operator.mod,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
 
 
 def binary(op: str, left: Any, right: Any) -> Any:
-    """Return what an operator makes of two values."""
+    """Return the result of an operator on two values."""
     if op == "??":
         return right if left is None else left
     if op in {"&&", "||"}:
-        truths = {is_true(left), is_true(right)}
-        ends = op == "||"  # the truth that decides alone
-        if ends in truths:
-            return ends
-        return Made(op, ()) if None in truths else not ends
+        truths = {truth(left), truth(right)}
+        decisive = op == "||"  # the truth that decides alone
+        if decisive in truths:
+            return decisive
+        return Computed(op, ()) if None in truths else not decisive
     if op in {"==", "!=", "=~", "!~"}:
         same = equal(left, right, ignore_case="~" in op)
-        return Made(op, ()) if same is None else same == (op in {"==", "=~"})
-    return _arithmetic(op, left, right) if known(left) and known(right) else Made(op, ())
-
-
-def _arithmetic(op: str, left: Any, right: Any) -> Any:
-    """Return what an operator makes of two known values."""
-    try:
-        match op:
-            case "+":
-                return left + right
-            case "-":
-                return left - right
-            case "*":
-                return left * right
-            case "/":
-                return left // right
-            case "%":
-                return left % right
-            case "<":
-                return left < right
-            case "<=":
-                return left <= right
-            case ">":
-                return left > right
-            case ">=":
-                return left >= right
-    except (TypeError, ZeroDivisionError):
-        pass
-    return Made(op, ())
+        return Computed(op, ()) if same is None else same == (op in {"==", "=~"})
+    if is_known(left) and is_known(right):
+        try:
+            return _ARITHMETIC[op](left, right)
+        except (TypeError, ZeroDivisionError):
+            pass  # the type check reports it
+    return Computed(op, ())

@@ -1,4 +1,4 @@
-"""Sets of parameters under which a deployment is thought through."""
+"""Chooses the sets of parameters with which a deployment is evaluated."""
 
 from __future__ import annotations
 
@@ -8,81 +8,81 @@ from collections.abc import Iterator
 from typing import Any
 
 from tools.bicepcheck.evaluation.deployment import Deployment
-from tools.bicepcheck.evaluation.values import Given
+from tools.bicepcheck.evaluation.values import Input
 from tools.bicepcheck.reading import nodes as s
-from tools.bicepcheck.reading.folder import Folder
+from tools.bicepcheck.reading.folder import File, Folder
 from tools.bicepcheck.types import kinds as t
 from tools.bicepcheck.types.declared import Types
 
+PARAMETERS_FILE = "main.parameters.json"
 _VARIABLE = re.compile(r"\$\{(\w+)(?:=([^}]*))?\}")
 
 
 def deployments(folder: Folder, types: Types) -> list[Deployment]:
     """
-    Return a deployment as it comes, and ones with other parameters.
+    Return the deployment with its default parameters, and with others.
 
-    In one everything is given and switched on, as main.parameters.json gives it; in the others
-    each number is at a limit of its own, and each choice is taken once.
+    In the second, every optional parameter is set and every switch is turned, or as
+    main.parameters.json has it. In the others, each number is at one of its limits, and each choice
+    is taken once.
     """
-    found = [{}, _everything(folder, types), *_limits(folder, types)]
-    return [Deployment(folder, params) for params in found]
+    main = folder.main
+    if main is None:
+        return [Deployment(folder, {})]
+    everything = _everything(main, types) | _parameters_file(folder, main, types)
+    return [Deployment(folder, params) for params in ({}, everything, *_limits(main, types))]
 
 
-def _optional(folder: Folder) -> Iterator[tuple[s.Param, Any]]:
-    """Yield the parameters of main.bicep with a plain default, and this."""
-    for one in folder.main.all(s.Param) if folder.main else ():
+def _optional(main: File, types: Types) -> Iterator[tuple[s.Param, Any, t.Type]]:
+    """Yield the parameters of main.bicep with a literal default, the default and the type."""
+    for one in main.all(s.Param):
         if isinstance(one.default, s.Literal):
-            yield one, one.default.value
+            yield one, one.default.value, types.of_declaration(one, main)
 
 
-def _limits(folder: Folder, types: Types) -> Iterator[dict[str, Any]]:
+def _limits(main: File, types: Types) -> Iterator[dict[str, Any]]:
     choices: dict[str, list[Any]] = {}
-    for one, _ in _optional(folder):
-        kind = types.of(one.type, folder.main, one.decorators) if folder.main else t.ANY
+    for one, _, kind in _optional(main, types):
         if isinstance(kind, t.Int):
-            choices[one.name] = [at for at in (kind.least, kind.most) if at is not None]
-        elif isinstance(kind, t.Union):
-            values = [part.value for part in kind.of if isinstance(part, t.Int | t.Str)]
-            choices[one.name] = [value for value in values if value is not None]
+            values: list[Any] = [kind.minimum, kind.maximum]
+        else:
+            of = kind.of if isinstance(kind, t.Union) else ()
+            values = [part.value for part in of if isinstance(part, t.Int | t.Str)]
+        choices[one.name] = [value for value in values if value is not None]
     for at in range(max(map(len, choices.values()), default=0)):
         yield {name: values[at] for name, values in choices.items() if at < len(values)}
 
 
-def _everything(folder: Folder, types: Types) -> dict[str, Any]:
+def _everything(main: File, types: Types) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    if folder.main is None:
-        return found
-    for one, default in _optional(folder):
-        secret = any(mark.name == "secure" for mark in one.decorators)
+    for one, default, kind in _optional(main, types):
         if default == "":
-            found[one.name] = Given(one.name, secret)
+            found[one.name] = Input(one.name, one.has("secure"))
         elif isinstance(default, bool):
             found[one.name] = not default
-        elif default == 0:
-            kind = types.of(one.type, folder.main, one.decorators)
-            if t.mismatch(t.Int(value=1), kind) is None:
-                found[one.name] = 1
-    return found | _written(folder, types)
+        elif default == 0 and t.mismatch(t.Int(value=1), kind) is None:
+            found[one.name] = 1
+    return found
 
 
-def _written(folder: Folder, types: Types) -> dict[str, Any]:
-    """Return the values that main.parameters.json gives where no variable is set."""
+def _parameters_file(folder: Folder, main: File, types: Types) -> dict[str, Any]:
+    """Return the values that main.parameters.json sets where no variable does."""
     found: dict[str, Any] = {}
-    asked = types.params(folder.main).fields if folder.main else {}
+    expected = types.params(main).fields
     for name, entry in (parameters(folder) or {}).items():
         value = entry.get("value") if isinstance(entry, dict) else None
         if isinstance(value, str) and (names := variables(value)):
             value = names[0][1]
-        if value in (None, "", "0", "false", 0) or name not in asked:
+        if value in (None, "", "0", "false", 0) or name not in expected:
             continue
-        kind = typed(str(value), asked[name].type)
+        kind = typed(str(value), expected[name].type)
         found[name] = kind.value if isinstance(kind, t.Int | t.Bool | t.Str) else value
     return found
 
 
-def typed(text: str, asked: t.Type) -> t.Type:
-    """Return a text as azd hands it over: a number or a bool where one is asked for."""
-    kinds = {type(one) for one in t.parts(asked)}
+def typed(text: str, expected: t.Type) -> t.Type:
+    """Return the type of a text as azd passes it: as a number or a bool where one is expected."""
+    kinds = {type(one) for one in t.parts(expected)}
     if t.Int in kinds and re.fullmatch(r"-?\d+", text):
         return t.Int(value=int(text))
     if t.Bool in kinds and text.lower() in {"true", "false"}:
@@ -91,15 +91,14 @@ def typed(text: str, asked: t.Type) -> t.Type:
 
 
 def variables(text: str) -> list[tuple[str, str | None]]:
-    """Return the variables of a text of main.parameters.json with their defaults."""
+    """Return the variables in a text of main.parameters.json, with their defaults."""
     return [(one[1], one[2]) for one in _VARIABLE.finditer(text)]
 
 
 def parameters(folder: Folder) -> dict[str, Any] | None:
     """Return the members of main.parameters.json; ``None``: it can't be read."""
-    path = folder.root / "main.parameters.json"
+    path = folder.root / PARAMETERS_FILE
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-        return dict(document["parameters"])
-    except (OSError, ValueError, KeyError, AttributeError):
+        return dict(json.loads(path.read_text(encoding="utf-8"))["parameters"])
+    except (OSError, ValueError, KeyError, AttributeError, TypeError):
         return None

@@ -1,14 +1,16 @@
-"""Values of a deployment that is only thought through: what Azure alone knows stays a name."""
+"""Values of an evaluated deployment; what only Azure knows stays symbolic."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from tools.bicepcheck.problems import Problem
 
-class Lined(dict[str, Any]):
-    """An object that knows the lines of its members, and its own."""
+
+class Located(dict[str, Any]):
+    """An object that knows its own line and the lines of its members."""
 
     def __init__(self, line: int) -> None:
         super().__init__()
@@ -17,36 +19,36 @@ class Lined(dict[str, Any]):
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class Input:
     """
-    A parameter's value that whoever deploys decides.
+    The value of a parameter, which the deployer chooses.
 
-    *secret*: the template says so; *longest*: the letters that it allows.
+    *secret*: the template marks it so; *max_length*: the characters that it allows.
     """
 
     name: str
     secret: bool = False
-    longest: int | None = None
+    max_length: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """What a function makes of its arguments."""
+class Computed:
+    """The unknown result of a function."""
 
     function: str
     args: tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
-    """A string of which parts are not known."""
+class PartialText:
+    """A string of which some parts are unknown."""
 
     parts: tuple[Any, ...]
 
 
 @dataclass(eq=False, slots=True)
 class Deployed:
-    """A resource; *type* without version, *file* and *line* where it is declared."""
+    """A resource; *type* without version, *file* and *line* of its declaration."""
 
     type: str
     symbol: str
@@ -54,7 +56,7 @@ class Deployed:
     line: int
     existing: bool
     name: Any = None
-    body: Lined = field(default_factory=lambda: Lined(0))
+    body: Located = field(default_factory=lambda: Located(0))
     parent: Deployed | None = None
     scope: Any = None
 
@@ -62,7 +64,7 @@ class Deployed:
         return f"{self.file}:{self.symbol}"
 
     def at(self, *path: str) -> Any:
-        """Return what the template sets under a path, or ``None``."""
+        """Return the value that the template sets under a path, or ``None``."""
         found: Any = self.body
         for key in path:
             if not isinstance(found, Mapping):
@@ -70,21 +72,30 @@ class Deployed:
             found = found.get(key)
         return found
 
+    def items(self, *path: str) -> list[Located]:
+        """Return the objects of the list under a path."""
+        found = self.at(*path)
+        return [one for one in found if isinstance(one, Located)] if isinstance(found, list) else []
+
     def line_of(self, *path: str) -> int:
-        """Return the line of what is set under a path, or of the nearest thing around it."""
+        """Return the line of the value under a path, or of the nearest object around it."""
         line = self.line
         found: Any = self.body
         for key in path:
-            if not isinstance(found, Lined):
+            if not isinstance(found, Located):
                 break
             line = found.lines.get(key, found.line or line)
             found = found.get(key)
         return line
 
+    def problem(self, code: str, message: str, *path: str, line: int | None = None) -> Problem:
+        """Return a problem of the value under a path, or of the resource."""
+        return Problem(self.file, line or self.line_of(*path), code, message)
+
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """What a resource has after it is deployed."""
+    """A property of a resource that is known only after its deployment."""
 
     of: Deployed
     path: tuple[str, ...]
@@ -92,64 +103,82 @@ class Ref:
     def __str__(self) -> str:
         return f"{self.of.symbol}.{'.'.join(self.path)}"
 
+    def reads(self, kind: str, *path: str) -> bool:
+        """Return whether it is this property of a resource of that type."""
+        return self.of.type == kind and self.path == path
+
 
 @dataclass(eq=False, slots=True)
-class Outputs:
-    """A module's result: *read* gives an output by name."""
+class ModuleOutputs:
+    """A deployed module: *read* returns an output by name."""
 
-    read: Any
+    read: Callable[[str], Any]
 
 
 def text_of(parts: list[Any]) -> Any:
-    """Return a string of parts, a plain one where all are known."""
+    """Return the concatenation of *parts*: a plain string if all are known."""
     flat: list[Any] = []
     for part in parts:
-        for one in part.parts if isinstance(part, Text) else (part,):
+        for one in parts_of(part):
             value = str(one).lower() if isinstance(one, bool) else one
             value = str(value) if isinstance(value, int) else value
             if isinstance(value, str) and flat and isinstance(flat[-1], str):
                 flat[-1] += value
             elif value != "":
-                flat.append(frozen(value))
+                flat.append(hashable(value))
     if all(isinstance(one, str) for one in flat):
         return "".join(flat)
-    return flat[0] if len(flat) == 1 else Text(tuple(flat))
+    return flat[0] if len(flat) == 1 else PartialText(tuple(flat))
 
 
-def frozen(value: Any) -> Any:
-    """Return a value that can be compared and kept in sets."""
+def parts_of(value: Any) -> tuple[Any, ...]:
+    """Return the parts of a partly known string, or the value alone."""
+    return value.parts if isinstance(value, PartialText) else (value,)
+
+
+def hashable(value: Any) -> Any:
+    """Return a value that can be compared and stored in sets."""
     if isinstance(value, Mapping):
-        return tuple((key, frozen(one)) for key, one in value.items())
-    return tuple(frozen(one) for one in value) if isinstance(value, list) else value
+        return tuple((key, hashable(one)) for key, one in value.items())
+    return tuple(hashable(one) for one in value) if isinstance(value, list) else value
 
 
-def known(value: Any) -> bool:
-    """Whether a value is wholly known."""
+def is_known(value: Any) -> bool:
+    """Return whether nothing in a value is symbolic."""
+    if isinstance(value, Mapping):
+        value = list(value.values())
     if isinstance(value, list | tuple):
-        return all(known(one) for one in value)
-    if isinstance(value, Mapping):
-        return all(known(one) for one in value.values())
+        return all(is_known(one) for one in value)
     return value is None or isinstance(value, str | int | bool)
 
 
 def leaves(value: Any) -> Iterator[Any]:
-    """Yield everything within a value that holds nothing else."""
+    """Yield everything in a value that contains nothing else."""
     match value:
         case Mapping():
-            for one in value.values():
-                yield from leaves(one)
+            inner: Any = value.values()
         case list() | tuple():
-            for one in value:
-                yield from leaves(one)
-        case Text(parts=parts) | Made(args=parts):
-            for one in parts:
-                yield from leaves(one)
+            inner = value
+        case PartialText(parts=parts) | Computed(args=parts):
+            inner = parts
         case _:
             yield value
+            return
+    for one in inner:
+        yield from leaves(one)
 
 
-def plain(value: Any) -> str:
-    """Return a string with ``…`` for what is not known."""
-    if isinstance(value, Text):
-        return "".join(part if isinstance(part, str) else "…" for part in value.parts)
-    return value if isinstance(value, str) else "…"
+def members(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield all members at every depth; items of a list under the path of the list."""
+    if isinstance(value, Mapping):
+        for key, one in value.items():
+            yield (*path, str(key)), one
+            yield from members(one, (*path, str(key)))
+    elif isinstance(value, list):
+        for one in value:
+            yield from members(one, path)
+
+
+def shown(value: Any) -> str:
+    """Return a string with ``…`` for what is unknown."""
+    return "".join(part if isinstance(part, str) else "…" for part in parts_of(value))

@@ -1,28 +1,32 @@
-"""Expressions and types of a file, from the parser's nodes to ours."""
+"""Converts expressions and types from the parser's nodes to syntax-tree nodes."""
 
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import tree_sitter
 
 from tools.bicepcheck.reading import nodes as s
-from tools.bicepcheck.reading.precedence import CHOICE, STRENGTH, UNARY, attach
+from tools.bicepcheck.reading.precedence import POSTFIX, PRECEDENCE, TERNARY, attach
 
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "'": "'", "\\": "\\", "$": "$"}
 _ESCAPE = re.compile(r"\\(u\{([0-9a-fA-F]+)\}|.)", re.DOTALL)
-_KNOWN_ESCAPE = re.compile(r"\\(u\{[0-9a-fA-F]+\}|[nrt'\\$])")
+_VALID_ESCAPE = re.compile(r"\\(u\{[0-9a-fA-F]+\}|[nrt'\\$])")
 COMMENTS = frozenset({"comment", "diagnostic_comment"})
 
 TreeNode = tree_sitter.Node
+Fault = tuple[int, str]
+"""A line and a message."""
 
 
 class Unsupported(Exception):
-    """A node that this check does not know."""
+    """A node that the checker does not know."""
 
     def __init__(self, node: TreeNode) -> None:
         super().__init__(node.type)
-        self.fault = (line_of(node), f"not understood: {node.type} {text_of(node)[:40]!r}")
+        message = f"syntax that this checker does not read: {node.type} {text_of(node)[:40]!r}"
+        self.fault: Fault = (line_of(node), message)
 
 
 def line_of(node: TreeNode) -> int:
@@ -31,12 +35,12 @@ def line_of(node: TreeNode) -> int:
 
 
 def text_of(node: TreeNode) -> str:
-    """Return a node as it is written."""
+    """Return the source text of a node."""
     return (node.text or b"").decode()
 
 
 def named(node: TreeNode) -> list[TreeNode]:
-    """Return the parts of a node that are not mere signs or comments."""
+    """Return the children of a node that are neither punctuation nor comments."""
     return [child for child in node.named_children if child.type not in COMMENTS]
 
 
@@ -53,19 +57,19 @@ def decorators_of(node: TreeNode) -> tuple[s.Call, ...]:
 
 def resource(node: TreeNode, decorators: tuple[s.Call, ...]) -> s.Resource:
     """Return the declaration of a resource."""
-    parts = named(node)
+    name, kind, value = named(node)[:3]
     return s.Resource(
         line=line_of(node),
         decorators=decorators,
-        name=text_of(parts[0]),
-        type=string(parts[1]),
+        name=text_of(name),
+        type=string(kind),
         existing=any(child.type == "existing" for child in node.children),
-        value=expression(parts[2]),
+        value=expression(value),
     )
 
 
 def string(node: TreeNode) -> str:
-    """Return a string that holds no expression."""
+    """Return a string without interpolation."""
     value = expression(node)
     if not isinstance(value, s.Literal) or not isinstance(value.value, str):
         raise Unsupported(node)
@@ -76,50 +80,49 @@ def expression(node: TreeNode, head: s.Node | None = None) -> s.Node:
     """
     Return a value, or a type.
 
-    *head* is what stands directly before *node*: in a list, the grammar takes ``f(x)`` for ``f``
-    and ``(x)``.
+    *head* is the expression directly before *node*: in a list, the grammar takes ``f(x)`` for
+    ``f`` and ``(x)``.
     """
     line, parts = line_of(node), named(node)
     if head is not None and node.type == "parenthesized_expression":
-        return _called(node, head, tuple(expression(part) for part in parts))
+        return _call(node, head, tuple(expression(part) for part in parts))
     if head is not None and node.type == "array":
         return s.Index(line=line, of=head, at=expression(parts[0]))
     after = node.next_sibling
     if after is not None and after.type == "!":
-        found = _expression(node, head)
-        return attach(found, UNARY + 1, lambda at: s.Sure(line=line, of=at))
+        return attach(_expression(node, head), POSTFIX, lambda at: s.NonNull(line=line, of=at))
     return _expression(node, head)
+
+
+_WRAPPERS: dict[str, Any] = {
+    "parenthesized_expression": s.Parentheses,
+    "nullable_type": s.NullableType,
+    "array_type": s.ArrayType,
+}
 
 
 def _expression(node: TreeNode, head: s.Node | None) -> s.Node:
     line, parts = line_of(node), named(node)
     match node.type:
         case "string":
-            return _quoted(node)
+            return _string(node)
         case "number":
             return s.Literal(line=line, value=int(text_of(node)))
-        case "boolean":
-            return s.Literal(line=line, value=text_of(node) == "true")
-        case "null":
-            return s.Literal(line=line, value=None)
+        case "boolean" | "null":
+            return s.Literal(line=line, value={"true": True, "false": False}.get(text_of(node)))
         case "identifier" | "primitive_type" | "compatible_identifier":
             return s.Name(line=line, name=text_of(node))
         case "type" | "parenthesized_type":
             return expression(parts[0])
-        case "parenthesized_expression":
-            return s.Parentheses(line=line, of=expression(parts[0]))
-        case "nullable_type":
-            return s.Nullable(line=line, of=expression(parts[0]))
-        case "array_type":
-            return s.ArrayOf(line=line, of=expression(parts[0]))
+        case "parenthesized_expression" | "nullable_type" | "array_type":
+            return _WRAPPERS[node.type](line=line, of=expression(parts[0]))  # type: ignore[no-any-return]
         case "union_type":
-            return s.OneOf(line=line, of=tuple(expression(part) for part in parts))
+            return s.UnionType(line=line, of=tuple(expression(part) for part in parts))
         case "member_expression" | "subscript_expression" | "resource_expression":
             return _access(node, head)
         case "call_expression":
             args = tuple(expression(part) for part in named(parts[1]))
-            called = expression(parts[0], head)
-            return attach(called, UNARY + 1, lambda at: _called(node, at, args))
+            return attach(expression(parts[0], head), POSTFIX, lambda at: _call(node, at, args))
         case "unary_expression" | "binary_expression" | "ternary_expression":
             return _operation(node, head)
         case "lambda_expression":
@@ -130,7 +133,14 @@ def _expression(node: TreeNode, head: s.Node | None) -> s.Node:
         case "object":
             return _object(node)
         case "for_statement":
-            return _for(node)
+            names = tuple(text_of(one) for one in (named(parts[0]) or parts[:1]))
+            return s.For(
+                line=line,
+                item=names[0],
+                index=names[1] if len(names) > 1 else None,
+                source=expression(parts[1]),
+                body=expression(parts[2]),
+            )
         case "if_statement":
             return s.If(line=line, test=expression(parts[0]), body=expression(parts[1]))
     raise Unsupported(node)
@@ -139,64 +149,56 @@ def _expression(node: TreeNode, head: s.Node | None) -> s.Node:
 def _operation(node: TreeNode, head: s.Node | None) -> s.Node:
     line = line_of(node)
     if node.type == "unary_expression" and text_of(node).startswith("!!!"):
-        return s.Spread(line=line, of=expression(_innermost(node)))
+        for _ in range(3):
+            node = named(node)[0]
+        return s.Spread(line=line, of=expression(node))
     first, *others = named(node)
-    parts = [expression(first, head), *(expression(part) for part in others)]
+    left, *right = [expression(first, head), *(expression(part) for part in others)]
     if node.type == "unary_expression":
-        return s.Unary(line=line, op=text_of(node.children[0]), of=parts[-1])
+        return s.Unary(line=line, op=text_of(node.children[0]), of=left)
     if node.type == "ternary_expression":
-        test, yes, no = parts
-        return attach(test, CHOICE + 1, lambda at: s.Choice(line=line, test=at, yes=yes, no=no))
+        yes, no = right
+        return attach(left, TERNARY + 1, lambda at: s.Ternary(line=line, test=at, yes=yes, no=no))
     op = text_of(node.child_by_field_name("operator") or node.children[1])
-    left, right = parts
     if op == "|":
-        return s.OneOf(line=line, of=(left, right))
-    return attach(left, STRENGTH[op], lambda at: s.Binary(line=line, op=op, left=at, right=right))
-
-
-def _innermost(node: TreeNode) -> TreeNode:
-    """Return what stands behind the three signs of a spread."""
-    for _ in range(3):
-        node = named(node)[0]
-    return node
+        return s.UnionType(line=line, of=(left, *right))
+    return attach(
+        left, PRECEDENCE[op], lambda at: s.Binary(line=line, op=op, left=at, right=right[0])
+    )
 
 
 def _access(node: TreeNode, head: s.Node | None) -> s.Node:
-    parts, line = named(node), line_of(node)
+    parts = named(node)
     safe = any(child.type == ".?" or text_of(child) in {"[?", ".?"} for child in node.children)
 
     def build(of: s.Node) -> s.Node:
         if node.type == "subscript_expression":
-            return s.Index(line=line, of=of, at=expression(parts[1]), safe=safe)
-        at = parts[1].start_point[0] + 1
+            return s.Index(line=line_of(node), of=of, at=expression(parts[1]), safe=safe)
+        line, name = line_of(parts[1]), text_of(parts[1])
         if node.type == "resource_expression":
-            return s.Nested(line=at, of=of, name=text_of(parts[1]))
-        return s.Member(line=at, of=of, name=text_of(parts[1]), safe=safe)
+            return s.NestedAccess(line=line, of=of, name=name)
+        return s.Member(line=line, of=of, name=name, safe=safe)
 
-    return attach(expression(parts[0], head), UNARY + 1, build)
+    return attach(expression(parts[0], head), POSTFIX, build)
 
 
-def _called(node: TreeNode, called: s.Node, args: tuple[s.Node, ...]) -> s.Node:
-    line = line_of(node)
-    if isinstance(called, s.Name):
-        return s.Call(line=line, name=called.name, of=None, args=args)
-    if isinstance(called, s.Member):
-        return s.Call(line=line, name=called.name, of=called.of, args=args)
-    raise Unsupported(node)
+def _call(node: TreeNode, called: s.Node, args: tuple[s.Node, ...]) -> s.Node:
+    if not isinstance(called, s.Name | s.Member):
+        raise Unsupported(node)
+    of = called.of if isinstance(called, s.Member) else None
+    return s.Call(line=line_of(node), name=called.name, of=of, args=args)
 
 
 def continues(before: TreeNode, node: TreeNode) -> bool:
-    """Whether *node*, in a list, goes on with what *before* begins: ``f`` and ``(x)``."""
+    """Return whether *node*, in a list, continues the item *before*: ``f`` and ``(x)``."""
     return before.end_byte == node.start_byte and text_of(node)[:1] in {"(", "["}
 
 
 def _items(parts: list[TreeNode]) -> list[s.Node]:
     items: list[s.Node] = []
     for at, part in enumerate(parts):
-        if at and continues(parts[at - 1], part):
-            items.append(expression(part, items.pop()))
-        else:
-            items.append(expression(part))
+        joined = at and continues(parts[at - 1], part)
+        items.append(expression(part, items.pop() if joined else None))
     return items
 
 
@@ -209,14 +211,13 @@ def _object(node: TreeNode) -> s.Object:
             decorators = decorators_of(child)
             continue
         parts = named(child)
-        if parts and parts[0].type == "resource_declaration":
-            resources.append(resource(parts[0], decorators))
-        elif child.type == "resource_declaration":
-            resources.append(resource(child, decorators))
+        nested = [one for one in (child, *parts[:1]) if one.type == "resource_declaration"]
+        if nested:
+            resources.append(resource(nested[0], decorators))
         elif child.type == "object_property":
-            key, value = _key(child), expression(parts[-1])
+            value = expression(parts[-1])
             properties.append(
-                s.Property(line=line_of(child), key=key, value=value, decorators=decorators)
+                s.Property(line=line_of(child), key=_key(child), value=value, decorators=decorators)
             )
         else:
             raise Unsupported(child)
@@ -224,53 +225,34 @@ def _object(node: TreeNode) -> s.Object:
     return s.Object(line=line_of(node), properties=tuple(properties), resources=tuple(resources))
 
 
-def _key(node: TreeNode) -> str | s.Text:
+def _key(node: TreeNode) -> str | s.Interpolation:
     first = node.children[0]
-    if first.type == "string":
-        key = _quoted(first)
-        return key if isinstance(key, s.Text) else str(key.value)
-    return text_of(first)
+    if first.type != "string":
+        return text_of(first)
+    key = _string(first)
+    return key if isinstance(key, s.Interpolation) else str(key.value)
 
 
-def _for(node: TreeNode) -> s.For:
-    parts, line = named(node), line_of(node)
-    names = [text_of(one) for one in named(parts[0])] or [text_of(parts[0])]
-    return s.For(
-        line=line,
-        item=names[0],
-        index=names[1] if len(names) > 1 else None,
-        source=expression(parts[1]),
-        body=expression(parts[2]),
-    )
-
-
-def _quoted(node: TreeNode) -> s.Literal | s.Text:
-    """Read a string: its parts are text, escapes and ``${…}``."""
+def _string(node: TreeNode) -> s.Literal | s.Interpolation:
+    """Read a string, which consists of text, escapes and ``${…}``."""
     line, multiline = line_of(node), node.children[0].type == "'''"
-    if not multiline:
-        _escapes(node)
+    rest = text_of(node)
     parts: list[str | s.Node] = []
     for child in node.children[1:-1]:
+        text = text_of(child)
         if child.type == "interpolation":
+            rest = rest.replace(text, "", 1)
             parts.append(expression(named(child)[0]))
         else:
-            text = text_of(child)
             parts.append(text if multiline else _ESCAPE.sub(_unescaped, text))
-    if all(isinstance(part, str) for part in parts):
-        text = "".join(str(part) for part in parts)
-        if multiline:
-            text = text.removeprefix("\r").removeprefix("\n")
-        return s.Literal(line=line, value=text)
-    return s.Text(line=line, parts=tuple(parts))
-
-
-def _escapes(node: TreeNode) -> None:
-    text = text_of(node)
-    for child in node.children:
-        if child.type == "interpolation":
-            text = text.replace(text_of(child), "", 1)
-    if "\\" in _KNOWN_ESCAPE.sub("", text):
+    if not multiline and "\\" in _VALID_ESCAPE.sub("", rest):
         raise Unsupported(node)
+    if not all(isinstance(part, str) for part in parts):
+        return s.Interpolation(line=line, parts=tuple(parts))
+    text = "".join(map(str, parts))
+    if multiline:
+        text = text.removeprefix("\r").removeprefix("\n")
+    return s.Literal(line=line, value=text)
 
 
 def _unescaped(found: re.Match[str]) -> str:

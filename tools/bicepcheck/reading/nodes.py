@@ -1,257 +1,38 @@
-"""What a Bicep file says: its tree, free of the parser that read it."""
+"""The syntax tree of a Bicep file, independent of the parser that reads it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import fields
+from functools import cached_property
+from typing import TypeVar
+
+from tools.bicepcheck.immutable import Immutable
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
-    """*line* counts from 1."""
+class Node(Immutable):
+    """The base of all nodes; *line* counts from 1."""
 
     line: int
 
+    @cached_property
+    def children(self) -> tuple[Node, ...]:
+        """The nodes directly within this one."""
+        values = (getattr(self, field.name) for field in fields(self))
+        return tuple(node for value in values for node in _nodes(value))
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Literal(Node):
-    value: str | int | bool | None
+    @cached_property
+    def tree(self) -> tuple[Node, ...]:
+        """This node and all within it, outer ones first."""
+        return (self, *(node for child in self.children for node in child.tree))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Text(Node):
-    """A string with expressions in it."""
+Kind = TypeVar("Kind", bound=Node)
 
-    parts: tuple[str | Node, ...]
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Name(Node):
-    name: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Member(Node):
-    """``of.name``, or ``of.?name`` when *safe*."""
-
-    of: Node
-    name: str
-    safe: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Index(Node):
-    of: Node
-    at: Node
-    safe: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Around(Node):
-    of: Node
-
-
-class Sure(Around):
-    """``of!``, which is there."""
-
-    __slots__ = ()
-
-
-class Spread(Around):
-    """``...of`` in a list; in an object it is a property under the key ``...``."""
-
-    __slots__ = ()
-
-
-class ArrayOf(Around):
-    """``of[]``"""
-
-    __slots__ = ()
-
-
-class Nullable(Around):
-    """``of?``"""
-
-    __slots__ = ()
-
-
-class Parentheses(Around):
-    """What stands in parentheses, while the tree is made."""
-
-    __slots__ = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Nested(Node):
-    """``of::name``, a resource declared within another."""
-
-    of: Node
-    name: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Call(Node):
-    """``name(…)`` or ``of.name(…)``."""
-
-    name: str
-    of: Node | None
-    args: tuple[Node, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lambda(Node):
-    params: tuple[str, ...]
-    body: Node
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unary(Node):
-    op: str
-    of: Node
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Binary(Node):
-    op: str
-    left: Node
-    right: Node
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choice(Node):
-    """``test ? yes : no``."""
-
-    test: Node
-    yes: Node
-    no: Node
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Array(Node):
-    items: tuple[Node, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Property(Node):
-    """A member of an object or of an object type; the key of ``*: string`` is ``*``."""
-
-    key: str | Text
-    value: Node
-    decorators: tuple[Call, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Object(Node):
-    properties: tuple[Property, ...]
-    resources: tuple[Resource, ...] = ()
-
-    def get(self, key: str) -> Property | None:
-        """Return the member of that name, if there is one."""
-        return next((one for one in self.properties if one.key == key), None)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class For(Node):
-    item: str
-    index: str | None
-    source: Node
-    body: Node
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class If(Node):
-    test: Node
-    body: Node
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OneOf(Node):
-    of: tuple[Node, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Declaration(Node):
-    name: str
-    decorators: tuple[Call, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Param(Declaration):
-    type: Node
-    default: Node | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Var(Declaration):
-    value: Node
-    type: Node | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Output(Declaration):
-    type: Node
-    value: Node
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TypeOf(Declaration):
-    """``type name = type``."""
-
-    type: Node
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Function(Declaration):
-    params: tuple[tuple[str, Node], ...]
-    returns: Node
-    body: Node
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Resource(Declaration):
-    """*type* holds the version, but for nested ones: ``'secrets'``."""
-
-    type: str
-    existing: bool
-    value: Node
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Module(Declaration):
-    path: str
-    value: Node
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Import(Node):
-    """*names*: name there, name here; of ``* as x`` *wildcard* is x and *names* is empty."""
-
-    path: str
-    names: tuple[tuple[str, str], ...]
-    wildcard: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Metadata(Declaration):
-    value: Node
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TargetScope(Node):
-    value: Node
-
-
-def children(node: Node) -> Iterator[Node]:
-    """Yield what stands directly within *node*."""
-    for field in fields(node):
-        yield from _nodes(getattr(node, field.name))
-
-
-def walk(node: Node) -> Iterator[Node]:
-    """Yield *node* and all within, outer ones first."""
-    yield node
-    for child in children(node):
-        yield from walk(child)
+def walk(node: Node | None, kind: type[Kind]) -> Iterator[Kind]:
+    """Yield the nodes of a kind among *node* and all within it; without a node, nothing."""
+    return (one for one in (node.tree if node else ()) if isinstance(one, kind))
 
 
 def _nodes(value: object) -> Iterator[Node]:
@@ -262,10 +43,235 @@ def _nodes(value: object) -> Iterator[Node]:
             yield from _nodes(one)
 
 
-def loop_parts(value: Node) -> tuple[For | None, Node | None, Node]:
-    """Return the loop, the condition and the body of a resource's or a module's value."""
-    loop = value if isinstance(value, For) else None
-    inner = loop.body if loop else value
-    if isinstance(inner, If):
-        return loop, inner.test, inner.body
-    return loop, None, inner
+class Literal(Node):
+    value: str | int | bool | None
+
+
+class Interpolation(Node):
+    """A string with expressions in it."""
+
+    parts: tuple[str | Node, ...]
+
+
+class Name(Node):
+    name: str
+
+
+class Member(Node):
+    """``of.name``, or ``of.?name`` when *safe*."""
+
+    of: Node
+    name: str
+    safe: bool = False
+
+
+class Index(Node):
+    of: Node
+    at: Node
+    safe: bool = False
+
+
+class NonNull(Node):
+    """``of!``"""
+
+    of: Node
+
+
+class Spread(Node):
+    """``...of`` in a list; in an object it is a property under the key ``...``."""
+
+    of: Node
+
+
+class ArrayType(Node):
+    """``of[]``"""
+
+    of: Node
+
+
+class NullableType(Node):
+    """``of?``"""
+
+    of: Node
+
+
+class UnionType(Node):
+    of: tuple[Node, ...]
+
+
+class Parentheses(Node):
+    """An expression in parentheses; exists only while the tree is built."""
+
+    of: Node
+
+
+class NestedAccess(Node):
+    """``of::name``, a resource declared within another."""
+
+    of: Node
+    name: str
+
+
+class Call(Node):
+    """``name(…)`` or ``of.name(…)``."""
+
+    name: str
+    of: Node | None
+    args: tuple[Node, ...]
+
+
+class Lambda(Node):
+    params: tuple[str, ...]
+    body: Node
+
+
+class Unary(Node):
+    op: str
+    of: Node
+
+
+class Binary(Node):
+    op: str
+    left: Node
+    right: Node
+
+
+class Ternary(Node):
+    """``test ? yes : no``"""
+
+    test: Node
+    yes: Node
+    no: Node
+
+
+class Array(Node):
+    items: tuple[Node, ...]
+
+
+class Property(Node):
+    """A member of an object or of an object type; the key of ``*: string`` is ``*``."""
+
+    key: str | Interpolation
+    value: Node
+    decorators: tuple[Call, ...] = ()
+
+
+class Object(Node):
+    properties: tuple[Property, ...]
+    resources: tuple[Resource, ...] = ()
+
+    def get(self, key: str) -> Property | None:
+        """Return the member of that name, if there is one."""
+        return next((one for one in self.properties if one.key == key), None)
+
+    def without(self, *keys: str) -> Object:
+        """Return the object without some members and without nested resources."""
+        kept = tuple(one for one in self.properties if one.key not in keys)
+        return Object(line=self.line, properties=kept)
+
+
+class For(Node):
+    item: str
+    index: str | None
+    source: Node
+    body: Node
+
+
+class If(Node):
+    test: Node
+    body: Node
+
+
+class Declaration(Node):
+    name: str
+    decorators: tuple[Call, ...] = ()
+
+    def has(self, decorator: str) -> bool:
+        """Return whether the declaration has a decorator of that name."""
+        return any(one.name == decorator for one in self.decorators)
+
+
+class Param(Declaration):
+    type: Node
+    default: Node | None
+
+
+class Var(Declaration):
+    value: Node
+    type: Node | None = None
+
+
+class Output(Declaration):
+    type: Node
+    value: Node
+
+
+class TypeAlias(Declaration):
+    """``type name = type``"""
+
+    type: Node
+
+
+class Function(Declaration):
+    params: tuple[tuple[str, Node], ...]
+    returns: Node
+    body: Node
+
+
+class Deployable(Declaration):
+    """A resource or a module."""
+
+    value: Node
+
+    @property
+    def loop(self) -> For | None:
+        """The loop around the body."""
+        return self.value if isinstance(self.value, For) else None
+
+    @property
+    def test(self) -> Node | None:
+        """The condition under which it is deployed."""
+        inner = self.loop.body if self.loop else self.value
+        return inner.test if isinstance(inner, If) else None
+
+    @property
+    def body(self) -> Node:
+        """The value within the loop and the condition: an object, unless the file is wrong."""
+        inner = self.loop.body if self.loop else self.value
+        return inner.body if isinstance(inner, If) else inner
+
+    def property(self, key: str) -> Property | None:
+        """Return a member of the body."""
+        return self.body.get(key) if isinstance(self.body, Object) else None
+
+
+class Resource(Deployable):
+    """*type* includes the version, except for nested ones: ``'secrets'``."""
+
+    type: str
+    existing: bool
+
+    @property
+    def nested(self) -> tuple[Resource, ...]:
+        """The resources declared within this one."""
+        return self.body.resources if isinstance(self.body, Object) else ()
+
+
+class Module(Deployable):
+    path: str
+
+
+class Import(Node):
+    """*names*: name there, name here; for ``* as x`` *wildcard* is x and *names* is empty."""
+
+    path: str
+    names: tuple[tuple[str, str], ...]
+    wildcard: str | None
+
+
+class Metadata(Declaration):
+    value: Node
+
+
+class TargetScope(Node):
+    value: Node

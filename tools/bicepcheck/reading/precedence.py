@@ -1,4 +1,4 @@
-"""How tightly operators bind: the grammar's mistakes about it are mended here."""
+"""Operator precedence, which corrects trees that the grammar builds wrongly."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 from tools.bicepcheck.reading import nodes as s
 
-CHOICE = 1
-STRENGTH = {
+TERNARY = 1
+PRECEDENCE = {
     "??": 2,
     "||": 3,
     "&&": 4,
@@ -19,38 +19,35 @@ STRENGTH = {
     **dict.fromkeys(("*", "/", "%"), 8),
 }
 UNARY = 9
-"""How tightly operators bind."""
+POSTFIX = 10
 
 
-def attach(left: s.Node, strength: int, build: Callable[[s.Node], s.Node]) -> s.Node:
+def attach(left: s.Node, precedence: int, build: Callable[[s.Node], s.Node]) -> s.Node:
     """
-    Return what *build* makes of *left*, or of its last part when *left* binds more loosely.
+    Apply *build* to *left*, or to its last operand when *left* binds more loosely.
 
     The grammar reads ``a ? b : c.d`` as ``(a ? b : c).d``.
     """
     match left:
         case s.Lambda():
-            return replace(left, body=attach(left.body, strength, build))
-        case s.Choice() if strength > CHOICE:
-            return replace(left, no=attach(left.no, strength, build))
-        case s.Binary() if strength > STRENGTH[left.op]:
-            return replace(left, right=attach(left.right, strength, build))
-        case s.Unary() if strength > UNARY:
-            return replace(left, of=attach(left.of, strength, build))
+            return replace(left, body=attach(left.body, precedence, build))
+        case s.Ternary() if precedence > TERNARY:
+            return replace(left, no=attach(left.no, precedence, build))
+        case s.Binary() if precedence > PRECEDENCE[left.op]:
+            return replace(left, right=attach(left.right, precedence, build))
+        case s.Unary() if precedence > UNARY:
+            return replace(left, of=attach(left.of, precedence, build))
     return build(left)
 
 
-def bare(value: Any) -> Any:
-    """Return a tree without the parentheses."""
+def without_parentheses(value: Any) -> Any:
+    """Return a tree without the nodes of parentheses, which only keep operands together."""
     if isinstance(value, s.Parentheses):
-        return bare(value.of)
+        return without_parentheses(value.of)
     if isinstance(value, tuple):
-        return tuple(bare(one) for one in value)
+        return tuple(without_parentheses(one) for one in value)
     if isinstance(value, s.Node):
-        changed = {
-            field.name: new
-            for field in fields(value)
-            if (new := bare(old := getattr(value, field.name))) is not old and new != old
-        }
-        return replace(value, **changed) if changed else value
+        old = {field.name: getattr(value, field.name) for field in fields(value)}
+        new = {name: without_parentheses(one) for name, one in old.items()}
+        return replace(value, **new) if new != old else value
     return value

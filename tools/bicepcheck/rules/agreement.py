@@ -1,4 +1,4 @@
-"""The app beside its templates: settings, queues, tables, containers, functions, log lines."""
+"""Rules about agreement with the code: settings, queues, tables, containers, functions."""
 
 from __future__ import annotations
 
@@ -11,29 +11,20 @@ from devhost.timer.ncrontab import ScheduleError, parse
 from tools.bicepcheck.evaluation.deployment import Deployment
 from tools.bicepcheck.evaluation.values import (
     Deployed,
-    Given,
-    Lined,
-    Made,
+    Input,
+    Located,
+    PartialText,
     Ref,
-    Text,
-    known,
+    is_known,
     leaves,
-    plain,
+    members,
+    shown,
 )
-from tools.bicepcheck.problems import Report
-from tools.bicepcheck.rules.addresses import doubled, rest_of
+from tools.bicepcheck.problems import Problem
+from tools.bicepcheck.rules import azure
 from tools.bicepcheck.rules.app import App
-from tools.bicepcheck.rules.policy import members
-from tools.bicepcheck.types import kinds as t
+from tools.bicepcheck.types.kinds import suggestion
 
-_STORAGE = "Microsoft.Storage/storageAccounts"
-_IDENTITY = "Microsoft.ManagedIdentity/userAssignedIdentities"
-_SITE = "Microsoft.Web/sites"
-_MADE = {
-    "queue": f"{_STORAGE}/queueServices/queues",
-    "table": f"{_STORAGE}/tableServices/tables",
-    "container": f"{_STORAGE}/blobServices/containers",
-}
 FORBIDDEN = frozenset(
     {
         "FUNCTIONS_WORKER_RUNTIME", "FUNCTIONS_WORKER_RUNTIME_VERSION",
@@ -45,226 +36,222 @@ FORBIDDEN = frozenset(
         "AzureWebJobsStorage__accountName", "WEBSITE_NODE_DEFAULT_VERSION",
     }
 )  # fmt: skip
-"""Settings that Flex Consumption refuses or ignores, or that carry a key."""
+"""Settings that Flex Consumption rejects or ignores, or that contain a key."""
 
 _INSIGHTS_STRING = "APPLICATIONINSIGHTS_CONNECTION_STRING"
 _INSIGHTS_LOGIN = "APPLICATIONINSIGHTS_AUTHENTICATION_STRING"
-_HOST = re.compile(
+_HOST_SETTING = re.compile(
     r"AzureFunctionsJobHost__\w+|WEBSITE_\w+|APPLICATIONINSIGHTS_\w+"
     r"|PYTHON_(THREADPOOL_THREAD_COUNT|ENABLE_DEBUG_LOGGING|ENABLE_WORKER_EXTENSIONS"
     r"|ISOLATE_WORKER_DEPENDENCIES|ENABLE_INIT_INDEXING|SCRIPT_FILE_NAME|ENABLE_OPENTELEMETRY"
     r"|APPLICATIONINSIGHTS_ENABLE_TELEMETRY)"
 )
-"""Settings that the host and its workers know."""
+"""Settings that the Functions host and its workers read."""
 
 _SERVICES = {"blobServiceUri": "blob", "queueServiceUri": "queue", "tableServiceUri": "table"}
 _VAULT_REFERENCE = re.compile(
     r"@Microsoft\.KeyVault\((SecretUri=…[^;)]*|VaultName=[^;)]+;SecretName=[^;)]+(;SecretVersion=[^;)]+)?)\)"
 )
-_BLOBS = frozenset({"blockBlob", "appendBlob"})
+_SECRET_ADDRESSES = {("properties", "secretUri"), ("properties", "vaultUri"), ("name",)}
+_BLOB_TYPES = ("appendBlob", "blockBlob")
 _SIX_FIELDS = re.compile(r"(\S+ ){5}\S+")
 
 
-def check(deployment: Deployment, app: App, report: Report) -> None:
-    """Check the names and settings that both sides know."""
-    for kind, names in (
-        ("queue", app.queues),
-        ("table", app.tables),
-        ("container", app.containers),
-    ):
-        _made(deployment, kind, names, report)
-    for one in deployment.of(f"{_SITE}/config"):
-        if one.name == "appsettings":
-            _settings(one, app, deployment.of(_STORAGE), report)
-    if deployment.of(_SITE) and not any(
-        one.name == "appsettings" for one in deployment.of(f"{_SITE}/config")
-    ):
-        site = deployment.of(_SITE)[0]
-        report.add(site.file, site.line, "setting", "the app gets no settings ('appsettings')")
-    for one in deployment.of(_SITE):
-        for entry in (
-            one.at("properties", "functionAppConfig", "scaleAndConcurrency", "alwaysReady") or []
-        ):
-            _ready(one, entry, app, report)
-    for one in deployment.of(f"{_STORAGE}/managementPolicies"):
-        _lifecycle(one, deployment, app, report)
+def check(deployment: Deployment, app: App) -> Iterator[Problem]:
+    """Check the names and settings that code and templates share."""
+    yield from _created(deployment, "queue", azure.QUEUE, app.queues)
+    yield from _created(deployment, "table", azure.TABLE, app.tables)
+    yield from _created(deployment, "container", azure.CONTAINER, app.containers)
+    settings = [one for one in deployment.of(f"{azure.SITE}/config") if one.name == "appsettings"]
+    for one in settings:
+        yield from _settings(one, app, deployment.of(azure.STORAGE))
+    for site in deployment.of(azure.SITE):
+        if not settings:
+            message = "the app has no settings: add a config resource named 'appsettings'"
+            yield site.problem("setting", message)
+        yield from _always_ready(site, app)
+    for one in deployment.of(azure.LIFECYCLE):
+        yield from _lifecycle(one, deployment, app)
 
 
-def _made(deployment: Deployment, kind: str, names: frozenset[str], report: Report) -> None:
-    made = deployment.of(_MADE[kind])
-    have = [str(one.name) for one in made]
-    anchor = next(iter(made or deployment.resources), None)
-    if anchor is None:
+def _created(
+    deployment: Deployment, what: str, kind: str, names: frozenset[str]
+) -> Iterator[Problem]:
+    created = deployment.of(kind)
+    have = [str(one.name) for one in created]
+    where = next(iter(created or deployment.resources), None)
+    if where is None:
         return
     for name in sorted(names - set(have)):
-        hint = t.nearest(name, have)
-        report.add(
-            anchor.file, anchor.line, kind, f"the {kind} '{name}' of the app is not made{hint}"
-        )
-    for one in made:
-        if kind != "container" and one.name not in names:
-            hint = t.nearest(str(one.name), sorted(names))
-            report.add(one.file, one.line, kind, f"the app has no {kind} '{one.name}'{hint}")
+        message = f"the app uses the {what} '{name}', which nothing creates{suggestion(name, have)}"
+        yield where.problem(what, message)
+    for one in created:
+        if what != "container" and one.name not in names:
+            name = str(one.name)
+            message = f"the app uses no {what} '{name}'{suggestion(name, sorted(names))}"
+            yield one.problem(what, message)
 
 
-def _settings(one: Deployed, app: App, accounts: list[Deployed], report: Report) -> None:
+def _settings(one: Deployed, app: App, accounts: list[Deployed]) -> Iterator[Problem]:
     settings = one.at("properties")
-    if not isinstance(settings, Lined):
+    if not isinstance(settings, Located):
         return
-
-    def problem(name: str, message: str) -> None:
-        report.add(one.file, one.line_of("properties", name), "setting", f"{name}: {message}")
-
     keys = (*_SERVICES, "clientId", "credential")
-    storage = {f"{prefix}__{key}" for prefix in app.connections for key in keys}
-    known_names = app.settings | storage | {_INSIGHTS_STRING, _INSIGHTS_LOGIN}
+    needed = {f"{prefix}__{key}" for prefix in app.connections for key in keys}
+    needed |= {_INSIGHTS_STRING, _INSIGHTS_LOGIN}
     for name, value in settings.items():
-        if name in FORBIDDEN:
-            problem(name, "is not for Flex Consumption with an identity")
-        elif name not in known_names and (not _HOST.fullmatch(name) or _near(name, known_names)):
-            problem(name, f"nothing reads it{t.nearest(name, sorted(known_names))}")
+        for message in (
+            _unread(name, needed | app.settings),
+            _value(name, value, app, one, accounts),
+        ):
+            if message:
+                yield one.problem("setting", f"{name}: {message}", "properties", name)
         reader = one.parent and one.parent.at("properties", "keyVaultReferenceIdentity")
-        if "@Microsoft.KeyVault(" in plain(value) and not reader:
-            problem(name, "the app has no keyVaultReferenceIdentity to read the secret with")
-        if why := _value(name, value, app, one, accounts):
-            problem(name, why)
-    for name in sorted(app.required | storage | {_INSIGHTS_STRING, _INSIGHTS_LOGIN}):
-        if name not in settings:
-            line = one.line_of("properties")
-            report.add(
-                one.file, line, "setting", f"{name} is needed{t.nearest(name, list(settings))}"
-            )
+        if "@Microsoft.KeyVault(" in shown(value) and not reader:
+            message = "the app needs a keyVaultReferenceIdentity to read the secret"
+            yield one.problem("setting", f"{name}: {message}", "properties", name)
+    for name in sorted((app.required | needed) - set(settings)):
+        message = f"the app requires the setting {name}{suggestion(name, settings)}"
+        yield one.problem("setting", message, "properties")
 
 
-def _near(name: str, names: frozenset[str] | set[str]) -> bool:
-    return bool(t.nearest(name, sorted(names))) and not name.startswith(("PYTHON_", "AzureFunc"))
+def _unread(name: str, names: set[str] | frozenset[str]) -> str | None:
+    if name in FORBIDDEN:
+        return "Flex Consumption does not use this setting, or it contains a key; delete it"
+    if name in names:
+        return None
+    hint = suggestion(name, sorted(names))
+    unlike = not hint or name.startswith(("PYTHON_", "AzureFunc"))
+    if _HOST_SETTING.fullmatch(name) and unlike:
+        return None
+    return f"nothing reads this setting{hint or '; delete it'}"
 
 
 def _value(name: str, value: Any, app: App, one: Deployed, accounts: list[Deployed]) -> str | None:
-    """Return what is wrong with a setting's value."""
-    text = plain(value)
-    if any(isinstance(leaf, Given) and leaf.secret for leaf in leaves(value)):
+    """Return what is wrong with the value of a setting."""
+    text, parts = shown(value), list(leaves(value))
+    if any(isinstance(leaf, Input) and leaf.secret for leaf in parts):
         return "a secret in plain text: use a Key Vault reference"
     prefix, separator, member = name.partition("__")
     if separator and prefix in app.connections:
         return _connection(member, value, one, accounts)
     if name == _INSIGHTS_STRING:
-        asked = ("Microsoft.Insights/components", ("properties", "ConnectionString"))
-        return None if _is(value, *asked) else "is the ConnectionString of Application Insights"
+        right = isinstance(value, Ref) and value.reads(
+            azure.INSIGHTS, "properties", "ConnectionString"
+        )
+        return None if right else "must be the ConnectionString of Application Insights"
     if name == _INSIGHTS_LOGIN:
-        right = isinstance(value, Text) and text == "ClientId=…;Authorization=AAD"
-        if not right or not _is(value.parts[1], _IDENTITY, ("properties", "clientId")):
-            return "is ClientId=<client id of the identity>;Authorization=AAD"
-        return None
+        right = isinstance(value, PartialText) and text == "ClientId=…;Authorization=AAD"
+        if right and _is_client_id(value.parts[1]):
+            return None
+        return "must be ClientId=<client id of the identity>;Authorization=AAD"
     if text.startswith("@"):
-        return _vault(value, text)
-    if any(isinstance(leaf, Ref) and leaf.path[-1] == "secretUri" for leaf in leaves(value)):
-        return "is the address of a secret, not the secret: @Microsoft.KeyVault(SecretUri=…)"
+        return _vault_reference(value, text)
+    if any(isinstance(leaf, Ref) and leaf.path[-1] == "secretUri" for leaf in parts):
+        return "the address of a secret: wrap it as @Microsoft.KeyVault(SecretUri=…)"
     if "KeyVault" in text or "SecretUri" in text:
-        return "a Key Vault reference begins with @Microsoft.KeyVault("
-    if name.endswith("_SCHEDULE") and known(value):
+        return "a Key Vault reference must begin with @Microsoft.KeyVault("
+    if name.endswith("_SCHEDULE") and is_known(value):
         return _schedule(text)
-    if name.endswith("_URL"):
-        return _url(value, text)
-    return None
+    return _url(value, text) if name.endswith("_URL") else None
+
+
+def _is_client_id(value: Any) -> bool:
+    return isinstance(value, Ref) and value.reads(azure.IDENTITY, "properties", "clientId")
 
 
 def _schedule(text: str) -> str | None:
-    """The local host reads schedules as the real one does."""
+    """Return what is wrong with a schedule; the local host reads schedules as Azure's does."""
     if not _SIX_FIELDS.fullmatch(text):
-        return f"'{text}' is no schedule of six fields"
+        return f"'{text}' must have six fields, seconds first"
     try:
         due = parse(text).next_after(datetime(2027, 1, 1, tzinfo=UTC))
     except ScheduleError as error:
         return str(error)
-    return None if due else f"'{text}' is a schedule that is never due"
+    return None if due else f"'{text}' is never due"
 
 
 def _connection(key: str, value: Any, one: Deployed, accounts: list[Deployed]) -> str | None:
     if service := _SERVICES.get(key):
-        right = rest_of(value, service, accounts) == ""
-        return None if right else f"is the address of the {service} service"
+        right = azure.path_at_service(value, service, accounts) == ""
+        return None if right else f"must be the address of the {service} service"
     if key == "credential":
-        return None if value == "managedidentity" else "is 'managedidentity'"
+        return None if value == "managedidentity" else "must be 'managedidentity'"
     if key == "clientId":
-        if not _is(value, _IDENTITY, ("properties", "clientId")):
-            return "is the clientId of the app's identity"
+        if not _is_client_id(value):
+            return "must be the clientId of the app's identity"
         held = one.parent.at("identity", "userAssignedIdentities") if one.parent else None
-        if isinstance(held, Lined) and all(
-            not isinstance(k, Ref) or k.of is not value.of for k in held
+        if isinstance(held, Located) and not any(
+            isinstance(key, Ref) and key.of is value.of for key in held
         ):
-            return "is the clientId of an identity that the app does not have"
+            return "the clientId of an identity that the app does not have"
     return None
 
 
-def _vault(value: Any, text: str) -> str | None:
+def _vault_reference(value: Any, text: str) -> str | None:
     if not _VAULT_REFERENCE.fullmatch(text):
-        return "is no Key Vault reference: @Microsoft.KeyVault(SecretUri=…)"
-    if doubled(value):
-        return "the address of a vault ends in a slash: there are two"
-    refs = [leaf for leaf in leaves(value) if isinstance(leaf, Ref)]
-    if not refs:
+        return "not a Key Vault reference: write @Microsoft.KeyVault(SecretUri=…)"
+    if azure.has_double_slash(value):
+        return "the address of a vault ends in a slash: delete the one that follows"
+    first = next((leaf for leaf in leaves(value) if isinstance(leaf, Ref)), None)
+    if first is None:
         return None
-    first = refs[0]
-    right = first.path in {("properties", "secretUri"), ("properties", "vaultUri"), ("name",)}
-    if not first.of.type.startswith("Microsoft.KeyVault/") or not right:
-        return f"the reference is to {first}, which is no address of a secret"
-    return None
+    in_vault = first.of.type.startswith("Microsoft.KeyVault/")
+    if in_vault and first.path in _SECRET_ADDRESSES:
+        return None
+    return f"{first} is not the address of a secret"
 
 
 def _url(value: Any, text: str) -> str | None:
-    if isinstance(value, Given) or value == "":
+    if isinstance(value, Input) or value == "":
         return None
     if not text.startswith("https://") or text == "https://":
-        return "is an address that begins with https://"
-    host = [leaf for leaf in leaves(value) if isinstance(leaf, Ref)]
-    if host and host[0].path[-1] not in {"defaultHostName", "hostNames", "vaultUri"}:
-        return f"{host[0]} is no host name"
+        return "must be an address that begins with https://"
+    host = next((leaf for leaf in leaves(value) if isinstance(leaf, Ref)), None)
+    if host and host.path[-1] not in {"defaultHostName", "hostNames", "vaultUri"}:
+        return f"{host} is not a host name"
     return None
 
 
-def _is(value: Any, kind: str, path: tuple[str, ...]) -> bool:
-    return isinstance(value, Ref) and value.of.type == kind and value.path == path
-
-
-def _ready(one: Deployed, entry: Any, app: App, report: Report) -> None:
-    name = entry.get("name") if isinstance(entry, Lined) else None
-    if not isinstance(name, str) or isinstance(name, Made):
-        return
+def _always_ready(one: Deployed, app: App) -> Iterator[Problem]:
     groups = ["http", "blob", "durable"]
     groups += [f"function:{key}" for key, kind in app.functions.items() if kind != "httpTrigger"]
-    if name not in groups:
-        message = f"there is no group '{name}' to keep ready{t.nearest(name, groups)}"
-        report.add(one.file, entry.line, "function", message)
+    path = ("properties", "functionAppConfig", "scaleAndConcurrency", "alwaysReady")
+    for entry in one.items(*path):
+        name = entry.get("name")
+        if isinstance(name, str) and name not in groups:
+            message = f"there is no group '{name}' to keep ready{suggestion(name, groups)}"
+            yield one.problem("function", message, line=entry.line)
 
 
-def _lifecycle(one: Deployed, deployment: Deployment, app: App, report: Report) -> None:
-    """Rules are about containers that are made, and delete nothing but payloads."""
-    containers = {str(made.name) for made in deployment.of(_MADE["container"])}
-    for rule in one.at("properties", "policy", "rules") or []:
-        definition = rule.get("definition") or {} if isinstance(rule, Lined) else {}
-        prefixes = (definition.get("filters") or {}).get("prefixMatch")
-        line = rule.line if isinstance(rule, Lined) else one.line
-        for kind in _texts((definition.get("filters") or {}).get("blobTypes")):
-            if kind not in _BLOBS:
-                message = f"'{kind}' is no kind of blob{t.nearest(kind, sorted(_BLOBS))}"
-                report.add(one.file, line, "lifecycle", message)
-        if not prefixes:
-            report.add(one.file, line, "lifecycle", "a rule for every container: no prefixMatch")
-        for prefix in _texts(prefixes):
-            container, slash, _ = prefix.partition("/")
-            if container not in containers or not slash:
-                message = f"'{prefix}' is no container that is made, and a slash"
-                report.add(one.file, line, "lifecycle", message)
-            elif container not in app.expiring:
-                report.add(one.file, line, "lifecycle", f"'{container}' is to be kept")
+def _lifecycle(one: Deployed, deployment: Deployment, app: App) -> Iterator[Problem]:
+    """Rules name containers that the deployment creates, and delete only payloads."""
+    created = {str(made.name) for made in deployment.of(azure.CONTAINER)}
+    for rule in one.items("properties", "policy", "rules"):
+        definition = rule.get("definition") or {}
+        for message in _lifecycle_rule(definition, created, app):
+            yield one.problem("lifecycle", message, line=rule.line)
         for path, days in members(definition.get("actions")):
-            if isinstance(days, int) and path[-1].startswith("daysAfter") and days < app.kept_days:
-                message = f"{path[-1]} is {days}; the app needs payloads for {app.kept_days} days"
-                report.add(one.file, line, "lifecycle", message)
+            early = isinstance(days, int) and days < app.retention_days
+            if early and path[-1].startswith("daysAfter"):
+                message = (
+                    f"{path[-1]} is {days}; the app needs payloads for {app.retention_days} days"
+                )
+                yield one.problem("lifecycle", message, line=rule.line)
 
 
-def _texts(values: Any) -> Iterator[str]:
-    for value in values or []:
-        if isinstance(value, str):
-            yield value
+def _lifecycle_rule(definition: Any, created: set[str], app: App) -> Iterator[str]:
+    filters = definition.get("filters") or {}
+    for kind in filters.get("blobTypes") or []:
+        if isinstance(kind, str) and kind not in _BLOB_TYPES:
+            yield f"there is no blob type '{kind}'{suggestion(kind, _BLOB_TYPES)}"
+    prefixes = filters.get("prefixMatch")
+    if not prefixes:
+        yield "the rule applies to all containers; set prefixMatch"
+    for prefix in prefixes or []:
+        if isinstance(prefix, str):
+            container, slash, _ = prefix.partition("/")
+            if container not in created or not slash:
+                yield f"'{prefix}' must be a container that the deployment creates, and a slash"
+            elif container not in app.expiring:
+                yield f"the app needs all blobs of '{container}'; delete the rule"

@@ -1,4 +1,4 @@
-"""What the app's code says: the names and settings that templates must agree with."""
+"""Reads the names from the app's code that the templates must use as well."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[3]
-EXAMPLE = Path(__file__).parents[1].joinpath("data") / "example-app.json"
-"""The same of the app that the example was written for."""
+EXAMPLE = Path(__file__).resolve().parents[1] / "data" / "example-app.json"
+"""The names of the app that the example was written for."""
 
 PAYLOADS = "PAYLOADS"
-"""The constant of the code that names the container of payloads."""
+"""The constant in the code that names the container of payloads."""
 
 STORAGE = "STORAGE"
-"""The constant of the code that names its connection to storage."""
+"""The constant in the code that names its connection to storage."""
 
-KEPT_DAYS = 15
-"""Payloads live twice the longest time to live, 14 days, and housekeeping may pause a day."""
+RETENTION_DAYS = 15
+"""Payloads live twice the longest time to live, 14 days; housekeeping may pause for a day."""
 
 _PERCENT = re.compile(r"%(\w+)%")
 _LEVELS = frozenset({"info", "warning", "error"})
@@ -31,16 +31,15 @@ _LEVELS = frozenset({"info", "warning", "error"})
 @dataclass(frozen=True, slots=True, kw_only=True)
 class App:
     """
-    Names that both sides know.
+    Names that code and templates share.
 
-    *events*: log lines by name with their fields; *required*: settings without which the app, or a
-    function of it, does not start; *connections*: prefixes of the settings that say where storage
-    is; *expiring*: containers that a lifecycle rule may empty, after *kept_days*; *service*: its
+    *events*: log lines by name with their fields; *required*: settings without which the app or one
+    of its functions does not start; *connections*: prefixes of the settings that locate storage;
+    *expiring*: containers that a lifecycle rule may empty, after *retention_days*; *service*: its
     name in azure.yaml.
     """
 
     queues: frozenset[str]
-    triggers: frozenset[str]
     tables: frozenset[str]
     containers: frozenset[str]
     settings: frozenset[str]
@@ -50,74 +49,73 @@ class App:
     events: dict[str, frozenset[str]]
     expiring: frozenset[str]
     service: str
-    kept_days: int
+    retention_days: int
 
     def names(self) -> frozenset[str]:
-        """Return the names that a folder of templates can be told by."""
+        """Return the names by which a folder of templates can be recognized."""
         return self.queues | self.tables | self.containers | self.required
 
 
-def of_folder(folder: Path, have: frozenset[str]) -> App:
+def of_folder(folder: Path, texts: frozenset[str]) -> App:
     """
-    Return the app that templates in *folder* are for; *have*: the names that stand in them.
+    Return the app that templates in *folder* deploy; *texts*: the strings and keys in them.
 
-    It is the one beside the folder. A folder by itself is a copy: of the example or of our own.
+    It is the one beside the folder. A folder without an app beside it is a copy, either of the
+    example or of this project's templates.
     """
     beside = folder.resolve().parent
     if (beside / "azure.yaml").exists() and (beside / "host.json").exists():
         return read(beside)
-    return min((_ours(), of_json(EXAMPLE)), key=lambda app: len(app.names() - have))
+    return min((_own(), of_json(EXAMPLE)), key=lambda app: len(app.names() - texts))
 
 
 @cache
-def _ours() -> App:
+def _own() -> App:
     return read(ROOT)
 
 
+@cache
 def of_json(path: Path) -> App:
-    """Return an app that is written down."""
+    """Return an app from a JSON file with the fields of `App`."""
     values = json.loads(path.read_text(encoding="utf-8"))
-    made: dict[str, Any] = {}
-    for field in fields(App):
-        value = values[field.name]
-        made[field.name] = frozenset(value) if isinstance(value, list) else value
-    made["events"] = {name: frozenset(one) for name, one in made["events"].items()}
-    return App(**made)
+    found: dict[str, Any] = {field.name: values[field.name] for field in fields(App)}
+    found |= {name: frozenset(one) for name, one in found.items() if isinstance(one, list)}
+    found["events"] = {name: frozenset(one) for name, one in found["events"].items()}
+    return App(**found)
+
+
+@lru_cache(maxsize=1000)  # a score reads the same files again and again
+def _parsed(text: str) -> tuple[ast.Module, tuple[ast.Call, ...]]:
+    tree = ast.parse(text)
+    return tree, tuple(node for node in ast.walk(tree) if isinstance(node, ast.Call))
 
 
 def read(root: Path) -> App:
     """Return what the code in *root* says."""
-    trees = [
-        ast.parse(path.read_text(encoding="utf-8"))
-        for path in sorted((root / "shared").rglob("*.py"))
-    ]
-    calls = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    paths = sorted((root / "shared").rglob("*.py"))
+    parsed = [_parsed(path.read_text(encoding="utf-8")) for path in paths]
+    trees, calls = [tree for tree, _ in parsed], [call for _, many in parsed for call in many]
     constants = {name: value for tree in trees for name, value in _constants(tree)}
-    functions = {path.parent.name: _function(path) for path in sorted(root.glob("*/function.json"))}
+    documents = sorted(root.glob("*/function.json"))
+    functions = {one.parent.name: json.loads(one.read_text(encoding="utf-8")) for one in documents}
     bindings = [binding for one in functions.values() for binding in one["bindings"]]
     triggers = {one["queueName"] for one in bindings if one["type"] == "queueTrigger"}
-    settings = _settings(trees)
     connections = {one["connection"] for one in bindings if "connection" in one}
     connections |= {constants[STORAGE]} if STORAGE in constants else set()
-    percent = set(_PERCENT.findall(json.dumps(bindings)))
+    percent = frozenset(_PERCENT.findall(json.dumps(bindings)))
     return App(
-        queues=_members(trees, "Queue") | triggers | {f"{one}-poison" for one in triggers},
-        triggers=frozenset(triggers),
-        tables=_members(trees, "Table") | _passed(calls, "table", constants),
+        queues=_enumeration(trees, "Queue") | triggers | {f"{one}-poison" for one in triggers},
+        tables=_enumeration(trees, "Table") | _passed(calls, "table", constants),
         containers=_passed(calls, "container", constants),
-        settings=frozenset(settings | percent) - connections,
-        required=frozenset(percent),
+        settings=frozenset(_settings(trees) | percent) - connections,
+        required=percent,
         connections=frozenset(connections),
         functions={name: one["bindings"][0]["type"] for name, one in functions.items()},
         events=_events(calls),
         expiring=frozenset({constants[PAYLOADS]} if PAYLOADS in constants else ()),
         service=_service(root / "azure.yaml"),
-        kept_days=KEPT_DAYS,
+        retention_days=RETENTION_DAYS,
     )
-
-
-def _function(path: Path) -> dict[str, Any]:
-    return dict(json.loads(path.read_text(encoding="utf-8")))
 
 
 def _constants(tree: ast.Module) -> Iterator[tuple[str, str]]:
@@ -127,22 +125,20 @@ def _constants(tree: ast.Module) -> Iterator[tuple[str, str]]:
                 yield name, value
 
 
-def _members(trees: list[ast.Module], name: str) -> frozenset[str]:
+def _enumeration(trees: list[ast.Module], name: str) -> frozenset[str]:
     """Return the values of an enumeration."""
-    found = set()
-    for tree in trees:
-        for node in tree.body:
-            if isinstance(node, ast.ClassDef) and node.name == name:
-                found |= {
-                    str(one.value.value)
-                    for one in node.body
-                    if isinstance(one, ast.Assign) and isinstance(one.value, ast.Constant)
-                }
-    return frozenset(found)
+    return frozenset(
+        str(one.value.value)
+        for tree in trees
+        for node in tree.body
+        if isinstance(node, ast.ClassDef) and node.name == name
+        for one in node.body
+        if isinstance(one, ast.Assign) and isinstance(one.value, ast.Constant)
+    )
 
 
 def _passed(calls: list[ast.Call], method: str, constants: dict[str, str]) -> frozenset[str]:
-    """Return the constants that are passed to a method of that name."""
+    """Return the constants that are the first argument of a method of that name."""
     found = set()
     for call in calls:
         match call:
@@ -153,7 +149,7 @@ def _passed(calls: list[ast.Call], method: str, constants: dict[str, str]) -> fr
 
 
 def _settings(trees: list[ast.Module]) -> set[str]:
-    """Return what `NAMES` of shared/settings.py lists."""
+    """Return the values of `NAMES` in shared/settings.py."""
     for tree in trees:
         constants = dict(_constants(tree))
         for node in tree.body:

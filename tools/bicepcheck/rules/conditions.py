@@ -1,62 +1,67 @@
-"""Conditions the wrong way round, and places that only a parameter may name."""
+"""Rules about inverted conditions, and about where a location comes from."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tools.bicepcheck.problems import Problem
 from tools.bicepcheck.reading import nodes as s
-from tools.bicepcheck.reading.folder import File, Folder
+from tools.bicepcheck.reading.folder import Folder
 
 
-def check(folder: Folder) -> None:
+def check(folder: Folder) -> Iterator[Problem]:
     """Check all conditions and locations of a folder."""
     for file in folder.readable:
+        for ternary in file.all(s.Ternary):
+            if _ternary_is_inverted(ternary):
+                message = (
+                    "the value is used where it is empty, not where it is set: swap the branches"
+                )
+                yield file.problem(ternary, "condition", message)
+        for one in file.all(s.Deployable):
+            if _condition_is_inverted(one):
+                message = f"'{one.name}' is deployed only when a value that it uses is empty"
+                yield file.problem(one, "condition", f"{message}: negate the condition")
         for declaration in file.declarations:
-            for node in s.walk(declaration):
-                if isinstance(node, s.Choice):
-                    _choice(file, node, folder)
-                elif isinstance(node, s.Resource | s.Module):
-                    _condition(file, node, folder)
-            if not isinstance(declaration, s.Param):
-                _location(file, declaration, folder)
+            for member in s.walk(declaration, s.Member):
+                match member:
+                    case s.Member(name="location", of=s.Call(name="resourceGroup" | "deployment")):
+                        if not isinstance(declaration, s.Param):
+                            message = "only the default of a parameter may read a location: use one"
+                            yield file.problem(member, "location", message)
 
 
-def _empties(test: s.Node, *, when: bool = True) -> Iterator[tuple[s.Node, bool]]:
-    """Yield what a test asks to be empty, and whether it is when the test holds."""
+def _ternary_is_inverted(node: s.Ternary) -> bool:
+    """Return whether only the branch for "empty" uses the value that may be empty."""
+    for value, when in _empty_tests(node.test):
+        empty, set_ = (node.yes, node.no) if when else (node.no, node.yes)
+        if _mentions(empty, value) and not _mentions(set_, value):
+            return True
+    return False
+
+
+def _condition_is_inverted(one: s.Deployable) -> bool:
+    tests = _conjuncts(one.test) if one.test else ()
+    return any(
+        when and _mentions(one.body, value) for test in tests for value, when in _empty_tests(test)
+    )
+
+
+def _empty_tests(test: s.Node, *, when: bool = True) -> Iterator[tuple[s.Node, bool]]:
+    """Yield a value that a test compares with empty, and whether it is empty if the test holds."""
     match test:
         case s.Unary(op="!"):
-            yield from _empties(test.of, when=not when)
+            yield from _empty_tests(test.of, when=not when)
         case s.Call(name="empty", args=(arg,)):
             yield arg, when
         case s.Binary(op="==" | "!=", right=s.Literal(value="" | 0 | None | False)):
             yield test.left, when == (test.op == "==")
 
 
-def _choice(file: File, node: s.Choice, folder: Folder) -> None:
-    """The branch for "nothing there" has no use for it; the other one has."""
-    for asked, when in _empties(node.test):
-        nothing, something = (node.yes, node.no) if when else (node.no, node.yes)
-        if _mentions(nothing, asked) and not _mentions(something, asked):
-            message = "used where it is empty, and not where it is given: the wrong way round"
-            folder.report.add(file.name, node.line, "condition", message)
-
-
-def _condition(file: File, node: s.Resource | s.Module, folder: Folder) -> None:
-    """What is made only when something is empty has no use for it."""
-    _, test, body = s.loop_parts(node.value)
-    if test is None:
-        return
-    for part in _all_of(test):
-        for asked, when in _empties(part):
-            if when and _mentions(body, asked):
-                message = f"'{node.name}' is made when what it uses is empty: the wrong way round"
-                folder.report.add(file.name, node.line, "condition", message)
-
-
-def _all_of(test: s.Node) -> Iterator[s.Node]:
+def _conjuncts(test: s.Node) -> Iterator[s.Node]:
     if isinstance(test, s.Binary) and test.op == "&&":
-        yield from _all_of(test.left)
-        yield from _all_of(test.right)
+        yield from _conjuncts(test.left)
+        yield from _conjuncts(test.right)
     else:
         yield test
 
@@ -69,14 +74,6 @@ def _path(node: s.Node) -> tuple[str, ...] | None:
     return None
 
 
-def _mentions(node: s.Node, asked: s.Node) -> bool:
-    path = _path(asked)
-    return path is not None and any(_path(one) == path for one in s.walk(node))
-
-
-def _location(file: File, declaration: s.Node, folder: Folder) -> None:
-    for node in s.walk(declaration):
-        match node:
-            case s.Member(name="location", of=s.Call(name="resourceGroup" | "deployment")):
-                message = "the location is a parameter's; its default may say this"
-                folder.report.add(file.name, node.line, "location", message)
+def _mentions(node: s.Node, value: s.Node) -> bool:
+    path = _path(value)
+    return path is not None and any(_path(one) == path for one in node.tree)

@@ -1,4 +1,4 @@
-"""What Azure Monitor knows: metrics, tables of logs with their columns, words of its queries."""
+"""Azure Monitor's metrics, log tables with their columns, and query keywords."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ METRICS = {
         "SuccessServerLatency": 1,
     },
 }  # fmt: skip
-"""Metrics by namespace, with the minutes of their grain; from Azure's list of supported metrics."""
+"""Metrics by namespace, with their interval in minutes; from Azure's list of supported metrics."""
 
 COLUMNS = {
     "AppTraces": {"Message", "SeverityLevel", "Properties", "Measurements"},
@@ -29,13 +29,13 @@ COLUMNS = {
     "AppEvents": {"Name", "Properties", "Measurements"},
     "StorageQueueLogs": {"OperationName", "StatusCode", "StatusText", "Uri"},
 }  # fmt: skip
-"""Columns of the tables that logs of an app go to; those of all tables:"""
+"""Columns of the tables that contain an app's logs; those of all tables follow."""
 
-ALWAYS = {
+COMMON_COLUMNS = {
     "TimeGenerated", "AppRoleName", "AppRoleInstance", "AppVersion", "OperationName", "OperationId",
     "ItemCount", "_ResourceId", "Type", "TenantId", "SDKVersion", "ClientIP",
 }  # fmt: skip
-WORDS = frozenset(
+KEYWORDS = frozenset(
     {
         "where", "extend", "project", "summarize", "by", "and", "or", "not", "has", "contains",
         "startswith", "endswith", "in", "between", "asc", "desc", "sort", "order", "top",
@@ -49,4 +49,4 @@ WORDS = frozenset(
         "int", "string", "dynamic",
     }
 )  # fmt: skip
-"""Words of the query language: of its many functions those that log rules use."""
+"""Keywords of the query language, and those of its many functions that log alerts use."""

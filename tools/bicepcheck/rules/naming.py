@@ -1,138 +1,145 @@
-"""Names that Azure takes, places that it knows, and tags."""
+"""Rules about names of resources, their locations and tags."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from tools.bicepcheck.evaluation.deployment import Deployment
-from tools.bicepcheck.evaluation.values import Deployed, Given, Made, Text, leaves
-from tools.bicepcheck.problems import Report
+from tools.bicepcheck.evaluation.values import (
+    Computed,
+    Deployed,
+    Input,
+    leaves,
+    parts_of,
+)
+from tools.bicepcheck.problems import Problem
+from tools.bicepcheck.rules import azure
 from tools.bicepcheck.rules.app import App
 from tools.bicepcheck.types import kinds as t
 from tools.bicepcheck.types import resource_types
 
-_LENGTHS = {"uniqueString": 13, "guid": 36, "newGuid": 36}
-_STORAGE = "Microsoft.Storage/storageAccounts"
+_FUNCTION_LENGTHS = {"uniqueString": 13, "guid": 36, "newGuid": 36}
+_DEFAULT = (7, 7, r"default")
+_LOWER = r"[a-z0-9](-?[a-z0-9])*"
+_HYPHENATED = r"[A-Za-z0-9](-?[A-Za-z0-9])*"
+_ALERT = r"[^*#&+:<>?@%{}\\/|]+"
+_DOTTED = r"[A-Za-z0-9][\w.-]*\w"
 
 NAMES = {
-    _STORAGE: (3, 24, r"[a-z0-9]+"),
-    f"{_STORAGE}/queueServices/queues": (3, 63, r"[a-z0-9](-?[a-z0-9])*"),
-    f"{_STORAGE}/blobServices/containers": (3, 63, r"[a-z0-9](-?[a-z0-9])*"),
-    f"{_STORAGE}/tableServices/tables": (3, 63, r"[A-Za-z][A-Za-z0-9]*"),
-    f"{_STORAGE}/managementPolicies": (7, 7, r"default"),
-    f"{_STORAGE}/blobServices": (7, 7, r"default"),
-    f"{_STORAGE}/queueServices": (7, 7, r"default"),
-    f"{_STORAGE}/tableServices": (7, 7, r"default"),
-    "Microsoft.KeyVault/vaults": (3, 24, r"[A-Za-z](-?[A-Za-z0-9])*"),
-    "Microsoft.KeyVault/vaults/secrets": (1, 127, r"[A-Za-z0-9-]+"),
-    "Microsoft.Web/sites": (2, 60, r"[A-Za-z0-9](-?[A-Za-z0-9])*"),
-    "Microsoft.Web/serverfarms": (1, 60, r"[A-Za-z0-9-]+"),
-    "Microsoft.ManagedIdentity/userAssignedIdentities": (3, 128, r"[A-Za-z0-9][A-Za-z0-9_-]*"),
-    "Microsoft.OperationalInsights/workspaces": (4, 63, r"[A-Za-z0-9](-?[A-Za-z0-9])*"),
-    "Microsoft.Insights/components": (1, 260, r"[^%&\\?/]+[^%&\\?/.]"),
-    "Microsoft.Insights/actionGroups": (1, 260, r"[^:<>+/&%\\?|]+"),
-    "Microsoft.Insights/metricAlerts": (1, 260, r"[^*#&+:<>?@%{}\\/|]+"),
-    "Microsoft.Insights/scheduledQueryRules": (1, 260, r"[^*#&+:<>?@%{}\\/|]+"),
-    "Microsoft.Network/virtualNetworks": (2, 64, r"[A-Za-z0-9][\w.-]*\w"),
-    "Microsoft.Network/privateEndpoints": (2, 64, r"[A-Za-z0-9][\w.-]*\w"),
+    azure.STORAGE: (3, 24, r"[a-z0-9]+"),
+    azure.QUEUE: (3, 63, _LOWER),
+    azure.CONTAINER: (3, 63, _LOWER),
+    azure.TABLE: (3, 63, r"[A-Za-z][A-Za-z0-9]*"),
+    **dict.fromkeys((azure.LIFECYCLE, azure.BLOBS, azure.QUEUES, azure.TABLES), _DEFAULT),
+    azure.VAULT: (3, 24, r"[A-Za-z](-?[A-Za-z0-9])*"),
+    azure.SECRET: (1, 127, r"[A-Za-z0-9-]+"),
+    azure.SITE: (2, 60, _HYPHENATED),
+    azure.PLAN: (1, 60, r"[A-Za-z0-9-]+"),
+    azure.IDENTITY: (3, 128, r"[A-Za-z0-9][A-Za-z0-9_-]*"),
+    azure.WORKSPACE: (4, 63, _HYPHENATED),
+    azure.INSIGHTS: (1, 260, r"[^%&\\?/]+[^%&\\?/.]"),
+    azure.ACTION_GROUP: (1, 260, r"[^:<>+/&%\\?|]+"),
+    azure.METRIC_ALERT: (1, 260, _ALERT),
+    azure.LOG_ALERT: (1, 260, _ALERT),
+    azure.NETWORK: (2, 64, _DOTTED),
+    azure.ENDPOINT: (2, 64, _DOTTED),
     "Microsoft.Resources/resourceGroups": (1, 90, r"[\w().-]*[\w()-]"),
-    "Microsoft.Consumption/budgets": (1, 63, r"[A-Za-z0-9_-]+"),
+    azure.BUDGET: (1, 63, r"[A-Za-z0-9_-]+"),
 }
-"""Shortest, longest and letters of names, from Azure's naming rules."""
+"""Minimum length, maximum length and characters of names, from Azure's naming rules."""
 
-_GLOBAL = frozenset(
-    {
-        "Microsoft.Insights/actionGroups",
-        "Microsoft.Insights/metricAlerts",
-        "Microsoft.Network/privateDnsZones",
-        "Microsoft.Network/privateDnsZones/virtualNetworkLinks",
-    }
-)
+_GLOBAL = (azure.ACTION_GROUP, azure.METRIC_ALERT, azure.ZONE, azure.ZONE_LINK)
 
 
-def check(deployment: Deployment, app: App, report: Report) -> None:
-    """Check names, locations and tags of the resources that are made."""
-    seen: dict[Any, Deployed] = {}
-    for one in deployment.resources:
-        if one.existing:
-            continue
-        _name(one, report)
+def check(deployment: Deployment, app: App) -> Iterator[Problem]:
+    """Check names, locations and tags of the resources that the deployment creates."""
+    seen: set[Any] = set()
+    for one in deployment.deployed:
+        yield from _name(one)
         key = (one.type.lower(), one.name, id(one.parent), id(one.scope))
         if key in seen:
-            report.add(one.file, one.line, "name", f"{one.symbol}: a second one of the same name")
-        seen[key] = one
-        _location(one, report)
-        _tags(one, app, report)
+            message = f"{one.symbol} has the same name as another {one.type}; rename one"
+            yield one.problem("name", message)
+        seen.add(key)
+        yield from _location(one)
+        yield from _tags(one, app)
 
 
-def _name(one: Deployed, report: Report) -> None:
-    rule, line = NAMES.get(one.type), one.line_of("name")
+def _name(one: Deployed) -> Iterator[Problem]:
     if one.name == "" or one.name is None:
-        report.add(one.file, line, "name", f"{one.symbol} has no name")
+        yield one.problem("name", f"{one.symbol} has no name", "name")
         return
-    if _is_of_this_deployment(one.name):
-        message = f"{one.symbol}: another name at each deployment, and so another resource"
-        report.add(one.file, line, "changes-each-time", message)
-    if rule is None:
-        return
-    shortest, longest, letters = rule
-    parts = one.name.parts if isinstance(one.name, Text) else (one.name,)
-    text = "".join(p if isinstance(p, str) else "a" * _most(p) for p in parts)
-    whole = all(isinstance(p, str) or _LENGTHS.get(getattr(p, "function", "")) for p in parts)
-    if not re.fullmatch(letters, text):
-        report.add(one.file, line, "name", f"{one.symbol}: '{text}' is no name of a {one.type}")
-    elif len(text) > longest or (whole and len(text) < shortest):
+    if _depends_on_deployment(one.name):
         message = (
-            f"{one.symbol}: a name of {len(text)} letters; {shortest} to {longest} are allowed"
+            f"{one.symbol}: the name contains the deployment's, so each deployment creates another"
         )
-        report.add(one.file, line, "name", message)
+        yield one.problem("changes-each-time", message, "name")
+    if one.type not in NAMES:
+        return
+    shortest, longest, characters = NAMES[one.type]
+    parts = parts_of(one.name)
+    text = "".join(part if isinstance(part, str) else "a" * _max_length(part) for part in parts)
+    complete = not any(map(_has_no_length, parts))
+    if not re.fullmatch(characters, text):
+        message = f"{one.symbol}: '{text}' has characters that a {one.type} must not have"
+        yield one.problem("name", message, "name")
+    elif len(text) > longest or (complete and len(text) < shortest):
+        message = f"{one.symbol}: the name has {len(text)} characters, not {shortest} to {longest}"
+        yield one.problem("name", message, "name")
 
 
-def _most(part: Any) -> int:
-    """Return the letters that what is not known may have; one, if nothing says more."""
-    most = _LENGTHS.get(part.function) if isinstance(part, Made) else None
-    return most or (part.longest if isinstance(part, Given) else None) or 1
+def _has_no_length(part: Any) -> bool:
+    return not isinstance(part, str) and getattr(part, "function", "") not in _FUNCTION_LENGTHS
 
 
-def _is_of_this_deployment(value: Any) -> bool:
-    """Whether a value is made of the deployment's own name, which azd and `az` choose anew."""
-    if isinstance(value, Made):
-        return value.function == "deployment.name" or any(map(_is_of_this_deployment, value.args))
-    return isinstance(value, Text) and any(map(_is_of_this_deployment, value.parts))
+def _max_length(part: Any) -> int:
+    """Return how many characters an unknown part may have; 1 if nothing limits it."""
+    length = _FUNCTION_LENGTHS.get(part.function) if isinstance(part, Computed) else None
+    return length or (part.max_length if isinstance(part, Input) else None) or 1
 
 
-def _location(one: Deployed, report: Report) -> None:
-    value, line = one.at("location"), one.line_of("location")
+def _depends_on_deployment(value: Any) -> bool:
+    """Return whether a value contains the deployment's own name, which changes each time."""
+    if isinstance(value, Computed) and value.function != "deployment.name":
+        return any(map(_depends_on_deployment, value.args))
+    return isinstance(value, Computed) or (
+        len(parts_of(value)) > 1 and any(map(_depends_on_deployment, parts_of(value)))
+    )
+
+
+def _location(one: Deployed) -> Iterator[Problem]:
+    value = one.at("location")
     if value is None:
         return
     if one.type in _GLOBAL:
         if value != "global":
-            report.add(one.file, line, "location", f"{one.type} is 'global'")
+            yield one.problem(
+                "location", f"the location of {one.type} must be 'global'", "location"
+            )
     elif isinstance(value, str):
-        report.add(one.file, line, "location", f"{one.symbol}: a fixed location, '{value}'")
-    elif not isinstance(value, Given) and not str(getattr(value, "function", "")).endswith(
-        ".location"
-    ):
-        report.add(one.file, line, "location", f"{one.symbol}: the location is a parameter's")
+        message = f"{one.symbol}: the location '{value}' is fixed; use a parameter"
+        yield one.problem("location", message, "location")
+    elif not isinstance(value, Input) and not getattr(value, "function", "").endswith(".location"):
+        yield one.problem("location", f"{one.symbol}: the location must be a parameter", "location")
 
 
-def _tags(one: Deployed, app: App, report: Report) -> None:
+def _tags(one: Deployed, app: App) -> Iterator[Problem]:
     found = resource_types.known(one.type)
-    body = found.body if found else None
-    tags = one.at("tags")
-    if not isinstance(body, t.Obj) or "tags" not in body.fields or one.type.endswith("/secrets"):
+    body, tags = found.body if found else None, one.at("tags")
+    if not isinstance(body, t.Obj) or "tags" not in body.fields or one.type == azure.SECRET:
         return
-    if isinstance(tags, Made | Given):
+    if isinstance(tags, Computed | Input):
         return
     if not isinstance(tags, dict) or not any(
-        isinstance(one, Given) for one in leaves(tags.get("azd-env-name"))
+        isinstance(leaf, Input) for leaf in leaves(tags.get("azd-env-name"))
     ):
-        message = f"{one.symbol} lacks the tag 'azd-env-name', by which azd finds what is its own"
-        report.add(one.file, one.line_of("tags"), "tags", message)
+        message = f"{one.symbol} needs the tag 'azd-env-name', by which azd finds its resources"
+    elif one.type == azure.SITE and tags.get("azd-service-name") != app.service:
+        message = f"the tag 'azd-service-name' must be '{app.service}', as in azure.yaml"
+    elif one.type != azure.SITE and "azd-service-name" in tags:
+        message = "only the app may have the tag 'azd-service-name'; delete it"
+    else:
         return
-    if one.type == "Microsoft.Web/sites" and tags.get("azd-service-name") != app.service:
-        message = f"the tag 'azd-service-name' is not '{app.service}', as in azure.yaml"
-        report.add(one.file, one.line_of("tags"), "tags", message)
-    if one.type != "Microsoft.Web/sites" and "azd-service-name" in tags:
-        report.add(one.file, one.line_of("tags"), "tags", "only the app has an 'azd-service-name'")
+    yield one.problem("tags", message, "tags")

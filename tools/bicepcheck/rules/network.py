@@ -1,182 +1,174 @@
-"""A closed storage account is reached by private endpoints: all of them, with their names."""
+"""Rules about networks: address ranges, private endpoints, their zones, and the app's subnet."""
 
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Iterator
 from typing import Any
 
 from tools.bicepcheck.evaluation.deployment import Deployment
-from tools.bicepcheck.evaluation.values import Deployed, Lined, Ref, leaves, plain
-from tools.bicepcheck.problems import Report
+from tools.bicepcheck.evaluation.values import Deployed, Located, Ref, leaves, shown
+from tools.bicepcheck.problems import Problem
+from tools.bicepcheck.rules import azure
+from tools.bicepcheck.rules.app import App
 
-_ACCOUNT = "Microsoft.Storage/storageAccounts"
-_NETWORK = "Microsoft.Network/virtualNetworks"
-_ENDPOINT = "Microsoft.Network/privateEndpoints"
-_VAULT = "Microsoft.KeyVault/vaults"
-_ZONE = "Microsoft.Network/privateDnsZones"
 _SERVICES = ("blob", "queue", "table")
-_DELEGATED = "Microsoft.App/environments"
-_APP_PREFIX = 27  # at most, of a subnet that Flex Consumption takes addresses from
+_FLEX_CONSUMPTION = "Microsoft.App/environments"
+_MAX_APP_PREFIX = 27  # Flex Consumption takes an address for each instance
+_MAX_PREFIX = 29
 
 
-def check(deployment: Deployment, report: Report) -> None:
+def check(deployment: Deployment, _app: App) -> Iterator[Problem]:
     """Check networks, endpoints and zones."""
-    for network in deployment.of(_NETWORK):
-        _addresses(network, report)
-    for account in deployment.of(_ACCOUNT):
+    for network in deployment.of(azure.NETWORK):
+        yield from _addresses(network)
+    for account in deployment.of(azure.STORAGE):
         if account.at("properties", "publicNetworkAccess") == "Disabled":
-            _reached(account, deployment, report)
-    for vault in deployment.of(_VAULT):
-        _open_or_reached(vault, deployment, report)
-    for site in deployment.of("Microsoft.Web/sites"):
-        _joined(site, deployment, report)
-    for group in deployment.of(f"{_ENDPOINT}/privateDnsZoneGroups"):
-        _zone(group, report)
+            yield from _private_account(account, deployment)
+    for vault in deployment.of(azure.VAULT):
+        yield from _vault(vault, deployment)
+    for site in deployment.of(azure.SITE):
+        yield from _app_subnet(site, deployment)
+    for group in deployment.of(azure.ZONE_GROUP):
+        yield from _zone_group(group)
 
 
-def _connections(endpoint: Deployed) -> list[Lined]:
-    found = endpoint.at("properties", "privateLinkServiceConnections") or []
-    return [one["properties"] for one in found if isinstance(one, Lined) and "properties" in one]
+def _services(endpoint: Deployed) -> list[Any]:
+    """Return the services that a private endpoint leads to."""
+    connections = endpoint.items("properties", "privateLinkServiceConnections")
+    return [
+        group for one in connections for group in one.get("properties", {}).get("groupIds") or []
+    ]
 
 
-def _groups(endpoint: Deployed) -> list[Any]:
-    return [group for one in _connections(endpoint) for group in one.get("groupIds") or []]
-
-
-def _reached(account: Deployed, deployment: Deployment, report: Report) -> None:
-    endpoints = deployment.of(_ENDPOINT)
-    reached = {group for one in endpoints for group in _groups(one)}
+def _private_account(account: Deployed, deployment: Deployment) -> Iterator[Problem]:
+    """Without public access, every service has an endpoint, and its name a zone."""
+    endpoints, zones = deployment.of(azure.ENDPOINT), deployment.of(azure.ZONE)
+    links = deployment.of(azure.ZONE_LINK)
+    reached = {service for one in endpoints for service in _services(one)}
     where = next(iter(endpoints), account)
+    names = [shown(zone.name).split(".")[:2] for zone in zones]
     for service in _SERVICES:
         if service not in reached:
-            message = f"the account is closed, and its {service} service has no private endpoint"
-            report.add(where.file, where.line, "network", message)
-        names = [plain(zone.name).split(".")[:2] for zone in deployment.of(_ZONE)]
+            message = f"the account has no public access; give its {service} service an endpoint"
+            yield where.problem("network", message)
         if ["privatelink", service] not in names:
-            report.add(where.file, where.line, "network", f"no zone privatelink.{service}.…")
-    linked = {id(link.parent) for link in deployment.of(f"{_ZONE}/virtualNetworkLinks")}
-    for zone in deployment.of(_ZONE):
-        if id(zone) not in linked:
-            report.add(zone.file, zone.line, "network", "a zone that no network is linked to")
-    for link in deployment.of(f"{_ZONE}/virtualNetworkLinks"):
-        if link.at("properties", "registrationEnabled") is True:
-            line = link.line_of("properties", "registrationEnabled")
-            message = (
-                "a network registers its machines in one zone at most, and in none of endpoints"
+            yield where.problem(
+                "network", f"the zone privatelink.{service}.… is missing; create it"
             )
-            report.add(link.file, line, "network", message)
-    grouped = {id(one.parent) for one in deployment.of(f"{_ENDPOINT}/privateDnsZoneGroups")}
+    linked = {id(link.parent) for link in links}
+    for zone in zones:
+        if id(zone) not in linked:
+            yield zone.problem("network", "the zone is linked to no network; link it")
+    path = ("properties", "registrationEnabled")
+    for link in links:
+        if link.at(*path) is True:
+            message = "a zone of private endpoints must not register machines; set this to false"
+            yield link.problem("network", message, *path)
+    grouped = {id(one.parent) for one in deployment.of(azure.ZONE_GROUP)}
     for endpoint in endpoints:
-        for group in _groups(endpoint):
-            if group not in {*_SERVICES, "file", "dfs", "web"}:
-                report.add(
-                    endpoint.file, endpoint.line, "network", f"storage has no service '{group}'"
-                )
+        for service in _services(endpoint):
+            if service not in {*_SERVICES, "file", "dfs", "web"}:
+                yield endpoint.problem("network", f"storage has no service '{service}'")
         if id(endpoint) not in grouped:
-            report.add(endpoint.file, endpoint.line, "network", "an endpoint without a zone group")
-    if not any(
-        site.at("properties", "virtualNetworkSubnetId")
-        for site in deployment.of("Microsoft.Web/sites")
-    ):
-        report.add(
-            account.file,
-            account.line,
-            "network",
-            "the account is closed, and the app in no network",
-        )
+            yield endpoint.problem("network", "the endpoint has no zone group; add one")
+    sites = deployment.of(azure.SITE)
+    if not any(site.at("properties", "virtualNetworkSubnetId") for site in sites):
+        message = "the account has no public access; put the app into a network"
+        yield account.problem("network", message)
 
 
-def _open_or_reached(vault: Deployed, deployment: Deployment, report: Report) -> None:
-    """A vault answers the app: on its public address, or by an endpoint of its own."""
-    public = vault.at("properties", "publicNetworkAccess") in (None, "Enabled", "enabled")
-    rules = vault.at("properties", "networkAcls")
-    denied = isinstance(rules, Lined) and rules.get("defaultAction") == "Deny"
-    allowed = isinstance(rules, Lined) and bool(
-        rules.get("virtualNetworkRules") or rules.get("ipRules")
-    )
-    ends = any("vault" in _groups(endpoint) for endpoint in deployment.of(_ENDPOINT))
-    if not ends and (not public or (denied and not allowed)):
-        line = vault.line_of("properties", "publicNetworkAccess")
-        report.add(vault.file, line, "network", "the vault is closed, and has no private endpoint")
+def _vault(vault: Deployed, deployment: Deployment) -> Iterator[Problem]:
+    """A vault has public access or an endpoint."""
+    path = ("properties", "publicNetworkAccess")
+    public = vault.at(*path) in {None, "Enabled", "enabled"}
+    rules = vault.at("properties", "networkAcls") or {}
+    denied = isinstance(rules, Located) and rules.get("defaultAction") == "Deny"
+    allowed = denied and (rules.get("virtualNetworkRules") or rules.get("ipRules"))
+    has_endpoint = any("vault" in _services(one) for one in deployment.of(azure.ENDPOINT))
+    if not has_endpoint and (not public or (denied and not allowed)):
+        message = "the vault has neither public access nor a private endpoint; add one"
+        yield vault.problem("network", message, *path)
 
 
-def _zone(group: Deployed, report: Report) -> None:
-    """An endpoint's zone is that of its own service."""
-    services = _groups(group.parent) if group.parent else []
-    for config in group.at("properties", "privateDnsZoneConfigs") or []:
-        zone = (
-            config.get("properties", {}).get("privateDnsZoneId")
-            if isinstance(config, Lined)
-            else None
-        )
-        if isinstance(zone, Ref) and services:
-            name = plain(zone.of.name).split(".")
-            if len(name) > 1 and name[1] not in services:
-                message = f"an endpoint of {services[0]} with the zone of {name[1]}"
-                report.add(group.file, group.line, "network", message)
+def _zone_group(group: Deployed) -> Iterator[Problem]:
+    """The zone of an endpoint is that of its service."""
+    services = _services(group.parent) if group.parent else []
+    for config in group.items("properties", "privateDnsZoneConfigs"):
+        zone = config.get("properties", {}).get("privateDnsZoneId")
+        name = shown(zone.of.name).split(".") if isinstance(zone, Ref) else []
+        if services and len(name) > 1 and name[1] not in services:
+            message = f"an endpoint of {services[0]} needs the zone of {services[0]}, not {name[1]}"
+            yield group.problem("network", message)
     if group.parent and not any(isinstance(leaf, Ref) for leaf in leaves(group.body)):
-        report.add(group.file, group.line, "network", "a zone group without a zone")
+        yield group.problem("network", "the zone group has no zone; add one")
 
 
-def _addresses(network: Deployed, report: Report) -> None:
-    def problem(line: int, message: str) -> None:
-        report.add(network.file, line, "network", message)
-
-    line = network.line_of("properties", "addressSpace")
-    spaces = []
-    for text in network.at("properties", "addressSpace", "addressPrefixes") or []:
-        if (found := _parsed(text)) is None and isinstance(text, str):
-            problem(line, f"'{text}' is no range of addresses")
-        elif found:
+def _addresses(network: Deployed) -> Iterator[Problem]:
+    path = ("properties", "addressSpace")
+    spaces, taken = [], dict[str, ipaddress.IPv4Network]()
+    for text in network.at(*path, "addressPrefixes") or []:
+        if found := _range(text):
             spaces.append(found)
-    taken: list[tuple[str, Any]] = []
-    for subnet in network.at("properties", "subnets") or []:
-        text = subnet.get("properties", {}).get("addressPrefix")
-        name, found = plain(subnet.get("name")), _parsed(text)
-        if found is None:
-            if isinstance(text, str):
-                problem(subnet.line, f"'{text}' is no range of addresses")
+        elif isinstance(text, str):
+            yield network.problem("network", f"'{text}' is not an address range", *path)
+    for subnet in network.items("properties", "subnets"):
+        text, name = subnet.get("properties", {}).get("addressPrefix"), shown(subnet.get("name"))
+        if not isinstance(text, str):
             continue
-        if spaces and not any(found.subnet_of(space) for space in spaces):
-            problem(subnet.line, f"the subnet '{name}' ({text}) lies outside the network")
-        problem_with = next((other for other, range_ in taken if found.overlaps(range_)), None)
-        if problem_with:
-            problem(subnet.line, f"the subnets '{name}' and '{problem_with}' overlap")
-        if found.prefixlen > 29:
-            problem(subnet.line, f"the subnet '{name}' is smaller than Azure allows (/29)")
-        taken.append((name, found))
+        for message in _subnet(name, text, spaces, taken):
+            yield network.problem("network", message, line=subnet.line)
+        if found := _range(text):
+            taken[name] = found
 
 
-def _parsed(text: Any) -> ipaddress.IPv4Network | None:
+def _subnet(
+    name: str,
+    text: str,
+    spaces: list[ipaddress.IPv4Network],
+    taken: dict[str, ipaddress.IPv4Network],
+) -> Iterator[str]:
+    """Yield what is wrong with a subnet; *taken*: the ranges of the other ones."""
+    found = _range(text)
+    if found is None:
+        yield f"'{text}' is not an address range"
+        return
+    if spaces and not any(found.subnet_of(space) for space in spaces):
+        yield f"the subnet '{name}' ({text}) is outside the network"
+    for other, range_ in taken.items():
+        if found.overlaps(range_):
+            yield f"the subnets '{name}' and '{other}' overlap"
+    if found.prefixlen > _MAX_PREFIX:
+        yield f"the subnet '{name}' is smaller than /{_MAX_PREFIX}, the smallest that Azure allows"
+
+
+def _range(text: Any) -> ipaddress.IPv4Network | None:
     try:
         return ipaddress.IPv4Network(text) if isinstance(text, str) else None
     except ValueError:
         return None
 
 
-def _joined(site: Deployed, deployment: Deployment, report: Report) -> None:
-    """The app's subnet is delegated to Flex Consumption, and holds nothing else."""
+def _app_subnet(site: Deployed, deployment: Deployment) -> Iterator[Problem]:
+    """The app's subnet is delegated to Flex Consumption, and has no private endpoint."""
     subnet = site.at("properties", "virtualNetworkSubnetId")
     if not isinstance(subnet, Ref):
         return
-    name, network = subnet.of.name, subnet.of.parent
-    subnets = network.at("properties", "subnets") or [] if network else []
-    for one in subnets:
-        if isinstance(one, Lined) and one.get("name") == name and network:
-            delegated = [
-                entry.get("properties", {}).get("serviceName")
-                for entry in one.get("properties", {}).get("delegations") or []
-            ]
-            if _DELEGATED not in delegated:
-                message = f"the app's subnet '{plain(name)}' is not delegated to {_DELEGATED}"
-                report.add(network.file, one.line, "network", message)
-            range_ = _parsed(one.get("properties", {}).get("addressPrefix"))
-            if range_ and range_.prefixlen > _APP_PREFIX:
-                message = f"the app's subnet '{plain(name)}' is smaller than /{_APP_PREFIX}"
-                report.add(network.file, one.line, "network", message)
-    for endpoint in deployment.of(_ENDPOINT):
+    network, name = subnet.of.parent, shown(subnet.of.name)
+    for one in network.items("properties", "subnets") if network else []:
+        if not network or one.get("name") != subnet.of.name:
+            continue
+        properties = one.get("properties", {})
+        delegations = [x.get("properties", {}) for x in properties.get("delegations") or []]
+        range_, messages = _range(properties.get("addressPrefix")), []
+        if _FLEX_CONSUMPTION not in [delegation.get("serviceName") for delegation in delegations]:
+            messages.append(f"the app's subnet '{name}' must be delegated to {_FLEX_CONSUMPTION}")
+        if range_ and range_.prefixlen > _MAX_APP_PREFIX:
+            messages.append(f"the app's subnet '{name}' must be at least a /{_MAX_APP_PREFIX}")
+        for message in messages:
+            yield network.problem("network", message, line=one.line)
+    for endpoint in deployment.of(azure.ENDPOINT):
         there = endpoint.at("properties", "subnet", "id")
         if isinstance(there, Ref) and there.of is subnet.of:
-            report.add(
-                endpoint.file, endpoint.line, "network", "an endpoint in the app's own subnet"
-            )
+            message = "a private endpoint must not be in the app's subnet; use another"
+            yield endpoint.problem("network", message)

@@ -1,110 +1,91 @@
-"""main.parameters.json beside the parameters of main.bicep."""
+"""Rules that compare main.parameters.json with the parameters of main.bicep."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
-from tools.bicepcheck.evaluation import scenarios
+from tools.bicepcheck.evaluation.scenarios import PARAMETERS_FILE, parameters, typed, variables
+from tools.bicepcheck.problems import Problem
 from tools.bicepcheck.reading import nodes as s
-from tools.bicepcheck.reading.folder import Folder
+from tools.bicepcheck.reading.folder import File, Folder
 from tools.bicepcheck.types import kinds as t
 from tools.bicepcheck.types.declared import Types
 
-FILE = "main.parameters.json"
 AZD = {
     "environmentName": "AZURE_ENV_NAME",
     "location": "AZURE_LOCATION",
     "principalId": "AZURE_PRINCIPAL_ID",
     "principalType": "AZURE_PRINCIPAL_TYPE",
 }
-"""Variables that azd sets itself, and what they are for. All others are the user's: PUSHGRID_…"""
+"""Parameters whose variables azd sets. The user sets all others: PUSHGRID_…"""
 
 _PREFIX = "PUSHGRID_"
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+")
 
 
-def check(folder: Folder, types: Types) -> None:
+def check(folder: Folder, types: Types) -> Iterator[Problem]:
     """Check names, variables and values of the file."""
-    if folder.main is None or not (folder.root / FILE).exists():
+    path = folder.root / PARAMETERS_FILE
+    if folder.main is None or not path.exists():
         return
-    lines = (folder.root / FILE).read_text(encoding="utf-8").splitlines()
-
-    def problem(name: str, message: str) -> None:
+    lines = path.read_text(encoding="utf-8").splitlines()
+    for name, message in _problems(parameters(folder), types.params(folder.main)):
         line = next((at for at, text in enumerate(lines, 1) if f'"{name}"' in text), 1)
-        folder.report.add(FILE, line, "parameters", message)
+        yield Problem(PARAMETERS_FILE, line, "parameters", message)
+    yield from _generated(folder.main, types.params(folder.main))
 
-    given = scenarios.parameters(folder)
+
+def _problems(given: dict[str, Any] | None, expected: t.Obj) -> Iterator[tuple[str, str]]:
+    """Yield the name of a parameter, and what is wrong with it."""
     if given is None:
-        problem("", "can't be read")
+        yield "", "can't be read: it must be JSON with 'parameters'"
         return
-    asked = types.params(folder.main)
-    for name, entry in given.items():
-        if name not in asked.fields:
-            hint = t.nearest(name, list(asked.fields))
-            problem(name, f"main.bicep has no parameter '{name}'{hint}")
-        elif not isinstance(entry, dict) or set(entry) != {"value"}:
-            problem(name, f"'{name}' has no value")
-        elif why := _value(name, entry["value"], asked.fields[name].type):
-            problem(name, f"{name}: {why}")
-    for name, field in asked.fields.items():
-        if name not in given and (field.required or name in AZD):
-            problem("parameters", f"'{name}' is missing")
-    _once(given, problem)
-    _generated(folder, asked)
-
-
-def _value(name: str, value: Any, asked: t.Type) -> str | None:
-    if not isinstance(value, str):
-        return t.mismatch(scenarios.typed(str(value), asked), asked)
-    found = scenarios.variables(value)
-    if not found:
-        return (
-            t.mismatch(scenarios.typed(value, asked), asked)
-            if "$" not in value
-            else f"'{value}' is no variable"
-        )
-    if len(found) > 1 or not value.startswith("${") or not value.endswith("}"):
-        return f"'{value}' is more than a variable"
-    variable, default = found[0]
-    expected = {AZD[name]} if name in AZD else {_PREFIX + _snake(name)}
-    if variable not in expected:
-        return f"the variable is {min(expected)}, not {variable}"
-    return t.mismatch(scenarios.typed(default, asked), asked) if default is not None else None
-
-
-def _generated(folder: Folder, asked: t.Obj) -> None:
-    """What azd makes itself, as `@metadata()` says, fits the parameter."""
-    for one in folder.main.all(s.Param) if folder.main else ():
-        for mark in one.decorators:
-            length = next(
-                (
-                    node.value.value
-                    for node in s.walk(mark)
-                    if isinstance(node, s.Property)
-                    and node.key == "length"
-                    and isinstance(node.value, s.Literal)
-                ),
-                None,
-            )
-            if mark.name == "metadata" and isinstance(length, int):
-                made = t.Str(value="x" * length)
-                if t.mismatch(made, asked.fields[one.name].type) and folder.main:
-                    message = (
-                        f"azd makes {length} letters for {one.name}, which are too few or many"
-                    )
-                    folder.report.add(folder.main.name, mark.line, "parameters", message)
-
-
-def _once(given: dict[str, Any], problem: Any) -> None:
     seen: dict[str, str] = {}
     for name, entry in given.items():
+        if name not in expected.fields:
+            yield name, f"main.bicep has no parameter '{name}'{t.suggestion(name, expected.fields)}"
+        elif not isinstance(entry, dict) or set(entry) != {"value"}:
+            yield name, f"'{name}' must be an object with 'value'"
+        elif why := _value(name, entry["value"], expected.fields[name].type):
+            yield name, f"{name}: {why}"
         text = str(entry.get("value")) if isinstance(entry, dict) else ""
-        for variable, _ in scenarios.variables(text):
+        for variable, _ in variables(text):
             if variable in seen:
-                problem(name, f"{variable} is read for '{seen[variable]}' as well")
+                yield name, f"{variable} sets '{seen[variable]}' already; use another variable"
             seen[variable] = name
+    for name, field in expected.fields.items():
+        if name not in given and (field.required or name in AZD):
+            yield "parameters", f"'{name}' is missing; add it"
 
 
-def _snake(name: str) -> str:
-    return "_".join(_WORDS.findall(name)).upper()
+def _value(name: str, value: Any, expected: t.Type) -> str | None:
+    if not isinstance(value, str) or "$" not in value:
+        return t.mismatch(typed(str(value), expected), expected)
+    found = variables(value)
+    if len(found) != 1 or not value.startswith("${") or not value.endswith("}"):
+        return f"'{value}' must be exactly one variable, such as ${{NAME}} or ${{NAME=default}}"
+    variable, default = found[0]
+    wanted = AZD.get(name) or _PREFIX + "_".join(_WORDS.findall(name)).upper()
+    if variable != wanted:
+        return f"the variable must be {wanted}, not {variable}"
+    return None if default is None else t.mismatch(typed(default, expected), expected)
+
+
+def _generated(main: File, expected: t.Obj) -> Iterator[Problem]:
+    """A value that azd generates, as `@metadata()` asks, fits the parameter."""
+    for one in main.all(s.Param):
+        for decorator in one.decorators:
+            lengths = [
+                node.value.value
+                for node in s.walk(decorator, s.Property)
+                if node.key == "length" and isinstance(node.value, s.Literal)
+            ]
+            if decorator.name == "metadata" and lengths and isinstance(lengths[0], int):
+                value = t.Str(value="x" * lengths[0])
+                if t.mismatch(value, expected.fields[one.name].type):
+                    message = (
+                        f"azd generates {lengths[0]} characters, which {one.name} does not allow"
+                    )
+                    yield main.problem(decorator, "parameters", message)

@@ -1,170 +1,141 @@
-"""What every deployment must hold, whatever else it does: encryption, identities, closed doors."""
+"""Rules about single properties: encryption, identities, network access, hosting plan."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tools.bicepcheck.evaluation.values import Deployed, known
-from tools.bicepcheck.problems import Report
+from tools.bicepcheck.evaluation.deployment import Deployment
+from tools.bicepcheck.evaluation.values import Deployed, is_known, members
+from tools.bicepcheck.problems import Problem
+from tools.bicepcheck.rules import azure
+from tools.bicepcheck.rules.app import App
 
-Path = tuple[str, ...]
-
-
-_ACCOUNT = "Microsoft.Storage/storageAccounts"
-_SITE = "Microsoft.Web/sites"
-_PLAN = "Microsoft.Web/serverfarms"
-_VAULT = "Microsoft.KeyVault/vaults"
 _FLEX = "properties.functionAppConfig"
+_CONFIG = "properties.siteConfig"
+_TLS = ("TLS 1.2 or newer", "1.2", "1.3")
+_PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 
-MUST: dict[str, dict[str, tuple[Any, ...]]] = {
-    _ACCOUNT: {
-        "kind": ("queues, tables and lifecycle rules", "StorageV2"),
-        "properties.minimumTlsVersion": ("TLS 1.2", "TLS1_2", "TLS1_3"),
+REQUIRED: dict[str, dict[str, tuple[Any, ...]]] = {
+    azure.STORAGE: {
+        "kind": ("for queues, tables and lifecycle rules", "StorageV2"),
+        "properties.minimumTlsVersion": ("TLS 1.2 or newer", "TLS1_2", "TLS1_3"),
         "properties.supportsHttpsTrafficOnly": ("https only", True),
         "properties.allowSharedKeyAccess": ("no shared key", False),
         "properties.allowBlobPublicAccess": ("no public blob", False),
-        "properties.allowCrossTenantReplication": ("one tenant", False),
-        "properties.defaultToOAuthAuthentication": ("no keys", True),
-        "properties.isLocalUserEnabled?": ("no keys", False),
-        "properties.isSftpEnabled?": ("no keys", False),
-        "properties.dnsEndpointType?": ("addresses", "Standard"),
+        "properties.allowCrossTenantReplication": ("data stays in the tenant", False),
+        "properties.defaultToOAuthAuthentication": ("no shared key", True),
+        "properties.isLocalUserEnabled?": ("no local users", False),
+        "properties.isSftpEnabled?": ("no local users", False),
+        "properties.dnsEndpointType?": ("standard addresses", "Standard"),
     },
-    f"{_ACCOUNT}/blobServices": {
-        "properties.deleteRetentionPolicy.days?": ("delivered payloads are billed", *range(1, 8)),
+    azure.BLOBS: {
+        "properties.deleteRetentionPolicy.days?": ("deleted payloads are billed", *range(1, 8)),
     },
-    f"{_ACCOUNT}/blobServices/containers": {
-        "properties.publicAccess?": ("no public blob", "None"),
-    },
-    _PLAN: {
+    azure.CONTAINER: {"properties.publicAccess?": ("no public blob", "None")},
+    azure.PLAN: {
         "sku.name": ("Flex Consumption", "FC1"),
         "sku.tier?": ("Flex Consumption", "FlexConsumption"),
         "kind?": ("a plan for functions", "functionapp", "functionapp,linux", "linux"),
         "properties.reserved": ("Linux", True),
     },
-    _SITE: {
+    azure.SITE: {
         "kind": ("a function app on Linux", "functionapp,linux"),
         "properties.httpsOnly": ("https only", True),
-        "properties.enabled?": ("it runs", True),
-        "properties.publicNetworkAccess?": ("publishers reach it", "Enabled"),
-        "properties.siteConfig.minTlsVersion": ("TLS 1.2", "1.2", "1.3"),
-        "properties.siteConfig.scmMinTlsVersion": ("TLS 1.2", "1.2", "1.3"),
-        "properties.siteConfig.ftpsState?": ("no FTP", "Disabled", "FtpsOnly"),
-        "properties.siteConfig.remoteDebuggingEnabled?": ("closed", False),
-        "properties.clientCertEnabled?": ("publishers have none", False),
-        "identity.type": ("its roles exist before it", "UserAssigned"),
-        f"{_FLEX}.runtime.name": ("the app is Python", "python"),
-        f"{_FLEX}.runtime.version": ("versions of Flex", "3.10", "3.11", "3.12", "3.13", "3.14"),
-        f"{_FLEX}.deployment.storage.type": ("the package", "blobContainer"),
-        f"{_FLEX}.deployment.storage.authentication.type": (
-            "no shared key",
-            "UserAssignedIdentity",
-        ),
+        "properties.enabled?": ("the app runs", True),
+        "properties.publicNetworkAccess?": ("publishers reach the app", "Enabled"),
+        f"{_CONFIG}.minTlsVersion": _TLS,
+        f"{_CONFIG}.scmMinTlsVersion": _TLS,
+        f"{_CONFIG}.ftpsState?": ("no FTP", "Disabled", "FtpsOnly"),
+        f"{_CONFIG}.remoteDebuggingEnabled?": ("no remote access", False),
+        "properties.clientCertEnabled?": ("publishers have no certificate", False),
+        "identity.type": ("its roles exist before the app", "UserAssigned"),
+        f"{_FLEX}.runtime.name": ("the app is written in Python", "python"),
+        f"{_FLEX}.runtime.version": ("versions of Flex Consumption", *_PYTHONS),
+        f"{_FLEX}.deployment.storage.type": ("where the package is", "blobContainer"),
+        f"{_FLEX}.deployment.storage.authentication.type": ("no key", "UserAssignedIdentity"),
         f"{_FLEX}.scaleAndConcurrency.instanceMemoryMB": ("sizes of Flex", 512, 2048, 4096),
     },
-    _VAULT: {
+    azure.VAULT: {
         "properties.enableRbacAuthorization": ("access by role", True),
-        "properties.enablePurgeProtection": ("the key can't be lost", True),
-        "properties.enableSoftDelete?": ("the key can't be lost", True),
+        "properties.enablePurgeProtection": ("secrets can't be lost", True),
+        "properties.enableSoftDelete?": ("secrets can't be lost", True),
         "properties.accessPolicies?": ("access by role", []),
-        "properties.enabledForDeployment?": ("closed", False),
-        "properties.enabledForTemplateDeployment?": ("closed", False),
-        "properties.enabledForDiskEncryption?": ("closed", False),
-        "properties.softDeleteRetentionInDays?": ("what vaults take", *range(7, 91)),
+        "properties.enabledForDeployment?": ("access by role", False),
+        "properties.enabledForTemplateDeployment?": ("access by role", False),
+        "properties.enabledForDiskEncryption?": ("access by role", False),
+        "properties.softDeleteRetentionInDays?": ("days that vaults allow", *range(7, 91)),
     },
-    "Microsoft.Insights/components": {
+    azure.INSIGHTS: {
         "properties.DisableLocalAuth": ("no ingestion by key", True),
-        "properties.IngestionMode?": ("a workspace", "LogAnalytics"),
+        "properties.IngestionMode?": ("logs go to the workspace", "LogAnalytics"),
     },
-    "Microsoft.OperationalInsights/workspaces": {
-        "properties.features.disableLocalAuth": ("no ingestion by key", True),
-    },
-    "Microsoft.Authorization/roleAssignments": {
-        "properties.principalType": ("no directory lag", "ServicePrincipal", "User", "Group"),
+    azure.WORKSPACE: {"properties.features.disableLocalAuth": ("no ingestion by key", True)},
+    azure.ASSIGNMENT: {
+        "properties.principalType": ("no directory lookup", "ServicePrincipal", "User", "Group"),
     },
 }
-"""Of a type: a path, why it matters, and the values it may have; with ``?``: or it is not there."""
+"""By type: a path, the reason, and the allowed values; ``?`` after the path: may be absent."""
 
-_FORBIDDEN_ON_FLEX = (
+_NOT_ON_FLEX = (
     "healthCheckPath", "linuxFxVersion", "windowsFxVersion", "alwaysOn", "numberOfWorkers",
     "functionAppScaleLimit", "minimumElasticInstanceCount", "preWarmedInstanceCount",
     "use32BitWorkerProcess", "appSettings", "vnetRouteAllEnabled", "appCommandLine",
 )  # fmt: skip
-_KEPT_ON = frozenset(
-    {
-        "Microsoft.Insights/actionGroups",
-        "Microsoft.Insights/metricAlerts",
-        "Microsoft.Insights/scheduledQueryRules",
-        "Microsoft.Insights/diagnosticSettings",
-        "Microsoft.Consumption/budgets",
-        "Microsoft.Storage/storageAccounts/managementPolicies",
-    }
+_ALWAYS_ENABLED = (
+    azure.ACTION_GROUP,
+    azure.METRIC_ALERT,
+    azure.LOG_ALERT,
+    azure.DIAGNOSTICS,
+    azure.BUDGET,
+    azure.LIFECYCLE,
 )
-"""Types that are there for nothing when `enabled` is false."""
+"""Types that have no effect when `enabled` is false."""
 
 
-def check(resources: list[Deployed], report: Report) -> None:
-    """Check all resources that are made."""
-    for one in resources:
-        for path, (why, *values) in MUST.get(one.type, {}).items():
-            _must(one, path, values, why, report)
-        if one.type == _SITE:
-            _site(one, report)
-        if one.type == _ACCOUNT:
-            _doors(one, report)
+def check(deployment: Deployment, _app: App) -> Iterator[Problem]:
+    """Check all resources that the deployment creates."""
+    for one in deployment.deployed:
+        for path, (reason, *allowed) in REQUIRED.get(one.type, {}).items():
+            yield from _required(one, path, allowed, reason)
         for at, value in members(one.body):
-            if at[-1] == "enabled" and value is False and one.type in _KEPT_ON:
-                where = ".".join(at)
-                report.add(one.file, one.line_of(*at), "policy", f"{one.symbol}: {where} is off")
+            if at[-1] == "enabled" and value is False and one.type in _ALWAYS_ENABLED:
+                message = f"{one.symbol}: {'.'.join(at)} is false; set it to true"
+                yield one.problem("policy", message, *at)
+    for one in deployment.of(azure.SITE):
+        yield from _flex_consumption(one)
+    for one in deployment.of(azure.STORAGE):
+        yield from _network_access(one)
 
 
-def _must(one: Deployed, path: str, values: list[Any], why: str, report: Report) -> None:
+def _required(one: Deployed, path: str, allowed: list[Any], reason: str) -> Iterator[Problem]:
     steps = path.removesuffix("?").split(".")
-    value, line = one.at(*steps), one.line_of(*steps)
+    value, name = one.at(*steps), f"{one.symbol}: {path.removesuffix('?')}"
+    shown = " or ".join(map(str, allowed if len(allowed) < 6 else (allowed[0], "…", allowed[-1])))
     if value is None and not path.endswith("?"):
-        wanted = " or ".join(str(one) for one in values)
-        message = f"{one.symbol} lacks {path}, which must be {wanted} ({why})"
-        report.add(one.file, line, "policy", message)
-    elif value is not None and known(value) and value not in values:
-        message = f"{one.symbol}: {'.'.join(steps)} must not be {value} ({why})"
-        report.add(one.file, line, "policy", message)
+        yield one.problem("policy", f"{name} is missing; set it to {shown} ({reason})", *steps)
+    elif value is not None and is_known(value) and value not in allowed:
+        yield one.problem("policy", f"{name} must be {shown}, not {value} ({reason})", *steps)
 
 
-def _site(one: Deployed, report: Report) -> None:
+def _flex_consumption(one: Deployed) -> Iterator[Problem]:
     config = one.at("properties", "siteConfig")
     for key in config if isinstance(config, Mapping) else ():
-        if key in _FORBIDDEN_ON_FLEX:
-            line = one.line_of("properties", "siteConfig", key)
-            report.add(one.file, line, "policy", f"{key} is nothing that Flex Consumption knows")
-    scale = one.at("properties", "functionAppConfig", "scaleAndConcurrency") or {}
-    most = scale.get("maximumInstanceCount") if isinstance(scale, Mapping) else None
+        if key in _NOT_ON_FLEX:
+            message = f"Flex Consumption does not support {key}; delete it"
+            yield one.problem("policy", message, "properties", "siteConfig", key)
+    most = one.at("properties", "functionAppConfig", "scaleAndConcurrency", "maximumInstanceCount")
     if isinstance(most, int) and not 1 <= most <= 1000:
-        report.add(one.file, one.line, "policy", f"maximumInstanceCount can't be {most}")
+        yield one.problem("policy", f"maximumInstanceCount must be from 1 to 1000, not {most}")
 
 
-def _doors(one: Deployed, report: Report) -> None:
-    """Check that an account without a public address has no open door besides."""
-    rules = one.at("properties", "networkAcls")
-    if not isinstance(rules, Mapping):
-        return
-    closed = one.at("properties", "publicNetworkAccess") == "Disabled"
-    action, line = (
-        rules.get("defaultAction"),
-        one.line_of("properties", "networkAcls", "defaultAction"),
-    )
+def _network_access(one: Deployed) -> Iterator[Problem]:
+    """The two settings for public access to an account agree."""
+    path = ("properties", "networkAcls", "defaultAction")
+    action, closed = one.at(*path), one.at("properties", "publicNetworkAccess") == "Disabled"
     if closed and action == "Allow":
-        report.add(one.file, line, "policy", "no public address, but networkAcls allow everybody")
+        message = "publicNetworkAccess is Disabled, but networkAcls allow all; set Deny"
+        yield one.problem("policy", message, *path)
     if not closed and action == "Deny":
-        report.add(one.file, line, "policy", "a public address, but networkAcls deny everybody")
-
-
-def members(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """Yield all members of an object at every depth; of lists: all items under the list's path."""
-    if isinstance(value, Mapping):
-        for key, one in value.items():
-            yield (*path, str(key)), one
-            yield from members(one, (*path, str(key)))
-    elif isinstance(value, list):
-        for one in value:
-            if isinstance(one, Mapping | list):
-                yield from members(one, path)
+        message = "publicNetworkAccess is not Disabled, but networkAcls deny all; set Allow"
+        yield one.problem("policy", message, *path)

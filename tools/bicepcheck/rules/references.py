@@ -1,141 +1,140 @@
-"""Which resource an id, an address or a name must be of."""
+"""Rules about ids and addresses: the type of resource that each must belong to."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from tools.bicepcheck.evaluation.deployment import Deployment
-from tools.bicepcheck.evaluation.values import Deployed, Given, Lined, Made, Ref, Text, plain
-from tools.bicepcheck.problems import Report
-from tools.bicepcheck.rules.addresses import ACCOUNT, rest_of
-from tools.bicepcheck.rules.policy import members
-
-_NETWORK = "Microsoft.Network"
-_IDENTITY = "Microsoft.ManagedIdentity/userAssignedIdentities"
+from tools.bicepcheck.evaluation.values import (
+    Computed,
+    Deployed,
+    Input,
+    Located,
+    Ref,
+    members,
+    parts_of,
+    shown,
+)
+from tools.bicepcheck.problems import Problem
+from tools.bicepcheck.rules import azure
+from tools.bicepcheck.rules.app import App
 
 IDS = {
-    "serverFarmId": "Microsoft.Web/serverfarms",
-    "keyVaultReferenceIdentity": _IDENTITY,
-    "userAssignedIdentityResourceId": _IDENTITY,
-    "virtualNetworkSubnetId": f"{_NETWORK}/virtualNetworks/subnets",
-    "WorkspaceResourceId": "Microsoft.OperationalInsights/workspaces",
-    "workspaceId": "Microsoft.OperationalInsights/workspaces",
-    "subnet.id": f"{_NETWORK}/virtualNetworks/subnets",
-    "virtualNetwork.id": f"{_NETWORK}/virtualNetworks",
-    "privateDnsZoneId": f"{_NETWORK}/privateDnsZones",
-    "privateLinkServiceId": ACCOUNT,
-    "actionGroupId": "Microsoft.Insights/actionGroups",
-    "actionGroups": "Microsoft.Insights/actionGroups",
-    "contactGroups": "Microsoft.Insights/actionGroups",
+    "serverFarmId": azure.PLAN,
+    "keyVaultReferenceIdentity": azure.IDENTITY,
+    "userAssignedIdentityResourceId": azure.IDENTITY,
+    "virtualNetworkSubnetId": f"{azure.NETWORK}/subnets",
+    "WorkspaceResourceId": azure.WORKSPACE,
+    "workspaceId": azure.WORKSPACE,
+    "subnet.id": f"{azure.NETWORK}/subnets",
+    "virtualNetwork.id": azure.NETWORK,
+    "privateDnsZoneId": azure.ZONE,
+    "privateLinkServiceId": azure.STORAGE,
+    "actionGroupId": azure.ACTION_GROUP,
+    "actionGroups": azure.ACTION_GROUP,
+    "contactGroups": azure.ACTION_GROUP,
 }
 """Members, at any depth, that hold the id of a resource of a type."""
 
-_NEEDED = {"Microsoft.Insights/components": ("properties", "WorkspaceResourceId")}
-"""Ids without which a resource is made, and is not what alerts ask."""
-
-_ALERT_SCOPES = {
-    "Microsoft.Insights/scheduledQueryRules": "Microsoft.OperationalInsights/workspaces",
-    "Microsoft.Insights/metricAlerts": ACCOUNT,
-}
+_ALERT_SCOPES = {azure.LOG_ALERT: azure.WORKSPACE, azure.METRIC_ALERT: azure.STORAGE}
 
 
-def check(deployment: Deployment, report: Report) -> None:
-    """Check all references of the resources that are made."""
+def check(deployment: Deployment, _app: App) -> Iterator[Problem]:
+    """Check all references of a deployment's resources."""
     for one in deployment.resources:
         if one.existing:
-            _existing(one, deployment, report)
+            yield from _existing(one, deployment)
             continue
         for path, value in members(one.body):
-            for asked, kind in IDS.items():
-                if path[-asked.count(".") - 1 :] == tuple(asked.split(".")):
-                    for item in value if isinstance(value, list) else [value]:
-                        _id(one, path, item, kind, report)
-        needed = _NEEDED.get(one.type)
-        if needed and one.at(*needed) is None:
-            report.add(one.file, one.line, "reference", f"{one.symbol} lacks {'.'.join(needed)}")
+            for kind in _expected(path):
+                for item in value if isinstance(value, list) else [value]:
+                    yield from _id(one, path, item, kind)
+        if one.type == azure.INSIGHTS and one.at("properties", "WorkspaceResourceId") is None:
+            message = f"{one.symbol} writes to no workspace; set WorkspaceResourceId"
+            yield one.problem("reference", message)
         if watched := _ALERT_SCOPES.get(one.type):
             for item in one.at("properties", "scopes") or []:
-                _id(one, ("properties", "scopes"), item, watched, report)
-        if one.type == "Microsoft.Web/sites":
-            _site(one, deployment, report)
+                yield from _id(one, ("properties", "scopes"), item, watched)
+    for site in deployment.of(azure.SITE):
+        yield from _identities(site)
+        yield from _package(site, deployment)
 
 
-def _id(one: Deployed, path: tuple[str, ...], value: Any, kind: str, report: Report) -> None:
-    if value is None or isinstance(value, Given):
+def _expected(path: tuple[str, ...]) -> Iterator[str]:
+    for name in (path[-1], ".".join(path[-2:])):
+        if name in IDS:
+            yield IDS[name]
+
+
+def _id(one: Deployed, path: tuple[str, ...], value: Any, kind: str) -> Iterator[Problem]:
+    if value is None or isinstance(value, Input):
         return
-    where, line = ".".join(path), one.line_of(*path)
-    bare = value.parts[0] if isinstance(value, Text) else value
-    if isinstance(bare, Ref):
-        below = plain(Text(value.parts[1:])).split("/")[1::2] if isinstance(value, Text) else []
-        found = "/".join([bare.of.type, *below])
-        if kind not in (found, bare.of.type) or bare.path != ("id",):
-            message = f"{where} is the id of a {kind}, not {found} {'.'.join(bare.path)}"
-            report.add(one.file, line, "reference", message)
-    elif isinstance(value, Made) and value.function.endswith(("esourceId", "reference")):
+    name = ".".join(path)
+    first, *rest = parts_of(value) or (value,)
+    if isinstance(first, Ref):
+        below = "".join(map(shown, rest)).split("/")[1::2]
+        found = "/".join([first.of.type, *below])
+        if kind in (found, first.of.type) and first.path == ("id",):
+            return
+        message = f"{name} must be the id of a {kind}, not {found} {'.'.join(first.path)}"
+    elif isinstance(value, Computed) and value.function.endswith(("esourceId", "reference")):
         message = (
-            f"{where} is put together by hand: use the id of the resource, which then comes first"
+            f"{name} calls {value.function}(), which adds no dependency: use the resource's .id"
         )
-        report.add(one.file, line, "reference", message)
     else:
-        report.add(
-            one.file, line, "reference", f"{where} is the id of a {kind}, not {plain(value)!r}"
-        )
+        message = f"{name} must be the id of a {kind}, not {shown(value)!r}"
+    yield one.problem("reference", message, *path)
 
 
-def _existing(one: Deployed, deployment: Deployment, report: Report) -> None:
-    """An existing resource is one that the deployment makes, unless it says where else it is."""
-    if isinstance(one.scope, Made) and one.scope.args:
+def _existing(one: Deployed, deployment: Deployment) -> Iterator[Problem]:
+    """An existing resource is one that the deployment creates, unless its scope is elsewhere."""
+    if isinstance(one.scope, Computed) and one.scope.args:
         return
-    if any(made.type == one.type for made in deployment.resources if not made.existing):
-        report.add(
-            one.file,
-            one.line,
-            "reference",
-            f"{one.symbol}: the deployment makes no {one.type} of that name",
-        )
+    if deployment.of(one.type):
+        message = f"{one.symbol}: the deployment creates no {one.type} of that name"
+        yield one.problem("reference", message)
     elif one.type.endswith("/subnets") and one.parent is not None:
-        subnets = one.parent.at("properties", "subnets") or []
-        names = [subnet.get("name") for subnet in subnets if isinstance(subnet, Lined)]
+        names = [subnet.get("name") for subnet in one.parent.items("properties", "subnets")]
         if names and one.name not in names:
-            message = f"{one.symbol}: the network has no subnet {plain(one.name)!r}"
-            report.add(one.file, one.line, "reference", message)
+            message = f"{one.symbol}: the network has no subnet {shown(one.name)!r}"
+            yield one.problem("reference", message)
 
 
-def _site(one: Deployed, deployment: Deployment, report: Report) -> None:
+def _identities(one: Deployed) -> Iterator[Problem]:
     identities = one.at("identity", "userAssignedIdentities")
-    line = one.line_of("identity")
-    if isinstance(identities, Lined):
-        for key in identities:
-            if not (isinstance(key, Ref) and key.of.type == _IDENTITY and key.path == ("id",)):
-                report.add(
-                    one.file, line, "reference", "userAssignedIdentities holds ids of identities"
-                )
-        for path, value in members(one.body):
-            if IDS.get(path[-1]) == _IDENTITY and value not in identities:
-                message = f"{path[-1]} is no identity of the app"
-                report.add(one.file, one.line_of(*path), "reference", message)
+    if not isinstance(identities, Located):
+        return
+    for key in identities:
+        if not (isinstance(key, Ref) and key.reads(azure.IDENTITY, "id")):
+            message = "the keys of userAssignedIdentities must be ids of identities"
+            yield one.problem("reference", message, "identity")
+    for path, value in members(one.body):
+        if IDS.get(path[-1]) == azure.IDENTITY and value not in identities:
+            message = f"{path[-1]} must be one of the app's identities"
+            yield one.problem("reference", message, *path)
+
+
+def _package(one: Deployed, deployment: Deployment) -> Iterator[Problem]:
+    """The app's package is in a container that the deployment creates and no rule empties."""
     path = ("properties", "functionAppConfig", "deployment", "storage", "value")
     value = one.at(*path)
-    containers = [made.name for made in deployment.of(f"{ACCOUNT}/blobServices/containers")]
     if value is None:
         return
-    rest = rest_of(value, "blob", deployment.of(ACCOUNT))
-    if rest is None:
-        report.add(one.file, one.line_of(*path), "reference", "the package is in a blob container")
-    elif any(str(prefix).startswith(f"{rest}/") for prefix in _emptied(deployment)):
-        message = f"the package's container {rest!r} is emptied by a lifecycle rule"
-        report.add(one.file, one.line_of(*path), "reference", message)
-    elif rest not in containers:
-        message = f"the package's container {rest!r} is not made"
-        report.add(one.file, one.line_of(*path), "reference", message)
-
-
-def _emptied(deployment: Deployment) -> list[Any]:
-    """Return the prefixes of all lifecycle rules."""
-    return [
-        prefix
-        for policy in deployment.of(f"{ACCOUNT}/managementPolicies")
-        for path, value in members(policy.body)
-        if path[-1] == "prefixMatch" and isinstance(value, list)
-        for prefix in value
+    container = azure.path_at_service(value, "blob", deployment.of(azure.STORAGE))
+    emptied = [
+        str(prefix)
+        for policy in deployment.of(azure.LIFECYCLE)
+        for at, prefixes in members(policy.body)
+        if at[-1] == "prefixMatch" and isinstance(prefixes, list)
+        for prefix in prefixes
     ]
+    if container is None:
+        message = "the package must be in a container of the storage account"
+    elif any(prefix.startswith(f"{container}/") for prefix in emptied):
+        message = f"a lifecycle rule empties the package's container {container!r}"
+    elif container not in [made.name for made in deployment.of(azure.CONTAINER)]:
+        message = f"the deployment does not create the package's container {container!r}"
+    else:
+        return
+    yield one.problem("reference", message, *path)

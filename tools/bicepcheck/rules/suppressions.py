@@ -1,4 +1,4 @@
-"""What a file asks not to be told: `#disable-next-line` and `#disable-diagnostics`, with rules."""
+"""Removes the problems that `#disable-next-line` and `#disable-diagnostics` suppress."""
 
 from __future__ import annotations
 
@@ -30,32 +30,32 @@ CODES = {
     "BCP318": ("may-be-null",),
     "BCP321": ("type",),
 }
-"""Rules and warnings of the compiler that a file may silence, and our codes for them."""
+"""Compiler rules and warnings that a file may suppress, and the codes of this checker for them."""
 
 
-def check(folder: Folder) -> None:
-    """Take back the problems that a file does not want to hear of."""
+def apply(folder: Folder) -> None:
+    """Remove the suppressed problems from the report."""
     for file in folder.readable:
-        silenced = set(_silenced(file.path.read_text(encoding="utf-8")))
-        folder.report.problems -= {
+        suppressed = {(file.name, *one) for one in _suppressed(file.text)}
+        folder.report.problems = {
             one
             for one in folder.report.problems
-            if one.file == file.name and (one.line, one.code) in silenced
+            if (one.file, one.line, one.code) not in suppressed
         }
 
 
-def _silenced(text: str) -> Iterator[tuple[int, str]]:
-    """Yield lines, and codes that are silenced there."""
-    standing: set[str] = set()
-    following: set[str] = set()
+def _suppressed(text: str) -> Iterator[tuple[int, str]]:
+    """Yield lines, and codes that are suppressed there."""
+    until_restored: set[str] = set()
+    next_line: set[str] = set()
     for line, content in enumerate(text.splitlines(), 1):
-        yield from ((line, code) for code in standing | following)
-        following = set()
+        yield from ((line, code) for code in until_restored | next_line)
+        next_line = set()
         if found := _DIRECTIVE.match(content):
             codes = {code for rule in found[2].split() for code in CODES.get(rule, ())}
             if found[1] == "disable-next-line":
-                following = codes
+                next_line = codes
             elif found[1] == "disable-diagnostics":
-                standing |= codes
+                until_restored |= codes
             else:
-                standing -= codes
+                until_restored -= codes

@@ -1,153 +1,130 @@
-"""Rules of names: what nothing uses, what waits for itself, what is known too late."""
+"""Rules about names: what nothing uses, what depends on itself, what is known too late."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tools.bicepcheck.problems import Report
+from tools.bicepcheck.problems import Problem
 from tools.bicepcheck.reading import nodes as s
 from tools.bicepcheck.reading.folder import File, Folder
-from tools.bicepcheck.types.infer import ALWAYS_KNOWN
+from tools.bicepcheck.types.infer import KNOWN_BEFOREHAND
 
 
-def check(folder: Folder) -> None:
+def check(folder: Folder) -> Iterator[Problem]:
     """Check all files of a folder."""
     for file in folder.readable:
-        _unused(file, folder.report)
-        _cycles(file, folder.report)
-        Early(file, folder.report).check()
-    _unread(folder)
+        yield from _unused(file)
+        yield from _cycles(file)
+        yield from _known_too_late(file)
+        yield from _unread_members(file, folder)
 
 
-def _uses(node: s.Node) -> Iterator[str]:
-    for one in s.walk(node):
+def _references(node: s.Node) -> Iterator[s.Name | s.Call]:
+    """Yield the nodes that use a declaration."""
+    for one in node.tree:
         if isinstance(one, s.Name) or (isinstance(one, s.Call) and one.of is None):
-            yield one.name
+            yield one
 
 
-def _unused(file: File, report: Report) -> None:
+def _names(node: s.Node) -> set[str]:
+    return {one.name for one in _references(node)}
+
+
+def _unused(file: File) -> Iterator[Problem]:
     used: set[str] = set()
     for one in file.declarations:
-        own = one.name if isinstance(one, s.Declaration) else None
-        used.update(name for name in _uses(one) if name != own)
+        used |= _names(one) - {one.name if isinstance(one, s.Declaration) else ""}
     for one in file.declarations:
         match one:
             case s.Import():
-                names = [here for _, here in one.names] + ([one.wildcard] if one.wildcard else [])
-                for name in names:
-                    if name not in used:
-                        report.add(file.name, one.line, "unused", f"nothing uses import '{name}'")
-            case s.Param() | s.Var() | s.TypeOf() | s.Function() | s.Resource():
-                exported = any(mark.name == "export" for mark in one.decorators)
-                made = isinstance(one, s.Resource) and not one.existing
-                if one.name not in used and not exported and not made:
-                    report.add(file.name, one.line, "unused", f"nothing uses '{one.name}'")
+                for name in [*(here for _, here in one.names), one.wildcard]:
+                    if name and name not in used:
+                        message = f"nothing uses the import '{name}'; delete it"
+                        yield file.problem(one, "unused", message)
+            case s.Param() | s.Var() | s.TypeAlias() | s.Function() | s.Resource():
+                deploys = isinstance(one, s.Resource) and not one.existing
+                if one.name not in used and not one.has("export") and not deploys:
+                    message = f"nothing uses '{one.name}'; delete it"
+                    yield file.problem(one, "unused", message)
 
 
-def _unread(folder: Folder) -> None:
-    """A member of an object type is there to be read, unless such objects are passed on whole."""
-    members = [node for file in folder.readable for node in file.all(s.Member)]
-    read = {node.name for node in members}
-    within = {id(node.of) for node in members}
-    for file in folder.readable:
-        for one in file.all(s.TypeOf):
-            unread = [
-                member
-                for member in (one.type.properties if isinstance(one.type, s.Object) else ())
-                if member.key != "*" and member.key not in read
-            ]
-            if unread and not any(_whole(user, one, within) for user in folder.readable):
-                for member in unread:
-                    message = f"nothing reads '{member.key}' of {one.name}"
-                    folder.report.add(file.name, member.line, "unused", message)
+def _unread_members(file: File, folder: Folder) -> Iterator[Problem]:
+    """Each member of an object type is read, unless such objects are passed on as a whole."""
+    members = [node for one in folder.readable for node in one.all(s.Member)]
+    read = {node.name for node in members} | {"*"}
+    owners = {id(node.of) for node in members}
+    for kind in file.all(s.TypeAlias):
+        properties = kind.type.properties if isinstance(kind.type, s.Object) else ()
+        unread = [member for member in properties if member.key not in read]
+        if unread and not any(_passed_whole(user, kind, owners) for user in folder.readable):
+            for member in unread:
+                message = f"nothing reads '{member.key}' of {kind.name}; delete it"
+                yield file.problem(member, "unused", message)
 
 
-def _whole(file: File, kind: s.TypeOf, within: set[int]) -> bool:
-    """Whether a value of a type is used otherwise than member by member, or within another type."""
+def _passed_whole(file: File, kind: s.TypeAlias, owners: set[int]) -> bool:
+    """Return whether a value of a type is used other than by member, or in another type."""
     names = {here for here, found in file.symbols.items() if found is kind}
-    typed = {one.name for one in file.all(s.Param) if names & set(_uses(one.type))}
-    inner = any(one is not kind and names & set(_uses(one.type)) for one in file.all(s.TypeOf))
-    return inner or any(node.name in typed and id(node) not in within for node in file.all(s.Name))
+    typed = {one.name for one in file.all(s.Param) if names & _names(one.type)}
+    inner = any(one is not kind and names & _names(one.type) for one in file.all(s.TypeAlias))
+    return inner or any(node.name in typed and id(node) not in owners for node in file.all(s.Name))
 
 
-def _needs(one: s.Declaration) -> Iterator[str]:
-    """Yield what a declaration waits for: a nested resource may name the one around it."""
-    body = s.loop_parts(one.value)[2] if isinstance(one, s.Resource) else None
-    inner = body.resources if isinstance(body, s.Object) else ()
-    within = {id(node) for nested in inner for node in s.walk(nested)}
-    for node in s.walk(one):
-        if isinstance(node, s.Name | s.Call) and getattr(node, "of", None) is None:
-            if id(node) in within and node.name == one.name:
-                continue
+def _dependencies(one: s.Declaration) -> Iterator[str]:
+    """Yield the names that a declaration depends on: a nested resource may name the outer one."""
+    nested = one.nested if isinstance(one, s.Resource) else ()
+    inside = {id(node) for inner in nested for node in inner.tree}
+    for node in _references(one):
+        if id(node) not in inside or node.name != one.name:
             yield node.name
 
 
-def _cycles(file: File, report: Report) -> None:
+def _cycles(file: File) -> Iterator[Problem]:
     needs = {
-        one.name: {name for name in _needs(one) if name in file.symbols}
+        one.name: set(_dependencies(one)) & set(file.symbols)
         for one in file.declarations
         if isinstance(one, s.Declaration) and not isinstance(one, s.Output)
     }
     for one in file.declarations:
-        if isinstance(one, s.Declaration) and one.name in needs:
-            seen: set[str] = set()
-            todo = [*needs[one.name]]
-            while todo:
-                name = todo.pop()
-                if name not in seen:
-                    seen.add(name)
-                    todo += needs.get(name, ())
-            if one.name in seen:
-                report.add(file.name, one.line, "cycle", f"'{one.name}' waits for itself")
+        if isinstance(one, s.Declaration) and one.name in reachable(one.name, needs):
+            yield file.problem(one, "cycle", f"'{one.name}' depends on itself; break the cycle")
 
 
-class Early:
-    """What must be known before anything is deployed: names, scopes, conditions, loops."""
+def reachable(name: str, needs: dict[str, set[str]]) -> set[str]:
+    """Return everything that *name* needs, directly or not."""
+    seen: set[str] = set()
+    todo = [*needs.get(name, ())]
+    while todo:
+        if (found := todo.pop()) not in seen:
+            seen.add(found)
+            todo += needs.get(found, ())
+    return seen
 
-    def __init__(self, file: File, report: Report) -> None:
-        self.file = file
-        self.report = report
 
-    def check(self) -> None:
-        for one in self.file.declarations:
-            for node in s.walk(one):
-                if isinstance(node, s.Resource | s.Module):
-                    self._check(node)
+def _known_too_late(file: File) -> Iterator[Problem]:
+    """Names, scopes, conditions and loops must be known before anything is deployed."""
+    for one in file.all(s.Deployable):
+        keys = ("name", "scope", "parent") if isinstance(one, s.Resource) else ("name", "scope")
+        members = [member.value for key in keys if (member := one.property(key))]
+        for part in (one.loop and one.loop.source, one.test, *members):
+            if part is not None and (late := _late(file, part, frozenset())):
+                message = f"'{late}' is known only after deployment, too late for this place"
+                yield file.problem(part, "known-too-late", message)
 
-    def _check(self, one: s.Resource | s.Module) -> None:
-        loop, test, body = s.loop_parts(one.value)
-        early = [part for part in (loop.source if loop else None, test) if part is not None]
-        if isinstance(body, s.Object):
-            keys = (
-                ("name", "scope", "parent", "location")
-                if isinstance(one, s.Resource)
-                else ("name", "scope")
-            )
-            early += [
-                member.value for key in keys if key != "location" and (member := body.get(key))
-            ]
-        for part in early:
-            if late := self._late(part, set()):
-                message = f"'{late}' is known only after it is deployed"
-                self.report.add(self.file.name, part.line, "known-too-late", message)
 
-    def _late(self, node: s.Node, seen: set[str]) -> str | None:
-        """Return the name of a resource or module whose result *node* reads."""
-        if isinstance(node, s.Member):
-            owner = node.of
-            while isinstance(owner, s.Index | s.Sure):
-                owner = owner.of
-            if isinstance(owner, s.Name):
-                declared = self.file.symbols.get(owner.name)
-                if isinstance(declared, s.Resource | s.Module) and node.name not in ALWAYS_KNOWN:
-                    return owner.name
-        if isinstance(node, s.Name) and node.name not in seen:
-            declared = self.file.symbols.get(node.name)
-            if isinstance(declared, s.Var):
-                return self._late(declared.value, {*seen, node.name})
-        if isinstance(node, s.Call) and node.name == "reference":
-            return "reference()"
-        for child in s.children(node):
-            if late := self._late(child, seen):
-                return late
-        return None
+def _late(file: File, node: s.Node, seen: frozenset[str]) -> str | None:
+    """Return the name of a resource or module whose result *node* reads."""
+    if isinstance(node, s.Member):
+        owner = node.of
+        while isinstance(owner, s.Index | s.NonNull):
+            owner = owner.of
+        declared = file.symbols.get(owner.name) if isinstance(owner, s.Name) else None
+        if isinstance(declared, s.Deployable) and node.name not in KNOWN_BEFOREHAND:
+            return declared.name
+    if isinstance(node, s.Name) and node.name not in seen:
+        declared = file.symbols.get(node.name)
+        if isinstance(declared, s.Var):
+            return _late(file, declared.value, seen | {node.name})
+    if isinstance(node, s.Call) and node.name == "reference":
+        return "reference()"
+    return next(filter(None, (_late(file, child, seen) for child in node.children)), None)

@@ -1,4 +1,4 @@
-"""Values beside the types that are asked for, down to every member of an object."""
+"""Checks expressions against expected types, down to every member of an object."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from tools.bicepcheck.reading import nodes as s
-from tools.bicepcheck.reading.newer import SPREAD
+from tools.bicepcheck.reading.modern import SPREAD
 from tools.bicepcheck.types import kinds as t
 
 if TYPE_CHECKING:
@@ -15,97 +15,98 @@ if TYPE_CHECKING:
 Locals = Mapping[str, t.Type]
 
 
-class Asked:
-    """The check of what one file passes on."""
+class Fit:
+    """The check of one file's expressions."""
 
     def __init__(self, inference: Inference) -> None:
         self.infer = inference
+        self.problem = inference.problem
 
-    def check(self, node: s.Node, asked: t.Type, local: Locals, what: str = "") -> None:
-        """Report where *node* can't stand where *asked* is asked for."""
+    def check(self, node: s.Node, expected: t.Type, local: Locals, label: str) -> None:
+        """Report where *node* does not fit *expected*; *label* names what it is."""
+        lists = [one for one in t.parts(expected) if isinstance(one, t.Arr)]
         match node:
-            case s.Object() if fitting := self._object_asked(node, asked):
-                self._check_object(node, fitting, local)
-            case s.Array() if lists := [one for one in t.parts(asked) if isinstance(one, t.Arr)]:
+            case s.Object() if variant := self._variant(node, expected):
+                self._object(node, variant, local)
+            case s.Array() if lists:
                 for item in node.items:
                     if isinstance(item, s.Spread):
-                        self.check(item.of, lists[0], local, what)
+                        self.check(item.of, lists[0], local, label)
                     else:
-                        self.check(item, lists[0].of, local, what)
-            case s.Choice():
+                        self.check(item, lists[0].of, local, label)
+            case s.Ternary():
                 self.check(node.test, t.BOOL, local, "condition")
-                self.check(node.yes, asked, local, what)
-                self.check(node.no, asked, local, what)
-            case s.For() if lists := [one for one in t.parts(asked) if isinstance(one, t.Arr)]:
-                self.check(node.body, lists[0].of, self.infer.loop(node, local), what)
+                self.check(node.yes, expected, local, label)
+                self.check(node.no, expected, local, label)
+            case s.For() if lists:
+                self.check(node.body, lists[0].of, self.infer.loop(node, local), label)
             case s.If():
                 self.check(node.test, t.BOOL, local, "condition")
-                self.check(node.body, asked, local, what)
+                self.check(node.body, expected, local, label)
             case _:
-                given = self.infer.of(node, local)
-                if why := t.mismatch(given, asked):
-                    code = "value" if isinstance(t.without_null(asked), t.Union) else "type"
-                    self.infer.problem(node.line, code, f"{what}: {why}" if what else why)
+                if why := t.mismatch(self.infer.of(node, local), expected):
+                    code = "value" if isinstance(t.without_null(expected), t.Union) else "type"
+                    self.problem(node.line, code, f"{label}: {why}" if label else why)
 
-    def _object_asked(self, node: s.Object, asked: t.Type) -> t.Obj | None:
-        found = [one for one in t.parts(asked) if isinstance(one, t.Obj | t.Tagged)]
+    def _variant(self, node: s.Object, expected: t.Type) -> t.Obj | None:
+        """Return the one object type that an object must have; ``None``: there are several."""
+        found = [one for one in t.parts(expected) if isinstance(one, t.Obj | t.Discriminated)]
         if len(found) != 1:
             return None
-        one = found[0]
-        if not isinstance(one, t.Tagged):
+        (one,) = found
+        if isinstance(one, t.Obj):
             return one
-        tag = node.get(one.tag)
-        value = tag.value.value if tag and isinstance(tag.value, s.Literal) else None
-        if value not in one.of and isinstance(value, str):
-            hint = t.nearest(value, list(one.of))
-            self.infer.problem(node.line, "value", f"'{value}' is no {one.tag}{hint}")
-        return one.of.get(str(value)) or t.OBJECT
+        key = node.get(one.discriminator)
+        value = key.value.value if key and isinstance(key.value, s.Literal) else None
+        if value not in one.variants and isinstance(value, str):
+            hint = t.suggestion(value, one.variants)
+            self.problem(node.line, "value", f"'{value}' is not a {one.discriminator}{hint}")
+        return one.variants.get(str(value)) or t.OBJECT
 
-    def _check_object(self, node: s.Object, asked: t.Obj, local: Locals) -> None:
+    def _object(self, node: s.Object, expected: t.Obj, local: Locals) -> None:
         seen: set[str] = set()
+        computed = any(isinstance(one.key, s.Interpolation) for one in node.properties)
         for one in node.properties:
             if one.key == SPREAD:
-                seen |= self._spread(one, asked, local)
-                continue
-            if isinstance(one.key, s.Text):
+                seen |= self._spread(one, expected, local)
+            elif isinstance(one.key, s.Interpolation):
                 self.infer.of(one.key, local)
-                if asked.rest is None and asked.fields:
-                    continue
-                self.check(one.value, asked.rest or t.ANY, local)
-                continue
-            if one.key in seen:
-                self.infer.problem(one.line, "declared-twice", f"'{one.key}' is there twice")
-            seen.add(one.key)
-            self._check_member(one, one.key, asked, local)
-        missing = [key for key, one in asked.fields.items() if one.required and key not in seen]
-        if any(isinstance(one.key, s.Text) for one in node.properties):
-            missing = []
-        for key in missing:
-            self.infer.problem(node.line, "missing", f"{t.show(asked)} needs '{key}'")
+                if expected.additional is not None or not expected.fields:
+                    self.check(one.value, expected.additional or t.ANY, local, "")
+            else:
+                if one.key in seen:
+                    message = f"'{one.key}' is set twice; delete one"
+                    self.problem(one.line, "declared-twice", message)
+                seen.add(one.key)
+                self._member(one, one.key, expected, local)
+        for key, member in expected.fields.items():
+            if member.required and key not in seen and not computed:
+                self.problem(node.line, "missing", f"{expected} requires '{key}'; set it")
 
-    def _spread(self, one: s.Property, asked: t.Obj, local: Locals) -> set[str]:
-        """Check what is spread into an object; return the members that may come of it."""
+    def _spread(self, one: s.Property, expected: t.Obj, local: Locals) -> set[str]:
+        """Check an object that is spread into another; return the members that it may set."""
         kind = self.infer.of(one.value, local)
         if not isinstance(kind, t.Obj):
-            return set(asked.fields)
+            return set(expected.fields)
         for key, member in kind.fields.items():
-            wanted = asked.fields[key].type if key in asked.fields else asked.rest or t.ANY
-            if why := t.mismatch(member.type, wanted):
-                self.infer.problem(one.line, "type", f"{key}: {why}")
-        return set(kind.fields) if kind.rest is None else set(asked.fields)
+            known = expected.fields.get(key)
+            if why := t.mismatch(
+                member.type, known.type if known else expected.additional or t.ANY
+            ):
+                self.problem(one.line, "type", f"{key}: {why}")
+        return set(kind.fields if kind.additional is None else expected.fields)
 
-    def _check_member(self, one: s.Property, key: str, asked: t.Obj, local: Locals) -> None:
-        member = asked.fields.get(key)
+    def _member(self, one: s.Property, key: str, expected: t.Obj, local: Locals) -> None:
+        member = expected.fields.get(key)
         if member is None:
-            near = t.nearest(key, list(asked.fields))
-            if asked.rest is None:
-                message = f"{t.show(asked)} has no '{key}'{near}"
-                self.infer.problem(one.line, "unknown-property", message)
-            elif asked.rest == t.ANY and near and asked.fields:
-                self.infer.problem(one.line, "unknown-property", f"'{key}'{near}")
-            self.check(one.value, asked.rest or t.ANY, local, key)
+            hint = t.suggestion(key, expected.fields)
+            similar = expected.additional == t.ANY and hint and expected.fields
+            if expected.additional is None or similar:
+                message = f"{expected} has no '{key}'{hint or '; delete it'}"
+                self.problem(one.line, "unknown-property", message)
+            self.check(one.value, expected.additional or t.ANY, local, key)
             return
         if not member.writable:
-            self.infer.problem(one.line, "read-only", f"'{key}' can only be read")
+            self.problem(one.line, "read-only", f"'{key}' is read-only; delete it")
         kind = member.type if member.required else t.nullable(member.type)
         self.check(one.value, kind, local, key)

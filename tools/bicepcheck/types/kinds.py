@@ -1,91 +1,112 @@
-"""Types of values, and which of them may stand where another is asked for."""
+"""Types of values, and the check of whether a value of one type fits another."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import field
+from typing import Any
+
+from tools.bicepcheck.immutable import Immutable
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Type:
-    """The base of all types; by itself: anything."""
+class Type(Immutable):
+    """The base of all types; by itself: any."""
+
+    def __str__(self) -> str:
+        return "any"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Null(Type):
-    pass
+    def __str__(self) -> str:
+        return "null"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Bool(Type):
     value: bool | None = None
 
+    def __str__(self) -> str:
+        return "bool" if self.value is None else str(self.value).lower()
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
 class Int(Type):
     value: int | None = None
-    least: int | None = None
-    most: int | None = None
+    minimum: int | None = None
+    maximum: int | None = None
+
+    def __str__(self) -> str:
+        return "int" if self.value is None else str(self.value)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Str(Type):
-    """*shortest* and *longest* in characters."""
+    """Lengths in characters."""
 
     value: str | None = None
-    shortest: int | None = None
-    longest: int | None = None
-    pattern: str | None = None
+    min_length: int | None = None
+    max_length: int | None = None
+
+    def __str__(self) -> str:
+        return "string" if self.value is None else f"'{self.value}'"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Arr(Type):
     of: Type
-    shortest: int | None = None
-    longest: int | None = None
+
+    def __str__(self) -> str:
+        return f"({self.of})[]" if isinstance(self.of, Union) else f"{self.of}[]"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Field:
+class Field(Immutable):
     type: Type
     required: bool = False
     readable: bool = True
     writable: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Obj(Type):
-    """*rest* is the type of members under any other name; ``None``: there are none."""
+    """*additional* is the type of members under any other name; ``None``: there are none."""
 
     fields: Mapping[str, Field] = field(default_factory=dict)
-    rest: Type | None = None
+    additional: Type | None = None
     name: str = "object"
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tagged(Type):
-    """One of several objects, told apart by the member *tag*."""
-
-    tag: str
-    of: Mapping[str, Obj]
+    def __str__(self) -> str:
+        return self.name
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+class Discriminated(Type):
+    """One of several objects, told apart by the value of the member *discriminator*."""
+
+    discriminator: str
+    variants: Mapping[str, Obj]
+
+    def __str__(self) -> str:
+        return f"object with a {self.discriminator}"
+
+
 class Union(Type):
     """One of several; *open*: Azure declares that there may be more."""
 
     of: tuple[Type, ...]
     open: bool = False
 
+    def __str__(self) -> str:
+        return " | ".join(map(str, self.of))
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+
 class ResourceType(Type):
-    """A declared resource (or module, of type ``module``) itself; *body* is what can be read."""
+    """
+    A declared resource, or a module (*kind* ``module``).
+
+    *body*: the members that can be read; *conditional*: it may not be deployed.
+    """
 
     kind: str
     body: Type
-    maybe: bool = False
+    conditional: bool = False
+
+    def __str__(self) -> str:
+        return self.kind
 
 
 ANY = Type()
@@ -94,11 +115,11 @@ STRING = Str()
 INT = Int()
 BOOL = Bool()
 ARRAY = Arr(of=ANY)
-OBJECT = Obj(rest=ANY)
+OBJECT = Obj(additional=ANY)
 
 
-def of_literal(value: object) -> Type:
-    """Return the type of one value."""
+def of_value(value: object, name: str = "object") -> Type:
+    """Return the type of a JSON value."""
     match value:
         case bool():
             return Bool(value=value)
@@ -106,19 +127,30 @@ def of_literal(value: object) -> Type:
             return Int(value=value)
         case str():
             return Str(value=value)
-    return NULL
+        case list():
+            return Arr(of=union([of_value(one) for one in value]))
+        case dict():
+            return object_of({key: of_value(one) for key, one in value.items()}, name)
+    return NULL if value is None else ANY
 
 
-def union(types: list[Type]) -> Type:
-    """Return the type of a value of one of *types*."""
+def object_of(members: Mapping[str, Type], name: str) -> Obj:
+    """Return the type of an object that has all *members*."""
+    return Obj(
+        fields={key: Field(type=one, required=True) for key, one in members.items()}, name=name
+    )
+
+
+def union(types: Iterable[Type]) -> Type:
+    """Return the type of a value of one of *types*; of none: any."""
     flat: list[Type] = []
+    is_open = False
     for one in types:
-        for part in one.of if isinstance(one, Union) else (one,):
-            if part not in flat:
-                flat.append(part)
-    if ANY in flat or any(isinstance(one, Union) and one.open for one in types):
-        return ANY if ANY in flat else Union(of=tuple(flat), open=True)
-    return flat[0] if len(flat) == 1 else Union(of=tuple(flat))
+        is_open = is_open or (isinstance(one, Union) and one.open)
+        flat += [part for part in parts(one) if part not in flat]
+    if ANY in flat or not flat:
+        return ANY
+    return flat[0] if len(flat) == 1 and not is_open else Union(of=tuple(flat), open=is_open)
 
 
 def nullable(kind: Type) -> Type:
@@ -131,157 +163,114 @@ def parts(kind: Type) -> tuple[Type, ...]:
     return kind.of if isinstance(kind, Union) else (kind,)
 
 
+def is_nullable(kind: Type) -> bool:
+    """Return whether null is one of the values."""
+    return isinstance(kind, Union) and NULL in kind.of
+
+
 def without_null(kind: Type) -> Type:
-    """Return *kind* when it is known not to be null."""
-    if not isinstance(kind, Union):
-        return ANY if kind == NULL else kind
-    left = [one for one in kind.of if one != NULL]
-    found = union(left) if left else ANY
-    return Union(of=parts(found), open=True) if kind.open and len(parts(found)) else found
+    """Return *kind* for a value that is not null."""
+    found = union(one for one in parts(kind) if one != NULL)
+    is_open = isinstance(kind, Union) and kind.open
+    return Union(of=parts(found), open=True) if is_open else found
 
 
-def certain(kind: Type) -> Type:
-    """Return *kind* of which the template says that it is there."""
+def asserted(kind: Type) -> Type:
+    """Return the type of ``value!``."""
     if isinstance(kind, ResourceType):
         return ResourceType(kind=kind.kind, body=kind.body)
     return without_null(kind)
 
 
-def show(kind: Type) -> str:
-    """Return a type as a reader knows it."""
-    match kind:
-        case Null():
-            return "null"
-        case Bool(value=value):
-            return "bool" if value is None else str(value).lower()
-        case Int(value=value):
-            return "int" if value is None else str(value)
-        case Str(value=value):
-            return "string" if value is None else f"'{value}'"
-        case Arr(of=of):
-            return f"{show(of)}[]" if not isinstance(of, Union) else f"({show(of)})[]"
-        case Obj(name=name):
-            return name
-        case Tagged(tag=tag):
-            return f"object with a {tag}"
-        case Union(of=of):
-            return " | ".join(show(one) for one in of)
-        case ResourceType(kind=name):
-            return name
-    return "any"
+def item_of(kind: Type) -> Type:
+    """Return the type of an item of a list."""
+    return union(one.of for one in parts(kind) if isinstance(one, Arr))
 
 
-def nearest(name: str, known: list[str]) -> str:
-    """Return " (is … meant?)" where a known name is near."""
-    lower = {one.lower(): one for one in known}
-    if name.lower() in lower:
-        return f" (is '{lower[name.lower()]}' meant?)"
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
-    return f" (is '{near[0]}' meant?)" if near else ""
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """Return ``; did you mean '…'?`` where a known name is similar, otherwise an empty string."""
+    known = list(known)
+    by_lower = {one.lower(): one for one in known}
+    near = [
+        by_lower.get(name.lower(), ""),
+        *difflib.get_close_matches(name, known, n=1, cutoff=0.6),
+    ]
+    found = next(filter(None, near), None)
+    return f"; did you mean '{found}'?" if found else ""
 
 
-def mismatch(given: Type, asked: Type) -> str | None:
-    """Return why a value of type *given* can't stand where *asked* is asked for, or ``None``."""
-    if asked is ANY or given is ANY:
+def mismatch(actual: Type, expected: Type) -> str | None:
+    """Return why a value of type *actual* does not fit *expected*, or ``None`` if it does."""
+    if ANY in (actual, expected):
         return None
-    if isinstance(given, Union):
-        found = [why for one in given.of if (why := mismatch(one, asked))]
-        return found[0] if found else None
-    if isinstance(asked, Union):
-        return _of_union(given, asked)
-    if isinstance(given, ResourceType):
-        given = given.body
-    for rule in (_scalar, _array, _objects):
-        if (answer := rule(given, asked)) is not NotImplemented:
-            return answer if answer is None else str(answer)
-    return f"{show(asked)} is asked for, this is {show(given)}"
-
-
-def _of_union(given: Type, asked: Union) -> str | None:
-    if any(mismatch(given, one) is None for one in asked.of):
-        return None
-    same = [one for one in asked.of if type(one) is type(given)]
-    if isinstance(given, Str | Int) and given.value is None and same:
-        # A string that is known at deployment only: an open set takes it, a closed one does not.
-        return None if asked.open else f"{show(asked)} is asked for, this may be any {show(given)}"
-    if len(same) == 1:
-        return mismatch(given, same[0])
-    hint = ""
-    if isinstance(given, Str) and given.value is not None:
-        hint = nearest(given.value, [str(one.value) for one in same if isinstance(one, Str)])
-    return f"{show(asked)} is asked for, this is {show(given)}{hint}"
-
-
-def _scalar(given: Type, asked: Type) -> object:
-    match given, asked:
-        case (Null(), Null()):
+    if isinstance(actual, Union):
+        return next((why for one in actual.of if (why := mismatch(one, expected))), None)
+    if isinstance(expected, Union):
+        return _no_variant(actual, expected)
+    if isinstance(actual, ResourceType):
+        actual = actual.body
+    match actual, expected:
+        case (Null(), Null()) | (Obj(), Discriminated()):
             return None
-        case (Bool(value=have), Bool(value=want)):
-            return None if want is None or have == want else _not(given, asked)
+        case (Bool(), Bool()):
+            return _value(actual, expected)
         case (Int(), Int()):
-            return _int(given, asked)
+            return _value(actual, expected) or _limits(
+                actual.value, expected.minimum, expected.maximum, actual, ""
+            )
         case (Str(), Str()):
-            return _str(given, asked)
-    return NotImplemented
+            length = None if actual.value is None else len(actual.value)
+            return _value(actual, expected) or _limits(
+                length, expected.min_length, expected.max_length, actual, " characters"
+            )
+        case (Arr(), Arr()):
+            return mismatch(actual.of, expected.of)
+        case (Obj(), Obj()):
+            return next(_members(actual, expected), None)
+    return f"expected {expected}, got {actual}"
 
 
-def _int(given: Int, asked: Int) -> str | None:
-    if asked.value is not None:
-        return None if given.value == asked.value else _not(given, asked)
-    if given.value is None:
+def _no_variant(actual: Type, expected: Union) -> str | None:
+    if any(mismatch(actual, one) is None for one in expected.of):
         return None
-    if asked.least is not None and given.value < asked.least:
-        return f"{given.value} is less than {asked.least}"
-    if asked.most is not None and given.value > asked.most:
-        return f"{given.value} is more than {asked.most}"
+    same = [one for one in expected.of if type(one) is type(actual)]
+    if isinstance(actual, Str | Int) and actual.value is None and same:
+        # A value that only the deployment knows: an open set accepts it, a closed one does not.
+        return None if expected.open else f"expected {expected}, got any {actual}"
+    if len(same) == 1:
+        return mismatch(actual, same[0])
+    choices = [str(one.value) for one in same if isinstance(one, Str)]
+    hint = suggestion(str(actual.value), choices) if isinstance(actual, Str) else ""
+    return f"expected {expected}, got {actual}{hint}"
+
+
+def _value(actual: Any, expected: Any) -> str | None:
+    if expected.value is None or actual.value == expected.value:
+        return None
+    return f"expected {expected}, got {actual}"
+
+
+def _limits(
+    size: int | None, minimum: int | None, maximum: int | None, actual: Type, unit: str
+) -> str | None:
+    if size is not None and minimum is not None and size < minimum:
+        return f"{actual} is below the minimum of {minimum}{unit}"
+    if size is not None and maximum is not None and size > maximum:
+        return f"{actual} is above the maximum of {maximum}{unit}"
     return None
 
 
-def _str(given: Str, asked: Str) -> str | None:
-    if asked.value is not None:
-        return None if given.value == asked.value else _not(given, asked)
-    if given.value is None:
-        return None
-    if asked.shortest is not None and len(given.value) < asked.shortest:
-        return f"'{given.value}' is shorter than {asked.shortest}"
-    if asked.longest is not None and len(given.value) > asked.longest:
-        return f"'{given.value}' is longer than {asked.longest}"
-    return None
-
-
-def _not(given: Type, asked: Type) -> str:
-    return f"{show(asked)} is asked for, this is {show(given)}"
-
-
-def _array(given: Type, asked: Type) -> object:
-    if not (isinstance(given, Arr) and isinstance(asked, Arr)):
-        return NotImplemented
-    return mismatch(given.of, asked.of)
-
-
-def _objects(given: Type, asked: Type) -> object:
-    if not isinstance(given, Obj):
-        return NotImplemented
-    if isinstance(asked, Tagged):
-        return None
-    if not isinstance(asked, Obj):
-        return NotImplemented
-    return next(_members(given, asked), None)
-
-
-def _members(given: Obj, asked: Obj) -> Iterator[str]:
-    for name, member in asked.fields.items():
-        have = given.fields.get(name)
+def _members(actual: Obj, expected: Obj) -> Iterator[str]:
+    for name, member in expected.fields.items():
+        have = actual.fields.get(name)
         if have is None:
-            if member.required and given.rest is None:
-                yield f"{show(asked)} has '{name}', which {show(given)} lacks"
+            if member.required and actual.additional is None:
+                yield f"{expected} requires '{name}', which {actual} lacks"
         elif why := mismatch(have.type, member.type):
             yield f"{name}: {why}"
-    if asked.rest is None:
-        for name in given.fields:
-            if name not in asked.fields and asked.fields:
-                yield f"'{name}' is no member of {show(asked)}{nearest(name, list(asked.fields))}"
-    else:
-        for name, have in given.fields.items():
-            if name not in asked.fields and (why := mismatch(have.type, asked.rest)):
+    for name in [one for one in actual.fields if one not in expected.fields]:
+        if expected.additional is not None:
+            if why := mismatch(actual.fields[name].type, expected.additional):
                 yield f"{name}: {why}"
+        elif expected.fields:
+            yield f"{expected} has no '{name}'{suggestion(name, expected.fields)}"

@@ -1,13 +1,16 @@
-"""Rules one by one: a small template with one fault, and the code that it gets."""
+"""Rules one by one: a small template with one fault and the code of its problem, or with none."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from tools.bicepcheck.check import check
-from tools.bicepcheck.score import EXAMPLE, problems_of
+from tools.bicepcheck.reading.modern import rewritten
+from tools.bicepcheck.rules.catalog import RULES
+from tools.bicepcheck.score import EXAMPLE, HERE, problems_of
 
 ACCOUNT = """param location string
 resource st 'Microsoft.Storage/storageAccounts@2025-01-01' = {
@@ -19,22 +22,31 @@ resource st 'Microsoft.Storage/storageAccounts@2025-01-01' = {
 }
 output name string = st.name
 """
+SKU = "resourceInput<'Microsoft.Storage/storageAccounts@2025-01-01'>.sku.name"
 
-BROKEN = [
+FAULTS = [
     ("output a string = 'x", "syntax"),
     ("output a object = { b: 1 c: 2 }", "syntax"),
+    ("output c string = 'a\\b'", "syntax"),
+    ("# a comment of another language\noutput c int = 3", "syntax"),
     ("output a string = b", "unknown-name"),
+    ("var a = { ...b }\noutput c object = a", "unknown-name"),
     ("output a string = toUppper('b')", "unknown-function"),
     ("output a string = toUpper('b', 'c')", "arguments"),
     ("output a string = toUpper(1)", "type"),
     ("output a strin = 'b'", "unknown-type"),
     ("output a int = 'b'", "type"),
     ("output a bool = 1 > 'b'", "type"),
+    ("var a int = 'b'\noutput c int = a", "type"),
+    (f"param a {SKU} = 'Standard_LRS'\noutput e int = a", "type"),
+    ("var a = { b: 1 }\nparam c { b: string }\noutput d { b: string } = { ...a }\n", "type"),
     ("output a bool = 'x' == 1", "never-equal"),
     ("output a string = environment().name.x", "unknown-member"),
     ("output a string = newGuid()", "changes-each-time"),
     ("param a string = newGuid()\noutput b string = a", "changes-each-time"),
     ("param a string\noutput b string = 'c'", "unused"),
+    ("#disable-next-line no-unused-vars\nvar a = 1\nvar b = 2\noutput c int = 3", "unused"),
+    ("type a = {\n  b: int\n  c: int\n}\nparam d a\noutput e int = d.b", "unused"),
     ("param a string\nparam a int\noutput b string = a", "declared-twice"),
     ("@minimum(1)\nparam a int\noutput b int = a", "unknown-decorator"),
     ("@minValue(1)\nparam a string\noutput b string = a", "decorator"),
@@ -42,6 +54,7 @@ BROKEN = [
     ("@minValue(3)\nparam a int = 2\noutput b int = a", "type"),
     ("@secure()\nparam a string = 'b'\nvar c = length(a)\noutput d int = c", "secret-default"),
     ("param a 'b' | 'c' = 'd'\noutput e string = a", "value"),
+    ("type a = ('b' | 'c')\nparam d a = 'e'\noutput f string = d", "value"),
     ("param a { b: string }\noutput c string = a.d", "unknown-member"),
     ("type a = { b: string }\nparam c a?\nvar d = c.b\noutput e string = d", "may-be-null"),
     ("var a = b\nvar b = a\noutput c string = b", "cycle"),
@@ -50,6 +63,7 @@ BROKEN = [
     ("output a object = loadJsonContent('no.json')", "no-file"),
     ("module a 'no.bicep' = {}", "no-file"),
     ("module a 'main.bicep' = {}", "cycle"),
+    ("output a string = 'https://x.blob.core.windows.net'", "hard-coded-url"),
     (ACCOUNT.replace("storageAccounts@", "storageAccount@"), "resource-type"),
     (ACCOUNT.replace("2025-01-01", "2024-13-01"), "api-version"),
     (ACCOUNT.replace("allowSharedKeyAccess", "allowSharedKey"), "unknown-property"),
@@ -62,20 +76,49 @@ BROKEN = [
     ("targetScope = 'subscription'\n" + ACCOUNT, "scope"),
     (ACCOUNT, "policy"),
     (ACCOUNT.replace("stpushgrid", "st-pushgrid"), "name"),
-    (
-        "@maxLength(25)\nparam n string\n" + ACCOUNT.replace("'stpushgrid'", "n"),
-        "name",
-    ),
+    ("@maxLength(25)\nparam n string\n" + ACCOUNT.replace("'stpushgrid'", "n"), "name"),
     (ACCOUNT.replace("location: location", "location: resourceGroup().location"), "location"),
 ]
 
+VALID = [
+    "var a = { b: 1 }\nvar c = { ...a, d: 2 }\noutput e int = c.b + c.d",
+    "var a = { b: 1 }\nvar c = {\n  ...a\n  b: 2\n}\noutput e int = c.b",
+    "param a string[] = []\nvar b = [\n  ...a\n  'c'\n]\noutput d string[] = b",
+    "param a string[] = []\noutput d string[] = [...(empty(a) ? ['b'] : a), 'c']",
+    "var a string = 'b'\noutput c string = a",
+    "var a { b: int } = { b: 1 }\noutput c int = a.b",
+    "type a = ('b' | 'c')\nparam d a = 'b'\noutput e string = d",
+    "param a ('b' | 'c')[] = ['b']\noutput e array = a",
+    "param a string?\noutput e string = a!",
+    "param a { b: { c: string }? }\noutput e string = a.b!.c",
+    "param a { b: { c: string }? }\noutput e string = a.?b.?c ?? ''",
+    f"param a {SKU} = 'Standard_LRS'\noutput e string = a",
+    "#disable-next-line no-unused-vars\nvar a = 1\noutput b int = 2",
+    "#disable-diagnostics no-unused-vars\nvar a = 1\n#restore-diagnostics BCP037\noutput b int = 2",
+    "output a string = '... and ${toUpper('b')}... // no comment'",
+    "output a string = '''\n...b: {0}\n// kept\n'''",
+    "func f(a int) int => a + 1\noutput b int[] = map([1, 2], x => f(x))",
+    "output a object = reduce([{ b: 1 }, { c: 2 }], {}, (all, one) => union(all, one))",
+    "output a object = toObject([{ b: 'x' }], one => one.b, one => one)",
+    "var a = 'x\\u{41}\\${b}\\n\\''\noutput c string = a",
+]
+
+
+def codes(folder: Path, text: str) -> set[str]:
+    (folder / "main.bicep").write_text(text + "\n", encoding="utf-8")
+    return {one.code for one in check(folder).problems}
+
 
 @pytest.mark.parametrize(
-    ("text", "code"), BROKEN, ids=[f"{n}-{b[1]}" for n, b in enumerate(BROKEN)]
+    ("text", "code"), FAULTS, ids=[f"{n}-{code}" for n, (_, code) in enumerate(FAULTS)]
 )
-def test_a_fault_gets_its_code(tmp_path: Path, text: str, code: str) -> None:
-    (tmp_path / "main.bicep").write_text(text + "\n", encoding="utf-8")
-    assert code in {one.code for one in check(tmp_path).problems}
+def test_a_fault_has_its_code(tmp_path: Path, text: str, code: str) -> None:
+    assert code in codes(tmp_path, text)
+
+
+@pytest.mark.parametrize("text", VALID)
+def test_valid_bicep_has_no_problem(tmp_path: Path, text: str) -> None:
+    assert not codes(tmp_path, text)
 
 
 @pytest.mark.parametrize(
@@ -99,13 +142,34 @@ def test_a_fault_gets_its_code(tmp_path: Path, text: str, code: str) -> None:
         ("main.bicep", "@secure()\n", "", 149, "secret"),
     ],
 )
-def test_a_fault_of_a_deployment_is_found_where_it_is(
+def test_a_fault_of_a_deployment_has_its_file_and_line(
     file: str, find: str, replace: str, line: int, code: str
 ) -> None:
     entry = {"id": "x", "file": file, "find": find, "replace": replace}
-    found = {(one.file, one.line, one.code) for one in problems_of(entry)}
-    assert (file, line, code) in found
+    assert (file, line, code) in {(one.file, one.line, one.code) for one in problems_of(entry)}
 
 
-def test_the_example_has_none() -> None:
+def test_the_example_has_no_problem() -> None:
     assert not check(EXAMPLE).problems
+
+
+def test_rewritten_syntax_keeps_its_lines() -> None:
+    text = "var a string = 'x'\nvar b = {\n  ...c\n}\ntype d = (1 | 2)\nparam e int?\n"
+    plain, typed = rewritten(text)
+    assert plain.count("\n") == text.count("\n")
+    assert typed == {"a"}
+
+
+def test_the_catalog_lists_every_rule() -> None:
+    """Every code in the catalog is reported somewhere, and every code reported is there."""
+    code = "".join(path.read_text() for path in HERE.rglob("*.py") if "tests" not in path.parts)
+    code = code.replace((HERE / "rules/catalog.py").read_text(), "")
+    for rule in RULES:
+        assert f'"{rule.code}"' in code, rule.code
+        assert (HERE / f"{rule.module.replace('.', '/')}.py").is_file()
+    reported = re.findall(
+        r"(?:[. ]problem|report\.add|Problem)\(\s*(?:[\w.]+, )*\"([\w-]+)\"", code
+    )
+    assert len(set(reported)) > 40
+    assert set(reported) <= {rule.code for rule in RULES}
+    assert len(RULES) == len({rule.code for rule in RULES})
