@@ -1,4 +1,4 @@
-"""Which attempts are kept for people to look at; keeping them never disturbs delivering."""
+"""Records attempts for operators, without ever delaying delivery."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from shared.engine.delivering.event_texts import event_id
 from shared.engine.ports import AttemptLog
 from shared.settings import AttemptLogging
 
-QUIET_FOR = timedelta(seconds=30)  # after a failure: what is not kept then is lost, and said so
+QUIET_FOR = timedelta(seconds=30)  # after a failed write; what comes meanwhile is not recorded
 
 
 @dataclass(slots=True, kw_only=True)
 class AttemptHistory:
-    """One per process. After a write that failed none is tried for a while."""
+    """The history of one process. After a failed write it pauses."""
 
     log: AttemptLog
     logging: AttemptLogging
@@ -38,7 +38,7 @@ class AttemptHistory:
     _quiet_until: datetime | None = None
 
     def of(self, message: DeliveryMessage, terms: DeliveryTerms) -> MessageHistory:
-        """Begin the part of one message."""
+        """Return the history of one message."""
         return MessageHistory(history=self, message=message, terms=terms)
 
     def keeps(self, state: EndState | None) -> bool:
@@ -47,18 +47,18 @@ class AttemptHistory:
         return self.logging is AttemptLogging.ALL
 
     def write(self, records: list[AttemptRecord]) -> None:
-        """Store *records*; what can't be stored soon is given up."""
+        """Store *records*; give up what can't be stored soon."""
         now = self.clock.now()
         if self._quiet_until and now < self._quiet_until:
             return
-        # The table of an older day is gone, and must not come back.
+        # The tables of older days are dropped, and must not come back.
         oldest = now.date() - KEPT_FOR
         kept = [each for each in records if each.published_at.date() >= oldest]
         if not kept:
             return
         try:
             self.log.write(kept)
-        except Exception as error:  # noqa: BLE001 - what follows is stored: nobody must wait for this
+        except Exception as error:  # noqa: BLE001 - never delays delivery
             self._quiet_until = now + QUIET_FOR
             telemetry.error(
                 "attempts.lost",
@@ -70,7 +70,7 @@ class AttemptHistory:
 
 @dataclass(slots=True, kw_only=True)
 class MessageHistory:
-    """Gathers what there is to tell of one message's deliveries."""
+    """Collects the records of one message's deliveries."""
 
     history: AttemptHistory
     message: DeliveryMessage
@@ -85,18 +85,18 @@ class MessageHistory:
         outcome: DeliveryOutcome,
         decision: Decision,
     ) -> None:
-        """Remember an attempt that began *at*; *tried* has it counted already."""
-        self._remember(tried, text, at, outcome, decision)
+        """Record an attempt that began *at* and that *tried* already counts."""
+        self._add(tried, text, at, outcome, decision)
 
     def ended(self, delivery: Delivery, text: str | None, end: End) -> None:
-        """Remember an end that was noticed when the delivery was due; *text* is there no more."""
-        self._remember(delivery, text, self.history.clock.now(), None, end)
+        """Record an end that was found when the delivery was due; *text* ``None``: it is gone."""
+        self._add(delivery, text, self.history.clock.now(), None, end)
 
     def answered_late(self, batch: PushBatch, seconds: float) -> None:
         """
-        Store, from any thread, that attempts which are kept as failed had a success after all.
+        Store a late success after the records of the attempts' failure, if those are kept.
 
-        It is kept wherever their failure is, and follows it.
+        Thread-safe.
         """
         if not self.history.keeps(None):
             return
@@ -113,12 +113,12 @@ class MessageHistory:
         self.history.write(records)
 
     def write(self) -> None:
-        """Store what was gathered."""
+        """Store what was collected."""
         if self._records:
             self.history.write(self._records)
             self._records.clear()
 
-    def _remember(
+    def _add(
         self,
         delivery: Delivery,
         text: str | None,
@@ -143,7 +143,7 @@ class MessageHistory:
         self._records.append(record)
 
     def _about(self, delivery: Delivery, text: str | None, at: datetime) -> AttemptRecord:
-        """Begin a record: what it is about, and nothing of what came of it."""
+        """Return a record without an outcome."""
         key = self.message.key
         return AttemptRecord(
             topic=key.topic,

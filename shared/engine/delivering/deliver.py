@@ -37,8 +37,8 @@ from shared.engine.ports import (
 from shared.errors import MalformedMessage, StorageUnavailable
 from shared.subscriptions.subscription import EventSubscription
 
-EARLY = timedelta(seconds=2)  # a message that comes sooner than this before it is due goes back
-UNSURE_AGAIN_IN = timedelta(minutes=1)  # until storage may answer again
+EARLY = timedelta(seconds=2)  # a message that comes earlier than this before it is due is put back
+UNSURE_AGAIN_IN = timedelta(minutes=1)  # until storage may be back
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +68,7 @@ class Deliver:
         the invocation can end while the pushes go on.
 
         Raises:
-            MalformedMessage, StorageUnavailable: faults of ours; the host repeats the message.
+            MalformedMessage, StorageUnavailable: the app's fault; the host repeats the message.
         """
         message = decode(body)
         if isinstance(message, NewerMessage):
@@ -94,7 +94,7 @@ class Deliver:
         self._deliver(message, subscription, terms, events, end_invocation)
 
     def _subscription(self, message: DeliveryMessage) -> EventSubscription | EndReason:
-        """Return whom the message is for, or why for nobody any more: believed only fresh."""
+        """Return the message's subscription, or why it has ended, which is always read uncached."""
         found = self._entitled(self.subscriptions.subscription(message.key), message)
         if isinstance(found, EndReason):
             found = self._entitled(self.subscriptions.read_uncached(message.key), message)
@@ -147,7 +147,7 @@ class Deliver:
             else:
                 progress.ended(delivery, text, verdict)
         if going and subscription.audience:
-            self.tokens.fetch(subscription.audience)  # here, where it costs nobody a slot
+            self.tokens.fetch(subscription.audience)  # before a slot is taken
         if message.due is None:
             self.health.arrived(subscription, len(going))
         detachment = Detachment(
@@ -179,7 +179,7 @@ class Deliver:
         )
 
     def _currency(self, used: EventSubscription) -> Callable[[], bool]:
-        """Return a question to storage that is asked at most once: is *used* still as it is?"""
+        """Return a function that reads once, past the cache, whether *used* is unchanged."""
 
         @cache
         def is_current() -> bool:

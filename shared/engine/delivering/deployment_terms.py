@@ -1,4 +1,4 @@
-"""Which terms hold for a subscription, and how long the events of its topic are kept."""
+"""Derives a subscription's terms from its profile, its settings and the deployment's."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ from shared.engine.ports import TopicReader
 from shared.events.topic import Topic
 from shared.subscriptions.subscription import NO_BATCHING, EventSubscription, RetryPolicy
 
-LEAST_KEPT = timedelta(
-    days=4
-)  # a day of trying, waits, holds, a dead letter's writes, and a reserve
+# A day of trying, waits, holds, a dead letter's writes, and a reserve.
+LEAST_KEPT = timedelta(days=4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeploymentTerms:
-    """The deployment's part of the terms: profile, time scale, what the editions leave open."""
+    """The deployment's part of the terms: profile, time scale, and what editions leave open."""
 
     topics: TopicReader
     default_profile: str
@@ -50,7 +49,7 @@ class DeploymentTerms:
         )
 
     def payloads_kept_for(self, topic: Topic) -> timedelta:
-        """Return how long events of a topic are kept: longer than any message of theirs lives."""
+        """Return how long a topic's events are kept: longer than any of its messages lives."""
         _, _, longest = self._profile(topic).limits.time_to_live
         return max(2 * longest, LEAST_KEPT)
 
@@ -60,7 +59,7 @@ class DeploymentTerms:
 
 
 def _limits(profile: DeliveryProfile, policy: RetryPolicy) -> tuple[int | None, timedelta]:
-    """Return the subscription's limits; what the profile doesn't have counts as not given."""
+    """Return the limits; a value outside the profile's range counts as not given."""
     attempts = profile.limits.attempts
     time_to_live, shortest, longest = profile.limits.time_to_live
     given = timedelta(minutes=policy.event_time_to_live_minutes or 0)

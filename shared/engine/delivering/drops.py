@@ -1,4 +1,4 @@
-"""The one place for events that end without a dead letter."""
+"""Counts and logs events that end without a dead letter."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def dropped(
     **fields: str,
 ) -> None:
     """
-    Count events that were dropped, and say which and why.
+    Count dropped events of one subscription, and log which and why.
 
-    *key* names their subscription; *texts* are their JSON as far as it is known.
+    *texts* are their JSON, ``None`` where it is gone.
     """
     metrics.count(Metric.DROPPED, *key, by=len(texts), DropReason=reason)
     telemetry.warning(

@@ -15,7 +15,7 @@ def texts_of(
     deliveries: Sequence[Delivery], payloads: PayloadStore
 ) -> list[tuple[Delivery, str | None]]:
     """
-    Pair each delivery with its event's text; ``None`` if its payload blob is gone.
+    Return each delivery with its event's text; ``None`` if its payload blob is gone.
 
     Raises:
         StorageUnavailable: a blob can't be read now.
@@ -28,7 +28,7 @@ def texts_of(
 
 
 def event_id(text: str | None) -> str | None:
-    """Return the id in an event's JSON; ``None`` if it is not known, or storage was damaged."""
+    """Return the id in an event's JSON; ``None`` if the text is gone or damaged."""
     try:
         return str(json.loads(text or "")["id"])
     except (ValueError, TypeError, KeyError):
@@ -36,7 +36,7 @@ def event_id(text: str | None) -> str | None:
 
 
 def event_ids(texts: Sequence[str | None]) -> list[str] | None:
-    """Return the ids of many events: not all of very many, ``None`` for none."""
+    """Return the ids of the first `MAX_IDS` events; ``None`` if none is known."""
     return [known for text in texts[:MAX_IDS] if (known := event_id(text))] or None
 
 

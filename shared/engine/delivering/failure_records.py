@@ -1,4 +1,4 @@
-"""Event Grid's own record of a failed attempt, as members of our log line about it."""
+"""Writes Event Grid's record of a failed attempt as members of the log line about it."""
 
 from __future__ import annotations
 

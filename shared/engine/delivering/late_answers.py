@@ -1,4 +1,4 @@
-"""What a success that comes after the acknowledgement timeout still changes."""
+"""Cancels what was stored for later when a success comes after the acknowledgement timeout."""
 
 from __future__ import annotations
 
@@ -27,12 +27,11 @@ class LateAnswers:
     """
     The late answers to one invocation's requests, and the messages that they can cancel.
 
-    A success that comes before its deliveries are stored for later leaves them out; after that, it
-    deletes their message, or takes them out of it. This works until somebody has received the
-    message: then the retry has begun, and is a duplicate. Source: contract §3.5, late response
-    rule ("best effort").
+    Deliveries whose success comes before they are stored for later are left out; after that, their
+    message is deleted or shrunk. This works until the message is received: then the retry has
+    begun, and is a duplicate. Source: contract §3.5, late response rule ("best effort").
 
-    The *lock* is held while messages are stored, so that a success never comes in between.
+    The *lock* is held while messages are stored, so that no success comes in between.
     """
 
     message: DeliveryMessage
@@ -47,18 +46,18 @@ class LateAnswers:
 
     def awaited(self, batch: PushBatch, succeeded: Callable[[], None]) -> Late | None:
         """
-        Return who wants a late answer to *batch*; nobody where the profile has no such rule.
+        Return the handler of a late answer to *batch*; ``None`` if the profile has no such rule.
 
-        *succeeded* is called after a late success, in whatever thread.
+        *succeeded* is called after a late success, in any thread.
         """
         until = self.profile.late_answers_for
-        return Late(until, partial(self._told, batch, succeeded)) if until else None
+        return Late(until, partial(self._answered, batch, succeeded)) if until else None
 
     def store(
         self, message: DeliveryMessage, put: Callable[[DeliveryMessage], Sequence[Queued]]
     ) -> int:
         """
-        Let *put* store what has not been delivered meanwhile; return how many deliveries have.
+        Let *put* store what was not delivered meanwhile; return how many deliveries were.
 
         Raises:
             StorageUnavailable: as *put* does.
@@ -69,18 +68,18 @@ class LateAnswers:
                 self._stored += put(replace(message, deliveries=left))
             return len(message.deliveries) - len(left)
 
-    def drops(self, delivery: Delivery) -> bool:
-        """Learn that a delivery is to be dropped; return ``False`` if it has been delivered."""
+    def drop(self, delivery: Delivery) -> bool:
+        """Note that a delivery is to be dropped; ``False`` if it was delivered meanwhile."""
         with self.lock:
             if delivery.key in self._delivered:
                 return False
             self._dropped.add(delivery.key)
             return True
 
-    def _told(self, batch: PushBatch, succeeded: Callable[[], None], answer: Answered) -> None:
+    def _answered(self, batch: PushBatch, succeeded: Callable[[], None], answer: Answered) -> None:
         outcome = classify(answer, self.profile.success_codes)
         if outcome.outcome is not Outcome.DELIVERED:
-            return  # Its attempt has failed already.
+            return  # Its attempt counts as failed already.
         keys = {loaded.delivery.key for loaded in batch}
         with self.lock:
             self._delivered |= keys
@@ -95,13 +94,13 @@ class LateAnswers:
             seconds=round(outcome.seconds, 3),
             cancelled=cancelled,
         )
-        if cancelled:  # Else it is delivered again, or counted as dropped already.
+        if cancelled:  # Otherwise it is delivered again, or is counted as dropped.
             self.metrics.count(Metric.DELIVERY_SUCCESS, *self.message.key, by=len(batch))
             self.history.answered_late(batch, outcome.seconds)
         succeeded()
 
     def _cancel(self, keys: set[DeliveryKey]) -> bool:
-        """Take deliveries out of every message that has them; return whether all could be had."""
+        """Remove deliveries from every message that has them; return whether all could be."""
         kept: list[Queued] = []
         cancelled = True
         for queued in self._stored:
@@ -110,7 +109,7 @@ class LateAnswers:
                 kept.append(queued)
                 continue
             shrunk = None
-            with suppress(StorageUnavailable):  # The log has it; the retry goes its way.
+            with suppress(StorageUnavailable):  # It is logged as not cancelled; the retry goes on.
                 shrunk = self.requeue.shrink(queued, rest)
             cancelled = cancelled and shrunk is not None
             kept.append(shrunk or queued)

@@ -1,4 +1,4 @@
-"""What one invocation has found out about its deliveries, and the storing of what follows."""
+"""Collects the decisions of one invocation, and stores what follows from them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ GATHER_FOR = timedelta(seconds=1)  # failures within this time share their retry
 
 
 class Pushed(NamedTuple):
-    """What came of one request, and from when to when it was tried."""
+    """The outcome of one request, with its start and end."""
 
     outcome: DeliveryOutcome
     began_at: datetime
@@ -54,10 +54,10 @@ class Pushed(NamedTuple):
 @dataclass(slots=True, kw_only=True)
 class Progress:
     """
-    Gathers the decisions on one message's deliveries and stores them in few messages.
+    Collects the decisions on one message's deliveries, and stores them in few messages.
 
-    *is_current* reads the subscription past the cache and says whether it is still the one that
-    was used: only then is an endpoint's final answer believed. *hold* is the last one that was met.
+    *is_current* reads the subscription past the cache and tells whether it is unchanged: only then
+    does an endpoint's final answer end an event. *hold* is the latest one that held a delivery.
     """
 
     message: DeliveryMessage
@@ -80,7 +80,7 @@ class Progress:
     _oldest: datetime | None = None
 
     def attempted(self, batch: PushBatch, pushed: Pushed) -> None:
-        """Decide what follows an attempt; the batch's events share it, and come back together."""
+        """Decide what follows an attempt; its events come back together."""
         outcome = pushed.outcome
         self._count(pushed, len(batch))
         tried = [Loaded(delivery.tried(outcome, pushed.began_at), text) for delivery, text in batch]
@@ -88,38 +88,38 @@ class Progress:
         latest = max((each.due for each in decisions if isinstance(each, RetryAt)), default=None)
         for (delivery, text), decision in zip(tried, decisions, strict=True):
             if latest and isinstance(decision, RetryAt):
-                decision = replace(decision, due=latest)  # noqa: PLW2901 - the same, for all
+                decision = replace(decision, due=latest)  # noqa: PLW2901 - one time for all
             self.history.attempted(delivery, text, pushed.began_at, outcome, decision)
             self._follow(delivery, text, decision)
         self._lines.attempted(tuple(tried), outcome, decisions[0], self.clock.now())
 
     def ended(self, delivery: Delivery, text: str, end: End) -> None:
-        """Give up a delivery that is not tried any more."""
+        """End a delivery that is not tried any more."""
         self._lines.ended(delivery, text, end)
         self.history.ended(delivery, text, end)
         self._end(delivery, text, end)
 
     def lost(self, delivery: Delivery) -> None:
-        """Record the end of a delivery whose event is gone: there is nothing to dead-letter."""
+        """Drop a delivery whose event is gone: there is nothing to dead-letter."""
         end = End(EndReason.PAYLOAD_MISSING, "its payload blob is gone")
         self.history.ended(delivery, None, end)
         self._drop(delivery, None, end.reason)
 
     def put_back(self, deliveries: Sequence[Delivery], due: datetime) -> None:
-        """Store deliveries that were not tried; this counts as no attempt."""
+        """Requeue deliveries that were not tried, without counting an attempt."""
         self.counts["put_back"] += len(deliveries)
         for delivery in deliveries:
-            self._remember(due, delivery)
+            self._retry(due, delivery)
 
     def held(self, delivery: Delivery, due: datetime) -> None:
-        """Store a delivery that met a hold."""
+        """Requeue a delivery that is held."""
         self.counts["held"] += 1
         self._held.append((due, delivery))
         self._oldest = self._oldest or self.clock.now()
 
     def flush(self, *, only_old: bool = False) -> None:
         """
-        Store what was decided, and only then what there is to tell of it.
+        Store what was decided, and only then record it.
 
         Raises:
             StorageUnavailable: the message must not be deleted.
@@ -155,13 +155,13 @@ class Progress:
     def _follow(self, tried: Delivery, text: str, decision: Decision) -> None:
         if isinstance(decision, RetryAt):
             self.counts["retried"] += 1
-            self._remember(decision.due, tried)
+            self._retry(decision.due, tried)
         elif isinstance(decision, End):
             self._end(tried, text, decision)
         else:
             self.counts["delivered"] += 1
 
-    def _remember(self, due: datetime, delivery: Delivery) -> None:
+    def _retry(self, due: datetime, delivery: Delivery) -> None:
         self._retries.append((due, delivery))
         self._oldest = self._oldest or self.clock.now()
 
@@ -197,7 +197,7 @@ class Progress:
         put: Callable[[DeliveryMessage], Sequence[Queued]],
         counted: str,
     ) -> None:
-        """Store what has not been delivered meanwhile; it was *counted* for what it is."""
+        """Store what was not delivered meanwhile, and correct what was *counted*."""
         delivered = self.late.store(message, put)
         self.counts[counted] -= delivered
         self.counts["delivered"] += delivered
@@ -229,7 +229,7 @@ class Progress:
 
     def _drop(self, delivery: Delivery, text: str | None, reason: EndReason) -> None:
         key = self.message.key
-        if not self.late.drops(delivery):
+        if not self.late.drop(delivery):
             self.counts["delivered"] += 1
             return
         system_id = delivery.system_id(key)
@@ -237,7 +237,7 @@ class Progress:
         dropped(self.metrics, key, reason, [text], system_id=system_id)
 
     def _count(self, pushed: Pushed, events: int) -> None:
-        """Count an attempt for each event, and how long a request took that was answered."""
+        """Count an attempt for each event, and the time of a request that was answered."""
         outcome, key = pushed.outcome, self.message.key
         count = self.metrics.count
         if outcome.status is not None:

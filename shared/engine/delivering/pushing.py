@@ -1,4 +1,4 @@
-"""Push what one invocation has, as far as the endpoint's health and its slots allow."""
+"""Pushes batches as far as health, granted rate and slots allow, and requeues the others."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WAIT_FOR_SLOTS = timedelta(seconds=60)  # no push of an invocation begins later
 
 
 class AllowedRates:
-    """The allowances of all subscriptions that have one; safe to use from any thread."""
+    """The allowances of all subscriptions with a granted rate; thread-safe."""
 
     def __init__(self, clock: Clock, lock: AbstractContextManager[object]) -> None:
         self._clock = clock
@@ -37,7 +37,7 @@ class AllowedRates:
         self._known: dict[SubscriptionKey, Allowance] = {}
 
     def admit(self, subscription: EventSubscription) -> datetime | None:
-        """Let one request of *subscription* go, or return when it should ask again."""
+        """Admit one request (``None``), or return when it should ask again."""
         if subscription.rate is None:
             return None
         key = subscription.key.folded
@@ -50,7 +50,7 @@ class AllowedRates:
 
 
 class HeldBack(NamedTuple):
-    """The hold that kept a request from being sent."""
+    """A request that was not sent because the endpoint is held."""
 
     held: Held
 
@@ -60,7 +60,7 @@ class HeldBack(NamedTuple):
 
 
 class RateLimited(NamedTuple):
-    """The endpoint's rate lets no request go now; it is to ask again at *due*."""
+    """A request that was not sent because of the endpoint's rate; it asks again at *due*."""
 
     due: datetime
 
@@ -71,7 +71,7 @@ class RateLimited(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pushing:
-    """Requests to one endpoint, side by side; what can't be sent now is put back, uncounted."""
+    """Pushes to one endpoint concurrently; what can't be sent now is requeued, uncounted."""
 
     subscription: EventSubscription
     terms: DeliveryTerms
@@ -84,7 +84,7 @@ class Pushing:
     detachment: Detachment
 
     def push(self, rest: list[PushBatch]) -> None:
-        """Push everything, or put it back; after a hold one request goes first, as its probe."""
+        """Push everything or requeue it; after a hold one request goes first, as its probe."""
         while rest:
             availability = self.health.availability(self.subscription, self.terms)
             if isinstance(availability, Open):
@@ -156,7 +156,7 @@ class Pushing:
         return pushed
 
     def _succeeded_late(self, sent_at: datetime) -> None:
-        """Learn of a success after the timeout: it annuls the failure that it was."""
+        """Record a success after the timeout; it annuls the failure."""
         seen = Observation(
             outcome=Outcome.DELIVERED,
             new_events=0,
@@ -168,7 +168,7 @@ class Pushing:
         self.health.save(self.subscription)
 
     def _keep(self, unsent: Mapping[PushBatch, HeldBack | RateLimited]) -> None:
-        """Put back what met a hold, or the endpoint's rate."""
+        """Requeue what was held, or exceeded the endpoint's rate."""
         met: dict[PushBatch, Held] = {}
         for batch, result in unsent.items():
             if isinstance(result, HeldBack):
@@ -179,7 +179,7 @@ class Pushing:
             self._hold(list(met), max(met.values(), key=lambda held: held.until))
 
     def _hold(self, going: Sequence[PushBatch], held: Held) -> None:
-        """Put back what a hold keeps; what was to go in one request comes back together."""
+        """Requeue what is held; the events of a batch come back together."""
         now = self.clock.now()
         times = self.health.due_times(
             self.subscription,

@@ -1,4 +1,4 @@
-"""Where what comes next is stored, and until when it stays hidden."""
+"""Stores deliveries for later: chooses the queue, and how long they stay hidden."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from shared.delivery.messages.message import DeliveryMessage, encode_parts, enco
 from shared.engine.ports import Queue, Receipt, Sender
 from shared.errors import StorageUnavailable
 
-LONG_WAIT = timedelta(minutes=10)  # what waits longer must not make Azure scale out
-LONG_HOLD = timedelta(minutes=1)  # … nor what a hold keeps longer: there may be very much of it
-WAKE_AHEAD = timedelta(minutes=1)  # the period of the timer that looks at the long waits
-NEWER_AGAIN_IN = timedelta(minutes=5)  # until an instance with the newer version may have it
-PATIENCE = timedelta(minutes=2)  # how long a failing put is repeated
-_PAUSES = (0.2, 0.5, 1, 2, 5, 10)  # seconds between those puts; the last one repeats
+LONG_WAIT = timedelta(minutes=10)  # longer waits must not make Azure scale out
+LONG_HOLD = timedelta(minutes=1)  # likewise for held deliveries, of which there may be many
+WAKE_AHEAD = timedelta(minutes=1)  # the period of the wake timer
+NEWER_AGAIN_IN = timedelta(minutes=5)  # until an instance of the newer version receives it
+PATIENCE = timedelta(minutes=2)  # with a failing put
+_PAUSES = (0.2, 0.5, 1, 2, 5, 10)  # seconds between puts; the last one repeats
 
 
 class Queued(NamedTuple):
-    """A message that was stored for later, and what changing it again needs."""
+    """A stored message, with what it takes to change it."""
 
     queue: Queue
     receipt: Receipt
@@ -32,7 +32,7 @@ class Queued(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requeue:
-    """Stores messages for later, and does not give up at the first failure."""
+    """Stores messages for later; failing puts are repeated for up to two minutes."""
 
     sender: Sender
     clock: Clock
@@ -49,7 +49,7 @@ class Requeue:
 
     def held(self, message: DeliveryMessage) -> list[Queued]:
         """
-        Store what a hold keeps from being pushed, as `at_due` does.
+        Store held deliveries as `at_due` does.
 
         Raises:
             StorageUnavailable: storage failed for two minutes; nothing is promised.
@@ -74,10 +74,10 @@ class Requeue:
 
     def shrink(self, queued: Queued, deliveries: Sequence[Delivery]) -> Queued | None:
         """
-        Leave only *deliveries* in a stored message, and delete it if there are none.
+        Leave only *deliveries* in a stored message; delete it if there are none.
 
-        What is left is visible when it would have been. ``None`` if somebody has received the
-        message meanwhile: then it stays as it was.
+        It stays hidden as long as before. ``None`` if it was received meanwhile: then it is
+        unchanged.
 
         Raises:
             StorageUnavailable: it may or may not be changed.
@@ -92,7 +92,7 @@ class Requeue:
         return queued._replace(message=message, receipt=renewed) if renewed else None
 
     def put(self, queue: Queue, text: str, visible_in: timedelta) -> Receipt:
-        """Put one message, patiently. Raises StorageUnavailable after two minutes of failures."""
+        """Put one message; raises StorageUnavailable after two minutes of failures."""
         give_up_at = self.clock.now() + PATIENCE
         failures = 0
         while True:
