@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import sys
 from collections.abc import Sequence
@@ -18,7 +19,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"bench: '{name}' is not one of {', '.join(MEASUREMENTS)}", file=sys.stderr)
         return 2
     try:
-        return int(importlib.import_module(f"bench.{name}").main(rest))
+        measurement = importlib.import_module(f"bench.{name}")
+        description = (measurement.__doc__ or "").strip().partition("\n")[0]
+        parser = argparse.ArgumentParser(prog=f"python -m bench {name}", description=description)
+        return int(measurement.main(parser, rest))
     except KeyboardInterrupt:
         return 130
 

@@ -6,7 +6,6 @@ import argparse
 import json
 import statistics
 import time
-from collections.abc import Sequence
 from typing import Any
 
 from shared.arm.filter_codec import to_filter
@@ -61,9 +60,8 @@ def measure(subscriptions: int, rounds: int = 50) -> dict[str, float]:
     }
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(parser: argparse.ArgumentParser, arguments: list[str]) -> int:
     """Print the table."""
-    parser = argparse.ArgumentParser(prog="python -m bench filters", description=__doc__)
     parser.add_argument("--json", action="store_true", help="print JSON")
     options = parser.parse_args(arguments)
     rows = [measure(count) for count in (1, 50, 500)]

@@ -13,7 +13,6 @@ import argparse
 import json
 import statistics
 import time
-from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 
@@ -118,11 +117,8 @@ def table(pairs: list[Pair], median: float) -> str:
     return "\n".join(lines)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(parser: argparse.ArgumentParser, arguments: list[str]) -> int:
     """Print the table; returns 1 above the limit or if an event was not received."""
-    parser = argparse.ArgumentParser(
-        prog="python -m bench isolation", description=(__doc__ or "").strip().split("\n")[0]
-    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--seconds", type=int, default=60, help="length of each run (60)")
     parser.add_argument("--pairs", type=int, default=3, help="pairs of runs (3)")

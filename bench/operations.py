@@ -12,7 +12,6 @@ import argparse
 import importlib.metadata
 import json
 import platform
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -49,11 +48,8 @@ def document(scenarios: list[dict[str, Any]], today: str) -> dict[str, Any]:
     }
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(parser: argparse.ArgumentParser, arguments: list[str]) -> int:
     """Play the scenarios; write or print the result."""
-    parser = argparse.ArgumentParser(
-        prog="python -m bench operations", description=(__doc__ or "").strip().split("\n")[0]
-    )
     parser.add_argument("--write", action="store_true", help=f"write {TARGET.relative_to(ROOT)}")
     names = [scenario.name for scenario in SCENARIOS]
     parser.add_argument(

@@ -13,7 +13,7 @@ import statistics
 import sys
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -205,11 +205,8 @@ def table(result: Result) -> str:
     return "\n".join(lines)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(parser: argparse.ArgumentParser, arguments: list[str]) -> int:
     """Print the table; returns 1 if an event was not received, 2 if no case matches."""
-    parser = argparse.ArgumentParser(
-        prog="python -m bench throughput", description=(__doc__ or "").strip().split("\n")[0]
-    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--case", help="only cases whose name contains this")
     options = parser.parse_args(arguments)
