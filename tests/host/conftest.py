@@ -30,7 +30,7 @@ def new_app(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], App]:
 
 @pytest.fixture(scope="session")
 def settings(storage: Storage) -> dict[str, str]:
-    """The settings that every app needs."""
+    """The settings of every app."""
     return {
         "AzureWebJobsStorage": storage.connection_string,
         "FUNCTIONS_WORKER_RUNTIME": "python",

@@ -9,8 +9,8 @@ import time
 from collections.abc import Iterator
 
 
-class Door:
-    """Forwards connections to *target*, a port of this machine."""
+class Proxy:
+    """Forwards connections to the local port *target*."""
 
     def __init__(self, target: int) -> None:
         self.target = target
@@ -69,11 +69,11 @@ class Door:
 
 
 @contextlib.contextmanager
-def door_to(target: int) -> Iterator[Door]:
-    """Open a door to *target* for the block."""
-    door = Door(target)
-    door.open()
+def proxy_to(target: int) -> Iterator[Proxy]:
+    """Run a proxy to *target* until the block ends."""
+    proxy = Proxy(target)
+    proxy.open()
     try:
-        yield door
+        yield proxy
     finally:
-        door.shut()
+        proxy.shut()

@@ -26,7 +26,7 @@ HOSTS = "azure-webjobs-hosts"
 
 
 class Storage:
-    """One account."""
+    """One storage account."""
 
     def __init__(self, azurite: Azurite) -> None:
         self.connection_string = azurite.connection_string

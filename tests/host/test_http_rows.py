@@ -46,7 +46,7 @@ def test_h01_a_wrong_method_or_path_is_404(host, method, path):
     assert (answer.status, answer.body) == (404, b"")
 
 
-def test_h02_overlapping_routes_go_by_the_functions_names(host):
+def test_h02_of_overlapping_routes_the_first_function_by_name_wins(host):
     """
     H2: the first in the alphabet wins, not the more specific route.
 
@@ -130,7 +130,7 @@ def test_h06_a_body_over_100_mib_is_refused(host):
 
 
 def _status_of_a_body(host: Host, length: int) -> int:
-    # By hand: a host may answer, and close, before it has read all.
+    # Not with http.client: a host may answer and close before it has read the whole body.
     head = f"POST /echo HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {length}\r\n\r\n"
     with socket.create_connection(("127.0.0.1", host.port), timeout=PATIENCE) as client:
         client.sendall(head.encode())
@@ -178,7 +178,7 @@ def test_h07_what_a_function_returns(host, do, status, headers, body):
         assert [text.lower().replace("; path=/", "") for text in answer.all(name)] == values
 
 
-def test_h09_a_function_run_by_hand(host):
+def test_h09_a_function_started_by_hand(host):
     """
     H9: `POST /admin/functions/X` answers 202 and calls the function once with the input.
 

@@ -93,7 +93,7 @@ def test_q03_a_function_that_always_fails_runs_five_times(host, queues, storage)
 
 
 @pytest.mark.usefixtures("host")
-def test_q05_the_poison_queue_is_made_when_it_is_needed(queues, storage):
+def test_q05_the_poison_queue_is_created_when_needed(queues, storage):
     """
     Q5, first half: no poison queue until a message has to go there.
 
@@ -126,7 +126,7 @@ def test_q06_a_function_may_delete_its_message(host, queues, storage):
     assert storage.count(f"{queues['Q06']}-poison") == -1
 
 
-def test_q07_a_function_may_put_its_message_off(host, queues, storage):
+def test_q07_a_function_may_hide_its_message_longer(host, queues, storage):
     """
     Q7: an update in the function stands; the message comes back then, counted once more.
 
@@ -143,7 +143,7 @@ def test_q07_a_function_may_put_its_message_off(host, queues, storage):
     assert len(host.calls("Q07")) == 2
 
 
-def test_q08_a_json_body_overwrites_the_metadata(host, queues, storage):
+def test_q08_a_json_body_replaces_the_metadata(host, queues, storage):
     """
     Q8: top-level properties of a JSON object take the place of the message's own.
 
@@ -167,7 +167,7 @@ def test_q08_metadata_that_cannot_be_converted_is_poison(host, queues, storage):
     assert len(host.calls("Q08")) == before
 
 
-def test_q09_what_is_not_base64_goes_straight_to_poison(host, queues, storage):
+def test_q09_a_message_that_is_not_base64_is_poison_at_once(host, queues, storage):
     """
     Q9: on first receipt, as it is; the function does not run.
 
@@ -206,7 +206,7 @@ def test_q10_no_more_than_batch_and_threshold_run_at_once(host, queues, storage)
     assert len(host.calls("Q10")) == 15
 
 
-def test_q12_a_queue_that_comes_later_is_found(host, queues, storage):
+def test_q12_a_queue_that_is_created_later_is_served(host, queues, storage):
     """
     Q12: a trigger does not create its queue, and serves it once it exists.
 

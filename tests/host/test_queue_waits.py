@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.host.app import App
-from tests.host.proxy import Door, door_to
+from tests.host.proxy import Proxy, proxy_to
 from tests.host.running import IS_DEVHOST, PATIENCE, Host, running, until
 from tests.host.storage import Storage
 
@@ -23,8 +23,8 @@ _PUT_OFF_SECONDS = 2.0
 
 
 @pytest.fixture(scope="module")
-def door(storage: Storage) -> Iterator[Door]:
-    with door_to(urlsplit(storage.client("any").url).port or 0) as opened:
+def proxy(storage: Storage) -> Iterator[Proxy]:
+    with proxy_to(urlsplit(storage.client("any").url).port or 0) as opened:
         yield opened
 
 
@@ -38,7 +38,7 @@ def host(
     new_app: Callable[[], App],
     queues: dict[str, str],
     storage: Storage,
-    door: Door,
+    proxy: Proxy,
     settings: dict[str, str],
 ) -> Iterator[Host]:
     app = new_app()
@@ -46,7 +46,7 @@ def host(
     app.queue("Q04", queues["Q04"])
     app.queue("Q11", queues["Q11"], connection="Watched")
     port = urlsplit(storage.client("any").url).port
-    watched = storage.connection_string.replace(f":{port}/", f":{door.port}/")
+    watched = storage.connection_string.replace(f":{port}/", f":{proxy.port}/")
     with running(app, settings | {"Watched": watched}) as started:
         yield started
 
@@ -92,7 +92,7 @@ def test_q05_a_poison_queue_has_none(
     assert storage.count(f"{queue}-poison") == -1
 
 
-def test_q11_the_waits_between_idle_polls_grow(host, queues, storage, door):
+def test_q11_the_waits_between_idle_polls_grow(host, queues, storage, proxy):
     """
     Q11: after work about 100, 200, 300, 500, 900 ms, then maxPollingInterval, here a second.
 
@@ -103,13 +103,13 @@ def test_q11_the_waits_between_idle_polls_grow(host, queues, storage, door):
     sent = time.monotonic()
     storage.send(queues["Q11"], "first")
     host.wait_calls("Q11")
-    start = len(door.receives)
-    until(lambda: len(door.receives) >= start + 7)
+    start = len(proxy.receives)
+    until(lambda: len(proxy.receives) >= start + 7)
 
     # Jitter takes off a fifth at most. The work was after *sent*, and a poll that is recorded late
     # or begins before our look only adds to the sum.
     least = [0.1, 0.1 + 0.08, 0.1 + 0.16, 0.1 + 0.32, 0.1 + 0.64, 1.0]
-    assert door.receives[start + 6] - sent >= sum(least)
+    assert proxy.receives[start + 6] - sent >= sum(least)
 
     storage.send(queues["Q11"], "second")
     host.wait_calls("Q11", 2)

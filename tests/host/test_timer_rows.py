@@ -29,7 +29,7 @@ _EVERY_MINUTE = "0 * * * * *"
 def often(
     new_app: Callable[[], App], settings: dict[str, str], storage: Storage
 ) -> Iterator[tuple[Host, str]]:
-    """A host with timers of seconds, and its id."""
+    """A host with timers that fire every second or two, and its id."""
     host_id = storage.new_name("often")
     app = new_app()
     app.timer("T01", "*/2 * * * * *")
@@ -119,7 +119,7 @@ def two_runs(new_app: Callable[[], App], settings: dict[str, str], storage: Stor
     return TwoRuns(first, second, {name: storage.timer_status(host_id, name) for name in names})
 
 
-def test_t02_what_was_missed_is_made_up_for_once(two_runs):
+def test_t02_missed_runs_are_made_up_for_once(two_runs):
     """
     T2: when a host is started two minutes after a kill, there is one past-due run.
 
@@ -143,7 +143,7 @@ def test_t03_run_on_startup_is_not_past_due(two_runs):
         assert [call["past_due"] for call in run["T03"]] == [False]
 
 
-def test_t04_a_changed_schedule_starts_afresh(two_runs):
+def test_t04_a_changed_schedule_forgets_what_was_due(two_runs):
     """
     T4: a run that was due on the old schedule is forgotten.
 

@@ -1,4 +1,4 @@
-"""Awkward calls: each a folder's source, its trigger, and inputs for it."""
+"""Cases of calls: the source of a function, its bindings and an input."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TIMER = {"type": "timerTrigger", "direction": "in", "name": "tick", "schedule": 
 HTTP = {"type": "httpTrigger", "direction": "in", "name": "req", "authLevel": "anonymous"}
 RETURN = {"type": "http", "direction": "out", "name": "$return"}
 
-#: In the app's root: what functions call to say what they see.
+#: A module in the app's root, with which functions record what they see.
 EYES = """
 SEEN = []
 
@@ -35,7 +35,7 @@ def plain(each):
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One function, and what it is given: at most one input."""
+    """One function and at most one input."""
 
     source: str
     bindings: tuple[dict[str, Any], ...]

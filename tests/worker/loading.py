@@ -1,4 +1,4 @@
-"""Awkward folders: how functions are found, imported and checked; what ends their caller."""
+"""Cases of loading: how functions are found, imported and checked, and what ends the worker."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _RAISED = {
     "base": "Odd('x')",
 }
 
-#: What is no `Exception` goes through the worker's library, and ends the worker.
+#: A BaseException that is no Exception passes through the library and ends the worker.
 ENDS: dict[str, Case] = {
     name: case
     for kind, raised in _RAISED.items()

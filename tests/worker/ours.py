@@ -1,4 +1,4 @@
-"""The local host's loader and invoker, as the host uses them, without the host around them."""
+"""Runs a case with the local host's loader and invoker, without the host."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ DIFFERENCES = {
         "ImportError: cannot import name 'nothing_here' from 'json'",
         "ImportError: cannot import name 'nothing_here' from 'json'",
     ),
-    # Ours are found before the worker's share, where function.json is read.
+    # This host finds these when it reads function.json, before the worker's part.
     "inout": (
         'FunctionLoadError: cannot load the inout function: "inout" bindings are not supported',
         "the trigger's direction must be in",
@@ -102,7 +102,7 @@ OURS = sorted(path.parent for path in _CHECKOUT.glob("*_function/function.json")
 
 
 class Side:
-    """One side of the comparison, as a process of its own."""
+    """One side of the comparison, in a process."""
 
     def __init__(self, python: Path | str, script: str, environ: dict[str, str]) -> None:
         self._process = subprocess.Popen(
@@ -136,7 +136,7 @@ class Side:
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An app with all awkward functions."""
+    """An app with the function of every case."""
     root = tmp_path_factory.mktemp("awkward")
     (root / "eyes.py").write_text(EYES)
     for name, case in (CALLS | LOADING | ENDS).items():
@@ -148,7 +148,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def sides(azurite) -> Iterator[tuple[Side, Side]]:
-    """Theirs and ours."""
+    """The worker's library and this host's loader and invoker."""
     assert _WORKERS_PYTHON.exists(), "the worker's library is missing: run `make worker`"
     example = json.loads((_CHECKOUT / "local.settings.example.json").read_text())["Values"]
     environ = example | {
@@ -174,7 +174,7 @@ def _question(root: Path, name: str, case: Case) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", ENDS)
 def test_what_ends_the_worker_is_one_failure_here(sides, root, name):
-    """There the worker is started anew; here it is told in the same words, and nothing ends."""
+    """There the worker is restarted; here the text is the same and nothing ends."""
     theirs, ours = (side.run(_question(root, name, ENDS[name])) for side in sides)
 
     assert theirs["ends"] == (ours["load"] or ours["fault"])
@@ -196,7 +196,7 @@ def test_an_awkward_function(sides, root, name):
 
 
 def _plain(side: dict[str, Any]) -> dict[str, Any]:
-    """Return *side* without what differs between any two calls."""
+    """Return *side* without ids, addresses and times of day."""
     returned = side.get("returned") or {}
     if "body" in returned:
         returned["body"] = base64.b64decode(returned["body"]).decode("latin-1")
@@ -227,7 +227,7 @@ def _calls_of_ours() -> dict[str, list[tuple[dict[str, Any], dict[str, Any] | No
 
 @pytest.mark.parametrize("folder", OURS, ids=lambda folder: folder.name)
 def test_a_function_of_ours(sides, folder):
-    """Every folder of the app is loaded by both; those with an example here are called."""
+    """Both load every function folder of this project; those with examples are called as well."""
     document = json.loads((folder / "function.json").read_text())
     question = {"root": str(_CHECKOUT), "name": folder.name, "document": document}
     for data, given in _calls_of_ours().get(folder.name, [(None, None)]):

@@ -1,4 +1,4 @@
-"""How both sides of the comparison speak: a case as one JSON line, what came of it as another."""
+"""Exchanges cases and results with the test as JSON lines."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def prepare_sight(root: str) -> None:
 
 
 def sight() -> list[Any]:
-    """Return what the functions said to have seen since the last time."""
+    """Return what the functions have seen since the last call."""
     eyes = sys.modules.get("eyes")
     seen = list(eyes.SEEN) if eyes else []
     if eyes:
@@ -38,7 +38,7 @@ def sight() -> list[Any]:
 
 
 def b64(data: bytes) -> str:
-    """Return *data* as JSON can carry it."""
+    """Return *data* in base64."""
     return base64.b64encode(data).decode()
 
 

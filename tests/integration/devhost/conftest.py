@@ -1,4 +1,4 @@
-"""Apps made up on the spot, and the host as a program that runs them."""
+"""Makes apps and runs the host on them."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def function(tmp_path: Path) -> Callable[..., None]:
 
 @pytest.fixture
 def queue(azurite: Azurite) -> Iterator[QueueClient]:
-    """A queue that nobody else has."""
+    """A queue of this test."""
     name = f"q{uuid.uuid4().hex}"
     with QueueClient.from_connection_string(azurite.connection_string, name) as client:
         client.create_queue()

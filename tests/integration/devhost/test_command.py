@@ -98,7 +98,7 @@ def main(req):
 
 
 def test_what_the_app_registered_for_its_end_is_run(start, function, tmp_path):
-    """Nothing holds it up: no function or thread that never ends. It may never end itself."""
+    """A function or a thread that never ends does not delay it; it may never end itself."""
     function("web", AT_END, **HTTP)
     function("stuck", WAITING, **HTTP)
     host = start(AzureFunctionsJobHost__functionTimeout="00:00:01")

@@ -15,25 +15,25 @@ import pytest
 from azure.storage.queue import QueueClient
 
 from devhost import azurite as azurite_module
-from tests.host.proxy import Door, door_to
+from tests.host.proxy import Proxy, proxy_to
 from tests.host.running import until
 from tests.integration.devhost.functions import HELLO, HTTP, QUEUE, TICK, TIMER, WORK
 from tests.integration.devhost.program import Program
 
 
 @pytest.fixture
-def doors(azurite) -> Iterator[tuple[Door, Door, str]]:
+def proxies(azurite) -> Iterator[tuple[Proxy, Proxy, str]]:
     """Proxies before blobs and queues, and the connection string that leads through them."""
     blob, queue = (urlsplit(url).port or 0 for url in (azurite.blob_url, azurite.queue_url))
-    with door_to(blob) as blobs, door_to(queue) as queues:
+    with proxy_to(blob) as blobs, proxy_to(queue) as queues:
         connection = azurite.connection_string
-        for port, door in ((blob, blobs), (queue, queues)):
-            connection = connection.replace(f":{port}/", f":{door.port}/")
+        for port, proxy in ((blob, blobs), (queue, queues)):
+            connection = connection.replace(f":{port}/", f":{proxy.port}/")
         yield blobs, queues, connection
 
 
-def test_a_host_that_starts_without_storage_finds_it_later(start, function, doors, queue):
-    blobs, queues, connection = doors
+def test_a_host_that_starts_without_storage_finds_it_later(start, function, proxies, queue):
+    blobs, queues, connection = proxies
     blobs.shut()
     queues.shut()
     function("good", HELLO, **HTTP)
@@ -56,14 +56,14 @@ def test_a_host_that_starts_without_storage_finds_it_later(start, function, door
 
 
 def test_an_outage_loses_no_message_and_leaves_the_timer_to_another_host(
-    start, function, doors, queue, tmp_path, tmp_path_factory, azurite
+    start, function, proxies, queue, tmp_path, tmp_path_factory, azurite
 ):
     """
     Each trigger logs once that storage fails and once that it is back; meanwhile the host is idle.
 
     The timer's lease expires: it fires on another host then, and only there until that one ends.
     """
-    blobs, queues, connection = doors
+    blobs, queues, connection = proxies
     function("clock", TICK, **TIMER)
     other_root = tmp_path_factory.mktemp("other") / "app"
     shutil.copytree(tmp_path, other_root)

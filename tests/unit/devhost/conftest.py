@@ -1,4 +1,4 @@
-"""A clock that jumps, a queue in memory, and functions made up on the spot."""
+"""A driven clock, a queue in memory, and functions without an app."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ START = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 
 
 class JumpingLoop(asyncio.SelectorEventLoop):
-    """An event loop that never waits: it moves its clock on to the next timer instead."""
+    """An event loop that does not wait but sets its clock to the next timer."""
 
     def __init__(self) -> None:
         super().__init__(_JumpingSelector(self))
@@ -231,7 +231,7 @@ def _function(
 
 
 class App:
-    """Stands for the functions: notes each call, and does what the test wants."""
+    """A stand-in for the app's functions that records each call."""
 
     def __init__(self, loop: Any) -> None:
         self.loop = loop
@@ -262,7 +262,7 @@ def app(loop):
 
 @pytest.fixture
 def listen(app, queue, poison, queue_function, run):
-    """Run a listener for so many seconds, and let it drain; returns it."""
+    """Run a listener for *seconds*, drain it and return it."""
 
     def go(seconds, *, name="work", during=None, **options):
         listener = QueueListener(

@@ -66,7 +66,7 @@ def test_context_variables_reach_the_thread(call, http_function):
 
 
 class _Unforeseen(BaseException):
-    """Neither an Exception nor one of Python's own."""
+    """A BaseException that is not one of Python's own."""
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_whatever_a_function_raises_is_one_failed_invocation(
 
 
 def test_an_invocation_that_is_cancelled_from_outside_ends_as_cancelled(http_function, reports):
-    """The host's own end: nobody is there who could deal with a failure."""
+    """The host is ending: no caller is left to handle a failure."""
 
     async def main(_req):
         await asyncio.Event().wait()
@@ -160,7 +160,7 @@ def test_the_traceback_is_the_apps(call, http_function, reports):
 
 
 def test_the_traceback_of_what_it_came_from_is_the_apps_as_well(call, http_function, reports):
-    """The cause has a frame here, and more in a package; the cause's own cause has none at all."""
+    """The cause has frames here and in a package; its own cause has none."""
 
     def main(_req):
         try:

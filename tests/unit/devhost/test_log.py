@@ -1,4 +1,4 @@
-"""What is printed, and what happens when nobody reads it."""
+"""The lines that are printed, and a reader that goes away."""
 
 import io
 import logging

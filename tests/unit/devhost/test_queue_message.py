@@ -1,4 +1,4 @@
-"""What a queue function sees of a message."""
+"""A queue function's input."""
 
 import base64
 from datetime import UTC, datetime
@@ -45,7 +45,7 @@ def test_metadata():
 
 
 def test_a_json_body_takes_the_place_of_the_metadata():
-    """A quirk of the real host: whatever the capitals, arrays and nulls excepted."""
+    """As in the real host: case-insensitive, and not by arrays or nulls."""
     message = seen(b'{"ID": "mine", "dequeueCount": 7, "popreceipt": null, "x": [1]}')
 
     assert (message.id, message.dequeue_count, message.pop_receipt) == ("mine", 7, "the receipt")

@@ -1,4 +1,4 @@
-"""Where settings come from, and who wins."""
+"""Settings and host.json: sources, overrides and faults."""
 
 import json
 import logging

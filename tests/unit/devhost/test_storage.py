@@ -1,4 +1,4 @@
-"""Where storage is, and what its answers mean."""
+"""Connection settings, and the responses of storage."""
 
 import asyncio
 import base64
@@ -132,7 +132,7 @@ def test_no_token_is_an_outage_and_not_the_end_of_the_host(fault):
     ],
 )
 def test_the_app_and_the_local_host_read_identities_alike(host, app):
-    """They must not import each other, so each has a copy: the code of both is the same."""
+    """They must not import each other, so each has a copy of the same code."""
     ours, theirs = (
         path.read_text().partition("\n")[2]
         for path in (ROOT / "devhost/storage" / host, ROOT / "shared" / app)
@@ -157,7 +157,7 @@ def test_the_app_and_the_local_host_read_identities_alike(host, app):
         "http://h/a b",
     ],
 )
-def test_what_is_no_address_is_one_functions_fault(url):
+def test_a_malformed_address_is_a_fault_of_one_function(url):
     text = f"AccountName=a;AccountKey={KEY};BlobEndpoint=http://h/a;QueueEndpoint={url}"
 
     with pytest.raises(BadFunctionError, match="is not a storage address"):
@@ -165,7 +165,7 @@ def test_what_is_no_address_is_one_functions_fault(url):
 
 
 @pytest.mark.parametrize("name", ["a b", "ü", "a\nb", "a" * 64])
-def test_an_account_that_cannot_be_called_by_its_name(name):
+def test_a_malformed_account_name_is_refused(name):
     with pytest.raises(BadFunctionError):
         storage_account.find_account(
             "S", {"S": f"AccountName={name};AccountKey={KEY};EndpointSuffix=e\n"}
@@ -173,7 +173,7 @@ def test_an_account_that_cannot_be_called_by_its_name(name):
 
 
 @pytest.mark.parametrize("url", ["http://[::1]:10001/a", "https://h.example.", "http://a_b:1/c"])
-def test_odd_addresses_that_can_be(url):
+def test_odd_addresses_that_are_accepted(url):
     text = f"AccountName=a;AccountKey={KEY};BlobEndpoint={url};QueueEndpoint={url}"
 
     assert storage_account.find_account("S", {"S": text}).queue_url == url
@@ -198,7 +198,7 @@ def test_only_a_local_storage_can_be_started():
     ],
     ids=["nothing", "html", "xhtml", "no members", "no number"],
 )
-def test_an_answer_of_something_else_than_storage_is_an_outage(answer):
+def test_a_response_of_another_service_is_an_outage(answer):
     with same_page(answer) as url, ThreadPoolExecutor(1) as threads:
         account = storage_account.StorageAccount(name="a", queue_url=url, blob_url=url, key=b"k")
         queue = RestQueue(account, "q", threads)

@@ -1,4 +1,4 @@
-"""When a timer function runs, on a driven clock; tests/host has what shows from outside."""
+"""The runs of a timer on a driven clock; tests/host has the rules that show from outside."""
 
 import asyncio
 import json
@@ -31,7 +31,7 @@ class Statuses:
 
 
 class Lock:
-    """The lease, free after so many tries."""
+    """A lease that is free after some tries."""
 
     recovery_interval = timedelta(minutes=1)
 
@@ -70,7 +70,7 @@ def runs():
 
 @pytest.fixture
 def tick(loop, run, timer_function, *, statuses, lock, runs):
-    """Run a timer for so many seconds; *takes* is how long each run lasts."""
+    """Run a timer for *seconds*; each run takes *takes* seconds."""
 
     def go(schedule, seconds, *, takes=0.0, fails=False, clock=loop.now, local=None, **trigger):
         async def invoke(_function, data, _metadata):
@@ -165,7 +165,7 @@ def test_a_failure_does_not_end_the_schedule(tick):
 
 
 def test_a_clock_that_is_set_is_noticed_within_half_a_minute(tick, loop):
-    """A machine that slept, too: no wait is longer than that without a look at the clock."""
+    """So is a machine that slept: no wait is longer without a look at the clock."""
 
     def clock():
         return loop.now() + timedelta(minutes=58 if loop.seconds > 100 else 0)
@@ -181,7 +181,7 @@ BERLIN = "CET-1CEST,M3.5.0,M10.5.0/3"
 
 @pytest.fixture
 def in_berlin(monkeypatch, loop):
-    """Set the process's time zone; returns the runs of a schedule from *day* on, in UTC."""
+    """Set the process's time zone; return the runs of a schedule from *day* on, in UTC."""
 
     def go(tick, runs, schedule, day, hours):
         loop.seconds = (day - loop.now()).total_seconds()
@@ -252,7 +252,7 @@ def test_a_host_that_lost_the_lock_tries_for_it_again(tick, lock, caplog):
 
 
 def test_a_status_that_was_not_read_in_time_is_not_overwritten(tick, statuses, lock, loop):
-    """Stopped while storage is away: what is due must still be known to the next host."""
+    """Stopped during an outage, the host leaves the status for the next one."""
     last = loop.now() - timedelta(minutes=5)
     due = Status(last=last, next=last + timedelta(minutes=1), last_updated=last)
     statuses.known = due
@@ -270,14 +270,14 @@ def test_the_lock_is_given_back(tick, lock):
     assert lock.released
 
 
-def test_storage_that_refuses_stops_the_host(tick, statuses):
+def test_storage_that_rejects_the_host_stops_it(tick, statuses):
     statuses.faults = [StorageRefusedError("403 AuthenticationFailed")]
 
     with pytest.raises(HostError, match="timer work: storage rejects the host: 403"):
         tick("0 * * * * *", 70)
 
 
-def test_storage_that_does_not_answer_is_kept_trying(tick, statuses, caplog):
+def test_an_outage_is_logged_and_retried(tick, statuses, caplog):
     statuses.faults = [StorageBusyError("connection refused") for _ in range(3)]
 
     assert tick("0 * * * * *", 70) == [60]
@@ -286,6 +286,6 @@ def test_storage_that_does_not_answer_is_kept_trying(tick, statuses, caplog):
 
 
 @pytest.mark.parametrize("text", ["every day", "61 * * * * *", "00:00:03"])
-def test_refuses_what_is_no_schedule(text):
+def test_other_schedules_are_refused(text):
     with pytest.raises(BadFunctionError, match="schedule"):
         make_schedule(text)
