@@ -105,5 +105,5 @@ def test_a_storage_that_nobody_vouches_for_gets_no_token(
 
     assert isinstance(cause, ServiceRequestError)
     assert "CERTIFICATE_VERIFY_FAILED" in str(cause)
-    with ThreadPoolExecutor(1) as threads, pytest.raises(StorageBusyError, match="no TLS"):
+    with ThreadPoolExecutor(1) as threads, pytest.raises(StorageBusyError, match="TLS failed"):
         asyncio.run(hosts_queue(storage.settings, threads).exists())
