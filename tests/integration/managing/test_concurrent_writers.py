@@ -30,7 +30,7 @@ def world(azurite: Azurite) -> Iterator[World]:
         resources=StorageResources(account),
         new_id=lambda: str(uuid.uuid4()),
         new_key=lambda: uuid.uuid4().hex,
-        rest=lambda lost: time.sleep(backoff_seconds(lost, random.random())),
+        backoff=lambda lost: time.sleep(backoff_seconds(lost, random.random())),
     )
     world.json("PUT", ORDERS, {"location": "x"}, status=201)
     yield world
