@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
+from azure.core.exceptions import ResourceNotFoundError
 
+from devhost.azurite import Azurite
 from shared.adapters.storage.account import StorageAccount
 from shared.storage_setting import storage_setting
 from tests.managed_identity import SecuredStorage, running_secured_storage
@@ -18,20 +21,41 @@ def secured_storage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secure
         yield storage
 
 
+@pytest.fixture(params=["memory", "azurite", "identity"])
+def kind(request: pytest.FixtureRequest) -> str:
+    """Name what a test runs on: a fake, Azurite by key, or Azurite by identity over TLS."""
+    return str(request.param)
+
+
 @pytest.fixture
-def account_on(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> Callable[[str], StorageAccount]:
-    """Give an account with names of its own, by key (`azurite`) or by `identity`, over TLS."""
+def account(
+    kind: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[StorageAccount | None]:
+    """Give an account with names of its own, which are deleted afterwards; ``None``: memory."""
+    if kind == "memory":
+        yield None
+        return
+    if kind == "azurite":
+        azurite: Azurite = request.getfixturevalue("azurite")
+        setting = {"": azurite.connection_string}
+    else:
+        secured: SecuredStorage = request.getfixturevalue("secured_storage")
+        for name, value in secured.environ.items():
+            monkeypatch.setenv(name, value)
+        setting = dict(storage_setting("AzureWebJobsStorage", secured.settings))
+    made = StorageAccount(setting, prefix=f"t{uuid.uuid4().hex[:12]}")
+    yield made
+    _delete_all(made)
 
-    def account(kind: str) -> StorageAccount:
-        if kind == "azurite":
-            setting = {"": request.getfixturevalue("azurite").connection_string}
-        else:
-            secured: SecuredStorage = request.getfixturevalue("secured_storage")
-            for name, value in secured.environ.items():
-                monkeypatch.setenv(name, value)
-            setting = dict(storage_setting("AzureWebJobsStorage", secured.settings))
-        return StorageAccount(setting, prefix=f"t{uuid.uuid4().hex[:12]}")
 
-    return account
+def _delete_all(account: StorageAccount) -> None:
+    """Delete what the test has made: Azurite is slower with every message it holds."""
+    for kind, client in list(account._made.items()):
+        with contextlib.suppress(ResourceNotFoundError):
+            if kind.startswith("queue "):
+                client.delete_queue()
+            elif kind.startswith("table "):
+                client.delete_table()
+    if "blobs" in account._made:
+        for container in account._blobs().list_containers(account._prefix):
+            account._blobs().delete_container(container.name)

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import pytest
 
+from shared.adapters.storage.account import StorageAccount
 from shared.adapters.storage.attempts import StorageAttempts
 from shared.delivery.attempt_record import AttemptRecord
 from shared.delivery.outcome import Outcome
@@ -21,6 +22,7 @@ from tests.fakes import START, FakeClock, MemoryAttempts
 HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)
 LATER = START + HOUR  # a deadline that is far away
+on_storage = pytest.mark.parametrize("kind", ["azurite", "identity"])
 
 
 class ReadMessage(AttemptLog, Protocol):
@@ -28,20 +30,9 @@ class ReadMessage(AttemptLog, Protocol):
 
 
 @pytest.fixture
-def log(request: pytest.FixtureRequest, kind: str) -> Iterator[Any]:
+def log(account: StorageAccount | None) -> Any:
     """Give a log without tables."""
-    if kind == "memory":
-        yield MemoryAttempts()
-        return
-    account = request.getfixturevalue("account_on")(kind)
-    yield StorageAttempts(account, FakeClock())
-    for name in account.tables_named("attempts"):
-        account.table(name).delete_table()
-
-
-@pytest.fixture(params=["memory", "azurite", "identity"])
-def kind(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
+    return StorageAttempts(account, FakeClock()) if account else MemoryAttempts()
 
 
 def read(log: ReadMessage, **changes: Any) -> list[AttemptRecord]:
@@ -123,7 +114,7 @@ def test_one_event_can_be_asked_for(log: ReadMessage) -> None:
     assert [each.event_id for each in read(log, event_id=odd)] == [odd]
 
 
-@pytest.mark.parametrize("kind", ["azurite", "identity"])
+@on_storage
 def test_names_that_no_key_may_have_are_kept_all_the_same(log: ReadMessage) -> None:
     for number, name in enumerate(["ns/orders", "ns\\orders", "ns_2f_orders", "a#b?c", "ü|%"]):
         record = a_record(topic=name, number=number)
@@ -132,7 +123,7 @@ def test_names_that_no_key_may_have_are_kept_all_the_same(log: ReadMessage) -> N
         assert read(log, topic=name) == [record]
 
 
-@pytest.mark.parametrize("kind", ["azurite", "identity"])
+@on_storage
 def test_more_than_a_transaction_can_hold_is_written(log: ReadMessage) -> None:
     """A hundred rows and 4 MiB are its limits: here every text is at its longest."""
     longest = "\U0001f600" * 5000  # twelve bytes each, as JSON of ASCII
@@ -168,7 +159,7 @@ def test_old_days_are_dropped_and_no_others(log: ReadMessage) -> None:
     assert log.drop_before((START - 7 * DAY).date(), LATER) == 0
 
 
-@pytest.mark.parametrize("kind", ["azurite", "identity"])
+@on_storage
 def test_nothing_is_dropped_after_the_deadline_or_that_is_not_ours(
     log: StorageAttempts,
 ) -> None:
@@ -183,5 +174,3 @@ def test_nothing_is_dropped_after_the_deadline_or_that_is_not_ours(
     left = {table.name for table in log._account._tables().list_tables()}
     assert (late, dropped) == (0, 1)
     assert {log._account._prefix + name for name in others} <= left
-    for name in others:
-        log._account.table(name).delete_table()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import date, timedelta
 from typing import Any
 
 import pytest
 
+from shared.adapters.storage.account import StorageAccount
 from shared.adapters.storage.metrics import StorageMetrics
 from shared.metrics import CountRow, Counts, Metric, Series, Span, Sum
 from tests.fakes import START, FakeClock, MemoryCounts
@@ -20,22 +20,10 @@ DELIVERED = Series(Metric.DELIVERY_SUCCESS)
 FAILED = Series(Metric.ATTEMPT_FAIL, (("Error", "Busy"), ("ErrorType", "ServerError")))
 
 
-@pytest.fixture(params=["memory", "azurite", "identity"])
-def kind(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
 @pytest.fixture
-def store(request: pytest.FixtureRequest, kind: str) -> Iterator[Any]:
+def store(account: StorageAccount | None) -> Any:
     """Give a store without tables."""
-    if kind == "memory":
-        yield MemoryCounts()
-        return
-    account = request.getfixturevalue("account_on")(kind)
-    yield StorageMetrics(account, FakeClock())
-    for name in account.tables_named("metrics"):
-        account.table(name).delete_table()
-    account.table("metrictotals").delete_table()
+    return StorageMetrics(account, FakeClock()) if account else MemoryCounts()
 
 
 def counts(delivered: int, failed: int = 0) -> Counts:

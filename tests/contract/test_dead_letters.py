@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
 
-from shared.adapters.storage.account import POISON
+from shared.adapters.storage.account import POISON, StorageAccount
 from shared.adapters.storage.blobs import StorageDeadLetters
 from shared.engine.ports import DeadLetterStore
 from shared.errors import StorageUnavailable
@@ -31,29 +30,25 @@ class Subject:
         return self.store.write(self.container, PATH, body)
 
 
-@pytest.fixture(params=["memory", "azurite", "identity"])
-def subject(request: pytest.FixtureRequest) -> Iterator[Subject]:
-    container = f"c{uuid.uuid4().hex}"
-    if request.param == "memory":
+@pytest.fixture
+def subject(account: StorageAccount | None) -> Subject:
+    if account is None:
         memory = MemoryDeadLetters()
         memory.missing.update({MISSING, "Bad_Name", "x"})
-        yield Subject(
+        return Subject(
             memory,
-            container,
+            "dead",
             lambda name, path: memory.blobs[name, path],
             lambda path: memory.poison[path],
         )
-        return
-    account = request.getfixturevalue("account_on")(request.param)
-    client = account.foreign_container(container)
-    client.create_container()
-    yield Subject(
+    container = account.container("dead")
+    container.create_container()
+    return Subject(
         StorageDeadLetters(account),
-        container,
+        container.container_name,
         lambda name, path: account.foreign_container(name).download_blob(path).readall(),
         lambda path: account.container(POISON).download_blob(path).readall(),
     )
-    client.delete_container()
 
 
 def test_a_dead_letter_is_stored_as_it_is(subject: Subject) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
+from shared.adapters.storage.account import StorageAccount
 from shared.adapters.storage.health_table import TableHealth
 from shared.adapters.storage.tables import StorageResources
 from shared.delivery.health.endpoint_health import Health, Hold
@@ -38,15 +38,10 @@ HEALTH = Health(
 )
 
 
-@pytest.fixture(params=["memory", "azurite", "identity"])
-def table(request: pytest.FixtureRequest) -> Iterator[ResourceStore]:
+@pytest.fixture
+def table(account: StorageAccount | None) -> ResourceStore:
     """Give documents without a table for them."""
-    if request.param == "memory":
-        yield MemoryResources()
-        return
-    account = request.getfixturevalue("account_on")(request.param)
-    yield StorageResources(account)
-    account.table(Table.ENDPOINT_HEALTH).delete_table()
+    return StorageResources(account) if account else MemoryResources()
 
 
 def process(table: ResourceStore) -> TableHealth:

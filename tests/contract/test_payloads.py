@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -16,6 +15,7 @@ from tests.fakes import START, FakeClock, MemoryPayloads
 
 HOUR = timedelta(hours=1)
 LATER = START + timedelta(days=9)
+on_storage = pytest.mark.parametrize("kind", ["azurite", "identity"])
 
 
 class Subject(NamedTuple):
@@ -28,43 +28,20 @@ class Subject(NamedTuple):
         return self.store.delete_expired(now, self.clock.now() + HOUR)
 
 
-@pytest.fixture(params=["memory", "azurite", "identity"])
-def kind(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
 @pytest.fixture
-def account(
-    kind: str, account_on: Callable[[str], StorageAccount], monkeypatch: pytest.MonkeyPatch
-) -> Iterator[StorageAccount]:
-    monkeypatch.setattr(blobs, "_BATCH", 7)
-    account = account_on(kind)
-    yield account
-    if account.container(PAYLOADS).exists():
-        account.container(PAYLOADS).delete_container()
-
-
-@pytest.fixture
-def subject(request: pytest.FixtureRequest, kind: str) -> Subject:
+def subject(account: StorageAccount | None) -> Subject:
     """Give a store without its container."""
     clock = FakeClock()
-    if kind == "memory":
+    if account is None:
         return Subject(MemoryPayloads(clock), clock)
     # Without a memory of what was read: a test wants to see what is stored.
-    account = request.getfixturevalue("account")
     return Subject(StoragePayloads(account, clock, remembered_bytes=0), clock)
 
 
-def test_texts_come_back_in_order(subject: Subject) -> None:
-    texts = ['{"a":"\\n"}', "", '"ü \u2028 \r"', "x" * 100_000]
-
-    name = subject.store.write("publish-1", LATER, texts)
-
-    assert list(subject.store.read(name) or ()) == texts
-
-
-@pytest.mark.parametrize("texts", [[""], ["", ""]])
-def test_empty_texts_are_texts(subject: Subject, texts: list[str]) -> None:
+@pytest.mark.parametrize(
+    "texts", [['{"a":"\\n"}', "", '"ü \u2028 \r"', "x" * 100_000], [""], ["", ""]], ids=len
+)
+def test_texts_come_back_in_order(subject: Subject, texts: list[str]) -> None:
     name = subject.store.write("publish-1", LATER, texts)
 
     assert list(subject.store.read(name) or ()) == texts
@@ -89,19 +66,18 @@ def test_a_missing_blob_is_none(subject: Subject) -> None:
     assert (without_container, subject.store.read("2026020912/publish-1-0")) == (None, None)
 
 
-def test_nothing_is_deleted_where_nothing_is(subject: Subject) -> None:
-    assert subject.expire(LATER) == 0
-
-
-def test_a_payload_is_kept_until_it_expires(subject: Subject) -> None:
+def test_a_payload_is_deleted_after_its_hour(subject: Subject) -> None:
+    nothing = subject.expire(LATER)
     name = subject.store.write("publish-1", LATER, ["a"])
 
-    deleted = subject.expire(LATER)
+    assert (nothing, subject.expire(LATER), subject.store.read(name)) == (0, 0, ("a",))
+    assert (subject.expire(LATER + HOUR), subject.store.read(name)) == (1, None)
 
-    assert (deleted, subject.store.read(name)) == (0, ("a",))
 
-
-def test_only_expired_payloads_are_deleted(subject: Subject) -> None:
+def test_only_expired_payloads_are_deleted(
+    subject: Subject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blobs, "_BATCH", 7)
     expired = [
         subject.store.write(f"p-{hours}", START + hours * HOUR, ["a"]) for hours in range(-30, 0)
     ]
@@ -112,12 +88,6 @@ def test_only_expired_payloads_are_deleted(subject: Subject) -> None:
     assert deleted == len(expired)
     assert [subject.store.read(name) for name in expired] == [None] * len(expired)
     assert [subject.store.read(name) for name in kept] == [("a",)] * len(kept)
-
-
-def test_after_its_hour_an_expired_payload_is_deleted(subject: Subject) -> None:
-    subject.store.write("publish-1", LATER, ["a"])
-
-    assert subject.expire(LATER + HOUR) == 1
 
 
 def test_nothing_is_deleted_after_the_deadline(subject: Subject) -> None:
@@ -136,8 +106,11 @@ class HastyClock(FakeClock):
         return super().now()
 
 
-@pytest.mark.parametrize("kind", ["azurite", "identity"])
-def test_deleting_ends_at_the_deadline(account: StorageAccount) -> None:
+@on_storage
+def test_deleting_ends_at_the_deadline(
+    account: StorageAccount, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blobs, "_BATCH", 7)
     store = StoragePayloads(account, HastyClock(START))
     for number in range(20):
         store.write(f"p-{number:02}", START, ["a"])
@@ -147,7 +120,7 @@ def test_deleting_ends_at_the_deadline(account: StorageAccount) -> None:
     assert (first, store.delete_expired(LATER, deadline=LATER)) == (14, 6)
 
 
-@pytest.mark.parametrize("kind", ["azurite", "identity"])
+@on_storage
 def test_blobs_that_are_not_ours_are_left_alone(account: StorageAccount) -> None:
     store = StoragePayloads(account, FakeClock())
     store.write("publish-1", START, ["a"])
@@ -160,7 +133,7 @@ def test_blobs_that_are_not_ours_are_left_alone(account: StorageAccount) -> None
     assert (deleted, list(left)) == (1, ["!", "readme.txt"])
 
 
-@pytest.mark.parametrize("kind", ["azurite", "identity"])
+@on_storage
 def test_what_was_read_is_remembered_within_limits(account: StorageAccount) -> None:
     store = StoragePayloads(account, FakeClock(), remembered_bytes=25)
     names = [store.write(f"p-{text}", LATER, [text * 10]) for text in "abc"]
