@@ -15,7 +15,7 @@ BESIDE := -n 3 --dist loadfile
 
 .DEFAULT_GOAL := help
 FORCE:
-.PHONY: FORCE help setup run azurite worker clients test check static quick infra fmt bench clean distclean
+.PHONY: FORCE help setup run azurite worker clients test check static quick infra fmt bench soak clean distclean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -85,6 +85,9 @@ fmt: setup ## format and mend what can be mended
 
 bench: setup ## throughput against its lower bounds (OF=isolation: healthy beside failing endpoints; OF=filters; OF=operations)
 	@$(PY) -m bench $(or $(OF),throughput)
+
+soak: setup ## minutes under trouble, judged by ratios: a slow endpoint beside a healthy one, an outage
+	@$(PY) -m bench soak
 
 clean: ## forget everything that setup and tests made
 	@rm -rf $(VENV) $(WORKER) $(OLDER) node_modules $(JAVASCRIPT)/node_modules .infra-schemas .hypothesis .coverage .*_cache .import-linter.log

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from azure.storage.blob import ContainerClient
@@ -30,8 +31,9 @@ class Seen:
     What was seen of one case; times are Unix times.
 
     The event was accepted between *sent_at* and *accepted_at*. *attempts* holds each attempt's time
-    and, where a request arrived, its headers. *ended* is the reason of the end and when the host
-    told of it, *dropped* the reason of a drop. *blob* is the dead letter and when it was found.
+    and, where a request arrived, its headers. *planned* is, for each failure, when the host logged
+    it and when it wants to try again. *ended* is the reason of the end and when the host told of
+    it, *dropped* the reason of a drop. *blob* is the dead letter and when it was found.
     """
 
     case: Case
@@ -39,6 +41,7 @@ class Seen:
     sent_at: float = 0.0
     accepted_at: float = 0.0
     attempts: list[tuple[float, Push | None]] = field(default_factory=list)
+    planned: list[tuple[float, float]] = field(default_factory=list)
     ended: tuple[float, str] | None = None
     dropped: str | None = None
     blob: tuple[float, dict[str, Any]] | None = None
@@ -107,6 +110,8 @@ class Stage:
         with self._lock:
             if event == "delivery.attempted" and seen.case.answer(entry["attempt"]) == "refused":
                 seen.attempts.append((now - entry["duration_ms"] / 1000, None))
+            if planned := entry.get("next_attempt_at"):
+                seen.planned.append((now, datetime.fromisoformat(planned).timestamp()))
             if event == "delivery.ended" or entry.get("decision") == "end":
                 seen.ended = (now, entry["reason"])
             if event == "delivery.dropped":

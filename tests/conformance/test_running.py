@@ -14,17 +14,15 @@ from azure.storage.blob import BlobServiceClient
 from devhost.azurite import Azurite
 from devhost.process import running_host
 from testbed.host_settings import host_settings
+from testbed.subscriber import PATIENCE
 from tests.conformance.editions import Case
 from tests.conformance.scaled import PLAYED, SCALE, ends_at, moment, moments
 from tests.conformance.stage import Seen, Stage
 
 pytestmark = pytest.mark.e2e
 
-PATIENCE = 15.0  # seconds after the longest case
-# How late may be what is due: jitter (0.9 s), whole seconds of visibility (1 s), gathering failures
-# (1 s), polling (0.5 s), timers (2 s), and a machine that is busy with all cases at once.
-ALLOWED = 6.0
 CLOCKS = 0.05  # seconds between readings of one clock that are taken for the same
+JITTER = 0.1  # of a wait
 
 
 @pytest.fixture(scope="module")
@@ -46,11 +44,23 @@ def test_attempts_come_when_they_are_due(case: Case, played: Mapping[str, Seen])
     due = moments(case)
 
     assert len(times) == len(due)
-    assert times[0] <= seen.accepted_at + ALLOWED
     for at, earliest in zip(times, due, strict=True):
         assert at >= seen.sent_at + earliest - CLOCKS
-    for wait, planned in zip(pairwise(times), pairwise(due), strict=True):
-        assert wait[1] - wait[0] <= planned[1] - planned[0] + ALLOWED
+
+
+@pytest.mark.parametrize("case", PLAYED, ids=str)
+def test_each_failure_plans_the_next_attempt(case: Case, played: Mapping[str, Seen]):
+    """The time that the host logs with a failure; how late the attempt begins is not judged."""
+    seen = played[str(case)]
+    due = moments(case)
+
+    assert len(seen.planned) >= len(due) - 1  # one more may be planned for after the end
+    for number, (logged_at, next_at) in enumerate(seen.planned[: len(due) - 1]):
+        wait = due[number + 1] - due[number]
+        if case.answer(number + 1) == "timeout":
+            wait -= case.timeout
+        assert next_at >= seen.sent_at + due[number + 1] - CLOCKS
+        assert next_at <= logged_at + wait * (1 + JITTER) + CLOCKS
 
 
 @pytest.mark.parametrize("case", PLAYED, ids=str)
@@ -78,7 +88,6 @@ def test_the_event_ends_as_it_should(case: Case, played: Mapping[str, Seen]):
     assert reason == case.end.reason
     due = moment(case, case.end.at, len(case.attempts))
     assert ended_at >= seen.sent_at + due - CLOCKS
-    assert ended_at <= seen.attempts[-1][0] + due - moments(case)[-1] + ALLOWED
     if case.end.state == "dropped":
         assert (seen.dropped, seen.blob) == (case.end.reason, None)
     else:
@@ -95,9 +104,9 @@ def _check_blob(seen: Seen) -> None:
     assert document["lastDeliveryOutcome"] == case.end.last_outcome
     assert seen.sent_at - CLOCKS <= _unix(document["publishTime"]) <= seen.accepted_at + CLOCKS
     last = _unix(document["lastDeliveryAttemptTime"])
-    assert abs(last - seen.attempts[-1][0]) <= ALLOWED / 3
-    after = ends_at(case) - moments(case)[-1]
-    assert last + after - CLOCKS <= found_at <= last + after + ALLOWED
+    before, begun = ([seen.sent_at] + [at for at, _ in seen.attempts])[-2:]
+    assert before < last <= begun + CLOCKS
+    assert found_at >= last + ends_at(case) - moments(case)[-1] - CLOCKS
 
 
 def _unix(text: str) -> float:

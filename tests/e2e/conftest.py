@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from azure.mgmt.eventgrid import EventGridManagementClient
 
-from devhost.azurite import Azurite
+from devhost.azurite import Azurite, running_azurite
 from devhost.process import RunningHost, running_host
 from testbed.arm import Arm
 from testbed.host_settings import host_settings
@@ -19,16 +19,30 @@ from tests.e2e.dead_letters import DeadLetters
 from tests.e2e.managing import management_client
 
 
+@pytest.fixture(scope="session")
+def shared_host() -> Iterator[RunningHost]:
+    """A host at ten times the speed of a day, for all tests that keep apart by names."""
+    with running_azurite() as azurite, running_host(_settings(azurite, 10)) as running:
+        yield running
+
+
 @pytest.fixture(scope="module")
-def host(own_azurite: Azurite, request: pytest.FixtureRequest) -> Iterator[RunningHost]:
-    """The host, at ten times the speed of a day; a module's ``TIME_SCALE`` wins."""
-    settings = host_settings(
-        own_azurite,
-        PUSHGRID_TIME_SCALE=str(getattr(request.module, "TIME_SCALE", 10)),
+def host(request: pytest.FixtureRequest) -> Iterator[RunningHost]:
+    """The shared host; a module that says its ``TIME_SCALE`` has one on a storage of its own."""
+    scale = getattr(request.module, "TIME_SCALE", None)
+    if scale is None:
+        yield request.getfixturevalue("shared_host")
+    else:
+        with running_host(_settings(request.getfixturevalue("own_azurite"), scale)) as running:
+            yield running
+
+
+def _settings(azurite: Azurite, scale: float) -> dict[str, str]:
+    return host_settings(
+        azurite,
+        PUSHGRID_TIME_SCALE=str(scale),
         PUSHGRID_CLIENT_IP_HEADER="X-Forwarded-For",
     )
-    with running_host(settings) as running:
-        yield running
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from cli.costs.model import work_operations
 from cli.costs.workload import Workload, work_of
 
 TOLERANCE = 0.05  # how many messages there are is certain; failures may meet in one or not
+MOST = 0.2  # storage requests for each delivered event of requests of a hundred
 TWICE = 2  # what a process asks again after some seconds depends on when it began
 SCENARIOS = (
     Scenario(name="single events", events=150),
@@ -36,6 +37,8 @@ def test_the_model_foretells_what_is_asked_of_storage(
     for kind, count in expected.items():
         assert asked.get(kind, 0) == pytest.approx(count, rel=TOLERANCE, abs=5), kind
     assert sum(asked.values()) <= sum(expected.values()) * (1 + TOLERANCE) + again
+    if scenario.batch == 100:
+        assert sum(asked.values()) <= MOST * counted.pushes
 
 
 def load_of(counted: Counted) -> Workload:

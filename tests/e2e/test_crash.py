@@ -19,7 +19,7 @@ OPTIONS = ("--invisibility", "5")  # what a killed host had received is visible 
 BATCH = 20
 
 
-@pytest.mark.parametrize("round_", range(5))
+@pytest.mark.parametrize("round_", range(2))
 def test_nothing_accepted_is_lost_when_the_host_is_killed(
     round_: int, subscriber: Callable[..., Subscriber], report: Callable[[str], None]
 ):

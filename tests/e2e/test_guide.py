@@ -16,6 +16,7 @@ from testbed.subscriber import Subscriber
 
 GUIDE = Path(__file__).parents[2] / "docs/guide.md"
 ORDERS = "/subscriptions/0/resourceGroups/local/providers/Microsoft.EventGrid/topics/orders"
+TIME_SCALE = 10  # a storage of its own: in another the guide's names may be taken
 
 
 def snippet(heading: str) -> str:

@@ -18,13 +18,12 @@ from azure.mgmt.eventgrid import models as m
 
 from devhost.process import RunningHost
 from testbed.arm import Arm
-from testbed.subscriber import Consent, Push, Reply, Subscriber, consents
+from testbed.subscriber import PATIENCE, Consent, Push, Reply, Subscriber, consents
 from tests.e2e.operator import Credential, Key
 from tests.e2e.publishing import an_event, ids, send
 
 CLOUD = "CloudEventSchemaV1_0"
 ORIGIN = "WebHook-Allowed-Origin"
-TOO_LATE = 31.0  # seconds, and 5 until the endpoint is asked again
 
 
 @pytest.fixture
@@ -34,15 +33,9 @@ def topic(arm: Arm) -> str:
     return name
 
 
-def late(*delays: float) -> Consent:
-    """Consent after so many seconds, the first time, the second …"""
-    left = list(delays)
-
-    def consent(asked: Push) -> Reply:
-        time.sleep(left.pop(0))
-        return consents(asked)
-
-    return consent
+def late(asked: Push) -> Reply:
+    time.sleep(2)
+    return consents(asked)
 
 
 def says(status: int, body: bytes = b"", **headers: str) -> Consent:
@@ -62,8 +55,7 @@ def link(subscriber: Subscriber) -> str:
 
 
 ROWS: list[tuple[str, str, Consent, str]] = [
-    ("late", "EventGridSchema", late(2), "Succeeded"),
-    ("too-late-once", "EventGridSchema", late(TOO_LATE, 0), "Succeeded"),
+    ("late", "EventGridSchema", late, "Succeeded"),
     ("wrong", "EventGridSchema", says(200, b'{"validationResponse":"x"}'), "not the validation"),
     ("accepted", "EventGridSchema", accepts, "response code Accepted"),
     ("without-code", "EventGridSchema", says(200, b"hello"), "AwaitingManualAction"),
@@ -78,7 +70,6 @@ ROWS: list[tuple[str, str, Consent, str]] = [
 def test_each_handshake_ends_as_documented(
     host: RunningHost, arm: Arm, subscriber: Callable[..., Subscriber], topic: str
 ):
-    """All at once: one of them takes 36 seconds."""
     endpoints = {name: subscriber(consent=consent) for name, _, consent, _ in ROWS}
 
     def create(row: tuple[str, str, Consent, str]) -> str:
@@ -102,7 +93,6 @@ def test_each_handshake_ends_as_documented(
     assert {name: expected[name] in ends[name] for name in ends} == dict.fromkeys(ends, True)
     refusals = [end for end in ends.values() if end not in expected.values()]
     assert [end[:19] for end in refusals] == ["400 Url validation:"] * 4
-    assert len(endpoints["too-late-once"].handshakes) == 2
 
     before, after = an_event(1), an_event(2)
     key = arm.key(topic)
@@ -145,7 +135,7 @@ def test_the_official_client_waits_for_the_link(
         time.sleep(1.5)
         assert not poller.done()
         requests.get(link(silent), timeout=60)
-        created = poller.result(timeout=30)
+        created = poller.result(timeout=PATIENCE)
 
     assert created.provisioning_state == "Succeeded"
 
@@ -153,18 +143,18 @@ def test_the_official_client_waits_for_the_link(
 def test_an_endpoint_gets_no_more_than_it_has_granted(
     host: RunningHost, arm: Arm, subscriber: Callable[..., Subscriber], topic: str
 ):
-    """120 a minute: 13 at once, the other 47 within 27 seconds."""
-    endpoint = subscriber(consent=says(200, WebHook_Allowed_Origin="*", WebHook_Allowed_Rate="120"))
+    """300 a minute: 31 at once, each of the other 29 at least 0.2 s after the one before."""
+    endpoint = subscriber(consent=says(200, WebHook_Allowed_Origin="*", WebHook_Allowed_Rate="300"))
     arm.create_subscription(topic, "crm", endpoint.url, eventDeliverySchema=CLOUD)
     events = [an_event(number) for number in range(60)]
 
-    send(host.url, topic, arm.key(topic), events)
+    key, began = arm.key(topic), time.time()
+    send(host.url, topic, key, events)
 
     assert endpoint.wait_for(lambda pushes: len(pushes) >= 60)
     times = sorted(push.at for push in endpoint.pushes)
     assert ids(endpoint.pushes) == {event.id for event in events}
-    assert times[-1] - times[0] > 24
-    assert max(sum(at <= each < at + 10 for each in times) for at in times) <= 13 + 18 + 2
+    assert [at for number, at in enumerate(times[31:], 1) if at < began + number * 0.2] == []
 
 
 def test_endpoints_hear_of_the_end_and_one_that_hangs_delays_nobody(
@@ -172,23 +162,22 @@ def test_endpoints_hear_of_the_end_and_one_that_hangs_delays_nobody(
 ):
     endpoint = subscriber()
     created = arm.create_subscription(topic, "crm", endpoint.url)
-    hung = threading.Event()
-    hanging = subscriber(lambda _: 200)
+    let_go = threading.Event()
+    hanging = subscriber()
     arm.create_subscription(topic, "hanging", hanging.url)
-    hanging.notices = _Hanging(hung)
+    hanging.notices = _Hanging(let_go)
 
-    began = time.monotonic()
     arm.delete_subscription(topic, "crm")
     arm.delete_subscription(topic, "hanging")
-    took = time.monotonic() - began
-    hung.set()
+    not_answered = list(hanging.notices)
+    let_go.set()
 
+    assert not_answered == []
     (notice,) = endpoint.notices
     (event,) = json.loads(notice.body)
     assert notice.headers["aeg-event-type"] == "SubscriptionDeletion"
     assert event["eventType"] == "Microsoft.EventGrid.SubscriptionDeletedEvent"
     assert event["data"] == {"eventSubscriptionId": created["id"]}
-    assert took < 15
 
 
 def _have(events: set[str], pushes: list[Push]) -> bool:
@@ -203,5 +192,5 @@ class _Hanging(list[Push]):
         self._let_go = let_go
 
     def append(self, notice: Push) -> None:
-        self._let_go.wait(30)
+        self._let_go.wait(PATIENCE)
         super().append(notice)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -15,14 +15,15 @@ from testbed.arm import ADMIN_KEY, Arm
 from testbed.subscriber import Subscriber
 from tests.e2e.operator import Credential, Key
 from tests.e2e.publishing import an_event, post, send
+from tests.e2e.waiting import eventually
 
 OPERATOR = {"Authorization": f"Bearer {ADMIN_KEY}"}
 SUBSCRIPTION = "00000000-0000-0000-0000-000000000000"
+TOPIC = f"orders-{uuid.uuid4().hex[:8]}"
 ORDERS = (
     f"/subscriptions/{SUBSCRIPTION}/resourceGroups/local"
-    "/providers/Microsoft.EventGrid/topics/orders"
+    f"/providers/Microsoft.EventGrid/topics/{TOPIC}"
 )
-PATIENCE = 40  # seconds: counts are written every ten
 
 
 def total(host: RunningHost, resource: str, name: str, condition: str = "") -> dict[str, float]:
@@ -60,21 +61,14 @@ def samples(host: RunningHost) -> dict[tuple[str, ...], float]:
     }
 
 
-def eventually(found: Callable[[], Any], expected: Any) -> None:
-    end = time.monotonic() + PATIENCE
-    while found() != expected and time.monotonic() < end:
-        time.sleep(1)
-    assert found() == expected
-
-
 def test_what_happens_is_counted_and_shown(
     host: RunningHost, arm: Arm, subscriber: Callable[..., Subscriber]
 ) -> None:
-    arm.create_topic("orders")
+    arm.create_topic(TOPIC)
     for name, status in (("crm", 200), ("erp", 400)):
-        arm.create_subscription("orders", name, subscriber(lambda _, s=status: s).url)
-    send(host.url, "orders", arm.key("orders"), [an_event(number) for number in range(3)])
-    assert post(host.url, "orders", "bm90IHRoZSBrZXk=", b"[]").status_code == 401
+        arm.create_subscription(TOPIC, name, subscriber(lambda _, s=status: s).url)
+    send(host.url, TOPIC, arm.key(TOPIC), [an_event(number) for number in range(3)])
+    assert post(host.url, TOPIC, "bm90IHRoZSBrZXk=", b"[]").status_code == 401
 
     crm = f"{ORDERS}/eventSubscriptions/crm"
     extension = f"{ORDERS}/providers/Microsoft.EventGrid/eventSubscriptions/erp"
@@ -88,10 +82,10 @@ def test_what_happens_is_counted_and_shown(
     divided = "EventSubscriptionName eq '*'"
     assert total(host, ORDERS, "MatchedEventCount", divided) == {"crm": 3.0, "erp": 3.0}
     shown = samples(host)
-    assert shown["pushgrid_delivery_success_total", "orders", "crm"] == 3
-    assert shown["pushgrid_dropped_events_total", "orders", "erp", reason] == 3
-    assert shown["pushgrid_destination_processing_duration_seconds_count", "orders", "crm"] == 3
-    refused = "pushgrid_publish_fail_total", "orders", "ClientError", "Unauthorized"
+    assert shown["pushgrid_delivery_success_total", TOPIC, "crm"] == 3
+    assert shown["pushgrid_dropped_events_total", TOPIC, "erp", reason] == 3
+    assert shown["pushgrid_destination_processing_duration_seconds_count", TOPIC, "crm"] == 3
+    refused = "pushgrid_publish_fail_total", TOPIC, "ClientError", "Unauthorized"
     assert sum(value for key, value in shown.items() if set(key) == set(refused)) == 1
 
 

@@ -1,20 +1,36 @@
-"""What is uploaded runs by itself: from a copy that cannot be written, with its own packages."""
+"""
+What is uploaded runs by itself, and without a secret, as on Azure.
+
+From a copy that cannot be written, with its own packages, identity settings, TLS and tokens.
+"""
 
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import requests
 
-from devhost.process import running_host
+from devhost.process import RunningHost, running_host
+from testbed.arm import Arm
 from testbed.host_settings import host_settings
 from tests.e2e.dead_letters import DeadLetters
 from tests.e2e.packaged import SITE_PACKAGES, Package, install
-from tests.e2e.story import TIME_SCALE, play
-from tests.managed_identity import running_secured_storage
+from tests.e2e.story import TIME_SCALE, Story, play
+from tests.managed_identity import (
+    CLIENT,
+    STORAGE_AUDIENCE,
+    SecuredStorage,
+    running_secured_storage,
+)
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="session")
@@ -25,7 +41,9 @@ def package() -> Iterator[Package]:
         yield install(Path(folder))
 
 
-def test_the_story_on_the_uploaded_files_alone(package: Package, report: Callable[[str], None]):
+def test_the_story_on_the_uploaded_files_without_a_secret(
+    package: Package, report: Callable[[str], None]
+):
     before = package.files()
     authority = package.host / "authority"  # where the app may read whom to trust
     authority.mkdir()
@@ -38,8 +56,45 @@ def test_the_story_on_the_uploaded_files_alone(package: Package, report: Callabl
         del settings["AzureWebJobsStorage"]
         settings |= storage.settings
         with running_host(settings, root=package.root, program=package.program) as host:
-            play(host, DeadLetters.into_a_new_container(storage.azurite, storage.authority))
+            story = play(host, DeadLetters.into_a_new_container(storage.azurite, storage.authority))
+            # That endpoint gives tokens to whoever asks from here: no subscriber may be there.
+            with pytest.raises(requests.HTTPError, match="address not allowed"):
+                Arm(host.url).create_subscription(
+                    story.topic, "thief", storage.endpoint.environ["IDENTITY_ENDPOINT"]
+                )
+        timeline = _timeline(storage, story)
 
+    _check_files(package, before, host)
+    assert [len(each["attempts"]) for each in timeline["events"]] == [2, 2]
+    asked = storage.endpoint.asked
+    assert {each["client_id"] for each in asked} == {CLIENT}
+    assert {each["resource"] for each in asked} == {STORAGE_AUDIENCE}
+    assert len(asked) < 40, (
+        "a token serves hundreds of requests; threads that begin at once ask each"
+    )
+    assert not any("eyJ" in line for line in host.lines), "a token in the log"
+    report(f"package of {len(before)} files, read-only by {package.how}")
+
+
+def _timeline(storage: SecuredStorage, story: Story) -> dict[str, list[dict[str, list[object]]]]:
+    """Ask with the identity, from this checkout, what became of the recovering events."""
+    options = ["--json", "--topic", story.topic, "--subscription", "recovering"]
+    timeline = subprocess.run(
+        [sys.executable, "-m", "cli", "timeline", *options],
+        cwd=ROOT,
+        env=os.environ | storage.settings | storage.environ,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert timeline.returncode == 0, timeline.stderr
+    found: dict[str, list[dict[str, list[object]]]] = json.loads(timeline.stdout)
+    return found
+
+
+def _check_files(package: Package, before: set[Path], host: RunningHost) -> None:
+    """Nothing was written, and nothing loaded but from the package, the host and Python."""
     assert package.files() == before
     (line,) = (line for line in host.lines if line.startswith("loaded "))
     loaded = json.loads(line.removeprefix("loaded "))
@@ -50,4 +105,3 @@ def test_the_story_on_the_uploaded_files_alone(package: Package, report: Callabl
     assert package.root / "shared/wiring/storage.py" in files
     assert package.root / SITE_PACKAGES / "azure/identity/__init__.py" in files
     assert package.root / SITE_PACKAGES / "azure/functions/__init__.py" in files
-    report(f"package of {len(before)} files, read-only by {package.how}")

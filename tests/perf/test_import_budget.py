@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = sorted(path.parent.name for path in ROOT.glob("*_function/function.json"))
-BUDGET_SECONDS = 1.0  # of CPU
+BUDGET = 3  # times the CPU time that importing the SDKs takes
 HEAVY = (
     "pydantic",
     "aiohttp",
@@ -45,10 +45,12 @@ SETTINGS = {  # as on Azure: who we are is looked up when storage is first asked
 _MEASURE = """
 import sys, time
 began = time.process_time()
+import azure.functions, azure.data.tables
+sdks = time.process_time() - began
 import {folder}
 from shared.wiring import {module}
 {module}.{use_case}()
-print(time.process_time() - began)
+print((time.process_time() - began) / sdks)
 print(*sorted(sys.modules))
 """
 
@@ -56,8 +58,11 @@ print(*sorted(sys.modules))
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_importing_a_function_and_building_its_use_case_is_cheap(folder: str):
     module, use_case = BUILT_BY[folder]
-    best = BUDGET_SECONDS + 1
+    best = float("inf")
+    modules = ""
     for _ in range(3):  # The machine is shared: the best of three is the cost of the code.
+        if best < BUDGET:
+            break
         run = subprocess.run(
             [
                 sys.executable,
@@ -70,8 +75,8 @@ def test_importing_a_function_and_building_its_use_case_is_cheap(folder: str):
             text=True,
             check=True,
         )
-        seconds, modules = run.stdout.splitlines()
-        best = min(best, float(seconds))
+        ratio, modules = run.stdout.splitlines()
+        best = min(best, float(ratio))
 
-    assert best < BUDGET_SECONDS
+    assert best < BUDGET
     assert [name for name in HEAVY if name in modules.split()] == []
