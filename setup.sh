@@ -106,7 +106,8 @@ fault_of_venv() {
   elif [ "${current#ok }" = "$current" ] || ! "$venv/bin/python" -c 'import pip' 2>/dev/null; then
     echo "its Python is gone or another one now"
   elif [ "${PYTHON:-}" ]; then
-    [ "$current" = "$found" ] || echo "it has Python ${current#ok }, not ${found#ok }"
+    current=${current#ok }
+    [ "ok $current" = "$found" ] || echo "it was made with another Python (${current%% *})"
   fi
 }
 

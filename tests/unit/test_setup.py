@@ -140,7 +140,7 @@ def test_the_python_that_is_named_wins_and_has_to_be_there(ready: SetUp) -> None
     assert (code, said[0].partition(". ")[0]) == (1, "python3.10 was not found")
 
     code, said = ready.run(PYTHON="python3.12")
-    fault = "it has Python 3.11.0 /opt/11, not 3.12.0 /opt/12"
+    fault = "it was made with another Python (3.11.0)"
     assert (code, said[0]) == (
         0,
         f"Python 3.12.0 (python3.12) into .venv, made anew: {fault}",
