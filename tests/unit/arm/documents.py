@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from shared.arm.deployment import Deployment, ProfileLimits
+from shared.arm.namespace_codec import parse_namespace
 from shared.arm.subscription_codec import SubscriptionRequest
 from shared.arm.topic_codec import TopicSecrets, parse_topic, to_parent_topic
 from shared.arm.topic_subscription_codec import parse_subscription
@@ -18,6 +21,7 @@ from tests.fakes import START
 ACCOUNT_ID = (
     "/subscriptions/s1/resourceGroups/rg/providers/Microsoft.Storage/storageAccounts/{account}"
 )
+TOPIC_ID = "/subscriptions/s1/resourceGroups/rg/providers/Microsoft.EventGrid/topics/orders"
 MAPPING = {
     "inputSchemaMappingType": "Json",
     "properties": {
@@ -60,15 +64,17 @@ def topic(
     return parse_topic(path, body, DEPLOYMENT, secrets, existing)
 
 
+def namespace(body: object) -> dict[str, Any]:
+    path = PATH._replace(kind="namespaces", name="shop")
+    return parse_namespace(path, body, DEPLOYMENT, lambda: "key")
+
+
 def webhook(url: object = "https://crm.example/hook?code=s3cret", **members: Any) -> dict[str, Any]:
     return {"endpointType": "WebHook", "properties": {"endpointUrl": url, **members}}
 
 
 def dead_letter(account: str = "acct", container: str = "dead") -> dict[str, Any]:
-    properties = {
-        "resourceId": ACCOUNT_ID.format(account=account),
-        "blobContainerName": container,
-    }
+    properties = {"resourceId": ACCOUNT_ID.format(account=account), "blobContainerName": container}
     return {"endpointType": "StorageBlob", "properties": properties}
 
 
@@ -98,10 +104,33 @@ def subscription(
     )
 
 
-def targets(error: InvalidDocument) -> list[str | None]:
-    return [fault.target for fault in error.faults]
+def with_member(path: str, value: object) -> dict[str, Any]:
+    """Return valid properties in which the member at *path* has this *value*."""
+    properties: dict[str, Any] = {"destination": webhook()}
+    if path.startswith("deadLetterDestination"):
+        properties["deadLetterDestination"] = dead_letter()
+    *names, last = path.split(".")
+    holder = properties
+    for name in names:
+        holder = holder.setdefault(name, {})
+    holder[last] = value
+    return properties
 
 
-def only_fault(error: InvalidDocument) -> Fault:
-    (fault,) = error.faults
-    return fault
+def faults(read: Callable[..., object], *arguments: Any, **named: Any) -> tuple[Fault, ...]:
+    """Return the faults for which *read* refuses a document."""
+    with pytest.raises(InvalidDocument) as caught:
+        read(*arguments, **named)
+    assert all(fault.message in caught.value.message for fault in caught.value.faults)
+    return caught.value.faults
+
+
+def targets(read: Callable[..., object], *arguments: Any, **named: Any) -> list[str | None]:
+    return [fault.target for fault in faults(read, *arguments, **named)]
+
+
+def refusal(read: Callable[..., object], *arguments: Any, **named: Any) -> tuple[str | None, str]:
+    """Return target and message of the only fault."""
+    (fault,) = faults(read, *arguments, **named)
+    assert fault.code == "InvalidRequest"
+    return fault.target, fault.message

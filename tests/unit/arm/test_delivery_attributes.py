@@ -9,16 +9,8 @@ import pytest
 
 from shared.arm.subscription_codec import to_subscription
 from shared.arm.topic_subscription_codec import render_subscription
-from shared.errors import InvalidDocument
-from shared.subscriptions.subscription import DynamicHeader, StaticHeader
-from tests.unit.arm.documents import (
-    LATEST,
-    only_fault,
-    subscription,
-    targets,
-    topic,
-    webhook,
-)
+from shared.subscriptions.subscription import DeliveryHeader, DynamicHeader, StaticHeader
+from tests.unit.arm.documents import LATEST, refusal, subscription, targets, webhook
 
 MAPPINGS = "properties.destination.properties.deliveryAttributeMappings"
 
@@ -35,23 +27,20 @@ def with_mappings(*mappings: Any) -> dict[str, Any]:
     return subscription(destination=webhook(deliveryAttributeMappings=list(mappings)))
 
 
-def fault(*mappings: Any) -> tuple[str | None, str]:
-    with pytest.raises(InvalidDocument) as caught:
-        with_mappings(*mappings)
-    found = only_fault(caught.value)
-    return found.target, found.message
+def headers(*mappings: Any) -> tuple[DeliveryHeader, ...]:
+    return to_subscription(with_mappings(*mappings)).headers
 
 
-def test_the_data_plane_sees_every_header() -> None:
-    stored = with_mappings(
-        static(), static("Authorization", "Bearer s3cret", isSecret=True), dynamic(path="data.A.b")
-    )
+def test_deliveries_see_every_header() -> None:
+    secret = static("Authorization", "Bearer s3cret", isSecret=True) | {"type": "static"}
+    last = dynamic(path="data.A.b") | {"type": "DYNAMIC"}
 
-    assert to_subscription(stored).headers == (
+    assert headers(static(), secret, last) == (
         StaticHeader(name="x-team", value="crm"),
         StaticHeader(name="Authorization", value="Bearer s3cret", is_secret=True),
         DynamicHeader(name="x-kind", path=("data", "A", "b")),
     )
+    assert headers() == ()
 
 
 def test_a_secret_is_never_shown() -> None:
@@ -67,91 +56,72 @@ def test_a_secret_is_never_shown() -> None:
     assert "s3cret" not in json.dumps(answer) + repr(to_subscription(stored))
 
 
-@pytest.mark.parametrize("none", [None, []])
-def test_no_header_is_no_member(none: object) -> None:
-    stored = subscription(destination=webhook(deliveryAttributeMappings=none))
-
-    assert stored == subscription()
-    assert to_subscription(stored).headers == ()
-
-
-def test_types_are_taken_whatever_their_case() -> None:
-    stored = with_mappings(static() | {"type": "static"}, dynamic() | {"type": "DYNAMIC"})
-
-    assert stored == with_mappings(static(), dynamic())
+@pytest.mark.parametrize(
+    ("names", "reason"),
+    [
+        ("aeg-event-type AEG-x WebHook-Request-Origin webhook-x ce-id CE-x", "is reserved for"),
+        ("Host host Content-Type content-length Content-Encoding Connection", "belongs to HTTP"),
+        ("Keep-Alive Accept-Encoding Date Via Forwarded Proxy-Authorization TE", "belongs to HTTP"),
+        ("Trailer Transfer-Encoding Upgrade Expect X-Forwarded-For", "belongs to HTTP"),
+        ("x-forwarded-proto", "belongs to HTTP"),
+        ("Metadata metadata-flavor X-IDENTITY-HEADER X-Aws-Ec2-Metadata-Token", "cloud metadata"),
+        ("User-Agent Cookie X-MS-CLIENT-PRINCIPAL x-ms-client-principal-id", "misrepresent the"),
+        ("X-MS-TOKEN-AAD-ACCESS-TOKEN", "misrepresent the sender"),
+    ],
+)
+def test_some_names_are_refused_with_the_reason(names: str, reason: str) -> None:
+    for name in names.split():
+        target, message = refusal(with_mappings, static(name))
+        assert target == f"{MAPPINGS}[0].name"
+        assert reason in message
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        *("aeg-event-type", "AEG-x", "WebHook-Request-Origin", "webhook-x", "Host", "host"),
-        *("Content-Type", "content-length", "Content-Encoding", "Connection", "Keep-Alive"),
-        *("ce-id", "CE-x", "Accept-Encoding", "Date", "Via", "Forwarded"),
-        *("Proxy-Authorization", "TE", "Trailer", "Transfer-Encoding", "Upgrade", "Expect"),
-        *("Metadata", "metadata-flavor", "X-IDENTITY-HEADER", "X-Aws-Ec2-Metadata-Token"),
-        *("User-Agent", "Cookie", "X-MS-CLIENT-PRINCIPAL", "x-ms-client-principal-id"),
-        *("X-MS-TOKEN-AAD-ACCESS-TOKEN", "X-Forwarded-For", "x-forwarded-proto"),
-        *("", " x", "x y", "x:", "x\r\ny", "h\u00e4", "(x)", "x\x00", "x" * 257),
-    ],
-    ids=ascii,
+    "name", ["", " x", "x y", "x:", "x\r\ny", "h\u00e4", "(x)", "x\x00", "x" * 257], ids=ascii
 )
 def test_an_illegal_name_is_refused(name: str) -> None:
-    assert fault(static(name))[0] == f"{MAPPINGS}[0].name"
+    message = f"'{name[:64]}' is not a valid header name."
+
+    assert refusal(with_mappings, static(name)) == (f"{MAPPINGS}[0].name", message)
 
 
 @pytest.mark.parametrize(
     "name",
     [
-        "Authorization",
-        "x",
-        "X-1_!",
-        "hosts",
-        "tee",
-        "x" * 256,
-        "aegis",
-        "cell",
-        "dates",
-        "cookies",
-        "x-ms-id",
-        "metadata-id",
+        *("Authorization", "x", "X-1_!", "hosts", "tee", "x" * 256),
+        *("aegis", "cell", "dates", "cookies", "x-ms-id", "metadata-id"),
     ],
 )
 def test_a_legal_name_is_accepted(name: str) -> None:
-    assert to_subscription(with_mappings(dynamic(name))).headers[0].name == name
+    assert headers(dynamic(name))[0].name == name
 
 
 @pytest.mark.parametrize(
-    "value", ["a\rb", "a\nb", "a\x00b", "gr\u00fcn", "\u20ac", "\x7f", "x" * 4097]
+    "value",
+    [
+        *("a\rb", "a\nb", "a\x00b", "gr\u00fcn", "\u20ac", "\x7f", "x" * 4097),
+        *(" ", " k3y", "k3y "),  # endpoints would trim them
+    ],
 )
-def test_a_value_that_no_header_can_hold_is_refused(value: str) -> None:
-    target, message = fault(static(value=value))
+def test_an_illegal_value_is_refused_without_quoting_it(value: str) -> None:
+    target, message = refusal(with_mappings, static(value=value))
 
     assert target == f"{MAPPINGS}[0].properties.value"
-    assert value not in message  # it may be a secret
-
-
-@pytest.mark.parametrize("value", [" ", " k3y", "k3y "])
-def test_a_value_that_endpoints_would_trim_is_refused(value: str) -> None:
-    target, message = fault(static(value=value))
-
-    assert target == f"{MAPPINGS}[0].properties.value"
-    assert "k3y" not in message
+    assert value == " " or value.strip() not in message
 
 
 @pytest.mark.parametrize("value", ["", "a b", 'a, b;c="d"', "x" * 4096])
 def test_a_value_that_a_header_can_hold_is_accepted(value: str) -> None:
-    assert to_subscription(with_mappings(static(value=value))).headers == (
-        StaticHeader(name="x-team", value=value),
-    )
+    assert headers(static(value=value)) == (StaticHeader(name="x-team", value=value),)
 
 
 @pytest.mark.parametrize(
     "path", ["id", "Topic", "subject", "eventtype", "dataversion", "source", "data.a", "Data.a b.c"]
 )
 def test_a_path_into_the_event_is_accepted(path: str) -> None:
-    assert to_subscription(with_mappings(dynamic(path=path))).headers == (
-        DynamicHeader(name="x-kind", path=tuple(path.split("."))),
-    )
+    seen = DynamicHeader(name="x-kind", path=tuple(path.split(".")))
+
+    assert headers(dynamic(path=path)) == (seen,)
 
 
 @pytest.mark.parametrize(
@@ -159,37 +129,20 @@ def test_a_path_into_the_event_is_accepted(path: str) -> None:
     ["", ".", "data.", "data..a", "subject.a", "a b", "$.data", ".id", "sbject", "kind", "Data2.a"],
 )
 def test_a_path_that_leads_nowhere_is_refused(path: str) -> None:
-    assert fault(dynamic(path=path))[0] == f"{MAPPINGS}[0].properties.sourceField"
+    target, _ = refusal(with_mappings, dynamic(path=path))
+
+    assert target == f"{MAPPINGS}[0].properties.sourceField"
 
 
-@pytest.mark.parametrize(
-    ("path", "is_known"), [("kind", True), ("kind.a", False), ("data.a", True)]
-)
-def test_cloud_events_may_have_any_attribute(path: str, *, is_known: bool) -> None:
-    of = topic(inputSchema="CloudEventSchemaV1_0")
-    destination = webhook(deliveryAttributeMappings=[dynamic(path=path)])
+def test_there_are_at_most_ten_headers_of_different_names() -> None:
+    eleven = [static(f"x-{number}") for number in range(11)]
 
-    if is_known:
-        subscription(of=of, destination=destination)
-    else:
-        with pytest.raises(InvalidDocument, match="an attribute of the event or data"):
-            subscription(of=of, destination=destination)
-
-
-def test_a_refused_name_is_told_with_the_reason() -> None:
-    assert "cloud metadata endpoints" in fault(static("Metadata"))[1]
-    assert "misrepresent the sender" in fault(static("User-Agent"))[1]
-
-
-def test_ten_headers_are_accepted_and_one_more_is_not() -> None:
-    assert len(to_subscription(with_mappings(*(static(f"x-{n}") for n in range(10)))).headers) == 10
-
-    target, message = fault(*(static(f"x-{n}") for n in range(11)))
-    assert (target, message) == (MAPPINGS, "There can be at most 10 custom delivery headers.")
-
-
-def test_a_name_can_be_used_once() -> None:
-    assert fault(static("x-team"), dynamic("X-Team")) == (
+    assert len(headers(*eleven[:10])) == 10
+    assert refusal(with_mappings, *eleven) == (
+        MAPPINGS,
+        "There can be at most 10 custom delivery headers.",
+    )
+    assert refusal(with_mappings, static("x-team"), dynamic("X-Team")) == (
         f"{MAPPINGS}[1].name",
         "The header X-Team is set twice.",
     )
@@ -201,7 +154,7 @@ def test_a_name_can_be_used_once() -> None:
         ({"name": "x"}, ""),
         ("x", ""),
         ([1], ""),
-        ([{"name": 1, **static()} | {"name": 1}], "[0].name"),
+        ([static() | {"name": 1}], "[0].name"),
         ([static() | {"name": None}], "[0].name"),
         ([static() | {"type": None}], "[0].type"),
         ([static() | {"type": "Magic"}], "[0].type"),
@@ -213,8 +166,7 @@ def test_a_name_can_be_used_once() -> None:
         ([dynamic() | {"properties": []}], "[0].properties"),
     ],
 )
-def test_what_is_no_mapping_is_refused(mappings: Any, target: str) -> None:
-    with pytest.raises(InvalidDocument) as caught:
-        subscription(destination=webhook(deliveryAttributeMappings=mappings))
+def test_a_malformed_mapping_is_refused(mappings: Any, target: str) -> None:
+    destination = webhook(deliveryAttributeMappings=mappings)
 
-    assert f"{MAPPINGS}{target}" in targets(caught.value)
+    assert f"{MAPPINGS}{target}" in targets(subscription, destination=destination)

@@ -23,11 +23,7 @@ from shared.arm.namespace_subscription_codec import (
     patched_namespace_subscription,
     render_namespace_subscription,
 )
-from shared.arm.subscription_codec import (
-    SubscriptionRequest,
-    full_url,
-    to_subscription,
-)
+from shared.arm.subscription_codec import SubscriptionRequest, full_url, to_subscription
 from shared.arm.tracked_resource import ArmPath
 from shared.events.topic import TopicName
 from tests.fakes import START

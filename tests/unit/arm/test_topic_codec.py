@@ -1,4 +1,4 @@
-"""Topics between ARM, storage and the data plane."""
+"""Topics: as they are stored, shown and used by the data plane, and what is refused."""
 
 from __future__ import annotations
 
@@ -9,39 +9,40 @@ import pytest
 
 from shared.arm.topic_codec import render_topic, to_topic
 from shared.arm.tracked_resource import ArmPath
-from shared.errors import InvalidDocument
 from shared.events.topic import InputSchema, Topic
-from tests.unit.arm.documents import PATH, only_fault, targets, topic
+from tests.unit.arm.documents import (
+    PATH,
+    TOPIC_ID,
+    namespace,
+    refusal,
+    targets,
+    topic,
+)
 
-ID = "/subscriptions/s1/resourceGroups/rg/providers/Microsoft.EventGrid/topics/orders"
+USER = (
+    "/subscriptions/s1/resourceGroups/rg/providers/Microsoft.ManagedIdentity"
+    "/userAssignedIdentities/u"
+)
+MAPPING = {"inputSchemaMappingType": "Json"}
 
 
-def test_a_topic_is_answered_with_its_defaults() -> None:
-    assert render_topic(topic({}), "https://pushgrid.example") == {
-        "id": ID,
-        "name": "orders",
-        "type": "Microsoft.EventGrid/topics",
-        "location": "global",
-        "tags": None,
-        "systemData": None,
-        "properties": {
-            "provisioningState": "Succeeded",
-            "endpoint": "https://pushgrid.example/topics/orders/api/events",
-            "inputSchema": "EventGridSchema",
-            "publicNetworkAccess": "Enabled",
-            "disableLocalAuth": False,
-            "metricResourceId": "metric-id",
-        },
+def test_members_that_clients_send_are_given_back() -> None:
+    identity = {
+        "type": "SystemAssigned, UserAssigned",
+        "principalId": "p",
+        "tenantId": "t",
+        "userAssignedIdentities": {USER: {"principalId": "p", "clientId": "c"}},
     }
-
-
-def test_what_clients_send_beside_is_given_back() -> None:
+    types = {
+        "kind": "Inline",
+        "inlineEventTypes": {"Shop.Placed": {"description": "d", "displayName": "n"}},
+    }
     body = {
         "location": "westeurope",
         "tags": {"team": "crm"},
-        "sku": {"name": "Basic"},
-        "kind": "Azure",
-        "identity": {"type": "None"},
+        "sku": {"name": "premium"},
+        "kind": "azure",
+        "identity": identity,
         "unknown": [1],
         "properties": {
             "inputSchema": "cloudeventschemav1_0",
@@ -50,24 +51,55 @@ def test_what_clients_send_beside_is_given_back() -> None:
             "inputSchemaMapping": None,
             "disableLocalAuth": False,
             "minimumTlsVersionAllowed": "1.2",
-            "dataResidencyBoundary": "WithinGeopair",
-            "eventTypeInfo": {"kind": "inline"},
+            "dataResidencyBoundary": "withinregion",
+            "eventTypeInfo": types,
             "unknown": {},
         },
     }
 
-    answer = render_topic(topic(body), "")
+    assert render_topic(topic(body), "https://pushgrid.example") == {
+        "id": TOPIC_ID,
+        "name": "orders",
+        "type": "Microsoft.EventGrid/topics",
+        "location": "westeurope",
+        "tags": {"team": "crm"},
+        "sku": {"name": "Premium"},
+        "kind": "Azure",
+        "identity": identity,
+        "systemData": None,
+        "properties": {
+            "provisioningState": "Succeeded",
+            "endpoint": "https://pushgrid.example/topics/orders/api/events",
+            "inputSchema": "CloudEventSchemaV1_0",
+            "publicNetworkAccess": "Enabled",
+            "disableLocalAuth": False,
+            "minimumTlsVersionAllowed": "1.2",
+            "dataResidencyBoundary": "WithinRegion",
+            "eventTypeInfo": types,
+            "metricResourceId": "metric-id",
+        },
+    }
 
-    assert answer["location"] == "westeurope"
-    assert answer["tags"] == {"team": "crm"}
-    assert (answer["sku"], answer["kind"]) == ({"name": "Basic"}, "Azure")
-    assert answer["identity"] == {"type": "None"}
-    assert answer["properties"]["inputSchema"] == "CloudEventSchemaV1_0"
-    assert answer["properties"]["minimumTlsVersionAllowed"] == "1.2"
-    assert answer["properties"]["dataResidencyBoundary"] == "WithinGeopair"
-    assert answer["properties"]["eventTypeInfo"] == {"kind": "Inline"}
-    assert "unknown" not in answer
-    assert "unknown" not in answer["properties"]
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ({"type": "SystemAssigned,UserAssigned"}, {"type": "SystemAssigned, UserAssigned"}),
+        ({"type": "systemassigned, userassigned"}, {"type": "SystemAssigned, UserAssigned"}),
+        ({"type": "None"}, {"type": "None"}),
+        ({"userAssignedIdentities": {USER: None}}, {"userAssignedIdentities": {USER: {}}}),
+    ],
+)
+def test_identities_are_written_as_azure_does(given: object, shown: object) -> None:
+    assert render_topic(topic({"identity": given}), "")["identity"] == shown
+
+
+@pytest.mark.parametrize("kind", ["AzureArc", "azurearc"])
+@pytest.mark.parametrize("read", [topic, namespace])
+def test_the_kind_azure_arc_is_refused(kind: str, read: Any) -> None:
+    message = "The kind AzureArc is not supported; the only kind is Azure."
+
+    assert refusal(read, {"kind": kind}) == ("kind", message)
 
 
 def test_keys_are_never_part_of_an_answer() -> None:
@@ -82,12 +114,22 @@ def test_the_data_plane_sees_name_schema_keys_and_profile() -> None:
 
     assert to_topic(stored) == Topic(
         name="orders",
-        arm_id=ID,
+        arm_id=TOPIC_ID,
         input_schema=InputSchema.EVENT_GRID,
         keys=("key1", "key2"),
         profile="2017",
     )
     assert to_topic(topic()).profile is None
+
+
+def test_a_topic_can_have_128_ip_rules() -> None:
+    masks = [f"203.0.113.{number}" for number in range(64)] + [f"fd00::{n}/127" for n in range(64)]
+    stored = topic(inboundIpRules=[{"ipMask": mask, "action": "allow"} for mask in masks])
+
+    rules = to_topic(stored).inbound_rules
+
+    assert [str(rule) for rule in rules[:64]] == [f"{mask}/32" for mask in masks[:64]]
+    assert str(rules[65]) == "fd00::/127"
 
 
 def test_replacing_keeps_id_name_and_keys() -> None:
@@ -99,14 +141,19 @@ def test_replacing_keeps_id_name_and_keys() -> None:
         existing=first | {"keys": {}},
     )
 
-    assert (second["id"], second["name"], second["keys"]) == (ID, "orders", {})
+    assert (second["id"], second["name"], second["keys"]) == (TOPIC_ID, "orders", {})
     assert second["metricResourceId"] == first["metricResourceId"]
     assert second["tags"] == {"a": "b"}
 
 
 def test_the_input_schema_of_a_topic_cant_change() -> None:
-    with pytest.raises(InvalidDocument, match="is EventGridSchema; it can't be changed to Cloud"):
-        topic(existing=topic(), inputSchema="CloudEventSchemaV1_0")
+    assert refusal(topic, existing=topic(), inputSchema="CloudEventSchemaV1_0") == (
+        "properties.inputSchema",
+        (
+            "The input schema of the topic is EventGridSchema; "
+            "it can't be changed to CloudEventSchemaV1_0."
+        ),
+    )
 
 
 @pytest.mark.parametrize(
@@ -117,155 +164,107 @@ def test_a_legal_name_is_accepted(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name",
+    ("changes", "target"),
     [
-        *("", "ab", "a" * 51, "a_b", "a.b", "na\u00efve", "abc\n", "a/b"),
-        *("Microsoft-x", "microsoft", "EVENTGRID1", "System", "systems"),
+        *(
+            ({"name": name}, "name")
+            for name in ("", "ab", "a" * 51, "a_b", "a.b", "na\u00efve", "abc\n", "a/b")
+        ),
+        *(
+            ({"name": name}, "name")
+            for name in ("Microsoft-x", "microsoft", "EVENTGRID1", "System", "systems")
+        ),
+        ({"subscription": "a/b"}, "id"),
+        ({"subscription": "a" * 65}, "id"),
+        ({"group": "rg."}, "id"),
+        ({"group": "a b"}, "id"),
+        ({"group": "a" * 91}, "id"),
     ],
 )
-def test_an_illegal_name_is_refused(name: str) -> None:
-    with pytest.raises(InvalidDocument) as caught:
-        topic(path=PATH._replace(name=name))
+def test_an_illegal_path_is_refused(changes: dict[str, str], target: str) -> None:
+    assert refusal(topic, path=PATH._replace(**changes))[0] == target
 
-    assert only_fault(caught.value).target == "name"
+
+@pytest.mark.parametrize("body", [[], 0])
+def test_a_body_must_be_an_object(body: object) -> None:
+    assert refusal(topic, body) == (None, "The request content must be a JSON object.")
 
 
 @pytest.mark.parametrize(
-    "path",
+    ("path", "value", "words"),
     [
-        PATH._replace(subscription="a/b"),
-        PATH._replace(subscription="a" * 65),
-        PATH._replace(group="rg."),
-        PATH._replace(group="a b"),
-        PATH._replace(group="a" * 91),
+        ("location", 1, "must be a string"),
+        ("properties", [], "must be an object"),
+        ("identity", "SystemAssigned", "must be an object"),
+        ("identity.type", "Sometimes", "it can be: None, SystemAssigned"),
+        ("identity.userAssignedIdentities", [USER], "must be an object"),
+        ("identity.userAssignedIdentities.u", 1, "must be an object"),
+        ("sku", [], "must be an object"),
+        ("sku.name", {}, "must be a string"),
+        ("sku.capacity", "1", "between 1 and 40"),
+        ("kind", {}, "must be a string"),
+        ("kind", "AWS", "it can be: Azure"),
+        ("tags", [], "must be an object"),
+        ("tags.a", 1, "must be a string"),
+        ("tags.a", None, "must be a string"),
+        ("tags.a", "x" * 257, "256 characters"),
+        ("tags", {"": "x"}, "1-512"),
+        ("tags", {"x" * 513: "x"}, "1-512"),
+        ("tags", {str(n): "" for n in range(51)}, "50 tags"),
+        ("tags.deliveryProfile", "2018", "no delivery profile '2018'; there are: 2017, latest."),
+        ("properties.inputSchema", "Xml", "has the value 'Xml'; it can be: EventGridSchema, "),
+        ("properties.inputSchemaMapping", MAPPING, "CustomEventSchema only"),
+        ("properties.inboundIpRules", [{"ipMask": "10.0.0.0/8"}] * 129, "at most 128"),
+        ("properties.publicNetworkAccess", "disabled", "not supported"),
+        ("properties.disableLocalAuth", "yes", "true or false"),
+        ("properties.minimumTlsVersionAllowed", "1.4", "1.0, 1.1, 1.2"),
+        ("properties.eventTypeInfo.kind", 1, "must be a string"),
+        ("properties.dataResidencyBoundary", "x", "WithinGeopair, WithinRegion"),
     ],
 )
-def test_an_illegal_scope_is_refused(path: ArmPath) -> None:
-    with pytest.raises(InvalidDocument) as caught:
-        topic(path=path)
+def test_a_bad_member_is_refused(path: str, value: object, words: str) -> None:
+    body = value
+    for name in reversed(path.split(".")):
+        body = {name: body}
 
-    assert only_fault(caught.value).target == "id"
+    found, message = refusal(topic, body)
+
+    assert found == path
+    assert words in message
 
 
 @pytest.mark.parametrize(
-    ("body", "target", "words"),
+    ("rule", "target", "words"),
     [
-        pytest.param([], None, "must be a JSON object", id="a list"),
-        pytest.param(None, None, "must be a JSON object", id="null"),
-        pytest.param({"location": 1}, "location", "must be a string", id="location"),
-        pytest.param({"properties": []}, "properties", "must be an object", id="properties"),
-        pytest.param({"tags": []}, "tags", "must be an object", id="tags"),
-        pytest.param({"tags": {"a": 1}}, "tags.a", "must be a string", id="tag"),
-        pytest.param({"tags": {"a": None}}, "tags.a", "must be a string", id="null tag"),
-        pytest.param({"tags": {"a": "x" * 257}}, "tags.a", "256 characters", id="long tag"),
-        pytest.param({"tags": {"": "x"}}, "tags", "1-512", id="nameless tag"),
-        pytest.param({"tags": {"x" * 513: "x"}}, "tags", "1-512", id="long tag name"),
-        pytest.param(
-            {"tags": {str(n): "" for n in range(51)}}, "tags", "50 tags", id="too many tags"
-        ),
-        pytest.param(
-            {"tags": {"deliveryProfile": "2018"}},
-            "tags.deliveryProfile",
-            "no delivery profile '2018'; there are: 2017, latest.",
-            id="profile",
-        ),
-        pytest.param(
-            {"properties": {"inputSchema": "CustomEventSchema"}},
-            "properties.inputSchemaMapping",
-            "requires inputSchemaMapping",
-            id="custom schema without a mapping",
-        ),
-        pytest.param(
-            {"properties": {"inputSchema": "Xml"}},
-            "properties.inputSchema",
-            "has the value 'Xml'; it can be: EventGridSchema, ",
-            id="unknown schema",
-        ),
-        pytest.param(
-            {"properties": {"inputSchemaMapping": {"inputSchemaMappingType": "Json"}}},
-            "properties.inputSchemaMapping",
-            "CustomEventSchema only",
-            id="mapping of another schema",
-        ),
-        pytest.param(
-            {"properties": {"inboundIpRules": [{"ipMask": "10.0.0.0/8"}] * 129}},
-            "properties.inboundIpRules",
-            "at most 128",
-            id="ip rules",
-        ),
-        pytest.param(
-            {"properties": {"inboundIpRules": [{"ipMask": "10.0.0"}]}},
-            "properties.inboundIpRules[0].ipMask",
-            "CIDR",
-            id="no range",
-        ),
-        pytest.param(
-            {"properties": {"inboundIpRules": [{"ipMask": "fe80::%1/10"}]}},
-            "properties.inboundIpRules[0].ipMask",
-            "CIDR",
-            id="zone",
-        ),
-        pytest.param(
-            {"properties": {"inboundIpRules": [{"action": "Allow"}]}},
-            "properties.inboundIpRules[0].ipMask",
-            "is missing",
-            id="no address",
-        ),
-        pytest.param(
-            {"properties": {"inboundIpRules": [{"ipMask": "10.0.0.1", "action": "Deny"}]}},
-            "properties.inboundIpRules[0].action",
-            "it can be: Allow",
-            id="deny",
-        ),
-        pytest.param(
-            {"properties": {"publicNetworkAccess": "disabled"}},
-            "properties.publicNetworkAccess",
-            "not supported",
-            id="no public network",
-        ),
-        pytest.param(
-            {"properties": {"disableLocalAuth": "yes"}},
-            "properties.disableLocalAuth",
-            "true or false",
-            id="not a flag",
-        ),
-        pytest.param(
-            {"properties": {"minimumTlsVersionAllowed": "1.4"}},
-            "properties.minimumTlsVersionAllowed",
-            "1.0, 1.1, 1.2",
-            id="tls",
-        ),
+        ({"ipMask": "10.0.0"}, "ipMask", "CIDR"),
+        ({"ipMask": "fe80::%1/10"}, "ipMask", "CIDR"),
+        ({"action": "Allow"}, "ipMask", "is missing"),
+        ({"ipMask": "10.0.0.1", "action": "Deny"}, "action", "it can be: Allow"),
     ],
 )
-def test_a_bad_topic_is_refused(body: Any, target: str | None, words: str) -> None:
-    with pytest.raises(InvalidDocument) as caught:
-        topic(body if body is not None else 0)
+def test_a_bad_ip_rule_is_refused(rule: dict[str, str], target: str, words: str) -> None:
+    found, message = refusal(topic, inboundIpRules=[rule])
 
-    assert only_fault(caught.value).target == target
-    assert words in caught.value.message
+    assert found == f"properties.inboundIpRules[0].{target}"
+    assert words in message
 
 
-def test_a_topic_can_have_128_rules_about_addresses() -> None:
-    masks = [f"203.0.113.{number}" for number in range(64)] + [f"fd00::{n}/127" for n in range(64)]
-    stored = topic(inboundIpRules=[{"ipMask": mask, "action": "allow"} for mask in masks])
+def test_the_custom_schema_needs_a_mapping() -> None:
+    found, message = refusal(topic, inputSchema="CustomEventSchema")
 
-    rules = to_topic(stored).inbound_rules
-
-    assert [str(rule) for rule in rules[:64]] == [f"{mask}/32" for mask in masks[:64]]
-    assert str(rules[65]) == "fd00::/127"
+    assert found == "properties.inputSchemaMapping"
+    assert "requires inputSchemaMapping" in message
 
 
 def test_all_faults_are_reported_at_once() -> None:
     body = {
         "location": 1,
         "tags": {"a": 1},
+        "sku": {"name": {}, "capacity": "1"},
         "properties": {"inputSchema": "x", "disableLocalAuth": 1},
     }
 
-    with pytest.raises(InvalidDocument) as caught:
-        topic(body, path=ArmPath("s 1", "rg.", "topics", "a"))
-
-    assert targets(caught.value) == [
-        *("name", "id", "id", "location", "tags.a"),
+    assert targets(topic, body, path=ArmPath("s 1", "rg.", "topics", "a")) == [
+        *("name", "id", "id", "location", "tags.a", "sku.name", "sku.capacity"),
         *("properties.inputSchema", "properties.disableLocalAuth"),
     ]

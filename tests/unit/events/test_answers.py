@@ -1,4 +1,4 @@
-"""What the data plane answers, to the letter."""
+"""The answers of the data plane, exactly as Event Grid's."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from shared.errors import (
 )
 from shared.events.answers import accepted_answer, error_answer, options_answer
 from shared.events.topic import InputSchema
+from tests.tables import named
 from tests.unit.events.publishing import NOW, a_request, a_topic
 
 _ID = "3f0c1c8e-0000-4000-8000-000000000001"
@@ -29,50 +30,27 @@ _REFERENCE = (
 _HEADERS = {"Content-Type": "application/json; charset=utf-8", "x-ms-request-id": _ID}
 
 
+_NO_RESOURCE = "No HTTP resource was found that matches the request URI 'https://a/b'."
+_HEADER_FAULT = Fault(code="InvalidCloudEventHeader", message="No.")
+
+
 @pytest.mark.parametrize(
     ("error", "status", "code", "detail", "message"),
     [
-        pytest.param(
-            InvalidEvents("No."),
-            400,
-            "BadRequest",
-            "InputJsonInvalid",
-            f"No.{_REFERENCE}",
-            id="400",
+        (InvalidEvents("No."), 400, "BadRequest", "InputJsonInvalid", f"No.{_REFERENCE}"),
+        (
+            InvalidEvents("No.", faults=(_HEADER_FAULT,)),
+            *(400, "BadRequest", "InvalidCloudEventHeader", f"No.{_REFERENCE}"),
         ),
-        pytest.param(
-            InvalidEvents("No.", faults=(Fault(code="InvalidCloudEventHeader", message="No."),)),
-            400,
-            "BadRequest",
-            "InvalidCloudEventHeader",
-            f"No.{_REFERENCE}",
-            id="400 of a kind",
-        ),
-        pytest.param(
-            Unauthenticated('"é'),
-            401,
-            "Unauthorized",
-            "Unauthorized",
-            f'"é{_REFERENCE}',
-            id="401",
-        ),
-        pytest.param(
-            NotFound("No HTTP resource was found that matches the request URI 'https://a/b'."),
-            404,
-            "NotFound",
-            "ResourceNotFound",
-            "No HTTP resource was found that matches the request URI 'https://a/b'." + _REFERENCE,
-            id="404",
-        ),
-        pytest.param(
+        (Unauthenticated('"é'), 401, "Unauthorized", "Unauthorized", f'"é{_REFERENCE}'),
+        (NotFound(_NO_RESOURCE), 404, "NotFound", "ResourceNotFound", _NO_RESOURCE + _REFERENCE),
+        (
             TooLarge(),
-            413,
-            "RequestEntityTooLarge",
-            "PayloadTooLarge",
+            *(413, "RequestEntityTooLarge", "PayloadTooLarge"),
             "The maximum size (1536000) has been exceeded.",
-            id="413",
         ),
     ],
+    ids=["400", "400 of a kind", "401", "404", "413"],
 )
 def test_errors_have_event_grids_form(error, status, code, detail, message):
     answer = error_answer(POST, error, request_id=_ID, now=NOW)
@@ -90,10 +68,12 @@ def test_errors_have_event_grids_form(error, status, code, detail, message):
 
 @pytest.mark.parametrize(
     ("error", "headers"),
-    [
-        pytest.param(MethodNotAllowed(), {"Allow": "OPTIONS, POST"}, id="405"),
-        pytest.param(StorageUnavailable(), {"Retry-After": "5"}, id="503"),
-    ],
+    named(
+        {
+            "405": (MethodNotAllowed(), {"Allow": "OPTIONS, POST"}),
+            "503": (StorageUnavailable(), {"Retry-After": "5"}),
+        }
+    ),
 )
 def test_some_errors_say_what_to_do(error, headers):
     assert error_answer(POST, error, request_id=_ID, now=NOW).headers == _HEADERS | headers
@@ -103,7 +83,7 @@ def test_some_errors_say_what_to_do(error, headers):
     ("hour", "written"),
     [(0, "12:00:09 AM"), (1, "1:00:09 AM"), (12, "12:00:09 PM"), (23, "11:00:09 PM")],
 )
-def test_times_are_written_as_in_america(hour, written):
+def test_times_have_us_format(hour, written):
     now = datetime(2025, 11, 30, hour, 0, 9, tzinfo=UTC)
 
     answer = error_answer(POST, InvalidEvents(), request_id=_ID, now=now)
@@ -116,20 +96,20 @@ _ACCEPTED = {"api-supported-versions": "2018-01-01", "x-ms-request-id": _ID}
 
 @pytest.mark.parametrize(
     ("sent", "headers"),
-    [
-        pytest.param({"x-ms-client-request-id": "a"}, {}, id="not asked for"),
-        pytest.param(
-            {"x-ms-client-request-id": "a", "x-ms-return-client-request-id": "True"},
-            {"x-ms-client-request-id": "a"},
-            id="asked for",
-        ),
-        pytest.param({"x-ms-return-client-request-id": "true"}, {}, id="there is none"),
-        pytest.param(
-            {"x-ms-client-request-id": "a", "x-ms-return-client-request-id": "false"},
-            {},
-            id="false",
-        ),
-    ],
+    named(
+        {
+            "not asked for": ({"x-ms-client-request-id": "a"}, {}),
+            "asked for": (
+                {"x-ms-client-request-id": "a", "x-ms-return-client-request-id": "True"},
+                {"x-ms-client-request-id": "a"},
+            ),
+            "there is none": ({"x-ms-return-client-request-id": "true"}, {}),
+            "false": (
+                {"x-ms-client-request-id": "a", "x-ms-return-client-request-id": "false"},
+                {},
+            ),
+        }
+    ),
 )
 def test_acceptance_echoes_the_clients_id(sent, headers):
     answer = accepted_answer(a_request(headers=sent), _ID)
@@ -139,10 +119,7 @@ def test_acceptance_echoes_the_clients_id(sent, headers):
 
 @pytest.mark.parametrize(
     ("schema", "name"),
-    [
-        (InputSchema.EVENT_GRID, "EventGridEvent"),
-        (InputSchema.CLOUD_EVENTS, "CloudEventV10"),
-    ],
+    [(InputSchema.EVENT_GRID, "EventGridEvent"), (InputSchema.CLOUD_EVENTS, "CloudEventV10")],
 )
 def test_options_name_the_schema(schema, name):
     answer = options_answer(POST, a_topic(schema), _ID)

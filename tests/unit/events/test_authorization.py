@@ -1,8 +1,9 @@
-"""Who may publish: keys, signatures of all clients, and everything that is refused."""
+"""Authorization by key and by shared access signature."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from typing import Any
 
 import pytest
@@ -91,44 +92,33 @@ def test_a_plus_in_the_query_may_be_bare():
     _authorize(query={"aeg-sas-key": KEY2.replace("+", " ")})
 
 
+_UNREADABLE = "Unable to read access token."
+_EARLIER = sign(expiry="2020-01-01", key="AAAA")
+
+
 @pytest.mark.parametrize(
     ("headers", "query", "message"),
     [
-        pytest.param({}, {}, _NONE, id="nothing"),
-        pytest.param({"aeg-sas-key": KEY[:-1]}, {}, _KEY, id="part of a key"),
-        pytest.param({"aeg-sas-key": KEY.lower()}, {}, _KEY, id="another case"),
-        pytest.param({"aeg-sas-key": "é\udc80"}, {}, _KEY, id="not ASCII"),
-        pytest.param({"aeg-sas-key": "a" * 1_000_000}, {}, _KEY, id="huge"),
-        pytest.param({}, {"aeg-sas-key": "x"}, _KEY, id="key in the query"),
-        pytest.param({"aeg-sas-key": "x"}, {"aeg-sas-key": KEY}, _KEY, id="header before query"),
-        pytest.param(
-            {"authorization": "Bearer x"}, {}, "Unable to read access token.", id="bearer"
-        ),
-        pytest.param(
-            {"authorization": "bearer"}, {}, "Unable to read access token.", id="no token"
-        ),
-        pytest.param({"authorization": "Basic x"}, {}, _SCHEME, id="basic"),
-        pytest.param({"authorization": ""}, {}, _SCHEME, id="no scheme"),
-        pytest.param({"aeg-sas-token": sign(key="AAAA")}, {}, _SIGNER, id="another key"),
-        pytest.param({"aeg-sas-token": f"{sign()[:-9]}"}, {}, _SIGNER, id="cut off"),
-        pytest.param({"aeg-sas-token": "r=a&e=2030-01-01&s=é%FF"}, {}, _SIGNER, id="no base64"),
-        pytest.param({}, {"aeg-sas-token": sign(URL + "2")}, _RESOURCE, id="token in the query"),
-        pytest.param(
-            {"aeg-sas-token": sign(expiry="2020-01-01", key="AAAA")},
-            {},
-            _SIGNER,
-            id="signer before expiry",
-        ),
-        pytest.param(
-            {"aeg-sas-token": sign("https://a", "2020-01-01")},
-            {},
-            _EXPIRED,
-            id="expiry before resource",
-        ),
-        pytest.param(
-            {"aeg-sas-token": sign().replace("orders", "Orders")}, {}, _SIGNER, id="changed after"
-        ),
+        ({}, {}, _NONE),
+        ({"aeg-sas-key": KEY[:-1]}, {}, _KEY),
+        ({"aeg-sas-key": KEY.lower()}, {}, _KEY),
+        ({"aeg-sas-key": "é\udc80"}, {}, _KEY),
+        ({"aeg-sas-key": "a" * 100_000}, {}, _KEY),
+        ({}, {"aeg-sas-key": "x"}, _KEY),
+        ({"aeg-sas-key": "x"}, {"aeg-sas-key": KEY}, _KEY),  # the header decides
+        ({"authorization": "Bearer x"}, {}, _UNREADABLE),
+        ({"authorization": "bearer"}, {}, _UNREADABLE),
+        ({"authorization": "Basic x"}, {}, _SCHEME),
+        ({"authorization": ""}, {}, _SCHEME),
+        ({"aeg-sas-token": sign(key="AAAA")}, {}, _SIGNER),
+        ({"aeg-sas-token": f"{sign()[:-9]}"}, {}, _SIGNER),
+        ({"aeg-sas-token": "r=a&e=2030-01-01&s=é%FF"}, {}, _SIGNER),
+        ({"aeg-sas-token": sign().replace("orders", "Orders")}, {}, _SIGNER),
+        ({"aeg-sas-token": _EARLIER}, {}, _SIGNER),  # before the expiry
+        ({"aeg-sas-token": sign("https://a", "2020-01-01")}, {}, _EXPIRED),  # before the resource
+        ({}, {"aeg-sas-token": sign(URL + "2")}, _RESOURCE),
     ],
+    ids=map(str, count()),  # one key is too long
 )
 def test_what_proves_nothing_is_not_authorized(headers, query, message):
     assert refusal(_authorize, headers, query) == _unauthorized(message)
@@ -150,25 +140,19 @@ def test_an_empty_value_is_a_bad_request(headers, query, name):
     assert refusal(_authorize, headers, query) == (400, "BadRequest", "InvalidSas", message)
 
 
-def test_a_token_that_is_none_is_a_bad_request():
+@pytest.mark.parametrize(
+    ("token", "quoted"), [("r=é&s=b", "r=é&s=b"), ("x" * 5_000, "x" * 1024 + "…")], ids=["", "long"]
+)
+def test_a_malformed_token_is_a_bad_request(token, quoted):
     message = (
         "Invalid key in aeg-sas-token. Valid format"
         " :r=UrlEncodedResource&e=UrlEncodedUtcExpiration&s=UrlEncodedSignature."
-        " Input sas string: r=é&s=b"
+        f" Input sas string: {quoted}"
     )
 
-    assert refusal(_authorize, {"aeg-sas-token": "r=é&s=b"}) == (
-        400,
-        "BadRequest",
-        "InvalidSas",
-        message,
-    )
+    found = refusal(_authorize, {"aeg-sas-token": token})
 
-
-def test_a_huge_token_is_quoted_in_part():
-    message = refusal(_authorize, {"aeg-sas-token": "x" * 1_000_000})[3]
-
-    assert message.endswith(f"Input sas string: {'x' * 1024}…")
+    assert found == (400, "BadRequest", "InvalidSas", message)
 
 
 def test_a_url_that_is_none_is_refused_politely():

@@ -1,4 +1,4 @@
-"""Who may publish with a token of Entra ID, and who then may not publish without one."""
+"""Authorization by access token, and topics that require one."""
 
 from __future__ import annotations
 
@@ -58,18 +58,13 @@ def test_who_has_the_role_passes(disabled: bool):  # noqa: FBT001 - a row
     authorize(a_request(headers=_BEARER), a_topic(disable_local_auth=disabled), NOW, _SENDER)
 
 
-@pytest.mark.parametrize("verdict", [None, TokenFault.UNREADABLE])
-def test_what_nobody_can_read_is_refused(verdict):
-    refused = refusal(authorize, a_request(headers=_BEARER), a_topic(), NOW, verdict)
-
-    assert refused == (401, "Unauthorized", "Unauthorized", "Unable to read access token.")
-
-
-@pytest.mark.parametrize("fault", set(TokenFault) - {TokenFault.UNREADABLE})
-def test_what_is_wrong_with_a_token_is_told(fault):
+@pytest.mark.parametrize("fault", [None, *TokenFault])
+def test_a_faulty_token_is_refused_with_the_reason(fault):
     refused = refusal(authorize, a_request(headers=_BEARER), a_topic(), NOW, fault)
 
-    assert refused == (401, "Unauthorized", "Unauthorized", _REFUSED + fault.value)
+    is_unreadable = fault in (None, TokenFault.UNREADABLE)
+    message = "Unable to read access token." if is_unreadable else _REFUSED + fault.value
+    assert refused == (401, "Unauthorized", "Unauthorized", message)
 
 
 @pytest.mark.parametrize("roles", [[], ["EventGrid Contributor"], ["EventGrid Data"]])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
-
 import pytest
 
 from tests.unit.events.publishing import (
@@ -17,28 +15,20 @@ from tests.unit.events.publishing import (
 )
 
 _ATTRIBUTES = {f"ce_{name}": value for name, value in cloud_members().items()}
-_LATIN = "Zoë".encode("latin-1")
 
 
 @pytest.mark.parametrize(
     ("content_type", "body", "members"),
     [
-        pytest.param("application/json", b'{"a":1}', {"data": {"a": 1}}, id="JSON"),
-        pytest.param("Application/Vnd.Shop+JSON; v=2", b"1", {"data": 1}, id="a kind of JSON"),
-        pytest.param("text/json; charset=utf-8", b'"a"', {"data": "a"}, id="JSON as text"),
-        pytest.param("text/plain", "Zoë\n".encode(), {"data": "Zoë\n"}, id="text"),
-        pytest.param(
-            "text/plain", _LATIN, {"data_base64": b64encode(_LATIN).decode()}, id="not UTF-8"
-        ),
-        pytest.param(
-            "text/plain; charset=latin-1",
-            b"Zoe",
-            {"data_base64": b64encode(b"Zoe").decode()},
-            id="another charset",
-        ),
-        pytest.param("image/png", b"\x00\xff", {"data_base64": "AP8="}, id="bytes"),
-        pytest.param("", b"\x00\xff", {"data_base64": "AP8="}, id="no content type"),
-        pytest.param("application/json", b"", {}, id="no data"),
+        ("application/json", b'{"a":1}', {"data": {"a": 1}}),
+        ("Application/Vnd.Shop+JSON; v=2", b"1", {"data": 1}),
+        ("text/json; charset=utf-8", b'"a"', {"data": "a"}),
+        ("text/plain", "Zoë\n".encode(), {"data": "Zoë\n"}),
+        ("text/plain", "Zoë".encode("latin-1"), {"data_base64": "Wm/r"}),  # not UTF-8 after all
+        ("text/plain; charset=latin-1", b"Zoe", {"data_base64": "Wm9l"}),
+        ("image/png", b"\x00\xff", {"data_base64": "AP8="}),
+        ("", b"\x00\xff", {"data_base64": "AP8="}),
+        ("application/json", b"", {}),
     ],
 )
 def test_the_body_becomes_data(content_type, body, members):
@@ -52,11 +42,11 @@ def test_the_body_becomes_data(content_type, body, members):
 @pytest.mark.parametrize(
     ("header", "subject"),
     [
-        pytest.param("/orders/17", "/orders/17", id="plain"),
-        pytest.param("Zo%C3%AB%20%F0%9F%98%80", "Zoë 😀", id="percent-encoded"),
-        pytest.param("100% a+b", "100% a+b", id="a percent sign, a plus"),
-        pytest.param('"a \\"b\\" \\\\"', 'a "b" \\', id="quoted"),
-        pytest.param('"', '"', id="one quote"),
+        ("/orders/17", "/orders/17"),
+        ("Zo%C3%AB%20%F0%9F%98%80", "Zoë 😀"),
+        ("100% a+b", "100% a+b"),
+        ('"a \\"b\\" \\\\"', 'a "b" \\'),
+        ('"', '"'),
     ],
 )
 def test_attributes_are_decoded(header, subject):
@@ -66,62 +56,27 @@ def test_attributes_are_decoded(header, subject):
     assert event.members == cloud_members(subject=subject, tenant="a")
 
 
+_COMBINED = "The request has 'ce-' headers, which can't be combined with the Content-Type '{}'."
+_NOT_SENT = "The header '{}' can't be sent in binary mode."
+_ENCODING = "The header '{}' is not percent-encoded UTF-8."
+
+
 @pytest.mark.parametrize(
     ("content_type", "headers", "message"),
     [
-        pytest.param(
-            STRUCTURED,
-            {},
-            "The request has 'ce-' headers, which can't be combined with the Content-Type"
-            " 'application/cloudevents+json'.",
-            id="structured",
-        ),
-        pytest.param(
-            BATCH,
-            {},
-            "The request has 'ce-' headers, which can't be combined with the Content-Type"
-            " 'application/cloudevents-batch+json'.",
-            id="batch",
-        ),
-        pytest.param(
-            "text/plain",
-            {"ce_datacontenttype": "text/plain"},
-            "The header 'ce-datacontenttype' can't be sent in binary mode.",
-            id="content type twice",
-        ),
-        pytest.param(
-            "text/plain",
-            {"ce_data": "1"},
-            "The header 'ce-data' can't be sent in binary mode.",
-            id="data in a header",
-        ),
-        pytest.param(
-            "text/plain",
-            {"ce_subject": "%FF"},
-            "The header 'ce-subject' is not percent-encoded UTF-8.",
-            id="no UTF-8",
-        ),
-        pytest.param(
-            "text/plain",
-            {"ce_subject": "\udc80"},
-            "The header 'ce-subject' is not percent-encoded UTF-8.",
-            id="a byte that the server couldn't decode",
-        ),
-        pytest.param(
-            "text/plain; \udc80",
-            {},
-            "The header 'content-type' is not percent-encoded UTF-8.",
-            id="such a content type",
-        ),
+        (STRUCTURED, {}, _COMBINED.format("application/cloudevents+json")),
+        (BATCH, {}, _COMBINED.format("application/cloudevents-batch+json")),
+        ("text/plain", {"ce_datacontenttype": "a/b"}, _NOT_SENT.format("ce-datacontenttype")),
+        ("text/plain", {"ce_data": "1"}, _NOT_SENT.format("ce-data")),
+        ("text/plain", {"ce_subject": "%FF"}, _ENCODING.format("ce-subject")),
+        ("text/plain", {"ce_subject": "\udc80"}, _ENCODING.format("ce-subject")),  # undecodable
+        ("text/plain; \udc80", {}, _ENCODING.format("content-type")),
     ],
 )
-def test_headers_that_make_no_sense_are_refused(content_type, headers, message):
-    assert refusal(read_cloud, b"a", content_type, **_ATTRIBUTES, **headers) == (
-        400,
-        "BadRequest",
-        "InvalidCloudEventHeader",
-        message,
-    )
+def test_bad_headers_are_refused(content_type, headers, message):
+    found = refusal(read_cloud, b"a", content_type, **_ATTRIBUTES, **headers)
+
+    assert found == (400, "BadRequest", "InvalidCloudEventHeader", message)
 
 
 def test_binary_events_must_conform_too():

@@ -1,12 +1,14 @@
-"""CloudEvents in JSON: which content types mean what, and what an event must have."""
+"""CloudEvents in JSON: content types, and the attributes of an event."""
 
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
 from shared.events.topic import InputSchema
+from tests.tables import named
 from tests.unit.events.publishing import (
     BATCH,
     CONFIGURED,
@@ -56,14 +58,16 @@ def _expected(expected: str, actual: str) -> str:
 
 @pytest.mark.parametrize(
     ("content_type", "is_batch"),
-    [
-        pytest.param(BATCH, True, id="batch"),
-        pytest.param("Application/CloudEvents-Batch+JSON", True, id="batch, any case"),
-        pytest.param(STRUCTURED, False, id="structured"),
-        pytest.param('application/cloudevents+json ; Charset="UTF-8"', False, id="quoted charset"),
-        pytest.param("application/json", False, id="plain"),
-        pytest.param("application/json; x=1; charset=us-ascii", False, id="ASCII"),
-    ],
+    named(
+        {
+            "batch": (BATCH, True),
+            "batch, any case": ("Application/CloudEvents-Batch+JSON", True),
+            "structured": (STRUCTURED, False),
+            "quoted charset": ('application/cloudevents+json ; Charset="UTF-8"', False),
+            "plain": ("application/json", False),
+            "ASCII": ("application/json; x=1; charset=us-ascii", False),
+        }
+    ),
 )
 def test_events_are_read_unchanged(content_type, is_batch):
     body = body_of([_EVERYTHING] if is_batch else _EVERYTHING)
@@ -78,12 +82,14 @@ def test_events_are_read_unchanged(content_type, is_batch):
 
 @pytest.mark.parametrize(
     ("changes", "left"),
-    [
-        pytest.param({"subject": None, "tenant": None, "data_base64": None}, {}, id="attributes"),
-        pytest.param({"data": None}, {"data": None}, id="data is a value"),
-        pytest.param({"subject": "", "datacontenttype": "", "dataschema": ""}, {}, id="empty"),
-        pytest.param({"tenant": ""}, {"tenant": ""}, id="an extension may be empty"),
-    ],
+    named(
+        {
+            "attributes": ({"subject": None, "tenant": None, "data_base64": None}, {}),
+            "data is a value": ({"data": None}, {"data": None}),
+            "empty": ({"subject": "", "datacontenttype": "", "dataschema": ""}, {}),
+            "an extension may be empty": ({"tenant": ""}, {"tenant": ""}),
+        }
+    ),
 )
 def test_what_means_absent_is_left_out(changes, left):
     """Source: CloudEvents v1.0.2, JSON format, 2.3, for null; 3.1, what can't be empty."""
@@ -108,81 +114,53 @@ def test_other_content_types_are_refused(content_type):
 
 @pytest.mark.parametrize(
     ("content_type", "value", "message"),
-    [
-        pytest.param(BATCH, [], _expected("StartObject", "EndArray"), id="no event"),
-        pytest.param(BATCH, {}, _expected("StartArray", "StartObject"), id="one in batch mode"),
-        pytest.param(BATCH, [1], _expected("StartObject", "Integer"), id="a number"),
-        pytest.param(STRUCTURED, [], _expected("StartObject", "StartArray"), id="many, structured"),
-        pytest.param(
-            "application/json", [{}], _expected("StartObject", "StartArray"), id="many, plain"
-        ),
-    ],
+    named(
+        {
+            "no event": (BATCH, [], _expected("StartObject", "EndArray")),
+            "one in batch mode": (BATCH, {}, _expected("StartArray", "StartObject")),
+            "a number": (BATCH, [1], _expected("StartObject", "Integer")),
+            "many, structured": (STRUCTURED, [], _expected("StartObject", "StartArray")),
+            "many, plain": ("application/json", [{}], _expected("StartObject", "StartArray")),
+        }
+    ),
 )
 def test_the_shape_must_be_that_of_the_mode(content_type, value, message):
     assert refusal(read_cloud, body_of(value), content_type) == bad_json(message)
 
 
-@pytest.mark.parametrize(
-    ("event", "message"),
-    [
-        pytest.param({}, _requires("id", "to be set"), id="nothing at all"),
-        pytest.param(cloud_members(source=...), _requires("source", "to be set"), id="no source"),
-        pytest.param(cloud_members(type=...), _requires("eventType", "to be set"), id="no type"),
-        pytest.param(
-            cloud_members(specversion=...), _requires("specversion", "to be set"), id="no version"
-        ),
-        pytest.param(cloud_members(id=""), _requires("id", "to be set"), id="empty id"),
-        pytest.param(cloud_members(type=None), _requires("eventType", "to be set"), id="null type"),
-        pytest.param(cloud_members(id=0), _requires("id", "to be a string"), id="id is a number"),
-        pytest.param(cloud_members(id=[]), _requires("id", "to be a string"), id="id is an array"),
-        pytest.param(
-            cloud_members(type=False), _requires("eventType", "to be a string"), id="type is false"
-        ),
-        pytest.param(
-            cloud_members(subject={}), _requires("subject", "to be a string"), id="subject"
-        ),
-        pytest.param(
-            cloud_members(specversion="0.3"),
-            _requires("specversion", "to be '1.0'"),
-            id="another version",
-        ),
-        pytest.param(
-            cloud_members(time="2025-01-02T03:04:05"),
-            _requires("time", "to be a date and time in RFC 3339 form"),
-            id="time without offset",
-        ),
-        pytest.param(
-            cloud_members(data=None, data_base64="AP8="),
-            _requires("data_base64", "to be absent where 'data' is present"),
-            id="data twice",
-        ),
-        pytest.param(
-            cloud_members(data_base64="AP8"), _requires("data_base64", "to be base64"), id="padding"
-        ),
-        pytest.param(
-            cloud_members(data_base64="AP\n8="),
-            _requires("data_base64", "to be base64"),
-            id="line feed in base64",
-        ),
-        pytest.param(
-            cloud_members(data_base64="AP8=é"), _requires("data_base64", "to be base64"), id="ASCII"
-        ),
-        pytest.param(
-            cloud_members(data_base64=1), _requires("data_base64", "to be a string"), id="base64"
-        ),
-        pytest.param(cloud_members(tenantId="a"), _unexpected("tenantId"), id="capital in a name"),
-        pytest.param(cloud_members(**{"a-b": 1, "c-d": 1}), _unexpected("a-b"), id="hyphen"),
-        pytest.param(cloud_members(**{"": 1}), _unexpected(""), id="no name"),
-        pytest.param(cloud_members(**{"a" * 21: 1}), _unexpected("a" * 21), id="21 characters"),
-        pytest.param(
-            cloud_members(tenant={}),
-            _requires("tenant", "to be a string, a number or a boolean"),
-            id="an object as extension",
-        ),
-        pytest.param(
-            {"eventType": "a", "id": "1"}, _unexpected("eventType"), id="an event of Event Grid"
-        ),
-    ],
-)
+def _refused() -> list[tuple[dict[str, Any], str]]:
+    changes: dict[str, list[dict[str, Any]]] = {
+        _requires("id", "to be set"): [{"id": ...}, {"id": ""}],
+        _requires("source", "to be set"): [{"source": ...}],
+        _requires("eventType", "to be set"): [{"type": ...}, {"type": None}],
+        _requires("specversion", "to be set"): [{"specversion": ...}],
+        _requires("id", "to be a string"): [{"id": 0}, {"id": []}],
+        _requires("eventType", "to be a string"): [{"type": False}],
+        _requires("subject", "to be a string"): [{"subject": {}}],
+        _requires("specversion", "to be '1.0'"): [{"specversion": "0.3"}],
+        _requires("time", "to be a date and time in RFC 3339 form"): [
+            {"time": "2025-01-02T03:04:05"}
+        ],
+        _requires("data_base64", "to be absent where 'data' is present"): [
+            {"data": None, "data_base64": "AP8="}
+        ],
+        _requires("data_base64", "to be base64"): [
+            {"data_base64": text} for text in ("AP8", "AP\n8=", "AP8=é")
+        ],
+        _requires("data_base64", "to be a string"): [{"data_base64": 1}],
+        _requires("tenant", "to be a string, a number or a boolean"): [{"tenant": {}}],
+        _unexpected("tenantId"): [{"tenantId": "a"}],
+        _unexpected("a-b"): [{"a-b": 1, "c-d": 1}],
+        _unexpected(""): [{"": 1}],
+        _unexpected("a" * 21): [{"a" * 21: 1}],
+    }
+    return [
+        ({}, _requires("id", "to be set")),
+        ({"eventType": "a", "id": "1"}, _unexpected("eventType")),
+        *((cloud_members(**each), text) for text, rows in changes.items() for each in rows),
+    ]
+
+
+@pytest.mark.parametrize(("event", "message"), _refused())
 def test_what_does_not_conform_is_refused(event, message):
     assert refusal(read_cloud, body_of([cloud_members(), event])) == bad_json(message)

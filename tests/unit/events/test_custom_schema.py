@@ -14,6 +14,7 @@ from shared.events.schema_rules import Arrival
 from shared.events.topic import FieldMapping, InputSchema, Topic
 from shared.subscriptions.subscription import DeliverySchema
 from tests import builders
+from tests.tables import named
 from tests.unit.events.publishing import ARRIVAL, NOW, a_request, body_of, refusal
 
 MAPPING = {
@@ -88,15 +89,17 @@ def test_a_single_object_is_an_array_of_one() -> None:
 
 @pytest.mark.parametrize(
     ("body", "words"),
-    [
-        pytest.param({"key": "1"}, "requires 'subject' property to be set", id="no subject"),
-        pytest.param(ORDER | {"kind": ""}, "requires 'eventType' property to be set", id="empty"),
-        pytest.param(ORDER | {"kind": {}}, "'eventType' property to be a string", id="an object"),
-        pytest.param(ORDER | {"at": "now"}, "'eventTime' property to be a date", id="no time"),
-        pytest.param("x", "Expected: StartArray, Actual Token Received: String", id="a text"),
-        pytest.param([], "Actual Token Received: EndArray", id="nothing"),
-        pytest.param([1], "Expected: StartObject", id="no object"),
-    ],
+    named(
+        {
+            "no subject": ({"key": "1"}, "requires 'subject' property to be set"),
+            "empty": (ORDER | {"kind": ""}, "requires 'eventType' property to be set"),
+            "an object": (ORDER | {"kind": {}}, "'eventType' property to be a string"),
+            "no time": (ORDER | {"at": "now"}, "'eventTime' property to be a date"),
+            "a text": ("x", "Expected: StartArray, Actual Token Received: String"),
+            "nothing": ([], "Actual Token Received: EndArray"),
+            "no object": ([1], "Expected: StartObject"),
+        }
+    ),
 )
 def test_what_can_not_be_mapped_is_refused(body: Any, words: str) -> None:
     request = a_request(body_of(body))

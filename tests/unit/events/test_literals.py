@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.errors import InvalidEvents
 from shared.events import strict_json
 from shared.events.literals import Number, dumps, dumps_unicode, loads, to_python_number
 
@@ -46,14 +45,6 @@ def test_a_number_keeps_its_literal_and_compares_as_a_double(literal, value):
     assert type(to_python_number(read)) is float
 
 
-@pytest.mark.parametrize(
-    "literal", ["1e400", "-1.0E+309", "1e-400", "-0.001E-400", "9" * 1001, f"0.{'0' * 400}1"]
-)
-def test_a_number_that_is_no_double_is_out_of_range(literal):
-    with pytest.raises(InvalidEvents, match="out of range"):
-        strict_json.parse(literal.encode())
-
-
 def test_the_documents_of_the_management_api_have_plain_numbers():
     read = strict_json.parse(b'[1.10, -0, 7, 1E2, "1.10"]', strict_json.PLAIN)
 
@@ -81,15 +72,9 @@ def test_pretty_text_keeps_them_too(literals, text):
     assert re.findall(r"^    ([-0-9].*?),?$", pretty, re.MULTILINE) == literals
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        pytest.param({"a": [1, 2.0]}, '{"a":[1,2.0]}', id="no blanks"),
-        pytest.param("ë😀\n\x7f", '"\\u00eb\\ud83d\\ude00\\n\\u007f"', id="one line of ASCII"),
-    ],
-)
-def test_json_is_written_as_one_line_of_ascii(value, text):
-    assert dumps(value) == text
+def test_json_is_written_as_one_line_of_ascii():
+    assert dumps({"a": [1, 2.0]}) == '{"a":[1,2.0]}'
+    assert dumps("ë😀\n\x7f") == '"\\u00eb\\ud83d\\ude00\\n\\u007f"'
 
 
 def test_what_is_not_json_is_never_written():

@@ -39,27 +39,24 @@ def _event_of(size: int, **changes: str) -> dict[str, object]:
     return members(data="a" * (size - empty), **changes)
 
 
-def test_a_request_of_1536000_bytes_is_read():
+def test_a_request_has_at_most_1536000_bytes():
     events = [_event_of(768_000), _event_of(767_997)]
 
     assert len(body_of(events)) == 1_536_000
     assert len(read_grid(body_of(events))) == 2
-
-
-def test_a_larger_request_is_refused_unread():
     assert refusal(read_grid, b"x" * 1_536_001) == _REQUEST_TOO_LARGE
-
-
-def test_the_size_is_judged_before_the_content_type():
     assert refusal(read_cloud, b"x" * 1_536_001, "text/plain") == _REQUEST_TOO_LARGE
 
 
-def test_an_event_of_1049600_bytes_is_read():
+def test_an_event_has_at_most_1049600_bytes():
+    too_large = _event_of(1_049_601)
+    without_id = _event_of(1_049_601, id="")  # the size is judged before the fields
+    cloud = cloud_members(data="a" * 1_049_600)
+
     assert len(read_grid(body_of([members(), _event_of(1_049_600)]))) == 2
-
-
-def test_a_larger_event_is_refused():
-    assert refusal(read_grid, body_of([members(), _event_of(1_049_601)])) == _EVENT_TOO_LARGE
+    assert refusal(read_grid, body_of([members(), too_large])) == _EVENT_TOO_LARGE
+    assert refusal(read_grid, body_of([without_id])) == _EVENT_TOO_LARGE
+    assert refusal(read_cloud, body_of([cloud])) == _EVENT_TOO_LARGE
 
 
 def test_events_are_measured_in_utf8_without_blanks():
@@ -67,16 +64,6 @@ def test_events_are_measured_in_utf8_without_blanks():
 
     assert 1_049_600 < len(body) <= 1_536_000
     assert len(read_grid(body)) == 1
-
-
-def test_the_size_of_an_event_is_judged_before_its_fields():
-    assert refusal(read_grid, body_of([_event_of(1_049_601, id="")])) == _EVENT_TOO_LARGE
-
-
-def test_a_large_cloud_event_is_refused():
-    event = cloud_members(data="a" * 1_049_600)
-
-    assert refusal(read_cloud, body_of([event])) == _EVENT_TOO_LARGE
 
 
 @pytest.mark.parametrize("query", [{}, {"api-version": "2018-01-01"}], ids=["none", "known"])

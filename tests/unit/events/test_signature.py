@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from shared.events.signature import Signature
 from tests.builders import KEY
+from tests.tables import named
 from tests.unit.events.publishing import KEY2, NOW, URL
 from tests.unit.events.signing import VECTORS, seal, sign
 
@@ -56,18 +57,20 @@ def test_what_is_changed_after_signing_is_not_signed(position, replacement):
 
 @pytest.mark.parametrize(
     "token",
-    [
-        pytest.param("garbage", id="no parts"),
-        pytest.param("e=2030-01-01&r=a&s=b", id="another order"),
-        pytest.param("r=&e=2030-01-01&s=b", id="empty resource"),
-        pytest.param("r=a&e=2030-01-01&s=b&x=1", id="one more part"),
-        pytest.param("r=a&e=soon&s=b", id="no time"),
-        pytest.param("r=a&e=1%2F1%2F2030%2013%3A00%3A00%20AM&s=b", id="13 o'clock AM"),
-        pytest.param("r=a&e=1%2F1%2F2030%200%3A00%3A00%20AM&s=b", id="0 o'clock AM"),
-        pytest.param("r=a&e=2%2F30%2F2030%201%3A00%3A00%20AM&s=b", id="30 February"),
-        pytest.param("r=a&e=2030-01-01T00%3A00%3A00." + "0" * 99 + "Z&s=b", id="a long time"),
-        pytest.param("r=é&e=\udc80&s=b", id="not ASCII"),
-    ],
+    named(
+        {
+            "no parts": ("garbage",),
+            "another order": ("e=2030-01-01&r=a&s=b",),
+            "empty resource": ("r=&e=2030-01-01&s=b",),
+            "one more part": ("r=a&e=2030-01-01&s=b&x=1",),
+            "no time": ("r=a&e=soon&s=b",),
+            "13 o'clock AM": ("r=a&e=1%2F1%2F2030%2013%3A00%3A00%20AM&s=b",),
+            "0 o'clock AM": ("r=a&e=1%2F1%2F2030%200%3A00%3A00%20AM&s=b",),
+            "30 February": ("r=a&e=2%2F30%2F2030%201%3A00%3A00%20AM&s=b",),
+            "a long time": ("r=a&e=2030-01-01T00%3A00%3A00." + "0" * 99 + "Z&s=b",),
+            "not ASCII": ("r=é&e=\udc80&s=b",),
+        }
+    ),
 )
 def test_what_is_no_token_is_not_read(token):
     assert Signature.parse(token) is None
@@ -75,24 +78,23 @@ def test_what_is_no_token_is_not_read(token):
 
 @pytest.mark.parametrize(
     ("expiry", "moment"),
-    [
-        pytest.param("2030-01-01 00:00:00+00:00", _EXPIRES, id="python"),
-        pytest.param("2030-01-01T00:00:00Z", _EXPIRES, id="docs"),
-        pytest.param("2030-01-01T00:00:00", _EXPIRES, id="no offset is UTC"),
-        pytest.param("1/1/2030 12:00:00 AM", _EXPIRES, id="js"),
-        pytest.param("1/1/2030 12:00:00\u202fAM", _EXPIRES, id="newer ICU"),
-        pytest.param("1/1/2030, 12:00:00 AM", _EXPIRES, id="comma"),
-        pytest.param("1/1/2030 12:00:00 AM +00:00", _EXPIRES, id=".net"),
-        pytest.param(
-            "12/31/2030 12:30:00 PM", datetime(2030, 12, 31, 12, 30, tzinfo=UTC), id="noon"
-        ),
-        pytest.param("2/3/2030 1:02:03 PM", datetime(2030, 2, 3, 13, 2, 3, tzinfo=UTC), id="PM"),
-        pytest.param(
-            "1/1/2030 12:00:00 AM +02:00",
-            datetime(2030, 1, 1, tzinfo=timezone(timedelta(hours=2))),
-            id="offset",
-        ),
-    ],
+    named(
+        {
+            "python": ("2030-01-01 00:00:00+00:00", _EXPIRES),
+            "docs": ("2030-01-01T00:00:00Z", _EXPIRES),
+            "no offset is UTC": ("2030-01-01T00:00:00", _EXPIRES),
+            "js": ("1/1/2030 12:00:00 AM", _EXPIRES),
+            "newer ICU": ("1/1/2030 12:00:00\u202fAM", _EXPIRES),
+            "comma": ("1/1/2030, 12:00:00 AM", _EXPIRES),
+            ".net": ("1/1/2030 12:00:00 AM +00:00", _EXPIRES),
+            "noon": ("12/31/2030 12:30:00 PM", datetime(2030, 12, 31, 12, 30, tzinfo=UTC)),
+            "PM": ("2/3/2030 1:02:03 PM", datetime(2030, 2, 3, 13, 2, 3, tzinfo=UTC)),
+            "offset": (
+                "1/1/2030 12:00:00 AM +02:00",
+                datetime(2030, 1, 1, tzinfo=timezone(timedelta(hours=2))),
+            ),
+        }
+    ),
 )
 @pytest.mark.parametrize("encode", [quote, quote_plus], ids=["%20", "+"])
 def test_expiry_is_read_in_every_form(expiry, moment, encode):
@@ -107,32 +109,31 @@ _ORDERS = "https://grid.example/topics/orders/api/events"
 
 @pytest.mark.parametrize(
     ("resource", "url", "covers"),
-    [
-        pytest.param(_ORDERS, _ORDERS, True, id="same"),
-        pytest.param(f"{_ORDERS}?api-version=2018-01-01", _ORDERS, True, id="query in the token"),
-        pytest.param(_ORDERS, f"{_ORDERS}?api-version=2018-01-01", True, id="query in the URL"),
-        pytest.param(_ORDERS.upper(), _ORDERS, True, id="another case"),
-        pytest.param(_ORDERS, _ORDERS.replace("https", "http"), True, id="TLS ended by a proxy"),
-        pytest.param(
-            _ORDERS, _ORDERS.replace("example", "example:443"), True, id="the port of the scheme"
-        ),
-        pytest.param("https://grid.example/topics/orders", _ORDERS, True, id="path above"),
-        pytest.param("https://grid.example/topics/orders/", _ORDERS, True, id="slash at the end"),
-        pytest.param("https://grid.example", _ORDERS, True, id="host"),
-        pytest.param("https://grid.example/topics/ord", _ORDERS, False, id="part of a name"),
-        pytest.param("https://grid.example/topics/orders2", _ORDERS, False, id="longer name"),
-        pytest.param(f"{_ORDERS}/x", _ORDERS, False, id="path below"),
-        pytest.param(_ORDERS.replace("grid", "grid2"), _ORDERS, False, id="another host"),
-        pytest.param(_ORDERS.replace("example", "example:8443"), _ORDERS, False, id="another port"),
-        pytest.param("grid.example/topics", _ORDERS, False, id="no scheme"),
-        pytest.param("https://[grid/", _ORDERS, False, id="no URL"),
-        pytest.param(
-            "http://127.0.0.1:7071/topics/a/api/events",
-            "http://127.0.0.1:7071/topics/a/api/events",
-            True,
-            id="local",
-        ),
-    ],
+    named(
+        {
+            "same": (_ORDERS, _ORDERS, True),
+            "query in the token": (f"{_ORDERS}?api-version=2018-01-01", _ORDERS, True),
+            "query in the URL": (_ORDERS, f"{_ORDERS}?api-version=2018-01-01", True),
+            "another case": (_ORDERS.upper(), _ORDERS, True),
+            "TLS ended by a proxy": (_ORDERS, _ORDERS.replace("https", "http"), True),
+            "the port of the scheme": (_ORDERS, _ORDERS.replace("example", "example:443"), True),
+            "path above": ("https://grid.example/topics/orders", _ORDERS, True),
+            "slash at the end": ("https://grid.example/topics/orders/", _ORDERS, True),
+            "host": ("https://grid.example", _ORDERS, True),
+            "part of a name": ("https://grid.example/topics/ord", _ORDERS, False),
+            "longer name": ("https://grid.example/topics/orders2", _ORDERS, False),
+            "path below": (f"{_ORDERS}/x", _ORDERS, False),
+            "another host": (_ORDERS.replace("grid", "grid2"), _ORDERS, False),
+            "another port": (_ORDERS.replace("example", "example:8443"), _ORDERS, False),
+            "no scheme": ("grid.example/topics", _ORDERS, False),
+            "no URL": ("https://[grid/", _ORDERS, False),
+            "local": (
+                "http://127.0.0.1:7071/topics/a/api/events",
+                "http://127.0.0.1:7071/topics/a/api/events",
+                True,
+            ),
+        }
+    ),
 )
 def test_a_signature_covers_its_resource_only(resource, url, covers):
     assert _read(sign(resource)).covers(url) is covers

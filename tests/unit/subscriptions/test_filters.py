@@ -1,4 +1,4 @@
-"""Filters: everything must match; case is ours to ignore unless the filter says otherwise."""
+"""Filters on type and subject: all conditions must match, in any case unless set otherwise."""
 
 from __future__ import annotations
 
@@ -29,64 +29,47 @@ def a_filter(**members: Any) -> EventFilter:
     return to_subscription(subscription(filter=members)).filter
 
 
+EXACT = {"isSubjectCaseSensitive": True}
+
+
 @pytest.mark.parametrize(
-    ("members", "event", "expected"),
+    ("members", "event"),
     [
-        pytest.param({}, an_event(), True, id="no filter takes all"),
-        pytest.param({}, an_event(None), True, id="no filter takes an event without subject"),
-        pytest.param({"includedEventTypes": TYPES}, an_event(), True, id="type included"),
-        pytest.param(
-            {"includedEventTypes": TYPES}, an_event(kind="sHOP.oRDERpAID"), True, id="type's case"
-        ),
-        pytest.param(
-            {"includedEventTypes": TYPES}, an_event(kind="Shop.Order"), False, id="part of a type"
-        ),
-        pytest.param({"includedEventTypes": ["SHOP.X"]}, an_event(), False, id="other type"),
-        pytest.param({"subjectBeginsWith": "/orders/"}, an_event(), True, id="prefix"),
-        pytest.param({"subjectBeginsWith": "/ORDERS/"}, an_event(), True, id="prefix's case"),
-        pytest.param({"subjectBeginsWith": "orders"}, an_event(), False, id="not at the start"),
-        pytest.param({"subjectBeginsWith": "/orders/42"}, an_event(), True, id="whole as prefix"),
-        pytest.param({"subjectBeginsWith": "/orders/421"}, an_event(), False, id="longer prefix"),
-        pytest.param({"subjectBeginsWith": "/*/"}, an_event(), False, id="no wildcards"),
-        pytest.param({"subjectBeginsWith": "/"}, an_event(None), False, id="prefix, no subject"),
-        pytest.param({"subjectEndsWith": "/42"}, an_event(), True, id="suffix"),
-        pytest.param({"subjectEndsWith": "/4"}, an_event(), False, id="not at the end"),
-        pytest.param({"subjectEndsWith": ".JPG"}, an_event("a.jpg"), True, id="suffix's case"),
-        pytest.param(
-            {"subjectBeginsWith": "/orders", "subjectEndsWith": "/41"},
-            an_event(),
-            False,
-            id="both must match",
-        ),
-        pytest.param(
-            {"includedEventTypes": TYPES, "subjectEndsWith": "/41"},
-            an_event(),
-            False,
-            id="type and suffix must match",
-        ),
-        pytest.param(
-            {"subjectBeginsWith": "/Orders", "isSubjectCaseSensitive": True},
-            an_event(),
-            False,
-            id="sensitive prefix",
-        ),
-        pytest.param(
-            {"subjectEndsWith": ".JPG", "isSubjectCaseSensitive": True},
-            an_event("a.JPG"),
-            True,
-            id="sensitive suffix",
-        ),
-        pytest.param(
-            {"includedEventTypes": TYPES, "isSubjectCaseSensitive": True},
-            an_event(kind="shop.orderpaid"),
-            True,
-            id="types never have a case",
-        ),
-        pytest.param({"subjectBeginsWith": "ΟΔΟΣ"}, an_event("οδοσα"), True, id="final sigma"),
+        ({}, an_event()),
+        ({}, an_event(None)),
+        ({"includedEventTypes": TYPES}, an_event()),
+        ({"includedEventTypes": TYPES}, an_event(kind="sHOP.oRDERpAID")),
+        ({"includedEventTypes": TYPES, **EXACT}, an_event(kind="shop.orderpaid")),
+        ({"subjectBeginsWith": "/orders/"}, an_event()),
+        ({"subjectBeginsWith": "/ORDERS/"}, an_event()),
+        ({"subjectBeginsWith": "/orders/42"}, an_event()),
+        ({"subjectBeginsWith": "ΟΔΟΣ"}, an_event("οδοσα")),  # final sigma
+        ({"subjectEndsWith": "/42"}, an_event()),
+        ({"subjectEndsWith": ".JPG"}, an_event("a.jpg")),
+        ({"subjectEndsWith": ".JPG", **EXACT}, an_event("a.JPG")),
     ],
 )
-def test_a_filter_matches(members: dict[str, Any], event: Event, expected: bool) -> None:  # noqa: FBT001 - a row
-    assert a_filter(**members).matches(EventValues(event)) is expected
+def test_a_filter_matches(members: dict[str, Any], event: Event) -> None:
+    assert a_filter(**members).matches(EventValues(event))
+
+
+@pytest.mark.parametrize(
+    ("members", "event"),
+    [
+        ({"includedEventTypes": TYPES}, an_event(kind="Shop.Order")),
+        ({"includedEventTypes": ["SHOP.X"]}, an_event()),
+        ({"subjectBeginsWith": "orders"}, an_event()),
+        ({"subjectBeginsWith": "/orders/421"}, an_event()),
+        ({"subjectBeginsWith": "/*/"}, an_event()),
+        ({"subjectBeginsWith": "/"}, an_event(None)),
+        ({"subjectBeginsWith": "/Orders", **EXACT}, an_event()),
+        ({"subjectEndsWith": "/4"}, an_event()),
+        ({"subjectBeginsWith": "/orders", "subjectEndsWith": "/41"}, an_event()),
+        ({"includedEventTypes": TYPES, "subjectEndsWith": "/41"}, an_event()),
+    ],
+)
+def test_all_conditions_must_match(members: dict[str, Any], event: Event) -> None:
+    assert not a_filter(**members).matches(EventValues(event))
 
 
 def test_cloud_events_are_matched_by_their_type() -> None:

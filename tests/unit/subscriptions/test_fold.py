@@ -1,4 +1,4 @@
-"""Comparing without case, as .NET's OrdinalIgnoreCase does: a character at a time."""
+"""Case-insensitive comparison by character, like .NET's OrdinalIgnoreCase."""
 
 from __future__ import annotations
 

@@ -1,10 +1,11 @@
-"""The validation handshake: what is asked, and which answers prove anything."""
+"""The validation handshake: the challenge, and the answers that prove consent."""
 
 from __future__ import annotations
 
 import json
 import re
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from typing import Any
 
 import pytest
@@ -120,11 +121,10 @@ def test_the_documented_times() -> None:
     "body",
     [
         f'{{"validationResponse":"{CODE}"}}',
-        f'{{"ValidationResponse":"{CODE}", "more": 1}}',
+        f'{{"ValidationResponse":"{CODE}", "more": 1}}',  # as in an early sample
         f'{{"validationResponse":"{CODE.lower()}"}}',
         f'\ufeff{{"validationResponse":"{CODE}"}}',
     ],
-    ids=["as documented", "as in an early sample", "as a guid in lower case", "with a mark"],
 )
 def test_200_with_the_code_is_a_proof(body: str) -> None:
     assert judge_answer(asked(), answered(200, body), FAILED) == CONSENT
@@ -144,33 +144,13 @@ def test_200_without_the_code_leaves_it_to_the_link(body: bytes | str) -> None:
 @pytest.mark.parametrize(
     ("exchange", "reason"),
     [
-        pytest.param(
-            answered(202, f'{{"validationResponse":"{CODE}"}}'),
-            "Http POST request failed with response code Accepted.",
-            id="202",
-        ),
-        pytest.param(
-            answered(204), "Http POST request failed with response code NoContent.", id="204"
-        ),
-        pytest.param(
-            answered(404), "Http POST request failed with response code NotFound.", id="404"
-        ),
-        pytest.param(
-            answered(301), "Http POST request failed with response code MovedPermanently.", id="301"
-        ),
-        pytest.param(
-            answered(799), "Http POST request failed with response code 799.", id="no known status"
-        ),
-        pytest.param(
-            NotAnswered(Failure.TIMED_OUT, "secret detail", 30),
-            "Http POST request failed with response code Unknown (timed out).",
-            id="no answer",
-        ),
-        pytest.param(
-            answered(200, '{"validationResponse":"x"}'),
-            "a validationResponse that is not the validationCode",
-            id="200, another code",
-        ),
+        (answered(202, f'{{"validationResponse":"{CODE}"}}'), "response code Accepted."),
+        (answered(204), "response code NoContent."),
+        (answered(404), "Http POST request failed with response code NotFound."),
+        (answered(301), "response code MovedPermanently."),
+        (answered(799), "response code 799."),
+        (NotAnswered(Failure.TIMED_OUT, "secret detail", 30), "response code Unknown (timed out)."),
+        (answered(200, '{"validationResponse":"x"}'), "that is not the validationCode"),
     ],
 )
 def test_anything_else_is_no_proof(exchange: Exchange, reason: str) -> None:
@@ -225,24 +205,11 @@ def test_an_origin_that_is_withheld_leaves_it_to_the_link(
 @pytest.mark.parametrize(
     "origin",
     [
-        "eventgrid.azure.net.evil.example",
-        "evil-eventgrid.azure.net",
-        "evil.eventgrid.azure.net",
-        "eventgrid.azure.ne",
-        "eventgrid.azure.net.",
-        "azure.net",
-        "eventgrid-azure.net",
-        "https://eventgrid.azure.net",
-        "eventgrid.azure.net:443",
-        "eventgrid.azure.net/",
-        '"eventgrid.azure.net"',
-        "eventgrid.azure.net, other.example",
-        "other.example,eventgrid.azure.net",
-        "eventgrid.azure.net *",
-        "*, *",
-        "**",
-        "*.azure.net",
-        "null",
+        *("eventgrid.azure.net.evil.example", "evil-eventgrid.azure.net", "*, *", "**", "null"),
+        *("evil.eventgrid.azure.net", "eventgrid.azure.ne", "eventgrid.azure.net.", "azure.net"),
+        *("eventgrid-azure.net", "https://eventgrid.azure.net", "eventgrid.azure.net:443"),
+        *("eventgrid.azure.net/", '"eventgrid.azure.net"', "eventgrid.azure.net, other.example"),
+        *("other.example,eventgrid.azure.net", "eventgrid.azure.net *", "*.azure.net"),
         "eventgr\u0131d.azure.net",
     ],
 )
@@ -257,19 +224,11 @@ def test_an_origin_that_looks_like_ours_is_none(origin: str) -> None:
 @pytest.mark.parametrize(
     ("header", "rate"),
     [
-        (None, None),
-        ("*", None),
-        ("120", 120),
-        (" 1 ", 1),
-        ("007", 7),
-        ("0", None),
-        ("-1", None),
-        ("1.5", None),
-        ("x", None),
-        ("", None),
-        ("\u0663", None),
+        *(("120", 120), (" 1 ", 1), ("007", 7), (None, None), ("*", None), ("0", None)),
+        *(("-1", None), ("1.5", None), ("x", None), ("", None), ("\u0663", None)),
         ("9" * 5000, None),
     ],
+    ids=map(str, count()),
 )
 def test_the_rate_that_is_granted_with_the_origin(header: str | None, rate: int | None) -> None:
     """Source: CloudEvents web hooks, section 4.2; what is no rate sets no limit."""
@@ -285,23 +244,11 @@ def test_the_rate_that_is_granted_with_the_origin(header: str | None, rate: int 
 @pytest.mark.parametrize(
     ("exchange", "reason"),
     [
-        pytest.param(
-            answered(200, webhook_allowed_origin="azure.net"), "is neither", id="another origin"
-        ),
-        pytest.param(
-            answered(404, webhook_allowed_origin="x"), "is neither", id="another origin and 404"
-        ),
-        pytest.param(
-            answered(300), "OPTIONS request failed with response code MultipleChoices", id="300"
-        ),
-        pytest.param(
-            answered(404), "Http OPTIONS request failed with response code NotFound.", id="404"
-        ),
-        pytest.param(
-            NotAnswered(Failure.RESOLUTION, "", 0),
-            "OPTIONS request failed with response code Unknown (name not resolved).",
-            id="no answer",
-        ),
+        (answered(200, webhook_allowed_origin="azure.net"), "is neither"),
+        (answered(404, webhook_allowed_origin="x"), "is neither"),
+        (answered(300), "response code MultipleChoices"),
+        (answered(404), "Http OPTIONS request failed with response code NotFound."),
+        (NotAnswered(Failure.RESOLUTION, "", 0), "response code Unknown (name not resolved)."),
     ],
 )
 def test_without_our_origin_there_is_no_proof(exchange: Exchange, reason: str) -> None:
@@ -311,27 +258,9 @@ def test_without_our_origin_there_is_no_proof(exchange: Exchange, reason: str) -
     assert reason in caught.value.message
 
 
-@pytest.mark.parametrize(
-    ("hour", "text"), [(0, "12:04:05 AM"), (12, "12:04:05 PM"), (13, "1:04:05 PM")]
-)
-def test_the_time_is_written_as_event_grid_writes_it(hour: int, text: str) -> None:
-    with pytest.raises(HandshakeFailed, match=text):
-        judge_answer(asked(), answered(500), FAILED._replace(at=NOW.replace(hour=hour)))
+def test_only_a_timeout_is_retried() -> None:
+    retried = [each for each in Failure if should_retry(NotAnswered(each, "", 0))]
 
-
-@pytest.mark.parametrize(
-    ("exchange", "expected"),
-    [
-        (NotAnswered(Failure.TIMED_OUT, "", 30), True),
-        (NotAnswered(Failure.SOCKET, "", 0), False),
-        (NotAnswered(Failure.RESOLUTION, "", 0), False),
-        (NotAnswered(Failure.TLS, "", 0), False),
-        (NotAnswered(Failure.NOT_ALLOWED, "", 0), False),
-        (NotAnswered(Failure.UNSENDABLE, "", 0), False),
-        (NotAnswered(Failure.MALFORMED, "", 0), False),
-        (answered(500), False),
-        (answered(200), False),
-    ],
-)
-def test_only_silence_is_asked_again(exchange: Exchange, expected: bool) -> None:  # noqa: FBT001 - a row
-    assert should_retry(exchange) is expected
+    assert retried == [Failure.TIMED_OUT]
+    assert not should_retry(answered(500))
+    assert not should_retry(answered(200))
