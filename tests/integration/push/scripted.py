@@ -16,7 +16,7 @@ from typing import Self
 
 from shared.adapters.http.outbound_guard import OutboundGuard
 from shared.adapters.http.push import HttpPusher
-from shared.http import Exchange, OutboundRequest
+from shared.http import Answered, Exchange, Failure, NotAnswered, OutboundRequest
 
 LOCAL = OutboundGuard(allow_http=True, allowed_networks=[ip_network("127.0.0.0/8")])
 SHORT = timedelta(seconds=0.5)
@@ -173,6 +173,17 @@ def once(answer: bytes) -> Script:
     return script
 
 
+def dribbling(peer: Peer) -> None:
+    """Answer byte by byte, without an end."""
+    peer.read()
+    peer.dribble(OK[:-6] + b"\r\nX: " + b"y" * 1000)
+
+
+def never_reading(peer: Peer) -> None:
+    """Read nothing and send nothing."""
+    peer.wait()
+
+
 def push(
     pusher: HttpPusher,
     url: str,
@@ -186,3 +197,15 @@ def push(
     return pusher.send(
         OutboundRequest(method=method, url=url, headers=headers or {}, body=body), timeout
     )
+
+
+def answer_of(exchange: Exchange) -> Answered:
+    """Return *exchange*, which must have been answered."""
+    assert isinstance(exchange, Answered), exchange
+    return exchange
+
+
+def failure_of(exchange: Exchange) -> Failure:
+    """Return why *exchange* was not answered, as it must not have been."""
+    assert isinstance(exchange, NotAnswered), exchange
+    return exchange.failure

@@ -10,13 +10,13 @@ import pytest
 from shared.adapters.entra.webhook_tokens import TokenPusher, WebhookTokens
 from shared.adapters.http.outbound_guard import OutboundGuard
 from shared.adapters.http.push import HttpPusher, ParallelNotifier
-from shared.http import Failure, NotAnswered
+from shared.http import Failure
 from shared.subscriptions.handshake import build_challenge
 from shared.subscriptions.subscription import DeliverySchema
 from shared.subscriptions.system_event import build_deletion_notice
 from tests.builders import a_subscription
 from tests.fakes import START, FakeClock
-from tests.integration.push.scripted import OK, Server, always
+from tests.integration.push.scripted import OK, Server, always, failure_of
 
 TIMEOUT = timedelta(seconds=5)
 
@@ -53,5 +53,4 @@ def test_no_handshake_and_no_notice_reaches_what_the_guard_refuses(
 
         assert server.connections == 0
     for exchange in exchanges:
-        assert isinstance(exchange, NotAnswered)
-        assert exchange.failure is Failure.NOT_ALLOWED
+        assert failure_of(exchange) is Failure.NOT_ALLOWED

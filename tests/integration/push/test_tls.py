@@ -24,6 +24,10 @@ from tests.integration.push.scripted import (
     Script,
     Server,
     always,
+    answer_of,
+    dribbling,
+    failure_of,
+    never_reading,
     once,
     push,
 )
@@ -81,10 +85,7 @@ def test_a_bad_certificate_gets_no_request(
         self_signed=fault == "self-signed",
     )
     with Server(always(OK), context) as server:
-        none = push(tls_pusher, f"https://good.test:{server.port}/")
-
-        assert isinstance(none, NotAnswered)
-        assert none.failure is Failure.TLS
+        assert failure_of(push(tls_pusher, f"https://good.test:{server.port}/")) is Failure.TLS
         assert server.requests == []
 
 
@@ -102,8 +103,7 @@ def test_the_systems_trust_does_not_include_ours_unless_told(
         answered = push(told, url)
         told.close()
 
-        assert isinstance(refused, NotAnswered)
-        assert refused.failure is Failure.TLS
+        assert failure_of(refused) is Failure.TLS
         assert isinstance(answered, Answered)
 
 
@@ -142,10 +142,7 @@ def test_a_server_that_does_not_speak_tls(tls_pusher: HttpPusher) -> None:
         peer.send(b"HTTP/1.1 400 Bad Request\r\n\r\n")
 
     with Server(script) as server:
-        none = push(tls_pusher, f"https://good.test:{server.port}/")
-
-        assert isinstance(none, NotAnswered)
-        assert none.failure is Failure.TLS
+        assert failure_of(push(tls_pusher, f"https://good.test:{server.port}/")) is Failure.TLS
 
 
 @pytest.mark.parametrize("dribbles", [False, True])
@@ -161,15 +158,6 @@ def test_the_handshake_is_bounded(tls_pusher: HttpPusher, dribbles: bool) -> Non
         assert isinstance(none, NotAnswered)
         assert none.failure is Failure.TIMED_OUT
         assert none.seconds >= 0.5
-
-
-def dribbling(peer: Peer) -> None:
-    peer.read()
-    peer.dribble(OK[:-6] + b"\r\nX: " + b"y" * 1000)
-
-
-def never_reading(peer: Peer) -> None:
-    peer.wait()
 
 
 @pytest.mark.parametrize("script", [dribbling, never_reading])
@@ -188,9 +176,10 @@ def test_large_bodies_pass_both_ways(tls_pusher: HttpPusher, authority: Authorit
     body = bytes(range(256)) * 12_000
     with Server(always(answer), authority.server("good.test")) as server:
         for _ in range(2):
-            answered = push(tls_pusher, f"https://good.test:{server.port}/", PATIENT, body=body)
+            answered = answer_of(
+                push(tls_pusher, f"https://good.test:{server.port}/", PATIENT, body=body)
+            )
 
-            assert isinstance(answered, Answered)
             assert answered.body == b"x" * 65536
             assert server.requests[-1].endswith(b"\r\n\r\n" + body)
         assert server.connections == 1
@@ -229,6 +218,5 @@ def test_a_late_answer_is_awaited_as_on_a_plain_connection(
         none = tls_pusher.send(request, timedelta(seconds=0.3), late)
         now.set()
 
-        assert isinstance(none, NotAnswered)
-        assert none.failure is Failure.TIMED_OUT
+        assert failure_of(none) is Failure.TIMED_OUT
         assert told.get(timeout=PATIENCE).status == 200

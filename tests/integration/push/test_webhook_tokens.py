@@ -14,6 +14,7 @@ from shared.http import Audience, Failure, NotAnswered, OutboundRequest
 from tests.fakes import FakeClock, ScriptedPusher
 from tests.integration.push.authority import Authority
 from tests.integration.push.entra import TENANT, Entra, running_entra
+from tests.integration.push.scripted import failure_of
 
 CLIENT = "66666666-7777-8888-9999-aaaaaaaaaaaa"
 SECRET = "s3cret-of-the-app"
@@ -104,8 +105,7 @@ def test_an_entra_id_that_is_away_is_an_outcome_too(entra: Entra) -> None:
 
     exchange = TokenPusher(ScriptedPusher(FakeClock()), tokens).send(REQUEST, TIMEOUT)
 
-    assert isinstance(exchange, NotAnswered)
-    assert exchange.failure is Failure.UNAUTHORIZED
+    assert failure_of(exchange) is Failure.UNAUTHORIZED
     assert entra.asked == []
 
 
@@ -123,10 +123,7 @@ def test_a_certificate_proves_the_app_as_well(
 def test_a_certificate_that_is_none_is_an_outcome_too(entra: Entra, text: str) -> None:
     world = World(entra, secret=None, certificate=text)
 
-    exchange = world.pusher.send(REQUEST, TIMEOUT)
-
-    assert isinstance(exchange, NotAnswered)
-    assert exchange.failure is Failure.UNAUTHORIZED
+    assert failure_of(world.pusher.send(REQUEST, TIMEOUT)) is Failure.UNAUTHORIZED
 
 
 def test_without_a_credential_there_is_none() -> None:
@@ -134,8 +131,7 @@ def test_without_a_credential_there_is_none() -> None:
 
     exchange = TokenPusher(ScriptedPusher(FakeClock()), tokens).send(REQUEST, TIMEOUT)
 
-    assert isinstance(exchange, NotAnswered)
-    assert exchange.failure is Failure.UNAUTHORIZED
+    assert failure_of(exchange) is Failure.UNAUTHORIZED
 
 
 @pytest.fixture(scope="module")
