@@ -6,10 +6,8 @@ import asyncio
 import os
 import signal
 import socket
-from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 from devhost import log, settings
 from devhost.errors import BadFunctionError, HostError
@@ -119,7 +117,10 @@ class Host:
         ]
         await server.started()
         self._console.plain(f"ready http://{ADDRESS}:{taken.getsockname()[1]}")
-        await _first([self._stop.wait(), *(_failure(task) for task in tasks)])
+        # None of the tasks ends before it is stopped, unless it fails.
+        stopped = asyncio.create_task(self._stop.wait())
+        await asyncio.wait([stopped, *tasks], return_when=asyncio.FIRST_COMPLETED)
+        stopped.cancel()
         server.stop()
         self._triggers.stop()
         _, unfinished = await asyncio.wait(
@@ -167,20 +168,6 @@ class Host:
         self._console.line(f"{start}  FAILED  {took}  {text}")
         if trace := app_traceback(report.fault):
             self._console.error(trace)
-
-
-async def _failure(task: asyncio.Task[None]) -> None:
-    """Wait until *task* fails; forever if it does not."""
-    await asyncio.wait([task])
-    if not task.cancelled() and not task.exception():
-        await asyncio.Event().wait()
-
-
-async def _first(waits: list[Coroutine[Any, Any, object]]) -> None:
-    tasks = [asyncio.ensure_future(wait) for wait in waits]
-    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    for task in tasks:
-        task.cancel()
 
 
 def _nothing_in(root: Path) -> str:

@@ -46,9 +46,6 @@ class Function:
 class FunctionLoadError(Exception):
     """The worker would refuse the function; the text is the worker's."""
 
-    def __init__(self, function: str, reason: str) -> None:
-        super().__init__(f"cannot load the {function} function: {reason}")
-
 
 def prepare(root: Path) -> None:
     """Make *root*'s folders importable below `__app__`, and its other modules by name."""
@@ -73,7 +70,10 @@ def load(metadata: FunctionMetadata) -> Function:
     try:
         call = _import(metadata)
         wants_context = _check_signature(call, metadata)
-    except (FunctionLoadError, NameError) as fault:
+    except FunctionLoadError as fault:
+        text = f"cannot load the {metadata.name} function: {fault}"
+        return _broken(metadata, FunctionLoadError(text))
+    except NameError as fault:
         return _broken(metadata, fault)
     # Ctrl-C during the import.
     except KeyboardInterrupt:
@@ -110,16 +110,14 @@ def _apps_traceback(fault: BaseException) -> str:
 def _import(metadata: FunctionMetadata) -> Callable[..., Any]:
     script = metadata.script
     if script.suffix != ".py":
-        raise FunctionLoadError(metadata.name, f"scriptFile {script.name} is not a .py file")
+        raise FunctionLoadError(f"scriptFile {script.name} is not a .py file")
     parts = [NAMESPACE, metadata.name]
     if script.stem.lower() != "__init__":
         parts.append(script.stem)
     module = importlib.import_module(".".join(parts))
     call = getattr(module, metadata.entry_point, None)
     if call is None or not callable(call):
-        raise FunctionLoadError(
-            metadata.name, f"{script.name} has no function {metadata.entry_point}"
-        )
+        raise FunctionLoadError(f"{script.name} has no function {metadata.entry_point}")
     return typing.cast("Callable[..., Any]", call)
 
 
@@ -129,19 +127,16 @@ def _check_signature(call: Callable[..., Any], metadata: FunctionMetadata) -> bo
     wants_context = _CONTEXT in parameters and trigger.name != _CONTEXT
     if wants_context and not _is_class(hints.get(_CONTEXT, func.Context), "Context"):
         raise FunctionLoadError(
-            metadata.name,
             'the "context" parameter is expected to be of type azure.functions.Context, '
             f'got "{hints[_CONTEXT]!r}"',
         )
     declared = set(parameters) - ({_CONTEXT} if wants_context else set())
     if extra := declared - {trigger.name}:
         raise FunctionLoadError(
-            metadata.name,
             f"the following parameters are declared in Python but not in function.json: {extra!r}",
         )
     if trigger.name not in declared:
         raise FunctionLoadError(
-            metadata.name,
             "the following parameters are declared in function.json but not in Python: "
             + repr({trigger.name}),
         )
@@ -153,13 +148,10 @@ def _check_annotations(hints: Mapping[str, Any], metadata: FunctionMetadata) -> 
     name, kind = metadata.trigger.name, BINDING_TYPES[type(metadata.trigger)]
     converter = func.get_binding_registry().get(kind)
     if name in hints and not isinstance(hints[name], type):
-        raise FunctionLoadError(
-            metadata.name, f"binding {name} has invalid non-type annotation {hints[name]!r}"
-        )
+        raise FunctionLoadError(f"binding {name} has invalid non-type annotation {hints[name]!r}")
     annotation = hints.get(name, str)
     if annotation not in (str, bytes) and not converter.check_input_type_annotation(annotation):
         raise FunctionLoadError(
-            metadata.name,
             f'type of {name} binding in function.json "{kind}" does not match its Python '
             f'annotation "{annotation.__name__}"',
         )
@@ -167,12 +159,9 @@ def _check_annotations(hints: Mapping[str, Any], metadata: FunctionMetadata) -> 
     if not metadata.returns_http:
         return
     if not isinstance(returned, type):
-        raise FunctionLoadError(
-            metadata.name, f"has invalid non-type return annotation {returned!r}"
-        )
+        raise FunctionLoadError(f"has invalid non-type return annotation {returned!r}")
     if not issubclass(returned, (func.HttpResponse, str)):
         raise FunctionLoadError(
-            metadata.name,
             f'Python return annotation "{returned.__name__}" does not match binding type "http"',
         )
 
