@@ -13,7 +13,7 @@ _NAMES = {
     "managedidentityresourceid": ("managedIdentityResourceId", "resource_id"),
     "managedidentityobjectid": ("managedIdentityObjectId", "object_id"),
 }
-# Whoever publishes waits for the token as well: seconds, where the library would take minutes.
+# Publishers wait for the token as well: seconds, where the library would take minutes.
 _LIMITS: dict[str, Any] = {
     "connection_timeout": 5,
     "read_timeout": 10,
@@ -40,60 +40,60 @@ def identity_of(section: Mapping[str, str]) -> Identity:
     """
     Return the identity that a section names; its members are in lower case, and none is empty.
 
-    What the host has never heard of it passes over, to take any identity that it finds. That is
-    refused here: whoever wrote it meant a certain one.
+    The host ignores a value that it does not know, and takes any identity that it finds. Here that
+    is refused: the setting means a certain identity.
 
     Raises:
-        ValueError: the section names no identity that we know, or more than one.
+        ValueError: the section names no known identity, or more than one.
 
     Source: Microsoft.Extensions.Azure, ClientFactory.CreateCredential (2026).
     """
     given = {name: section[name] for name in _NAMES if name in section}
     match section.get("credential", "").lower():
         case "managedidentity":
-            return _managed(given)
+            return _managed_identity(given)
         case "workloadidentity":
-            return _made(
+            return _identity(
                 "WorkloadIdentityCredential",
                 tenant_id=section.get("tenantid"),
                 client_id=section.get("clientid"),
                 token_file_path=section.get("tokenfilepath"),
             )
         case "":
-            return _found(section, given)
+            return _default_identity(section, given)
         case other:
-            raise ValueError(f"'{other}' is none of managedidentity, workloadidentity")
+            raise ValueError(f"'{other}' is not one of managedidentity, workloadidentity")
 
 
-def _managed(given: Mapping[str, str]) -> Identity:
+def _managed_identity(given: Mapping[str, str]) -> Identity:
     if len(given) > 1:
         both = " and ".join(_NAMES[name][0] for name in given)
-        raise ValueError(f"{both} are set, which are names of one identity each: one of them")
+        raise ValueError(f"{both} are set: keep only one of them, each names an identity")
     for name, value in given.items():
         argument = _NAMES[name][1]
         if argument == "client_id":
-            return _made("ManagedIdentityCredential", client_id=value)
-        return _made("ManagedIdentityCredential", identity_config={argument: value})
-    return _made("ManagedIdentityCredential")
+            return _identity("ManagedIdentityCredential", client_id=value)
+        return _identity("ManagedIdentityCredential", identity_config={argument: value})
+    return _identity("ManagedIdentityCredential")
 
 
-def _found(section: Mapping[str, str], given: Mapping[str, str]) -> Identity:
+def _default_identity(section: Mapping[str, str], given: Mapping[str, str]) -> Identity:
     """Return the identity where ``credential`` is not set, which is for local work mostly."""
     tenant, client, secret = (
         section.get(name) for name in ("tenantid", "clientid", "clientsecret")
     )
     if tenant and client and secret:
-        return _made(
+        return _identity(
             "ClientSecretCredential", tenant_id=tenant, client_id=client, client_secret=secret
         )
     for name in ("managedidentityresourceid", "managedidentityobjectid"):
         if name in given:
-            raise ValueError(f"{_NAMES[name][0]} is set, which only managedidentity has")
+            raise ValueError(f"{_NAMES[name][0]} needs credential managedidentity: set it")
     client = given.get("managedidentityclientid") or given.get("clientid")
-    return _made("DefaultAzureCredential", managed_identity_client_id=client)
+    return _identity("DefaultAzureCredential", managed_identity_client_id=client)
 
 
-def _made(kind: str, **arguments: Any) -> Identity:
+def _identity(kind: str, **arguments: Any) -> Identity:
     return Identity(
         kind=kind,
         arguments={name: value for name, value in arguments.items() if value is not None},

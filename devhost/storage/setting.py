@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-_PLACES = ("ConnectionStrings:AzureWebJobs", "AzureWebJobs", "ConnectionStrings:", "")
+_PREFIXES = ("ConnectionStrings:AzureWebJobs", "AzureWebJobs", "ConnectionStrings:", "")
 
 
 def storage_setting(connection: str, environ: Mapping[str, str]) -> Mapping[str, str]:
     """
     Return a connection string under ``''``, or the members of a section; nothing if neither is set.
 
-    The first place that holds anything counts, and there a string more than a section. Names have
-    no case (members come in lower case), ``:`` is as good as ``__``, and what is empty is not set.
+    The first prefix that has a value wins, and there a string before a section. Names are
+    case-insensitive (members are returned in lower case), ``:`` and ``__`` mean the same, and an
+    empty value is not set.
 
     Source: azure-webjobs-sdk, IConfigurationExtensions.GetWebJobsConnectionSection.
     """
@@ -21,8 +22,8 @@ def storage_setting(connection: str, environ: Mapping[str, str]) -> Mapping[str,
         for name, value in environ.items()
         if value.strip()
     }
-    for place in _PLACES:
-        root = f"{place}{connection}".lower()
+    for prefix in _PREFIXES:
+        root = f"{prefix}{connection}".lower()
         if text := given.get(root):
             return {"": text}
         start = f"{root}:"

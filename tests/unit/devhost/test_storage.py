@@ -80,7 +80,7 @@ def test_connection_strings(text, queue_url, blob_url):
         ),
         (
             {"S__accountName": "acc", "S__credential": "azurecli"},
-            "setting S__credential: 'azurecli' is none of managedidentity, workloadidentity",
+            "setting S__credential: 'azurecli' is not one of managedidentity, workloadidentity",
         ),
     ],
 )
