@@ -1,4 +1,4 @@
-"""A name that is changed in the code alone, or in the templates alone, is red."""
+"""A name that changes only in the code, or only in the templates, is a problem."""
 
 from __future__ import annotations
 

@@ -27,6 +27,7 @@ from tools.bicepcheck.rules import (
 from tools.bicepcheck.rules.declarations import Declarations
 from tools.bicepcheck.types.declared import Types
 from tools.bicepcheck.types.infer import Inference
+from tools.bicepcheck.types.schema import prefetch
 
 LIMITS = (
     "what only Azure knows: regions, quotas, names that are taken, the deployer's permissions",
@@ -61,6 +62,9 @@ def check(root: Path) -> Report:
     report = Report(unchecked=set(LIMITS))
     folder = Folder(root, report)
     types = Types(folder)
+    resources = [one for file in folder.readable for one in file.all(s.Resource)]
+    kinds = {one.type.split("@")[0] for one in resources}
+    prefetch(kind for kind in kinds if "." in kind)  # nested ones are named after their parent
     for file in folder.readable:
         Declarations(file, types, Inference(file, types, report)).check()
     for rule in _OF_FILES:

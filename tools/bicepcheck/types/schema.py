@@ -8,6 +8,8 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -73,6 +75,12 @@ def schema(resource_type: str) -> dict[str, Any] | None:
         answer = ask(resource_type)
         _store(cached, answer)
     return dict(answer) if answer else None
+
+
+def prefetch(names: Iterable[str]) -> None:
+    """Read several schemas in parallel, since azmcp takes a second for each."""
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(schema, names))
 
 
 @cache
