@@ -149,15 +149,13 @@ def _passed(calls: list[ast.Call], method: str, constants: dict[str, str]) -> fr
 
 
 def _settings(trees: list[ast.Module]) -> set[str]:
-    """Return the values of `NAMES` in shared/settings.py."""
+    """Return the names in `_SETTINGS` of shared/settings.py: `member: (name, conversion)`."""
     for tree in trees:
-        constants = dict(_constants(tree))
         for node in tree.body:
             match node:
-                case ast.Assign(targets=[ast.Name(id="NAMES")], value=ast.Dict(values=values)):
-                    texts = {one.value for one in values if isinstance(one, ast.Constant)}
-                    names = {constants.get(one.id) for one in values if isinstance(one, ast.Name)}
-                    return {str(one) for one in texts | names if one}
+                case ast.AnnAssign(target=ast.Name(id="_SETTINGS"), value=ast.Dict(values=rows)):
+                    names = [row.elts[0] for row in rows if isinstance(row, ast.Tuple)]
+                    return {str(one.value) for one in names if isinstance(one, ast.Constant)}
     return set()
 
 
