@@ -188,9 +188,8 @@ def at(found: Sequence[float], share: float) -> float:
 PARTS = {"slow": slow, "outage": outage}
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> int:
     """Print figures and ratios; returns 1 if one is out of its limits."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").strip().split("\n")[0])
     parser.add_argument("--seconds", type=float, default=90, help="of each part")
     parser.add_argument("--part", choices=PARTS, action="append", help="default: all")
     options = parser.parse_args(arguments)
