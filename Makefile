@@ -10,8 +10,9 @@ CODE := shared devhost cli testbed bench tests tools $(wildcard *_function)
 QUICK := tests/unit tests/functional
 # Unit and functional tests wait for nothing: they take as many processes as there are cores.
 PARALLEL := -n logical --maxprocesses 8
-# The others mostly wait: for schedules, timeouts, outages. Each file stays in one process.
-BESIDE := -n 3 --dist loadfile
+# The others mostly wait: for schedules, timeouts, outages. Each file stays in one process; the order
+# is that of tests/conftest.py, which begins with the longest.
+BESIDE := -n 4 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 FORCE:
