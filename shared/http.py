@@ -101,8 +101,8 @@ class Late(NamedTuple):
     """
     The receiver of an answer after the time limit, but within *until* of the start of the send.
 
-    *tell* is called at most once, in a thread of the sender, and must not raise. No body is read.
+    *report* is called at most once, in a thread of the sender, and must not raise. No body is read.
     """
 
     until: timedelta
-    tell: Callable[[Answered], None]
+    report: Callable[[Answered], None]

@@ -33,7 +33,7 @@ def warning(event: str, **fields: Field) -> None:
 
 
 def error(event: str, **fields: Field) -> None:
-    """Write a fault of ours."""
+    """Write a fault of the app."""
     _write(logging.ERROR, event, fields)
 
 

@@ -136,7 +136,7 @@ class BufferedMetrics:
         ]
         try:
             self._sink.write(rows)
-        except Exception as error:  # noqa: BLE001 - counting disturbs nobody
+        except Exception as error:  # noqa: BLE001 - counting must not fail
             if not self._fails:
                 detail = str(error) if isinstance(error, StorageUnavailable) else repr(error)
                 telemetry.error("metrics.unsaved", rows=len(rows), detail=detail)

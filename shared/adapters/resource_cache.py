@@ -28,7 +28,7 @@ Subscriptions = Mapping[str, EventSubscription]  # by name, in lower case
 
 
 class Readers(NamedTuple):
-    """How documents become values. A topic of a namespace needs that of its namespace, too."""
+    """Convert documents to values. A topic of a namespace needs its namespace's document, too."""
 
     topic: Callable[[Document], Topic]
     namespace_topic: Callable[[Document, Document], Topic]
@@ -78,7 +78,7 @@ class ResourceCache:
         found = None
         if resource:
             found = self._parsed(self._readers.subscription, resource)
-            if found is None:  # whoever asks would take a None for deleted, and end its events
+            if found is None:  # None would mean deleted, and end its events
                 raise StorageUnavailable
         topic, name = key.folded
         self._subscriptions.update(topic, lambda known: _with(known, name, found))
@@ -132,11 +132,11 @@ class ResourceCache:
 
 
 class InvalidatingStore:
-    """ResourceStore that passes through, so that the same process sees its own changes at once."""
+    """ResourceStore that invalidates the cache: the process sees its own changes at once."""
 
-    def __init__(self, store: ResourceStore, directory: ResourceCache) -> None:
+    def __init__(self, store: ResourceStore, cache: ResourceCache) -> None:
         self._store = store
-        self._directory = directory
+        self._cache = cache
 
     def get(self, table: Table, partition: str, name: str) -> Resource | None:
         return self._store.get(table, partition, name)
@@ -160,9 +160,9 @@ class InvalidatingStore:
 
     def _forget(self, table: Table, partition: str, name: str) -> None:
         if table is Table.TOPICS and partition == NAMESPACES:
-            self._directory.forget_namespace(name)
+            self._cache.forget_namespace(name)
         else:
-            self._directory.forget(name if table is Table.TOPICS else partition)
+            self._cache.forget(name if table is Table.TOPICS else partition)
 
 
 def _with(known: Subscriptions, name: str, found: EventSubscription | None) -> Subscriptions:

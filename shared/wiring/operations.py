@@ -11,7 +11,7 @@ from shared.wiring.process import CLOCK, once
 from shared.wiring.settings import settings
 from shared.wiring.timers import timer_runs
 
-_KEEP_SECONDS = 3  # anybody may ask for the health
+_KEEP_SECONDS = 3  # the health is public
 _WAIT_SECONDS = 4  # while storage hangs
 
 

@@ -181,7 +181,7 @@ def test_a_queue_that_another_process_makes_first_is_used(
 
 
 def test_a_message_of_others_is_a_mistake(queues: StorageQueues) -> None:
-    with pytest.raises(ValueError, match="no handle of this adapter"):
+    with pytest.raises(ValueError, match="not a handle of this adapter"):
         queues.delete(Queue.WAITING, Received(text="one", handle=None))
 
 

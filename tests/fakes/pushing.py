@@ -94,7 +94,7 @@ class InlineNotifier:
     def __init__(self, pusher: ScriptedPusher) -> None:
         self._pusher = pusher
 
-    def tell(self, requests: Sequence[OutboundRequest]) -> None:
+    def notify(self, requests: Sequence[OutboundRequest]) -> None:
         for request in requests:
             self._pusher.send(request, timedelta(seconds=5))
 

@@ -25,8 +25,8 @@ ALGORITHM = "RS256"
 
 _TIMEOUT = timedelta(seconds=4)  # to connect, and again to the end of the headers; 2 s for the body
 _OLD_SECONDS = 3600.0  # then newer ones are looked for, while these serve
-_PAUSE_SECONDS = 60.0  # between two fetches, whatever tokens come …
-_PAUSE_WITHOUT_KEYS_SECONDS = 5.0  # … unless nobody can get in
+_PAUSE_SECONDS = 60.0  # between two fetches, while there are keys
+_PAUSE_WITHOUT_KEYS_SECONDS = 5.0  # while there is none
 _OK = 200
 
 
@@ -99,7 +99,7 @@ def _fault(exchange: Exchange) -> str:
 
 
 def _read(body: bytes) -> dict[str, PyJWK]:
-    """Return the keys that verify RS256, by id; none if it is no key set."""
+    """Return the keys that verify RS256, by id; empty if it is not a key set."""
     try:
         document = json.loads(body)
     except (ValueError, RecursionError):

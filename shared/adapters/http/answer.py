@@ -29,7 +29,7 @@ class Head(NamedTuple):
 
     @property
     def keep_for(self) -> float | None:
-        """How many seconds the peer keeps an idle connection, if it says so."""
+        """Seconds for which the peer keeps an idle connection; ``None``: it does not say."""
         said = _KEEP_FOR.search(self.headers.get("keep-alive", ""))
         return float(said[1]) if said else None
 
@@ -62,7 +62,7 @@ class HeadReader:
             if head.status >= _FIRST_FINAL:
                 return head
             if head.status == _SWITCHING:
-                raise malformed("switches to a protocol nobody asked for")
+                raise malformed("switches to another protocol, unasked")
             self._allowance -= len(block)
 
     def _block(self, deadline: float) -> bytes:

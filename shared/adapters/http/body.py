@@ -20,7 +20,7 @@ def read_body(connection: HttpConnection, head: Head, deadline: float) -> tuple[
     """
     Read at most the first 64 KiB of the body; return it and whether it came to its proper end.
 
-    Whatever goes wrong only ends the reading: the outcome was decided by the head.
+    Any error only ends the reading: the head has decided the outcome.
     """
     body = _Body(connection, deadline)
     complete = False
@@ -86,7 +86,7 @@ class _Body:
             if not self._take(left) or self._line().strip():
                 return False
         while self._line().strip():
-            pass  # Trailers are of no use to anybody here.
+            pass  # Trailers are not used.
         return True
 
     def _line(self) -> bytes:

@@ -17,7 +17,7 @@ from shared.http import Failure
 
 def connect(addresses: Sequence[Address], endpoint: Endpoint, deadline: float) -> HttpConnection:
     """
-    Connect to the first of *addresses* that lets us; each gets its share of the time left.
+    Connect to the first of *addresses* that accepts; each gets its share of the time left.
 
     Raises:
         NoAnswer: none did; what the last one did decides.

@@ -31,7 +31,7 @@ class NoAnswer(Exception):
 
 class HttpConnection:
     """
-    A connected socket that never blocks in a call of its own.
+    A connected, non-blocking socket.
 
     All waiting is done in one place, by poll with what is left until the deadline. So a peer that
     sends a byte now and then can't stretch a wait, TLS and plain sockets behave alike, and nothing

@@ -149,4 +149,4 @@ def _is_over(unanswered: Unanswered, arrived: list[_LateHead]) -> bool:
 def _report(arrived: Sequence[_LateHead]) -> None:
     """Report responses, on a thread of their own: the callbacks may wait for storage."""
     for unanswered, head, seconds in arrived:
-        unanswered.late.tell(Answered(head.status, head.headers, b"", seconds))
+        unanswered.late.report(Answered(head.status, head.headers, b"", seconds))

@@ -1,9 +1,9 @@
 """
 Pushes requests to endpoints over HTTP/1.1, on sockets of its own.
 
-Why not requests: it knows no total deadline (a server that sends a byte now and then holds a
-request for ever), follows the environment's proxies and redirects, inflates bodies, adds headers,
-resolves a name a second time after we have judged it, and costs several times the processor time.
+The library requests has no total deadline (a server that sends a byte now and then holds a request
+for ever), follows proxies of the environment and redirects, inflates bodies, adds headers, resolves
+a name again after the guard has judged it, and costs several times the processor time.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class HttpPusher:
     A connection used before may have been closed by the peer just when we send. If it ends before
     a byte of an answer, the request is sent once more on a new connection, within the same
     timeout. The peer may have handled the first one: delivery is at least once, and a duplicate is
-    better than a failure nobody caused.
+    better than a failure that the endpoint has not caused.
 
     With *late* a request that was sent whole, and not answered in time, leaves its connection to
     ``LateReader``.
@@ -187,7 +187,7 @@ class ParallelNotifier:
         self._patience = patience.total_seconds()
         self._threads = ThreadPoolExecutor(NOTICE_THREADS, thread_name_prefix="notify")
 
-    def tell(self, requests: Sequence[OutboundRequest]) -> None:
+    def notify(self, requests: Sequence[OutboundRequest]) -> None:
         sent = [self._threads.submit(self._pusher.send, each, _NOTICE_TIMEOUT) for each in requests]
         for late in wait(sent, self._patience).not_done:
             late.cancel()

@@ -79,7 +79,7 @@ def write_request(request: OutboundRequest, target: Target) -> bytes:
     Content-Length.
 
     Raises:
-        NoAnswer: a header that HTTP can't carry, or that is the sender's own business; a method
+        NoAnswer: a header that HTTP can't carry, or that the sender writes itself; a method
             whose answers are not understood here.
     """
     if request.method not in _METHODS:

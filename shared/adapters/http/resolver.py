@@ -23,7 +23,7 @@ def system_lookup(host: str) -> Sequence[Address]:
     Ask the operating system, in its order of preference.
 
     Raises:
-        OSError: there is no such name, or nobody who knows.
+        OSError: there is no such name, or no name server answered.
     """
     found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     return tuple(ip_address(str(entry[4][0])) for entry in found)
@@ -33,8 +33,8 @@ class Resolver:
     """
     Looks up each name on a thread of its own, at most one at a time for a name.
 
-    A name whose servers are silent so holds one thread, however many requests wait for it, and
-    they wait no longer than they want to. Successes are remembered for five seconds.
+    So a name whose servers are silent occupies one thread, however many requests wait for it, and
+    each waits until its own deadline. Addresses are kept for five seconds.
     """
 
     def __init__(self, lookup: Lookup = system_lookup) -> None:
@@ -45,10 +45,10 @@ class Resolver:
 
     def addresses(self, host: str, deadline: float) -> Sequence[Address]:
         """
-        Return the addresses of *host*, at least one; an address is its own.
+        Return the addresses of *host*, at least one; a literal address is returned as it is.
 
         Raises:
-            NoAnswer: not found, or nobody answered until the deadline.
+            NoAnswer: not found, or no name server answered until the deadline.
         """
         literal = as_literal(host)
         if literal is not None:

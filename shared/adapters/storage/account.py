@@ -32,8 +32,8 @@ class StorageAccount:
     """
     Makes the clients when they are first needed; they may be used from any thread.
 
-    *storage* is ``Settings.storage``. *prefix* stands before the name of every queue, table and
-    container of ours, so that tests can share an account; it has lower-case letters and digits.
+    *storage* is ``Settings.storage``. *prefix* precedes all names of queues, tables and
+    containers, so that tests can share an account; it has lower-case letters and digits.
     """
 
     def __init__(self, storage: Mapping[str, str], *, prefix: str = "") -> None:
@@ -49,26 +49,26 @@ class StorageAccount:
         return self._connection.account_name
 
     def queue(self, name: str) -> QueueClient:
-        """Return the client of a queue of ours."""
+        """Return the client of the app's queue *name*."""
         return self._once(
             f"queue {name}", lambda: self._queues().get_queue_client(self._prefix + name)
         )
 
     def table(self, name: str) -> TableClient:
-        """Return the client of a table of ours."""
+        """Return the client of the app's table *name*."""
         return self._once(
             f"table {name}", lambda: self._tables().get_table_client(self._prefix + name)
         )
 
     def tables_named(self, beginning: str) -> list[str]:
-        """Return the names of our tables that begin with *beginning* and a digit."""
+        """Return the names of the app's tables that begin with *beginning* and a digit."""
         start = self._prefix + beginning
         digits = f"TableName ge '{start}0' and TableName lt '{start}:'"
         found = self._tables().query_tables(digits)
         return [table.name.removeprefix(self._prefix) for table in found]
 
     def container(self, name: str) -> ContainerClient:
-        """Return the client of a container of ours."""
+        """Return the client of the app's container *name*."""
         return self.foreign_container(self._prefix + name)
 
     def foreign_container(self, name: str) -> ContainerClient:
@@ -76,36 +76,27 @@ class StorageAccount:
         return self._blobs().get_container_client(name)
 
     def _queues(self) -> QueueServiceClient:
-        def make() -> QueueServiceClient:
-            from azure.storage.queue import QueueServiceClient
+        from azure.storage.queue import QueueServiceClient
 
-            return self._connection.client(
-                QueueServiceClient,
-                Service.QUEUE,
-                transport=self._transport(),
-                retry_policy=self._retries(),
-            )
-
-        return self._once("queues", make)
+        return self._once("queues", lambda: self._client(QueueServiceClient, Service.QUEUE))
 
     def _blobs(self) -> BlobServiceClient:
-        def make() -> BlobServiceClient:
-            from azure.storage.blob import BlobServiceClient
+        from azure.storage.blob import BlobServiceClient
 
-            return self._connection.client(
-                BlobServiceClient,
-                Service.BLOB,
-                transport=self._transport(),
-                retry_policy=self._retries(),
-            )
+        return self._once("blobs", lambda: self._client(BlobServiceClient, Service.BLOB))
 
-        return self._once("blobs", make)
+    def _client(self, kind: type[T], service: Service) -> T:
+        retries = self._once("retries", _short_retries)
+        return self._connection.client(
+            kind, service, transport=self._transport(), retry_policy=retries
+        )
 
     def _tables(self) -> TableServiceClient:
-        def make() -> TableServiceClient:
-            from azure.data.tables import TableServiceClient
+        from azure.data.tables import TableServiceClient
 
-            return self._connection.client(
+        return self._once(
+            "tables",
+            lambda: self._connection.client(
                 TableServiceClient,
                 Service.TABLE,
                 transport=self._transport(),
@@ -114,9 +105,8 @@ class StorageAccount:
                 retry_read=1,
                 retry_backoff_factor=0.5,
                 timeout=READ_SECONDS,  # of all tries: one that hung is the last
-            )
-
-        return self._once("tables", make)
+            ),
+        )
 
     def _transport(self) -> RequestsTransport:
         def make() -> RequestsTransport:
@@ -138,9 +128,6 @@ class StorageAccount:
             )
 
         return self._once("transport", make)
-
-    def _retries(self) -> object:
-        return self._once("retries", _short_retries)
 
     def _once(self, key: str, make: Callable[[], T]) -> T:
         made = self._made.get(key)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from azure.data.tables import TableClient
 
 MAX_ROWS = 100  # of one transaction, all of one partition
-WRITE_SECONDS = 3  # that a transaction may take with its one repetition: nobody waits for it
+WRITE_SECONDS = 3  # for a transaction and its one repetition
 
 Row = dict[str, Any]
 

@@ -25,7 +25,7 @@ _DELETED = 202
 _NOT_FOUND = 404
 _HOUR = "%Y%m%d%H"
 _HOUR_LENGTH = 10
-# A name that no container can have is no container; one being deleted is as good as gone.
+# No such container: also where the name is illegal, or the container is being deleted.
 _NO_CONTAINER = (
     "ContainerNotFound",
     "ContainerBeingDeleted",
@@ -56,7 +56,7 @@ class StoragePayloads:
         body = "\n".join(texts).encode()
         client = self._account.container(PAYLOADS)
         with storage_errors():
-            # Overwriting can only meet our own: an earlier try whose answer was lost.
+            # A blob of that name can only be an earlier try whose answer was lost.
             create_if_missing(
                 lambda: client.upload_blob(name, body, overwrite=True),
                 client.create_container,
@@ -141,7 +141,7 @@ def _write_once(client: ContainerClient, path: str, body: bytes) -> bool:
 
 
 class _Remembered:
-    """What was read last, up to a number of bytes in all."""
+    """The texts read last, up to *limit* bytes in all."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit

@@ -31,7 +31,7 @@ class StorageConnection:
 
     The setting is a connection string, or a section: ``accountName``, or ``blobServiceUri``,
     ``queueServiceUri`` and ``tableServiceUri``; and the identity. The account's name has precedence
-    over the addresses. Members are found whatever their case.
+    over the addresses. Members are case-insensitive.
 
     Raises:
         InvalidSettings: the setting names no account, or an unknown identity.

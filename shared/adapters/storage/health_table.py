@@ -61,7 +61,7 @@ def _stored(resource: Resource) -> StoredHealth:
     try:
         health = health_of(resource.document)
     except _UNREADABLE as error:
-        # Nobody's endpoint: it counts for nothing, and the next write replaces it.
+        # The health of no endpoint: it has no effect, and the next write replaces it.
         telemetry.error("health.unreadable", etag=resource.etag, error=repr(error))
         health = Health(endpoint="")
     return StoredHealth(health, resource.etag)

@@ -145,4 +145,4 @@ def _handle(handle: object) -> tuple[str, str]:
         case (str(identity), str(receipt)):
             return identity, receipt
         case other:
-            raise ValueError(f"{other!r} is no handle of this adapter")
+            raise ValueError(f"{other!r} is not a handle of this adapter")

@@ -108,7 +108,7 @@ class StorageResources:
 
 
 def _are_keys(*texts: str) -> bool:
-    """Say whether there can be such rows: what anybody may ask for is no fault of storage."""
+    """Return whether such rows can exist; a name that can't is no fault of storage."""
     return all(_KEY.fullmatch(text) for text in texts)
 
 

@@ -40,7 +40,7 @@ def delete_health(ports: ManagePorts, topic: str, name: str | None = None) -> No
 
 def send_deletion_notices(ports: ManagePorts, deleted: Sequence[Resource]) -> None:
     """Notify the endpoints that had consented; best effort, and bounded in time."""
-    ports.notifier.tell([notice for each in deleted if (notice := _notice(ports, each))])
+    ports.notifier.notify([notice for each in deleted if (notice := _notice(ports, each))])
 
 
 def _notice(ports: ManagePorts, deleted: Resource) -> OutboundRequest | None:

@@ -97,5 +97,5 @@ class HealthStore(Protocol):
 class Notifier(Protocol):
     """Notifies endpoints, best effort, through the outbound guard."""
 
-    def tell(self, requests: Sequence[OutboundRequest]) -> None:
+    def notify(self, requests: Sequence[OutboundRequest]) -> None:
         """Send *requests* and return within a few seconds, whatever their result."""

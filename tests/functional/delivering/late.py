@@ -28,4 +28,4 @@ def answer_late(app: Deployment, event: int = 0, status: int = 200, seconds: flo
     """Let the answer to the push of *event* come now."""
     late = app.pusher.sent[event].late
     assert late
-    late.tell(answered(status, seconds=seconds))
+    late.report(answered(status, seconds=seconds))

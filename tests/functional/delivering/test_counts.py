@@ -202,7 +202,7 @@ def test_a_late_success_that_cancels_the_retry_is_a_delivery(app: Deployment) ->
     (sent,) = app.pusher.sent
     assert sent.late
 
-    sent.late.tell(answered(200, seconds=60))
+    sent.late.report(answered(200, seconds=60))
 
     assert app.on(Queue.RETRIES) == []
     assert counted(app) == {
@@ -221,7 +221,7 @@ def test_a_late_success_that_comes_too_late_is_not_counted(app: Deployment) -> N
     (retry,) = app.queues.receive(Queue.RETRIES, timedelta(minutes=1))
     assert sent.late
 
-    sent.late.tell(answered(200, seconds=60))
+    sent.late.report(answered(200, seconds=60))
     app.deliver.run(retry.text.encode())
 
     assert app.metrics.of(Metric.DELIVERY_SUCCESS) == {CRM: 1}

@@ -24,7 +24,7 @@ class EarlyAnswer(ScriptedPusher):
     ) -> Exchange:
         super().send(request, timeout, late)
         if late and b'"e-0"' in request.body:
-            late.tell(answered(200, seconds=30.1))
+            late.report(answered(200, seconds=30.1))
         return TIMEOUT
 
 

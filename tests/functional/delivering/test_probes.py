@@ -114,7 +114,7 @@ def test_a_late_success_releases_the_hold_its_timeout_began(app: Deployment) -> 
     assert late
     app.clock.advance(5 * SECOND)
 
-    late.tell(answered(200, seconds=35))
+    late.report(answered(200, seconds=35))
     another_process(app)
 
     assert (
@@ -131,7 +131,7 @@ def test_a_late_success_does_not_release_the_hold_of_a_later_push(app: Deploymen
     app.clock.advance(10 * SECOND)
     app.run(a_message([a_delivery(1)]))
 
-    late.tell(answered(200, seconds=35))
+    late.report(answered(200, seconds=35))
 
     assert app.deliver.health.held(subscription, app.deliver.terms.of(subscription))
 
@@ -146,7 +146,7 @@ def test_a_late_success_sent_after_the_hold_began_releases_it(app: Deployment) -
     app.deliver = replace(app.deliver, health=app.tracker())  # not the one that waits for it
     assert probe.late
 
-    probe.late.tell(answered(200, seconds=35))
+    probe.late.report(answered(200, seconds=35))
 
     assert app.deliver.health.held(subscription, app.deliver.terms.of(subscription)) is None
 

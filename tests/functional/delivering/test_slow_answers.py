@@ -52,7 +52,7 @@ class Slow(ScriptedPusher):
         while self._on_their_way and self._on_their_way[0][0] <= until:
             at, late = self._on_their_way.pop(0)
             self._clock.advance(at - self._clock.now())
-            late.tell(answered(200, seconds=TAKES.total_seconds()))
+            late.report(answered(200, seconds=TAKES.total_seconds()))
         self._clock.advance(max(until - self._clock.now(), timedelta()))
 
 

@@ -49,7 +49,7 @@ def test_no_handshake_and_no_notice_reaches_what_the_guard_refuses(
         notice = build_deletion_notice(subscription, event_id="e", now=START)
 
         exchanges = [guarded.send(each, TIMEOUT) for each in (asked.request, notice)]
-        ParallelNotifier(guarded).tell([notice])
+        ParallelNotifier(guarded).notify([notice])
 
         assert server.connections == 0
     for exchange in exchanges:

@@ -37,11 +37,11 @@ def test_endpoints_that_hang_hold_nobody_up_and_what_was_not_begun_is_never_sent
     pusher = Hanging()
     notifier = ParallelNotifier(pusher, patience=timedelta(milliseconds=100))
 
-    notifier.tell([request(number) for number in range(NOTICE_THREADS + 5)])
+    notifier.notify([request(number) for number in range(NOTICE_THREADS + 5)])
 
     assert pusher.done == []  # it returned although no request had ended
     pusher.released.set()
-    notifier.tell([])
+    notifier.notify([])
     assert len(pusher.begun) == NOTICE_THREADS
 
 
@@ -49,6 +49,6 @@ def test_all_are_told_where_all_answer():
     pusher = Hanging()
     pusher.released.set()
 
-    ParallelNotifier(pusher).tell([request(number) for number in range(100)])
+    ParallelNotifier(pusher).notify([request(number) for number in range(100)])
 
     assert sorted(pusher.begun) == sorted(request(number).url for number in range(100))
