@@ -26,7 +26,7 @@ from tests.worker.loading import ENDS, LOADING
 
 _HERE = Path(__file__).parent
 #: Seconds for one question.
-_PATIENCE = 30
+_PATIENCE = 50
 _CHECKOUT = _HERE.parents[1]
 # An address, an id, a time of day.
 _BY_CHANCE = re.compile(r"0x[0-9a-f]+|[0-9a-f]{8}-[0-9a-f-]{27}|\d+:\d\d:\d\d [AP]M")
@@ -131,7 +131,7 @@ class Side:
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe:
                 pipe.close()
-        self._process.wait(20)
+        self._process.wait(_PATIENCE)
 
 
 @pytest.fixture(scope="module")
