@@ -145,7 +145,7 @@ def test_q07_a_function_may_hide_its_message_longer(host, queues, storage):
 
 def test_q08_a_json_body_replaces_the_metadata(host, queues, storage):
     """
-    Q8: top-level properties of a JSON object take the place of the message's own.
+    Q8: top-level properties of a JSON object replace the message's own.
 
     Source: azure-functions-host WebJobs.Script/Utility.cs, ApplyBindingData; python-worker#1373.
     """

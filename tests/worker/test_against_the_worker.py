@@ -189,9 +189,9 @@ def test_an_awkward_function(sides, root, name):
 
     if name in DIFFERENCES:
         for side, start in zip((theirs, ours), DIFFERENCES[name], strict=True):
-            place = "load" if side["load"] else "fault"
-            assert side[place].startswith(start)
-            side[place] = "differs"
+            member = "load" if side["load"] else "fault"
+            assert side[member].startswith(start)
+            side[member] = "differs"
     assert _plain(ours) == _plain(theirs)
 
 

@@ -36,7 +36,7 @@ def queue(message: func.QueueMessage, context: func.Context) -> None:
         if verb == "wait":
             _wait_for(rest)
         elif verb == "raise":
-            raise RuntimeError("as told")
+            raise RuntimeError("as requested")
         elif verb == "delete":
             _storage("DELETE", rest, message)
         elif verb == "hide" and message.dequeue_count == 1:
@@ -62,7 +62,7 @@ def http(req: func.HttpRequest, context: func.Context):
         if do == "wait":
             _wait_for(rest)
         if do == "raise":
-            raise RuntimeError("as told")
+            raise RuntimeError("as requested")
         if do == "setting":
             return os.environ.get(rest, "")
         if do in _ANSWERS:
@@ -106,9 +106,9 @@ def _wait_for(file: str) -> None:
 
 def _storage(method: str, url: str, message: func.QueueMessage, **query: str) -> None:
     # The test's url has the signature; the receipt is known only here.
-    place, _, signature = url.partition("?")
+    address, _, signature = url.partition("?")
     query["popreceipt"] = message.pop_receipt or ""
-    target = f"{place}/messages/{message.id}?{urllib.parse.urlencode(query)}&{signature}"
+    target = f"{address}/messages/{message.id}?{urllib.parse.urlencode(query)}&{signature}"
     request = urllib.request.Request(target, method=method)
     with urllib.request.urlopen(request, timeout=20):
         pass

@@ -50,7 +50,7 @@ class Program:
         """Assert that no traceback was printed."""
         self.assert_said("Traceback", 0)
 
-    def troubles(self, known: int) -> list[str]:
+    def warnings_after(self, known: int) -> list[str]:
         """Return the lines after the first *known*, without those of invocations, sorted."""
         usual = ("  ok  ", "  in ", "  waiting", "  out ")
         lines = [line for line in self.lines[known:] if not any(each in line for each in usual)]

@@ -107,7 +107,7 @@ def test_an_outage_loses_no_message_and_leaves_the_timer_to_another_host(
     assert host.count("clock  ok") == ticks
     assert other.stop() == 0
     until(lambda: host.count("clock  ok") > ticks)
-    told = host.troubles(known)
+    warnings = host.warnings_after(known)
     expected = [
         f"queue {queue.queue_name}, message ",
         f"queue {queue.queue_name}: storage is available again",
@@ -116,8 +116,8 @@ def test_an_outage_loses_no_message_and_leaves_the_timer_to_another_host(
         "timer clock: storage is available again",
         "timer clock: storage is failing, retrying",
     ]
-    assert len(told) == len(expected), "\n".join(told)
-    for line, start_of_line in zip(told, expected, strict=True):
+    assert len(warnings) == len(expected), "\n".join(warnings)
+    for line, start_of_line in zip(warnings, expected, strict=True):
         assert line.startswith(start_of_line)
     host.assert_no_traceback()
     other.assert_no_traceback()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import inspect
 import itertools
+import logging
 import selectors
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
@@ -17,7 +19,13 @@ import pytest
 
 from devhost.errors import InvocationError
 from devhost.functions.loader import Function
-from devhost.functions.metadata import FunctionMetadata, HttpTrigger, QueueTrigger, TimerTrigger
+from devhost.functions.metadata import (
+    FunctionMetadata,
+    HttpTrigger,
+    QueueTrigger,
+    TimerTrigger,
+    Trigger,
+)
 from devhost.host_json import QueueOptions
 from devhost.queue.listener import QueueListener, Queues, poison_queue_name
 from devhost.queue.storage import ReceivedMessage
@@ -167,67 +175,45 @@ def poison(loop: JumpingLoop) -> MemoryQueue:
     return MemoryQueue(loop, is_there=False)
 
 
-@pytest.fixture
-def queue_function() -> Callable[..., Function]:
-    def make(call: Any = None, **changes: Any) -> Function:
-        trigger = QueueTrigger(
-            **dict[str, Any](
-                {"name": "_message", "queue": "work", "connection": "S", "binary": False}, **changes
-            )
-        )
-        return _function(call, trigger)
+def _maker(trigger_of: Callable[..., Trigger], function: str) -> Callable[..., Function]:
+    """Return a maker of functions with that trigger; its keywords are members of the trigger."""
 
-    return make
-
-
-@pytest.fixture
-def http_function() -> Callable[..., Function]:
-    def make(call: Any = None, *, name: str = "web", **changes: Any) -> Function:
-        trigger = HttpTrigger(
-            **dict[str, Any](
-                {"name": "_req", "route": None, "methods": frozenset()},
-                **changes,
-            )
-        )
-        return _function(call, trigger, name=name, returns_http=True)
-
-    return make
-
-
-@pytest.fixture
-def timer_function() -> Callable[..., Function]:
-    def make(schedule: str, **changes: Any) -> Function:
-        trigger = TimerTrigger(
-            **dict[str, Any](
-                {
-                    "name": "tick",
-                    "schedule": schedule,
-                    "run_on_startup": False,
-                    "use_monitor": True,
-                },
-                **changes,
-            )
-        )
-        return _function(None, trigger)
-
-    return make
-
-
-def _function(
-    call: Any, trigger: Any, *, name: str = "work", returns_http: bool = False
-) -> Function:
-    return Function(
-        metadata=FunctionMetadata(
+    def make(call: Any = None, *, name: str = function, **members: Any) -> Function:
+        trigger = trigger_of(**members)
+        metadata = FunctionMetadata(
             name=name,
             script=Path(name, "__init__.py"),
             entry_point="main",
             trigger=trigger,
-            returns_http=returns_http,
+            returns_http=isinstance(trigger, HttpTrigger),
             disabled=False,
-        ),
-        call=call,
-        is_async=inspect.iscoroutinefunction(call),
+        )
+        return Function(metadata=metadata, call=call, is_async=inspect.iscoroutinefunction(call))
+
+    return make
+
+
+@pytest.fixture
+def queue_function() -> Callable[..., Function]:
+    trigger_of = functools.partial(
+        QueueTrigger, name="_message", queue="work", connection="S", binary=False
     )
+    return _maker(trigger_of, "work")
+
+
+@pytest.fixture
+def http_function() -> Callable[..., Function]:
+    return _maker(
+        functools.partial(HttpTrigger, name="_req", route=None, methods=frozenset()), "web"
+    )
+
+
+@pytest.fixture
+def timer_function() -> Callable[..., Function]:
+    trigger_of = functools.partial(
+        TimerTrigger, name="tick", run_on_startup=False, use_monitor=True
+    )
+    return _maker(trigger_of, "work")
 
 
 class App:
@@ -292,3 +278,15 @@ def listen(app, queue, poison, queue_function, run):
         return listener
 
     return go
+
+
+@pytest.fixture
+def untouched_logging():
+    """Restore the root logger, which the host configures for itself."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    for name in ("azure.core", "uvicorn"):
+        logging.getLogger(name).setLevel(logging.NOTSET)

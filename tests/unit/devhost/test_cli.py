@@ -1,20 +1,12 @@
 """Command lines and settings with which the host does not start: one line each."""
 
-import logging
 import socket
 
 import pytest
 
 from devhost.cli import main
 
-
-@pytest.fixture(autouse=True)
-def untouched_logging():
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield
-    root.handlers[:] = handlers
-    root.setLevel(level)
+pytestmark = pytest.mark.usefixtures("untouched_logging")
 
 
 @pytest.mark.parametrize(

@@ -180,8 +180,8 @@ PLAIN = {"content-type": "text/plain; charset=utf-8"}
 )
 def test_responses(ask, http_function, caplog, call, expected):
     assert ask([http_function(call)], "/web").triple == expected
-    told = [record.getMessage() for record in caplog.records]
-    assert told == [] if expected != FAILED else "web returned a response that cannot" in told[0]
+    lines = [record.getMessage() for record in caplog.records]
+    assert lines == [] if expected != FAILED else "web returned a response that cannot" in lines[0]
 
 
 def test_the_log_names_a_request_that_no_function_answers(ask, echo, caplog):

@@ -8,6 +8,8 @@ import pytest
 
 from devhost import log
 
+pytestmark = pytest.mark.usefixtures("untouched_logging")
+
 
 class ClosedPipe(io.StringIO):
     """A pipe whose reader has gone."""
@@ -17,17 +19,6 @@ class ClosedPipe(io.StringIO):
 
     def fileno(self):
         raise OSError
-
-
-@pytest.fixture(autouse=True)
-def untouched_logging():
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield
-    root.handlers[:] = handlers
-    root.setLevel(level)
-    for name in ("azure.core", "uvicorn"):
-        logging.getLogger(name).setLevel(logging.NOTSET)
 
 
 def test_lines_carry_the_time_of_day():

@@ -80,7 +80,7 @@ def tick(loop, run, timer_function, *, statuses, lock, runs):
                 raise InvocationError
 
         timer = TimerListener(
-            function=timer_function(schedule, **trigger),
+            function=timer_function(schedule=schedule, **trigger),
             statuses=statuses,
             lock=lock,
             invoke=invoke,
