@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from shared.engine.timers.last_runs import Timed
+    from shared.engine.timers.last_runs import RecordedTimer
     from shared.http import HttpAnswer, HttpRequest
 
 
@@ -51,14 +51,14 @@ async def deliver(body: bytes) -> None:
     await delivering.run(body)
 
 
-def wake() -> Timed:
+def wake() -> RecordedTimer:
     """Return the timer job for long waits."""
     from shared.wiring import timers
 
     return timers.wake()
 
 
-def deadletter_timer() -> Timed:
+def deadletter_timer() -> RecordedTimer:
     """Return the jobs of the dead-letter timer."""
     from shared.wiring import timers
 

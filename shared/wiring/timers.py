@@ -5,7 +5,7 @@ from __future__ import annotations
 from shared.engine.timers.dead_letters import WriteDeadLetters
 from shared.engine.timers.housekeeping import Housekeeping
 from shared.engine.timers.jobs import Job, TimerJobs
-from shared.engine.timers.last_runs import Timed, TimerRuns
+from shared.engine.timers.last_runs import RecordedTimer, TimerRuns
 from shared.engine.timers.poison import ReturnPoison
 from shared.engine.timers.poison_records import PoisonRecords
 from shared.engine.timers.queue_watch import WatchQueues
@@ -17,13 +17,13 @@ from shared.wiring.settings import log_doubtful_settings
 
 
 @once
-def wake() -> Timed:
+def wake() -> RecordedTimer:
     work = Wake(intake=_intake(), receiver=storage.queues(), requeue=storage.requeue(), clock=CLOCK)
-    return Timed(timer="wake", work=work.run, runs=timer_runs())
+    return RecordedTimer(timer="wake", work=work.run, runs=timer_runs())
 
 
 @once
-def deadletter_timer() -> Timed:
+def deadletter_timer() -> RecordedTimer:
     log_doubtful_settings()
     jobs: dict[str, Job] = {
         "dead letters": WriteDeadLetters(
@@ -52,7 +52,7 @@ def deadletter_timer() -> Timed:
         ),
     }
     work = TimerJobs(jobs=jobs, clock=CLOCK)
-    return Timed(timer="deadletter", work=work.run, runs=timer_runs())
+    return RecordedTimer(timer="deadletter", work=work.run, runs=timer_runs())
 
 
 @once

@@ -17,7 +17,11 @@ from shared.engine.manage import namespaces, topics
 from shared.engine.manage.call import Call, ManagePorts, not_found
 from shared.engine.manage.resources import Document, Resources
 from shared.engine.operations import metric_names
-from shared.engine.operations.metric_names import SUBSCRIPTION, TOPIC, Shown
+from shared.engine.operations.metric_names import (
+    SUBSCRIPTION_DIMENSION,
+    TOPIC_DIMENSION,
+    MetricDefinition,
+)
 from shared.engine.operations.metrics_answer import (
     Source,
     aggregate,
@@ -31,7 +35,7 @@ from shared.http import HttpAnswer
 from shared.metrics import Counts
 
 
-class CountedTopic(NamedTuple):
+class MonitoredTopic(NamedTuple):
     """A topic: its name within its namespace, and the key of its counts."""
 
     name: str
@@ -39,22 +43,22 @@ class CountedTopic(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Metered:
+class MonitoredResource:
     """
-    One kind of resource that has metrics.
+    One kind of resource with metrics.
 
-    *type* is its resource type, *shown* are its metrics. *of* finds the topic or namespace of a
-    path, *topics* returns the topics whose counts belong to it.
+    *type* is its resource type, *definitions* are its metrics. *resources* finds the topic or
+    namespace of a path, *topics* returns the topics whose counts belong to it.
     """
 
     type: str
-    shown: Sequence[Shown]
-    of: Resources
-    topics: Callable[[ManagePorts, Document], Sequence[CountedTopic]]
+    definitions: Sequence[MetricDefinition]
+    resources: Resources
+    topics: Callable[[ManagePorts, Document], Sequence[MonitoredTopic]]
 
-    def metrics(self, ports: ManagePorts, call: Call) -> HttpAnswer:
+    def list_metrics(self, ports: ManagePorts, call: Call) -> HttpAnswer:
         """Answer metric values. Source: Azure Monitor, Metrics - List (2023-10-01)."""
-        query = parse_query(call.query, ports.clock.now(), self.shown)
+        query = parse_query(call.query, ports.clock.now(), self.definitions)
         found = self._found(ports, call)
         counted = aggregate(query, self._sources(ports, call, query, self.topics(ports, found)))
         resource = _resource(call)
@@ -71,12 +75,12 @@ class Metered:
             },
         )
 
-    def definitions(self, ports: ManagePorts, call: Call) -> HttpAnswer:
+    def list_definitions(self, ports: ManagePorts, call: Call) -> HttpAnswer:
         """Answer the available metrics. Source: Metric Definitions - List (2023-10-01)."""
         self._found(ports, call)
         resource = _resource(call)
         return answer(
-            200, {"value": [render_definition(resource, self.type, s) for s in self.shown]}
+            200, {"value": [render_definition(resource, self.type, s) for s in self.definitions]}
         )
 
     def _found(self, ports: ManagePorts, call: Call) -> Document:
@@ -86,7 +90,7 @@ class Metered:
         Raises:
             NotFound: it does not exist, or the subscription in the path does not.
         """
-        found = self.of.named(ports, call).document
+        found = self.resources.named(ports, call).document
         name = call.names.get("name")
         if name is not None:
             (topic,) = self.topics(ports, found)
@@ -96,27 +100,29 @@ class Metered:
 
     def _region(self, ports: ManagePorts, call: Call) -> str:
         """Return a resource's location; a namespace topic has its namespace's."""
-        return str((self.of.parent or self.of).named(ports, call).document["location"])
+        return str(
+            (self.resources.parent or self.resources).named(ports, call).document["location"]
+        )
 
     def _sources(
         self,
         ports: ManagePorts,
         call: Call,
         query: MetricsQuery,
-        counted: Sequence[CountedTopic],
+        counted: Sequence[MonitoredTopic],
     ) -> Iterator[Source]:
         """Read only what the query needs: a topic's own counts include its subscriptions'."""
-        wanted = {each.dimension: each for each in query.wanted}
+        filters = {each.dimension: each for each in query.filters}
         for topic in counted:
-            if TOPIC in wanted and not wanted[TOPIC].wants(topic.name):
+            if TOPIC_DIMENSION in filters and not filters[TOPIC_DIMENSION].accepts(topic.name):
                 continue
             names = [call.names.get("name", "")]
-            if SUBSCRIPTION in wanted:
+            if SUBSCRIPTION_DIMENSION in filters:
                 found = ports.resources.list(Table.EVENT_SUBSCRIPTIONS, topic.key)
                 names = [each.document["name"] for each in found]
-                names = [name for name in names if wanted[SUBSCRIPTION].wants(name)]
+                names = [name for name in names if filters[SUBSCRIPTION_DIMENSION].accepts(name)]
             for name in names:
-                values = {TOPIC: topic.name, SUBSCRIPTION: name}
+                values = {TOPIC_DIMENSION: topic.name, SUBSCRIPTION_DIMENSION: name}
                 yield Source(values, _minutes(ports, query, topic.key, name))
 
 
@@ -135,40 +141,48 @@ def _resource(call: Call) -> str:
     return call.path.rstrip("/").rsplit("/", 3)[0]
 
 
-def _itself(_: ManagePorts, topic: Document) -> Sequence[CountedTopic]:
-    return [CountedTopic(topic["name"], topic["name"])]
+def _custom_topic(_: ManagePorts, topic: Document) -> Sequence[MonitoredTopic]:
+    return [MonitoredTopic(topic["name"], topic["name"])]
 
 
-def _itself_in_its_namespace(_: ManagePorts, topic: Document) -> Sequence[CountedTopic]:
-    return [CountedTopic(topic["name"], namespaces.TOPICS.name_of(topic))]
+def _namespace_topic(_: ManagePorts, topic: Document) -> Sequence[MonitoredTopic]:
+    return [MonitoredTopic(topic["name"], namespaces.TOPICS.name_of(topic))]
 
 
-def _all_in_it(ports: ManagePorts, namespace: Document) -> Sequence[CountedTopic]:
+def _topics_in_namespace(ports: ManagePorts, namespace: Document) -> Sequence[MonitoredTopic]:
     return [
-        CountedTopic(topic["name"], namespaces.TOPICS.name_of(topic))
+        MonitoredTopic(topic["name"], namespaces.TOPICS.name_of(topic))
         for topic in namespaces.topics_of(ports, namespace["name"])
     ]
 
 
-OF_TOPIC = Metered(type=TOPIC_TYPE, shown=metric_names.OF_TOPIC, of=topics.TOPICS, topics=_itself)
-OF_SUBSCRIPTION = Metered(
-    type=EXTENSION_TYPE, shown=metric_names.OF_SUBSCRIPTION, of=topics.TOPICS, topics=_itself
+TOPIC = MonitoredResource(
+    type=TOPIC_TYPE,
+    definitions=metric_names.TOPIC_METRICS,
+    resources=topics.TOPICS,
+    topics=_custom_topic,
 )
-OF_NAMESPACE = Metered(
+SUBSCRIPTION = MonitoredResource(
+    type=EXTENSION_TYPE,
+    definitions=metric_names.SUBSCRIPTION_METRICS,
+    resources=topics.TOPICS,
+    topics=_custom_topic,
+)
+NAMESPACE = MonitoredResource(
     type=NAMESPACE_TYPE,
-    shown=metric_names.OF_NAMESPACE,
-    of=namespaces.NAMESPACES,
-    topics=_all_in_it,
+    definitions=metric_names.NAMESPACE_METRICS,
+    resources=namespaces.NAMESPACES,
+    topics=_topics_in_namespace,
 )
-OF_NAMESPACE_TOPIC = Metered(
+NAMESPACE_TOPIC = MonitoredResource(
     type=NAMESPACE_TOPIC_TYPE,
-    shown=metric_names.OF_NAMESPACE_TOPIC,
-    of=namespaces.TOPICS,
-    topics=_itself_in_its_namespace,
+    definitions=metric_names.NAMESPACE_TOPIC_METRICS,
+    resources=namespaces.TOPICS,
+    topics=_namespace_topic,
 )
-OF_NAMESPACE_SUBSCRIPTION = Metered(
+NAMESPACE_SUBSCRIPTION = MonitoredResource(
     type=NAMESPACE_SUBSCRIPTION_TYPE,
-    shown=metric_names.OF_NAMESPACE_SUBSCRIPTION,
-    of=namespaces.TOPICS,
-    topics=_itself_in_its_namespace,
+    definitions=metric_names.NAMESPACE_SUBSCRIPTION_METRICS,
+    resources=namespaces.TOPICS,
+    topics=_namespace_topic,
 )

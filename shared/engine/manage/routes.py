@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 from shared.engine.manage import metrics_api, namespaces, topics
 from shared.engine.manage.call import Call, ManagePorts
-from shared.engine.manage.metrics_api import Metered
+from shared.engine.manage.metrics_api import MonitoredResource
 from shared.engine.manage.resources import Resources
 from shared.engine.manage.subscriptions import Subscriptions
 from shared.engine.manage.topic_subscriptions import EXTENSION, NESTED, list_in_scope, refuse_scope
@@ -55,10 +55,10 @@ def _subscription_routes(path: str, form: Subscriptions) -> tuple[Route, ...]:
     )
 
 
-def _metrics_routes(path: str, metered: Metered) -> tuple[Route, ...]:
+def _metrics_routes(path: str, monitored: MonitoredResource) -> tuple[Route, ...]:
     return (
-        _route(f"{path}/{_INSIGHTS}/metrics", GET=metered.metrics),
-        _route(f"{path}/{_INSIGHTS}/metricDefinitions", GET=metered.definitions),
+        _route(f"{path}/{_INSIGHTS}/metrics", GET=monitored.list_metrics),
+        _route(f"{path}/{_INSIGHTS}/metricDefinitions", GET=monitored.list_definitions),
     )
 
 
@@ -92,20 +92,18 @@ _NAMESPACE_TOPIC = f"{_NAMESPACE}/topics/{{topic}}"
 ROUTES = (
     _route(f"{_SUBSCRIPTION}/{_PROVIDER}/topics", GET=topics.TOPICS.list),
     *_resource_routes(_TOPIC, topics.TOPICS),
-    *_metrics_routes(_TOPIC, metrics_api.OF_TOPIC),
-    *_metrics_routes(f"{_TOPIC}/eventSubscriptions/{{name}}", metrics_api.OF_SUBSCRIPTION),
-    *_metrics_routes(
-        f"{_TOPIC}/{_PROVIDER}/eventSubscriptions/{{name}}", metrics_api.OF_SUBSCRIPTION
-    ),
+    *_metrics_routes(_TOPIC, metrics_api.TOPIC),
+    *_metrics_routes(f"{_TOPIC}/eventSubscriptions/{{name}}", metrics_api.SUBSCRIPTION),
+    *_metrics_routes(f"{_TOPIC}/{_PROVIDER}/eventSubscriptions/{{name}}", metrics_api.SUBSCRIPTION),
     *_subscription_routes(f"{_TOPIC}/eventSubscriptions", NESTED),
     *_subscription_routes(f"{_TOPIC}/{_PROVIDER}/eventSubscriptions", EXTENSION),
     _route(f"{_SUBSCRIPTION}/{_PROVIDER}/namespaces", GET=namespaces.NAMESPACES.list),
     *_resource_routes(_NAMESPACE, namespaces.NAMESPACES),
-    *_metrics_routes(_NAMESPACE, metrics_api.OF_NAMESPACE),
+    *_metrics_routes(_NAMESPACE, metrics_api.NAMESPACE),
     *_resource_routes(_NAMESPACE_TOPIC, namespaces.TOPICS),
-    *_metrics_routes(_NAMESPACE_TOPIC, metrics_api.OF_NAMESPACE_TOPIC),
+    *_metrics_routes(_NAMESPACE_TOPIC, metrics_api.NAMESPACE_TOPIC),
     *_metrics_routes(
-        f"{_NAMESPACE_TOPIC}/eventSubscriptions/{{name}}", metrics_api.OF_NAMESPACE_SUBSCRIPTION
+        f"{_NAMESPACE_TOPIC}/eventSubscriptions/{{name}}", metrics_api.NAMESPACE_SUBSCRIPTION
     ),
     *_subscription_routes(f"{_NAMESPACE_TOPIC}/eventSubscriptions", namespaces.SUBSCRIPTIONS),
     *_list_routes(_SUBSCRIPTION),

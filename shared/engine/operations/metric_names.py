@@ -8,19 +8,19 @@ from typing import NamedTuple
 from shared.delivery.policy import EndReason
 from shared.metrics import DEFINITIONS, Metric, Series
 
-TOPIC = "Topic"  # the dimension that divides a namespace's metrics
-SUBSCRIPTION = "EventSubscriptionName"  # … and those of topics
+TOPIC_DIMENSION = "Topic"  # the dimension that divides a namespace's metrics
+SUBSCRIPTION_DIMENSION = "EventSubscriptionName"  # … and those of topics
 
 # Drop reasons of dead letters that could not be written.
-_UNWRITTEN = frozenset({EndReason.CONTAINER_NOT_FOUND, EndReason.DESTINATION_UNAVAILABLE})
+_UNWRITTEN_REASONS = frozenset({EndReason.CONTAINER_NOT_FOUND, EndReason.DESTINATION_UNAVAILABLE})
 
 
-class Shown(NamedTuple):
+class MetricDefinition(NamedTuple):
     """
-    A metric as Azure Monitor shows it.
+    A metric as Azure Monitor defines it.
 
-    *dimensions* are those it can be divided by. *only* restricts it to series with one of these
-    dimension values. *unit* and *aggregation* are Azure Monitor's terms, *label* is the display
+    *dimensions* are those it can be divided by. *dimension_values* restricts it to series with one
+    of these values. *unit* and *aggregation* are Azure Monitor's terms, *label* is the display
     name.
     """
 
@@ -31,17 +31,19 @@ class Shown(NamedTuple):
     dimensions: tuple[str, ...] = ()
     unit: str = "Count"
     aggregation: str = "Total"
-    only: frozenset[str] = frozenset()
+    dimension_values: frozenset[str] = frozenset()
 
-    def counts(self, series: Series) -> bool:
+    def includes(self, series: Series) -> bool:
         """Tell whether the metric includes a series of counts."""
-        return not self.only or any(value in self.only for _, value in series.dimensions)
+        return not self.dimension_values or any(
+            value in self.dimension_values for _, value in series.dimensions
+        )
 
 
-def _of_topics() -> Iterable[Shown]:
+def _topic_definitions() -> Iterable[MetricDefinition]:
     for metric, definition in DEFINITIONS.items():
-        divides = () if definition.is_of_topic else (SUBSCRIPTION,)
-        yield Shown(
+        divides = () if definition.is_of_topic else (SUBSCRIPTION_DIMENSION,)
+        yield MetricDefinition(
             name=metric,
             counted=metric,
             label=definition.label,
@@ -52,23 +54,25 @@ def _of_topics() -> Iterable[Shown]:
         )
 
 
-def _of_namespaces() -> Iterable[Shown]:
-    for shown in _of_topics():
-        for name, label in _NAMESPACE_NAMES.get(shown.counted, {}).items():
-            yield shown._replace(
+def _namespace_definitions() -> Iterable[MetricDefinition]:
+    for definition in _topic_definitions():
+        for name, label in _NAMESPACE_NAMES.get(definition.counted, {}).items():
+            yield definition._replace(
                 name=name,
                 label=label,
-                dimensions=(TOPIC, *shown.dimensions),
+                dimensions=(TOPIC_DIMENSION, *definition.dimensions),
                 # A latency is an average there, of topics a total.
-                aggregation="Average" if shown.unit == "MilliSeconds" else shown.aggregation,
+                aggregation="Average"
+                if definition.unit == "MilliSeconds"
+                else definition.aggregation,
             )
-        if shown.counted is Metric.DROPPED:
-            yield shown._replace(
+        if definition.counted is Metric.DROPPED:
+            yield definition._replace(
                 name="FailedDeadLetteredEvents",
                 label="Failed dead lettered events",
                 description="Total events that could not be written to their dead-letter location.",
-                dimensions=(TOPIC, SUBSCRIPTION),
-                only=_UNWRITTEN,
+                dimensions=(TOPIC_DIMENSION, SUBSCRIPTION_DIMENSION),
+                dimension_values=_UNWRITTEN_REASONS,
             )
 
 
@@ -92,7 +96,7 @@ _NAMESPACE_NAMES = {
 }
 
 
-def _without(metrics: Iterable[Shown], *dimensions: str) -> tuple[Shown, ...]:
+def _without(metrics: Iterable[MetricDefinition], *dimensions: str) -> tuple[MetricDefinition, ...]:
     """Return *metrics* without these dimensions, for a resource that fixes their values."""
     return tuple(
         each._replace(dimensions=tuple(name for name in each.dimensions if name not in dimensions))
@@ -100,15 +104,18 @@ def _without(metrics: Iterable[Shown], *dimensions: str) -> tuple[Shown, ...]:
     )
 
 
-def _of_subscriptions(metrics: Iterable[Shown]) -> tuple[Shown, ...]:
+def _subscription_definitions(metrics: Iterable[MetricDefinition]) -> tuple[MetricDefinition, ...]:
     """Return those of *metrics* that a subscription also has."""
-    return _without((each for each in metrics if SUBSCRIPTION in each.dimensions), SUBSCRIPTION)
+    return _without(
+        (each for each in metrics if SUBSCRIPTION_DIMENSION in each.dimensions),
+        SUBSCRIPTION_DIMENSION,
+    )
 
 
 # Source: Event Grid "Monitoring data reference" for push, and for push with namespaces
 # (2023-11-15), contract §7; "Supported metrics for Microsoft.EventGrid/namespaces" (2026-07-13).
-OF_TOPIC = tuple(_of_topics())
-OF_SUBSCRIPTION = _of_subscriptions(OF_TOPIC)
-OF_NAMESPACE = tuple(_of_namespaces())
-OF_NAMESPACE_TOPIC = _without(OF_NAMESPACE, TOPIC)
-OF_NAMESPACE_SUBSCRIPTION = _of_subscriptions(OF_NAMESPACE_TOPIC)
+TOPIC_METRICS = tuple(_topic_definitions())
+SUBSCRIPTION_METRICS = _subscription_definitions(TOPIC_METRICS)
+NAMESPACE_METRICS = tuple(_namespace_definitions())
+NAMESPACE_TOPIC_METRICS = _without(NAMESPACE_METRICS, TOPIC_DIMENSION)
+NAMESPACE_SUBSCRIPTION_METRICS = _subscription_definitions(NAMESPACE_TOPIC_METRICS)

@@ -8,10 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from shared.engine.operations.metric_names import Shown
+from shared.engine.operations.metric_names import MetricDefinition
 from shared.engine.operations.metrics_query import (
     AGGREGATIONS,
     INTERVALS,
+    DimensionFilter,
     MetricsQuery,
     timestamp,
 )
@@ -20,9 +21,9 @@ from shared.metrics import Counts, Metric, Sum
 
 _PROVIDER = "/providers/Microsoft.Insights"
 
-Divided = tuple[str, ...]  # the values of the dimensions that the filter names
+DimensionValues = tuple[str, ...]  # the values of the dimensions that the filter names
 Points = dict[int, Sum]  # by number of the interval
-Found = dict[str, dict[Divided, Points]]  # by the metrics' names
+Found = dict[str, dict[DimensionValues, Points]]  # by the metrics' names
 
 
 class Source(NamedTuple):
@@ -34,70 +35,75 @@ class Source(NamedTuple):
 
 def aggregate(query: MetricsQuery, sources: Iterable[Source]) -> Found:
     """Add counts to the metrics, series and points they belong to, in one pass."""
-    shown: dict[Metric, list[Shown]] = defaultdict(list)
+    by_count: dict[Metric, list[MetricDefinition]] = defaultdict(list)
     for each in query.metrics:
-        shown[each.counted].append(each)
+        by_count[each.counted].append(each)
     found: Found = {each.name: {} for each in query.metrics}
     for source in sources:
         for at, counts in source.minutes:
             interval = (at - query.since) // query.interval
             for series, sum_ in counts.items():
-                values = {**source.values, **dict(series.dimensions)}
-                if not all(each.wants(values.get(each.dimension, "")) for each in query.wanted):
+                known = {**source.values, **dict(series.dimensions)}
+                values = tuple(known.get(each.dimension, "") for each in query.filters)
+                if not all(map(DimensionFilter.accepts, query.filters, values)):
                     continue
-                divided = tuple(values.get(each.dimension, "") for each in query.wanted)
-                for metric in shown.get(series.metric, ()):
-                    if metric.counts(series):
-                        points = found[metric.name].setdefault(divided, {})
-                        known = points.get(interval)
-                        points[interval] = known.plus(sum_) if known else sum_
+                for metric in by_count.get(series.metric, ()):
+                    if metric.includes(series):
+                        points = found[metric.name].setdefault(values, {})
+                        before = points.get(interval)
+                        points[interval] = before.plus(sum_) if before else sum_
     return found
 
 
 def render_metric(
-    resource: str, query: MetricsQuery, shown: Shown, found: Mapping[Divided, Points]
+    resource: str,
+    query: MetricsQuery,
+    definition: MetricDefinition,
+    found: Mapping[DimensionValues, Points],
 ) -> dict[str, Any]:
     """Write the values of a metric."""
-    aggregations = query.aggregations or (shown.aggregation,)
-    # Undivided there is always one series, with zeros where nothing was counted.
-    series = found if query.wanted else {(): {}, **found}
+    aggregations = query.aggregations or (definition.aggregation,)
+    # Without a filter there is always one series, with zeros where nothing was counted.
+    series = found if query.filters else {(): {}, **found}
     return {
-        "id": f"{resource}{_PROVIDER}/metrics/{shown.name}",
+        "id": f"{resource}{_PROVIDER}/metrics/{definition.name}",
         "type": "Microsoft.Insights/metrics",
-        "name": _localizable(shown.name, shown.label),
-        "displayDescription": shown.description,
-        "unit": shown.unit,
+        "name": _localizable(definition.name, definition.label),
+        "displayDescription": definition.description,
+        "unit": definition.unit,
         "timeseries": [
             {
                 "metadatavalues": [
                     {"name": _localizable(name), "value": value}
                     for name, value in zip(
-                        (each.dimension.lower() for each in query.wanted), divided, strict=True
+                        (each.dimension.lower() for each in query.filters), values, strict=True
                     )
                 ],
                 "data": _data(query, points, aggregations),
             }
-            for divided, points in sorted(series.items())
+            for values, points in sorted(series.items())
         ],
         "errorCode": "Success",
     }
 
 
-def render_definition(resource: str, namespace: str, shown: Shown) -> dict[str, Any]:
+def render_definition(
+    resource: str, namespace: str, definition: MetricDefinition
+) -> dict[str, Any]:
     """Write the definition of a metric."""
     retention = f"P{COUNTS_KEPT_FOR.days}D"
     return {
-        "id": f"{resource}{_PROVIDER}/metricDefinitions/{shown.name}",
+        "id": f"{resource}{_PROVIDER}/metricDefinitions/{definition.name}",
         "resourceId": resource,
         "namespace": namespace,
-        "name": _localizable(shown.name, shown.label),
-        "displayDescription": shown.description,
+        "name": _localizable(definition.name, definition.label),
+        "displayDescription": definition.description,
         "isDimensionRequired": False,
-        "unit": shown.unit,
-        "primaryAggregationType": shown.aggregation,
+        "unit": definition.unit,
+        "primaryAggregationType": definition.aggregation,
         "supportedAggregationTypes": list(AGGREGATIONS),
         "metricAvailabilities": [{"timeGrain": each, "retention": retention} for each in INTERVALS],
-        "dimensions": [_localizable(name) for name in shown.dimensions],
+        "dimensions": [_localizable(name) for name in definition.dimensions],
     }
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from shared.engine.operations.metric_names import Shown
+from shared.engine.operations.metric_names import MetricDefinition
 from shared.errors import Fault, InvalidDocument
 from shared.events.iso_8601 import parse_duration
 
@@ -36,7 +36,7 @@ class DimensionFilter(NamedTuple):
     dimension: str
     values: frozenset[str]
 
-    def wants(self, value: str) -> bool:
+    def accepts(self, value: str) -> bool:
         return "*" in self.values or value.lower() in self.values
 
 
@@ -48,16 +48,18 @@ class MetricsQuery:
     Without *aggregations* each metric uses its own. *interval_name* is the client's spelling.
     """
 
-    metrics: tuple[Shown, ...]
+    metrics: tuple[MetricDefinition, ...]
     since: datetime
     until: datetime
     interval: timedelta
     interval_name: str
     aggregations: tuple[str, ...]
-    wanted: tuple[DimensionFilter, ...]
+    filters: tuple[DimensionFilter, ...]
 
 
-def parse_query(query: Mapping[str, str], now: datetime, known: Sequence[Shown]) -> MetricsQuery:
+def parse_query(
+    query: Mapping[str, str], now: datetime, known: Sequence[MetricDefinition]
+) -> MetricsQuery:
     """
     Read the query parameters; *query* has lower-case names, *known* are the resource's metrics.
 
@@ -76,7 +78,7 @@ def parse_query(query: Mapping[str, str], now: datetime, known: Sequence[Shown])
     if name != FULL and name not in INTERVALS:
         _fault(faults, "interval", f"The interval is one of {', '.join([*INTERVALS, FULL])}.")
     interval = INTERVALS.get(name, until - since)
-    wanted = _filter(query.get("$filter", ""), metrics, faults)
+    filters = _filters(query.get("$filter", ""), metrics, faults)
     if not faults:
         since = _floor(since, interval if name != FULL else timedelta(minutes=1))
         interval = INTERVALS.get(name, until - since)
@@ -92,7 +94,7 @@ def parse_query(query: Mapping[str, str], now: datetime, known: Sequence[Shown])
         interval=interval,
         interval_name=name,
         aggregations=aggregations,
-        wanted=wanted,
+        filters=filters,
     )
 
 
@@ -146,11 +148,11 @@ def _moment(text: str) -> datetime:
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
 
 
-def _filter(
-    text: str, metrics: Sequence[Shown], faults: list[Fault]
+def _filters(
+    text: str, metrics: Sequence[MetricDefinition], faults: list[Fault]
 ) -> tuple[DimensionFilter, ...]:
     """Read ``A eq 'x' and (B eq 'y' or B eq 'z')``."""
-    wanted: list[DimensionFilter] = []
+    filters: list[DimensionFilter] = []
     for part in _AND.split(text.strip()) if text.strip() else ():
         found = [_EQUALS.fullmatch(each) for each in _OR.split(part.strip(" ()"))]
         names = {each["name"].lower() for each in found if each}
@@ -167,8 +169,8 @@ def _filter(
                 _fault(faults, "$filter", message)
                 break
         else:
-            wanted.append(DimensionFilter(valid[name], values))
-    return tuple(wanted)
+            filters.append(DimensionFilter(valid[name], values))
+    return tuple(filters)
 
 
 def _floor(moment: datetime, interval: timedelta) -> datetime:

@@ -69,7 +69,7 @@ class JobsFailed(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Timed:
+class RecordedTimer:
     """A timer whose runs are recorded. *work* returns the names of failed jobs, if any."""
 
     timer: str

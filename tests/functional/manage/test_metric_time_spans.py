@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from shared.engine.operations.metric_names import OF_TOPIC
+from shared.engine.operations.metric_names import TOPIC_METRICS
 from shared.engine.operations.metrics_query import parse_query
 from shared.errors import InvalidDocument
 from tests.fakes import START
@@ -27,7 +27,7 @@ HALF = timedelta(minutes=30)  # START is 2026-02-09, 12:00
 )
 def test_a_span_is_two_times_or_a_duration(timespan: str) -> None:
     """azure-monitor-query writes durations as seconds; alone, one ends now."""
-    query = parse_query({"timespan": timespan, "interval": "FULL"}, START, OF_TOPIC)
+    query = parse_query({"timespan": timespan, "interval": "FULL"}, START, TOPIC_METRICS)
 
     assert (query.since, query.until) == (START - HALF, START)
 
@@ -44,6 +44,6 @@ def test_a_span_is_two_times_or_a_duration(timespan: str) -> None:
 )
 def test_anything_else_is_refused(timespan: str, words: str) -> None:
     with pytest.raises(InvalidDocument, match=words) as refused:
-        parse_query({"timespan": timespan}, START, OF_TOPIC)
+        parse_query({"timespan": timespan}, START, TOPIC_METRICS)
 
     assert [fault.target for fault in refused.value.faults] == ["timespan"]

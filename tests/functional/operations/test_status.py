@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from shared.engine.operations.status import LATE, Status, take_snapshot
 from shared.engine.ports import Queue, Table
 from shared.engine.timers.jobs import TimerJobs
-from shared.engine.timers.last_runs import JobsFailed, Timed, TimerRuns
+from shared.engine.timers.last_runs import JobsFailed, RecordedTimer, TimerRuns
 from shared.engine.timers.queue_watch import WatchQueues
 from shared.errors import StorageUnavailable
 from shared.http import HttpAnswer, HttpRequest
@@ -158,7 +158,7 @@ def test_a_run_is_stored_once_a_minute_and_a_change_at_once(app: Deployment) -> 
 def test_a_run_that_can_not_be_noted_fails_nothing(app: Deployment, logged: Logged) -> None:
     app.resources.fail_next("put")
 
-    Timed(
+    RecordedTimer(
         timer="wake", work=lambda: None, runs=TimerRuns(state=app.resources, clock=app.clock)
     ).run()
 
@@ -174,10 +174,10 @@ def test_a_timers_failure_is_noted(app: Deployment) -> None:
 
     jobs = TimerJobs(jobs={"housekeeping": Failing()}, clock=app.clock)
     with pytest.raises(JobsFailed, match="housekeeping"):
-        Timed(timer="deadletter", work=jobs.run, runs=runs).run()
+        RecordedTimer(timer="deadletter", work=jobs.run, runs=runs).run()
     app.queues.fail_next("receive")
     with pytest.raises(StorageUnavailable):
-        Timed(timer="wake", work=app.wake.run, runs=runs).run()
+        RecordedTimer(timer="wake", work=app.wake.run, runs=runs).run()
 
     assert {name: run.failed for name, run in runs.last().items()} == {
         "deadletter": ("housekeeping",),

@@ -11,7 +11,7 @@ import pytest
 from shared.engine.ports import Queue
 from shared.engine.timers import receiving
 from shared.engine.timers.jobs import Job, TimerJobs
-from shared.engine.timers.last_runs import JobsFailed, Timed, TimerRuns
+from shared.engine.timers.last_runs import JobsFailed, RecordedTimer, TimerRuns
 from shared.engine.timers.receiving import ReadMessage
 from shared.errors import StorageUnavailable
 from tests.builders import (
@@ -248,6 +248,6 @@ def test_a_timer_whose_jobs_failed_has_failed_and_is_noted() -> None:
     runs = TimerRuns(state=MemoryResources(), clock=FakeClock())
 
     with pytest.raises(JobsFailed, match=r"^first, third$"):
-        Timed(timer="deadletter", work=lambda: ["first", "third"], runs=runs).run()
+        RecordedTimer(timer="deadletter", work=lambda: ["first", "third"], runs=runs).run()
 
     assert runs.last()["deadletter"].failed == ("first", "third")
