@@ -11,8 +11,8 @@ import requests
 from devhost.process import RunningHost
 from testbed.arm import ADMIN_KEY
 from testbed.subscriber import Subscriber
+from tests.functional.manage.arm_api import GROUP
 from tests.functional.manage.conversations import FILES, Answer, play, read
-from tests.functional.manage.world import GROUP
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)

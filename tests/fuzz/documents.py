@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from tests.functional.manage.world import (
+from tests.functional.manage.arm_api import (
     CRM,
     GROUP,
     ORDERS,

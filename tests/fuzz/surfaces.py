@@ -24,7 +24,7 @@ from shared.engine.ports import Queue
 from shared.http import HttpAnswer, HttpRequest
 from shared.subscriptions.subscription import SubscriptionKey
 from tests.functional.deployment import Deployment
-from tests.functional.manage.world import (
+from tests.functional.manage.arm_api import (
     CRM,
     HOST,
     KEY,
@@ -32,11 +32,11 @@ from tests.functional.manage.world import (
     SHOP,
     SHOP_CRM,
     SHOP_ORDERS,
-    World,
+    ArmApi,
     hook,
     push,
 )
-from tests.functional.manage.world import VERSION as QUERY
+from tests.functional.manage.arm_api import VERSION as QUERY
 
 OPERATOR = {"authorization": f"Bearer {KEY}"}
 ARM_ERROR = {"code", "message", "target", "details", "additionalInfo"}
@@ -47,10 +47,10 @@ class Surfaces:
     """The topic ``orders`` with ``crm``, and the same of the namespace ``shop``."""
 
     def __init__(self, **orders: Any) -> None:
-        self.world = World()
+        self.api = ArmApi()
         self.app = Deployment()
         directory = ResourceCache(
-            self.world.resources,
+            self.api.resources,
             Readers(to_topic, to_namespace_topic, to_subscription_in_force),
             cache_for=timedelta(0),
             clock=self.app.clock.monotonic,
@@ -60,13 +60,13 @@ class Surfaces:
         self._deliver = replace(self.app.deliver, subscriptions=directory, terms=terms)
         self.directory = directory
         body = {"location": "westeurope", "properties": orders}
-        self.world.json("PUT", ORDERS, body, status=201)
-        self.world.json("PUT", SHOP, {"location": "westeurope"}, status=201)
-        self.world.json("PUT", SHOP_ORDERS, {"properties": {}}, status=201)
-        self.world.json("PUT", CRM, hook(), status=201)
-        self.world.json("PUT", SHOP_CRM, push(), status=201)
-        self.key: str = self.world.json("POST", f"{ORDERS}/listKeys")["key1"]
-        self.namespace_key: str = self.world.json("POST", f"{SHOP}/listKeys")["key1"]
+        self.api.json("PUT", ORDERS, body, status=201)
+        self.api.json("PUT", SHOP, {"location": "westeurope"}, status=201)
+        self.api.json("PUT", SHOP_ORDERS, {"properties": {}}, status=201)
+        self.api.json("PUT", CRM, hook(), status=201)
+        self.api.json("PUT", SHOP_CRM, push(), status=201)
+        self.key: str = self.api.json("POST", f"{ORDERS}/listKeys")["key1"]
+        self.namespace_key: str = self.api.json("POST", f"{SHOP}/listKeys")["key1"]
 
     def manage(
         self, method: str, target: str, body: bytes, headers: Mapping[str, str] = OPERATOR
@@ -75,9 +75,9 @@ class Surfaces:
         Send a management request: no fault of ours comes of it, what is refused stores nothing,
         and what is stored can be read.
         """
-        before = dict(self.world.resources._rows)
-        response = _exchange(self.world.manage.run, method, f"{HOST}{target}", body, headers, {})
-        after = self.world.resources._rows
+        before = dict(self.api.resources._rows)
+        response = _exchange(self.api.manage.run, method, f"{HOST}{target}", body, headers, {})
+        after = self.api.resources._rows
 
         if response.status_code >= 400:
             error = _json(response)["error"]
@@ -131,13 +131,13 @@ class Surfaces:
     def _check_written(self, target: str, written: Any) -> None:
         """Check that a document can be read where it is, in lists, and by the data plane."""
         path = target.partition("?")[0]
-        shown = _exchange(self.world.manage.run, "GET", f"{HOST}{path}?{QUERY}", b"", OPERATOR, {})
+        shown = _exchange(self.api.manage.run, "GET", f"{HOST}{path}?{QUERY}", b"", OPERATOR, {})
         assert shown.status_code == 200
         settled = _json(shown)
         for each in (settled, written):
             each["properties"].pop("provisioningState", None)
         assert settled == written
-        for resource in list(self.world.resources._rows.values()):
+        for resource in list(self.api.resources._rows.values()):
             document = resource.document
             if "topicName" in document:
                 key = SubscriptionKey(document["topicName"], document["name"])

@@ -17,7 +17,7 @@ from devhost.azurite import Azurite
 from devhost.process import RunningHost, running_host
 from testbed.arm import ADMIN_KEY
 from testbed.host_settings import host_settings
-from tests.functional.manage.world import GROUP, ORDERS, TOPICS, VERSION
+from tests.functional.manage.arm_api import GROUP, ORDERS, TOPICS, VERSION
 from tests.fuzz import damage
 from tests.fuzz.documents import CLOUD_EVENT, EVENT, OTHERS, WRITES
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.functional.manage.world import CRM, ORDERS, SHOP, TOPICS, VERSION
+from tests.functional.manage.arm_api import CRM, ORDERS, SHOP, TOPICS, VERSION
 from tests.fuzz.damage import (
     FILTERS,
     JUNK,

@@ -19,7 +19,7 @@ from shared.http import HttpRequest
 from shared.metrics import Metric
 from tests.fakes import answered
 from tests.functional.deployment import Deployment, Logged
-from tests.functional.manage.world import CRM, ORDERS, URL, World, hook
+from tests.functional.manage.arm_api import CRM, ORDERS, URL, ArmApi, hook
 from tests.functional.publish_requests import event
 
 HOUR = timedelta(hours=1)
@@ -31,10 +31,10 @@ class Product:
     """Management, publishing and delivering on one storage, as one process has them."""
 
     app: Deployment
-    world: World
+    api: ArmApi
 
     def publish(self, *numbers: int) -> None:
-        key = self.world.json("POST", f"{ORDERS}/listKeys")["key1"]
+        key = self.api.json("POST", f"{ORDERS}/listKeys")["key1"]
         answer = self.app.publish.run(
             HttpRequest(
                 method="POST",
@@ -48,7 +48,7 @@ class Product:
 
     def deliver(self) -> list[int]:
         """Deliver every message that waits, due or not; return the numbers that were pushed."""
-        pusher = self.world.pusher
+        pusher = self.api.pusher
         pusher.sent.clear()
         messages = [each for queue in Queue for each in self.app.on(queue)]
         self.app.queues.stored.clear()
@@ -67,34 +67,34 @@ def product(app: Deployment) -> Product:
         cache_for=timedelta(seconds=5),
         clock=app.clock.monotonic,
     )
-    world = World(resources=app.resources, clock=app.clock)
-    world.set(resources=InvalidatingStore(app.resources, directory))
+    api = ArmApi(resources=app.resources, clock=app.clock)
+    api.reconfigure(resources=InvalidatingStore(app.resources, directory))
     app.publish = replace(app.publish, topics=directory, subscriptions=directory)
     terms = replace(app.deliver.terms, topics=directory)
-    app.deliver = replace(app.deliver, subscriptions=directory, terms=terms, pusher=world.pusher)
-    world.json("PUT", ORDERS, {"location": "x"}, status=201)
-    world.json("PUT", CRM, hook(expirationTimeUtc="2026-02-09T13:00:00Z"), status=201)
-    world.pusher.script(URL, FAILS)
-    return Product(app, world)
+    app.deliver = replace(app.deliver, subscriptions=directory, terms=terms, pusher=api.pusher)
+    api.json("PUT", ORDERS, {"location": "x"}, status=201)
+    api.json("PUT", CRM, hook(expirationTimeUtc="2026-02-09T13:00:00Z"), status=201)
+    api.pusher.script(URL, FAILS)
+    return Product(app, api)
 
 
 @pytest.mark.parametrize(
     "end",
     [
-        lambda world: world.call("DELETE", CRM),
-        lambda world: world.call("DELETE", ORDERS),
-        lambda world: (world.call("DELETE", CRM), world.json("PUT", CRM, hook(), status=201)),
+        lambda api: api.call("DELETE", CRM),
+        lambda api: api.call("DELETE", ORDERS),
+        lambda api: (api.call("DELETE", CRM), api.json("PUT", CRM, hook(), status=201)),
     ],
     ids=["deleted", "with its topic", "and created again"],
 )
 def test_what_waits_for_a_deleted_subscription_is_dropped_counted_and_not_pushed(
-    product: Product, logged: Logged, end: Callable[[World], object]
+    product: Product, logged: Logged, end: Callable[[ArmApi], object]
 ) -> None:
     product.publish(1, 2)
     assert product.deliver() == [1, 2]
-    product.world.pusher._scripts.clear()
+    product.api.pusher._scripts.clear()
 
-    end(product.world)
+    end(product.api)
 
     assert product.deliver() == []
     assert product.app.all_stored() == {}
@@ -116,13 +116,13 @@ def test_an_expired_subscription_gets_nothing_more(product: Product, logged: Log
     (line,) = logged("delivery.dropped")
     assert (line["reason"], line["count"]) == ("SubscriptionExpired", 2)
     assert logged("event.published")[-1]["unmatched"] == 1
-    assert product.world.json("GET", CRM)["name"] == "crm"
+    assert product.api.json("GET", CRM)["name"] == "crm"
 
 
 def test_an_expiration_put_off_in_time_ends_nothing(product: Product) -> None:
     product.publish(1)
     later = {"expirationTimeUtc": "2026-02-09T15:00:00Z"}
-    product.world.json("PATCH", CRM, later, status=201)
+    product.api.json("PATCH", CRM, later, status=201)
     product.app.clock.advance(HOUR)
 
     product.publish(2)
@@ -130,23 +130,23 @@ def test_an_expiration_put_off_in_time_ends_nothing(product: Product) -> None:
     assert product.deliver() == [1, 2]
 
 
-def link(world: World) -> str:
+def link(api: ArmApi) -> str:
     """Return the validation link of the latest handshake."""
-    return str(json.loads(world.pusher.sent[-1].request.body)[0]["data"]["validationUrl"])
+    return str(json.loads(api.pusher.sent[-1].request.body)[0]["data"]["validationUrl"])
 
 
 def test_what_is_published_before_the_consent_is_not_for_the_endpoint(
     product: Product, logged: Logged
 ) -> None:
-    product.world.call("DELETE", CRM)
-    product.world.pusher.script(URL, answered(200))
-    product.world.json("PUT", CRM, hook(), status=201)
-    opened = link(product.world)
+    product.api.call("DELETE", CRM)
+    product.api.pusher.script(URL, answered(200))
+    product.api.json("PUT", CRM, hook(), status=201)
+    opened = link(product.api)
     product.publish(1)
     assert logged("event.published")[-1]["unmatched"] == 1
     assert product.app.all_stored() == {}
 
-    product.world.open(opened)
+    product.api.open_link(opened)
     product.publish(2)
 
     assert product.deliver() == [2]
@@ -154,15 +154,15 @@ def test_what_is_published_before_the_consent_is_not_for_the_endpoint(
 
 def test_an_update_that_awaits_its_consent_costs_no_event(product: Product) -> None:
     other = "https://other.example/hook"
-    product.world.pusher.script(other, answered(200))
+    product.api.pusher.script(other, answered(200))
     product.publish(1)
-    product.world.json("PUT", CRM, hook(other), status=201)
-    opened = link(product.world)
+    product.api.json("PUT", CRM, hook(other), status=201)
+    opened = link(product.api)
     product.publish(2)
 
     assert product.deliver() == [1, 2]
-    assert {sent.request.url for sent in product.world.pusher.sent} == {URL}
-    product.world.open(opened)
+    assert {sent.request.url for sent in product.api.pusher.sent} == {URL}
+    product.api.open_link(opened)
     assert product.deliver() == [1, 2]
-    assert {sent.request.url for sent in product.world.pusher.sent} == {other}
+    assert {sent.request.url for sent in product.api.pusher.sent} == {other}
     assert product.app.all_stored() == {}

@@ -2,31 +2,31 @@ from __future__ import annotations
 
 import pytest
 
-from tests.functional.manage.world import ORDERS, SHOP, SHOP_ORDERS, World
+from tests.functional.manage.arm_api import ORDERS, SHOP, SHOP_ORDERS, ArmApi
 
 
 @pytest.fixture
-def world() -> World:
+def api() -> ArmApi:
     """A deployment without topics."""
-    return World()
+    return ArmApi()
 
 
 @pytest.fixture
-def orders(world: World) -> World:
+def orders(api: ArmApi) -> ArmApi:
     """A deployment with the topic ``orders``."""
-    world.json("PUT", ORDERS, {"location": "westeurope"}, status=201)
-    return world
+    api.json("PUT", ORDERS, {"location": "westeurope"}, status=201)
+    return api
 
 
 @pytest.fixture
-def shop(world: World) -> World:
+def shop(api: ArmApi) -> ArmApi:
     """A deployment with the namespace ``shop``."""
-    world.json("PUT", SHOP, {"location": "westeurope"}, status=201)
-    return world
+    api.json("PUT", SHOP, {"location": "westeurope"}, status=201)
+    return api
 
 
 @pytest.fixture
-def shop_orders(shop: World) -> World:
+def shop_orders(shop: ArmApi) -> ArmApi:
     """A deployment with the topic ``orders`` of the namespace ``shop``."""
     shop.json("PUT", SHOP_ORDERS, {"properties": {"eventRetentionInDays": 2}}, status=201)
     return shop

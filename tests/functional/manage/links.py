@@ -7,23 +7,23 @@ import json
 from shared.arm.subscription_codec import to_subscription_in_force
 from shared.engine.ports import Table
 from shared.subscriptions.subscription import EventSubscription
-from tests.functional.manage.world import CRM, World
+from tests.functional.manage.arm_api import CRM, ArmApi
 
 
-def link(world: World) -> str:
+def link(api: ArmApi) -> str:
     """Return the link that was sent with the latest handshake."""
-    request = world.pusher.sent[-1].request
+    request = api.pusher.sent[-1].request
     if request.method == "OPTIONS":
         return request.headers["WebHook-Request-Callback"]
     return str(json.loads(request.body)[0]["data"]["validationUrl"])
 
 
-def state(world: World, path: str = CRM) -> str:
-    return str(world.json("GET", path)["properties"]["provisioningState"])
+def state(api: ArmApi, path: str = CRM) -> str:
+    return str(api.json("GET", path)["properties"]["provisioningState"])
 
 
-def delivered(world: World) -> EventSubscription:
+def delivered(api: ArmApi) -> EventSubscription:
     """Return what delivering sees."""
-    stored = world.resources.get(Table.EVENT_SUBSCRIPTIONS, "orders", "crm")
+    stored = api.resources.get(Table.EVENT_SUBSCRIPTIONS, "orders", "crm")
     assert stored is not None
     return to_subscription_in_force(stored.document)

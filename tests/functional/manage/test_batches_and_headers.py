@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.functional.manage.world import CRM, ORDERS, World, hook
+from tests.functional.manage.arm_api import CRM, ORDERS, ArmApi, hook
 
 LIST = f"{ORDERS}/eventSubscriptions"
 CLOUD = {"eventDeliverySchema": "CloudEventSchemaV1_0"}
@@ -30,7 +30,7 @@ def batched() -> dict[str, Any]:
 
 @pytest.mark.parametrize("schema", [{}, CLOUD])
 def test_batching_and_headers_are_kept_and_secrets_are_not_shown(
-    orders: World, schema: dict[str, str]
+    orders: ArmApi, schema: dict[str, str]
 ) -> None:
     body = batched()
     body["properties"] |= schema
@@ -52,7 +52,7 @@ def test_batching_and_headers_are_kept_and_secrets_are_not_shown(
         assert "k3y" not in json.dumps(shown)
 
 
-def test_a_secret_that_comes_back_as_it_was_shown_keeps_its_value(orders: World) -> None:
+def test_a_secret_that_comes_back_as_it_was_shown_keeps_its_value(orders: ArmApi) -> None:
     orders.json("PUT", CRM, batched(), status=201)
     body = batched()
     shown = orders.json("GET", CRM)["properties"]["destination"]["properties"]
@@ -70,7 +70,7 @@ def test_a_secret_that_comes_back_as_it_was_shown_keeps_its_value(orders: World)
 
 
 @pytest.mark.parametrize("name", ["x-team", "x-new"])
-def test_a_hidden_value_that_is_no_known_secret_is_refused(orders: World, name: str) -> None:
+def test_a_hidden_value_that_is_no_known_secret_is_refused(orders: ArmApi, name: str) -> None:
     orders.json("PUT", CRM, batched(), status=201)
     body = batched()
     hidden = {"name": name, "type": "Static", "properties": {"value": "Hidden", "isSecret": True}}
@@ -88,20 +88,20 @@ def test_a_hidden_value_that_is_no_known_secret_is_refused(orders: World, name: 
     orders.json("PUT", CRM, body, status=201)
 
 
-def test_what_the_topics_profile_does_not_have_is_refused(world: World) -> None:
+def test_what_the_topics_profile_does_not_have_is_refused(api: ArmApi) -> None:
     body = {"location": "x", "tags": {"deliveryProfile": "2019"}}
-    world.json("PUT", ORDERS, body, status=201)
+    api.json("PUT", ORDERS, body, status=201)
 
-    error = world.error("PUT", CRM, batched(), status=400)
+    error = api.error("PUT", CRM, batched(), status=400)
 
     assert [fault["message"] for fault in error["details"]] == [
         "Output batching is not available under the delivery profile 2019.",
         "Custom delivery headers are not available under the delivery profile 2019.",
     ]
-    assert world.pusher.sent == []
+    assert api.pusher.sent == []
 
 
-def test_an_open_policy_follows_the_topics_profile(orders: World) -> None:
+def test_an_open_policy_follows_the_topics_profile(orders: ArmApi) -> None:
     def policy() -> Any:
         return orders.json("GET", CRM)["properties"]["retryPolicy"]
 

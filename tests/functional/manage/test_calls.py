@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.functional.manage.world import CRM, KEY, ORDERS, TOPICS, World, hook
+from tests.functional.manage.arm_api import CRM, KEY, ORDERS, TOPICS, ArmApi, hook
 
 
 @pytest.mark.parametrize(
@@ -22,8 +22,8 @@ from tests.functional.manage.world import CRM, KEY, ORDERS, TOPICS, World, hook
         ({"authorization": "Bearer na\u00efve"}, "not the admin key"),
     ],
 )
-def test_only_the_operator_gets_in(world: World, headers: dict[str, str], words: str) -> None:
-    answer = world.call("GET", TOPICS, headers=headers)
+def test_only_the_operator_gets_in(api: ArmApi, headers: dict[str, str], words: str) -> None:
+    answer = api.call("GET", TOPICS, headers=headers)
 
     error = json.loads(answer.body)["error"]
     assert (answer.status, error["code"]) == (401, "AuthenticationFailed")
@@ -33,34 +33,34 @@ def test_only_the_operator_gets_in(world: World, headers: dict[str, str], words:
 
 
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
-def test_the_scheme_has_no_case(world: World, scheme: str) -> None:
+def test_the_scheme_has_no_case(api: ArmApi, scheme: str) -> None:
     headers = {"authorization": f"{scheme} {KEY}"}
 
-    assert world.call("GET", TOPICS, headers=headers).status == 200
+    assert api.call("GET", TOPICS, headers=headers).status == 200
 
 
 @pytest.mark.parametrize("key", [None, ""])
 @pytest.mark.parametrize("headers", [{}, {"authorization": "Bearer "}, None])
 def test_without_a_key_the_api_is_closed(
-    world: World, key: str | None, headers: dict[str, str] | None
+    api: ArmApi, key: str | None, headers: dict[str, str] | None
 ) -> None:
-    world.set(admin_key=key)
+    api.reconfigure(admin_key=key)
 
-    answer = world.call("GET", TOPICS, headers=headers)
+    answer = api.call("GET", TOPICS, headers=headers)
 
     assert answer.status == 401
     assert b"PUSHGRID_ADMIN_KEY is not set" in answer.body
 
 
-def test_nobody_learns_a_route_without_the_key(world: World) -> None:
-    assert world.call("GET", "/subscriptions/s1/nothing", headers={}).status == 401
+def test_nobody_learns_a_route_without_the_key(api: ArmApi) -> None:
+    assert api.call("GET", "/subscriptions/s1/nothing", headers={}).status == 401
 
 
 @pytest.mark.parametrize(
     "version", ["2020-10-15-preview", "2021-12-01", "2022-06-15", "2025-02-15"]
 )
-def test_every_documented_version_is_served(world: World, version: str) -> None:
-    assert world.call("GET", TOPICS, version=f"api-version={version}").status == 200
+def test_every_documented_version_is_served(api: ArmApi, version: str) -> None:
+    assert api.call("GET", TOPICS, version=f"api-version={version}").status == 200
 
 
 @pytest.mark.parametrize(
@@ -74,15 +74,15 @@ def test_every_documented_version_is_served(world: World, version: str) -> None:
     ],
 )
 def test_earlier_clients_are_made_to_get_what_they_wrote(
-    world: World, version: str, states: list[str]
+    api: ArmApi, version: str, states: list[str]
 ) -> None:
     """They read an answer to a write twice, and lose the types in it with the first reading."""
     for path, body in [(ORDERS, {"location": "x"}), (CRM, hook())]:
         answers = [
-            world.call("PUT", path, body, version=f"api-version={version}"),
-            world.call("PATCH", path, b"{}", version=f"api-version={version}"),
+            api.call("PUT", path, body, version=f"api-version={version}"),
+            api.call("PATCH", path, b"{}", version=f"api-version={version}"),
         ]
-        settled = world.json("GET", path)
+        settled = api.json("GET", path)
 
         shown = [json.loads(answer.body)["properties"] for answer in answers]
         assert [each.pop("provisioningState") for each in shown] == states
@@ -90,8 +90,8 @@ def test_earlier_clients_are_made_to_get_what_they_wrote(
         assert shown == [settled["properties"]] * 2
 
 
-def test_the_name_of_a_parameter_has_no_case(world: World) -> None:
-    assert world.call("GET", TOPICS, version="Api-Version=2025-02-15").status == 200
+def test_the_name_of_a_parameter_has_no_case(api: ArmApi) -> None:
+    assert api.call("GET", TOPICS, version="Api-Version=2025-02-15").status == 200
 
 
 @pytest.mark.parametrize(
@@ -103,8 +103,8 @@ def test_the_name_of_a_parameter_has_no_case(world: World) -> None:
         ("api-version=2025-02-15-beta", "InvalidApiVersionParameter"),
     ],
 )
-def test_a_request_needs_a_version(world: World, version: str, code: str) -> None:
-    answer = world.call("GET", TOPICS, version=version)
+def test_a_request_needs_a_version(api: ArmApi, version: str, code: str) -> None:
+    answer = api.call("GET", TOPICS, version=version)
 
     assert (answer.status, json.loads(answer.body)["error"]["code"]) == (400, code)
 
@@ -123,7 +123,7 @@ def test_a_request_needs_a_version(world: World, version: str, code: str) -> Non
         ORDERS.replace("/topics", "//topics"),
     ],
 )
-def test_an_unknown_path_is_not_found(orders: World, path: str) -> None:
+def test_an_unknown_path_is_not_found(orders: ArmApi, path: str) -> None:
     assert orders.error("GET", path, status=404)["code"] == "ResourceNotFound"
 
 
@@ -139,15 +139,15 @@ def test_an_unknown_path_is_not_found(orders: World, path: str) -> None:
     ],
 )
 def test_a_wrong_verb_is_told_the_right_ones(
-    world: World, method: str, path: str, allow: str
+    api: ArmApi, method: str, path: str, allow: str
 ) -> None:
-    answer = world.call(method, path)
+    answer = api.call(method, path)
 
     assert (answer.status, answer.headers["Allow"]) == (405, allow)
     assert json.loads(answer.body)["error"]["code"] == "MethodNotAllowed"
 
 
-def test_paths_have_no_case(orders: World) -> None:
+def test_paths_have_no_case(orders: ArmApi) -> None:
     orders.json("PUT", CRM, hook(), status=201)
 
     assert orders.json("GET", CRM.upper())["name"] == "crm"
@@ -155,13 +155,13 @@ def test_paths_have_no_case(orders: World) -> None:
     assert orders.call("POST", f"{ORDERS}/LISTKEYS").status == 200
 
 
-def test_every_answer_has_an_id_and_stays_out_of_caches(world: World) -> None:
+def test_every_answer_has_an_id_and_stays_out_of_caches(api: ArmApi) -> None:
     answers = [
-        world.call("GET", TOPICS),
-        world.call("GET", TOPICS, headers={}),
-        world.call("PATCH", TOPICS),
-        world.call("DELETE", ORDERS),
-        world.call("GET", ORDERS),
+        api.call("GET", TOPICS),
+        api.call("GET", TOPICS, headers={}),
+        api.call("PATCH", TOPICS),
+        api.call("DELETE", ORDERS),
+        api.call("GET", ORDERS),
     ]
 
     assert [answer.status for answer in answers] == [200, 401, 405, 204, 404]
@@ -173,7 +173,7 @@ def test_every_answer_has_an_id_and_stays_out_of_caches(world: World) -> None:
 
 
 @pytest.mark.parametrize("verb", ["get", "list", "put", "delete"])
-def test_when_storage_is_down_nothing_is_promised(orders: World, verb: str) -> None:
+def test_when_storage_is_down_nothing_is_promised(orders: ArmApi, verb: str) -> None:
     requests = {
         "get": ("GET", ORDERS, None),
         "list": ("GET", TOPICS, None),
@@ -205,8 +205,8 @@ def test_when_storage_is_down_nothing_is_promised(orders: World, verb: str) -> N
         pytest.param(b'{"a":1} x', "Extra data", id="more than one"),
     ],
 )
-def test_a_body_must_be_json(world: World, body: bytes, words: str) -> None:
-    error = world.error("PUT", ORDERS, body, status=400)
+def test_a_body_must_be_json(api: ArmApi, body: bytes, words: str) -> None:
+    error = api.error("PUT", ORDERS, body, status=400)
 
     assert error["code"] == "InvalidRequestContent"
     assert words in error["message"]
@@ -221,23 +221,23 @@ def test_a_body_must_be_json(world: World, body: bytes, words: str) -> None:
         pytest.param(b"{" + b" " * 1_048_574 + b"}", id="1 MiB"),
     ],
 )
-def test_what_json_allows_is_read(world: World, body: bytes) -> None:
-    assert world.call("PUT", ORDERS, body).status == 201
+def test_what_json_allows_is_read(api: ArmApi, body: bytes) -> None:
+    assert api.call("PUT", ORDERS, body).status == 201
 
 
-def test_a_body_of_more_than_1_mib_is_refused_unread(world: World) -> None:
-    error = world.error("PUT", ORDERS, b"{" * 1_048_577, status=413)
+def test_a_body_of_more_than_1_mib_is_refused_unread(api: ArmApi) -> None:
+    error = api.error("PUT", ORDERS, b"{" * 1_048_577, status=413)
 
     assert error["code"] == "RequestEntityTooLarge"
 
 
-def test_one_fault_is_the_error_itself(world: World) -> None:
-    error = world.error("PUT", ORDERS, {"location": 1}, status=400)
+def test_one_fault_is_the_error_itself(api: ArmApi) -> None:
+    error = api.error("PUT", ORDERS, {"location": 1}, status=400)
 
     assert (error["code"], error["target"], error["details"]) == ("InvalidRequest", "location", [])
 
 
-def test_all_faults_are_details_of_one_error(orders: World) -> None:
+def test_all_faults_are_details_of_one_error(orders: ArmApi) -> None:
     body = hook("http://x", filter={"advancedFilters": [1]}, labels=1)
 
     error = orders.error("PUT", CRM, body, status=400)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.functional.manage.arm_api import GROUP, HOST, ArmApi
 from tests.functional.manage.conversations import FILES, Answer, play, read
-from tests.functional.manage.world import GROUP, HOST, World
 
 NAMES = {
     "rg": GROUP,
@@ -20,9 +20,9 @@ NAMES = {
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_answers_are_as_recorded(world: World, path: Path):
+def test_answers_are_as_recorded(api: ArmApi, path: Path):
     def send(method: str, target: str, body: bytes) -> Answer:
-        answer = world.call(method, target, body, version="")
+        answer = api.call(method, target, body, version="")
         headers = {name.lower(): value for name, value in answer.headers.items()}
         return Answer(answer.status, headers, json.loads(answer.body) if answer.body else None)
 

@@ -9,21 +9,21 @@ import pytest
 
 from shared.http import Failure, NotAnswered, OutboundRequest
 from tests.fakes import answered
-from tests.functional.manage.world import CRM, ORDERS, URL, World, hook
+from tests.functional.manage.arm_api import CRM, ORDERS, URL, ArmApi, hook
 
 OTHER = "https://other.example/hook"
 CLOUD = {"eventDeliverySchema": "CloudEventSchemaV1_0"}
 
 
-def notices(world: World) -> list[OutboundRequest]:
+def notices(api: ArmApi) -> list[OutboundRequest]:
     return [
         sent.request
-        for sent in world.pusher.sent
+        for sent in api.pusher.sent
         if sent.request.headers.get("aeg-event-type") == "SubscriptionDeletion"
     ]
 
 
-def test_an_endpoint_hears_that_its_subscription_is_deleted(orders: World) -> None:
+def test_an_endpoint_hears_that_its_subscription_is_deleted(orders: ArmApi) -> None:
     mappings = [{"name": "x-key", "type": "Static", "properties": {"value": "s3"}}]
     body = hook()
     body["properties"]["destination"]["properties"]["deliveryAttributeMappings"] = mappings
@@ -55,7 +55,7 @@ def test_an_endpoint_hears_that_its_subscription_is_deleted(orders: World) -> No
     }
 
 
-def test_endpoints_of_cloud_events_hear_it_in_their_schema(orders: World) -> None:
+def test_endpoints_of_cloud_events_hear_it_in_their_schema(orders: ArmApi) -> None:
     orders.json("PUT", CRM, hook(**CLOUD), status=201)
 
     orders.call("DELETE", CRM)
@@ -77,7 +77,7 @@ def test_endpoints_of_cloud_events_hear_it_in_their_schema(orders: World) -> Non
     "exchange", [answered(500), NotAnswered(Failure.TIMED_OUT, "", 5)], ids=["500", "silence"]
 )
 def test_whatever_the_endpoint_answers_changes_nothing(
-    orders: World, exchange: NotAnswered
+    orders: ArmApi, exchange: NotAnswered
 ) -> None:
     orders.json("PUT", CRM, hook(), status=201)
     orders.pusher.script(URL, exchange)
@@ -88,7 +88,7 @@ def test_whatever_the_endpoint_answers_changes_nothing(
     assert len(notices(orders)) == 1
 
 
-def test_all_endpoints_of_a_deleted_topic_hear_it(orders: World) -> None:
+def test_all_endpoints_of_a_deleted_topic_hear_it(orders: ArmApi) -> None:
     orders.json("PUT", CRM, hook(), status=201)
     orders.json("PUT", f"{CRM}-2", hook(OTHER), status=201)
 
@@ -97,7 +97,7 @@ def test_all_endpoints_of_a_deleted_topic_hear_it(orders: World) -> None:
     assert [notice.url for notice in notices(orders)] == [URL, OTHER]
 
 
-def test_who_never_consented_hears_nothing(orders: World) -> None:
+def test_who_never_consented_hears_nothing(orders: ArmApi) -> None:
     orders.pusher.script(URL, answered(200))
     orders.json("PUT", CRM, hook(), status=201)
 
@@ -106,7 +106,7 @@ def test_who_never_consented_hears_nothing(orders: World) -> None:
     assert notices(orders) == []
 
 
-def test_the_endpoint_in_force_hears_it(orders: World) -> None:
+def test_the_endpoint_in_force_hears_it(orders: ArmApi) -> None:
     orders.json("PUT", CRM, hook(), status=201)
     orders.pusher.script(OTHER, answered(200))
     orders.json("PUT", CRM, hook(OTHER), status=201)

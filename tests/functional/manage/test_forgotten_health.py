@@ -12,34 +12,34 @@ from shared.engine.ports import Table
 from shared.errors import StorageUnavailable
 from shared.subscriptions.subscription import SubscriptionKey
 from tests.fakes import FakeClock
-from tests.functional.manage.world import (
+from tests.functional.manage.arm_api import (
     CRM,
     ORDERS,
     SHOP,
     SHOP_CRM,
     SHOP_ORDERS,
-    World,
+    ArmApi,
     hook,
     push,
 )
 
 
-def know(world: World, *places: tuple[str, str]) -> None:
+def know(api: ArmApi, *places: tuple[str, str]) -> None:
     """Write rows as delivering does."""
     for topic, name in places:
-        health = TableHealth(world.resources, FakeClock().monotonic)
+        health = TableHealth(api.resources, FakeClock().monotonic)
         health.write(SubscriptionKey(topic, name), Health(endpoint="g-1", failures=3), None)
 
 
-def known(world: World, *topics: str) -> list[str]:
+def known(api: ArmApi, *topics: str) -> list[str]:
     return [
         str(row.document["name"])
         for topic in topics
-        for row in world.resources.list(Table.ENDPOINT_HEALTH, topic)
+        for row in api.resources.list(Table.ENDPOINT_HEALTH, topic)
     ]
 
 
-def test_a_deleted_subscription_leaves_no_health(orders: World) -> None:
+def test_a_deleted_subscription_leaves_no_health(orders: ArmApi) -> None:
     orders.json("PUT", CRM, hook(), status=201)
     know(orders, ("orders", "CRM"), ("orders", "erp"), ("other", "crm"))
 
@@ -48,7 +48,7 @@ def test_a_deleted_subscription_leaves_no_health(orders: World) -> None:
     assert known(orders, "orders", "other") == ["erp", "crm"]
 
 
-def test_a_deleted_topic_leaves_no_health(orders: World) -> None:
+def test_a_deleted_topic_leaves_no_health(orders: ArmApi) -> None:
     orders.json("PUT", CRM, hook(), status=201)
     know(orders, ("orders", "crm"), ("orders", "left-over"), ("other", "crm"))
 
@@ -58,7 +58,7 @@ def test_a_deleted_topic_leaves_no_health(orders: World) -> None:
 
 
 @pytest.mark.parametrize("path", [SHOP, SHOP_ORDERS, SHOP_CRM], ids=["all", "topic", "one"])
-def test_nor_do_topics_of_namespaces(shop_orders: World, path: str) -> None:
+def test_nor_do_topics_of_namespaces(shop_orders: ArmApi, path: str) -> None:
     shop_orders.json("PUT", SHOP_CRM, push(), status=201)
     know(shop_orders, ("shop.orders", "crm"))
 
@@ -69,7 +69,7 @@ def test_nor_do_topics_of_namespaces(shop_orders: World, path: str) -> None:
 
 @pytest.mark.parametrize("path", [CRM, ORDERS], ids=["subscription", "topic"])
 def test_what_is_deleted_is_deleted_though_its_health_stays(
-    orders: World, path: str, monkeypatch: pytest.MonkeyPatch
+    orders: ArmApi, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     orders.json("PUT", CRM, hook(), status=201)
     know(orders, ("orders", "crm"))

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from shared.engine.ports import Table
-from tests.functional.manage.world import CRM, GROUP, ORDERS, TOPICS, World, hook
+from tests.functional.manage.arm_api import CRM, GROUP, ORDERS, TOPICS, ArmApi, hook
 
 PROVIDER = "/providers/Microsoft.EventGrid"
 EXTENSION = f"{ORDERS}{PROVIDER}/eventSubscriptions/crm"
 
 
-def test_both_forms_are_the_same_resource(orders: World) -> None:
+def test_both_forms_are_the_same_resource(orders: ArmApi) -> None:
     created = orders.json("PUT", EXTENSION, hook(), status=201)
 
     assert created["id"] == EXTENSION
@@ -50,7 +50,7 @@ def test_both_forms_are_the_same_resource(orders: World) -> None:
         f"{GROUP}/domains/d/topics/t",
     ],
 )
-def test_other_scopes_are_refused_by_name(orders: World, method: str, scope: str) -> None:
+def test_other_scopes_are_refused_by_name(orders: ArmApi, method: str, scope: str) -> None:
     target = f"{scope}{PROVIDER}/eventSubscriptions/crm"
 
     error = orders.error(method, target, hook(), status=400)
@@ -60,7 +60,7 @@ def test_other_scopes_are_refused_by_name(orders: World, method: str, scope: str
     assert orders.pusher.sent == []
 
 
-def test_an_extension_of_no_topic_is_not_found(orders: World) -> None:
+def test_an_extension_of_no_topic_is_not_found(orders: ArmApi) -> None:
     target = EXTENSION.replace("orders", "none")
 
     assert orders.error("PUT", target, hook(), status=404)["code"] == "ResourceNotFound"
@@ -68,7 +68,7 @@ def test_an_extension_of_no_topic_is_not_found(orders: World) -> None:
 
 
 @pytest.fixture
-def shop(orders: World) -> World:
+def shop(orders: ArmApi) -> ArmApi:
     """Three topics, in two groups and two places; each has a subscription ``crm``."""
     returns = f"{TOPICS}/returns".replace("/rg/", "/back-office/")
     orders.json("PUT", returns, {"location": "North Europe"}, status=201)
@@ -103,7 +103,7 @@ def shop(orders: World) -> World:
         ),
     ],
 )
-def test_lists_go_across_topics(shop: World, path: str, topics: list[str]) -> None:
+def test_lists_go_across_topics(shop: ArmApi, path: str, topics: list[str]) -> None:
     listed = shop.json("GET", path.format(p=PROVIDER, e="eventSubscriptions"))["value"]
 
     found = [each["properties"]["topic"].rpartition("/")[2] for each in listed]
@@ -111,7 +111,7 @@ def test_lists_go_across_topics(shop: World, path: str, topics: list[str]) -> No
     assert {each["type"] for each in listed} <= {"Microsoft.EventGrid/eventSubscriptions"}
 
 
-def test_pages_tell_equal_names_apart(shop: World) -> None:
+def test_pages_tell_equal_names_apart(shop: ArmApi) -> None:
     seen: list[Any] = []
     target = f"/subscriptions/s1{PROVIDER}/eventSubscriptions?$top=1&$filter=name eq 'crm'"
 
@@ -123,7 +123,7 @@ def test_pages_tell_equal_names_apart(shop: World) -> None:
     assert len(seen) == len(set(seen)) == 2
 
 
-def fill(orders: World, count: int) -> None:
+def fill(orders: ArmApi, count: int) -> None:
     """Let the topic have so many event subscriptions."""
     orders.json("PUT", CRM, hook(), status=201)
     stored = orders.resources.get(Table.EVENT_SUBSCRIPTIONS, "orders", "crm")
@@ -135,7 +135,7 @@ def fill(orders: World, count: int) -> None:
         )
 
 
-def test_a_topic_has_at_most_500_subscriptions(orders: World) -> None:
+def test_a_topic_has_at_most_500_subscriptions(orders: ArmApi) -> None:
     fill(orders, 499)
 
     last = f"{ORDERS}/eventSubscriptions/last"
@@ -147,10 +147,10 @@ def test_a_topic_has_at_most_500_subscriptions(orders: World) -> None:
     orders.json("PATCH", last, {"labels": ["b"]}, status=201)
 
 
-def test_of_two_who_create_the_last_one_together_one_is_refused(orders: World) -> None:
+def test_of_two_who_create_the_last_one_together_one_is_refused(orders: ArmApi) -> None:
     fill(orders, 499)
     first, second = (f"{ORDERS}/eventSubscriptions/{name}" for name in ("first", "second"))
-    orders.pusher.meanwhile.append(lambda: orders.json("PUT", second, hook(), status=201))
+    orders.pusher.during_handshakes.append(lambda: orders.json("PUT", second, hook(), status=201))
 
     error = orders.error("PUT", first, hook(), status=400)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.functional.manage.world import ORDERS, World
+from tests.functional.manage.arm_api import ORDERS, ArmApi
 
 
 @pytest.mark.parametrize(("name", "other"), [("key1", "key2"), ("KEY2", "key1")])
-def test_one_key_is_made_anew_and_the_other_stays(orders: World, name: str, other: str) -> None:
+def test_one_key_is_made_anew_and_the_other_stays(orders: ArmApi, name: str, other: str) -> None:
     before = orders.json("POST", f"{ORDERS}/listKeys")
 
     after = orders.json("POST", f"{ORDERS}/regenerateKey", {"keyName": name})
@@ -20,7 +20,7 @@ def test_one_key_is_made_anew_and_the_other_stays(orders: World, name: str, othe
 
 
 @pytest.mark.parametrize("body", [{"keyName": "key3"}, {"keyName": 1}, {"a": 1}, b"", b"[]"])
-def test_there_are_no_other_keys(orders: World, body: object) -> None:
+def test_there_are_no_other_keys(orders: ArmApi, body: object) -> None:
     before = orders.json("POST", f"{ORDERS}/listKeys")
 
     orders.error("POST", f"{ORDERS}/regenerateKey", body, status=400)
@@ -28,7 +28,7 @@ def test_there_are_no_other_keys(orders: World, body: object) -> None:
     assert orders.json("POST", f"{ORDERS}/listKeys") == before
 
 
-def test_a_topic_that_is_not_there_has_no_keys(orders: World) -> None:
+def test_a_topic_that_is_not_there_has_no_keys(orders: ArmApi) -> None:
     for other in (ORDERS.replace("orders", "none"), ORDERS.replace("/rg/", "/other/")):
         for action in ("listKeys", "regenerateKey"):
             error = orders.error("POST", f"{other}/{action}", {"keyName": "key1"}, status=404)

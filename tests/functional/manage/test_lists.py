@@ -7,28 +7,28 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.functional.manage.world import HOST, ORDERS, TOPICS, World, hook
+from tests.functional.manage.arm_api import HOST, ORDERS, TOPICS, ArmApi, hook
 
 
 @pytest.fixture
-def many(world: World) -> World:
+def many(api: ArmApi) -> ArmApi:
     """A deployment with 25 topics."""
     for number in range(25):
         name = f"{'Topic' if number % 2 else 'topic'}-{number:02}"
-        world.json("PUT", f"{TOPICS}/{name}", {"location": "x"}, status=201)
-    return world
+        api.json("PUT", f"{TOPICS}/{name}", {"location": "x"}, status=201)
+    return api
 
 
 def names(answer: Any) -> list[str]:
     return [topic["name"].lower() for topic in answer["value"]]
 
 
-def pages(world: World, target: str) -> list[int]:
+def pages(api: ArmApi, target: str) -> list[int]:
     """Follow the links from *target* on; return how long each page is."""
     seen: list[str] = []
     lengths = []
     while target:
-        answer = world.json("GET", target)
+        answer = api.json("GET", target)
         lengths.append(len(answer["value"]))
         seen += names(answer)
         target = answer["nextLink"]
@@ -48,11 +48,11 @@ def pages(world: World, target: str) -> list[int]:
         ("?$top=2&$filter=contains(name,%27topic-0%27)", [2, 2, 2, 2, 2]),
     ],
 )
-def test_links_lead_through_the_whole_list(many: World, query: str, expected: list[int]) -> None:
+def test_links_lead_through_the_whole_list(many: ArmApi, query: str, expected: list[int]) -> None:
     assert pages(many, TOPICS + query) == expected
 
 
-def test_a_link_stays_good_when_a_topic_goes(many: World) -> None:
+def test_a_link_stays_good_when_a_topic_goes(many: ArmApi) -> None:
     link = many.json("GET", f"{TOPICS}?$top=2")["nextLink"]
     many.call("DELETE", f"{TOPICS}/topic-01")
 
@@ -60,13 +60,13 @@ def test_a_link_stays_good_when_a_topic_goes(many: World) -> None:
 
 
 @pytest.mark.parametrize("top", ["0", "101", "-1", "x", "1.5", "", "\u0661", "0050000", "9" * 5000])
-def test_a_page_has_1_to_100(world: World, top: str) -> None:
-    error = world.error("GET", f"{TOPICS}?$top={quote(top)}", status=400)
+def test_a_page_has_1_to_100(api: ArmApi, top: str) -> None:
+    error = api.error("GET", f"{TOPICS}?$top={quote(top)}", status=400)
 
     assert error["target"] == "$top"
 
 
-def test_subscriptions_can_be_searched_by_name(orders: World) -> None:
+def test_subscriptions_can_be_searched_by_name(orders: ArmApi) -> None:
     for name in ("crm", "crm-old", "my-crm", "billing"):
         orders.json("PUT", f"{ORDERS}/eventSubscriptions/{name}", hook(), status=201)
     text = quote("contains(name,'CRM') and name ne 'crm'")
@@ -76,7 +76,7 @@ def test_subscriptions_can_be_searched_by_name(orders: World) -> None:
     assert names(answer) == ["crm-old", "my-crm"]
 
 
-def test_a_search_that_cant_be_read_is_refused(world: World) -> None:
-    error = world.error("GET", f"{TOPICS}?$filter=location%20eq%20%27x%27", status=400)
+def test_a_search_that_cant_be_read_is_refused(api: ArmApi) -> None:
+    error = api.error("GET", f"{TOPICS}?$filter=location%20eq%20%27x%27", status=400)
 
     assert (error["code"], error["target"]) == ("InvalidRequest", "$filter")

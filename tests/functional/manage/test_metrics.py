@@ -10,7 +10,7 @@ import pytest
 
 from shared.metrics import DEFINITIONS, CountRow, Metric, Series, Span, Sum
 from tests.fakes import START
-from tests.functional.manage.world import CRM, ORDERS, World, hook
+from tests.functional.manage.arm_api import CRM, ORDERS, ArmApi, hook
 
 METRICS = "/providers/Microsoft.Insights/metrics"
 EXTENSION = f"{ORDERS}/providers/Microsoft.EventGrid/eventSubscriptions/crm"
@@ -20,7 +20,7 @@ BUSY = (("Error", "Busy"), ("ErrorType", "ServerError"))
 
 
 @pytest.fixture
-def counted(orders: World) -> World:
+def counted(orders: ArmApi) -> ArmApi:
     """Two subscriptions; it is 12:00. Each minute of the last hour: 1 delivered, by each."""
     for name in ("crm", "erp"):
         orders.json("PUT", f"{ORDERS}/eventSubscriptions/{name}", hook(), status=201)
@@ -33,7 +33,7 @@ def counted(orders: World) -> World:
 
 
 def count(
-    world: World,
+    api: ArmApi,
     at: datetime,
     name: str,
     metric: Metric,
@@ -50,16 +50,16 @@ def count(
         instance=f"{instance}{metric}{dimensions}",
         counts={Series(metric, dimensions): sum_},
     )
-    world.counts.write([row])
+    api.counts.write([row])
 
 
-def ask(world: World, resource: str, **query: str) -> Any:
-    return world.json("GET", _target(resource, **query))
+def ask(api: ArmApi, resource: str, **query: str) -> Any:
+    return api.json("GET", _target(resource, **query))
 
 
-def series(world: World, resource: str, **query: str) -> dict[str, list[Any]]:
+def series(api: ArmApi, resource: str, **query: str) -> dict[str, list[Any]]:
     """Ask for one metric; return its values by the values of its dimensions."""
-    (metric,) = ask(world, resource, **query)["value"]
+    (metric,) = ask(api, resource, **query)["value"]
     return {
         "/".join(value["value"] for value in each["metadatavalues"]): [
             next((point[key] for key in point if key != "timeStamp"), None)
@@ -75,7 +75,7 @@ def _target(resource: str, **query: str) -> str:
     return f"{resource}{METRICS}?{'&'.join(pairs)}"
 
 
-def test_the_answer_is_azure_monitors(counted: World) -> None:
+def test_the_answer_is_azure_monitors(counted: ArmApi) -> None:
     timespan = "2026-02-09T11:00:00Z/2026-02-09T11:02:00Z"
 
     assert ask(counted, CRM, timespan=timespan) == {
@@ -112,7 +112,7 @@ def test_the_answer_is_azure_monitors(counted: World) -> None:
 @pytest.mark.parametrize(
     ("resource", "expected"), [(ORDERS, 2), (CRM, 1), (EXTENSION, 1), (CRM.upper(), 1)]
 )
-def test_a_topic_sums_over_its_subscriptions(counted: World, resource: str, expected: int) -> None:
+def test_a_topic_sums_over_its_subscriptions(counted: ArmApi, resource: str, expected: int) -> None:
     """The last hour by minute, where nothing else is asked for."""
     assert series(counted, resource) == {"": [expected] * 60}
 
@@ -121,11 +121,11 @@ def test_a_topic_sums_over_its_subscriptions(counted: World, resource: str, expe
     ("interval", "expected"),
     [("PT5M", [5] * 12), ("PT15M", [15] * 4), ("PT30M", [30, 30]), ("pt1h", [60]), ("FULL", [60])],
 )
-def test_intervals_add_up(counted: World, interval: str, expected: list[int]) -> None:
+def test_intervals_add_up(counted: ArmApi, interval: str, expected: list[int]) -> None:
     assert series(counted, CRM, interval=interval) == {"": expected}
 
 
-def test_intervals_begin_on_the_clock(counted: World) -> None:
+def test_intervals_begin_on_the_clock(counted: ArmApi) -> None:
     """A span that begins within one has all of it."""
     query = {"timespan": "2026-02-09T11:40:00Z/2026-02-09T13:10:00Z", "interval": "PT1H"}
 
@@ -137,13 +137,13 @@ def test_intervals_begin_on_the_clock(counted: World) -> None:
     ]
 
 
-def test_processes_are_added(counted: World) -> None:
+def test_processes_are_added(counted: ArmApi) -> None:
     count(counted, START - MINUTE, "crm", Metric.DELIVERY_SUCCESS, 4, instance="b")
 
     assert series(counted, CRM)[""][-2:] == [1, 5]
 
 
-def test_times_may_have_offsets(counted: World) -> None:
+def test_times_may_have_offsets(counted: ArmApi) -> None:
     query = {"timespan": "2026-02-09T12:30:00+01:00/2026-02-09T13:00:00+01:00"}
 
     assert series(counted, CRM, **query) == {"": [1] * 30}
@@ -153,7 +153,7 @@ def test_times_may_have_offsets(counted: World) -> None:
     ("aggregation", "expected"),
     [("", 40), ("average", 40), ("Total", 80), ("Count", 2), ("Minimum", 20), ("Maximum", 60)],
 )
-def test_each_aggregation(counted: World, aggregation: str, expected: float) -> None:
+def test_each_aggregation(counted: ArmApi, aggregation: str, expected: float) -> None:
     """Without one, that which Event Grid documents: the average of durations."""
     name = Metric.PROCESSING_DURATION
     count(counted, START - HOUR, "crm", name, 20, 60)
@@ -164,7 +164,7 @@ def test_each_aggregation(counted: World, aggregation: str, expected: float) -> 
     assert found == {"": [expected] + [rest] * 59}
 
 
-def test_several_aggregations_and_metrics_at_a_time(counted: World) -> None:
+def test_several_aggregations_and_metrics_at_a_time(counted: ArmApi) -> None:
     names = "matchedeventcount,DeliverySuccessCount"
 
     found = ask(counted, CRM, metricnames=names, aggregation="total,count", interval="FULL")
@@ -178,7 +178,7 @@ def test_several_aggregations_and_metrics_at_a_time(counted: World) -> None:
     ] * 2
 
 
-def test_all_metrics_of_the_kind_where_none_is_named(counted: World) -> None:
+def test_all_metrics_of_the_kind_where_none_is_named(counted: ArmApi) -> None:
     of_topic = ask(counted, ORDERS, metricnames="", interval="FULL")["value"]
     of_subscription = ask(counted, CRM, metricnames="", interval="FULL")["value"]
 
@@ -188,12 +188,12 @@ def test_all_metrics_of_the_kind_where_none_is_named(counted: World) -> None:
     ]
 
 
-def _drops(world: World) -> None:
+def _drops(api: ArmApi) -> None:
     for name, reason, number in (("crm", "X", 1), ("crm", "Y's", 2), ("erp", "X", 4)):
         dimensions = (("DropReason", reason),)
-        count(world, START - MINUTE, name, Metric.DROPPED, number, dimensions=dimensions)
+        count(api, START - MINUTE, name, Metric.DROPPED, number, dimensions=dimensions)
         count(
-            world,
+            api,
             START - MINUTE,
             "",
             Metric.DROPPED,
@@ -218,7 +218,7 @@ def _drops(world: World) -> None:
     ],
 )
 def test_a_filter_chooses_and_divides(
-    counted: World, condition: str, expected: dict[str, int]
+    counted: ArmApi, condition: str, expected: dict[str, int]
 ) -> None:
     _drops(counted)
 
@@ -244,7 +244,7 @@ def test_a_filter_chooses_and_divides(
     ],
 )
 def test_what_can_not_be_answered_is_named(
-    counted: World, query: dict[str, str], target: str, words: list[str]
+    counted: ArmApi, query: dict[str, str], target: str, words: list[str]
 ) -> None:
     error = counted.error("GET", _target(ORDERS, **query), status=400)
 
@@ -252,7 +252,7 @@ def test_what_can_not_be_answered_is_named(
     assert [word for word in words if word.lower() not in error["message"].lower()] == []
 
 
-def test_all_faults_at_once(counted: World) -> None:
+def test_all_faults_at_once(counted: ArmApi) -> None:
     error = counted.error(
         "GET", _target(ORDERS, aggregation="x", interval="y", timespan="z"), status=400
     )
@@ -260,29 +260,29 @@ def test_all_faults_at_once(counted: World) -> None:
     assert [each["target"] for each in error["details"]] == ["aggregation", "timespan", "interval"]
 
 
-def test_a_subscription_has_no_metrics_of_its_topic(counted: World) -> None:
+def test_a_subscription_has_no_metrics_of_its_topic(counted: ArmApi) -> None:
     error = counted.error("GET", _target(CRM, metricnames="PublishSuccessCount"), status=400)
 
     assert "MatchedEventCount" in error["message"]
 
 
 @pytest.mark.parametrize("resource", [f"{ORDERS}-other", f"{CRM}-other"])
-def test_metrics_of_what_is_not_there(counted: World, resource: str) -> None:
+def test_metrics_of_what_is_not_there(counted: ArmApi, resource: str) -> None:
     assert counted.error("GET", _target(resource), status=404)["code"] == "ResourceNotFound"
 
 
-def test_metrics_need_the_operator(counted: World) -> None:
+def test_metrics_need_the_operator(counted: ArmApi) -> None:
     assert counted.call("GET", _target(ORDERS), headers={}).status == 401
 
 
-def test_a_storage_that_fails_is_no_zero(counted: World) -> None:
+def test_a_storage_that_fails_is_no_zero(counted: ArmApi) -> None:
     counted.counts.fail_next("minutes")
 
     assert counted.error("GET", _target(ORDERS), status=503)["code"] == "ServiceUnavailable"
 
 
 def test_only_what_is_kept_is_read_however_long_the_time_span(
-    counted: World, monkeypatch: pytest.MonkeyPatch
+    counted: ArmApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each day is a table: all of history would keep storage busy for minutes."""
     asked: list[timedelta] = []

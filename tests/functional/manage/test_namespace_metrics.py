@@ -12,13 +12,13 @@ from azure.mgmt.monitor import models
 from shared.delivery.policy import EndReason
 from shared.metrics import CountRow, Metric, Series, Span, Sum
 from tests.fakes import START
-from tests.functional.manage.world import (
+from tests.functional.manage.arm_api import (
     CRM,
     ORDERS,
     SHOP,
     SHOP_CRM,
     SHOP_ORDERS,
-    World,
+    ArmApi,
     hook,
     push,
 )
@@ -36,29 +36,29 @@ def dropped(reason: str) -> Series:
 
 
 @pytest.fixture
-def counted(shop_orders: World) -> World:
+def counted(shop_orders: ArmApi) -> ArmApi:
     """Two topics with a subscription each; a minute ago both were busy, and another namespace."""
-    world = shop_orders
-    world.json("PUT", SHOP_CRM, push(), status=201)
-    world.json("PUT", RETURNS, {"properties": {}}, status=201)
-    world.json("PUT", f"{RETURNS}/eventSubscriptions/erp", push(), status=201)
-    world.json("PUT", OTHER, {"location": "x"}, status=201)
-    world.json("PUT", f"{OTHER}/topics/orders", {"properties": {}}, status=201)
+    api = shop_orders
+    api.json("PUT", SHOP_CRM, push(), status=201)
+    api.json("PUT", RETURNS, {"properties": {}}, status=201)
+    api.json("PUT", f"{RETURNS}/eventSubscriptions/erp", push(), status=201)
+    api.json("PUT", OTHER, {"location": "x"}, status=201)
+    api.json("PUT", f"{OTHER}/topics/orders", {"properties": {}}, status=201)
     ends = {
         dropped(EndReason.CONTAINER_NOT_FOUND): 2,
         dropped(EndReason.MAX_ATTEMPTS): 3,
         DELIVERED: 4,
     }
-    count(world, "shop.orders", "", {PUBLISHED: 9, **ends})
-    count(world, "shop.orders", "crm", ends)
-    count(world, "shop.returns", "", {PUBLISHED: 1, DELIVERED: 1})
-    count(world, "shop.returns", "erp", {DELIVERED: 1})
-    count(world, "other.orders", "", {PUBLISHED: 100, DELIVERED: 100})
-    return world
+    count(api, "shop.orders", "", {PUBLISHED: 9, **ends})
+    count(api, "shop.orders", "crm", ends)
+    count(api, "shop.returns", "", {PUBLISHED: 1, DELIVERED: 1})
+    count(api, "shop.returns", "erp", {DELIVERED: 1})
+    count(api, "other.orders", "", {PUBLISHED: 100, DELIVERED: 100})
+    return api
 
 
-def count(world: World, topic: str, subscription: str, counts: dict[Series, int]) -> None:
-    world.counts.write(
+def count(api: ArmApi, topic: str, subscription: str, counts: dict[Series, int]) -> None:
+    api.counts.write(
         [
             CountRow(
                 span=Span.MINUTE,
@@ -72,10 +72,10 @@ def count(world: World, topic: str, subscription: str, counts: dict[Series, int]
     )
 
 
-def totals(world: World, resource: str, name: str, condition: str = "") -> dict[str, float]:
+def totals(api: ArmApi, resource: str, name: str, condition: str = "") -> dict[str, float]:
     """Ask for a metric of the last hour; return its sums by the dimensions of the filter."""
     query = f"metricnames={name}&interval=FULL&aggregation=total&$filter={quote(condition)}"
-    (metric,) = world.json("GET", f"{resource}{INSIGHTS}/metrics?{query}")["value"]
+    (metric,) = api.json("GET", f"{resource}{INSIGHTS}/metrics?{query}")["value"]
     return {
         "/".join(value["value"] for value in each["metadatavalues"]): each["data"][0]["total"]
         for each in metric["timeseries"]
@@ -109,12 +109,12 @@ def totals(world: World, resource: str, name: str, condition: str = "") -> dict[
     ],
 )  # fmt: skip
 def test_a_namespace_has_azures_names_for_what_its_topics_count(
-    counted: World, resource: str, name: str, condition: str, expected: dict[str, float]
+    counted: ArmApi, resource: str, name: str, condition: str, expected: dict[str, float]
 ) -> None:
     assert totals(counted, resource, name, condition) == expected
 
 
-def test_only_what_is_asked_for_is_read(counted: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_what_is_asked_for_is_read(counted: ArmApi, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[tuple[str, str]] = []
     minutes = counted.counts.minutes
 
@@ -129,13 +129,13 @@ def test_only_what_is_asked_for_is_read(counted: World, monkeypatch: pytest.Monk
     assert read == [("shop.returns", "")]
 
 
-def test_a_namespace_takes_only_its_own_topics_along(counted: World) -> None:
+def test_a_namespace_takes_only_its_own_topics_along(counted: ArmApi) -> None:
     assert counted.call("DELETE", SHOP).status == 204
 
     assert counted.call("GET", f"{OTHER}/topics/orders").status == 200
 
 
-def test_the_answer_says_what_and_where_it_is(counted: World) -> None:
+def test_the_answer_says_what_and_where_it_is(counted: ArmApi) -> None:
     for resource, kind in (
         (SHOP, "Microsoft.EventGrid/namespaces"),
         (SHOP_ORDERS, "Microsoft.EventGrid/namespaces/topics"),
@@ -156,15 +156,15 @@ def test_the_answer_says_what_and_where_it_is(counted: World) -> None:
         (ORDERS, "SuccessfulPublishedEvents", "PublishSuccessCount"),
     ],
 )
-def test_each_kind_has_its_own_names(counted: World, resource: str, name: str, words: str) -> None:
+def test_each_kind_has_its_own_names(counted: ArmApi, resource: str, name: str, words: str) -> None:
     counted.json("PUT", ORDERS, {"location": "x"}, status=201)
     error = counted.error("GET", f"{resource}{INSIGHTS}/metrics?metricnames={name}", status=400)
 
     assert words in error["message"]
 
 
-def definitions(world: World, resource: str) -> dict[str, dict[str, Any]]:
-    answer = world.json("GET", f"{resource}{INSIGHTS}/metricDefinitions")
+def definitions(api: ArmApi, resource: str) -> dict[str, dict[str, Any]]:
+    answer = api.json("GET", f"{resource}{INSIGHTS}/metricDefinitions")
     assert models.MetricDefinitionCollection.deserialize(answer).value
     return {each["name"]["value"]: each for each in answer["value"]}
 
@@ -173,7 +173,7 @@ def dimensions(each: dict[str, Any]) -> list[str]:
     return [dimension["value"] for dimension in each["dimensions"]]
 
 
-def test_a_definition_is_azure_monitors(orders: World) -> None:
+def test_a_definition_is_azure_monitors(orders: ArmApi) -> None:
     assert definitions(orders, ORDERS)["DroppedEventCount"] == {
         "id": f"{ORDERS}{INSIGHTS}/metricDefinitions/DroppedEventCount",
         "resourceId": ORDERS,
@@ -195,7 +195,7 @@ def test_a_definition_is_azure_monitors(orders: World) -> None:
     }
 
 
-def test_definitions_are_those_of_the_kind(counted: World) -> None:
+def test_definitions_are_those_of_the_kind(counted: ArmApi) -> None:
     counted.json("PUT", ORDERS, {"location": "x"}, status=201)
     counted.json("PUT", CRM, hook(), status=201)
 
@@ -214,13 +214,13 @@ def test_definitions_are_those_of_the_kind(counted: World) -> None:
 
 @pytest.mark.parametrize("resource", [ORDERS, CRM, SHOP, SHOP_ORDERS, SHOP_CRM, EXTENSION])
 @pytest.mark.parametrize("what", ["metrics", "metricDefinitions"])
-def test_what_is_not_there_has_none(world: World, resource: str, what: str) -> None:
-    assert world.error("GET", f"{resource}{INSIGHTS}/{what}", status=404)["code"] == (
+def test_what_is_not_there_has_none(api: ArmApi, resource: str, what: str) -> None:
+    assert api.error("GET", f"{resource}{INSIGHTS}/{what}", status=404)["code"] == (
         "ResourceNotFound"
     )
 
 
-def test_what_is_defined_can_be_asked_for_by_each_dimension(counted: World) -> None:
+def test_what_is_defined_can_be_asked_for_by_each_dimension(counted: ArmApi) -> None:
     for resource in (SHOP, SHOP_ORDERS, SHOP_CRM):
         for name, each in definitions(counted, resource).items():
             for dimension in dimensions(each):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.fakes import answered
-from tests.functional.manage.world import SHOP_CRM, URL, World, push
+from tests.functional.manage.arm_api import SHOP_CRM, URL, ArmApi, push
 
 DEAD_LETTERS = {
     "identity": {"type": "SystemAssigned", "userAssignedIdentity": None},
@@ -18,7 +18,7 @@ DEAD_LETTERS = {
 }
 
 
-def test_a_subscription_is_answered_in_its_own_form(shop_orders: World) -> None:
+def test_a_subscription_is_answered_in_its_own_form(shop_orders: ArmApi) -> None:
     filters = {
         "includedEventTypes": ["Shop.OrderPlaced"],
         "filters": [{"operatorType": "StringIn", "key": "subject", "values": ["/a"]}],
@@ -61,14 +61,14 @@ def test_a_subscription_is_answered_in_its_own_form(shop_orders: World) -> None:
     assert sent.request.method == "OPTIONS"
 
 
-def test_what_a_subscription_leaves_open_follows_its_topic(shop_orders: World) -> None:
+def test_what_a_subscription_leaves_open_follows_its_topic(shop_orders: ArmApi) -> None:
     created = shop_orders.json("PUT", SHOP_CRM, push(), status=201)
 
     delivered = created["properties"]["deliveryConfiguration"]["push"]
     assert (delivered["maxDeliveryCount"], delivered["eventTimeToLive"]) == (10, "P2D")
 
 
-def test_a_patch_merges_the_delivery_configuration(shop_orders: World) -> None:
+def test_a_patch_merges_the_delivery_configuration(shop_orders: ArmApi) -> None:
     before = shop_orders.json("PUT", SHOP_CRM, push(eventTimeToLive="P1D"), status=201)
     patch = {"properties": {"deliveryConfiguration": {"push": {"maxDeliveryCount": 4}}}}
 
@@ -112,7 +112,7 @@ def test_a_patch_merges_the_delivery_configuration(shop_orders: World) -> None:
     ],
 )
 def test_a_bad_subscription_is_refused(
-    shop_orders: World, body: dict[str, Any], target: str, words: str
+    shop_orders: ArmApi, body: dict[str, Any], target: str, words: str
 ) -> None:
     error = shop_orders.error("PUT", SHOP_CRM, body, status=400)
 
@@ -122,13 +122,13 @@ def test_a_bad_subscription_is_refused(
 
 
 @pytest.mark.parametrize("kind", ["EventHub", "ServiceBusQueue", "StorageQueue", "AzureFunction"])
-def test_other_destinations_are_refused_by_name(shop_orders: World, kind: str) -> None:
+def test_other_destinations_are_refused_by_name(shop_orders: ArmApi, kind: str) -> None:
     body = push(destination={"endpointType": kind, "properties": {}})
 
     assert kind in shop_orders.error("PUT", SHOP_CRM, body, status=400)["message"]
 
 
-def test_an_endpoint_has_to_consent(shop_orders: World) -> None:
+def test_an_endpoint_has_to_consent(shop_orders: ArmApi) -> None:
     shop_orders.pusher.script(URL, answered(200))
 
     assert shop_orders.error("PUT", SHOP_CRM, push(), status=400)["code"] == "Url validation"

@@ -9,10 +9,10 @@ import pytest
 
 from shared.engine.ports import NAMESPACE_TOPICS, NAMESPACES, Table
 from tests.fakes import MemoryResources
-from tests.functional.manage.world import GROUP, HOST, SHOP, SHOP_CRM, SHOP_ORDERS, World, push
+from tests.functional.manage.arm_api import GROUP, HOST, SHOP, SHOP_CRM, SHOP_ORDERS, ArmApi, push
 
 
-def test_a_namespace_is_answered_with_its_defaults(shop: World) -> None:
+def test_a_namespace_is_answered_with_its_defaults(shop: ArmApi) -> None:
     assert shop.json("GET", SHOP) == {
         "id": SHOP,
         "name": "shop",
@@ -30,7 +30,7 @@ def test_a_namespace_is_answered_with_its_defaults(shop: World) -> None:
     }
 
 
-def test_a_topic_is_answered_with_its_defaults(shop: World) -> None:
+def test_a_topic_is_answered_with_its_defaults(shop: ArmApi) -> None:
     created = shop.json("PUT", SHOP_ORDERS, {}, status=400)
     assert created["error"]["code"] == "InvalidRequestContent"
 
@@ -48,7 +48,7 @@ def test_a_topic_is_answered_with_its_defaults(shop: World) -> None:
     }
 
 
-def test_patches_are_wrapped(shop_orders: World) -> None:
+def test_patches_are_wrapped(shop_orders: ArmApi) -> None:
     patch = {"tags": {"a": "b"}, "properties": {"inboundIpRules": [{"ipMask": "203.0.113.1"}]}}
     namespace = shop_orders.json("PATCH", SHOP, patch)
     topic = shop_orders.json("PATCH", SHOP_ORDERS, {"properties": {"eventRetentionInDays": 3}})
@@ -79,12 +79,12 @@ def test_patches_are_wrapped(shop_orders: World) -> None:
     ],
 )
 def test_what_is_wrong_is_refused(
-    shop: World, target: str, body: dict[str, Any], fault: str
+    shop: ArmApi, target: str, body: dict[str, Any], fault: str
 ) -> None:
     assert fault in shop.error("PUT", target, body, status=400)["message"]
 
 
-def test_names_are_unique_and_places_exact(shop_orders: World) -> None:
+def test_names_are_unique_and_places_exact(shop_orders: ArmApi) -> None:
     elsewhere = SHOP.replace("/rg/", "/other/")
 
     assert shop_orders.error("PUT", elsewhere, {"location": "x"}, status=409)["code"] == "Conflict"
@@ -101,7 +101,7 @@ def test_names_are_unique_and_places_exact(shop_orders: World) -> None:
     assert shop_orders.call("GET", SHOP_ORDERS).status == 200
 
 
-def test_each_has_keys_of_its_own(shop_orders: World) -> None:
+def test_each_has_keys_of_its_own(shop_orders: ArmApi) -> None:
     known = [shop_orders.json("POST", f"{each}/listKeys") for each in (SHOP, SHOP_ORDERS)]
     assert len({key for keys in known for key in keys.values()}) == 4
 
@@ -114,7 +114,7 @@ def test_each_has_keys_of_its_own(shop_orders: World) -> None:
     assert shop_orders.json("POST", f"{SHOP_ORDERS}/listKeys") == known[1]
 
 
-def test_lists_hold_what_is_theirs(shop_orders: World) -> None:
+def test_lists_hold_what_is_theirs(shop_orders: ArmApi) -> None:
     other = SHOP.replace("/shop", "/bank").replace("/rg/", "/other/")
     shop_orders.json("PUT", other, {"location": "x"}, status=201)
     shop_orders.json("PUT", f"{other}/topics/orders", {"properties": {}}, status=201)
@@ -131,7 +131,7 @@ def test_lists_hold_what_is_theirs(shop_orders: World) -> None:
 
 
 @pytest.mark.parametrize("gone", [SHOP, SHOP_ORDERS])
-def test_what_is_deleted_takes_what_is_in_it_along(shop_orders: World, gone: str) -> None:
+def test_what_is_deleted_takes_what_is_in_it_along(shop_orders: ArmApi, gone: str) -> None:
     shop_orders.json("PUT", SHOP_CRM, push(), status=201)
 
     assert shop_orders.call("DELETE", gone).status == 204
@@ -142,20 +142,20 @@ def test_what_is_deleted_takes_what_is_in_it_along(shop_orders: World, gone: str
     assert shop_orders.resources.list(Table.TOPICS, NAMESPACE_TOPICS) == []
 
 
-def test_lists_across_leave_namespaces_out(shop_orders: World) -> None:
+def test_lists_across_leave_namespaces_out(shop_orders: ArmApi) -> None:
     shop_orders.json("PUT", SHOP_CRM, push(), status=201)
 
     assert shop_orders.json("GET", f"{GROUP}/eventSubscriptions")["value"] == []
     assert len(shop_orders.json("GET", f"{SHOP_ORDERS}/eventSubscriptions")["value"]) == 1
 
 
-def test_no_answer_holds_a_key(shop_orders: World) -> None:
+def test_no_answer_holds_a_key(shop_orders: ArmApi) -> None:
     for target in (SHOP, SHOP_ORDERS, f"{GROUP}/namespaces", f"{SHOP}/topics"):
         assert "key-" not in json.dumps(shop_orders.json("GET", target))
 
 
 @pytest.mark.parametrize("gone", [SHOP, SHOP_ORDERS])
-def test_a_deletion_that_failed_half_way_can_be_repeated(shop_orders: World, gone: str) -> None:
+def test_a_deletion_that_failed_half_way_can_be_repeated(shop_orders: ArmApi, gone: str) -> None:
     """Otherwise nobody could address what is left."""
     shop_orders.json("PUT", SHOP_CRM, push(), status=201)
     shop_orders.resources.fail_next("list")
@@ -178,12 +178,11 @@ class Deleting(MemoryResources):
 
 
 def test_a_topic_is_not_left_without_its_namespace() -> None:
-    world = World(resources=Deleting())
-    world.json("PUT", SHOP, {"location": "x"}, status=201)
+    api = ArmApi(resources=Deleting())
+    api.json("PUT", SHOP, {"location": "x"}, status=201)
 
     assert (
-        world.error("PUT", SHOP_ORDERS, {"properties": {}}, status=404)["code"]
-        == "ResourceNotFound"
+        api.error("PUT", SHOP_ORDERS, {"properties": {}}, status=404)["code"] == "ResourceNotFound"
     )
-    assert world.resources.list(Table.TOPICS, NAMESPACE_TOPICS) == []
-    assert world.resources.list(Table.EVENT_SUBSCRIPTIONS, "shop.orders") == []
+    assert api.resources.list(Table.TOPICS, NAMESPACE_TOPICS) == []
+    assert api.resources.list(Table.EVENT_SUBSCRIPTIONS, "shop.orders") == []

@@ -10,41 +10,41 @@ import pytest
 from shared.events.token_claims import Claims, TokenFault
 from shared.http import HttpAnswer
 from tests.fakes.tokens import Tokens
-from tests.functional.manage.world import KEY, ORDERS, TOPICS, World
+from tests.functional.manage.arm_api import KEY, ORDERS, TOPICS, ArmApi
 
 
 @pytest.fixture
-def tokens(world: World) -> Tokens:
+def tokens(api: ArmApi) -> Tokens:
     tokens = Tokens(
         operator=Claims.from_token({"oid": "o-1", "roles": ["EventGridContributor"]}),
         sender=Claims.from_token({"oid": "s-1", "roles": ["EventGrid Data Sender"]}),
         old=TokenFault.EXPIRED,
         foreign=TokenFault.ISSUER,
     )
-    world.set(tokens=tokens)
+    api.reconfigure(tokens=tokens)
     return tokens
 
 
-def get(world: World, token: str | None, path: str = TOPICS) -> HttpAnswer:
+def get(api: ArmApi, token: str | None, path: str = TOPICS) -> HttpAnswer:
     headers = {} if token is None else {"authorization": f"Bearer {token}"}
-    return world.call("GET", path, headers=headers)
+    return api.call("GET", path, headers=headers)
 
 
 @pytest.mark.parametrize("key", [KEY, None])
-def test_a_token_with_the_role_manages(world: World, tokens: Tokens, key: str | None) -> None:
-    world.set(admin_key=key)
+def test_a_token_with_the_role_manages(api: ArmApi, tokens: Tokens, key: str | None) -> None:
+    api.reconfigure(admin_key=key)
     headers = {"authorization": "bearer operator"}
 
-    created = world.call("PUT", ORDERS, {"location": "x"}, headers=headers)
+    created = api.call("PUT", ORDERS, {"location": "x"}, headers=headers)
 
-    assert (created.status, get(world, "operator", ORDERS).status) == (201, 200)
+    assert (created.status, get(api, "operator", ORDERS).status) == (201, 200)
     assert tokens.asked == ["operator", "operator"]
 
 
-def test_the_admin_key_is_no_token(world: World, tokens: Tokens) -> None:
+def test_the_admin_key_is_no_token(api: ArmApi, tokens: Tokens) -> None:
     tokens.down = True
 
-    assert get(world, KEY).status == 200
+    assert get(api, KEY).status == 200
     assert tokens.asked == []
 
 
@@ -62,7 +62,7 @@ def test_the_admin_key_is_no_token(world: World, tokens: Tokens) -> None:
 )
 @pytest.mark.parametrize("key", [KEY, None])
 def test_nobody_else_does(
-    world: World,
+    api: ArmApi,
     tokens: Tokens,
     key: str | None,
     token: str | None,
@@ -71,9 +71,9 @@ def test_nobody_else_does(
     words: str,
 ) -> None:
     del tokens
-    world.set(admin_key=key)
+    api.reconfigure(admin_key=key)
 
-    answer = get(world, token, f"{TOPICS}/no/such/path")
+    answer = get(api, token, f"{TOPICS}/no/such/path")
 
     error = json.loads(answer.body)["error"]
     assert (answer.status, error["code"]) == (status, code)
@@ -81,30 +81,28 @@ def test_nobody_else_does(
     assert answer.headers.get("WWW-Authenticate") == ("Bearer" if status == 401 else None)
 
 
-def test_without_a_key_no_key_is_right(world: World, tokens: Tokens) -> None:
+def test_without_a_key_no_key_is_right(api: ArmApi, tokens: Tokens) -> None:
     del tokens
-    world.set(admin_key=None)
+    api.reconfigure(admin_key=None)
 
-    assert [get(world, token).status for token in (KEY, "", "None")] == [401] * 3
+    assert [get(api, token).status for token in (KEY, "", "None")] == [401] * 3
 
 
-def test_while_signing_keys_can_not_be_fetched_nothing_is_said(
-    world: World, tokens: Tokens
-) -> None:
+def test_while_signing_keys_can_not_be_fetched_nothing_is_said(api: ArmApi, tokens: Tokens) -> None:
     tokens.down = True
 
-    answer = get(world, "operator")
+    answer = get(api, "operator")
 
     assert (answer.status, answer.headers["Retry-After"]) == (503, "5")
 
 
-def test_rules_about_addresses_need_a_front_end_that_tells_them(world: World) -> None:
+def test_rules_about_addresses_need_a_front_end_that_tells_them(api: ArmApi) -> None:
     rules = {"location": "x", "properties": {"inboundIpRules": [{"ipMask": "203.0.113.0/24"}]}}
-    assert world.call("PUT", ORDERS, rules).status == 201
+    assert api.call("PUT", ORDERS, rules).status == 201
 
-    world.set(deployment=replace(world.manage.deployment, has_client_ip_header=False))
-    error = world.error("PUT", ORDERS, rules, status=400)
+    api.reconfigure(deployment=replace(api.manage.deployment, has_client_ip_header=False))
+    error = api.error("PUT", ORDERS, rules, status=400)
 
     assert error["target"] == "properties.inboundIpRules"
     assert "PUSHGRID_CLIENT_IP_HEADER" in error["message"]
-    world.json("PUT", ORDERS, {"location": "x"}, status=201)
+    api.json("PUT", ORDERS, {"location": "x"}, status=201)

@@ -19,26 +19,26 @@ from azure.mgmt.eventgrid import EventGridManagementClient
 from azure.mgmt.eventgrid import models as m
 
 from tests.fakes import answered
-from tests.functional.manage.world import HOST, KEY, URL, World
+from tests.functional.manage.arm_api import HOST, KEY, URL, ArmApi
 
 
 class Wire(requests.adapters.BaseAdapter):
-    """Carries requests to a deployment in memory; *meanwhile* happens before each poll."""
+    """Carries requests to a deployment in memory; *before_polls* run before each poll."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, api: ArmApi) -> None:
         super().__init__()
-        self.world = world
-        self.meanwhile: list[Callable[[], object]] = []
+        self.api = api
+        self.before_polls: list[Callable[[], object]] = []
         self.polls = 0
 
     def send(self, request: requests.PreparedRequest, **_: Any) -> requests.Response:  # type: ignore[override]
         if request.method == "GET":
             self.polls += 1
-            if self.meanwhile:
-                self.meanwhile.pop(0)()
+            if self.before_polls:
+                self.before_polls.pop(0)()
         body = request.body if isinstance(request.body, bytes) else (request.body or "").encode()
         url = str(request.url)
-        answer = self.world.call(str(request.method), url.removeprefix(HOST), body)
+        answer = self.api.call(str(request.method), url.removeprefix(HOST), body)
         raw = urllib3.HTTPResponse(
             io.BytesIO(answer.body), answer.headers, answer.status, preload_content=False
         )
@@ -55,7 +55,7 @@ class Credential:
 
 
 @pytest.fixture
-def wire(orders: World) -> Wire:
+def wire(orders: ArmApi) -> Wire:
     orders.pusher.script(URL, answered(200))
     return Wire(orders)
 
@@ -80,13 +80,13 @@ def subscription() -> m.EventSubscription:
     return m.EventSubscription(destination=m.WebHookEventSubscriptionDestination(endpoint_url=URL))
 
 
-def link(world: World) -> str:
-    data = json.loads(world.pusher.sent[-1].request.body)[0]["data"]
+def link(api: ArmApi) -> str:
+    data = json.loads(api.pusher.sent[-1].request.body)[0]["data"]
     return str(data["validationUrl"])
 
 
-def test_the_client_waits_until_somebody_consents(client: Any, wire: Wire, orders: World) -> None:
-    wire.meanwhile = [lambda: None, lambda: orders.open(link(orders))]
+def test_the_client_waits_until_somebody_consents(client: Any, wire: Wire, orders: ArmApi) -> None:
+    wire.before_polls = [lambda: None, lambda: orders.open_link(link(orders))]
 
     poller = client.topic_event_subscriptions.begin_create_or_update(
         "rg", "orders", "crm", subscription()
@@ -98,9 +98,9 @@ def test_the_client_waits_until_somebody_consents(client: Any, wire: Wire, order
 
 @pytest.mark.parametrize("method", ["begin_create_or_update", "begin_update"])
 def test_the_client_learns_that_nobody_did(
-    client: Any, wire: Wire, orders: World, method: str
+    client: Any, wire: Wire, orders: ArmApi, method: str
 ) -> None:
-    wire.meanwhile = [lambda: orders.clock.advance(timedelta(minutes=10))]
+    wire.before_polls = [lambda: orders.clock.advance(timedelta(minutes=10))]
     given: Any = subscription()
     if method == "begin_update":
         other = m.WebHookEventSubscriptionDestination(endpoint_url="https://old.example/")

@@ -15,7 +15,7 @@ from shared.errors import Conflict
 from shared.http import Exchange, Failure, NotAnswered
 from shared.subscriptions.endpoint_rules import host_addresses
 from tests.fakes import MemoryResources, answered
-from tests.functional.manage.world import CRM, HOST, ORDERS, TOPICS, URL, World, hook
+from tests.functional.manage.arm_api import CRM, HOST, ORDERS, TOPICS, URL, ArmApi, hook
 
 LIST = f"{ORDERS}/eventSubscriptions"
 NEW_URL = "https://new.example/hook"
@@ -23,19 +23,19 @@ CLOUD = {"eventDeliverySchema": "CloudEventSchemaV1_0"}
 SILENCE = NotAnswered(Failure.TIMED_OUT, "connect", 30)
 
 
-def generation(world: World, name: str = "crm") -> str:
-    stored = world.resources.get(Table.EVENT_SUBSCRIPTIONS, "orders", name)
+def generation(api: ArmApi, name: str = "crm") -> str:
+    stored = api.resources.get(Table.EVENT_SUBSCRIPTIONS, "orders", name)
     assert stored is not None
     return to_subscription(stored.document).generation
 
 
-def endpoint(world: World) -> str:
-    stored = world.resources.get(Table.EVENT_SUBSCRIPTIONS, "orders", "crm")
+def endpoint(api: ArmApi) -> str:
+    stored = api.resources.get(Table.EVENT_SUBSCRIPTIONS, "orders", "crm")
     assert stored is not None
     return to_subscription(stored.document).endpoint_url
 
 
-def test_a_subscription_is_created_after_its_endpoint_consents(orders: World) -> None:
+def test_a_subscription_is_created_after_its_endpoint_consents(orders: ArmApi) -> None:
     answer = orders.json("PUT", CRM, hook(), status=201)
 
     (sent,) = orders.pusher.sent
@@ -52,10 +52,10 @@ def test_a_subscription_is_created_after_its_endpoint_consents(orders: World) ->
 @pytest.mark.parametrize(
     "url", [f"{HOST}/topics/orders/api/events", f"{HOST}:443/", "https://known.example/hook"]
 )
-def test_the_app_itself_is_no_endpoint(orders: World, url: str) -> None:
+def test_the_app_itself_is_no_endpoint(orders: ArmApi, url: str) -> None:
     """Neither as this client reaches it nor as it is known: each delivery would be a publish."""
     known = host_addresses("https://known.example")
-    orders.set(deployment=replace(orders.manage.deployment, own_addresses=known))
+    orders.reconfigure(deployment=replace(orders.manage.deployment, own_addresses=known))
 
     error = orders.error("PUT", CRM, hook(url), status=400)
 
@@ -66,7 +66,7 @@ def test_the_app_itself_is_no_endpoint(orders: World, url: str) -> None:
     orders.json("PUT", CRM, hook(f"{HOST}:8443/"), status=201)
 
 
-def test_cloud_events_are_asked_their_own_way(orders: World) -> None:
+def test_cloud_events_are_asked_their_own_way(orders: ArmApi) -> None:
     orders.json("PUT", CRM, hook(**CLOUD), status=201)
 
     assert [sent.request.method for sent in orders.pusher.sent] == ["OPTIONS"]
@@ -84,7 +84,7 @@ def test_cloud_events_are_asked_their_own_way(orders: World) -> None:
     ],
 )
 def test_a_failed_handshake_creates_nothing(
-    orders: World, exchange: Exchange, words: str, logged: Any
+    orders: ArmApi, exchange: Exchange, words: str, logged: Any
 ) -> None:
     orders.pusher.script(URL, exchange)
 
@@ -101,7 +101,7 @@ def test_a_failed_handshake_creates_nothing(
     assert orders.json("GET", LIST)["value"] == []
 
 
-def test_silence_is_asked_three_times(orders: World) -> None:
+def test_silence_is_asked_three_times(orders: ArmApi) -> None:
     orders.pusher.script(URL, SILENCE)
 
     error = orders.error("PUT", CRM, hook(), status=400)
@@ -112,7 +112,7 @@ def test_silence_is_asked_three_times(orders: World) -> None:
     assert orders.call("GET", CRM).status == 404
 
 
-def test_an_answer_after_silence_counts(orders: World) -> None:
+def test_an_answer_after_silence_counts(orders: ArmApi) -> None:
     allowed = answered(405, headers={"webhook-allowed-origin": "*"})
     orders.pusher.script(URL, SILENCE, SILENCE, allowed)
 
@@ -121,7 +121,7 @@ def test_an_answer_after_silence_counts(orders: World) -> None:
     assert orders.slept == [5.0, 5.0]
 
 
-def test_a_bad_document_asks_nobody(orders: World) -> None:
+def test_a_bad_document_asks_nobody(orders: ArmApi) -> None:
     orders.error("PUT", CRM, hook(labels=1), status=400)
     orders.error("PUT", f"{LIST}/a_b", hook(), status=400)
 
@@ -129,7 +129,7 @@ def test_a_bad_document_asks_nobody(orders: World) -> None:
 
 
 @pytest.mark.parametrize("target", [TOPICS + "/none", ORDERS.replace("/rg/", "/other/")])
-def test_without_its_topic_there_is_no_subscription(orders: World, target: str) -> None:
+def test_without_its_topic_there_is_no_subscription(orders: ArmApi, target: str) -> None:
     name = f"{target}/eventSubscriptions/crm"
 
     assert orders.error("PUT", name, hook(), status=404)["code"] == "ResourceNotFound"
@@ -140,7 +140,7 @@ def test_without_its_topic_there_is_no_subscription(orders: World, target: str) 
 
 
 @pytest.mark.parametrize("name", ["none", "a_b", "a%2Fb"])
-def test_a_subscription_that_is_not_there_is_not_found(orders: World, name: str) -> None:
+def test_a_subscription_that_is_not_there_is_not_found(orders: ArmApi, name: str) -> None:
     error = orders.error("GET", f"{LIST}/{name}", status=404)
 
     assert error["code"] == "ResourceNotFound"
@@ -148,7 +148,7 @@ def test_a_subscription_that_is_not_there_is_not_found(orders: World, name: str)
     assert orders.call("DELETE", f"{LIST}/{name}").status == 204
 
 
-def test_replacing_without_a_new_endpoint_asks_nobody(orders: World) -> None:
+def test_replacing_without_a_new_endpoint_asks_nobody(orders: ArmApi) -> None:
     orders.json("PUT", CRM, hook(labels=["old"]), status=201)
 
     answer = orders.json("PUT", CRM.replace("crm", "CRM"), hook(), status=201)
@@ -157,7 +157,7 @@ def test_replacing_without_a_new_endpoint_asks_nobody(orders: World) -> None:
     assert (answer["name"], answer["properties"]["labels"]) == ("crm", None)
 
 
-def test_a_new_endpoint_has_to_consent_too(orders: World) -> None:
+def test_a_new_endpoint_has_to_consent_too(orders: ArmApi) -> None:
     orders.json("PUT", CRM, hook(), status=201)
     first = generation(orders)
     orders.pusher.script(NEW_URL, answered(500))
@@ -172,7 +172,7 @@ def test_a_new_endpoint_has_to_consent_too(orders: World) -> None:
     assert (endpoint(orders), generation(orders)) == (NEW_URL, first)
 
 
-def test_created_again_it_is_a_new_generation(orders: World) -> None:
+def test_created_again_it_is_a_new_generation(orders: ArmApi) -> None:
     orders.json("PUT", CRM, hook(), status=201)
     first = generation(orders)
 
@@ -187,7 +187,7 @@ def test_created_again_it_is_a_new_generation(orders: World) -> None:
     assert said == [asked, "SubscriptionDeletion", asked]
 
 
-def test_the_delivery_schema_cant_change(orders: World) -> None:
+def test_the_delivery_schema_cant_change(orders: ArmApi) -> None:
     orders.json("PUT", CRM, hook(), status=201)
 
     error = orders.error("PUT", CRM, hook(**CLOUD), status=400)
@@ -195,8 +195,8 @@ def test_the_delivery_schema_cant_change(orders: World) -> None:
     assert "cannot be different from the already existing" in error["message"]
 
 
-def test_a_topic_deleted_during_the_handshake_leaves_no_subscription(orders: World) -> None:
-    orders.pusher.meanwhile.append(lambda: orders.call("DELETE", ORDERS))
+def test_a_topic_deleted_during_the_handshake_leaves_no_subscription(orders: ArmApi) -> None:
+    orders.pusher.during_handshakes.append(lambda: orders.call("DELETE", ORDERS))
 
     error = orders.error("PUT", CRM, hook(), status=404)
 
@@ -205,14 +205,14 @@ def test_a_topic_deleted_during_the_handshake_leaves_no_subscription(orders: Wor
 
 
 def test_a_topic_created_again_with_another_schema_has_not_the_old_ones_subscriptions(
-    orders: World,
+    orders: ArmApi,
 ) -> None:
     def create_again() -> None:
         orders.call("DELETE", ORDERS)
         properties = {"inputSchema": "CloudEventSchemaV1_0"}
         orders.json("PUT", ORDERS, {"properties": properties}, status=201)
 
-    orders.pusher.meanwhile.append(create_again)
+    orders.pusher.during_handshakes.append(create_again)
 
     error = orders.error("PUT", CRM, hook(), status=409)
 
@@ -220,8 +220,8 @@ def test_a_topic_created_again_with_another_schema_has_not_the_old_ones_subscrip
     assert orders.resources.list(Table.EVENT_SUBSCRIPTIONS, "orders") == []
 
 
-def test_created_by_two_at_once_it_has_one_generation(orders: World) -> None:
-    orders.pusher.meanwhile.append(lambda: orders.json("PUT", CRM, hook(), status=201))
+def test_created_by_two_at_once_it_has_one_generation(orders: ArmApi) -> None:
+    orders.pusher.during_handshakes.append(lambda: orders.json("PUT", CRM, hook(), status=201))
 
     orders.json("PUT", CRM, hook(labels=["second"]), status=201)
 
@@ -238,15 +238,15 @@ class Raced(MemoryResources):
 
 
 def test_a_race_lost_again_and_again_is_a_conflict() -> None:
-    world = World(resources=Raced())
-    world.json("PUT", ORDERS, {"location": "x"}, status=201)
+    api = ArmApi(resources=Raced())
+    api.json("PUT", ORDERS, {"location": "x"}, status=201)
 
-    assert world.error("PUT", CRM, hook(), status=409)["code"] == "Conflict"
-    assert len(world.pusher.sent) == 1
-    assert world.backoffs == list(range(1, 15))
+    assert api.error("PUT", CRM, hook(), status=409)["code"] == "Conflict"
+    assert len(api.pusher.sent) == 1
+    assert api.backoffs == list(range(1, 15))
 
 
-def test_subscriptions_belong_to_their_topic(orders: World) -> None:
+def test_subscriptions_belong_to_their_topic(orders: ArmApi) -> None:
     orders.json("PUT", f"{TOPICS}/returns", {"location": "x"}, status=201)
     orders.json("PUT", CRM, hook(), status=201)
 
@@ -254,7 +254,7 @@ def test_subscriptions_belong_to_their_topic(orders: World) -> None:
     assert orders.call("GET", f"{TOPICS}/returns/eventSubscriptions/crm").status == 404
 
 
-def test_dead_letters_go_to_the_own_account_only(orders: World) -> None:
+def test_dead_letters_go_to_the_own_account_only(orders: ArmApi) -> None:
     destination = {
         "endpointType": "StorageBlob",
         "properties": {"resourceId": "/x/storageAccounts/other", "blobContainerName": "dead"},

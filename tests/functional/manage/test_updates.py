@@ -9,14 +9,14 @@ import pytest
 
 from shared.engine.ports import Table
 from tests.fakes import answered
-from tests.functional.manage.world import (
+from tests.functional.manage.arm_api import (
     CRM,
     ORDERS,
     SHOP,
     SHOP_CRM,
     SHOP_ORDERS,
     URL,
-    World,
+    ArmApi,
     hook,
     push,
 )
@@ -27,7 +27,7 @@ SECRET = {"name": "x-key", "type": "Static", "properties": {"value": "s3", "isSe
 
 
 @pytest.fixture
-def crm(orders: World) -> World:
+def crm(orders: ArmApi) -> ArmApi:
     """A deployment with the subscription ``crm`` of ``orders``."""
     body = hook(labels=["old"], filter={"subjectBeginsWith": "/a"})
     body["properties"]["destination"]["properties"]["deliveryAttributeMappings"] = [SECRET]
@@ -63,7 +63,7 @@ def webhook(url: str = NEW_URL) -> dict[str, Any]:
     ],
 )
 def test_a_patch_of_a_subscription_is_flat_and_changes_what_it_names(
-    crm: World, patch: dict[str, Any], changed: dict[str, Any] | None
+    crm: ArmApi, patch: dict[str, Any], changed: dict[str, Any] | None
 ) -> None:
     before = crm.json("GET", CRM)
 
@@ -79,7 +79,7 @@ def test_a_patch_of_a_subscription_is_flat_and_changes_what_it_names(
     assert crm.pusher.sent == []
 
 
-def test_a_patch_of_an_expired_subscription_judges_what_it_changes(crm: World) -> None:
+def test_a_patch_of_an_expired_subscription_judges_what_it_changes(crm: ArmApi) -> None:
     crm.json("PATCH", CRM, {"expirationTimeUtc": "2026-02-10T00:00:00Z"}, status=201)
     crm.clock.advance(timedelta(days=2))
 
@@ -93,7 +93,7 @@ def test_a_patch_of_an_expired_subscription_judges_what_it_changes(crm: World) -
     assert revived["properties"]["expirationTimeUtc"] == "2027-01-01T00:00:00Z"
 
 
-def test_so_does_one_of_a_namespaces_topic(shop_orders: World) -> None:
+def test_so_does_one_of_a_namespaces_topic(shop_orders: ArmApi) -> None:
     body = push()
     body["properties"]["expirationTimeUtc"] = "2026-02-10T00:00:00Z"
     shop_orders.json("PUT", SHOP_CRM, body, status=201)
@@ -105,14 +105,14 @@ def test_so_does_one_of_a_namespaces_topic(shop_orders: World) -> None:
     assert answer["properties"]["filtersConfiguration"]["includedEventTypes"] == ["a"]
 
 
-def test_what_a_patch_leaves_keeps_its_secrets(crm: World) -> None:
+def test_what_a_patch_leaves_keeps_its_secrets(crm: ArmApi) -> None:
     crm.json("PATCH", CRM, {"labels": ["new"]}, status=201)
 
     assert crm.json("POST", f"{CRM}/getFullUrl") == {"endpointUrl": URL}
     assert crm.json("POST", f"{CRM}/getDeliveryAttributes") == {"value": [SECRET]}
 
 
-def test_a_patched_endpoint_has_to_consent(crm: World) -> None:
+def test_a_patched_endpoint_has_to_consent(crm: ArmApi) -> None:
     crm.pusher.script(NEW_URL, answered(500))
 
     error = crm.error("PATCH", CRM, {"destination": webhook()}, status=400)
@@ -121,7 +121,7 @@ def test_a_patched_endpoint_has_to_consent(crm: World) -> None:
     assert crm.json("POST", f"{CRM}/getFullUrl") == {"endpointUrl": URL}
 
 
-def test_of_the_two_forms_of_a_destination_the_newer_one_stays(crm: World) -> None:
+def test_of_the_two_forms_of_a_destination_the_newer_one_stays(crm: ArmApi) -> None:
     wrapped = {"identity": IDENTITY, "destination": webhook()}
     crm.json("PATCH", CRM, {"deliveryWithResourceIdentity": wrapped}, status=201)
 
@@ -141,13 +141,13 @@ def test_of_the_two_forms_of_a_destination_the_newer_one_stays(crm: World) -> No
     assert last["destination"]["properties"]["endpointBaseUrl"] == "https://crm.example/hook"
 
 
-def test_what_is_not_there_cant_be_patched(orders: World) -> None:
+def test_what_is_not_there_cant_be_patched(orders: ArmApi) -> None:
     assert orders.error("PATCH", CRM, {"labels": []}, status=404)["code"] == "ResourceNotFound"
     other = ORDERS.replace("orders", "none")
     assert orders.error("PATCH", other, {"tags": {}}, status=404)["code"] == "ResourceNotFound"
 
 
-def test_a_patch_that_is_no_object_is_refused(crm: World) -> None:
+def test_a_patch_that_is_no_object_is_refused(crm: ArmApi) -> None:
     assert crm.error("PATCH", CRM, [1], status=400)["code"] == "InvalidRequest"
     assert crm.error("PATCH", ORDERS, [1], status=400)["code"] == "InvalidRequest"
     assert crm.error("PATCH", ORDERS, {"properties": 1}, status=400)["target"] == "properties"
@@ -172,7 +172,7 @@ def test_a_patch_that_is_no_object_is_refused(crm: World) -> None:
     ],
 )
 def test_a_patch_in_the_wrong_form_is_refused(
-    crm: World, target: str, patch: dict[str, Any], form: str
+    crm: ArmApi, target: str, patch: dict[str, Any], form: str
 ) -> None:
     crm.json("PUT", SHOP, {"location": "local"}, status=201)
     crm.json("PUT", SHOP_ORDERS, {"properties": {}}, status=201)
@@ -188,9 +188,11 @@ def test_a_patch_in_the_wrong_form_is_refused(
     assert crm.json("GET", target) == before
 
 
-def test_two_who_patch_at_once_lose_nothing(crm: World) -> None:
+def test_two_who_patch_at_once_lose_nothing(crm: ArmApi) -> None:
     """The second comes while the first asks its endpoint: it merges again on what is there then."""
-    crm.pusher.meanwhile.append(lambda: crm.json("PATCH", CRM, {"labels": ["b"]}, status=201))
+    crm.pusher.during_handshakes.append(
+        lambda: crm.json("PATCH", CRM, {"labels": ["b"]}, status=201)
+    )
 
     crm.json("PATCH", CRM, {"destination": webhook()}, status=201)
 
@@ -200,14 +202,14 @@ def test_two_who_patch_at_once_lose_nothing(crm: World) -> None:
     assert len(crm.pusher.sent) == 1  # the consent counts for the whole call
 
 
-def test_the_topic_is_read_again_too(crm: World) -> None:
+def test_the_topic_is_read_again_too(crm: ArmApi) -> None:
     """Its delivery profile may have changed meanwhile, and with it what can be asked for."""
 
     def others() -> None:
         crm.json("PATCH", ORDERS, {"tags": {"deliveryProfile": "2017"}})
         crm.json("PATCH", CRM, {"destination": webhook(URL)}, status=201)
 
-    crm.pusher.meanwhile.append(others)
+    crm.pusher.during_handshakes.append(others)
     patch = {"destination": webhook(), "retryPolicy": {"maxDeliveryAttempts": 5}}
 
     error = crm.error("PATCH", CRM, patch, status=400)
@@ -215,8 +217,8 @@ def test_the_topic_is_read_again_too(crm: World) -> None:
     assert error["target"] == "properties.retryPolicy.maxDeliveryAttempts"
 
 
-def test_what_is_deleted_while_it_is_patched_stays_so(crm: World) -> None:
-    crm.pusher.meanwhile.append(lambda: crm.call("DELETE", CRM))
+def test_what_is_deleted_while_it_is_patched_stays_so(crm: ArmApi) -> None:
+    crm.pusher.during_handshakes.append(lambda: crm.call("DELETE", CRM))
 
     error = crm.error("PATCH", CRM, {"destination": webhook()}, status=404)
 
@@ -224,7 +226,7 @@ def test_what_is_deleted_while_it_is_patched_stays_so(crm: World) -> None:
     assert crm.resources.list(Table.EVENT_SUBSCRIPTIONS, "orders") == []
 
 
-def test_a_patch_of_a_topic_is_wrapped(orders: World) -> None:
+def test_a_patch_of_a_topic_is_wrapped(orders: ArmApi) -> None:
     before = orders.json("GET", ORDERS)
     rules = [{"ipMask": "203.0.113.0/24", "action": "allow"}]
     patch = {"tags": {"a": "b"}, "properties": {"inboundIpRules": rules, "disableLocalAuth": True}}
@@ -242,13 +244,13 @@ def test_a_patch_of_a_topic_is_wrapped(orders: World) -> None:
     assert again["location"] == before["location"]
 
 
-def test_a_patch_cant_change_the_input_schema(orders: World) -> None:
+def test_a_patch_cant_change_the_input_schema(orders: ArmApi) -> None:
     patch = {"properties": {"inputSchema": "CloudEventSchemaV1_0"}}
 
     assert orders.error("PATCH", ORDERS, patch, status=400)["target"] == "properties.inputSchema"
 
 
-def test_a_patched_topic_keeps_its_keys(orders: World) -> None:
+def test_a_patched_topic_keeps_its_keys(orders: ArmApi) -> None:
     before = orders.json("POST", f"{ORDERS}/listKeys")
 
     orders.json("PATCH", ORDERS, {"tags": {"a": "b"}, "keys": {"key1": "mine"}})

@@ -17,23 +17,23 @@ from shared.adapters.storage.tables import StorageResources
 from shared.engine.manage import subscriptions
 from shared.engine.manage.writing import backoff_seconds
 from shared.engine.ports import Table
-from tests.functional.manage.world import CRM, ORDERS, World, hook
+from tests.functional.manage.arm_api import CRM, ORDERS, ArmApi, hook
 
 WRITERS = 24
 
 
 @pytest.fixture
-def world(azurite: Azurite) -> Iterator[World]:
+def api(azurite: Azurite) -> Iterator[ArmApi]:
     account = StorageAccount({"": azurite.connection_string}, prefix=f"t{uuid.uuid4().hex[:12]}")
-    world = World()
-    world.set(
+    api = ArmApi()
+    api.reconfigure(
         resources=StorageResources(account),
         new_id=lambda: str(uuid.uuid4()),
         new_key=lambda: uuid.uuid4().hex,
         backoff=lambda lost: time.sleep(backoff_seconds(lost, random.random())),
     )
-    world.json("PUT", ORDERS, {"location": "x"}, status=201)
-    yield world
+    api.json("PUT", ORDERS, {"location": "x"}, status=201)
+    yield api
     for table in (Table.TOPICS, Table.EVENT_SUBSCRIPTIONS):
         account.table(table).delete_table()
 
@@ -43,9 +43,9 @@ def at_once(write: Callable[[int], int]) -> list[int]:
         return sorted(pool.map(write, range(WRITERS)))
 
 
-def test_every_writer_of_one_subscription_succeeds(world: World) -> None:
+def test_every_writer_of_one_subscription_succeeds(api: ArmApi) -> None:
     """Each of three members is changed by eight writers; no change undoes that of another."""
-    world.json("PUT", CRM, hook(), status=201)
+    api.json("PUT", CRM, hook(), status=201)
 
     def patch(number: int) -> int:
         members: dict[str, object] = {
@@ -54,10 +54,10 @@ def test_every_writer_of_one_subscription_succeeds(world: World) -> None:
             "retryPolicy": {"maxDeliveryAttempts": number + 1},
         }
         name = list(members)[number % len(members)]
-        return world.call("PATCH", CRM, {name: members[name]}).status
+        return api.call("PATCH", CRM, {name: members[name]}).status
 
     assert at_once(patch) == [201] * WRITERS
-    stored = world.json("GET", CRM)["properties"]
+    stored = api.json("GET", CRM)["properties"]
     numbers = (
         int(stored["labels"][0]),
         int(stored["filter"]["subjectBeginsWith"]),
@@ -67,16 +67,16 @@ def test_every_writer_of_one_subscription_succeeds(world: World) -> None:
 
 
 def test_no_more_are_created_than_a_topic_may_have(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    api: ArmApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(subscriptions, "MAX_SUBSCRIPTIONS", 5)
 
     statuses = at_once(
-        lambda number: world.call("PUT", f"{ORDERS}/eventSubscriptions/s-{number}", hook()).status
+        lambda number: api.call("PUT", f"{ORDERS}/eventSubscriptions/s-{number}", hook()).status
     )
 
-    stored = world.manage.resources.list(Table.EVENT_SUBSCRIPTIONS, "orders")
+    stored = api.manage.resources.list(Table.EVENT_SUBSCRIPTIONS, "orders")
     assert len(stored) == statuses.count(201) <= 5
     assert set(statuses) <= {201, 400, 409}
-    listed = json.loads(world.call("GET", f"{ORDERS}/eventSubscriptions").body)["value"]
+    listed = json.loads(api.call("GET", f"{ORDERS}/eventSubscriptions").body)["value"]
     assert len(listed) == len(stored)

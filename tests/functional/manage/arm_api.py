@@ -54,13 +54,13 @@ class Endpoints(ScriptedPusher):
 
     def __init__(self, clock: FakeClock) -> None:
         super().__init__(clock)
-        self.meanwhile: list[Callable[[], object]] = []  # what happens during the next handshakes
+        self.during_handshakes: list[Callable[[], object]] = []  # one for each
 
     def send(
         self, request: OutboundRequest, timeout: timedelta, late: Late | None = None
     ) -> Exchange:
-        if self.meanwhile:
-            self.meanwhile.pop(0)()
+        if self.during_handshakes:
+            self.during_handshakes.pop(0)()
         scripted = super().send(request, timeout, late)
         if request.url in self._scripts:
             return scripted
@@ -73,7 +73,7 @@ class Endpoints(ScriptedPusher):
 
 
 @dataclass
-class World:
+class ArmApi:
     """One deployment; ids are ``id-1``, ``id-2`` …, keys ``key-1``, ``key-2`` …"""
 
     resources: MemoryResources = field(default_factory=MemoryResources)
@@ -106,7 +106,7 @@ class World:
             backoff=self.backoffs.append,
         )
 
-    def set(self, **members: Any) -> None:
+    def reconfigure(self, **members: Any) -> None:
         self.manage = replace(self.manage, **members)
 
     def call(
@@ -132,7 +132,7 @@ class World:
             )
         )
 
-    def open(
+    def open_link(
         self, link: str, method: str = "GET", headers: Mapping[str, str] | None = None
     ) -> HttpAnswer:
         """Open a validation link, as somebody without any key does."""
