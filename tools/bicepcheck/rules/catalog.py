@@ -49,11 +49,11 @@ rules.resources | Azure's resource schemas (azmcp)
     parent: A child resource has the right parent.
     scope: Resources and modules deploy to a scope that their type allows.
     depends-on: dependsOn lists resources and modules that nothing else implies.
-rules.usage | Bicep's linter
+rules.usage | Bicep's compiler and linter
     unused: Every declaration is used.
     cycle: Nothing depends on itself.
     known-too-late: Names, scopes, conditions and loops are known before deployment.
-rules.conditions | Bicep's linter
+rules.conditions | this project (condition), Bicep's linter (location)
     condition: A value is used where it is set, not where it is empty.
     location: A location is a parameter, or 'global' where Azure requires that.
 rules.linter | Bicep's linter

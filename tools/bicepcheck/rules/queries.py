@@ -110,19 +110,19 @@ def _log_criterion(one: Deployed, criterion: Located) -> Iterator[Problem]:
 
 
 def _metric(one: Deployed, criterion: Located) -> Iterator[Problem]:
-    def of(key: str, message: str) -> Problem:
+    def at(key: str, message: str) -> Problem:
         return one.problem("alert", message, line=criterion.lines.get(key, criterion.line))
 
     space, name = criterion.get("metricNamespace"), criterion.get("metricName")
     if space is None or not isinstance(name, str):
-        yield of("", "a metric needs metricNamespace and metricName")
+        yield at("", "a metric needs metricNamespace and metricName")
         return
     metrics = METRICS.get(space)
     if metrics is None:
-        yield of("metricNamespace", f"'{space}' has no metrics{suggestion(str(space), METRICS)}")
+        yield at("metricNamespace", f"'{space}' has no metrics{suggestion(str(space), METRICS)}")
         return
     if name not in metrics:
-        yield of("metricName", f"{space} has no metric '{name}'{suggestion(name, metrics)}")
+        yield at("metricName", f"{space} has no metric '{name}'{suggestion(name, metrics)}")
         return
     window = _minutes(one.at("properties", "windowSize"))
     if window and window < metrics[name]:
@@ -138,7 +138,7 @@ def _metric(one: Deployed, criterion: Located) -> Iterator[Problem]:
             message = f"the scope is a {found}, but the metric belongs to a {space}"
             yield one.problem("alert", message, "properties", "scopes")
     if str(criterion.get("operator")).startswith("LessThan"):
-        yield of("operator", f"a low {name} is not a fault; use GreaterThan")
+        yield at("operator", f"a low {name} is not a fault; use GreaterThan")
     aggregation = criterion.get("timeAggregation")
     gauge = name.endswith(("Count", "Capacity"))
     if (
@@ -146,7 +146,7 @@ def _metric(one: Deployed, criterion: Located) -> Iterator[Problem]:
         and isinstance(aggregation, str)
         and aggregation not in {"Average", "Maximum", "Minimum"}
     ):
-        yield of("timeAggregation", f"{name} has no {aggregation}; use Average")
+        yield at("timeAggregation", f"{name} has no {aggregation}; use Average")
 
 
 def _diagnostics(one: Deployed) -> Iterator[Problem]:

@@ -65,7 +65,10 @@ def test_json_is_one_document(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 
 def test_the_rules_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["--rules"]) == 0
-    assert "unused: Every declaration is used. [Bicep's linter;" in capsys.readouterr().out
+    assert (
+        "unused: Every declaration is used. [Bicep's compiler and linter;"
+        in capsys.readouterr().out
+    )
 
 
 @pytest.mark.parametrize("name", ["nowhere", "main.bicep", None])
