@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import socket
 from datetime import timedelta
-from threading import Barrier, Thread
+from threading import Thread
 
 import pytest
 
 from shared.adapters.http.push import HttpPusher
 from shared.http import Answered, Failure, NotAnswered
 from tests.integration.push.scripted import (
-    EMPTY,
     OK,
     Peer,
     Script,
@@ -233,25 +232,3 @@ def test_threads_never_mix_up_answers(pusher: HttpPusher) -> None:
         assert wrong == []
         assert len(server.requests) == 480
         assert server.connections <= 12
-
-
-def test_idle_connections_are_bounded(pusher: HttpPusher) -> None:
-    """At most 64 of an endpoint are kept; the rest are closed when given back."""
-    together = Barrier(70)
-
-    def script(peer: Peer) -> None:
-        if peer.read():
-            together.wait(10)
-            peer.send(EMPTY)
-            peer.read()
-
-    with Server(script) as server:
-        threads = [Thread(target=push, args=(pusher, server.url)) for _ in range(70)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-
-        assert server.connections == 70
-        assert pusher._pool._count == 64
-        pusher.close()
