@@ -32,19 +32,3 @@ def test_a_busy_endpoint_is_left_alone_for_as_long_as_it_asks(
     assert line["why"] == expected
 
 
-def test_events_that_were_asked_to_wait_differently_go_apart(app: Deployment) -> None:
-    app.directory.topics["orders"] = a_topic(profile="2020")  # without probation
-    app.subscribe()
-    app.deliver = replace(app.deliver, terms=replace(app.deliver.terms, honor_retry_after=True))
-    app.pusher.script(
-        URL,
-        answered(429, headers={"retry-after": "600"}),  # twice the 10 s otherwise chosen
-        answered(429, headers={"retry-after": "never"}),
-    )
-
-    app.run(a_message([a_delivery(0), a_delivery(1)]))
-
-    assert app.waiting(Queue.RETRIES) == [
-        (timedelta(seconds=10), [1]),
-        (timedelta(seconds=20), [0]),
-    ]

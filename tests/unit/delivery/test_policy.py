@@ -1,4 +1,4 @@
-"""The retry rules of ``latest``; contract §3.4 gives the tables, §3.5 the counting."""
+"""The rules of ``latest`` beside the tables of times, which `tests/conformance` has."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from shared.delivery.outcome import DeliveryOutcome, Outcome
+from shared.delivery.outcome import DeliveryOutcome, Outcome, classify
 from shared.delivery.policy import (
     Delivered,
     End,
@@ -15,83 +15,18 @@ from shared.delivery.policy import (
     RetryAt,
     before_attempt,
     decide,
+    retry,
 )
 from shared.delivery.profiles import PROFILES
 from tests.builders import DEAD, a_delivery, an_outcome, terms
-from tests.fakes import START
-from tests.unit.delivery.stories import LATEST, outcome_of, story
+from tests.fakes import START, answered
 
 NO_ANSWER = an_outcome(Outcome.GENERIC_ERROR, None)  # the one without a probation
-
-
 SECOND = timedelta(seconds=1)
 
 
-BY_SCHEDULE = (
-    "0:00:00 0:00:10 0:00:40 0:01:40 0:06:40 0:16:40 0:46:40 1:46:40 4:46:40 10:46:40 22:46:40"
-)
-
-
-@pytest.mark.parametrize(
-    ("outcome", "expected"),
-    [
-        pytest.param(NO_ANSWER, BY_SCHEDULE, id="no answer"),
-        pytest.param(outcome_of(500), BY_SCHEDULE, id="500"),
-        pytest.param(
-            outcome_of(503),
-            "0:00:00 0:00:30 0:01:00 0:02:00 0:07:00 0:17:00 0:47:00 1:47:00 4:47:00 10:47:00"
-            " 22:47:00",
-            id="503",
-        ),
-        pytest.param(
-            outcome_of(408),
-            "0:00:00 0:02:00 0:04:00 0:06:00 0:11:00 0:21:00 0:51:00 1:51:00 4:51:00 10:51:00"
-            " 22:51:00",
-            id="408",
-        ),
-        pytest.param(
-            outcome_of(404),
-            "0:00:00 0:05:00 0:10:00 0:15:00 0:20:00 0:30:00 1:00:00 2:00:00 5:00:00 11:00:00"
-            " 23:00:00",
-            id="404",
-        ),
-    ],
-)
-def test_attempts_of_a_day_follow_the_documented_table(
-    outcome: DeliveryOutcome, expected: str
-) -> None:
-    """Contract §3.4, delay reading: 11 attempts within the default time to live."""
-    begun, ended_at, reason = story(outcome, terms())
-
-    assert begun == expected
-    assert (reason, ended_at - START > timedelta(days=1)) == (EndReason.TIME_TO_LIVE, True)
-
-
-def test_waits_run_from_the_failure_not_from_the_send() -> None:
-    """Contract §3.4: with every attempt timing out after 30 s."""
-    begun, _, _ = story(an_outcome(Outcome.TIMED_OUT, None), terms(), timedelta(seconds=30))
-
-    assert begun == (
-        "0:00:00 0:00:40 0:01:40 0:03:10 0:08:40 0:19:10 0:49:40 1:50:10 4:50:40 10:51:10 22:51:40"
-    )
-
-
-@pytest.mark.parametrize(
-    ("minutes", "attempts"),
-    [(1, 3), (2, 4), (5, 4), (10, 5), (20, 6), (30, 6), (60, 7), (120, 8), (1440, 11)],
-)
-def test_time_to_live_allows_so_many_attempts(minutes: int, attempts: int) -> None:
-    """Contract §3.4; the seed of 2023 says 6 for 30 minutes."""
-    begun, _, reason = story(NO_ANSWER, terms(minutes=minutes))
-
-    assert (len(begun.split()), reason) == (attempts, EndReason.TIME_TO_LIVE)
-
-
-def test_time_to_live_is_looked_at_only_when_due() -> None:
-    """Contract §3.1: with 30 minutes to live the end is noticed at the slot of 46:40."""
-    _, ended_at, _ = story(NO_ANSWER, terms(minutes=30))
-
-    assert ended_at - START == timedelta(minutes=46, seconds=40)
+def outcome_of(status: int) -> DeliveryOutcome:
+    return classify(answered(status), PROFILES["latest"].success_codes)
 
 
 @pytest.mark.parametrize(
@@ -106,15 +41,6 @@ def test_an_event_as_old_as_its_time_to_live_has_expired(age: timedelta, expecte
         assert verdict == End(EndReason.TIME_TO_LIVE, "older than 10 min")
     else:
         assert verdict == expected
-
-
-@pytest.mark.parametrize("most", [1, 2, 10, 11])
-def test_the_limit_of_attempts_counts_the_first(most: int) -> None:
-    """Contract §3.5; the event ends at once, not at the next slot."""
-    begun, ended_at, reason = story(NO_ANSWER, terms(max_attempts=most))
-
-    assert (begun, reason) == (" ".join(BY_SCHEDULE.split()[:most]), EndReason.MAX_ATTEMPTS)
-    assert str(ended_at - START) == BY_SCHEDULE.split()[most - 1]
 
 
 @pytest.mark.parametrize(("attempts", "goes"), [(4, True), (5, False), (6, False)])
@@ -132,24 +58,6 @@ def test_time_to_live_wins_over_the_limit_of_attempts() -> None:
 
     assert isinstance(verdict, End)
     assert verdict.reason is EndReason.TIME_TO_LIVE
-
-
-@pytest.mark.parametrize(
-    ("status", "reason"),
-    [
-        (400, "UndeliverableDueToHttpBadRequest"),
-        (401, "UndeliverableDueToHttpUnauthorized"),
-        (403, "UndeliverableDueToHttpForbidden"),
-        (413, "UndeliverableDueToHttpPayloadTooLarge"),
-    ],
-)
-def test_some_answers_are_never_retried(status: int, reason: str) -> None:
-    """Contract §3.2, ``latest`` for webhooks; reasons §4.3."""
-    delivery = a_delivery().tried(outcome_of(status), START)
-
-    decision = decide(delivery, outcome_of(status), terms(), START, 0.0)
-
-    assert decision == End(EndReason(reason), f"{status} is never retried", is_final_answer=True)
 
 
 @pytest.mark.parametrize("profile", PROFILES)
@@ -191,19 +99,36 @@ def test_a_success_is_delivered_even_at_the_last_attempt() -> None:
         pytest.param(9, NO_ANSWER, "schedule step 9: 6 h", id="last step"),
         pytest.param(10, NO_ANSWER, "schedule: every 12 h", id="tail begins"),
         pytest.param(29, NO_ANSWER, "schedule: every 12 h", id="tail goes on"),
+        pytest.param(30, NO_ANSWER, "all 30 attempts made", id="the last attempt"),
+        pytest.param(1, outcome_of(400), "400 is never retried", id="a final answer"),
     ],
 )
-def test_a_retry_names_the_rule_behind_it(
+def test_a_decision_names_the_rule_behind_it(
     attempts: int, outcome: DeliveryOutcome, why: str
 ) -> None:
     decision = decide(a_delivery(attempts=attempts), outcome, terms(), START, 0.0)
 
-    assert isinstance(decision, RetryAt)
+    assert not isinstance(decision, Delivered)
     assert decision.why == why
 
 
-def test_latest_has_the_documented_values() -> None:
-    """Contract §3.1, column ``latest``."""
-    assert LATEST.acknowledgement_timeout == timedelta(seconds=30)
-    assert LATEST.dead_letter_delay == timedelta(minutes=5)
-    assert LATEST.dead_letter_keep == timedelta(hours=4)
+def test_full_jitter_reaches_its_bounds() -> None:
+    nearly = 1 - 1e-9
+    dues = [
+        retry(a_delivery(attempts=number), NO_ANSWER, terms(), START, nearly).due - START
+        for number in (1, 2, 9)
+    ]
+
+    assert [round(due.total_seconds(), 3) for due in dues] == [11, 33, 6 * 3600 + 3]
+
+
+@pytest.mark.parametrize("scale", [10, 50])
+def test_the_time_scale_divides_every_wait_and_no_reason(scale: int) -> None:
+    """Design §3, PUSHGRID_TIME_SCALE: reasons name the documented times."""
+    for attempts in range(1, 31):
+        delivery = a_delivery(attempts=attempts)
+        slow = retry(delivery, outcome_of(404), terms(), START, 0.5)
+        quick = retry(delivery, outcome_of(404), terms(time_scale=scale), START, 0.5)
+
+        assert quick.due - START == (slow.due - START) / scale
+        assert quick.why == slow.why

@@ -1,116 +1,154 @@
-"""How long a retry waits: jitter, scale, the shortest wait, and the words for it."""
+"""``Retry-After``: what it says, and how far it is followed."""
 
 from __future__ import annotations
 
-from datetime import timedelta
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.delivery.delivery import Delivery
 from shared.delivery.outcome import Outcome, classify
-from shared.delivery.policy import (
-    End,
-    Go,
-    before_attempt,
-    retry,
-)
-from shared.http import Failure, NotAnswered
+from shared.delivery.policy import RetryAt, decide, retry
+from shared.delivery.profiles import PROFILES
+from shared.delivery.waits import asked_wait, in_words
 from tests.builders import a_delivery, an_outcome, terms
-from tests.fakes import START
-from tests.unit.delivery.stories import LATEST, outcome_of, story
-
-NO_ANSWER = an_outcome(Outcome.GENERIC_ERROR, None)  # the one without a probation
-
+from tests.fakes import START, answered
 
 SECOND = timedelta(seconds=1)
-
-
-def test_our_own_timeout_has_no_minimum() -> None:
-    """Design §3: minimum delays are keyed by HTTP status; a 408 answer waits 2 min."""
-    timed_out = classify(NotAnswered(Failure.TIMED_OUT, "", 30.0), LATEST.success_codes)
-
-    decision = retry(a_delivery(attempts=1), timed_out, terms(), START, 0.0)
-
-    assert decision.due - START == timedelta(seconds=10)
-
-
-@given(
-    attempts=st.integers(1, 30),
-    status=st.none() | st.integers(100, 599),
-    jitter=st.floats(0, 1, exclude_max=True),
-    scale=st.sampled_from([1, 7, 60, 3600]),
-)
-def test_jitter_is_small_and_never_early(
-    attempts: int, status: int | None, jitter: float, scale: float
-) -> None:
-    """Design §2, Waiting: at most 10 % and at most 3 s, on top; never less than a second."""
-    delivery, rules = a_delivery(attempts=attempts), terms(time_scale=scale)
-    outcome = an_outcome(Outcome.GENERIC_ERROR, status)
-
-    exact = retry(delivery, outcome, rules, START, 0.0).due - START
-    wait = retry(delivery, outcome, rules, START, jitter).due - START
-
-    assert SECOND <= exact <= wait
-    rounding = timedelta(microseconds=1)
-    assert wait <= exact + min(exact * 0.1, timedelta(seconds=3)) + rounding
-
-
-@given(status=st.none() | st.integers(100, 599), jitter=st.floats(0, 1, exclude_max=True))
-def test_waits_never_shrink_along_the_schedule(status: int | None, jitter: float) -> None:
-    outcome = an_outcome(Outcome.GENERIC_ERROR, status)
-    tries: list[Delivery] = [a_delivery(attempts=number) for number in range(1, 31)]
-
-    dues = [retry(each, outcome, terms(), START, jitter).due for each in tries]
-
-    assert dues == sorted(dues)
-
-
-def test_full_jitter_reaches_its_bounds() -> None:
-    nearly = 1 - 1e-9
-    dues = [
-        retry(a_delivery(attempts=number), NO_ANSWER, terms(), START, nearly).due - START
-        for number in (1, 2, 9)
-    ]
-
-    assert [round(due.total_seconds(), 3) for due in dues] == [11, 33, 6 * 3600 + 3]
-
-
-@pytest.mark.parametrize("scale", [10, 50])
-def test_the_time_scale_divides_every_wait_and_no_reason(scale: int) -> None:
-    """Design §3, PUSHGRID_TIME_SCALE: reasons name the documented times."""
-    for attempts in range(1, 31):
-        delivery = a_delivery(attempts=attempts)
-        slow = retry(delivery, outcome_of(404), terms(), START, 0.5)
-        quick = retry(delivery, outcome_of(404), terms(time_scale=scale), START, 0.5)
-
-        assert quick.due - START == (slow.due - START) / scale
-        assert quick.why == slow.why
-
-
-def test_the_time_to_live_is_scaled() -> None:
-    rules = terms(minutes=10, time_scale=60)
-
-    assert isinstance(before_attempt(a_delivery(), rules, START + 9.9 * SECOND), Go)
-    assert isinstance(before_attempt(a_delivery(), rules, START + 10 * SECOND), End)
-
-
-def test_no_wait_falls_below_a_second() -> None:
-    """Design §3: queue visibility has whole seconds."""
-    begun, _, _ = story(NO_ANSWER, terms(time_scale=3600))
-
-    assert begun.startswith("0:00:00 0:00:01 0:00:02 0:00:03 0:00:04 0:00:05")
+BUSY = an_outcome(Outcome.BUSY, 503)
 
 
 @pytest.mark.parametrize(
-    ("wait", "words"),
+    ("text", "seconds"),
+    [
+        ("45", 45),
+        ("0", 0),
+        ("007", 7),
+        ("9" * 5000, 365 * 86_400),
+        ("Mon, 09 Feb 2026 12:00:45 GMT", 45),
+        ("Monday, 09-Feb-26 12:00:45 GMT", 45),
+        ("Mon Feb  9 12:00:45 2026", 45),
+        ("Mon, 09 Feb 2026 11:59:00 GMT", 0),
+        ("Fri, 31 Dec 9999 23:59:59 GMT", 365 * 86_400),
+    ],
+)
+def test_seconds_and_the_three_forms_of_a_date_are_understood(text: str, seconds: int) -> None:
+    """RFC 9110, 5.6.7 and 10.2.3."""
+    assert asked_wait(text, START) == seconds * SECOND
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        None,
+        "",
+        "-5",
+        "+5",
+        "1.5",
+        "1e3",
+        "5 s",
+        "45, 60",
+        "²",
+        "٣",
+        "soon",
+        "inf",
+        "nan",
+        "2026-02-09T12:00:45Z",
+        "Mon, 30 Feb 2026 12:00:45 GMT",
+        "Mon, 09 Feb 2026 25:00:45 GMT",
+        "Mon, 09 Feb 2026 12:00:45 CET",
+        "Mon, 09 Feb 2026 12:00:45",
+    ],
+)
+def test_anything_else_is_as_if_there_were_none(text: str | None) -> None:
+    assert asked_wait(text, START) is None
+
+
+def test_a_date_is_never_early() -> None:
+    assert asked_wait("Mon, 09 Feb 2026 12:00:45 GMT", START + 0.3 * SECOND) == 45 * SECOND
+
+
+def test_an_outcome_carries_the_header() -> None:
+    outcome = classify(answered(503, headers={"retry-after": "45"}), {200})
+
+    assert outcome.retry_after == "45"
+    assert classify(answered(503), {200}).retry_after is None
+
+
+@pytest.mark.parametrize(
+    ("asked", "seconds", "why"),
+    [
+        ("29", 30, "minimum for 503: 30 s"),
+        ("30", 30, "minimum for 503: 30 s"),
+        ("31", 31, "Retry-After of the endpoint: 31 s"),
+        ("60", 60, "Retry-After of the endpoint: 1 min"),
+        ("61", 60, "Retry-After of the endpoint: 61 s, limited to twice the wait"),
+        ("9" * 99, 60, "Retry-After of the endpoint: 8760 h, limited to twice the wait"),
+        ("soon", 30, "minimum for 503: 30 s"),
+    ],
+)
+def test_it_is_followed_between_the_wait_and_twice_the_wait(
+    asked: str, seconds: int, why: str
+) -> None:
+    rules = terms(honor_retry_after=True)
+
+    decision = decide(a_delivery(attempts=1), replace(BUSY, retry_after=asked), rules, START, 0.0)
+
+    assert decision == RetryAt(START + seconds * SECOND, why)
+
+
+@pytest.mark.parametrize("status", [s for s in range(300, 600) if s not in {429, 503}])
+def test_only_429_and_503_may_ask(status: int) -> None:
+    outcome = an_outcome(Outcome.GENERIC_ERROR, status)
+    asking = replace(outcome, retry_after="15")
+    rules = terms(honor_retry_after=True)
+
+    decisions = [retry(a_delivery(attempts=1), each, rules, START, 0) for each in (outcome, asking)]
+
+    assert decisions[0] == decisions[1]
+
+
+def test_it_is_real_time() -> None:
+    """At sixty times the speed a minute is a second; the endpoint's clock is not ours to hurry."""
+    rules = terms(honor_retry_after=True, time_scale=10)
+
+    decision = retry(a_delivery(attempts=1), replace(BUSY, retry_after="5"), rules, START, 0.0)
+
+    assert decision == RetryAt(START + 5 * SECOND, "Retry-After of the endpoint: 5 s")
+
+
+@given(
+    profile=st.sampled_from(sorted(PROFILES)),
+    attempts=st.integers(1, 30),
+    status=st.sampled_from([429, 503]),
+    asked=st.integers(0, 10**12).map(str)
+    | st.datetimes(datetime(2025, 1, 1), datetime(2030, 1, 1)).map(  # noqa: DTZ001
+        lambda moment: format_datetime(moment.replace(tzinfo=UTC), usegmt=True)
+    )
+    | st.text(max_size=20),
+    jitter=st.floats(0, 1, exclude_max=True),
+    scale=st.sampled_from([1, 7, 60, 3600]),
+)
+def test_the_wait_stays_between_the_one_chosen_and_twice_that(
+    profile: str, attempts: int, status: int, asked: str, jitter: float, scale: float
+) -> None:
+    delivery, outcome = a_delivery(attempts=attempts), an_outcome(Outcome.BUSY, status)
+    rules = terms(profile=profile, time_scale=scale)
+    chosen = retry(delivery, outcome, rules, START, jitter).due - START
+
+    asking = replace(outcome, retry_after=asked)
+    followed = replace(rules, honor_retry_after=True)
+    wait = retry(delivery, asking, followed, START, jitter).due - START
+
+    assert chosen <= wait <= 2 * chosen
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
     [(90, "90 s"), (0.5, "0.5 s"), (60, "1 min"), (5400, "90 min"), (7200, "2 h")],
 )
-def test_waits_are_written_as_people_say_them(wait: float, words: str) -> None:
-    rules = terms(minutes=wait / 60)
-
-    verdict = before_attempt(a_delivery(), rules, START + timedelta(days=1))
-
-    assert isinstance(verdict, End)
-    assert verdict.why == f"older than {words}"
+def test_waits_are_written_as_people_say_them(seconds: float, words: str) -> None:
+    assert in_words(seconds * SECOND) == words
