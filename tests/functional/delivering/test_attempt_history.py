@@ -14,7 +14,6 @@ from shared.delivery.policy import EndReason, EndState
 from shared.engine.delivering.attempt_history import QUIET_FOR, AttemptHistory
 from shared.engine.ports import Queue
 from shared.errors import StorageUnavailable
-from shared.http import Failure, NotAnswered
 from shared.settings import AttemptLogging
 from shared.subscriptions.subscription import RetryPolicy
 from tests.builders import (
@@ -64,34 +63,6 @@ def test_a_failed_attempt_is_kept_with_the_next_time_and_its_reason(app: Deploym
     assert record.outcome.seconds == 1.5
 
 
-def test_without_an_answer_the_detail_is_kept(app: Deployment) -> None:
-    app.subscribe()
-    app.pusher.script(URL, NotAnswered(Failure.TLS, "certificate has expired", 0.2))
-
-    app.run(a_message([a_delivery(attempts=3)]))
-
-    (record,) = app.attempts.records
-    assert record.outcome
-    assert (record.number, record.outcome.status) == (4, None)
-    assert record.outcome.detail == "TLS failed: certificate has expired"
-
-
-@pytest.mark.parametrize(
-    ("dead_letter", "state"), [(DEAD, EndState.DEAD_LETTERED), (None, EndState.DROPPED)]
-)
-def test_the_last_attempt_says_how_it_ended(
-    app: Deployment, dead_letter: object, state: EndState
-) -> None:
-    app.subscribe(dead_letter=dead_letter)
-    app.pusher.script(URL, answered(400))
-
-    app.run(a_message())
-
-    (record,) = app.attempts.records
-    assert (record.next_at, record.state, record.reason) == (None, state, EndReason.BAD_REQUEST)
-    assert record.why == "400 is never retried"
-
-
 @pytest.mark.parametrize("time_scale", [1, 60])
 def test_a_dead_letter_is_due_when_its_message_is(app: Deployment, time_scale: float) -> None:
     """The scale is the host's: who reads the record needs no setting of it."""
@@ -102,8 +73,20 @@ def test_a_dead_letter_is_due_when_its_message_is(app: Deployment, time_scale: f
     app.run(a_message())
 
     (record,) = app.attempts.records
+    assert (record.next_at, record.why) == (None, "400 is never retried")
+    assert (record.state, record.reason) == (EndState.DEAD_LETTERED, EndReason.BAD_REQUEST)
     assert record.blob_due_at == START + 5 * MINUTE / time_scale
     assert app.waiting(Queue.DEADLETTERS) == [(5 * MINUTE / time_scale, [0])]
+
+
+def test_without_a_destination_the_last_attempt_is_kept_as_dropped(app: Deployment) -> None:
+    app.subscribe()
+    app.pusher.script(URL, answered(400))
+
+    app.run(a_message())
+
+    (record,) = app.attempts.records
+    assert (record.state, record.blob_due_at) == (EndState.DROPPED, None)
 
 
 def test_an_end_that_is_noticed_when_it_is_due_is_kept_beside_the_attempts(
@@ -129,15 +112,6 @@ def test_an_event_that_is_gone_is_dropped_whatever_is_configured(app: Deployment
     (record,) = app.attempts.records
     assert (record.event_id, record.state) == (None, EndState.DROPPED)
     assert record.reason is EndReason.PAYLOAD_MISSING
-
-
-def test_a_healthy_delivery_writes_nothing(app: Deployment) -> None:
-    app.subscribe()
-
-    app.run(a_message([a_delivery(number) for number in range(5)]))
-
-    assert len(app.pusher.sent) == 5
-    assert app.attempts.writes == []
 
 
 def test_events_that_were_not_tried_leave_no_trace(app: Deployment) -> None:

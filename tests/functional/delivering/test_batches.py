@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
 from shared.engine.ports import Queue
-from shared.subscriptions.subscription import Batching, DynamicHeader, StaticHeader
-from tests.builders import DEAD, ORIGIN, URL, a_delivery, a_message, a_topic, an_attempt, noise
+from shared.subscriptions.subscription import Batching
+from tests.builders import DEAD, ORIGIN, URL, a_delivery, a_message, a_topic, an_attempt
 from tests.fakes import START, answered
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
 from tests.functional.publish_requests import event, publish
@@ -83,21 +82,6 @@ def test_batches_of_one_message_fail_each_for_itself(app: Deployment) -> None:
     assert batches(app) == [first, second, third, first, third]
 
 
-def test_large_events_wait_in_the_blob(app: Deployment) -> None:
-    app.subscribe(batching=HUNDRED)
-    app.pusher.script(URL, answered(503), answered(200))
-    publish(app, *(event(number, data=noise(3000, number)) for number in range(100)))
-
-    deliver(app)
-    app.clock.advance(MINUTE)
-    (message,) = app.on(Queue.RETRIES)
-    deliver(app, Queue.RETRIES)
-
-    assert len(app.payloads.blobs) == 1
-    assert all(each.text is None for each in message.deliveries)
-    assert batches(app) == [list(range(100))] * 2
-
-
 def test_a_refused_batch_is_dead_lettered_whole(app: Deployment, logged: Logged) -> None:
     app.subscribe(batching=HUNDRED, dead_letter=DEAD)
     app.pusher.script(URL, answered(400))
@@ -163,32 +147,3 @@ def test_a_batch_comes_back_whole_where_ages_decide(app: Deployment) -> None:
     (message,) = app.on(Queue.RETRIES)
     assert [each.position for each in message.deliveries] == [0, 1]
     assert message.due == START + 5 * MINUTE
-
-
-@pytest.mark.parametrize(
-    ("profile", "requests", "team"), [("2019", 3, None), ("2020", 1, "crm"), ("latest", 1, "crm")]
-)
-def test_what_a_profile_does_not_have_is_ignored(
-    app: Deployment, profile: str, requests: int, team: str | None
-) -> None:
-    """The topic's tag may change after the subscription was written."""
-    app.directory.topics["orders"] = a_topic(profile=profile)
-    app.subscribe(batching=HUNDRED, headers=(StaticHeader(name="x-team", value="crm"),))
-
-    publish(app, *(event(number) for number in range(3)))
-    deliver(app)
-
-    assert len(app.pusher.sent) == requests
-    assert {sent.request.headers.get("x-team") for sent in app.pusher.sent} == {team}
-
-
-def test_events_say_their_own_headers(app: Deployment) -> None:
-    kind = DynamicHeader(name="x-kind", path=("data", "kind"))
-    app.subscribe(batching=HUNDRED, headers=(kind,))
-    kinds: list[Any] = ["a", "b", "a", ["none"]]
-
-    publish(app, *(event(number, data={"kind": kind}) for number, kind in enumerate(kinds)))
-    deliver(app)
-
-    assert batches(app) == [[0, 2], [1], [3]]
-    assert [sent.request.headers.get("x-kind") for sent in app.pusher.sent] == ["a", "b", None]

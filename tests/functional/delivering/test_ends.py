@@ -17,7 +17,7 @@ from tests.builders import (
     an_attempt,
 )
 from tests.fakes import START, answered
-from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
+from tests.functional.deployment import MINUTE, SECOND, Deployment
 
 HOUR = timedelta(hours=1)
 
@@ -37,17 +37,6 @@ def test_what_is_never_retried_becomes_a_dead_letter(app: Deployment) -> None:
     assert note.keep_until == START + 5 * MINUTE + timedelta(hours=4)
     assert (note.destination, note.topic_id) == (DEAD, subscription.topic_id)
     assert app.all_stored() == {Queue.DEADLETTERS: 1}
-
-
-def test_without_a_destination_it_is_dropped_and_counted(app: Deployment, logged: Logged) -> None:
-    app.subscribe()
-    app.pusher.script(URL, answered(413))
-
-    app.run(a_message())
-
-    assert app.all_stored() == {}
-    (line,) = logged("delivery.dropped")
-    assert (line["reason"], line["count"]) == ("UndeliverableDueToHttpPayloadTooLarge", 1)
 
 
 @pytest.mark.parametrize(

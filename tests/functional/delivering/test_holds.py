@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
 
 import pytest
 
@@ -15,7 +14,6 @@ from tests.builders import (
     a_delivery,
     a_message,
     a_topic,
-    text,
 )
 from tests.fakes import START, answered
 from tests.functional.delivering.failing import another_process, fail, pushed
@@ -154,18 +152,6 @@ def test_held_events_come_back_one_after_the_other(app: Deployment) -> None:
     assert dues == sorted(dues)
     assert dues[0] == 10
     assert dues[-1] == pytest.approx(10 + 198 / 20, rel=0.1)
-
-
-def test_the_text_of_a_parked_event_that_is_held_stays_parked(app: Deployment) -> None:
-    """What is put back is as it came: the blob keeps the event."""
-    fail(app)
-    parked = a_delivery(0, text=None)
-    blob = app.payloads.write("p", START + timedelta(days=4), [text()])
-    parked = replace(parked, origin=parked.origin._replace(payload=blob))
-
-    app.run(a_message([parked]))
-
-    assert app.on(Queue.RETRIES)[0].deliveries == (parked,)
 
 
 def test_a_long_hold_takes_no_places_in_the_time_after_it(app: Deployment) -> None:

@@ -9,13 +9,19 @@ import pytest
 from shared.delivery.policy import EndState
 from shared.engine.ports import Queue
 from shared.subscriptions.subscription import Batching
-from tests.builders import DEAD, URL, a_delivery, a_message, noise, text
+from tests.builders import DEAD, a_delivery, a_message, noise, text
 from tests.fakes import START
-from tests.functional.delivering.late import ONE_ATTEMPT, TIMEOUT, answer_late, time_out
+from tests.functional.delivering.late import ONE_ATTEMPT, answer_late, time_out
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
 
 
-def test_answers_are_awaited_as_long_as_the_profile_says(app: Deployment) -> None:
+@pytest.mark.parametrize("time_scale", [1, 60])
+def test_answers_are_awaited_as_long_as_the_profile_says(
+    app: Deployment, time_scale: float
+) -> None:
+    """Not scaled: it is the endpoint's time, not the schedule's."""
+    app.deliver = replace(app.deliver, terms=replace(app.deliver.terms, time_scale=time_scale))
+
     time_out(app)
 
     (sent,) = app.pusher.sent
@@ -28,17 +34,6 @@ def test_a_profile_without_the_rule_awaits_nothing(app: Deployment, profile: str
     time_out(app, profile=profile)
 
     assert app.pusher.sent[0].late is None
-
-
-def test_the_wait_is_not_scaled(app: Deployment) -> None:
-    """It is the endpoint's time, not the schedule's."""
-    app.deliver = replace(app.deliver, terms=replace(app.deliver.terms, time_scale=60))
-
-    time_out(app)
-
-    late = app.pusher.sent[0].late
-    assert late
-    assert late.until == 3 * MINUTE
 
 
 def test_a_late_success_takes_the_retry_back(app: Deployment, logged: Logged) -> None:
@@ -62,21 +57,15 @@ def test_a_late_success_takes_the_retry_back(app: Deployment, logged: Logged) ->
     )
 
 
-def test_a_late_failure_changes_nothing(app: Deployment, logged: Logged) -> None:
+@pytest.mark.parametrize("status", [503, 206])
+def test_a_late_failure_changes_nothing(app: Deployment, logged: Logged, status: int) -> None:
+    """Success is what the profile calls so."""
     time_out(app)
 
-    answer_late(app, status=503)
+    answer_late(app, status=status)
 
     assert app.all_stored() == {Queue.RETRIES: 1}
     assert logged("delivery.answered_late") == []
-
-
-def test_success_is_what_the_profile_calls_so(app: Deployment) -> None:
-    time_out(app)
-
-    answer_late(app, status=206)
-
-    assert app.all_stored() == {Queue.RETRIES: 1}
 
 
 def test_a_group_shrinks_and_keeps_its_time(app: Deployment) -> None:
@@ -88,17 +77,18 @@ def test_a_group_shrinks_and_keeps_its_time(app: Deployment) -> None:
 
     assert app.waiting(Queue.RETRIES) == [(6 * SECOND, [0, 2])]
     assert app.on(Queue.RETRIES)[0].due == START + 10 * SECOND
+    answer_late(app, event=0)
+    answer_late(app, event=2)
+    assert app.all_stored() == {}
 
 
-def test_a_group_shrinks_until_nothing_is_left(app: Deployment) -> None:
-    time_out(app, events=3)
+def test_a_message_without_the_event_stays_as_it_is(app: Deployment) -> None:
+    app.pusher.takes = 2 * SECOND  # each is stored before the next one fails
+    time_out(app, events=2)
 
-    sizes = []
-    for event in (2, 0, 1):
-        answer_late(app, event)
-        sizes.append([len(message.deliveries) for message in app.on(Queue.RETRIES)])
+    answer_late(app, event=1)
 
-    assert sizes == [[2], [1], []]
+    assert [positions for _, positions in app.waiting(Queue.RETRIES)] == [[0]]
 
 
 def test_a_batch_is_answered_as_one(app: Deployment, logged: Logged) -> None:
@@ -136,15 +126,7 @@ def test_what_somebody_has_received_is_left_alone(app: Deployment, logged: Logge
 
     assert [positions for _, positions in app.waiting(Queue.RETRIES)] == [[0, 1]]
     assert [line["cancelled"] for line in logged("delivery.answered_late")] == [False, False]
-
-
-def test_a_late_success_takes_the_dead_letter_back(app: Deployment) -> None:
-    time_out(app, retry_policy=ONE_ATTEMPT, dead_letter=DEAD)
-    stored = app.all_stored()
-
-    answer_late(app)
-
-    assert (stored, app.all_stored()) == ({Queue.DEADLETTERS: 1}, {})
+    assert [each.state for each in app.attempts.records] == [None, None]
 
 
 def test_dead_letters_shrink_and_keep_their_time(app: Deployment) -> None:
@@ -155,17 +137,8 @@ def test_dead_letters_shrink_and_keep_their_time(app: Deployment) -> None:
 
     assert app.waiting(Queue.DEADLETTERS) == [(4 * MINUTE, [1])]
     assert app.on(Queue.DEADLETTERS)[0].dead_letter is not None
-
-
-def test_a_long_wait_is_taken_back_too(app: Deployment) -> None:
-    app.subscribe()
-    app.pusher.script(URL, TIMEOUT)
-    app.run(a_message([a_delivery(attempts=8)]))
-    stored = app.all_stored()
-
-    answer_late(app)
-
-    assert (stored, app.all_stored()) == ({Queue.WAITING: 1}, {})
+    answer_late(app, 1)
+    assert app.all_stored() == {}
 
 
 def test_what_was_dropped_stays_so(app: Deployment, logged: Logged) -> None:
@@ -188,26 +161,3 @@ def test_the_log_of_attempts_has_the_end(app: Deployment) -> None:
     assert (end.number, end.outcome, end.state) == (1, None, EndState.DELIVERED)
     assert (end.event_id, end.system_id) == (attempt.event_id, attempt.system_id)
     assert (end.at, end.why) == (START + 5 * SECOND, "a late success, after 35 s")
-
-
-def test_the_log_of_attempts_has_no_end_where_the_retry_has_begun(app: Deployment) -> None:
-    time_out(app)
-    app.clock.advance(11 * SECOND)
-    app.queues.receive(Queue.RETRIES, MINUTE)
-
-    answer_late(app)
-
-    assert [each.state for each in app.attempts.records] == [None]
-
-
-def test_a_late_success_counts_for_the_endpoint(app: Deployment) -> None:
-    """Ten first attempts that fail in a row delay everything: here they are not in a row."""
-    time_out(app)
-    for number in range(1, 9):
-        app.run(a_message([a_delivery(number)]))
-
-    answer_late(app, 8)
-    for number in range(9, 12):
-        app.run(a_message([a_delivery(number)]))
-
-    assert len(app.pusher.sent) == 12

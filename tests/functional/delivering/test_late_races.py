@@ -65,6 +65,15 @@ def test_a_success_before_anything_is_stored_leaves_its_event_out(
     assert [line["cancelled"] for line in logged("delivery.answered_late")] == [True]
 
 
+def test_a_success_before_anything_is_stored_leaves_no_empty_message(app: Deployment) -> None:
+    app.subscribe()
+    app.deliver = replace(app.deliver, pusher=EarlyAnswer(app.clock))
+
+    app.run(a_message([a_delivery(0)]))
+
+    assert app.all_stored() == {}
+
+
 def test_a_success_while_its_retry_is_being_stored_takes_it_back(
     app: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,7 @@ from shared.subscriptions.subscription import (
     StaticHeader,
 )
 from tests.builders import URL
-from tests.fakes import START, answered
+from tests.fakes import answered
 from tests.functional.deployment import MINUTE, SECOND, Deployment
 from tests.functional.namespace_shop import STRUCTURED, event, publish, subscribe
 
@@ -83,19 +83,6 @@ def test_a_dead_letter_is_in_the_envelope_of_namespaces(shop: Deployment) -> Non
     )
 
 
-def test_attempts_used_up_have_the_documented_reason(shop: Deployment) -> None:
-    subscribe(shop, dead_letter=DEAD, retry_policy=RetryPolicy(max_delivery_attempts=1))
-    shop.pusher.script(URL, answered(503))
-    publish(shop, event())
-
-    shop.run(shop.on(Queue.DELIVERIES)[0])
-
-    _, (letter,) = buried(shop)
-    told = letter["deadLetterProperties"]
-    assert told["deadletterreason"] == "Maximum delivery attempts was exceeded."
-    assert "customDeliveryProperties" not in letter
-
-
 def test_retention_ends_what_the_subscription_would_still_try(shop: Deployment) -> None:
     """At most 7 days or the topic's retention, whichever is lower: here two days."""
     subscribe(shop, dead_letter=DEAD, retry_policy=RetryPolicy(event_time_to_live_minutes=10080))
@@ -112,15 +99,3 @@ def test_retention_ends_what_the_subscription_would_still_try(shop: Deployment) 
         "deliveryresult": "Event was not acknowledged nor rejected.",
         "publishutc": "2026-02-09T12:00:00.0000000Z",
     }
-
-
-def test_writing_it_is_tried_for_two_days(shop: Deployment) -> None:
-    subscribe(shop, dead_letter=DEAD)
-    shop.pusher.script(URL, answered(400))
-    publish(shop, event())
-
-    shop.run(shop.on(Queue.DELIVERIES)[0])
-
-    (message,) = shop.on(Queue.DEADLETTERS)
-    assert message.dead_letter is not None
-    assert message.dead_letter.keep_until == START + 5 * MINUTE + timedelta(days=2)

@@ -136,21 +136,6 @@ def test_a_late_success_does_not_release_the_hold_of_a_later_push(app: Deploymen
     assert app.deliver.health.held(subscription, app.deliver.terms.of(subscription))
 
 
-def test_a_late_success_sent_after_the_hold_began_releases_it(app: Deployment) -> None:
-    subscription = app.subscribe()
-    app.pusher.script(URL, answered(503), TIMEOUT)
-    app.run(a_message())
-    app.clock.advance(10 * SECOND)
-    app.run(a_message([a_delivery(1)]))
-    probe = app.pusher.sent[1]
-    app.deliver = replace(app.deliver, health=app.tracker())  # not the one that waits for it
-    assert probe.late
-
-    probe.late.report(answered(200, seconds=35))
-
-    assert app.deliver.health.held(subscription, app.deliver.terms.of(subscription)) is None
-
-
 def test_only_one_thread_probes_while_tables_fail(
     app: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:

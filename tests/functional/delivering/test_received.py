@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
+from shared.delivery.messages.message import encode
 from shared.engine.ports import Queue
 from shared.errors import MalformedMessage
 from tests.builders import (
@@ -58,58 +60,27 @@ def test_a_newer_message_is_put_back_for_five_minutes(app: Deployment, newer: st
     assert app.queues.waits(Queue.RETRIES) == [5 * MINUTE]
 
 
-def test_a_damaged_message_is_a_fault_of_ours(app: Deployment) -> None:
-    with pytest.raises(MalformedMessage):
-        app.deliver.run(b"damaged")
-
-    assert app.all_stored() == {}
-
-
-def test_dead_letters_are_not_delivered(app: Deployment) -> None:
+@pytest.mark.parametrize("text", ["damaged", encode(a_message(dead_letter=a_note()))[0]])
+def test_a_message_that_is_no_delivery_is_a_fault_of_ours(app: Deployment, text: str) -> None:
     app.subscribe()
 
-    with pytest.raises(MalformedMessage, match="dead letters"):
-        app.run(a_message(dead_letter=a_note()))
+    with pytest.raises(MalformedMessage):
+        app.deliver.run(text.encode())
 
-
-def test_events_of_a_deleted_subscription_are_dropped(app: Deployment, logged: Logged) -> None:
-    app.run(a_message([a_delivery(0), a_delivery(1)]))
-
-    (line,) = logged("delivery.dropped")
-    assert (line["reason"], line["count"]) == ("SubscriptionDeleted", 2)
     assert (app.pusher.sent, app.all_stored()) == ([], {})
 
 
-def test_events_of_an_earlier_generation_are_dropped(app: Deployment, logged: Logged) -> None:
-    """Design §2, order of writes 7."""
-    app.subscribe(generation="g-2", dead_letter=DEAD)
-
-    app.run(a_message())
-
-    assert [line["reason"] for line in logged("delivery.dropped")] == ["SubscriptionDeleted"]
-    assert (app.pusher.sent, app.all_stored()) == ([], {})
-
-
-def test_events_of_an_expired_subscription_are_dropped(app: Deployment, logged: Logged) -> None:
-    """From the very moment on; design §2, order of writes 4: the cache alone is not believed."""
-    app.subscribe(expires_at=app.clock.now(), dead_letter=DEAD)
-
-    app.run(a_message())
-
-    assert [line["reason"] for line in logged("delivery.dropped")] == ["SubscriptionExpired"]
-    assert (app.pusher.sent, app.all_stored()) == ([], {})
-
-    app.directory.change(a_subscription(expires_at=app.in_a_minute()))
-    app.run(a_message())
-    assert len(app.pusher.sent) == 1
-
-
-@pytest.mark.parametrize("known", [None, "g-0"], ids=["not known yet", "known from before"])
-def test_a_subscription_is_looked_up_past_the_cache_before_its_events_end(
-    app: Deployment, known: str | None
+@pytest.mark.parametrize(
+    "known",
+    [{}, {"generation": "g-0", "endpoint_url": "https://old.example/"}, {"expires_at": START}],
+    ids=["not known yet", "known from before", "expired as known"],
+)
+def test_a_subscription_is_read_past_the_cache_before_its_events_end(
+    app: Deployment, known: dict[str, Any]
 ) -> None:
+    """Design §2, order of writes 4. `test_lifecycle` has the ends themselves."""
     if known:
-        app.subscribe(generation=known, endpoint_url="https://old.example/")
+        app.subscribe(**known)
     app.directory.change(a_subscription())
 
     app.run(a_message())

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
 
 import pytest
 
 from shared.engine.ports import Queue
-from tests.builders import URL, a_delivery, a_message, a_topic
+from tests.builders import URL, a_message
 from tests.fakes import START, answered
 from tests.functional.deployment import SECOND, Deployment, Logged
 
@@ -30,5 +29,3 @@ def test_a_busy_endpoint_is_left_alone_for_as_long_as_it_asks(
     (line,) = logged("delivery.attempted")
     expected = "Retry-After of the endpoint: 45 s" if honored else "minimum for 503: 30 s"
     assert line["why"] == expected
-
-

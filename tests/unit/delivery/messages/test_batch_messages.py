@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import timedelta
 from random import Random
 
@@ -19,7 +18,6 @@ from shared.delivery.messages.packing import EVENT_WIDTH, GAP_WIDTH, MAX_STORED,
 from shared.delivery.messages.run_length import positions_of, run_lengths
 from shared.delivery.outcome import Outcome
 from shared.events.event import Event
-from shared.subscriptions.filters import EventFilter
 from shared.subscriptions.subscription import Batching, EventSubscription
 from tests.builders import (
     ORIGIN,
@@ -112,17 +110,6 @@ def test_more_events_than_memory_may_hold_inline_are_parked() -> None:
     assert len(message.deliveries) == 100
 
 
-def test_every_second_event_of_five_thousand_is_one_batch() -> None:
-    events = [
-        an_event(eventType=f"T{number % 2}", data=noise(60, number)) for number in range(5000)
-    ]
-    odd = batching(5000, filter=EventFilter(included_event_types=frozenset({"t1"})))
-
-    _, (message,) = published(events, odd)
-
-    assert [each.position for each in message.deliveries] == list(range(1, 5000, 2))
-
-
 def test_subscriptions_without_batching_get_what_they_always_got() -> None:
     events = [an_event(id=f"e-{number}") for number in range(130)]
     _, messages = published(events, a_subscription(name="one"), batching(100, name="many"))
@@ -208,9 +195,3 @@ def test_events_that_were_never_tried_belong_to_no_batch() -> None:
     messages = read(encode(a_message(fresh, batch_size=100)))
 
     assert [len(message.deliveries) for message in messages] == [100, 50]
-
-
-def test_without_batching_like_failures_are_divided_as_ever() -> None:
-    tried = [replace(each.tried(WIDEST, START)) for each in parked(range(130))]
-
-    assert [len(message.deliveries) for message in read(encode(a_message(tried)))] == [64, 64, 2]

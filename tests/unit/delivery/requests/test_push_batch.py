@@ -106,13 +106,6 @@ def test_events_with_other_headers_do_not_share_a_request() -> None:
     assert divided(events, 9) == [list(range(7))]
 
 
-def test_what_failed_together_comes_back_together_and_alone() -> None:
-    """Not even where there would be room: a batch is all or none."""
-    events = [loaded(number, ASKED[number // 2]) for number in range(8)]
-
-    assert divided(events, 9) == [[0, 1], [2, 3], [4, 5], [6, 7]]
-
-
 def test_an_event_of_which_no_request_can_be_made_goes_alone() -> None:
     """Storage was damaged; the others of its message are not to blame."""
     broken = [Loaded(a_delivery(number, text=bad), bad) for number, bad in enumerate(["{", "7"])]

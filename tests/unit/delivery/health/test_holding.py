@@ -1,0 +1,59 @@
+"""What a hold does to a delivery, where the deployment's switches decide."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from shared.delivery.health.endpoint_health import Held
+from shared.delivery.health.holding import hold_back
+from shared.delivery.outcome import Outcome
+from shared.delivery.policy import End, EndReason
+from tests.builders import DEAD, a_delivery, an_attempt, terms
+from tests.fakes import START
+from tests.unit.delivery.observed import at
+
+NEW = a_delivery()
+TRIED = a_delivery(attempts=2, last=an_attempt())
+PROBATION = an_attempt(Outcome.PROBATION, None)
+COUNTS: dict[str, Any] = {"probation_counts_attempt": True}
+ENDS: dict[str, Any] = {"probation_ends_events": True}
+ENDED = End(EndReason.PROBATION, "why")
+EXHAUSTED = End(EndReason.MAX_ATTEMPTS, "all 3 attempts made")
+BUSY, NOT_FOUND = Outcome.BUSY, Outcome.NOT_FOUND
+
+
+@pytest.mark.parametrize(
+    ("switches", "dead_letter", "probation", "delivery", "kept", "end"),
+    [
+        pytest.param({}, DEAD, NOT_FOUND, TRIED, {}, None, id="neither"),
+        pytest.param(COUNTS | ENDS, DEAD, None, TRIED, {}, None, id="delayed delivery alone"),
+        pytest.param(COUNTS, None, BUSY, NEW, {"attempts": 1}, None, id="counts a new event"),
+        pytest.param(COUNTS, None, BUSY, TRIED, {"attempts": 3}, EXHAUSTED, id="counts the last"),
+        pytest.param(
+            COUNTS, None, BUSY, a_delivery(attempts=3, last=PROBATION), {}, None, id="counts once"
+        ),
+        pytest.param(ENDS, DEAD, Outcome.UNAUTHORIZED, TRIED, {"attempts": 2}, ENDED, id="401"),
+        pytest.param(ENDS, DEAD, Outcome.FORBIDDEN, TRIED, {"attempts": 2}, ENDED, id="403"),
+        pytest.param(ENDS, DEAD, NOT_FOUND, TRIED, {"attempts": 2}, ENDED, id="404"),
+        pytest.param(ENDS, DEAD, BUSY, TRIED, {}, None, id="ends: no client error"),
+        pytest.param(ENDS, None, NOT_FOUND, TRIED, {}, None, id="ends: no destination"),
+        pytest.param(ENDS, DEAD, NOT_FOUND, NEW, {}, None, id="ends: never tried"),
+    ],
+)
+def test_holding_is_no_attempt_and_no_end_but_where_so_set(
+    switches: dict[str, Any],
+    dead_letter: Any,
+    probation: Outcome | None,
+    delivery: Any,
+    kept: dict[str, Any],
+    end: End | None,
+) -> None:
+    """``Probation`` is the last outcome of what was counted or ended (contract §3.6)."""
+    rules = terms(max_attempts=3, dead_letter=dead_letter, **switches)
+
+    found = hold_back(delivery, Held(at(60), "why", probation), rules, START)
+
+    expected = a_delivery(**kept, last=PROBATION) if kept else delivery
+    assert found == (expected, end)
