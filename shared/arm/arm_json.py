@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from shared.errors import AppError, Fault, InvalidDocument, InvalidEvents, TooLarge
@@ -39,11 +39,7 @@ def answer(status: int, document: Mapping[str, Any] | None = None) -> HttpAnswer
     if document is None:
         return HttpAnswer(status=status)
     headers = {"Content-Type": "application/json; charset=utf-8"}
-    return HttpAnswer(
-        status=status,
-        headers=headers,
-        body=literals.dumps(document).encode(),
-    )
+    return HttpAnswer(status=status, headers=headers, body=literals.dumps(document).encode())
 
 
 def error_answer(error: AppError) -> HttpAnswer:
@@ -52,23 +48,12 @@ def error_answer(error: AppError) -> HttpAnswer:
 
     A single fault becomes the error itself; several become its details.
     """
-    first = error.faults[0]
-    is_one = len(error.faults) == 1
-    shown = answer(
-        error.status,
-        {
-            "error": {
-                "code": first.code if is_one else error.code,
-                "message": first.message if is_one else error.message,
-                "target": first.target if is_one else None,
-                "details": []
-                if is_one
-                else [
-                    {"code": fault.code, "message": fault.message, "target": fault.target}
-                    for fault in error.faults
-                ],
-                "additionalInfo": [],
-            }
-        },
-    )
-    return replace(shown, headers={**shown.headers, **_ERROR_HEADERS.get(error.status, {})})
+    first, *more = error.faults
+    if more:
+        shown = {"code": error.code, "message": error.message, "target": None}
+    else:
+        shown = asdict(first)
+    details = [asdict(fault) for fault in error.faults] if more else []
+    document = {"error": {**shown, "details": details, "additionalInfo": []}}
+    plain = answer(error.status, document)
+    return replace(plain, headers={**plain.headers, **_ERROR_HEADERS.get(error.status, {})})

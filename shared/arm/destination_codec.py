@@ -35,10 +35,7 @@ _EVENTS = 10  # default where only the size of a batch is given (contract §2.4)
 
 
 def parse_destination(
-    holder: Section,
-    topic: ParentTopic,
-    deployment: Deployment,
-    existing: Mapping[str, Any] | None,
+    holder: Section, topic: ParentTopic, deployment: Deployment, existing: Mapping[str, Any] | None
 ) -> dict[str, Any]:
     """
     Read the ``destination`` of *holder* for events of *topic*; faults are added to *holder*.
@@ -86,10 +83,7 @@ def to_custom_headers(stored: Mapping[str, Any]) -> tuple[DeliveryHeader, ...]:
 
 
 def _parse_webhook(
-    section: Section,
-    topic: ParentTopic,
-    deployment: Deployment,
-    known: Sequence[Mapping[str, Any]],
+    section: Section, topic: ParentTopic, deployment: Deployment, known: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
     limits = topic.limits
     url = section.text("endpointUrl")

@@ -43,10 +43,7 @@ def wrap(wrapper: Wrapper, value: object, identity: Mapping[str, Any] | None) ->
     """Write the member in the form in which it was given; wrapped, its direct form is null."""
     if identity is None:
         return {wrapper.name: value}
-    return {
-        wrapper.name: None,
-        wrapper.wrapped: {"identity": dict(identity), wrapper.name: value},
-    }
+    return {wrapper.name: None, wrapper.wrapped: {"identity": dict(identity), wrapper.name: value}}
 
 
 def replace_wrapped(

@@ -113,11 +113,7 @@ def _check_key(request: HttpRequest, topic: Topic, key: str, carrier: str = KEY)
 
 
 def _check_authorization(
-    request: HttpRequest,
-    topic: Topic,
-    authorization: str,
-    now: datetime,
-    public_url: str | None,
+    request: HttpRequest, topic: Topic, authorization: str, now: datetime, public_url: str | None
 ) -> None:
     scheme, credentials = _credentials(authorization)
     schemes = data_plane(request).schemes

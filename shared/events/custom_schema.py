@@ -9,11 +9,7 @@ from shared.clock import timestamp
 from shared.events.event import Event
 from shared.events.iso_8601 import is_iso_8601
 from shared.events.literals import dumps
-from shared.events.schema_rules import (
-    Arrival,
-    property_error,
-    read_array,
-)
+from shared.events.schema_rules import Arrival, property_error, read_array
 from shared.events.topic import FieldMapping, InputSchema, Topic
 from shared.http import HttpRequest
 

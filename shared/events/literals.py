@@ -111,9 +111,5 @@ _ENCODER = json.JSONEncoder(
     allow_nan=False, separators=_COMPACT, check_circular=False, default=_mark
 )
 _UNICODE_ENCODER = json.JSONEncoder(
-    ensure_ascii=False,
-    allow_nan=False,
-    separators=_COMPACT,
-    check_circular=False,
-    default=_mark,
+    ensure_ascii=False, allow_nan=False, separators=_COMPACT, check_circular=False, default=_mark
 )

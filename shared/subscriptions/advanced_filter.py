@@ -71,7 +71,7 @@ class AdvancedFilter:
 
 
 class _Rule(NamedTuple):
-    """How an operator matches; *is_negative* inverts *check* for values of the right type."""
+    """The semantics of an operator; *is_negative* inverts *check* for values of its type."""
 
     operand: Operand
     check: Callable[[Any], Check]

@@ -1,4 +1,4 @@
-"""Documents to begin with: valid by default, changed by each test."""
+"""ARM documents for tests, valid by default."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds for every document, sensible or not."""
+"""Properties of all documents of topics and subscriptions, valid or not."""
 
 from __future__ import annotations
 

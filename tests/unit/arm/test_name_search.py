@@ -1,4 +1,4 @@
-"""The search by name that lists offer."""
+"""``$filter`` of lists."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from tests.unit.arm.documents import refusal
         (" ", ["billing", "CRM", "crm-old", "my-crm"]),
     ],
 )
-def test_names_can_be_searched(text: str, expected: list[str]) -> None:
+def test_names_are_filtered(text: str, expected: list[str]) -> None:
     is_wanted = parse_filter(text)
 
     assert [name for name in ("billing", "CRM", "crm-old", "my-crm") if is_wanted(name)] == expected
@@ -65,7 +65,7 @@ def test_names_can_be_searched(text: str, expected: list[str]) -> None:
         ("(" * 201, "too long"),
     ],
 )
-def test_any_other_search_is_refused(text: str, words: str) -> None:
+def test_an_invalid_filter_is_refused(text: str, words: str) -> None:
     target, message = refusal(parse_filter, text)
 
     assert target == "$filter"

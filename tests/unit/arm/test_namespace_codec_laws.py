@@ -1,4 +1,4 @@
-"""Whatever comes in of namespaces is refused as a whole, or can be used and read again."""
+"""Properties of all documents of namespaces, valid or not."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ KNOWN = subscription(
 
 
 @given(_NAMESPACES)
-def test_what_is_read_of_a_namespace_can_be_read_again(body: object) -> None:
+def test_an_answer_of_a_namespace_can_be_sent_back(body: object) -> None:
     if (stored := accepted(namespace, body)) is not None:
         answer = render_namespace(stored, "https://x")
         assert "key" not in json.dumps(answer["properties"])
@@ -133,7 +133,7 @@ def test_what_is_read_of_a_namespace_can_be_read_again(body: object) -> None:
 
 
 @given(_TOPICS)
-def test_what_is_read_of_a_topic_can_be_used(body: object) -> None:
+def test_an_accepted_topic_can_be_used_and_sent_back(body: object) -> None:
     if (stored := accepted(topic, body)) is not None:
         value = to_namespace_topic(stored, namespace({}))
         assert (value.name, value.profile) == ("shop.orders", "ns")
@@ -142,7 +142,7 @@ def test_what_is_read_of_a_topic_can_be_used(body: object) -> None:
 
 
 @given(_SUBSCRIPTIONS)
-def test_what_is_read_of_a_subscription_can_be_used_and_changed(properties: object) -> None:
+def test_an_accepted_subscription_can_be_used_and_patched(properties: object) -> None:
     stored = subscription({"properties": properties})
 
     value = to_subscription(stored)

@@ -1,4 +1,4 @@
-"""What a topic's delivery profile lacks is refused when a subscription is written."""
+"""The limits that a topic's delivery profile sets for its subscriptions."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def written(profile: str, **properties: Any) -> dict[str, Any]:
         ("2017", f"{WEBHOOK}.deliveryAttributeMappings", [HEADER], HEADERS),
     ],
 )
-def test_what_the_profile_does_not_have_is_refused(
+def test_features_that_the_profile_lacks_are_refused(
     profile: str, path: str, value: object, message: str
 ) -> None:
     assert refusal(written, profile, **with_member(path, value)) == (

@@ -10,6 +10,7 @@ import pytest
 from shared.arm.topic_codec import render_topic, to_topic
 from shared.arm.tracked_resource import ArmPath
 from shared.events.topic import InputSchema, Topic
+from tests.unit.arm.documents import MAPPING as INPUT_MAPPING
 from tests.unit.arm.documents import (
     PATH,
     TOPIC_ID,
@@ -154,6 +155,18 @@ def test_the_input_schema_of_a_topic_cant_change() -> None:
             "it can't be changed to CloudEventSchemaV1_0."
         ),
     )
+
+
+def test_the_input_mapping_of_a_topic_cant_change() -> None:
+    custom: dict[str, Any] = {"inputSchema": "CustomEventSchema"}
+    existing = topic(**custom, inputSchemaMapping=INPUT_MAPPING)
+    other = INPUT_MAPPING | {"properties": {"id": {"sourceField": "other"}}}
+
+    assert refusal(topic, existing=existing, **custom, inputSchemaMapping=other) == (
+        "properties.inputSchemaMapping",
+        "The input mapping of a topic can't be changed.",
+    )
+    assert topic(existing=existing, **custom, inputSchemaMapping=INPUT_MAPPING) == existing
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Webhooks that Entra ID protects: what can be asked for, and what never."""
+"""Audiences of the tokens for webhooks that Entra ID protects."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def protected(
         "api://hook",
     ],
 )
-def test_a_webhook_can_want_tokens(application: str) -> None:
+def test_a_webhook_can_have_an_audience(application: str) -> None:
     stored = protected(application=application)
 
     assert to_subscription(stored).audience == Audience(TENANT, application)
@@ -69,7 +69,7 @@ def test_a_tenant_can_be_a_domain(tenant: str) -> None:
     assert audience.tenant == tenant
 
 
-def test_most_webhooks_want_none() -> None:
+def test_most_webhooks_have_no_audience() -> None:
     assert to_subscription(protected(None, None)).audience is None
     assert to_subscription(protected("", "")).audience is None
     assert to_subscription(subscription()).audience is None
@@ -98,7 +98,7 @@ def test_most_webhooks_want_none() -> None:
         "fb60f99c-7a34-4190-8149-302f77469936",
     ],
 )
-def test_there_is_never_a_token_for_microsofts_own_services(application: str) -> None:
+def test_microsofts_services_can_not_be_an_audience(application: str) -> None:
     where = f"properties.destination.properties.{APPLICATION_ID}"
 
     assert refusal(protected, application=application) == (
@@ -144,7 +144,7 @@ def test_both_members_go_together(tenant: object, application: object, missing: 
     ]
 
 
-def test_a_token_and_a_header_of_its_own_exclude_each_other() -> None:
+def test_a_token_and_a_custom_authorization_header_exclude_each_other() -> None:
     mappings = [{"name": "authorization", "type": "Static", "properties": {"value": "k"}}]
 
     assert "Authorization" in refusal(protected, deliveryAttributeMappings=mappings)[1]

@@ -1,4 +1,4 @@
-"""Topics, publish requests and events to test with: valid by default."""
+"""Topics, publish requests and events for tests, valid by default."""
 
 from __future__ import annotations
 

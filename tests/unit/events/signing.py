@@ -1,4 +1,4 @@
-"""Signatures, as the official clients make them and made for a test."""
+"""Signatures by the official clients, and a signer for tests."""
 
 from __future__ import annotations
 

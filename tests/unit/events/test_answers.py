@@ -75,7 +75,7 @@ def test_errors_have_event_grids_form(error, status, code, detail, message):
         }
     ),
 )
-def test_some_errors_say_what_to_do(error, headers):
+def test_some_errors_have_a_header_for_clients(error, headers):
     assert error_answer(POST, error, request_id=_ID, now=NOW).headers == _HEADERS | headers
 
 

@@ -120,7 +120,7 @@ _EARLIER = sign(expiry="2020-01-01", key="AAAA")
     ],
     ids=map(str, count()),  # one key is too long
 )
-def test_what_proves_nothing_is_not_authorized(headers, query, message):
+def test_an_invalid_credential_is_not_authorized(headers, query, message):
     assert refusal(_authorize, headers, query) == _unauthorized(message)
 
 
@@ -155,7 +155,7 @@ def test_a_malformed_token_is_a_bad_request(token, quoted):
     assert found == (400, "BadRequest", "InvalidSas", message)
 
 
-def test_a_url_that_is_none_is_refused_politely():
+def test_a_malformed_url_gives_an_empty_host_in_the_error():
     message = refusal(_authorize, {"aeg-sas-key": "x"}, url="https://[")[3]
 
     assert message.startswith("The request authorization key is not authorized for .")
@@ -169,7 +169,7 @@ def test_a_url_that_is_none_is_refused_politely():
     url=st.text() | st.just(URL),
     in_query=st.booleans(),
 )
-def test_garbage_is_refused_and_never_fails(name, value, url, in_query):
+def test_garbage_raises_only_refusals(name, value, url, in_query):
     carried = {name: value}
 
     with pytest.raises((Unauthenticated, InvalidSignature)):

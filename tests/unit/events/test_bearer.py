@@ -38,11 +38,11 @@ _LOCAL = (
         ({}, None),
     ],
 )
-def test_the_token_is_what_decides_where_nothing_else_does(headers, token):
+def test_the_token_decides_unless_another_credential_comes_first(headers, token):
     assert bearer_token(a_request(headers=headers)) == token
 
 
-def test_topics_of_namespaces_know_no_other_carrier():
+def test_namespace_topics_ignore_other_carriers():
     request = replace(
         a_request(headers=_BEARER | {"aeg-sas-key": KEY}),
         params={"namespace": "shop", "action": "orders:publish"},
@@ -54,7 +54,7 @@ def test_topics_of_namespaces_know_no_other_carrier():
 
 
 @pytest.mark.parametrize("disabled", [True, False])
-def test_who_has_the_role_passes(disabled: bool):  # noqa: FBT001 - a row
+def test_a_token_with_the_role_passes(disabled: bool):  # noqa: FBT001 - a row
     authorize(a_request(headers=_BEARER), a_topic(disable_local_auth=disabled), NOW, _SENDER)
 
 
@@ -68,7 +68,7 @@ def test_a_faulty_token_is_refused_with_the_reason(fault):
 
 
 @pytest.mark.parametrize("roles", [[], ["EventGrid Contributor"], ["EventGrid Data"]])
-def test_who_has_another_role_is_forbidden_to_send(roles):
+def test_a_token_without_the_role_is_forbidden(roles):
     claims = Claims.from_token({"roles": roles})
 
     refused = refusal(authorize, a_request(headers=_BEARER), a_topic(), NOW, claims)
@@ -94,7 +94,7 @@ def test_who_has_another_role_is_forbidden_to_send(roles):
         ({"aeg-sas-key": KEY, **_BEARER}, {}),
     ],
 )
-def test_without_local_auth_keys_and_signatures_count_for_nothing(headers, query):
+def test_without_local_auth_keys_and_signatures_are_forbidden(headers, query):
     """Contract §1.7: and no answer tells whether they would have been right."""
     topic = a_topic(disable_local_auth=True)
 
@@ -106,7 +106,7 @@ def test_without_local_auth_keys_and_signatures_count_for_nothing(headers, query
 @pytest.mark.parametrize(
     ("headers", "words"), [({}, "must contain one of"), ({"authorization": "Basic x"}, "scheme")]
 )
-def test_without_local_auth_nothing_is_still_nothing(headers, words):
+def test_without_local_auth_a_missing_credential_is_reported_as_such(headers, words):
     topic = a_topic(disable_local_auth=True)
 
     status, *_, message = refusal(authorize, a_request(headers=headers), topic, NOW)

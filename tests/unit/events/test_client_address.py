@@ -1,4 +1,4 @@
-"""From where may be published: what front ends write, and what the rules say to it."""
+"""The address of a client in headers of front ends, and IP rules of topics."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_the_last_hop_is_the_client(value: str, address: str) -> None:
         *("[::1]x", "[203.0.113.7", "for=203.0.113.7", "203.0.113.7 203.0.113.8", ":80", "1:2"),
     ],
 )
-def test_what_is_no_address_is_nowhere(value: str) -> None:
+def test_a_malformed_address_is_ignored(value: str) -> None:
     assert client_address(a_request(headers={_HEADER: value}), _HEADER) is None
 
 
@@ -60,7 +60,7 @@ def test_only_the_configured_header_counts() -> None:
 
 
 @given(st.text())
-def test_whatever_a_header_says_it_is_read(value: str) -> None:
+def test_no_header_value_raises(value: str) -> None:
     client_address(a_request(headers={_HEADER: value}), _HEADER)
 
 
@@ -70,12 +70,12 @@ _RULES = (ip_network("203.0.113.0/24"), ip_network("198.51.100.1/32"), ip_networ
 @pytest.mark.parametrize(
     "client", ["203.0.113.0", "203.0.113.255", "198.51.100.1", "2001:db8:ffff::1"]
 )
-def test_who_is_in_one_of_the_networks_passes(client: str) -> None:
+def test_a_client_in_a_network_passes(client: str) -> None:
     check_network(a_topic(inbound_rules=_RULES), ip_address(client))
 
 
 @pytest.mark.parametrize("client", ["203.0.114.0", "198.51.100.2", "2001:db9::1", None])
-def test_who_is_in_none_is_told_where_it_is(client: str | None) -> None:
+def test_a_client_in_no_network_is_refused_with_its_address(client: str | None) -> None:
     """Contract §1.6, to the letter."""
     refused = refusal(
         check_network, a_topic(inbound_rules=_RULES), ip_address(client) if client else None
@@ -89,5 +89,5 @@ def test_who_is_in_none_is_told_where_it_is(client: str | None) -> None:
 
 
 @pytest.mark.parametrize("client", ["203.0.114.0", None])
-def test_without_rules_it_does_not_matter(client: str | None) -> None:
+def test_without_rules_every_client_passes(client: str | None) -> None:
     check_network(a_topic(), ip_address(client) if client else None)

@@ -79,13 +79,13 @@ def test_bad_headers_are_refused(content_type, headers, message):
     assert found == (400, "BadRequest", "InvalidCloudEventHeader", message)
 
 
-def test_binary_events_must_conform_too():
+def test_attributes_in_headers_are_validated():
     assert refusal(read_cloud, b"", "text/plain", ce_id="1", ce_source="/shop") == bad_json(
         f"{CONFIGURED.format('CloudEventV10')} and requires 'eventType' property to be set."
     )
 
 
-def test_data_that_claims_to_be_json_must_be():
+def test_data_with_a_json_content_type_must_be_json():
     assert refusal(read_cloud, b"[", "application/json", **_ATTRIBUTES) == bad_json(
         "Unexpected end when reading JSON."
     )

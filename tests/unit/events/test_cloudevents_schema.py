@@ -91,7 +91,7 @@ def test_events_are_read_unchanged(content_type, is_batch):
         }
     ),
 )
-def test_what_means_absent_is_left_out(changes, left):
+def test_null_and_empty_attributes_are_removed(changes, left):
     """Source: CloudEvents v1.0.2, JSON format, 2.3, for null; 3.1, what can't be empty."""
     (event,) = read_cloud(body_of([cloud_members(**changes)]))
 
@@ -162,5 +162,5 @@ def _refused() -> list[tuple[dict[str, Any], str]]:
 
 
 @pytest.mark.parametrize(("event", "message"), _refused())
-def test_what_does_not_conform_is_refused(event, message):
+def test_an_event_that_does_not_conform_is_refused(event, message):
     assert refusal(read_cloud, body_of([cloud_members(), event])) == bad_json(message)

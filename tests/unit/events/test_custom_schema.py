@@ -1,4 +1,4 @@
-"""Custom events get the envelope that their topic maps them to; contract §1.4."""
+"""Custom events are mapped to Event Grid's schema; contract §1.4."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_an_event_is_mapped_and_kept_whole() -> None:
     )
 
 
-def test_what_is_missing_is_the_default_or_made_up() -> None:
+def test_missing_fields_are_defaults_or_generated() -> None:
     first, second = read({"order": {"path": "/a"}}, {"order": {"path": "/b"}, "kind": None})
 
     assert (first.event_type, second.event_type) == ("Shop.Generic", "Shop.Generic")
@@ -64,7 +64,7 @@ def test_what_is_missing_is_the_default_or_made_up() -> None:
     assert len({first.members["id"], second.members["id"]}) == 2
 
 
-def test_a_made_up_id_is_the_same_when_the_request_is_repeated() -> None:
+def test_a_generated_id_is_the_same_when_the_request_is_repeated() -> None:
     (first,), (again,) = read({"order": {"path": "/a"}}), read({"order": {"path": "/a"}})
     (other,) = read({"order": {"path": "/a"}}, arrival=Arrival(NOW, "another"))
 
@@ -101,7 +101,7 @@ def test_a_single_object_is_an_array_of_one() -> None:
         }
     ),
 )
-def test_what_can_not_be_mapped_is_refused(body: Any, words: str) -> None:
+def test_an_unmappable_event_is_refused(body: Any, words: str) -> None:
     request = a_request(body_of(body))
 
     status, _, _, message = refusal(read_events, request, a_topic(), ARRIVAL)
@@ -115,7 +115,7 @@ def test_a_field_without_mapping_and_default_is_required() -> None:
     assert "'dataVersion'" in refusal(read_events, a_request(body_of([ORDER])), topic, ARRIVAL)[3]
 
 
-def test_it_is_delivered_in_every_schema() -> None:
+def test_a_custom_event_converts_to_every_delivery_schema() -> None:
     (event,) = read(ORDER)
 
     def told(wanted: DeliverySchema) -> Any:

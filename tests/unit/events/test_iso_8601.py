@@ -49,7 +49,7 @@ def test_times(text, is_iso, is_rfc):
         ("2025-01-02T03:04:05,1234567-0830", "2025-01-02T03:04:05.1234567-08:30"),
     ],
 )
-def test_a_time_gets_what_it_lacks(text, written):
+def test_missing_parts_of_a_time_are_added(text, written):
     assert as_rfc_3339(text) == written
     assert is_rfc_3339(written)
 

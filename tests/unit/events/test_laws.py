@@ -1,4 +1,4 @@
-"""What holds for every event and for every request."""
+"""Properties of all events and all requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers stay as they were written, from the request to whatever shows the event."""
+"""Numbers keep their literals from the request to the output."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_json_is_written_as_one_line_of_ascii():
     assert dumps("ë😀\n\x7f") == '"\\u00eb\\ud83d\\ude00\\n\\u007f"'
 
 
-def test_what_is_not_json_is_never_written():
+def test_values_outside_json_are_not_written():
     with pytest.raises(ValueError, match="not JSON compliant"):
         dumps(float("nan"))
     with pytest.raises(TypeError, match="set is not a JSON value"):

@@ -1,4 +1,4 @@
-"""The limits of a request, and in which order it is judged."""
+"""The limits of a publish request, and the order of the checks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signatures: whose, for what and until when."""
+"""Shared access signatures: key, resource and expiry."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_one_key_signed_it(client):
     seconds=st.integers(min_value=1, max_value=10**9),
     key=st.sampled_from([KEY, KEY2]),
 )
-def test_what_is_signed_is_read(resource, seconds, key):
+def test_a_signed_token_is_parsed(resource, seconds, key):
     expires = NOW + timedelta(seconds=seconds)
 
     signature = _read(sign(resource, expires.isoformat(), key))
@@ -45,7 +45,7 @@ def test_what_is_signed_is_read(resource, seconds, key):
 
 
 @given(position=st.integers(min_value=0), replacement=st.characters())
-def test_what_is_changed_after_signing_is_not_signed(position, replacement):
+def test_a_changed_token_does_not_verify(position, replacement):
     token = VECTORS["python"]
     position %= token.index("&s=")
     changed = token[:position] + replacement + token[position + 1 :]
@@ -72,7 +72,7 @@ def test_what_is_changed_after_signing_is_not_signed(position, replacement):
         }
     ),
 )
-def test_what_is_no_token_is_not_read(token):
+def test_a_malformed_token_is_not_parsed(token):
     assert Signature.parse(token) is None
 
 

@@ -77,7 +77,7 @@ def test_json_is_read_as_it_is(body, value):
     assert strict_json.parse(body) == value
 
 
-def test_64_levels_are_read_whatever_strings_hold():
+def test_brackets_in_strings_do_not_count_as_levels():
     body = b"[" * 63 + b'{"[[[\\"[[":"\\\\","]]{{":"[["}' + b"]" * 63
 
     assert strict_json.parse(body)

@@ -85,13 +85,13 @@ def test_a_value_of_another_type_never_matches(operator: Operator, value: Any) -
 
 @pytest.mark.parametrize("value", [NOTHING, None], ids=["missing", "null"])
 @pytest.mark.parametrize("operator", Operator)
-def test_only_some_match_what_is_not_there(operator: Operator, value: object) -> None:
+def test_only_some_operators_match_a_missing_value(operator: Operator, value: object) -> None:
     assert verdict(operator, value) is (operator in MATCH_MISSING)
     assert verdict(operator, value, on_arrays=True) is (operator in MATCH_MISSING)
 
 
 @pytest.mark.parametrize("value", [0, "", False, [], [None], {}])
-def test_whatever_is_there_is_not_null(value: object) -> None:
+def test_every_value_but_null_is_not_null(value: object) -> None:
     assert verdict(Operator.IS_NOT_NULL, value)
     assert not verdict(Operator.IS_NULL_OR_UNDEFINED, value)
 

@@ -1,4 +1,4 @@
-"""Which URLs can be endpoints."""
+"""URLs of endpoints: accepted, refused, and recognized as the app itself."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_the_base_of_a_url_has_no_query(url: str, base: str) -> None:
         ("https://app.example:x", "https://app.example:x/", False),
     ],
 )
-def test_an_endpoint_can_be_the_app_itself(own: str, url: str, is_own: bool) -> None:  # noqa: FBT001 - a row
+def test_an_endpoint_at_the_app_itself_is_recognized(own: str, url: str, is_own: bool) -> None:  # noqa: FBT001 - a row
     fault = loop_fault(url, host_addresses(own))
 
     assert (fault is not None) is is_own

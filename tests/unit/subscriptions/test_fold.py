@@ -37,7 +37,7 @@ def test_case_is_that_of_each_character(one: str, other: str, *, is_same: bool) 
 
 
 @given(st.text(), st.text())
-def test_a_text_is_folded_character_by_character(one: str, other: str) -> None:
+def test_text_is_folded_by_character(one: str, other: str) -> None:
     """So a part is found wherever it is."""
     assert fold_case(one + other) == fold_case(one) + fold_case(other)
     assert len(fold_case(one)) == len(one)
@@ -45,5 +45,5 @@ def test_a_text_is_folded_character_by_character(one: str, other: str) -> None:
 
 
 @given(st.text(st.characters(max_codepoint=127)))
-def test_ascii_is_in_small_letters(text: str) -> None:
+def test_ascii_becomes_lower_case(text: str) -> None:
     assert fold_case(text) == text.lower()

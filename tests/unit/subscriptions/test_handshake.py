@@ -88,7 +88,7 @@ def test_cloud_events_are_asked_by_options_with_our_origin() -> None:
     }
 
 
-def test_where_nobody_can_consent_later_no_link_is_sent() -> None:
+def test_without_a_validation_link_none_is_sent() -> None:
     """Source: "Endpoint validation" for namespaces (2024-05-08): no callback, and no rate."""
     options = asked("CloudEventSchemaV1_0", link=None).request
     post = asked(link=None).request
@@ -126,7 +126,7 @@ def test_the_documented_times() -> None:
         f'\ufeff{{"validationResponse":"{CODE}"}}',
     ],
 )
-def test_200_with_the_code_is_a_proof(body: str) -> None:
+def test_200_with_the_code_proves_consent(body: str) -> None:
     assert judge_answer(asked(), answered(200, body), FAILED) == CONSENT
 
 
@@ -135,7 +135,7 @@ def test_200_with_the_code_is_a_proof(body: str) -> None:
     [b"", b"{", b"\xff", "[" * 60_000, f'["{CODE}"]', '{"validationResponse":1}', f'"{CODE}"'],
     ids=["empty", "no JSON", "no text", "too deep", "a list", "a number", "a string"],
 )
-def test_200_without_the_code_leaves_it_to_the_link(body: bytes | str) -> None:
+def test_after_200_without_the_code_consent_is_pending(body: bytes | str) -> None:
     assert judge_answer(asked(), answered(200, body), FAILED) == OPEN
     with pytest.raises(HandshakeFailed, match="without consenting"):
         judge_answer(asked(link=None), answered(200, body), FAILED)
@@ -153,7 +153,7 @@ def test_200_without_the_code_leaves_it_to_the_link(body: bytes | str) -> None:
         (answered(200, '{"validationResponse":"x"}'), "that is not the validationCode"),
     ],
 )
-def test_anything_else_is_no_proof(exchange: Exchange, reason: str) -> None:
+def test_other_answers_are_refused_with_the_reason(exchange: Exchange, reason: str) -> None:
     with pytest.raises(HandshakeFailed) as caught:
         judge_answer(asked(), exchange, FAILED)
 
@@ -171,7 +171,9 @@ def test_anything_else_is_no_proof(exchange: Exchange, reason: str) -> None:
 
 @pytest.mark.parametrize("schema", ["EventGridSchema", "CloudEventSchemaV1_0"])
 @pytest.mark.parametrize("failure", Failure)
-def test_only_a_refusal_of_our_own_names_the_settings(schema: str, failure: Failure) -> None:
+def test_only_a_refusal_by_the_outbound_guard_names_the_settings(
+    schema: str, failure: Failure
+) -> None:
     with pytest.raises(HandshakeFailed) as caught:
         judge_answer(asked(schema), NotAnswered(failure, "", 0), FAILED)
 
@@ -183,7 +185,7 @@ def test_only_a_refusal_of_our_own_names_the_settings(schema: str, failure: Fail
 
 @pytest.mark.parametrize("status", [200, 204, 405, 500])
 @pytest.mark.parametrize("origin", ["eventgrid.azure.net", "EventGrid.Azure.Net", " * "])
-def test_the_origin_is_a_proof_whatever_the_status(status: int, origin: str) -> None:
+def test_the_origin_proves_consent_with_any_status(status: int, origin: str) -> None:
     """Source: CloudEvents web hooks, section 4.2: consent lies in the header."""
     exchange = answered(status, webhook_allowed_origin=origin)
 
@@ -192,9 +194,7 @@ def test_the_origin_is_a_proof_whatever_the_status(status: int, origin: str) -> 
 
 @pytest.mark.parametrize("status", [200, 202, 204, 299])
 @pytest.mark.parametrize("headers", [{}, {"webhook_allowed_origin": " "}], ids=["none", "empty"])
-def test_an_origin_that_is_withheld_leaves_it_to_the_link(
-    status: int, headers: dict[str, str]
-) -> None:
+def test_without_an_origin_consent_is_pending(status: int, headers: dict[str, str]) -> None:
     exchange = answered(status, **headers)
 
     assert judge_answer(asked("CloudEventSchemaV1_0"), exchange, FAILED) == OPEN
@@ -213,7 +213,7 @@ def test_an_origin_that_is_withheld_leaves_it_to_the_link(
         "eventgr\u0131d.azure.net",
     ],
 )
-def test_an_origin_that_looks_like_ours_is_none(origin: str) -> None:
+def test_a_similar_origin_proves_nothing(origin: str) -> None:
     """Source: CloudEvents web hooks, section 4.2: the origin that asked, or the asterisk; one."""
     exchange = answered(200, webhook_allowed_origin=origin)
 
@@ -251,7 +251,7 @@ def test_the_rate_that_is_granted_with_the_origin(header: str | None, rate: int 
         (NotAnswered(Failure.RESOLUTION, "", 0), "response code Unknown (name not resolved)."),
     ],
 )
-def test_without_our_origin_there_is_no_proof(exchange: Exchange, reason: str) -> None:
+def test_another_origin_is_refused_with_the_reason(exchange: Exchange, reason: str) -> None:
     with pytest.raises(HandshakeFailed, match="esvalidationcloudevent") as caught:
         judge_answer(asked("CloudEventSchemaV1_0"), exchange, FAILED)
 
