@@ -211,7 +211,7 @@ def test_workflows_pin_what_they_use_and_hold_no_password(text: str) -> None:
 
 def test_the_guide_names_every_variable_and_every_pinned_action() -> None:
     parameters = (ROOT / "infra/main.parameters.json").read_text()
-    table = GUIDE.partition("### What can be chosen")[2].partition("## ")[0]
+    table = GUIDE.partition("### Parameters")[2].partition("## ")[0]
     pinned = set(re.findall(r"uses: (\S+)@(\S+) # (\S+)", "".join(WORKFLOWS.values())))
 
     given = set(re.findall(r"\$\{(PUSHGRID_\w+)", parameters))
