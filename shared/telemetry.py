@@ -60,8 +60,8 @@ def _write(level: int, event: str, fields: dict[str, Field], text: str | None = 
         line = {"event": event} | {
             name: value for name, value in fields.items() if value is not None
         }
-        told = json.dumps(line, default=_plain, separators=(",", ":"))
-        _log.log(level, "%s", told, extra={"text": text})
+        record = json.dumps(line, default=_plain, separators=(",", ":"))
+        _log.log(level, "%s", record, extra={"text": text})
 
 
 def _plain(value: object) -> str:

@@ -16,8 +16,8 @@ MAX_THREADS = 64  # reads that `start` has under way
 V = TypeVar("V")
 
 
-class _Reading(Future[V]):
-    """A read under way; *began* is in seconds of the cache's clock."""
+class Reading(Future[V]):
+    """A read, under way or done; *began* is in seconds of the cache's clock."""
 
     def __init__(self, began: float) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ class Cache(Generic[V]):
         self._max_entries = max_entries
         self._lock = threading.Lock()
         self._entries: OrderedDict[str, _Entry[V]] = OrderedDict()
-        self._readings: dict[str, _Reading[V]] = {}
+        self._readings: dict[str, Reading[V]] = {}
 
     def get(
         self,
@@ -72,14 +72,15 @@ class Cache(Generic[V]):
             reading = self._readings.get(key)
             if reading and fallback:
                 return fallback.value
-            begun = None if reading else self._begin(key)
-        if begun:
-            self._read(key, read, begun, fallback)
-        return (reading or begun).result()  # type: ignore[union-attr]
+            is_first = reading is None
+            reading = reading or self._begin(key)
+        if is_first:
+            self._read(key, read, reading, fallback)
+        return reading.result()
 
-    def start(self, key: str, read: Callable[[], V]) -> Future[V]:
+    def start(self, key: str, read: Callable[[], V]) -> Reading[V]:
         """
-        Return the future value of *key*, read on a thread of its own if need be.
+        Return the reading of *key*, which is under way on a thread of its own, or done.
 
         Raises:
             RuntimeError: no thread can be had, or `MAX_THREADS` reads are under way.
@@ -87,17 +88,16 @@ class Cache(Generic[V]):
         with self._lock:
             entry = self._entries.get(key)
             if entry and self._is_current(key, entry):
-                known: Future[V] = Future()
-                known.set_result(entry.value)
-                return known
+                done = Reading[V](self._monotonic())
+                done.set_result(entry.value)
+                return done
             return self._readings.get(key) or self._start(key, read)
 
     def get_within(self, key: str, read: Callable[[], V], seconds: float) -> V | None:
         """Return the value of *key*; ``None`` *seconds* after a read began that has not ended."""
-        future = self.start(key, read)
-        began = future.began if isinstance(future, _Reading) else self._monotonic()
+        reading = self.start(key, read)
         try:
-            return future.result(max(0, began + seconds - self._monotonic()))
+            return reading.result(max(0, reading.began + seconds - self._monotonic()))
         except TimeoutError:
             return None
 
@@ -126,11 +126,11 @@ class Cache(Generic[V]):
         self._entries.move_to_end(key)
         return True
 
-    def _begin(self, key: str) -> _Reading[V]:
-        reading = self._readings[key] = _Reading(self._monotonic())
+    def _begin(self, key: str) -> Reading[V]:
+        reading = self._readings[key] = Reading(self._monotonic())
         return reading
 
-    def _start(self, key: str, read: Callable[[], V]) -> _Reading[V]:
+    def _start(self, key: str, read: Callable[[], V]) -> Reading[V]:
         if len(self._readings) >= MAX_THREADS:
             raise RuntimeError("too many reads are under way")
         reading = self._begin(key)
@@ -143,7 +143,7 @@ class Cache(Generic[V]):
         return reading
 
     def _read(
-        self, key: str, read: Callable[[], V], reading: _Reading[V], fallback: _Entry[V] | None
+        self, key: str, read: Callable[[], V], reading: Reading[V], fallback: _Entry[V] | None
     ) -> None:
         try:
             value = read()
@@ -156,7 +156,7 @@ class Cache(Generic[V]):
         self._end(key, reading, _Entry(value, self._monotonic() + self._keep_seconds(value)))
         reading.set_result(value)
 
-    def _end(self, key: str, reading: _Reading[V], entry: _Entry[V] | None) -> None:
+    def _end(self, key: str, reading: Reading[V], entry: _Entry[V] | None) -> None:
         with self._lock:
             if self._readings.get(key) is not reading:  # forgotten meanwhile
                 return
