@@ -97,7 +97,7 @@ class NotAnswered(NamedTuple):
 Exchange = Answered | NotAnswered
 
 
-class Late(NamedTuple):
+class LateAnswerHandler(NamedTuple):
     """
     The receiver of an answer after the time limit, but within *until* of the start of the send.
 

@@ -69,12 +69,12 @@ def with_consent(wanted: Document, consent: Consent, before: Document | None) ->
     return {**wanted, _VALIDATION: validation}
 
 
-def with_proof_accepted(stored: Document, rate: int | None) -> Document:
+def with_consent_granted(stored: Document, rate: int | None) -> Document:
     """Return *stored* with its awaited consent granted; the link is used up."""
     return _granted({name: stored[name] for name in stored if name != _VALIDATION}, rate)
 
 
-def is_proof(stored: Document, secret: str) -> bool:
+def matches_secret(stored: Document, secret: str) -> bool:
     """Tell in constant time whether *secret* is that of the awaited consent."""
     expected = (stored.get(_VALIDATION) or {}).get("proof", "")
     return hmac.compare_digest(expected, _hash(secret))
@@ -95,14 +95,14 @@ def allowed_rate(stored: Document) -> int | None:
     return rate
 
 
-def has_lapsed(stored: Document, now: datetime) -> bool:
+def has_expired(stored: Document, now: datetime) -> bool:
     """Tell whether the time to consent has passed."""
     return now >= datetime.fromisoformat(stored[_VALIDATION]["until"])
 
 
 def is_awaiting(stored: Document, now: datetime) -> bool:
     """Tell whether consent is awaited and can still be given."""
-    return _VALIDATION in stored and not has_lapsed(stored, now)
+    return _VALIDATION in stored and not has_expired(stored, now)
 
 
 def with_provisioning_state(shown: Document, stored: Document, now: datetime) -> Document:

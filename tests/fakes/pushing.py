@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple, TypeVar
 
 from shared.engine.ports import PushResult
-from shared.http import Answered, Audience, Exchange, Late, OutboundRequest
+from shared.http import Answered, Audience, Exchange, LateAnswerHandler, OutboundRequest
 from tests.fakes.clock import FakeClock
 
 T = TypeVar("T")
@@ -51,7 +51,7 @@ class Sent(NamedTuple):
     request: OutboundRequest
     timeout: timedelta
     at: datetime
-    late: Late | None = None
+    late: LateAnswerHandler | None = None
 
 
 class ScriptedPusher:
@@ -69,7 +69,7 @@ class ScriptedPusher:
         self._scripts[url] = list(exchanges)
 
     def send(
-        self, request: OutboundRequest, timeout: timedelta, late: Late | None = None
+        self, request: OutboundRequest, timeout: timedelta, late: LateAnswerHandler | None = None
     ) -> Exchange:
         with self._lock:
             self.sent.append(Sent(request, timeout, self._clock.now(), late))

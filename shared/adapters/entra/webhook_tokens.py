@@ -20,7 +20,7 @@ from shared import telemetry
 from shared.adapters.cache import Cache
 from shared.clock import Clock
 from shared.engine.ports import Pusher
-from shared.http import Audience, Exchange, Failure, Late, NotAnswered, OutboundRequest
+from shared.http import Audience, Exchange, Failure, LateAnswerHandler, NotAnswered, OutboundRequest
 
 if TYPE_CHECKING:
     from azure.core.credentials import TokenCredential
@@ -94,7 +94,7 @@ class TokenPusher:
         self._tokens = tokens
 
     def send(
-        self, request: OutboundRequest, timeout: timedelta, late: Late | None = None
+        self, request: OutboundRequest, timeout: timedelta, late: LateAnswerHandler | None = None
     ) -> Exchange:
         if request.audience is None:
             return self._pusher.send(request, timeout, late)

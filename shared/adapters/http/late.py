@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from shared.adapters.http.answer import Head, HeadReader
 from shared.adapters.http.connection import HttpConnection, NoAnswer
-from shared.http import Answered, Failure, Late
+from shared.http import Answered, Failure, LateAnswerHandler
 
 MAX_WAITING = 64  # connections that wait at a time
 _READ_SECONDS = 0.001  # for reading what has arrived
@@ -26,7 +26,7 @@ class Unanswered(NamedTuple):
     connection: HttpConnection
     reader: HeadReader
     started: float
-    late: Late
+    late: LateAnswerHandler
 
     @property
     def until(self) -> float:

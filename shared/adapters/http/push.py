@@ -26,7 +26,7 @@ from shared.adapters.http.pool import Pool
 from shared.adapters.http.request import Target, parse_url, write_request
 from shared.adapters.http.resolver import Lookup, Resolver, as_literal, system_lookup
 from shared.engine.ports import Pusher
-from shared.http import Answered, Exchange, Failure, Late, NotAnswered, OutboundRequest
+from shared.http import Answered, Exchange, Failure, LateAnswerHandler, NotAnswered, OutboundRequest
 
 _CONNECT_SECONDS = 10.0
 _BODY_SECONDS = 2.0
@@ -45,7 +45,7 @@ class _Call(NamedTuple):
     target: Target
     data: bytes
     timeout: float
-    late: Late | None
+    late: LateAnswerHandler | None
     wants_body: bool
 
 
@@ -81,7 +81,7 @@ class HttpPusher:
         self._late_reader = LateReader()
 
     def send(
-        self, request: OutboundRequest, timeout: timedelta, late: Late | None = None
+        self, request: OutboundRequest, timeout: timedelta, late: LateAnswerHandler | None = None
     ) -> Exchange:
         """Send and wait for the response headers for at most *timeout*. Never raises."""
         begun = monotonic()

@@ -18,7 +18,7 @@ from shared.engine.delivering.event_texts import event_ids
 from shared.engine.delivering.requeue import Queued, Requeue
 from shared.engine.ports import Metrics
 from shared.errors import StorageUnavailable
-from shared.http import Answered, Late
+from shared.http import Answered, LateAnswerHandler
 from shared.metrics import Metric
 
 
@@ -44,14 +44,16 @@ class LateAnswers:
     _dropped: set[DeliveryKey] = field(default_factory=set)
     _stored: list[Queued] = field(default_factory=list)
 
-    def awaited(self, batch: PushBatch, succeeded: Callable[[], None]) -> Late | None:
+    def awaited(self, batch: PushBatch, succeeded: Callable[[], None]) -> LateAnswerHandler | None:
         """
         Return the handler of a late answer to *batch*; ``None`` if the profile has no such rule.
 
         *succeeded* is called after a late success, in any thread.
         """
         until = self.profile.late_answers_for
-        return Late(until, partial(self._answered, batch, succeeded)) if until else None
+        return (
+            LateAnswerHandler(until, partial(self._answered, batch, succeeded)) if until else None
+        )
 
     def store(
         self, message: DeliveryMessage, put: Callable[[DeliveryMessage], Sequence[Queued]]

@@ -8,7 +8,7 @@ from http import HTTPStatus
 from typing import Any
 
 from shared import telemetry
-from shared.arm.consent import has_lapsed, is_proof, parse_link, with_proof_accepted
+from shared.arm.consent import has_expired, matches_secret, parse_link, with_consent_granted
 from shared.clock import Clock
 from shared.engine.manage.writing import Backoff, DocumentKey, write
 from shared.engine.ports import Resource, ResourceStore, Table
@@ -59,11 +59,11 @@ class Validate:
         rate = parse_allowed_rate(request.headers.get("webhook-allowed-rate"))
 
         def prove(awaiting: Resource | None) -> Mapping[str, Any]:
-            if awaiting is None or not is_proof(awaiting.document, link.secret):
+            if awaiting is None or not matches_secret(awaiting.document, link.secret):
                 raise NotFound(_UNKNOWN)
-            if has_lapsed(awaiting.document, self.clock.now()):
+            if has_expired(awaiting.document, self.clock.now()):
                 raise InvalidDocument(_OVER)
-            return with_proof_accepted(awaiting.document, rate)
+            return with_consent_granted(awaiting.document, rate)
 
         key = DocumentKey(Table.EVENT_SUBSCRIPTIONS, link.topic, link.name)
         name = write(self.resources, key, prove, self.backoff).document["name"]

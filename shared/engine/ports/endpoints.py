@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import NamedTuple, Protocol, TypeVar
 
 from shared.delivery.health.endpoint_health import Health
-from shared.http import Exchange, Late, OutboundRequest
+from shared.http import Exchange, LateAnswerHandler, OutboundRequest
 from shared.subscriptions.subscription import SubscriptionKey
 
 T = TypeVar("T")
@@ -52,7 +52,7 @@ class Pusher(Protocol):
     """Sends requests to endpoints, through the outbound guard."""
 
     def send(
-        self, request: OutboundRequest, timeout: timedelta, late: Late | None = None
+        self, request: OutboundRequest, timeout: timedelta, late: LateAnswerHandler | None = None
     ) -> Exchange:
         """
         Send and wait for the response headers for at most *timeout*. Never raises.

@@ -16,7 +16,7 @@ from shared.delivery.profiles import PROFILES
 from shared.engine.delivering.deployment_terms import DeploymentTerms
 from shared.engine.ports import Queue
 from shared.errors import StorageUnavailable
-from shared.http import Exchange, Late, OutboundRequest
+from shared.http import Exchange, LateAnswerHandler, OutboundRequest
 from shared.subscriptions.subscription import EventSubscription
 from tests.builders import a_subscription
 from tests.fakes import FakeClock, ScriptedPusher, Stored, answered
@@ -36,7 +36,7 @@ class Endpoint(ScriptedPusher):
         self.got: list[tuple[str, datetime, int | None]] = []  # id, when, and the answer
 
     def send(
-        self, request: OutboundRequest, timeout: timedelta, late: Late | None = None
+        self, request: OutboundRequest, timeout: timedelta, late: LateAnswerHandler | None = None
     ) -> Exchange:
         del timeout, late
         now = self._clock.now()

@@ -11,7 +11,7 @@ import pytest
 from shared.delivery.outcome import Outcome
 from shared.engine.ports import Queue
 from shared.errors import StorageUnavailable
-from shared.http import Exchange, Failure, Late, NotAnswered, OutboundRequest
+from shared.http import Exchange, Failure, LateAnswerHandler, NotAnswered, OutboundRequest
 from tests.builders import (
     CRM,
     DEAD,
@@ -97,7 +97,7 @@ class Troubled(ScriptedPusher):
     """A bug of ours in the middle of a group."""
 
     def send(
-        self, request: OutboundRequest, timeout: timedelta, late: Late | None = None
+        self, request: OutboundRequest, timeout: timedelta, late: LateAnswerHandler | None = None
     ) -> Exchange:
         if b"e-1" in request.body:
             raise RuntimeError("a bug")
@@ -177,7 +177,7 @@ class Slow(ScriptedPusher):
         self.stored: list[int] = []
 
     def send(
-        self, request: OutboundRequest, timeout: timedelta, late: Late | None = None
+        self, request: OutboundRequest, timeout: timedelta, late: LateAnswerHandler | None = None
     ) -> Exchange:
         self.stored.append(len(self._queues.texts(Queue.RETRIES)))
         self._clock.advance(SECOND)

@@ -12,7 +12,7 @@ from shared.engine.delivering.pushing import WAIT_FOR_SLOTS
 from shared.engine.delivering.requeue import LONG_WAIT, PATIENCE
 from shared.engine.ports import Queue
 from shared.errors import StorageUnavailable
-from shared.http import Exchange, Late, OutboundRequest
+from shared.http import Exchange, LateAnswerHandler, OutboundRequest
 from tests.builders import URL, a_delivery, a_message
 from tests.fakes import answered
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
@@ -35,7 +35,7 @@ def during(slow: Deployment, monkeypatch: pytest.MonkeyPatch) -> During:
 
     def do(action: Callable[[], object]) -> None:
         def watched(
-            request: OutboundRequest, timeout: timedelta, late: Late | None = None
+            request: OutboundRequest, timeout: timedelta, late: LateAnswerHandler | None = None
         ) -> Exchange:
             action()
             return send(request, timeout, late)

@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from shared.http import Exchange, Late, OutboundRequest
+from shared.http import Exchange, LateAnswerHandler, OutboundRequest
 from tests.builders import a_topic
 from tests.fakes import START, FakeClock, ScriptedPusher, answered
 from tests.functional.delivering.playing import RATE, play
@@ -31,7 +31,7 @@ class Flaky(ScriptedPusher):
         self.times: list[datetime] = []
 
     def send(
-        self, request: OutboundRequest, timeout: timedelta, late: Late | None = None
+        self, request: OutboundRequest, timeout: timedelta, late: LateAnswerHandler | None = None
     ) -> Exchange:
         del timeout, late
         self.asked += 1

@@ -9,7 +9,7 @@ from threading import Thread
 import pytest
 
 from shared.engine.ports import Queue, Receipt
-from shared.http import Exchange, Late, OutboundRequest
+from shared.http import Exchange, LateAnswerHandler, OutboundRequest
 from tests.builders import DEAD, a_delivery, a_message, a_topic
 from tests.fakes import ScriptedPusher, answered
 from tests.functional.delivering.late import ONE_ATTEMPT, TIMEOUT, answer_late, time_out
@@ -20,7 +20,7 @@ class EarlyAnswer(ScriptedPusher):
     """Every push times out, and its answer comes before anything is stored."""
 
     def send(
-        self, request: OutboundRequest, timeout: timedelta, late: Late | None = None
+        self, request: OutboundRequest, timeout: timedelta, late: LateAnswerHandler | None = None
     ) -> Exchange:
         super().send(request, timeout, late)
         if late and b'"e-0"' in request.body:

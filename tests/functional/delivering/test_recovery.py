@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from shared.http import Exchange, Failure, Late, NotAnswered, OutboundRequest
+from shared.http import Exchange, Failure, LateAnswerHandler, NotAnswered, OutboundRequest
 from tests.fakes import FakeClock, ScriptedPusher, answered
 from tests.functional.delivering.playing import RATE, play
 from tests.functional.deployment import SECOND, Deployment
@@ -32,7 +32,7 @@ class Outage(ScriptedPusher):
         self.taken: Counter[str] = Counter()
 
     def send(
-        self, request: OutboundRequest, timeout: timedelta, late: Late | None = None
+        self, request: OutboundRequest, timeout: timedelta, late: LateAnswerHandler | None = None
     ) -> Exchange:
         del timeout, late
         now = self._clock.now()

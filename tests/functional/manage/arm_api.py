@@ -14,7 +14,7 @@ from shared.arm.deployment import Deployment, profile_limits
 from shared.delivery.profiles import PROFILES
 from shared.engine.manage.api import Manage
 from shared.engine.manage.validation_links import Validate
-from shared.http import Exchange, HttpAnswer, HttpRequest, Late, OutboundRequest
+from shared.http import Exchange, HttpAnswer, HttpRequest, LateAnswerHandler, OutboundRequest
 from tests.fakes import (
     FakeClock,
     InlineNotifier,
@@ -57,7 +57,7 @@ class Endpoints(ScriptedPusher):
         self.during_handshakes: list[Callable[[], object]] = []  # one for each
 
     def send(
-        self, request: OutboundRequest, timeout: timedelta, late: Late | None = None
+        self, request: OutboundRequest, timeout: timedelta, late: LateAnswerHandler | None = None
     ) -> Exchange:
         if self.during_handshakes:
             self.during_handshakes.pop(0)()

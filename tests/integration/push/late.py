@@ -10,7 +10,7 @@ from queue import Empty, SimpleQueue
 from threading import Event
 
 from shared.adapters.http.push import HttpPusher
-from shared.http import Answered, Exchange, Failure, Late, NotAnswered, OutboundRequest
+from shared.http import Answered, Exchange, Failure, LateAnswerHandler, NotAnswered, OutboundRequest
 from tests.integration.push.scripted import OK, PATIENCE, Peer, Script
 
 TIMEOUT = timedelta(seconds=0.3)
@@ -32,7 +32,7 @@ class Waiting:
         body: bytes = b"[]",
     ) -> Exchange:
         request = OutboundRequest(method="POST", url=url, headers={}, body=body)
-        return self._pusher.send(request, timeout, Late(until, self._told.put))
+        return self._pusher.send(request, timeout, LateAnswerHandler(until, self._told.put))
 
     def told(self, within: float = PATIENCE) -> Answered | None:
         """Return the next late answer, if there is one in so many seconds."""

@@ -13,7 +13,7 @@ from threading import Event
 import pytest
 
 from shared.adapters.http.push import HttpPusher
-from shared.http import Answered, Late, OutboundRequest
+from shared.http import Answered, LateAnswerHandler, OutboundRequest
 from tests.integration.push.late import (
     MINUTE,
     TIMEOUT,
@@ -250,7 +250,10 @@ def test_who_is_told_holds_up_nobody(pusher: HttpPusher) -> None:
 
     request = OutboundRequest(method="POST", url="", headers={}, body=b"")
     with Server(answering_when(now)) as first, Server(answering_when(slow)) as second:
-        for server, late in ((first, Late(MINUTE, tell_slowly)), (second, Late(MINUTE, tell))):
+        for server, late in (
+            (first, LateAnswerHandler(MINUTE, tell_slowly)),
+            (second, LateAnswerHandler(MINUTE, tell)),
+        ):
             pusher.send(request._replace(url=server.url), timedelta(seconds=0.1), late)
         now.set()
 

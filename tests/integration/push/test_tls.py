@@ -12,7 +12,7 @@ from threading import Event
 import pytest
 
 from shared.adapters.http.push import HttpPusher, default_tls
-from shared.http import Answered, Failure, Late, NotAnswered, OutboundRequest
+from shared.http import Answered, Failure, LateAnswerHandler, NotAnswered, OutboundRequest
 from tests.integration.push.authority import Authority
 from tests.integration.push.scripted import (
     LOCAL,
@@ -214,7 +214,7 @@ def test_a_late_answer_is_awaited_as_on_a_plain_connection(
     with Server(script, authority.server("good.test")) as server:
         url = f"https://good.test:{server.port}/"
         request = OutboundRequest(method="POST", url=url, headers={}, body=b"[]")
-        late = Late(timedelta(minutes=1), told.put)
+        late = LateAnswerHandler(timedelta(minutes=1), told.put)
         none = tls_pusher.send(request, timedelta(seconds=0.3), late)
         now.set()
 

@@ -6,7 +6,7 @@ import threading
 from datetime import timedelta
 
 from shared.adapters.http.push import NOTICE_THREADS, ParallelNotifier
-from shared.http import Exchange, Late, OutboundRequest
+from shared.http import Exchange, LateAnswerHandler, OutboundRequest
 from tests.fakes import answered
 
 
@@ -19,7 +19,7 @@ class Hanging:
         self.done: list[str] = []
 
     def send(
-        self, request: OutboundRequest, timeout: timedelta, late: Late | None = None
+        self, request: OutboundRequest, timeout: timedelta, late: LateAnswerHandler | None = None
     ) -> Exchange:
         assert timeout == timedelta(seconds=5)
         assert late is None
