@@ -41,7 +41,7 @@ class Deployment:
     *account* is the app's storage account, the only one that can hold dead letters. *profiles*
     maps names to the limits of each delivery profile. *allow_http* permits endpoints without TLS.
     *has_webhook_identity*: the app can get Entra ID tokens for webhooks. *has_client_ip_header*:
-    the front end passes on the publishers' addresses. *own_addresses* are the (host, port) pairs
+    the front end passes on the publishers' addresses. *app_addresses* are the (host, port) pairs
     of the app itself, which no endpoint can have.
     """
 
@@ -51,7 +51,7 @@ class Deployment:
     allow_http: bool = False
     has_webhook_identity: bool = False
     has_client_ip_header: bool = False
-    own_addresses: frozenset[tuple[str, int]] = frozenset()
+    app_addresses: frozenset[tuple[str, int]] = frozenset()
 
     def limits(self, tagged: str | None) -> ProfileLimits:
         """Return the limits of the *tagged* profile, or those of the default profile."""

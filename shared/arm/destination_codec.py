@@ -88,7 +88,7 @@ def _parse_webhook(
     limits = topic.limits
     url = section.text("endpointUrl")
     fault = url_fault(url, allow_http=deployment.allow_http) or loop_fault(
-        url or "", deployment.own_addresses
+        url or "", deployment.app_addresses
     )
     if fault and (url is not None or not section.has("endpointUrl")):
         section.refuse("endpointUrl", fault)

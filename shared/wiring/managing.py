@@ -32,7 +32,7 @@ def manage() -> Manage:
     from shared.delivery.profiles import PROFILES
     from shared.engine.manage.api import Manage
     from shared.wiring.entra import operator_tokens
-    from shared.wiring.outbound import own_addresses, pusher
+    from shared.wiring.outbound import app_addresses, pusher
 
     log_doubtful_settings()
     return Manage(
@@ -48,7 +48,7 @@ def manage() -> Manage:
             allow_http=settings().allow_http,
             has_webhook_identity=settings().has_webhook_identity,
             has_client_ip_header=settings().client_ip_header is not None,
-            own_addresses=own_addresses(),
+            app_addresses=app_addresses(),
         ),
         admin_key=settings().admin_key,
         tokens=operator_tokens(),

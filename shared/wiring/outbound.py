@@ -37,13 +37,13 @@ def http_pusher() -> HttpPusher:
     guard = OutboundGuard(
         allow_http=settings().allow_http,
         allowed_networks=settings().allowed_networks,
-        own_addresses=own_addresses(),
+        app_addresses=app_addresses(),
         identity_endpoints=_identity_endpoints(),
     )
     return HttpPusher(guard)
 
 
-def own_addresses() -> frozenset[tuple[str, int]]:
+def app_addresses() -> frozenset[tuple[str, int]]:
     """Return the hosts and ports under which this app is reached."""
     given_by_azure = f"https://{os.environ.get('WEBSITE_HOSTNAME', '')}"
     return host_addresses(given_by_azure) | host_addresses(settings().public_url or "")

@@ -64,9 +64,9 @@ _LOOPBACK_NAMES = frozenset({"localhost", "localhost.localdomain", "ip6-localhos
 
 class OutboundGuard:
     """
-    Says no to what a subscriber's URL must not reach.
+    Refuses the addresses that a subscriber's URL must not reach.
 
-    *allowed_networks* opens ranges that are not public. *own_addresses* are the host and
+    *allowed_networks* opens ranges that are not public. *app_addresses* are the host and
     port pairs of this app, *identity_endpoints* those at which the platform hands out tokens; like
     the platform's own addresses they stay closed whatever is allowed.
     """
@@ -76,12 +76,12 @@ class OutboundGuard:
         *,
         allow_http: bool = False,
         allowed_networks: Sequence[Network] = (),
-        own_addresses: Collection[tuple[str, int]] = (),
+        app_addresses: Collection[tuple[str, int]] = (),
         identity_endpoints: Collection[tuple[str, int]] = (),
     ) -> None:
         self._allow_http = allow_http
         self._allowed = tuple(allowed_networks)
-        self._own = frozenset((_plain(host), port) for host, port in own_addresses)
+        self._app = frozenset((_plain(host), port) for host, port in app_addresses)
         self._tokens = frozenset((_plain(host), port) for host, port in identity_endpoints)
         self._loopback_tokens = frozenset(
             port for host, port in self._tokens if _is_loopback_name(host)
@@ -96,7 +96,7 @@ class OutboundGuard:
     def refuse_host(self, host: str, port: int) -> str | None:
         """Return why this host, by its name, is refused before anything is resolved."""
         name = _plain(host)
-        if (name, port) in self._own:
+        if (name, port) in self._app:
             return f"{name} is this app itself"
         if (name, port) in self._tokens:
             return f"{name}:{port} hands out tokens"

@@ -106,8 +106,8 @@ class Subscriptions:
         Until it is, the previous version stays in force.
         """
         topic = self._topic(ports, call)
-        own = ports.deployment.own_addresses | host_addresses(call.asked_at)
-        deployment = replace(ports.deployment, own_addresses=own)
+        own = ports.deployment.app_addresses | host_addresses(call.asked_at)
+        deployment = replace(ports.deployment, app_addresses=own)
         consents = Consents(ports, call.public_url if self.has_links else None)
 
         def decide(existing: Resource | None) -> Document:

@@ -25,7 +25,7 @@ TIMEOUT = timedelta(seconds=5)
 def guarded() -> Iterator[TokenPusher]:
     """What the app sends with, where no private network is allowed."""
     guard = OutboundGuard(
-        allow_http=True, allowed_networks=(), own_addresses=(), identity_endpoints=()
+        allow_http=True, allowed_networks=(), app_addresses=(), identity_endpoints=()
     )
     bare = HttpPusher(guard)
     yield TokenPusher(bare, WebhookTokens(None, FakeClock()))

@@ -115,7 +115,7 @@ def test_scheme_and_own_host_are_refused_before_anything_is_resolved() -> None:
         return [ip_address("127.0.0.1")]
 
     guard = OutboundGuard(
-        allowed_networks=[ip_network("0.0.0.0/0")], own_addresses=[("app.test", 443)]
+        allowed_networks=[ip_network("0.0.0.0/0")], app_addresses=[("app.test", 443)]
     )
     pusher = HttpPusher(guard, lookup=lookup)
     for url in ("http://other.test/", "https://app.test/", "https://APP.test.:443/"):

@@ -209,7 +209,7 @@ def test_the_identity_endpoint_is_also_refused_by_name() -> None:
 
 @pytest.mark.parametrize("host", ["app.example.net", "APP.example.NET", "app.example.net."])
 def test_the_app_itself_is_refused(host: str) -> None:
-    guard = OutboundGuard(allowed_networks=ANY, own_addresses=[("App.example.net", 443)])
+    guard = OutboundGuard(allowed_networks=ANY, app_addresses=[("App.example.net", 443)])
 
     assert guard.refuse_host(host, 443) is not None
     assert guard.refuse_host(f"not-{host}", 443) is None
