@@ -91,8 +91,8 @@ def _steps() -> str:
 def _runs() -> str:
     times = measured().runs
     first = [(name, times[name], times[f"{name} event"]) for name in ("publish", "deliver")]
-    rows = [(f"{name} run", _ms(run), _ms(event)) for name, run, event in first]
-    rows.append(("processor, of either", _ms(times["cpu run"]), _ms(times["cpu event"])))
+    rows = [(f"{name} invocation", _ms(run), _ms(event)) for name, run, event in first]
+    rows.append(("processor time, either", _ms(times["cpu run"]), _ms(times["cpu event"])))
     return _table(("", "with one event", "for each further event"), rows)
 
 

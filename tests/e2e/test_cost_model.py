@@ -1,4 +1,4 @@
-"""`cli cost` reckons from a measured run: a fresh one, on today's code, must agree with it."""
+"""`cli cost` computes from a stored measurement; a new one on the current code must agree."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from cli.costs.data import measured
 from cli.costs.model import work_operations
 from cli.costs.workload import Workload, work_of
 
-TOLERANCE = 0.05  # how many messages there are is certain; failures may meet in one or not
-MOST = 0.2  # storage requests for each delivered event of requests of a hundred
-TWICE = 2  # what a process asks again after some seconds depends on when it began
+TOLERANCE = 0.05  # the number of messages is certain; failures may share one or not
+MOST = 0.2  # storage requests per delivered event, published in hundreds
+TWICE = 2  # periodic reads depend on when the process began
 SCENARIOS = (
     Scenario(name="single events", events=150),
     Scenario(name="hundreds to three", events=600, batch=100, subscriptions=3),
@@ -23,7 +23,7 @@ SCENARIOS = (
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda each: each.name)
-def test_the_model_foretells_what_is_asked_of_storage(
+def test_the_model_predicts_the_storage_operations(
     scenario: Scenario, report: Callable[[str], None]
 ):
     found = measured()
