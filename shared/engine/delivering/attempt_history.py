@@ -79,18 +79,32 @@ class MessageHistory:
 
     def attempted(
         self,
-        tried: Delivery,
-        text: str,
+        delivery: Delivery,
+        text: str | None,
         at: datetime,
-        outcome: DeliveryOutcome,
+        outcome: DeliveryOutcome | None,
         decision: Decision,
     ) -> None:
-        """Record an attempt that began *at* and that *tried* already counts."""
-        self._add(tried, text, at, outcome, decision)
+        """Record an attempt that began *at*, or without an *outcome* an end found then."""
+        state = self._state(decision)
+        if not self.history.keeps(state):
+            return
+        now = self.history.clock.now()
+        is_dead = state is EndState.DEAD_LETTERED
+        record = replace(
+            self._about(delivery, text, at),
+            outcome=outcome,
+            next_at=decision.due if isinstance(decision, RetryAt) else None,
+            state=state,
+            reason=decision.reason if isinstance(decision, End) else None,
+            blob_due_at=max(self.terms.blob_due(delivery, now), now) if is_dead else None,
+            why="" if isinstance(decision, Delivered) else decision.why,
+        )
+        self._records.append(record)
 
     def ended(self, delivery: Delivery, text: str | None, end: End) -> None:
         """Record an end that was found when the delivery was due; *text* ``None``: it is gone."""
-        self._add(delivery, text, self.history.clock.now(), None, end)
+        self.attempted(delivery, text, self.history.clock.now(), None, end)
 
     def answered_late(self, batch: PushBatch, seconds: float) -> None:
         """
@@ -117,30 +131,6 @@ class MessageHistory:
         if self._records:
             self.history.write(self._records)
             self._records.clear()
-
-    def _add(
-        self,
-        delivery: Delivery,
-        text: str | None,
-        at: datetime,
-        outcome: DeliveryOutcome | None,
-        decision: Decision,
-    ) -> None:
-        state = self._state(decision)
-        if not self.history.keeps(state):
-            return
-        now = self.history.clock.now()
-        is_dead = state is EndState.DEAD_LETTERED
-        record = replace(
-            self._about(delivery, text, at),
-            outcome=outcome,
-            next_at=decision.due if isinstance(decision, RetryAt) else None,
-            state=state,
-            reason=decision.reason if isinstance(decision, End) else None,
-            blob_due_at=max(self.terms.blob_due(delivery, now), now) if is_dead else None,
-            why="" if isinstance(decision, Delivered) else decision.why,
-        )
-        self._records.append(record)
 
     def _about(self, delivery: Delivery, text: str | None, at: datetime) -> AttemptRecord:
         """Return a record without an outcome."""

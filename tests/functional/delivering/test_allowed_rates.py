@@ -1,15 +1,18 @@
-"""The rate that an endpoint has granted, kept by a process."""
+"""What endpoints ask for: a rate that they have granted, and ``Retry-After``."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
+
+import pytest
 
 from shared.engine.ports import Queue
 from shared.http import Failure, NotAnswered
 from tests.builders import URL, a_delivery, a_message
-from tests.fakes import answered
+from tests.fakes import START, answered
 from tests.functional.delivering.failing import pushed
-from tests.functional.deployment import MINUTE, SECOND, Deployment
+from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
 
 
 def test_what_is_beyond_the_rate_goes_back_paced_and_uncounted(app: Deployment) -> None:
@@ -75,3 +78,22 @@ def test_a_probe_that_the_rate_turns_away_is_given_back(app: Deployment) -> None
     app.run(a_message([a_delivery(2)]))
 
     assert pushed(app) == 2
+
+
+@pytest.mark.parametrize(
+    ("honored", "waits"), [(True, 45), (False, 30)], ids=["honored", "the default"]
+)
+def test_a_busy_endpoint_is_left_alone_for_as_long_as_it_asks(
+    app: Deployment, logged: Logged, *, honored: bool, waits: int
+) -> None:
+    app.subscribe()
+    app.deliver = replace(app.deliver, terms=replace(app.deliver.terms, honor_retry_after=honored))
+    app.pusher.script(URL, answered(503, headers={"retry-after": "45"}))
+
+    app.run(a_message())
+
+    (message,) = app.on(Queue.RETRIES)
+    assert message.due == START + waits * SECOND
+    (line,) = logged("delivery.attempted")
+    expected = "Retry-After of the endpoint: 45 s" if honored else "minimum for 503: 30 s"
+    assert line["why"] == expected

@@ -1,4 +1,4 @@
-"""An endpoint that was down for a minute gets everything, and never three times its usual rate."""
+"""An endpoint that was down, or refuses now and then, gets everything at a bearable rate."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from bisect import bisect_left
 from collections import Counter
 from dataclasses import replace
 from datetime import datetime, timedelta
+from random import Random
 
 import pytest
 
 from shared.http import Exchange, Failure, LateAnswerHandler, NotAnswered, OutboundRequest
-from tests.fakes import FakeClock, ScriptedPusher, answered
+from tests.builders import a_topic
+from tests.fakes import START, FakeClock, ScriptedPusher, answered
 from tests.functional.delivering.playing import RATE, play
-from tests.functional.deployment import SECOND, Deployment
+from tests.functional.deployment import MINUTE, SECOND, Deployment
 
 UP, DOWN, AGAIN = 20, 60, 20  # seconds of publishing before, while and after it is down
 EVENTS = RATE * (UP + DOWN + AGAIN)
@@ -63,3 +65,48 @@ def test_what_was_held_comes_back_paced(app: Deployment, failure: Exchange) -> N
 def _peak(times: list[datetime]) -> float:
     """Return the most requests a second over any 5 s; *times* are in order."""
     return max(bisect_left(times, at + 5 * SECOND) - first for first, at in enumerate(times)) / 5
+
+
+IN_A_MINUTE = 60 * RATE
+BUSY = 0.02  # of all requests
+
+
+class Flaky(ScriptedPusher):
+    """Answers some requests with 503; keeps which event it took when."""
+
+    def __init__(self, clock: FakeClock, seed: int) -> None:
+        super().__init__(clock)
+        self._random = Random(seed)
+        self.asked = 0
+        self.taken: Counter[str] = Counter()
+        self.times: list[datetime] = []
+
+    def send(
+        self, request: OutboundRequest, timeout: timedelta, late: LateAnswerHandler | None = None
+    ) -> Exchange:
+        del timeout, late
+        self.asked += 1
+        if self._random.random() < BUSY:
+            return answered(503, seconds=0)
+        self.taken[json.loads(request.body)[0]["id"]] += 1
+        self.times.append(self._clock.now())
+        return answered(200, seconds=0)
+
+
+def in_a_minute(profile: str, seed: int) -> int:
+    """Return how many of 1,200 events are there when the last one has been published."""
+    app = Deployment()
+    app.directory.topics["orders"] = a_topic(profile=profile)
+    app.subscribe()
+    endpoint = Flaky(app.clock, seed)
+    app.deliver = replace(app.deliver, pusher=endpoint)
+    play(app, IN_A_MINUTE)
+    assert len(endpoint.taken) == IN_A_MINUTE
+    assert set(endpoint.taken.values()) == {1}
+    return sum(at < START + MINUTE for at in endpoint.times)
+
+
+@pytest.mark.parametrize("seed", [0, 10, 16], ids=["none in a row", "two late", "twice two"])
+def test_one_busy_answer_in_fifty_costs_next_to_nothing(seed: int) -> None:
+    """Only two in a row hold everything for ten seconds; each alone would, it were 370 events."""
+    assert in_a_minute("latest", seed) >= 0.9 * in_a_minute("2020", seed)

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from shared.delivery.delivery import Attempt, Delivery
 from shared.delivery.messages.fan_out import fan_out, match, parked_lines
 from shared.delivery.messages.message import DeliveryMessage, encode
-from shared.delivery.messages.message_reader import decode
-from shared.delivery.messages.packing import EVENT_WIDTH, GAP_WIDTH, MAX_STORED, most_events
+from shared.delivery.messages.packing import EVENT_WIDTH, GAP_WIDTH, most_events
 from shared.delivery.messages.run_length import positions_of, run_lengths
 from shared.delivery.outcome import Outcome
 from shared.events.event import Event
@@ -32,15 +31,10 @@ from tests.builders import (
     noise,
 )
 from tests.fakes import START
+from tests.unit.delivery.messages.wire import read_all
 
 WIDEST = an_outcome(max(Outcome, key=len), 599)
 PIECE = timedelta(microseconds=1)
-
-
-def read(texts: Sequence[str]) -> list[DeliveryMessage]:
-    messages = [decode(text) for text in texts]
-    assert all(len(text) <= MAX_STORED for text in texts)
-    return [message for message in messages if isinstance(message, DeliveryMessage)]
 
 
 def parked(positions: Sequence[int], **overrides: object) -> list[Delivery]:
@@ -57,7 +51,7 @@ def published(
     """Return the lines of the payload blob, and the messages."""
     matched = match(events, subscriptions)
     lines = parked_lines(matched, events)
-    return lines, read(fan_out(matched, events, lines, PARKED if lines else ORIGIN))
+    return lines, read_all(fan_out(matched, events, lines, PARKED if lines else ORIGIN))
 
 
 @pytest.mark.parametrize(
@@ -144,7 +138,9 @@ def test_a_failed_batch_comes_back_in_one_message(count: int, seed: int) -> None
     tried = [each.tried(WIDEST, START) for each in parked(chosen, attempts=29)]
 
     for note in (None, a_note()):
-        (message,) = read(encode(a_message(tried, batch_size=5000, due=START, dead_letter=note)))
+        (message,) = read_all(
+            encode(a_message(tried, batch_size=5000, due=START, dead_letter=note))
+        )
         assert message.deliveries == tuple(tried)
 
 
@@ -171,7 +167,7 @@ def test_batches_are_never_torn_apart(sizes: list[int], batch: int, length: int)
             event = a_delivery(position, text=compact(noise(length, position)) if length else "{}")
             group.append(event.tried(WIDEST, START + number * PIECE))
 
-    messages = read(encode(a_message(group, batch_size=batch)))
+    messages = read_all(encode(a_message(group, batch_size=batch)))
 
     assert [each for message in messages for each in message.deliveries] == group
     where = [{each.last for each in message.deliveries} for message in messages]
@@ -183,7 +179,7 @@ def test_a_batch_that_has_become_too_large_is_divided() -> None:
     """The subscription asks for smaller ones by now."""
     tried = [each.tried(WIDEST, START) for each in parked(range(100))]
 
-    messages = read(encode(a_message(tried, batch_size=30)))
+    messages = read_all(encode(a_message(tried, batch_size=30)))
 
     assert [len(message.deliveries) for message in messages] == [60, 40]
 
@@ -192,6 +188,6 @@ def test_events_that_were_never_tried_belong_to_no_batch() -> None:
     fresh = parked(range(150))
     assert not fresh[0].was_tried_with(fresh[1])
 
-    messages = read(encode(a_message(fresh, batch_size=100)))
+    messages = read_all(encode(a_message(fresh, batch_size=100)))
 
     assert [len(message.deliveries) for message in messages] == [100, 50]

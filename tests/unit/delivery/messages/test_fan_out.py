@@ -10,21 +10,15 @@ import pytest
 from shared.delivery.delivery import Delivery
 from shared.delivery.messages.fan_out import fan_out, match, parked_lines
 from shared.delivery.messages.message import DeliveryMessage
-from shared.delivery.messages.message_reader import decode
 from shared.delivery.messages.packing import split
 from shared.subscriptions.filters import EventFilter
 from tests.builders import ORIGIN, PARKED, a_subscription, an_event, noise
+from tests.unit.delivery.messages.wire import read_all
 
 EVENTS = [an_event(id=f"e-{n}", subject=f"/orders/{n}", eventType=f"T{n % 2}") for n in range(4)]
 ALL = a_subscription(name="all")
 ODD = a_subscription(name="odd", filter=EventFilter(included_event_types=frozenset({"t1"})))
 NONE = a_subscription(name="none", filter=EventFilter(subject_begins_with="/returns"))
-
-
-def read(texts: Sequence[str]) -> list[DeliveryMessage]:
-    messages = [decode(text) for text in texts]
-    assert all(isinstance(message, DeliveryMessage) for message in messages)
-    return [message for message in messages if isinstance(message, DeliveryMessage)]
 
 
 def test_each_subscription_gets_what_its_filter_wants() -> None:
@@ -39,7 +33,7 @@ def test_nothing_matches_without_subscriptions() -> None:
 def test_a_subscription_gets_one_message_for_what_fits_into_one() -> None:
     texts = [event.text for event in EVENTS]
 
-    messages = read(fan_out(match(EVENTS, [ALL, ODD]), EVENTS, [], ORIGIN))
+    messages = read_all(fan_out(match(EVENTS, [ALL, ODD]), EVENTS, [], ORIGIN))
 
     assert messages == [
         DeliveryMessage(
@@ -64,7 +58,7 @@ def test_messages_are_as_few_as_can_be(events: int, subscriptions: int, messages
         for number in range(subscriptions)
     ]
 
-    found = read(fan_out(matched, [an_event()] * events, [], ORIGIN))
+    found = read_all(fan_out(matched, [an_event()] * events, [], ORIGIN))
 
     assert len(found) == messages
     for number in range(subscriptions):
@@ -97,7 +91,7 @@ def test_subscriptions_with_the_same_events_share_the_packing(
 def test_inline_and_parked_events_travel_together() -> None:
     lines = ["", EVENTS[1].text, "", EVENTS[3].text]
 
-    (message,) = read(fan_out([(ALL, (0, 1, 2, 3))], EVENTS, lines, PARKED))
+    (message,) = read_all(fan_out([(ALL, (0, 1, 2, 3))], EVENTS, lines, PARKED))
 
     found = [(each.origin.payload, each.position, each.text) for each in message.deliveries]
     assert found == [
@@ -112,7 +106,7 @@ def test_a_group_too_large_for_one_message_is_split_and_loses_nothing() -> None:
     events = [an_event(data=noise(9000, number)) for number in range(20)]
     texts = [event.text for event in events]
 
-    messages = read(fan_out([(ALL, tuple(range(20)))], events, [], ORIGIN))
+    messages = read_all(fan_out([(ALL, tuple(range(20)))], events, [], ORIGIN))
 
     found = [each.text for message in messages for each in message.deliveries]
     assert (found, len(messages)) == (texts, 4)

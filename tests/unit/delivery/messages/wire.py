@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from shared.delivery.messages.message import DeliveryMessage, encode
 from shared.delivery.messages.message_reader import decode
+from shared.delivery.messages.packing import MAX_STORED
 from tests.builders import (
     a_message,
 )
@@ -17,6 +19,11 @@ def read(text: str | bytes) -> DeliveryMessage:
     message = decode(text)
     assert isinstance(message, DeliveryMessage)
     return message
+
+
+def read_all(texts: Sequence[str]) -> list[DeliveryMessage]:
+    assert all(len(text) <= MAX_STORED for text in texts)
+    return [read(text) for text in texts]
 
 
 def joined(texts: list[str]) -> DeliveryMessage:
