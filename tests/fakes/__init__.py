@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.fakes.blobs import MemoryDeadLetters, MemoryPayloads
-from tests.fakes.clock import START, FakeClock
+from tests.fakes.clock import START, FakeClock, Seconds
 from tests.fakes.counts import Counted, MemoryCounts
 from tests.fakes.faults import Faulty
 from tests.fakes.pushing import (
@@ -32,6 +32,7 @@ __all__ = [
     "MemoryResources",
     "MemoryTokens",
     "ScriptedPusher",
+    "Seconds",
     "Sent",
     "Stored",
     "answered",

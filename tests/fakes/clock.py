@@ -7,6 +7,16 @@ from datetime import UTC, datetime, timedelta
 START = datetime(2026, 2, 9, 12, 0, tzinfo=UTC)
 
 
+class Seconds:
+    """A monotonic clock that stands still until *seconds* is set."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
 class FakeClock:
     """A clock that stands still until it is advanced."""
 

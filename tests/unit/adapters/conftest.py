@@ -6,12 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.unit.adapters.pool import Time, Work
+from tests.fakes import Seconds
+from tests.unit.adapters.pool import Work
 
 
 @pytest.fixture
-def time() -> Time:
-    return Time()
+def time() -> Seconds:
+    return Seconds()
 
 
 @pytest.fixture

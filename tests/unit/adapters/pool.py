@@ -8,19 +8,10 @@ from datetime import timedelta
 
 from shared.adapters.push_pool import ThreadedPushPool
 from shared.delivery.slots.slots import Slots
+from tests.fakes import Seconds
 
 MINUTE = timedelta(minutes=1)
 PATIENCE = 10  # seconds after which a test that hangs fails
-
-
-class Time:
-    """A monotonic clock that stands still."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-
-    def __call__(self) -> float:
-        return self.seconds
 
 
 class Text(str):
@@ -56,7 +47,7 @@ class Work:
         self._release.set()
 
 
-def a_pool(time: Time, *, threads: int = 8, slots: int = 2) -> ThreadedPushPool:
+def a_pool(time: Seconds, *, threads: int = 8, slots: int = 2) -> ThreadedPushPool:
     return ThreadedPushPool(threads, Slots(slots, slots, time), clock=time, tick=0.001)
 
 

@@ -11,11 +11,11 @@ import pytest
 
 from shared.adapters.push_pool import ThreadedPushPool, _Todo
 from shared.delivery.slots.slots import Slots
+from tests.fakes import Seconds
 from tests.unit.adapters.pool import (
     MINUTE,
     PATIENCE,
     Text,
-    Time,
     Work,
     a_pool,
     assert_all_released,
@@ -25,7 +25,7 @@ from tests.unit.adapters.pool import (
 )
 
 
-def test_every_item_is_pushed_and_yielded_once(time: Time) -> None:
+def test_every_item_is_pushed_and_yielded_once(time: Seconds) -> None:
     """Many runs of one key at a time, more items than slots, more runs than threads."""
     pool = a_pool(time, threads=4, slots=3)
     groups = [[f"{run}-{number}" for number in range(50)] for run in range(8)]
@@ -44,7 +44,7 @@ def test_every_item_is_pushed_and_yielded_once(time: Time) -> None:
     assert_all_released(pool)
 
 
-def test_a_key_never_has_more_than_its_slots(time: Time) -> None:
+def test_a_key_never_has_more_than_its_slots(time: Seconds) -> None:
     """Three slots, two runs: always three at a time, which is what the barrier waits for."""
     pool = a_pool(time, slots=3)
     barrier = threading.Barrier(3)
@@ -73,7 +73,7 @@ def test_a_key_never_has_more_than_its_slots(time: Time) -> None:
     assert_all_released(pool)
 
 
-def test_a_slow_key_leaves_others_alone(time: Time, work: Work) -> None:
+def test_a_slow_key_leaves_others_alone(time: Seconds, work: Work) -> None:
     pool = a_pool(time)
     slow = job_of(pool, "slow", list("abcdef"), work)
     next(slow)
@@ -87,7 +87,9 @@ def test_a_slow_key_leaves_others_alone(time: Time, work: Work) -> None:
     assert_all_released(pool)
 
 
-def test_runs_of_a_key_get_slots_in_the_order_in_which_they_asked(time: Time, work: Work) -> None:
+def test_runs_of_a_key_get_slots_in_the_order_in_which_they_asked(
+    time: Seconds, work: Work
+) -> None:
     pool = a_pool(time, slots=1)
     first = job_of(pool, "key", ["a"], work)
     next(first)
@@ -111,7 +113,7 @@ def test_runs_of_a_key_get_slots_in_the_order_in_which_they_asked(time: Time, wo
     assert_all_released(pool)
 
 
-def test_a_run_reports_though_nothing_is_finished(time: Time, work: Work) -> None:
+def test_a_run_reports_though_nothing_is_finished(time: Seconds, work: Work) -> None:
     """The port: at least once a second, so that what failed can be stored meanwhile."""
     run = job_of(a_pool(time), "key", ["a"], work)
 
@@ -120,7 +122,7 @@ def test_a_run_reports_though_nothing_is_finished(time: Time, work: Work) -> Non
     assert reports == [[], []]
 
 
-def test_no_push_begins_after_its_time(time: Time) -> None:
+def test_no_push_begins_after_its_time(time: Seconds) -> None:
     pool = a_pool(time, slots=1)
 
     def push(item: str) -> Text:
@@ -133,7 +135,7 @@ def test_no_push_begins_after_its_time(time: Time) -> None:
     assert_all_released(pool)
 
 
-def test_a_job_that_gets_no_slot_ends_with_nothing(time: Time, work: Work) -> None:
+def test_a_job_that_gets_no_slot_ends_with_nothing(time: Seconds, work: Work) -> None:
     pool = a_pool(time, slots=1)
     first = job_of(pool, "key", ["a"], work)
     next(first)
@@ -148,7 +150,7 @@ def test_a_job_that_gets_no_slot_ends_with_nothing(time: Time, work: Work) -> No
     assert_all_released(pool)
 
 
-def test_nobody_waits_for_a_key_that_is_stuck(time: Time, work: Work) -> None:
+def test_nobody_waits_for_a_key_that_is_stuck(time: Seconds, work: Work) -> None:
     """Whoever waited would hold one of the host's few messages, which other keys need."""
     pool = a_pool(time, slots=2)
     hanging = job_of(pool, "key", ["a", "b"], work)
@@ -167,7 +169,7 @@ def test_nobody_waits_for_a_key_that_is_stuck(time: Time, work: Work) -> None:
     assert_all_released(pool)
 
 
-def test_a_key_that_has_become_slow_goes_on_with_fewer_lanes(time: Time) -> None:
+def test_a_key_that_has_become_slow_goes_on_with_fewer_lanes(time: Seconds) -> None:
     """The first two pushes take a minute; the run ends all the same, on the one slot left."""
     pool = ThreadedPushPool(8, Slots(2, 2, time), clock=time, tick=0.001)
     both = threading.Barrier(2, timeout=PATIENCE)
@@ -187,7 +189,7 @@ def test_a_key_that_has_become_slow_goes_on_with_fewer_lanes(time: Time) -> None
 
 
 def test_a_slot_that_comes_too_late_goes_back_at_once(
-    time: Time, work: Work, monkeypatch: pytest.MonkeyPatch
+    time: Seconds, work: Work, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It used to go round and round, a thread each time, until the last push had ended."""
     pool = a_pool(time)
@@ -231,14 +233,14 @@ def test_another_lane_may_take_the_last_item_first() -> None:
     assert todo.take() is None
 
 
-def test_no_items_are_no_work(time: Time) -> None:
+def test_no_items_are_no_work(time: Seconds) -> None:
     pool = a_pool(time)
 
     assert drained(job_of(pool, "key", [], upper)) == []
     assert_all_released(pool)
 
 
-def test_threads_are_used_again(time: Time) -> None:
+def test_threads_are_used_again(time: Seconds) -> None:
     pool = a_pool(time, threads=2)
     names: set[str] = set()
 

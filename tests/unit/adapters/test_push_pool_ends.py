@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tests.fakes import Seconds
 from tests.unit.adapters.pool import (
     Text,
-    Time,
     Work,
     a_pool,
     assert_all_released,
@@ -16,7 +16,7 @@ from tests.unit.adapters.pool import (
 )
 
 
-def test_a_slow_run_ends_its_invocation_and_goes_on(time: Time, work: Work) -> None:
+def test_a_slow_run_ends_its_invocation_and_goes_on(time: Seconds, work: Work) -> None:
     """Once, after a second: then it holds none of the host's in_flight any more."""
     pool = a_pool(time)
     calls: list[float] = []
@@ -42,7 +42,7 @@ def test_a_slow_run_ends_its_invocation_and_goes_on(time: Time, work: Work) -> N
     assert_all_released(pool)
 
 
-def test_a_run_whose_invocation_can_not_end_keeps_its_place(time: Time, work: Work) -> None:
+def test_a_run_whose_invocation_can_not_end_keeps_its_place(time: Seconds, work: Work) -> None:
     pool = a_pool(time)
     run = job_of(pool, "key", ["a"], work)
     next(run)
@@ -55,7 +55,7 @@ def test_a_run_whose_invocation_can_not_end_keeps_its_place(time: Time, work: Wo
     assert_all_released(pool)
 
 
-def test_a_run_closed_early_begins_nothing_more(time: Time, work: Work) -> None:
+def test_a_run_closed_early_begins_nothing_more(time: Seconds, work: Work) -> None:
     pool = a_pool(time)
     run = job_of(pool, "key", list("abcdef"), work)
     next(run)
@@ -68,7 +68,7 @@ def test_a_run_closed_early_begins_nothing_more(time: Time, work: Work) -> None:
     assert sorted(work.items) == ["a", "b"]
 
 
-def test_a_run_closed_while_it_waits_keeps_no_slot(time: Time, work: Work) -> None:
+def test_a_run_closed_while_it_waits_keeps_no_slot(time: Seconds, work: Work) -> None:
     pool = a_pool(time, slots=1)
     first = job_of(pool, "key", ["a"], work)
     next(first)
@@ -83,7 +83,7 @@ def test_a_run_closed_while_it_waits_keeps_no_slot(time: Time, work: Work) -> No
     assert_all_released(pool)
 
 
-def test_a_slot_handed_over_to_a_run_that_is_then_closed_goes_on(time: Time, work: Work) -> None:
+def test_a_slot_handed_over_to_a_run_that_is_then_closed_goes_on(time: Seconds, work: Work) -> None:
     pool = a_pool(time, slots=1)
     first = job_of(pool, "key", ["a"], work)
     next(first)
@@ -98,7 +98,7 @@ def test_a_slot_handed_over_to_a_run_that_is_then_closed_goes_on(time: Time, wor
 
 
 @pytest.mark.parametrize("error", [ValueError("no"), IndexError("no"), SystemExit()], ids=repr)
-def test_what_a_push_raises_ends_the_run(time: Time, error: BaseException) -> None:
+def test_what_a_push_raises_ends_the_run(time: Seconds, error: BaseException) -> None:
     """An IndexError once looked like the end of the work, and the run stood still for a minute."""
     pool = a_pool(time, slots=1)
     begun: list[str] = []

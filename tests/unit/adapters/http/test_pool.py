@@ -9,6 +9,7 @@ import pytest
 from shared.adapters.http import pool
 from shared.adapters.http.connection import Endpoint
 from shared.adapters.http.pool import Pool
+from tests.fakes import Seconds
 
 
 class FakeConnection:
@@ -28,17 +29,9 @@ class FakeConnection:
         self.closed = True
 
 
-class Time:
-    def __init__(self) -> None:
-        self.seconds = 0.0
-
-    def __call__(self) -> float:
-        return self.seconds
-
-
 @pytest.fixture
-def time(monkeypatch: pytest.MonkeyPatch) -> Time:
-    made = Time()
+def time(monkeypatch: pytest.MonkeyPatch) -> Seconds:
+    made = Seconds()
     monkeypatch.setattr(pool, "monotonic", made)
     return made
 
@@ -99,7 +92,7 @@ def test_all_together_are_at_most_512_and_the_endpoint_used_longest_ago_loses() 
     [(0.0, None, 60.0), (0.0, 5.0, 4.0), (0.0, 3600.0, 60.0), (-590.0, None, 10.0)],
 )
 def test_it_is_kept_for_a_while(
-    time: Time, born: float, keep_for: float | None, seconds: float
+    time: Seconds, born: float, keep_for: float | None, seconds: float
 ) -> None:
     for later, kept in ((seconds - 0.1, True), (seconds, False)):
         time.seconds = 0.0
@@ -112,7 +105,7 @@ def test_it_is_kept_for_a_while(
         assert connection.closed is not kept
 
 
-def test_old_ones_are_closed_although_nobody_asks_for_them(time: Time) -> None:
+def test_old_ones_are_closed_although_nobody_asks_for_them(time: Seconds) -> None:
     pool, old, new = Pool(), made(3, host=1), made(1, host=2)
     keep_all(pool, old)
     time.seconds = 61.0

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from shared.delivery.slots.slots import Slots, Visit
-from tests.unit.adapters.pool import Time
+from tests.fakes import Seconds
 
 
-def slots_of(start: int = 8, most: int = 64) -> tuple[Slots, Time]:
-    time = Time()
+def slots_of(start: int = 8, most: int = 64) -> tuple[Slots, Seconds]:
+    time = Seconds()
     return Slots(start, most, time), time
 
 

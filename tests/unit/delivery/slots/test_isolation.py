@@ -10,7 +10,7 @@ import pytest
 
 from shared.delivery.slots.shares import Share, Speed
 from shared.delivery.slots.slots import IN_FLIGHT, SLOT, THREADS, Slots, Visit
-from tests.unit.adapters.pool import Time
+from tests.fakes import Seconds
 from tests.unit.delivery.slots.keys import entered, quick, slots_of, taken
 
 
@@ -24,7 +24,7 @@ def slow(slots: Slots, name: str, seconds: float = 3.0) -> None:
     slots.leave(visit)
 
 
-def hanging(slots: Slots, time: Time, count: int) -> list[Visit]:
+def hanging(slots: Slots, time: Seconds, count: int) -> list[Visit]:
     """Let many keys hang, each with as many slots as it gets."""
     visits = []
     for number in range(count):
@@ -249,7 +249,7 @@ def test_of_many_slow_keys_each_stays_away_until_its_turn() -> None:
 
 def test_the_turn_of_one_that_does_not_come_passes_on() -> None:
     """Another process may have taken its messages."""
-    time = Time()
+    time = Seconds()
     slots = Slots(8, 64, time, in_flight=Share(total=2))
     for name in ("gone", "here"):
         slow(slots, name)
