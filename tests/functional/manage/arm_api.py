@@ -11,10 +11,13 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from shared.arm.deployment import Deployment, profile_limits
+from shared.arm.subscription_codec import to_subscription_in_force
 from shared.delivery.profiles import PROFILES
 from shared.engine.manage.api import Manage
 from shared.engine.manage.validation_links import Validate
+from shared.engine.ports import Table
 from shared.http import Exchange, HttpAnswer, HttpRequest, LateAnswerHandler, OutboundRequest
+from shared.subscriptions.subscription import EventSubscription
 from tests.fakes import (
     FakeClock,
     InlineNotifier,
@@ -144,6 +147,26 @@ class ArmApi:
         return Validate(
             resources=self.manage.resources, clock=self.clock, backoff=self.backoffs.append
         ).run(request)
+
+    def validation_link(self) -> str:
+        """Return the link that was sent with the latest handshake."""
+        request = self.pusher.sent[-1].request
+        if request.method == "OPTIONS":
+            return request.headers["WebHook-Request-Callback"]
+        return str(json.loads(request.body)[0]["data"]["validationUrl"])
+
+    def state(self, path: str = CRM) -> str:
+        return str(self.json("GET", path)["properties"]["provisioningState"])
+
+    def stored(self, topic: str = "orders", name: str = "crm") -> dict[str, Any]:
+        """Return the stored document of an event subscription."""
+        stored = self.resources.get(Table.EVENT_SUBSCRIPTIONS, topic, name)
+        assert stored is not None
+        return dict(stored.document)
+
+    def in_force(self, topic: str = "orders") -> EventSubscription:
+        """Return the event subscription ``crm`` as deliveries see it."""
+        return to_subscription_in_force(self.stored(topic))
 
     def json(self, method: str, target: str, body: object = None, *, status: int = 200) -> Any:
         """Call, expect *status* and return the answer's document."""

@@ -1,4 +1,4 @@
-"""Lists: pages and the filter on names."""
+"""Lists: their pages, and what belongs to them across topics."""
 
 from __future__ import annotations
 
@@ -7,7 +7,20 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.functional.manage.arm_api import HOST, ORDERS, TOPICS, ArmApi, hook
+from tests.functional.manage.arm_api import (
+    GROUP,
+    HOST,
+    ORDERS,
+    SHOP,
+    SHOP_CRM,
+    SHOP_ORDERS,
+    TOPICS,
+    ArmApi,
+    hook,
+    push,
+)
+
+PROVIDER = "/providers/Microsoft.EventGrid"
 
 
 @pytest.fixture
@@ -61,22 +74,61 @@ def test_a_link_stays_good_when_a_topic_goes(many: ArmApi) -> None:
 
 @pytest.mark.parametrize("top", ["0", "101", "-1", "x", "1.5", "", "\u0661", "0050000", "9" * 5000])
 def test_a_page_has_1_to_100(api: ArmApi, top: str) -> None:
-    error = api.error("GET", f"{TOPICS}?$top={quote(top)}", status=400)
-
-    assert error["target"] == "$top"
+    assert api.error("GET", f"{TOPICS}?$top={quote(top)}", status=400)["target"] == "$top"
 
 
-def test_subscriptions_can_be_searched_by_name(orders: ArmApi) -> None:
-    for name in ("crm", "crm-old", "my-crm", "billing"):
-        orders.json("PUT", f"{ORDERS}/eventSubscriptions/{name}", hook(), status=201)
-    text = quote("contains(name,'CRM') and name ne 'crm'")
+@pytest.fixture
+def three_topics(orders: ArmApi) -> ArmApi:
+    """Topics in two groups and two locations, and one of a namespace; each has a ``crm``."""
+    returns = f"{TOPICS}/returns".replace("/rg/", "/back-office/")
+    orders.json("PUT", returns, {"location": "North Europe"}, status=201)
+    bills = f"{TOPICS}/bills".replace("/s1/", "/s2/")
+    orders.json("PUT", bills, {"location": "westeurope"}, status=201)
+    for topic in (ORDERS, returns, bills):
+        orders.json("PUT", f"{topic}/eventSubscriptions/crm", hook(), status=201)
+    orders.json("PUT", SHOP, {"location": "westeurope"}, status=201)
+    orders.json("PUT", SHOP_ORDERS, {"properties": {}}, status=201)
+    orders.json("PUT", SHOP_CRM, push(), status=201)
+    return orders
 
-    answer = orders.json("GET", f"{ORDERS}/eventSubscriptions?$filter={text}")
 
-    assert names(answer) == ["crm-old", "my-crm"]
+@pytest.mark.parametrize(
+    ("path", "topics"),
+    [
+        ("/subscriptions/s1{p}/eventSubscriptions", ["orders", "returns"]),
+        ("/subscriptions/S2{p}/eventSubscriptions", ["bills"]),
+        ("/subscriptions/s3{p}/eventSubscriptions", []),
+        ("/subscriptions/s1/resourceGroups/rg{p}/eventSubscriptions", ["orders"]),
+        ("/subscriptions/s1{p}/locations/northeurope/eventSubscriptions", ["returns"]),
+        ("/subscriptions/s1{p}/locations/West%20Europe/eventSubscriptions", ["orders"]),
+        (
+            "/subscriptions/s1{p}/topicTypes/microsoft.eventgrid.topics/eventSubscriptions",
+            ["orders", "returns"],
+        ),
+        ("/subscriptions/s1{p}/topicTypes/Microsoft.Storage/eventSubscriptions", []),
+        (
+            "/subscriptions/s1{p}/locations/westeurope/topicTypes/Microsoft.EventGrid.Topics/{e}",
+            ["orders"],
+        ),
+        (f"{ORDERS}{{p}}/eventSubscriptions", ["orders"]),
+        (f"{GROUP}/eventSubscriptions", ["orders"]),
+    ],
+)
+def test_lists_go_across_topics(three_topics: ArmApi, path: str, topics: list[str]) -> None:
+    listed = three_topics.json("GET", path.format(p=PROVIDER, e="eventSubscriptions"))["value"]
+
+    found = [each["properties"]["topic"].rpartition("/")[2] for each in listed]
+    assert sorted(found) == topics
+    assert {each["type"] for each in listed} <= {"Microsoft.EventGrid/eventSubscriptions"}
 
 
-def test_a_search_that_cant_be_read_is_refused(api: ArmApi) -> None:
-    error = api.error("GET", f"{TOPICS}?$filter=location%20eq%20%27x%27", status=400)
+def test_pages_tell_equal_names_apart(three_topics: ArmApi) -> None:
+    seen: list[Any] = []
+    target = f"/subscriptions/s1{PROVIDER}/eventSubscriptions?$top=1&$filter=name eq 'crm'"
 
-    assert (error["code"], error["target"]) == ("InvalidRequest", "$filter")
+    while target:
+        page = three_topics.json("GET", target)
+        seen += [each["id"] for each in page["value"]]
+        target = page["nextLink"]
+
+    assert len(seen) == len(set(seen)) == 2

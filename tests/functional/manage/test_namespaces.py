@@ -1,51 +1,13 @@
-"""Namespaces and their topics."""
+"""Namespaces, their topics, and the event subscriptions of these."""
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
-from shared.engine.ports import NAMESPACE_TOPICS, NAMESPACES, Table
-from tests.fakes import MemoryResources
-from tests.functional.manage.arm_api import GROUP, HOST, SHOP, SHOP_CRM, SHOP_ORDERS, ArmApi, push
-
-
-def test_a_namespace_is_answered_with_its_defaults(shop: ArmApi) -> None:
-    assert shop.json("GET", SHOP) == {
-        "id": SHOP,
-        "name": "shop",
-        "type": "Microsoft.EventGrid/namespaces",
-        "location": "westeurope",
-        "tags": None,
-        "sku": {"name": "Standard", "capacity": 1},
-        "systemData": None,
-        "properties": {
-            "provisioningState": "Succeeded",
-            "publicNetworkAccess": "Enabled",
-            "isZoneRedundant": False,
-            "topicsConfiguration": {"hostname": HOST.removeprefix("https://") + "/namespaces/shop"},
-        },
-    }
-
-
-def test_a_topic_is_answered_with_its_defaults(shop: ArmApi) -> None:
-    created = shop.json("PUT", SHOP_ORDERS, {}, status=400)
-    assert created["error"]["code"] == "InvalidRequestContent"
-
-    assert shop.json("PUT", SHOP_ORDERS, {"properties": {}}, status=201) == {
-        "id": SHOP_ORDERS,
-        "name": "orders",
-        "type": "Microsoft.EventGrid/namespaces/topics",
-        "systemData": None,
-        "properties": {
-            "provisioningState": "Succeeded",
-            "publisherType": "Custom",
-            "inputSchema": "CloudEventSchemaV1_0",
-            "eventRetentionInDays": 7,
-        },
-    }
+from tests.fakes import answered
+from tests.functional.manage.arm_api import GROUP, SHOP, SHOP_CRM, SHOP_ORDERS, URL, ArmApi, push
 
 
 def test_patches_are_wrapped(shop_orders: ArmApi) -> None:
@@ -84,36 +46,6 @@ def test_what_is_wrong_is_refused(
     assert fault in shop.error("PUT", target, body, status=400)["message"]
 
 
-def test_names_are_unique_and_places_exact(shop_orders: ArmApi) -> None:
-    elsewhere = SHOP.replace("/rg/", "/other/")
-
-    assert shop_orders.error("PUT", elsewhere, {"location": "x"}, status=409)["code"] == "Conflict"
-    for target in (elsewhere, f"{elsewhere}/topics/orders", f"{SHOP}/topics/none"):
-        assert shop_orders.error("GET", target, status=404)["code"] == "ResourceNotFound"
-        assert (
-            shop_orders.error("PATCH", target, {"tags": {}}, status=404)["code"]
-            == "ResourceNotFound"
-        )
-        assert shop_orders.call("DELETE", target).status == 204
-    without = f"{elsewhere}/topics/new"
-    assert shop_orders.error("PUT", without, {"properties": {}}, status=404)
-    assert shop_orders.resources.get(Table.TOPICS, NAMESPACE_TOPICS, "shop.new") is None
-    assert shop_orders.call("GET", SHOP_ORDERS).status == 200
-
-
-def test_each_has_keys_of_its_own(shop_orders: ArmApi) -> None:
-    known = [shop_orders.json("POST", f"{each}/listKeys") for each in (SHOP, SHOP_ORDERS)]
-    assert len({key for keys in known for key in keys.values()}) == 4
-
-    after = shop_orders.json("POST", f"{SHOP}/regenerateKey", {"keyName": "key2"})
-
-    assert after["key1"] == known[0]["key1"]
-    assert after["key2"] not in known[0].values()
-    shop_orders.json("PUT", SHOP, {"location": "x"}, status=201)
-    assert shop_orders.json("POST", f"{SHOP}/listKeys") == after
-    assert shop_orders.json("POST", f"{SHOP_ORDERS}/listKeys") == known[1]
-
-
 def test_lists_hold_what_is_theirs(shop_orders: ArmApi) -> None:
     other = SHOP.replace("/shop", "/bank").replace("/rg/", "/other/")
     shop_orders.json("PUT", other, {"location": "x"}, status=201)
@@ -130,59 +62,127 @@ def test_lists_hold_what_is_theirs(shop_orders: ArmApi) -> None:
     assert shop_orders.error("GET", f"{GROUP}/namespaces/none/topics", status=404)
 
 
-@pytest.mark.parametrize("gone", [SHOP, SHOP_ORDERS])
-def test_what_is_deleted_takes_what_is_in_it_along(shop_orders: ArmApi, gone: str) -> None:
-    shop_orders.json("PUT", SHOP_CRM, push(), status=201)
-
-    assert shop_orders.call("DELETE", gone).status == 204
-
-    assert shop_orders.call("GET", gone).status == 404
-    assert shop_orders.call("GET", SHOP_CRM).status == 404
-    assert shop_orders.resources.list(Table.EVENT_SUBSCRIPTIONS, "shop.orders") == []
-    assert shop_orders.resources.list(Table.TOPICS, NAMESPACE_TOPICS) == []
+DEAD_LETTERS = {
+    "identity": {"type": "SystemAssigned", "userAssignedIdentity": None},
+    "deadLetterDestination": {
+        "endpointType": "StorageBlob",
+        "properties": {"resourceId": "/x/storageAccounts/acct", "blobContainerName": "dead"},
+    },
+}
 
 
-def test_lists_across_leave_namespaces_out(shop_orders: ArmApi) -> None:
-    shop_orders.json("PUT", SHOP_CRM, push(), status=201)
-
-    assert shop_orders.json("GET", f"{GROUP}/eventSubscriptions")["value"] == []
-    assert len(shop_orders.json("GET", f"{SHOP_ORDERS}/eventSubscriptions")["value"]) == 1
-
-
-def test_no_answer_holds_a_key(shop_orders: ArmApi) -> None:
-    for target in (SHOP, SHOP_ORDERS, f"{GROUP}/namespaces", f"{SHOP}/topics"):
-        assert "key-" not in json.dumps(shop_orders.json("GET", target))
-
-
-@pytest.mark.parametrize("gone", [SHOP, SHOP_ORDERS])
-def test_a_deletion_that_failed_half_way_can_be_repeated(shop_orders: ArmApi, gone: str) -> None:
-    """Otherwise nobody could address what is left."""
-    shop_orders.json("PUT", SHOP_CRM, push(), status=201)
-    shop_orders.resources.fail_next("list")
-
-    assert shop_orders.call("DELETE", gone).status == 503
-    assert shop_orders.call("GET", gone).status == 200
-
-    assert shop_orders.call("DELETE", gone).status == 204
-    assert shop_orders.resources.list(Table.EVENT_SUBSCRIPTIONS, "shop.orders") == []
-
-
-class Deleting(MemoryResources):
-    """The namespace goes while its topic is written, which somebody has used already."""
-
-    def put(self, table, partition, name, document, etag):
-        if partition == NAMESPACE_TOPICS:
-            self.delete(Table.TOPICS, NAMESPACES, "shop")
-            super().put(Table.EVENT_SUBSCRIPTIONS, "shop.orders", "crm", {"name": "crm"}, None)
-        return super().put(table, partition, name, document, etag)
-
-
-def test_a_topic_is_not_left_without_its_namespace() -> None:
-    api = ArmApi(resources=Deleting())
-    api.json("PUT", SHOP, {"location": "x"}, status=201)
-
-    assert (
-        api.error("PUT", SHOP_ORDERS, {"properties": {}}, status=404)["code"] == "ResourceNotFound"
+def test_a_subscription_is_answered_in_its_own_form(shop_orders: ArmApi) -> None:
+    filters = {
+        "includedEventTypes": ["Shop.OrderPlaced"],
+        "filters": [{"operatorType": "StringIn", "key": "subject", "values": ["/a"]}],
+    }
+    body = push(
+        maxDeliveryCount=3,
+        eventTimeToLive="PT90S",
+        deadLetterDestinationWithResourceIdentity=DEAD_LETTERS,
     )
-    assert api.resources.list(Table.TOPICS, NAMESPACE_TOPICS) == []
-    assert api.resources.list(Table.EVENT_SUBSCRIPTIONS, "shop.orders") == []
+    body["properties"]["filtersConfiguration"] = filters
+
+    created = shop_orders.json("PUT", SHOP_CRM, body, status=201)
+
+    assert created == shop_orders.json("GET", SHOP_CRM)
+    destination = created["properties"]["deliveryConfiguration"]["push"].pop("destination")
+    assert created == {
+        "id": SHOP_CRM,
+        "name": "crm",
+        "type": "Microsoft.EventGrid/namespaces/topics/eventsubscriptions",
+        "systemData": None,
+        "properties": {
+            "provisioningState": "Succeeded",
+            "eventDeliverySchema": "CloudEventSchemaV1_0",
+            "expirationTimeUtc": None,
+            "deliveryConfiguration": {
+                "deliveryMode": "Push",
+                "push": {
+                    "maxDeliveryCount": 3,
+                    "eventTimeToLive": "PT90S",
+                    "deadLetterDestinationWithResourceIdentity": DEAD_LETTERS,
+                },
+            },
+            "filtersConfiguration": filters,
+        },
+    }
+    assert destination["properties"]["endpointBaseUrl"] == "https://crm.example/hook"
+    assert shop_orders.json("POST", f"{SHOP_CRM}/getFullUrl") == {"endpointUrl": URL}
+    assert shop_orders.json("POST", f"{SHOP_CRM}/getDeliveryAttributes") == {"value": []}
+    (sent,) = shop_orders.pusher.sent
+    assert sent.request.method == "OPTIONS"
+
+
+def test_what_a_subscription_leaves_open_follows_its_topic(shop_orders: ArmApi) -> None:
+    created = shop_orders.json("PUT", SHOP_CRM, push(), status=201)
+
+    delivered = created["properties"]["deliveryConfiguration"]["push"]
+    assert (delivered["maxDeliveryCount"], delivered["eventTimeToLive"]) == (10, "P2D")
+
+
+def test_a_patch_merges_the_delivery_configuration(shop_orders: ArmApi) -> None:
+    before = shop_orders.json("PUT", SHOP_CRM, push(eventTimeToLive="P1D"), status=201)
+    patch = {"properties": {"deliveryConfiguration": {"push": {"maxDeliveryCount": 4}}}}
+
+    after = shop_orders.json("PATCH", SHOP_CRM, patch)
+
+    before["properties"]["deliveryConfiguration"]["push"]["maxDeliveryCount"] = 4
+    assert after == before
+    assert len(shop_orders.pusher.sent) == 1
+
+    filters = {"filters": [{"operatorType": "IsNotNull", "key": "data.a"}]}
+    after = shop_orders.json("PATCH", SHOP_CRM, {"properties": {"filtersConfiguration": filters}})
+    assert after["properties"]["filtersConfiguration"]["filters"] == filters["filters"]
+    configuration = before["properties"]["deliveryConfiguration"]
+    assert after["properties"]["deliveryConfiguration"] == configuration
+
+
+@pytest.mark.parametrize(
+    ("body", "target", "words"),
+    [
+        (
+            {"properties": {"deliveryConfiguration": {"deliveryMode": "Queue", "queue": {}}}},
+            "properties.deliveryConfiguration.deliveryMode",
+            "Queue is not supported",
+        ),
+        (
+            {"properties": {"filtersConfiguration": {}}},
+            "properties.deliveryConfiguration.deliveryMode",
+            "is missing",
+        ),
+        (push(maxDeliveryCount=11), "maxDeliveryCount", "between 1 and 10"),
+        (push(maxDeliveryCount=0), "maxDeliveryCount", "between 1 and 10"),
+        (push(eventTimeToLive="PT59S"), "eventTimeToLive", "between PT1M and"),
+        (push(eventTimeToLive="P2DT1S"), "eventTimeToLive", "P2D"),
+        (push(eventTimeToLive="1 day"), "eventTimeToLive", "ISO 8601"),
+        (
+            push()
+            | {"properties": push()["properties"] | {"filtersConfiguration": {"filters": [1]}}},
+            "properties.filtersConfiguration.filters",
+            "list of objects",
+        ),
+    ],
+)
+def test_a_bad_subscription_is_refused(
+    shop_orders: ArmApi, body: dict[str, Any], target: str, words: str
+) -> None:
+    error = shop_orders.error("PUT", SHOP_CRM, body, status=400)
+
+    assert error["target"].endswith(target)
+    assert words in error["message"]
+    assert shop_orders.pusher.sent == []
+
+
+@pytest.mark.parametrize("kind", ["EventHub", "ServiceBusQueue", "StorageQueue", "AzureFunction"])
+def test_other_destinations_are_refused_by_name(shop_orders: ArmApi, kind: str) -> None:
+    body = push(destination={"endpointType": kind, "properties": {}})
+
+    assert kind in shop_orders.error("PUT", SHOP_CRM, body, status=400)["message"]
+
+
+def test_an_endpoint_has_to_consent(shop_orders: ArmApi) -> None:
+    shop_orders.pusher.script(URL, answered(200))
+
+    assert shop_orders.error("PUT", SHOP_CRM, push(), status=400)["code"] == "Url validation"
+    assert shop_orders.call("GET", SHOP_CRM).status == 404

@@ -1,9 +1,8 @@
-"""Operators with tokens of Entra ID, beside the admin key or instead of it."""
+"""Operators: with the admin key, or with tokens of Entra ID beside it or instead of it."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
 
@@ -28,6 +27,43 @@ def tokens(api: ArmApi) -> Tokens:
 def get(api: ArmApi, token: str | None, path: str = TOPICS) -> HttpAnswer:
     headers = {} if token is None else {"authorization": f"Bearer {token}"}
     return api.call("GET", path, headers=headers)
+
+
+@pytest.mark.parametrize(
+    ("authorization", "words"),
+    [
+        (None, "header is missing"),
+        ("", "header is missing"),
+        (f"Basic {KEY}", "not a Bearer token"),
+        (KEY, "not a Bearer token"),
+        ("Bearer", "not the admin key"),
+        (f"Bearer {KEY}x", "not the admin key"),
+        (f"Bearer {KEY[:-1]}", "not the admin key"),
+        ("Bearer na\u00efve", "not the admin key"),
+    ],
+)
+def test_only_the_operator_gets_in(api: ArmApi, authorization: str | None, words: str) -> None:
+    """Nobody else learns even which routes there are."""
+    headers = {} if authorization is None else {"authorization": authorization}
+
+    answer = api.call("GET", "/subscriptions/s1/nothing", headers=headers)
+
+    error = json.loads(answer.body)["error"]
+    assert (answer.status, error["code"]) == (401, "AuthenticationFailed")
+    assert words in error["message"]
+    assert answer.headers["WWW-Authenticate"] == "Bearer"
+    assert KEY not in answer.body.decode()
+
+
+@pytest.mark.parametrize("key", [None, ""])
+@pytest.mark.parametrize("token", [None, "", KEY])
+def test_without_a_key_the_api_is_closed(api: ArmApi, key: str | None, token: str | None) -> None:
+    api.reconfigure(admin_key=key)
+
+    answer = get(api, token)
+
+    assert answer.status == 401
+    assert b"PUSHGRID_ADMIN_KEY is not set" in answer.body
 
 
 @pytest.mark.parametrize("key", [KEY, None])
@@ -94,15 +130,3 @@ def test_while_signing_keys_can_not_be_fetched_nothing_is_said(api: ArmApi, toke
     answer = get(api, "operator")
 
     assert (answer.status, answer.headers["Retry-After"]) == (503, "5")
-
-
-def test_rules_about_addresses_need_a_front_end_that_tells_them(api: ArmApi) -> None:
-    rules = {"location": "x", "properties": {"inboundIpRules": [{"ipMask": "203.0.113.0/24"}]}}
-    assert api.call("PUT", ORDERS, rules).status == 201
-
-    api.reconfigure(deployment=replace(api.manage.deployment, has_client_ip_header=False))
-    error = api.error("PUT", ORDERS, rules, status=400)
-
-    assert error["target"] == "properties.inboundIpRules"
-    assert "PUSHGRID_CLIENT_IP_HEADER" in error["message"]
-    api.json("PUT", ORDERS, {"location": "x"}, status=201)

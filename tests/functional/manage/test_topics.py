@@ -1,28 +1,17 @@
-"""Topics, from their creation to their end."""
+"""Topics and namespaces: names, keys, races, lists."""
 
 from __future__ import annotations
 
+import json
+import re
+from dataclasses import replace
+
 import pytest
 
-from shared.engine.ports import Table
+from shared.engine.ports import CUSTOM_TOPICS, NAMESPACE_TOPICS, Table
 from shared.errors import Conflict
 from tests.fakes import MemoryResources
-from tests.functional.manage.arm_api import CRM, GROUP, HOST, ORDERS, TOPICS, ArmApi, hook
-
-ELSEWHERE = ORDERS.replace("/rg/", "/other/")
-
-
-def test_a_topic_is_created_at_once(api: ArmApi) -> None:
-    """201 with a final state and no polling headers is all that the client needs."""
-    body = {"location": "westeurope", "properties": {"inputSchema": "CloudEventSchemaV1_0"}}
-
-    answer = api.json("PUT", ORDERS, body, status=201)
-
-    assert answer["id"] == ORDERS
-    assert answer["properties"]["provisioningState"] == "Succeeded"
-    assert answer["properties"]["endpoint"] == f"{HOST}/topics/orders/api/events"
-    assert answer["properties"]["inputSchema"] == "CloudEventSchemaV1_0"
-    assert api.json("GET", ORDERS) == answer
+from tests.functional.manage.arm_api import GROUP, ORDERS, SHOP, SHOP_ORDERS, TOPICS, ArmApi
 
 
 def test_the_endpoint_stands_on_the_public_url(api: ArmApi) -> None:
@@ -42,91 +31,6 @@ def test_replacing_answers_201_too_and_keeps_the_keys(orders: ArmApi) -> None:
     assert orders.json("POST", f"{ORDERS}/listKeys") == before
 
 
-def test_a_topic_has_two_keys_of_its_own(orders: ArmApi) -> None:
-    orders.json("PUT", f"{TOPICS}/returns", {"location": "x"}, status=201)
-
-    assert orders.json("POST", f"{ORDERS}/listKeys") == {"key1": "key-1", "key2": "key-2"}
-    assert orders.json("POST", f"{TOPICS}/returns/listKeys") == {"key1": "key-3", "key2": "key-4"}
-
-
-@pytest.mark.parametrize("name", ["orders", "ORDERS"])
-def test_a_name_is_taken_in_the_whole_deployment(orders: ArmApi, name: str) -> None:
-    error = orders.error("PUT", ELSEWHERE.replace("orders", name), {"location": "x"}, status=409)
-
-    assert error["code"] == "Conflict"
-    assert "elsewhere in this deployment" in error["message"]
-    assert orders.json("GET", ORDERS)["id"] == ORDERS
-
-
-@pytest.mark.parametrize(
-    "target", [f"{TOPICS}/none", ELSEWHERE, f"{TOPICS}/a_b", f"{TOPICS}/a%2Fb"]
-)
-def test_a_topic_that_is_not_there_is_not_found(orders: ArmApi, target: str) -> None:
-    error = orders.error("GET", target, status=404)
-
-    assert error["code"] == "ResourceNotFound"
-    assert error["message"].startswith("The Resource 'Microsoft.EventGrid/topics/")
-    assert orders.call("POST", f"{target}/listKeys").status == 404
-
-
-def test_a_bad_topic_is_not_stored(api: ArmApi) -> None:
-    api.error("PUT", f"{TOPICS}/Microsoft-x", {"location": "x"}, status=400)
-    api.error("PUT", f"{TOPICS}/a%2Fb", {"location": "x"}, status=400)
-
-    assert api.json("GET", TOPICS)["value"] == []
-
-
-@pytest.mark.parametrize("target", [ORDERS, ORDERS.upper()])
-def test_deleting_needs_no_polling(orders: ArmApi, target: str) -> None:
-    answer = orders.call("DELETE", target)
-
-    assert (answer.status, answer.body) == (204, b"")
-    assert orders.call("GET", ORDERS).status == 404
-
-
-@pytest.mark.parametrize("target", [f"{TOPICS}/none", ELSEWHERE])
-def test_deleting_what_is_not_there_is_no_news(orders: ArmApi, target: str) -> None:
-    assert orders.call("DELETE", target).status == 204
-    assert orders.call("GET", ORDERS).status == 200
-
-
-def test_a_topic_takes_its_subscriptions_with_it(orders: ArmApi) -> None:
-    orders.json("PUT", CRM, hook(), status=201)
-
-    orders.call("DELETE", ORDERS)
-    orders.json("PUT", ORDERS, {"location": "x"}, status=201)
-
-    assert orders.json("GET", f"{ORDERS}/eventSubscriptions")["value"] == []
-
-
-@pytest.mark.parametrize("verb", ["list", "delete"])
-def test_a_deletion_that_fails_half_way_can_be_repeated(orders: ArmApi, verb: str) -> None:
-    orders.json("PUT", CRM, hook(), status=201)
-    orders.resources.fail_next(verb)
-
-    assert orders.call("DELETE", ORDERS).status == 503
-    assert orders.call("GET", ORDERS).status == 200
-    assert orders.call("DELETE", ORDERS).status == 204
-    assert orders.resources.list(Table.EVENT_SUBSCRIPTIONS, "orders") == []
-
-
-class Late(MemoryResources):
-    """Somebody creates a subscription just before the topic goes."""
-
-    def delete(self, table, partition, name, etag=None):
-        if table is Table.TOPICS:
-            self.put(Table.EVENT_SUBSCRIPTIONS, name, "late", {"name": "late"}, None)
-        return super().delete(table, partition, name, etag)
-
-
-def test_a_topic_takes_along_what_was_created_meanwhile() -> None:
-    api = ArmApi(resources=Late())
-    api.json("PUT", ORDERS, {"location": "x"}, status=201)
-
-    assert api.call("DELETE", ORDERS).status == 204
-    assert api.resources.list(Table.EVENT_SUBSCRIPTIONS, "orders") == []
-
-
 def test_topics_are_listed_by_group_and_by_subscription(orders: ArmApi) -> None:
     others = [
         TOPICS.replace("/rg/", "/rg2/") + "/billing",
@@ -143,10 +47,6 @@ def test_topics_are_listed_by_group_and_by_subscription(orders: ArmApi) -> None:
     assert names(TOPICS) == names(TOPICS.upper()) == ["orders"]
     assert names(GROUP.replace("/resourceGroups/rg", "") + "/topics") == ["billing", "orders"]
     assert names(TOPICS.replace("/s1/", "/s2/")) == []
-
-
-def test_no_list_holds_a_key(orders: ArmApi) -> None:
-    assert b"key-" not in orders.call("GET", TOPICS).body
 
 
 class Raced(MemoryResources):
@@ -168,3 +68,109 @@ def test_a_lost_race_is_run_again(times: int, status: int) -> None:
     api = ArmApi(resources=resources)
 
     assert api.call("PUT", ORDERS, {"location": "x"}).status == status
+
+
+@pytest.mark.parametrize("taken", [ORDERS, ORDERS.upper(), SHOP])
+def test_a_name_is_taken_in_the_whole_deployment(shop: ArmApi, taken: str) -> None:
+    shop.json("PUT", ORDERS, {"location": "x"}, status=201)
+    before = shop.json("GET", taken)
+    elsewhere = re.sub("/rg/", "/other/", taken, flags=re.IGNORECASE)
+
+    error = shop.error("PUT", elsewhere, {"location": "x"}, status=409)
+
+    assert error["code"] == "Conflict"
+    assert "elsewhere in this deployment" in error["message"]
+    assert shop.json("GET", taken) == before
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        f"{TOPICS}/none",
+        ORDERS.replace("/rg/", "/other/"),
+        f"{TOPICS}/a_b",
+        f"{TOPICS}/a%2Fb",
+        SHOP.replace("/rg/", "/other/"),
+        SHOP_ORDERS.replace("/rg/", "/other/"),
+        f"{SHOP}/topics/none",
+    ],
+)
+def test_what_is_not_there_is_not_found(shop_orders: ArmApi, target: str) -> None:
+    """A deletion finds it done."""
+    shop_orders.json("PUT", ORDERS, {"location": "x"}, status=201)
+    for method, path, body in (
+        ("GET", target, None),
+        ("PATCH", target, {"tags": {}}),
+        ("POST", f"{target}/listKeys", None),
+        ("POST", f"{target}/regenerateKey", {"keyName": "key1"}),
+    ):
+        error = shop_orders.error(method, path, body, status=404)
+        assert error["code"] == "ResourceNotFound"
+        assert error["message"].startswith("The Resource 'Microsoft.EventGrid/")
+
+    assert shop_orders.call("DELETE", target).status == 204
+    assert shop_orders.call("GET", ORDERS).status == 200
+    assert shop_orders.call("GET", SHOP_ORDERS).status == 200
+
+
+@pytest.mark.parametrize(
+    "target", [f"{TOPICS}/a%2Fb", f"{SHOP.replace('shop', 'none')}/topics/orders"]
+)
+def test_what_is_refused_is_not_stored(shop: ArmApi, target: str) -> None:
+    assert shop.call("PUT", target, {"properties": {}}).status in (400, 404)
+
+    for partition in (CUSTOM_TOPICS, NAMESPACE_TOPICS):
+        assert shop.resources.list(Table.TOPICS, partition) == []
+
+
+@pytest.mark.parametrize("target", [ORDERS, SHOP, SHOP_ORDERS])
+@pytest.mark.parametrize(("name", "other"), [("key1", "key2"), ("KEY2", "key1")])
+def test_one_key_is_made_anew_and_the_others_stay(
+    shop_orders: ArmApi, target: str, name: str, other: str
+) -> None:
+    """Each topic and each namespace has two of its own."""
+    shop_orders.json("PUT", ORDERS, {"location": "x"}, status=201)
+    before = {
+        each: shop_orders.json("POST", f"{each}/listKeys") for each in (ORDERS, SHOP, SHOP_ORDERS)
+    }
+    known = [key for keys in before.values() for key in keys.values()]
+
+    after = shop_orders.json("POST", f"{target}/regenerateKey", {"keyName": name})
+    put: object = {"properties": {}} if target == SHOP_ORDERS else {"location": "x"}
+    shop_orders.json("PUT", target, put, status=201)
+
+    assert len(set(known)) == 6
+    assert after[name.lower()] not in known
+    assert after[other] == before[target][other]
+    for each, keys in (before | {target: after}).items():
+        assert shop_orders.json("POST", f"{each}/listKeys") == keys
+
+
+@pytest.mark.parametrize("body", [{"keyName": 1}, {"a": 1}, b"", b"[]"])
+def test_there_are_no_other_keys(orders: ArmApi, body: object) -> None:
+    before = orders.json("POST", f"{ORDERS}/listKeys")
+
+    orders.error("POST", f"{ORDERS}/regenerateKey", body, status=400)
+
+    assert orders.json("POST", f"{ORDERS}/listKeys") == before
+
+
+def test_no_answer_holds_a_key(shop_orders: ArmApi) -> None:
+    shop_orders.json("PUT", ORDERS, {"location": "x"}, status=201)
+
+    for target in (TOPICS, f"{GROUP}/namespaces", f"{SHOP}/topics"):
+        (shown,) = shop_orders.json("GET", target)["value"]
+        assert shown == shop_orders.json("GET", shown["id"])
+        assert "key-" not in json.dumps(shown)
+
+
+def test_rules_about_addresses_need_a_front_end_that_tells_them(api: ArmApi) -> None:
+    rules = {"location": "x", "properties": {"inboundIpRules": [{"ipMask": "203.0.113.0/24"}]}}
+    assert api.call("PUT", ORDERS, rules).status == 201
+
+    api.reconfigure(deployment=replace(api.manage.deployment, has_client_ip_header=False))
+    error = api.error("PUT", ORDERS, rules, status=400)
+
+    assert error["target"] == "properties.inboundIpRules"
+    assert "PUSHGRID_CLIENT_IP_HEADER" in error["message"]
+    api.json("PUT", ORDERS, {"location": "x"}, status=201)

@@ -1,12 +1,12 @@
-"""Batching, custom headers and limits, as the callers of the management API see them."""
+"""Secrets that come back hidden, and limits of a topic and of its delivery profile."""
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
+from shared.engine.ports import Table
 from tests.functional.manage.arm_api import CRM, ORDERS, ArmApi, hook
 
 LIST = f"{ORDERS}/eventSubscriptions"
@@ -26,30 +26,6 @@ def batched() -> dict[str, Any]:
         "deliveryAttributeMappings": MAPPINGS,
     }
     return body
-
-
-@pytest.mark.parametrize("schema", [{}, CLOUD])
-def test_batching_and_headers_are_kept_and_secrets_are_not_shown(
-    orders: ArmApi, schema: dict[str, str]
-) -> None:
-    body = batched()
-    body["properties"] |= schema
-
-    answer = orders.json("PUT", CRM, body, status=201)
-
-    (sent,) = orders.pusher.sent
-    assert sent.request.headers["Authorization"] == "k3y"
-    assert "x-kind" not in sent.request.headers
-    for shown in (answer, orders.json("GET", CRM), orders.json("GET", LIST)["value"][0]):
-        properties = shown["properties"]["destination"]["properties"]
-        assert properties["maxEventsPerBatch"] == 100
-        values = [each["properties"] for each in properties["deliveryAttributeMappings"]]
-        assert values == [
-            {"value": "crm", "isSecret": False},
-            {"value": "Hidden", "isSecret": True},
-            {"sourceField": "data.kind"},
-        ]
-        assert "k3y" not in json.dumps(shown)
 
 
 def test_a_secret_that_comes_back_as_it_was_shown_keeps_its_value(orders: ArmApi) -> None:
@@ -88,19 +64,6 @@ def test_a_hidden_value_that_is_no_known_secret_is_refused(orders: ArmApi, name:
     orders.json("PUT", CRM, body, status=201)
 
 
-def test_what_the_topics_profile_does_not_have_is_refused(api: ArmApi) -> None:
-    body = {"location": "x", "tags": {"deliveryProfile": "2019"}}
-    api.json("PUT", ORDERS, body, status=201)
-
-    error = api.error("PUT", CRM, batched(), status=400)
-
-    assert [fault["message"] for fault in error["details"]] == [
-        "Output batching is not available under the delivery profile 2019.",
-        "Custom delivery headers are not available under the delivery profile 2019.",
-    ]
-    assert api.pusher.sent == []
-
-
 def test_an_open_policy_follows_the_topics_profile(orders: ArmApi) -> None:
     def policy() -> Any:
         return orders.json("GET", CRM)["properties"]["retryPolicy"]
@@ -112,3 +75,36 @@ def test_an_open_policy_follows_the_topics_profile(orders: ArmApi) -> None:
 
     assert before == {"maxDeliveryAttempts": 30, "eventTimeToLiveInMinutes": 1440}
     assert policy() == {"maxDeliveryAttempts": None, "eventTimeToLiveInMinutes": 120}
+
+
+def fill(orders: ArmApi, count: int) -> None:
+    """Let the topic have so many event subscriptions."""
+    orders.json("PUT", CRM, hook(), status=201)
+    for number in range(count - 1):
+        copy = orders.stored() | {"name": f"copy-{number}"}
+        orders.resources.put(Table.EVENT_SUBSCRIPTIONS, "orders", copy["name"], copy, None)
+
+
+def test_a_topic_has_at_most_500_subscriptions(orders: ArmApi) -> None:
+    fill(orders, 499)
+
+    last = f"{ORDERS}/eventSubscriptions/last"
+    orders.json("PUT", last, hook(), status=201)
+    error = orders.error("PUT", f"{last}-but-one", hook(), status=400)
+
+    assert (error["code"], "at most 500" in error["message"]) == ("QuotaExceeded", True)
+    orders.json("PUT", last, hook(labels=["a"]), status=201)
+    orders.json("PATCH", last, {"labels": ["b"]}, status=201)
+
+
+def test_of_two_who_create_the_last_one_together_one_is_refused(orders: ArmApi) -> None:
+    fill(orders, 499)
+    first, second = (f"{ORDERS}/eventSubscriptions/{name}" for name in ("first", "second"))
+    orders.pusher.during_handshakes.append(lambda: orders.json("PUT", second, hook(), status=201))
+
+    error = orders.error("PUT", first, hook(), status=400)
+
+    assert error["code"] == "QuotaExceeded"
+    assert orders.backoffs == [1]
+    assert [orders.call("GET", each).status for each in (first, second)] == [404, 200]
+    assert len(orders.resources.list(Table.EVENT_SUBSCRIPTIONS, "orders")) == 500

@@ -1,0 +1,271 @@
+"""Deletions: contents go along, endpoints are told, and what failed half-way can be repeated."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from shared.adapters.storage.health_table import TableHealth
+from shared.delivery.health.endpoint_health import Health
+from shared.engine.ports import CUSTOM_TOPICS, NAMESPACE_TOPICS, NAMESPACES, Table
+from shared.errors import StorageUnavailable
+from shared.http import Failure, NotAnswered, OutboundRequest
+from shared.subscriptions.subscription import SubscriptionKey
+from tests.fakes import FakeClock, MemoryResources, answered
+from tests.functional.manage.arm_api import (
+    CRM,
+    ORDERS,
+    SHOP,
+    SHOP_CRM,
+    SHOP_ORDERS,
+    URL,
+    ArmApi,
+    hook,
+    push,
+)
+
+OTHER = "https://other.example/hook"
+CLOUD = {"eventDeliverySchema": "CloudEventSchemaV1_0"}
+
+
+@pytest.fixture
+def filled(shop_orders: ArmApi) -> ArmApi:
+    """A custom topic and a topic of a namespace, with a subscription each."""
+    shop_orders.json("PUT", ORDERS, {"location": "x"}, status=201)
+    shop_orders.json("PUT", CRM, hook(), status=201)
+    shop_orders.json("PUT", SHOP_CRM, push(), status=201)
+    return shop_orders
+
+
+@pytest.mark.parametrize(
+    ("target", "topic", "left"),
+    [
+        (ORDERS, "orders", [1, 0]),
+        (ORDERS.upper(), "orders", [1, 0]),
+        (SHOP_ORDERS, "shop.orders", [0, 1]),
+        (SHOP, "shop.orders", [0, 1]),
+    ],
+)
+@pytest.mark.parametrize("verb", ["list", "delete", None])
+def test_contents_go_along_and_what_failed_half_way_can_be_repeated(
+    filled: ArmApi, target: str, topic: str, left: list[int], verb: str | None
+) -> None:
+    """Otherwise nobody could address what is left."""
+    if verb:
+        filled.resources.fail_next(verb)
+        assert filled.call("DELETE", target).status == 503
+        assert filled.call("GET", target).status == 200
+
+    answer = filled.call("DELETE", target)
+
+    assert (answer.status, answer.body) == (204, b"")
+    assert filled.call("GET", target).status == 404
+    assert filled.resources.list(Table.EVENT_SUBSCRIPTIONS, topic) == []
+    partitions = (NAMESPACE_TOPICS, CUSTOM_TOPICS)
+    assert [len(filled.resources.list(Table.TOPICS, each)) for each in partitions] == left
+
+
+class Late(MemoryResources):
+    """Somebody creates a subscription just before the topic goes."""
+
+    def delete(self, table, partition, name, etag=None):
+        if table is Table.TOPICS:
+            self.put(Table.EVENT_SUBSCRIPTIONS, name, "late", {"name": "late"}, None)
+        return super().delete(table, partition, name, etag)
+
+
+def test_a_topic_takes_along_what_was_created_meanwhile() -> None:
+    api = ArmApi(resources=Late())
+    api.json("PUT", ORDERS, {"location": "x"}, status=201)
+
+    assert api.call("DELETE", ORDERS).status == 204
+    assert api.resources.list(Table.EVENT_SUBSCRIPTIONS, "orders") == []
+
+
+class Deleting(MemoryResources):
+    """The namespace goes while its topic is written, which somebody has used already."""
+
+    def put(self, table, partition, name, document, etag):
+        if partition == NAMESPACE_TOPICS:
+            self.delete(Table.TOPICS, NAMESPACES, "shop")
+            super().put(Table.EVENT_SUBSCRIPTIONS, "shop.orders", "crm", {"name": "crm"}, None)
+        return super().put(table, partition, name, document, etag)
+
+
+def test_a_topic_is_not_left_without_its_namespace() -> None:
+    api = ArmApi(resources=Deleting())
+    api.json("PUT", SHOP, {"location": "x"}, status=201)
+
+    error = api.error("PUT", SHOP_ORDERS, {"properties": {}}, status=404)
+
+    assert error["code"] == "ResourceNotFound"
+    assert api.resources.list(Table.TOPICS, NAMESPACE_TOPICS) == []
+    assert api.resources.list(Table.EVENT_SUBSCRIPTIONS, "shop.orders") == []
+
+
+def notices(api: ArmApi) -> list[OutboundRequest]:
+    return [
+        sent.request
+        for sent in api.pusher.sent
+        if sent.request.headers.get("aeg-event-type") == "SubscriptionDeletion"
+    ]
+
+
+def test_an_endpoint_hears_that_its_subscription_is_deleted(orders: ArmApi) -> None:
+    mappings = [{"name": "x-key", "type": "Static", "properties": {"value": "s3"}}]
+    body = hook()
+    body["properties"]["destination"]["properties"]["deliveryAttributeMappings"] = mappings
+    orders.json("PUT", CRM, body, status=201)
+
+    orders.call("DELETE", CRM)
+
+    (notice,) = notices(orders)
+    assert (notice.method, notice.url) == ("POST", URL)
+    assert notice.headers == {
+        "Content-Type": "application/json; charset=utf-8",
+        "aeg-event-type": "SubscriptionDeletion",
+        "aeg-subscription-name": "CRM",
+        "aeg-delivery-count": "0",
+        "aeg-data-version": "1",
+        "aeg-metadata-version": "1",
+        "x-key": "s3",
+    }
+    (event,) = json.loads(notice.body)
+    assert event.pop("id")
+    assert event == {
+        "topic": ORDERS,
+        "subject": "",
+        "eventType": "Microsoft.EventGrid.SubscriptionDeletedEvent",
+        "eventTime": "2026-02-09T12:00:00.0000000Z",
+        "metadataVersion": "1",
+        "dataVersion": "1",
+        "data": {"eventSubscriptionId": CRM},
+    }
+
+
+def test_endpoints_of_cloud_events_hear_it_in_their_schema(orders: ArmApi) -> None:
+    orders.json("PUT", CRM, hook(**CLOUD), status=201)
+
+    orders.call("DELETE", CRM)
+
+    (notice,) = notices(orders)
+    assert notice.headers["Content-Type"] == "application/cloudevents+json; charset=utf-8"
+    event = json.loads(notice.body)
+    assert event.pop("id")
+    assert event == {
+        "specversion": "1.0",
+        "source": ORDERS,
+        "type": "Microsoft.EventGrid.SubscriptionDeletedEvent",
+        "time": "2026-02-09T12:00:00.0000000Z",
+        "data": {"eventSubscriptionId": CRM},
+    }
+
+
+@pytest.mark.parametrize(
+    "exchange", [answered(500), NotAnswered(Failure.TIMED_OUT, "", 5)], ids=["500", "silence"]
+)
+def test_whatever_the_endpoint_answers_changes_nothing(
+    orders: ArmApi, exchange: NotAnswered
+) -> None:
+    orders.json("PUT", CRM, hook(), status=201)
+    orders.pusher.script(URL, exchange)
+
+    assert orders.call("DELETE", CRM).status == 204
+    assert orders.call("GET", CRM).status == 404
+    orders.call("DELETE", CRM)
+    assert len(notices(orders)) == 1
+
+
+def test_all_endpoints_of_a_deleted_topic_hear_it(orders: ArmApi) -> None:
+    orders.json("PUT", CRM, hook(), status=201)
+    orders.json("PUT", f"{CRM}-2", hook(OTHER), status=201)
+
+    orders.call("DELETE", ORDERS)
+
+    assert [notice.url for notice in notices(orders)] == [URL, OTHER]
+
+
+def test_who_never_consented_hears_nothing(orders: ArmApi) -> None:
+    orders.pusher.script(URL, answered(200))
+    orders.json("PUT", CRM, hook(), status=201)
+
+    orders.call("DELETE", CRM)
+
+    assert notices(orders) == []
+
+
+def test_the_endpoint_in_force_hears_it(orders: ArmApi) -> None:
+    orders.json("PUT", CRM, hook(), status=201)
+    orders.pusher.script(OTHER, answered(200))
+    orders.json("PUT", CRM, hook(OTHER), status=201)
+    orders.clock.advance(timedelta(minutes=1))
+
+    orders.call("DELETE", CRM)
+
+    assert [notice.url for notice in notices(orders)] == [URL]
+
+
+def know(api: ArmApi, *places: tuple[str, str]) -> None:
+    """Write rows as delivering does."""
+    for topic, name in places:
+        health = TableHealth(api.resources, FakeClock().monotonic)
+        health.write(SubscriptionKey(topic, name), Health(endpoint="g-1", failures=3), None)
+
+
+def known(api: ArmApi, *topics: str) -> list[str]:
+    return [
+        str(row.document["name"])
+        for topic in topics
+        for row in api.resources.list(Table.ENDPOINT_HEALTH, topic)
+    ]
+
+
+def test_a_deleted_subscription_leaves_no_health(orders: ArmApi) -> None:
+    orders.json("PUT", CRM, hook(), status=201)
+    know(orders, ("orders", "CRM"), ("orders", "erp"), ("other", "crm"))
+
+    orders.call("DELETE", CRM)
+
+    assert known(orders, "orders", "other") == ["erp", "crm"]
+
+
+@pytest.mark.parametrize(
+    ("path", "topic"),
+    [
+        (ORDERS, "orders"),
+        (SHOP, "shop.orders"),
+        (SHOP_ORDERS, "shop.orders"),
+        (SHOP_CRM, "shop.orders"),
+    ],
+)
+def test_nor_does_a_deleted_topic_or_namespace(filled: ArmApi, path: str, topic: str) -> None:
+    know(filled, (topic, "crm"), ("other", "crm"))
+    if path != SHOP_CRM:
+        know(filled, (topic, "left-over"))
+
+    filled.call("DELETE", path)
+
+    assert known(filled, topic, "other") == ["crm"]
+
+
+@pytest.mark.parametrize("path", [CRM, ORDERS], ids=["subscription", "topic"])
+def test_what_is_deleted_is_deleted_though_its_health_stays(
+    orders: ArmApi, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders.json("PUT", CRM, hook(), status=201)
+    know(orders, ("orders", "crm"))
+    delete = orders.resources.delete
+
+    def fails_for_health(table: Table, *key: Any) -> bool:
+        if table is Table.ENDPOINT_HEALTH:
+            raise StorageUnavailable("busy")
+        return delete(table, *key)
+
+    monkeypatch.setattr(orders.resources, "delete", fails_for_health)
+
+    assert orders.call("DELETE", path).status in (200, 204)
+    assert known(orders, "orders") == ["crm"]
+    assert orders.resources.list(Table.EVENT_SUBSCRIPTIONS, "orders") == []
