@@ -149,15 +149,15 @@ def test_only_one_thread_probes_while_tables_fail(
     def get(*_: object) -> None:
         if not is_asked.is_set():
             is_asked.set()
-            is_over.wait(10)
+            is_over.wait(30)
         raise StorageUnavailable("busy")
 
     monkeypatch.setattr(app.resources, "get", get)
     with ThreadPoolExecutor(1) as thread:
         first = thread.submit(health.claim_probe, subscription, terms)
-        assert is_asked.wait(10)
+        assert is_asked.wait(30)
         second = health.claim_probe(subscription, terms)
         is_over.set()
-        assert (first.result(10), second) == (True, False)
+        assert (first.result(30), second) == (True, False)
 
     assert not health.claim_probe(subscription, terms)  # The first one's is under way.

@@ -11,7 +11,7 @@ from shared.delivery.slots.slots import Slots
 from tests.fakes import Seconds
 
 MINUTE = timedelta(minutes=1)
-PATIENCE = 10  # seconds after which a test that hangs fails
+PATIENCE = 30  # seconds after which a test that hangs fails
 
 
 class Text(str):

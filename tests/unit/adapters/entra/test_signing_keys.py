@@ -148,13 +148,13 @@ def test_while_one_fetches_known_keys_serve_and_unknown_ones_wait() -> None:
 
     def held(*request: Any) -> Exchange:
         fetching.set()
-        assert may_end.wait(10)
+        assert may_end.wait(30)
         return send(*request)
 
     world.pusher.send = held  # type: ignore[method-assign,assignment]
     with ThreadPoolExecutor(4) as pool:
         unknown = [pool.submit(world.keys.key, "k2") for _ in range(4)]
-        assert fetching.wait(10)
+        assert fetching.wait(30)
         assert world.keys.key("k1")
         may_end.set()
 
