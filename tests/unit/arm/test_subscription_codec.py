@@ -217,10 +217,7 @@ def test_batching_is_on_for_more_than_one_event(
     [
         ("EventGridSchema", ("EventGridSchema", "CloudEventSchemaV1_0")),
         ("CloudEventSchemaV1_0", ("CloudEventSchemaV1_0",)),
-        (
-            "CustomEventSchema",
-            ("CustomInputSchema", "EventGridSchema", "CloudEventSchemaV1_0"),
-        ),
+        ("CustomEventSchema", ("CustomInputSchema", "EventGridSchema", "CloudEventSchemaV1_0")),
     ],
 )
 def test_the_input_schema_allows_some_delivery_schemas(

@@ -11,14 +11,7 @@ from shared.arm.topic_codec import render_topic, to_topic
 from shared.arm.tracked_resource import ArmPath
 from shared.events.topic import InputSchema, Topic
 from tests.unit.arm.documents import MAPPING as INPUT_MAPPING
-from tests.unit.arm.documents import (
-    PATH,
-    TOPIC_ID,
-    namespace,
-    refusal,
-    targets,
-    topic,
-)
+from tests.unit.arm.documents import PATH, TOPIC_ID, namespace, refusal, targets, topic
 
 USER = (
     "/subscriptions/s1/resourceGroups/rg/providers/Microsoft.ManagedIdentity"

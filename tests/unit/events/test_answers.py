@@ -18,7 +18,6 @@ from shared.errors import (
 )
 from shared.events.answers import accepted_answer, error_answer, options_answer
 from shared.events.topic import InputSchema
-from tests.tables import named
 from tests.unit.events.publishing import NOW, a_request, a_topic
 
 _ID = "3f0c1c8e-0000-4000-8000-000000000001"
@@ -68,12 +67,10 @@ def test_errors_have_event_grids_form(error, status, code, detail, message):
 
 @pytest.mark.parametrize(
     ("error", "headers"),
-    named(
-        {
-            "405": (MethodNotAllowed(), {"Allow": "OPTIONS, POST"}),
-            "503": (StorageUnavailable(), {"Retry-After": "5"}),
-        }
-    ),
+    [
+        (MethodNotAllowed(), {"Allow": "OPTIONS, POST"}),  # 405
+        (StorageUnavailable(), {"Retry-After": "5"}),  # 503
+    ],
 )
 def test_some_errors_have_a_header_for_clients(error, headers):
     assert error_answer(POST, error, request_id=_ID, now=NOW).headers == _HEADERS | headers
@@ -96,20 +93,15 @@ _ACCEPTED = {"api-supported-versions": "2018-01-01", "x-ms-request-id": _ID}
 
 @pytest.mark.parametrize(
     ("sent", "headers"),
-    named(
-        {
-            "not asked for": ({"x-ms-client-request-id": "a"}, {}),
-            "asked for": (
-                {"x-ms-client-request-id": "a", "x-ms-return-client-request-id": "True"},
-                {"x-ms-client-request-id": "a"},
-            ),
-            "there is none": ({"x-ms-return-client-request-id": "true"}, {}),
-            "false": (
-                {"x-ms-client-request-id": "a", "x-ms-return-client-request-id": "false"},
-                {},
-            ),
-        }
-    ),
+    [
+        ({"x-ms-client-request-id": "a"}, {}),  # not asked for
+        (
+            {"x-ms-client-request-id": "a", "x-ms-return-client-request-id": "True"},
+            {"x-ms-client-request-id": "a"},
+        ),
+        ({"x-ms-return-client-request-id": "true"}, {}),  # there is none
+        ({"x-ms-client-request-id": "a", "x-ms-return-client-request-id": "false"}, {}),  # false
+    ],
 )
 def test_acceptance_echoes_the_clients_id(sent, headers):
     answer = accepted_answer(a_request(headers=sent), _ID)

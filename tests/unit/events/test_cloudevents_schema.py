@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from shared.events.topic import InputSchema
-from tests.tables import named
 from tests.unit.events.publishing import (
     BATCH,
     CONFIGURED,
@@ -58,16 +57,14 @@ def _expected(expected: str, actual: str) -> str:
 
 @pytest.mark.parametrize(
     ("content_type", "is_batch"),
-    named(
-        {
-            "batch": (BATCH, True),
-            "batch, any case": ("Application/CloudEvents-Batch+JSON", True),
-            "structured": (STRUCTURED, False),
-            "quoted charset": ('application/cloudevents+json ; Charset="UTF-8"', False),
-            "plain": ("application/json", False),
-            "ASCII": ("application/json; x=1; charset=us-ascii", False),
-        }
-    ),
+    [
+        (BATCH, True),  # batch
+        ("Application/CloudEvents-Batch+JSON", True),  # batch, any case
+        (STRUCTURED, False),  # structured
+        ('application/cloudevents+json ; Charset="UTF-8"', False),  # quoted charset
+        ("application/json", False),  # plain
+        ("application/json; x=1; charset=us-ascii", False),  # ASCII
+    ],
 )
 def test_events_are_read_unchanged(content_type, is_batch):
     body = body_of([_EVERYTHING] if is_batch else _EVERYTHING)
@@ -82,14 +79,12 @@ def test_events_are_read_unchanged(content_type, is_batch):
 
 @pytest.mark.parametrize(
     ("changes", "left"),
-    named(
-        {
-            "attributes": ({"subject": None, "tenant": None, "data_base64": None}, {}),
-            "data is a value": ({"data": None}, {"data": None}),
-            "empty": ({"subject": "", "datacontenttype": "", "dataschema": ""}, {}),
-            "an extension may be empty": ({"tenant": ""}, {"tenant": ""}),
-        }
-    ),
+    [
+        ({"subject": None, "tenant": None, "data_base64": None}, {}),  # attributes
+        ({"data": None}, {"data": None}),  # data is a value
+        ({"subject": "", "datacontenttype": "", "dataschema": ""}, {}),  # empty
+        ({"tenant": ""}, {"tenant": ""}),  # an extension may be empty
+    ],
 )
 def test_null_and_empty_attributes_are_removed(changes, left):
     """Source: CloudEvents v1.0.2, JSON format, 2.3, for null; 3.1, what can't be empty."""
@@ -114,15 +109,13 @@ def test_other_content_types_are_refused(content_type):
 
 @pytest.mark.parametrize(
     ("content_type", "value", "message"),
-    named(
-        {
-            "no event": (BATCH, [], _expected("StartObject", "EndArray")),
-            "one in batch mode": (BATCH, {}, _expected("StartArray", "StartObject")),
-            "a number": (BATCH, [1], _expected("StartObject", "Integer")),
-            "many, structured": (STRUCTURED, [], _expected("StartObject", "StartArray")),
-            "many, plain": ("application/json", [{}], _expected("StartObject", "StartArray")),
-        }
-    ),
+    [
+        (BATCH, [], _expected("StartObject", "EndArray")),  # no event
+        (BATCH, {}, _expected("StartArray", "StartObject")),  # one in batch mode
+        (BATCH, [1], _expected("StartObject", "Integer")),  # a number
+        (STRUCTURED, [], _expected("StartObject", "StartArray")),  # many, structured
+        ("application/json", [{}], _expected("StartObject", "StartArray")),  # many, plain
+    ],
 )
 def test_the_shape_must_be_that_of_the_mode(content_type, value, message):
     assert refusal(read_cloud, body_of(value), content_type) == bad_json(message)

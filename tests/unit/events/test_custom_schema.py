@@ -14,7 +14,6 @@ from shared.events.schema_rules import Arrival
 from shared.events.topic import FieldMapping, InputSchema, Topic
 from shared.subscriptions.subscription import DeliverySchema
 from tests import builders
-from tests.tables import named
 from tests.unit.events.publishing import ARRIVAL, NOW, a_request, body_of, refusal
 
 MAPPING = {
@@ -89,17 +88,15 @@ def test_a_single_object_is_an_array_of_one() -> None:
 
 @pytest.mark.parametrize(
     ("body", "words"),
-    named(
-        {
-            "no subject": ({"key": "1"}, "requires 'subject' property to be set"),
-            "empty": (ORDER | {"kind": ""}, "requires 'eventType' property to be set"),
-            "an object": (ORDER | {"kind": {}}, "'eventType' property to be a string"),
-            "no time": (ORDER | {"at": "now"}, "'eventTime' property to be a date"),
-            "a text": ("x", "Expected: StartArray, Actual Token Received: String"),
-            "nothing": ([], "Actual Token Received: EndArray"),
-            "no object": ([1], "Expected: StartObject"),
-        }
-    ),
+    [
+        ({"key": "1"}, "requires 'subject' property to be set"),  # no subject
+        (ORDER | {"kind": ""}, "requires 'eventType' property to be set"),  # empty
+        (ORDER | {"kind": {}}, "'eventType' property to be a string"),  # an object
+        (ORDER | {"at": "now"}, "'eventTime' property to be a date"),  # no time
+        ("x", "Expected: StartArray, Actual Token Received: String"),  # a text
+        ([], "Actual Token Received: EndArray"),  # nothing
+        ([1], "Expected: StartObject"),  # no object
+    ],
 )
 def test_an_unmappable_event_is_refused(body: Any, words: str) -> None:
     request = a_request(body_of(body))

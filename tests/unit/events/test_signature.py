@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from shared.events.signature import Signature
 from tests.builders import KEY
-from tests.tables import named
 from tests.unit.events.publishing import KEY2, NOW, URL
 from tests.unit.events.signing import VECTORS, seal, sign
 
@@ -57,20 +56,18 @@ def test_a_changed_token_does_not_verify(position, replacement):
 
 @pytest.mark.parametrize(
     "token",
-    named(
-        {
-            "no parts": ("garbage",),
-            "another order": ("e=2030-01-01&r=a&s=b",),
-            "empty resource": ("r=&e=2030-01-01&s=b",),
-            "one more part": ("r=a&e=2030-01-01&s=b&x=1",),
-            "no time": ("r=a&e=soon&s=b",),
-            "13 o'clock AM": ("r=a&e=1%2F1%2F2030%2013%3A00%3A00%20AM&s=b",),
-            "0 o'clock AM": ("r=a&e=1%2F1%2F2030%200%3A00%3A00%20AM&s=b",),
-            "30 February": ("r=a&e=2%2F30%2F2030%201%3A00%3A00%20AM&s=b",),
-            "a long time": ("r=a&e=2030-01-01T00%3A00%3A00." + "0" * 99 + "Z&s=b",),
-            "not ASCII": ("r=é&e=\udc80&s=b",),
-        }
-    ),
+    [
+        "garbage",  # no parts
+        "e=2030-01-01&r=a&s=b",  # another order
+        "r=&e=2030-01-01&s=b",  # empty resource
+        "r=a&e=2030-01-01&s=b&x=1",  # one more part
+        "r=a&e=soon&s=b",  # no time
+        "r=a&e=1%2F1%2F2030%2013%3A00%3A00%20AM&s=b",  # 13 o'clock AM
+        "r=a&e=1%2F1%2F2030%200%3A00%3A00%20AM&s=b",  # 0 o'clock AM
+        "r=a&e=2%2F30%2F2030%201%3A00%3A00%20AM&s=b",  # 30 February
+        "r=a&e=2030-01-01T00%3A00%3A00." + "0" * 99 + "Z&s=b",  # a long time
+        "r=é&e=\udc80&s=b",  # not ASCII
+    ],
 )
 def test_a_malformed_token_is_not_parsed(token):
     assert Signature.parse(token) is None
@@ -78,23 +75,18 @@ def test_a_malformed_token_is_not_parsed(token):
 
 @pytest.mark.parametrize(
     ("expiry", "moment"),
-    named(
-        {
-            "python": ("2030-01-01 00:00:00+00:00", _EXPIRES),
-            "docs": ("2030-01-01T00:00:00Z", _EXPIRES),
-            "no offset is UTC": ("2030-01-01T00:00:00", _EXPIRES),
-            "js": ("1/1/2030 12:00:00 AM", _EXPIRES),
-            "newer ICU": ("1/1/2030 12:00:00\u202fAM", _EXPIRES),
-            "comma": ("1/1/2030, 12:00:00 AM", _EXPIRES),
-            ".net": ("1/1/2030 12:00:00 AM +00:00", _EXPIRES),
-            "noon": ("12/31/2030 12:30:00 PM", datetime(2030, 12, 31, 12, 30, tzinfo=UTC)),
-            "PM": ("2/3/2030 1:02:03 PM", datetime(2030, 2, 3, 13, 2, 3, tzinfo=UTC)),
-            "offset": (
-                "1/1/2030 12:00:00 AM +02:00",
-                datetime(2030, 1, 1, tzinfo=timezone(timedelta(hours=2))),
-            ),
-        }
-    ),
+    [
+        ("2030-01-01 00:00:00+00:00", _EXPIRES),  # python
+        ("2030-01-01T00:00:00Z", _EXPIRES),  # docs
+        ("2030-01-01T00:00:00", _EXPIRES),  # no offset is UTC
+        ("1/1/2030 12:00:00 AM", _EXPIRES),  # js
+        ("1/1/2030 12:00:00\u202fAM", _EXPIRES),  # newer ICU
+        ("1/1/2030, 12:00:00 AM", _EXPIRES),  # comma
+        ("1/1/2030 12:00:00 AM +00:00", _EXPIRES),  # .net
+        ("12/31/2030 12:30:00 PM", datetime(2030, 12, 31, 12, 30, tzinfo=UTC)),  # noon
+        ("2/3/2030 1:02:03 PM", datetime(2030, 2, 3, 13, 2, 3, tzinfo=UTC)),  # PM
+        ("1/1/2030 12:00:00 AM +02:00", datetime(2030, 1, 1, tzinfo=timezone(timedelta(hours=2)))),
+    ],
 )
 @pytest.mark.parametrize("encode", [quote, quote_plus], ids=["%20", "+"])
 def test_expiry_is_read_in_every_form(expiry, moment, encode):
@@ -109,31 +101,29 @@ _ORDERS = "https://grid.example/topics/orders/api/events"
 
 @pytest.mark.parametrize(
     ("resource", "url", "covers"),
-    named(
-        {
-            "same": (_ORDERS, _ORDERS, True),
-            "query in the token": (f"{_ORDERS}?api-version=2018-01-01", _ORDERS, True),
-            "query in the URL": (_ORDERS, f"{_ORDERS}?api-version=2018-01-01", True),
-            "another case": (_ORDERS.upper(), _ORDERS, True),
-            "TLS ended by a proxy": (_ORDERS, _ORDERS.replace("https", "http"), True),
-            "the port of the scheme": (_ORDERS, _ORDERS.replace("example", "example:443"), True),
-            "path above": ("https://grid.example/topics/orders", _ORDERS, True),
-            "slash at the end": ("https://grid.example/topics/orders/", _ORDERS, True),
-            "host": ("https://grid.example", _ORDERS, True),
-            "part of a name": ("https://grid.example/topics/ord", _ORDERS, False),
-            "longer name": ("https://grid.example/topics/orders2", _ORDERS, False),
-            "path below": (f"{_ORDERS}/x", _ORDERS, False),
-            "another host": (_ORDERS.replace("grid", "grid2"), _ORDERS, False),
-            "another port": (_ORDERS.replace("example", "example:8443"), _ORDERS, False),
-            "no scheme": ("grid.example/topics", _ORDERS, False),
-            "no URL": ("https://[grid/", _ORDERS, False),
-            "local": (
-                "http://127.0.0.1:7071/topics/a/api/events",
-                "http://127.0.0.1:7071/topics/a/api/events",
-                True,
-            ),
-        }
-    ),
+    [
+        (_ORDERS, _ORDERS, True),  # same
+        (f"{_ORDERS}?api-version=2018-01-01", _ORDERS, True),  # query in the token
+        (_ORDERS, f"{_ORDERS}?api-version=2018-01-01", True),  # query in the URL
+        (_ORDERS.upper(), _ORDERS, True),  # another case
+        (_ORDERS, _ORDERS.replace("https", "http"), True),  # TLS ended by a proxy
+        (_ORDERS, _ORDERS.replace("example", "example:443"), True),  # the port of the scheme
+        ("https://grid.example/topics/orders", _ORDERS, True),  # path above
+        ("https://grid.example/topics/orders/", _ORDERS, True),  # slash at the end
+        ("https://grid.example", _ORDERS, True),  # host
+        ("https://grid.example/topics/ord", _ORDERS, False),  # part of a name
+        ("https://grid.example/topics/orders2", _ORDERS, False),  # longer name
+        (f"{_ORDERS}/x", _ORDERS, False),  # path below
+        (_ORDERS.replace("grid", "grid2"), _ORDERS, False),  # another host
+        (_ORDERS.replace("example", "example:8443"), _ORDERS, False),  # another port
+        ("grid.example/topics", _ORDERS, False),  # no scheme
+        ("https://[grid/", _ORDERS, False),  # no URL
+        (
+            "http://127.0.0.1:7071/topics/a/api/events",
+            "http://127.0.0.1:7071/topics/a/api/events",
+            True,
+        ),
+    ],
 )
 def test_a_signature_covers_its_resource_only(resource, url, covers):
     assert _read(sign(resource)).covers(url) is covers
