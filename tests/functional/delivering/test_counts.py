@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from shared.delivery.delivery import Delivery
 from shared.delivery.outcome import Outcome
 from shared.delivery.policy import EndReason
 from shared.engine.ports import Queue
@@ -126,13 +128,26 @@ def test_a_failed_attempt_is_counted_by_its_outcome(
     assert counted(app) == {(Metric.ATTEMPT_FAIL, error, kind, *CRM): 1}
 
 
-def test_an_event_without_dead_letter_destination_is_dropped(app: Deployment) -> None:
-    app.subscribe()
+@pytest.mark.parametrize(
+    ("is_known", "delivery", "reason"),
+    [
+        pytest.param(True, a_delivery(), EndReason.BAD_REQUEST, id="no destination"),
+        pytest.param(False, a_delivery(), EndReason.SUBSCRIPTION_DELETED, id="deleted"),
+        pytest.param(
+            True, a_delivery(origin=PARKED, text=None), EndReason.PAYLOAD_MISSING, id="gone"
+        ),
+    ],
+)
+def test_a_dropped_event_is_counted_by_its_reason(
+    app: Deployment, delivery: Delivery, reason: EndReason, *, is_known: bool
+) -> None:
+    if is_known:
+        app.subscribe()
     app.pusher.script(URL, answered(400))
 
-    app.run(a_message([a_delivery(0), a_delivery(1)]))
+    app.run(a_message([delivery, replace(delivery, position=1)]))
 
-    assert app.metrics.of(Metric.DROPPED) == {(EndReason.BAD_REQUEST, *CRM): 2}
+    assert app.metrics.of(Metric.DROPPED) == {(reason, *CRM): 2}
     assert app.metrics.of(Metric.DEAD_LETTERED) == {}
 
 
@@ -168,20 +183,6 @@ def test_a_dead_letter_without_container_is_dropped(app: Deployment) -> None:
 
     assert app.metrics.of(Metric.DROPPED) == {(EndReason.CONTAINER_NOT_FOUND, *CRM): 1}
     assert app.metrics.of(Metric.DEAD_LETTERED) == {}
-
-
-def test_events_of_a_deleted_subscription_are_dropped(app: Deployment) -> None:
-    app.run(a_message([a_delivery(0), a_delivery(1)]))
-
-    assert counted(app) == {(Metric.DROPPED, EndReason.SUBSCRIPTION_DELETED, *CRM): 2}
-
-
-def test_events_whose_payload_is_gone_are_dropped(app: Deployment) -> None:
-    app.subscribe()
-
-    app.run(a_message([a_delivery(0, origin=PARKED, text=None)]))
-
-    assert counted(app) == {(Metric.DROPPED, EndReason.PAYLOAD_MISSING, *CRM): 1}
 
 
 def test_what_meets_a_hold_is_not_counted(app: Deployment) -> None:

@@ -21,21 +21,15 @@ from tests.functional.delivering.failing import another_process, fail, forget, p
 from tests.functional.deployment import MINUTE, SECOND, Deployment
 
 
-@pytest.mark.parametrize("status", [404, 503])
-def test_a_hold_is_seen_by_another_process(app: Deployment, status: int) -> None:
-    """Also after a restart: that is another process, too."""
-    fail(app, status)
-    another_process(app)
-
-    app.run(a_message([a_delivery(1)]))
-
-    assert pushed(app) == 0
-
-
-def test_delayed_delivery_is_seen_by_another_process(app: Deployment) -> None:
-    """The tenth failure comes within a second of the row's last write."""
-    app.directory.topics["orders"] = a_topic(profile="2020")
-    fail(app, 500, events=10)
+@pytest.mark.parametrize(
+    ("profile", "status", "events"), [("latest", 404, 1), ("latest", 503, 1), ("2020", 500, 10)]
+)
+def test_a_hold_is_seen_by_another_process(
+    app: Deployment, profile: str, status: int, events: int
+) -> None:
+    """Also after a restart, and where the tenth failure comes soon after the row's last write."""
+    app.directory.topics["orders"] = a_topic(profile=profile)
+    fail(app, status, events)
     another_process(app)
 
     app.run(a_message([a_delivery(1)]))

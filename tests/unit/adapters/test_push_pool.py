@@ -135,21 +135,6 @@ def test_no_push_begins_after_its_time(time: Seconds) -> None:
     assert_all_released(pool)
 
 
-def test_a_job_that_gets_no_slot_ends_with_nothing(time: Seconds, work: Work) -> None:
-    pool = a_pool(time, slots=1)
-    first = job_of(pool, "key", ["a"], work)
-    next(first)
-    second = job_of(pool, "key", ["b"], upper)
-    next(second)
-
-    time.seconds += 60
-
-    assert drained(second) == []
-    work.release()
-    assert drained(first) == [("a", "A")]
-    assert_all_released(pool)
-
-
 def test_nobody_waits_for_a_key_that_is_stuck(time: Seconds, work: Work) -> None:
     """Whoever waited would hold one of the host's few messages, which other keys need."""
     pool = a_pool(time, slots=2)

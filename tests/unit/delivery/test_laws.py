@@ -102,21 +102,13 @@ stories = given(scripts, all_terms(), st.floats(0, 1, exclude_max=True))
 
 
 @stories
-def test_no_attempt_is_one_too_many(
+def test_no_attempt_is_one_too_many_or_begins_after_the_time_to_live(
     script: list[Exchange], terms: DeliveryTerms, jitter: float
 ) -> None:
     attempts, _, _ = story(script, terms, jitter)
 
     assert [each.delivery.attempts for each in attempts] == list(range(1, len(attempts) + 1))
     assert terms.max_attempts is None or len(attempts) <= terms.max_attempts
-
-
-@stories
-def test_no_attempt_begins_after_the_time_to_live(
-    script: list[Exchange], terms: DeliveryTerms, jitter: float
-) -> None:
-    attempts, _, _ = story(script, terms, jitter)
-
     assert all(each.began * terms.time_scale < terms.time_to_live for each in attempts)
 
 

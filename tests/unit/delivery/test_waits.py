@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.delivery.outcome import Outcome, classify
+from shared.delivery.outcome import Outcome
 from shared.delivery.policy import RetryAt, decide, retry
 from shared.delivery.profiles import PROFILES
 from shared.delivery.waits import asked_wait, in_words
 from tests.builders import a_delivery, an_outcome, terms
-from tests.fakes import START, answered
+from tests.fakes import START
 
 SECOND = timedelta(seconds=1)
 BUSY = an_outcome(Outcome.BUSY, 503)
@@ -69,13 +69,6 @@ def test_anything_else_is_as_if_there_were_none(text: str | None) -> None:
 
 def test_a_date_is_never_early() -> None:
     assert asked_wait("Mon, 09 Feb 2026 12:00:45 GMT", START + 0.3 * SECOND) == 45 * SECOND
-
-
-def test_an_outcome_carries_the_header() -> None:
-    outcome = classify(answered(503, headers={"retry-after": "45"}), {200})
-
-    assert outcome.retry_after == "45"
-    assert classify(answered(503), {200}).retry_after is None
 
 
 @pytest.mark.parametrize(
