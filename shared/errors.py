@@ -24,16 +24,25 @@ class AppError(Exception):
     The request can't be served.
 
     *status* is the HTTP status, *code* the value of ``error.code``. *faults* has at least one
-    fault; *detail_code* is the code of a single fault if it differs from *code*.
+    fault. *detail_code* is the code of a single fault if it differs from *code*; the argument
+    overrides that of the class. *target* is the target of a single fault.
     """
 
     status: ClassVar[int] = 500
     code: ClassVar[str] = "InternalServerError"
     detail_code: ClassVar[str] = ""
 
-    def __init__(self, message: str | None = None, *, faults: tuple[Fault, ...] = ()) -> None:
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        detail_code: str | None = None,
+        target: str | None = None,
+        faults: tuple[Fault, ...] = (),
+    ) -> None:
         self.message = message or (self.__doc__ or "").strip()
-        self.faults = faults or (Fault(code=self.detail_code or self.code, message=self.message),)
+        code = detail_code or self.detail_code or self.code
+        self.faults = faults or (Fault(code=code, message=self.message, target=target),)
         super().__init__(self.message)
 
 

@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
-from shared.errors import AppError, Fault, InvalidDocument, InvalidEvents, TooLarge
+from shared.errors import AppError, InvalidDocument, InvalidEvents, TooLarge
 from shared.events import literals, strict_json
 from shared.http import HttpAnswer
 
 MAX_BODY = 1_048_576
-_CODE = "InvalidRequestContent"
 _ERROR_HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "5"}}
 
 
@@ -25,13 +24,13 @@ def read_json(body: bytes) -> object:
     """
     if len(body) > MAX_BODY:
         message = f"The request content is larger than {MAX_BODY} bytes."
-        raise TooLarge(message, faults=(Fault(code="RequestEntityTooLarge", message=message),))
+        raise TooLarge(message, detail_code="RequestEntityTooLarge")
     try:
         return strict_json.parse(body, strict_json.PLAIN)
     except InvalidEvents as error:
-        message = "The request content was invalid and could not be deserialized"
-        fault = Fault(code=_CODE, message=f"{message}: '{error.message.removesuffix('.')}'.")
-        raise InvalidDocument(fault.message, faults=(fault,)) from error
+        reason = error.message.removesuffix(".")
+        message = f"The request content was invalid and could not be deserialized: '{reason}'."
+        raise InvalidDocument(message, detail_code="InvalidRequestContent") from error
 
 
 def answer(status: int, document: Mapping[str, Any] | None = None) -> HttpAnswer:

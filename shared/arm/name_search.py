@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from shared.errors import Fault, InvalidDocument
+from shared.errors import InvalidDocument
 
 NameTest = Callable[[str], bool]
 
@@ -32,8 +32,7 @@ def parse_filter(text: str) -> NameTest:
         return _Parser(_tokens(text)).parse()
     except ValueError as error:
         message = f"The $filter is invalid: {error}. {_FORM}"
-        fault = Fault(code=InvalidDocument.code, message=message, target="$filter")
-        raise InvalidDocument(message, faults=(fault,)) from error
+        raise InvalidDocument(message, target="$filter") from error
 
 
 def _tokens(text: str) -> list[str]:

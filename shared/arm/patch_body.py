@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from shared.arm.sections import document, raise_faults
-from shared.errors import Fault, InvalidDocument
+from shared.errors import InvalidDocument
 
 Merge = Callable[[Any, Any], Any]
 
@@ -25,8 +25,7 @@ def read_patch(body: object, known: Collection[str], form: str) -> Mapping[str, 
     root = document(body)
     raise_faults(root.faults)
     if root.members and root.members.keys().isdisjoint(known):
-        message = f"{form}; this body has no known member."
-        raise InvalidDocument(message, faults=(Fault(code=InvalidDocument.code, message=message),))
+        raise InvalidDocument(f"{form}; this body has no known member.")
     return root.members
 
 

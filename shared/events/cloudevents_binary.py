@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
-from shared.errors import Fault, InvalidEvents
+from shared.errors import InvalidEvents
 from shared.events import strict_json
 from shared.events.schema_rules import clip
 from shared.http import HttpRequest
@@ -79,7 +79,7 @@ def read(request: HttpRequest, media: MediaType) -> dict[str, Any]:
 
 def header_error(message: str) -> InvalidEvents:
     """Build the error about a header of a CloudEvent."""
-    return InvalidEvents(message, faults=(Fault(code="InvalidCloudEventHeader", message=message),))
+    return InvalidEvents(message, detail_code="InvalidCloudEventHeader")
 
 
 def _data(body: bytes, media: MediaType) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from shared.errors import Fault, InvalidEvents
+from shared.errors import InvalidEvents
 from shared.events.topic import TopicName
 from shared.http import HttpRequest
 
@@ -75,5 +75,5 @@ def topic_name(request: HttpRequest) -> str | None:
     topic, _, action = request.params["action"].rpartition(":")
     if action in _PULL:
         message = f"Pull delivery is not supported: '{action}' is not available, events are pushed."
-        raise InvalidEvents(message, faults=(Fault(code="UnsupportedOperation", message=message),))
+        raise InvalidEvents(message, detail_code="UnsupportedOperation")
     return TopicName(request.params["namespace"], topic).joined if action == _PUBLISH else None

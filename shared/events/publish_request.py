@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from shared.errors import Fault, InvalidEvents, TooLarge
+from shared.errors import InvalidEvents, TooLarge
 from shared.events import cloudevents_schema, custom_schema, eventgrid_schema
 from shared.events.data_plane import data_plane
 from shared.events.event import Event
@@ -44,4 +44,4 @@ def _check_api_version(request: HttpRequest) -> None:
     version = request.query.get("api-version", served[-1])
     if version not in served:
         message = f"The api-version '{clip(version)}' is not supported. Use '{served[-1]}'."
-        raise InvalidEvents(message, faults=(Fault(code="UnsupportedApiVersion", message=message),))
+        raise InvalidEvents(message, detail_code="UnsupportedApiVersion")

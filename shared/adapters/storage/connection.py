@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from shared.adapters.storage.identity import Identity, identity_of
-from shared.errors import Fault, InvalidSettings
+from shared.errors import InvalidSettings
 from shared.settings import STORAGE
 
 _DEVELOPMENT = "devstoreaccount1"
@@ -101,8 +101,7 @@ def _identity_of(section: Mapping[str, str]) -> Identity:
 
 def _invalid(member: str, why: str) -> InvalidSettings:
     setting = f"{STORAGE}__{member}" if member else STORAGE
-    fault = Fault(code="InvalidSetting", message=f"{setting}: {why}", target=setting)
-    return InvalidSettings(fault.message, faults=(fault,))
+    return InvalidSettings(f"{setting}: {why}", detail_code="InvalidSetting", target=setting)
 
 
 def _account_of(url: str) -> str:

@@ -11,7 +11,7 @@ from shared.arm.arm_json import error_answer
 from shared.engine.manage.call import Call, ManagePorts
 from shared.engine.manage.routes import find
 from shared.engine.operations.operator_authorization import check_operator
-from shared.errors import AppError, Fault, InvalidDocument, MethodNotAllowed
+from shared.errors import AppError, InvalidDocument, MethodNotAllowed
 from shared.events import literals
 from shared.http import HttpAnswer, HttpRequest
 
@@ -67,7 +67,7 @@ def _api_version(version: str | None) -> str:
         message = "The api-version is invalid: it is a date, such as '2025-02-15'."
     else:
         return version
-    raise InvalidDocument(message, faults=(Fault(code=code, message=message),))
+    raise InvalidDocument(message, detail_code=code)
 
 
 def with_pending_state(answer: HttpAnswer, method: str, api_version: str) -> HttpAnswer:

@@ -11,7 +11,7 @@ from shared.arm.arm_json import answer
 from shared.arm.name_search import parse_filter
 from shared.engine.manage.call import Call
 from shared.engine.ports import Resource
-from shared.errors import Fault, InvalidDocument
+from shared.errors import InvalidDocument
 from shared.http import HttpAnswer
 
 _THREE_DIGITS = re.compile(r"[0-9]{1,3}")
@@ -54,6 +54,5 @@ def _top(text: str | None) -> int:
         return _DEFAULT_TOP
     if not _THREE_DIGITS.fullmatch(text) or not 1 <= int(text) <= _MAX_TOP:
         message = f"$top must be a whole number between 1 and {_MAX_TOP}."
-        fault = Fault(code=InvalidDocument.code, message=message, target="$top")
-        raise InvalidDocument(message, faults=(fault,))
+        raise InvalidDocument(message, target="$top")
     return int(text)

@@ -25,7 +25,7 @@ from shared.engine.manage.page import answer_page
 from shared.engine.manage.resources import Body, Document, Resources
 from shared.engine.manage.writing import DocumentKey, write
 from shared.engine.ports import Resource, Table
-from shared.errors import Conflict, Fault, InvalidDocument, NotFound
+from shared.errors import Conflict, InvalidDocument, NotFound
 from shared.http import HttpAnswer
 from shared.subscriptions.endpoint_rules import host_addresses
 
@@ -195,7 +195,7 @@ def _count(ports: ManagePorts, topic: ParentTopic) -> int:
 
 def _too_many() -> InvalidDocument:
     message = f"A topic can have at most {MAX_SUBSCRIPTIONS} event subscriptions."
-    return InvalidDocument(message, faults=(Fault(code="QuotaExceeded", message=message),))
+    return InvalidDocument(message, detail_code="QuotaExceeded")
 
 
 def _log_change(stored: Document, action: str) -> None:

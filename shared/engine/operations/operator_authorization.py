@@ -5,7 +5,7 @@ from __future__ import annotations
 import hmac
 
 from shared.engine.ports import TokenVerifier
-from shared.errors import Fault, Forbidden, Unauthenticated
+from shared.errors import Forbidden, Unauthenticated
 from shared.events.token_claims import Role, TokenFault
 
 
@@ -35,7 +35,7 @@ def check_operator(
     else:
         _check_role(tokens, token)
         return
-    raise Unauthenticated(reason, faults=(Fault(code="AuthenticationFailed", message=reason),))
+    raise Unauthenticated(reason, detail_code="AuthenticationFailed")
 
 
 def _check_role(tokens: TokenVerifier, token: str) -> None:
@@ -43,13 +43,13 @@ def _check_role(tokens: TokenVerifier, token: str) -> None:
     if isinstance(bearer, TokenFault):
         is_old = bearer is TokenFault.EXPIRED
         code = "ExpiredAuthenticationToken" if is_old else "InvalidAuthenticationToken"
-        raise Unauthenticated(bearer, faults=(Fault(code=code, message=bearer),))
+        raise Unauthenticated(bearer, detail_code=code)
     if not bearer.grant(Role.CONTRIBUTOR):
         message = (
             f"The client '{bearer.principal}' does not have authorization to perform this action:"
             f" its access token has no role '{Role.CONTRIBUTOR}'."
         )
-        raise Forbidden(message, faults=(Fault(code="AuthorizationFailed", message=message),))
+        raise Forbidden(message, detail_code="AuthorizationFailed")
 
 
 def _octets(text: str) -> bytes:
