@@ -1,1 +1,1 @@
-"""How one event reaches one endpoint: messages, push requests, outcomes, profiles, policy. Pure."""
+"""Decides how events reach endpoints: messages, requests, outcomes, profiles, policy. Pure."""

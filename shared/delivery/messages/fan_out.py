@@ -12,7 +12,7 @@ from shared.subscriptions.event_values import EventValues
 from shared.subscriptions.subscription import EventSubscription
 
 Positions = tuple[int, ...]
-_SOMEWHERE = Origin("", EPOCH, "")  # a placeholder until the payload blob is written
+_PARKED = Origin("", EPOCH, "")  # a placeholder until the payload blob is written
 
 
 def match(
@@ -96,7 +96,7 @@ def _deliveries(
 
 def _fit_in_batches(positions: Positions, batch_size: int, texts: Sequence[str | None]) -> bool:
     """Tell whether messages can hold whole batches, with as many events as allowed."""
-    deliveries = _deliveries(positions, texts, _SOMEWHERE)
+    deliveries = _deliveries(positions, texts, _PARKED)
     most = most_events(batch_size)
     return all(
         fits(deliveries[start : start + most], batch_size)

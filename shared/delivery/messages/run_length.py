@@ -43,7 +43,7 @@ def positions_of(spans: Sequence[int], most: int) -> Iterator[int]:
         ValueError: there are none, or more than *most*.
     """
     if not spans or len(spans) % 2:
-        raise ValueError("a run is cut short")
+        raise ValueError("a run length is cut short")
     end = 0
     for left_out, count in zip(spans[::2], spans[1::2], strict=True):
         most -= count

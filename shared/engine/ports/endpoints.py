@@ -58,7 +58,7 @@ class Pusher(Protocol):
         Send and wait for the response headers for at most *timeout*. Never raises.
 
         With *late* a request that was sent but not answered in time is ``TIMED_OUT`` as well, but
-        its connection is kept, and its answer told if it comes. That is best effort: there is a
+        its connection is kept, and a later answer is reported. That is best effort: there is a
         limit to the connections that wait.
         """
 
@@ -89,7 +89,7 @@ class HealthStore(Protocol):
         Store it: only over the row of *etag*, or, with ``None``, only where there is none.
 
         Raises:
-            Conflict: somebody else was first.
+            Conflict: another process was first.
             StorageUnavailable: it may or may not be stored.
         """
 

@@ -66,7 +66,7 @@ def test_another_subscription_has_a_rate_of_its_own(app: Deployment) -> None:
     assert pushed(app) == 2
 
 
-def test_a_probe_that_the_rate_turns_away_is_given_back(app: Deployment) -> None:
+def test_a_probe_beyond_the_rate_is_returned(app: Deployment) -> None:
     app.subscribe(rate=1)
     app.pusher.script(URL, NotAnswered(Failure.SOCKET, "refused", 0), answered(200))
     app.run(a_message([a_delivery(1)]))

@@ -182,7 +182,7 @@ def test_what_comes_next_is_stored_first(app: Deployment) -> None:
     assert log.seen == [{Queue.RETRIES: 1, Queue.DEADLETTERS: 1}]
 
 
-def test_what_could_not_be_stored_is_told_by_nobody(app: Deployment) -> None:
+def test_what_could_not_be_stored_is_not_recorded(app: Deployment) -> None:
     """The message comes again, and with it the attempt."""
     app.subscribe()
     app.pusher.script(URL, answered(500))

@@ -198,7 +198,7 @@ def test_failures_are_stored_while_slow_ones_go_on(app: Deployment) -> None:
     assert dues == [START + seconds * SECOND for seconds in (11, 12, 13, 14)]
 
 
-def test_a_failed_attempt_is_told_with_the_rule_behind_the_next(
+def test_a_failed_attempt_is_logged_with_the_rule_behind_the_next(
     app: Deployment, logged: Logged
 ) -> None:
     app.subscribe()

@@ -79,7 +79,7 @@ def test_the_copy_stays_when_what_follows_can_not_be_stored(
     assert message.deliveries == (a_delivery(0),)
 
 
-def test_a_copy_that_can_not_be_deleted_is_told_and_comes_again(
+def test_a_copy_that_can_not_be_deleted_is_logged_and_received_again(
     slow: Deployment, logged: Logged
 ) -> None:
     """A duplicate is better than a loss."""

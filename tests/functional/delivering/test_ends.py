@@ -72,7 +72,7 @@ def test_a_final_answer_that_cannot_be_confirmed_is_no_end(app: Deployment) -> N
     assert app.all_stored() == {Queue.RETRIES: 1}
 
 
-def test_many_final_answers_cost_one_look(app: Deployment) -> None:
+def test_many_final_answers_cost_one_uncached_read(app: Deployment) -> None:
     app.subscribe()
     app.pusher.script(URL, answered(400))
     looks = []
@@ -131,7 +131,7 @@ def test_an_event_that_was_never_tried_may_be_written_at_once(app: Deployment) -
     assert app.waiting(Queue.DEADLETTERS) == [(timedelta(), [0])]
 
 
-def test_ends_for_different_reasons_are_told_apart(app: Deployment) -> None:
+def test_ends_for_different_reasons_get_messages_of_their_own(app: Deployment) -> None:
     app.subscribe(dead_letter=DEAD)
     app.pusher.script(URL, answered(400), answered(413), answered(400))
 

@@ -65,7 +65,7 @@ def test_a_long_hold_lies_on_the_queue_without_a_trigger(app: Deployment) -> Non
     assert app.all_stored() == {Queue.WAITING: 1}
 
 
-def test_what_is_held_for_long_is_looked_at_every_five_minutes(app: Deployment) -> None:
+def test_what_is_held_for_long_is_rechecked_every_five_minutes(app: Deployment) -> None:
     app.directory.topics["orders"] = a_topic(profile="2020")
     fail(app, 500, events=10)
     for wait in (1, 2, 4):
@@ -154,7 +154,7 @@ def test_held_events_come_back_one_after_the_other(app: Deployment) -> None:
     assert dues[-1] == pytest.approx(10 + 198 / 20, rel=0.1)
 
 
-def test_a_long_hold_takes_no_places_in_the_time_after_it(app: Deployment) -> None:
+def test_a_long_hold_reserves_no_time_after_it(app: Deployment) -> None:
     """Released before its end, it leaves the next hold's first place free."""
     subscription = app.subscribe()
     for _ in range(100):

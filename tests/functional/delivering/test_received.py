@@ -88,7 +88,7 @@ def test_a_subscription_is_read_past_the_cache_before_its_events_end(
     assert [sent.request.url for sent in app.pusher.sent] == [URL]
 
 
-def test_a_cached_subscription_serves_without_a_look(app: Deployment) -> None:
+def test_a_cached_subscription_needs_no_uncached_read(app: Deployment) -> None:
     app.subscribe()
     app.directory.fail_next("read_uncached")
 

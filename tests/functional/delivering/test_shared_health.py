@@ -151,7 +151,7 @@ def test_what_is_known_is_bounded(app: Deployment) -> None:
     assert len(app.deliver.health) == 10_000
 
 
-def test_a_longer_probation_is_told_at_once(app: Deployment) -> None:
+def test_a_longer_probation_is_stored_at_once(app: Deployment) -> None:
     """Two pushes were in flight: the second failure asks for more than the row holds already."""
     subscription = app.subscribe()
     terms = app.deliver.terms.of(subscription)

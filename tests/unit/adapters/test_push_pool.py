@@ -113,7 +113,7 @@ def test_runs_of_a_key_get_slots_in_the_order_in_which_they_asked(
     assert_all_released(pool)
 
 
-def test_a_run_reports_though_nothing_is_finished(time: Seconds, work: Work) -> None:
+def test_a_job_reports_though_nothing_is_finished(time: Seconds, work: Work) -> None:
     """The port: at least once a second, so that what failed can be stored meanwhile."""
     run = job_of(a_pool(time), "key", ["a"], work)
 

@@ -1,4 +1,4 @@
-"""How runs of the push pool end: handed over, closed early, broken."""
+"""How jobs of the push pool end: detached, closed early, broken."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.unit.adapters.pool import (
 )
 
 
-def test_a_slow_run_ends_its_invocation_and_goes_on(time: Seconds, work: Work) -> None:
+def test_a_slow_job_ends_its_invocation_and_goes_on(time: Seconds, work: Work) -> None:
     """Once, after a second: then it holds none of the host's in_flight any more."""
     pool = a_pool(time)
     calls: list[float] = []
@@ -42,7 +42,7 @@ def test_a_slow_run_ends_its_invocation_and_goes_on(time: Seconds, work: Work) -
     assert_all_released(pool)
 
 
-def test_a_run_whose_invocation_can_not_end_keeps_its_place(time: Seconds, work: Work) -> None:
+def test_a_job_whose_invocation_can_not_end_stays_in_flight(time: Seconds, work: Work) -> None:
     pool = a_pool(time)
     run = job_of(pool, "key", ["a"], work)
     next(run)
@@ -55,7 +55,7 @@ def test_a_run_whose_invocation_can_not_end_keeps_its_place(time: Seconds, work:
     assert_all_released(pool)
 
 
-def test_a_run_closed_early_begins_nothing_more(time: Seconds, work: Work) -> None:
+def test_a_job_closed_early_begins_nothing_more(time: Seconds, work: Work) -> None:
     pool = a_pool(time)
     run = job_of(pool, "key", list("abcdef"), work)
     next(run)
@@ -68,7 +68,7 @@ def test_a_run_closed_early_begins_nothing_more(time: Seconds, work: Work) -> No
     assert sorted(work.items) == ["a", "b"]
 
 
-def test_a_run_closed_while_it_waits_keeps_no_slot(time: Seconds, work: Work) -> None:
+def test_a_job_closed_while_it_waits_keeps_no_slot(time: Seconds, work: Work) -> None:
     pool = a_pool(time, slots=1)
     first = job_of(pool, "key", ["a"], work)
     next(first)
@@ -83,7 +83,7 @@ def test_a_run_closed_while_it_waits_keeps_no_slot(time: Seconds, work: Work) ->
     assert_all_released(pool)
 
 
-def test_a_slot_handed_over_to_a_run_that_is_then_closed_goes_on(time: Seconds, work: Work) -> None:
+def test_a_slot_granted_to_a_job_that_is_then_closed_is_released(time: Seconds, work: Work) -> None:
     pool = a_pool(time, slots=1)
     first = job_of(pool, "key", ["a"], work)
     next(first)

@@ -73,7 +73,7 @@ def test_without_an_attempt_there_is_no_time_of_one() -> None:
     assert "deliveryattemptutc" not in told
 
 
-def test_custom_headers_are_told_as_they_were_sent() -> None:
+def test_custom_headers_are_those_that_were_sent() -> None:
     """The documented "Custom-Header-1: value1" as set, "34" for a number of the event."""
     headers = (
         StaticHeader(name="Custom-Header-1", value="value1"),

@@ -70,7 +70,7 @@ def test_hardly_any_events_still_come_back_soon() -> None:
 
 
 @pytest.mark.parametrize(("taken_until", "first"), [(0, 10), (10, 10), (12, 12)], ids=str)
-def test_nobody_gets_a_place_that_is_taken(taken_until: float, first: float) -> None:
+def test_no_request_gets_a_time_that_is_taken(taken_until: float, first: float) -> None:
     assert places(10, 20, [1], replace(EMPTY, end=at(taken_until))) == [at(first)]
 
 
@@ -78,7 +78,7 @@ def test_a_request_takes_as_much_time_as_its_events() -> None:
     assert places(0, 20, [20, 40, 1]) == [at(0), at(1), at(3)]
 
 
-def test_what_was_held_before_keeps_its_place_before_new_events() -> None:
+def test_what_was_held_before_comes_back_before_new_events() -> None:
     """The first hold ends at 10 s, with places up to 20; the next one is from 12 to 22 s."""
     _, line = EMPTY.during(at(10), at(0)).due_times(at(10), 20, [1] * 200)
     line = line.during(at(22), at(12))
@@ -97,7 +97,7 @@ def test_a_hold_that_is_extended_keeps_nothing_free_twice() -> None:
     assert (line.again, line.end) == (at(10), at(18))
 
 
-def test_what_comes_again_gets_no_place_that_another_has() -> None:
+def test_what_is_held_again_gets_no_time_of_another() -> None:
     """Where the line reaches beyond the hold, and where more come again than had places."""
     line = replace(EMPTY, end=at(60)).during(at(10), at(0))
 

@@ -104,7 +104,7 @@ DAMAGED = {
 
 
 @pytest.mark.parametrize("text", DAMAGED.values(), ids=DAMAGED)
-def test_a_damaged_message_is_told(text: str | bytes) -> None:
+def test_a_damaged_message_is_malformed(text: str | bytes) -> None:
     with pytest.raises(MalformedMessage, match="not a delivery message"):
         decode(text)
 

@@ -140,7 +140,7 @@ def test_whatever_becomes_a_header_can_be_sent(data: Any) -> None:
         assert json.loads(found or "") == data
 
 
-def test_a_dead_letter_is_told_of_no_secret() -> None:
+def test_a_dead_letter_names_no_secret_header() -> None:
     kind = DynamicHeader(name="kind", path=("data", "kind"))
     secret = StaticHeader(name="key", value="s3cret" * 600, is_secret=True)
     team = StaticHeader(name="team", value="a")
@@ -148,7 +148,7 @@ def test_a_dead_letter_is_told_of_no_secret() -> None:
     assert dead_letter_headers([secret, kind, secret, secret, secret, team]) == (kind, team)
 
 
-def test_a_dead_letter_is_told_of_as_many_headers_as_fit_beside_it() -> None:
+def test_a_dead_letter_names_as_many_headers_as_fit_beside_it() -> None:
     """Ten of 4,096 bytes would be too much for a queue message together with the events."""
     each = StaticHeader(name="x", value="v" * 4096)
     half = StaticHeader(name="x", value="v" * (MAX_DEAD_LETTER_HEADERS // 2 - len('[["x", ""]]')))

@@ -126,7 +126,7 @@ def test_many_quick_keys_that_suddenly_hang_leave_threads_for_others() -> None:
     assert not any(slots.take(visit) for visit in visits[:-1])
 
 
-def test_a_quick_key_that_hangs_leaves_the_others_places() -> None:
+def test_a_quick_key_that_hangs_leaves_others_room_in_flight() -> None:
     """24 single events of one subscription, which the host has in flight, hang at once."""
     slots, time = slots_of()
     healthy = quick(slots, "healthy")
@@ -142,7 +142,7 @@ def test_a_quick_key_that_hangs_leaves_the_others_places() -> None:
     assert slots.take(healthy)
 
 
-def test_a_new_key_waits_for_a_place_for_a_second_at_most() -> None:
+def test_a_new_key_waits_for_a_second_at_most() -> None:
     slots, time = slots_of()
     visits = [entered(slots, f"new-{number}") for number in range(40)]
     waiting = [visit for visit in visits if not slots.take(visit)]
@@ -154,7 +154,7 @@ def test_a_new_key_waits_for_a_place_for_a_second_at_most() -> None:
     assert all(slots.is_starved(visit) for visit in waiting)
 
 
-def test_of_a_slow_key_only_one_run_waits() -> None:
+def test_of_a_slow_key_only_one_job_waits() -> None:
     """5,000 events of a request are 79 messages: they must not wait in the host's 24 in_flight."""
     slots, _ = slots_of()
     slow(slots, "key")
