@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 import pytest
 
 from shared.errors import (
-    Fault,
     InvalidEvents,
     MethodNotAllowed,
     NotFound,
@@ -30,7 +29,6 @@ _HEADERS = {"Content-Type": "application/json; charset=utf-8", "x-ms-request-id"
 
 
 _NO_RESOURCE = "No HTTP resource was found that matches the request URI 'https://a/b'."
-_HEADER_FAULT = Fault(code="InvalidCloudEventHeader", message="No.")
 
 
 @pytest.mark.parametrize(
@@ -38,7 +36,7 @@ _HEADER_FAULT = Fault(code="InvalidCloudEventHeader", message="No.")
     [
         (InvalidEvents("No."), 400, "BadRequest", "InputJsonInvalid", f"No.{_REFERENCE}"),
         (
-            InvalidEvents("No.", faults=(_HEADER_FAULT,)),
+            InvalidEvents("No.", detail_code="InvalidCloudEventHeader"),
             *(400, "BadRequest", "InvalidCloudEventHeader", f"No.{_REFERENCE}"),
         ),
         (Unauthenticated('"é'), 401, "Unauthorized", "Unauthorized", f'"é{_REFERENCE}'),
