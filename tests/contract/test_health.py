@@ -57,23 +57,15 @@ def test_a_missing_table_is_empty_and_made_by_a_write(table: ResourceStore) -> N
     assert process(table).read(CRM) is not None
 
 
-def test_what_is_written_is_what_others_read(table: ResourceStore) -> None:
-    process(table).write(SubscriptionKey("Orders", "CRM"), HEALTH, None)
+@pytest.mark.parametrize("health", [HEALTH, Health(endpoint="g-1")], ids=["held", "not held"])
+def test_what_is_written_is_what_others_read(table: ResourceStore, health: Health) -> None:
+    process(table).write(SubscriptionKey("Orders", "CRM"), health, None)
 
     read = process(table).read(CRM)
     seen = process(table).seen(SubscriptionKey("oRDERS", "Crm"))
 
     assert read
-    assert (read.health, seen) == (HEALTH, read)
-
-
-def test_health_without_a_hold_is_read_as_such(table: ResourceStore) -> None:
-    process(table).write(CRM, Health(endpoint="g-1"), None)
-
-    read = process(table).read(CRM)
-
-    assert read
-    assert read.health == Health(endpoint="g-1")
+    assert (read.health, seen) == (health, read)
 
 
 def test_its_own_write_is_seen_at_once(table: ResourceStore) -> None:
