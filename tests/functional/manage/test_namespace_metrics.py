@@ -153,11 +153,13 @@ def test_the_answer_says_what_and_where_it_is(counted: ArmApi) -> None:
     [
         (SHOP, "PublishSuccessCount", "SuccessfulPublishedEvents"),
         (SHOP_CRM, "SuccessfulPublishedEvents", "SuccessfulReceivedEvents"),
+        (CRM, "PublishSuccessCount", "MatchedEventCount"),
         (ORDERS, "SuccessfulPublishedEvents", "PublishSuccessCount"),
     ],
 )
 def test_each_kind_has_its_own_names(counted: ArmApi, resource: str, name: str, words: str) -> None:
     counted.json("PUT", ORDERS, {"location": "x"}, status=201)
+    counted.json("PUT", CRM, hook(), status=201)
     error = counted.error("GET", f"{resource}{INSIGHTS}/metrics?metricnames={name}", status=400)
 
     assert words in error["message"]

@@ -210,24 +210,29 @@ def test_what_is_deleted_while_it_is_patched_stays_so(crm: ArmApi) -> None:
     assert crm.resources.list(Table.EVENT_SUBSCRIPTIONS, "orders") == []
 
 
-def test_a_patch_of_a_topic_is_wrapped(orders: ArmApi) -> None:
-    before, keys = orders.json("GET", ORDERS), orders.json("POST", f"{ORDERS}/listKeys")
+@pytest.mark.parametrize("target", [ORDERS, SHOP])
+def test_a_patch_of_a_topic_or_namespace_changes_what_it_names(crm: ArmApi, target: str) -> None:
+    crm.json("PUT", SHOP, {"location": "westeurope"}, status=201)
+    before, keys = crm.json("GET", target), crm.json("POST", f"{target}/listKeys")
     rules = [{"ipMask": "203.0.113.0/24", "action": "allow"}]
-    patch = {
-        "tags": {"a": "b"},
-        "keys": {"key1": "mine"},
-        "properties": {"inboundIpRules": rules, "disableLocalAuth": True},
-    }
+    local = {"disableLocalAuth": True} if target == ORDERS else {}
+    properties = {"inboundIpRules": rules, **local}
 
-    answer = orders.json("PATCH", ORDERS, patch)
+    answer = crm.json(
+        "PATCH", target, {"tags": {"a": "b"}, "keys": {"key1": "mine"}, "properties": properties}
+    )
 
-    assert answer == orders.json("GET", ORDERS)
-    assert answer["tags"] == {"a": "b"}
-    assert answer["properties"] == before["properties"] | {
-        "disableLocalAuth": True,
-        "inboundIpRules": [{"ipMask": "203.0.113.0/24", "action": "Allow"}],
-    }
-    again = orders.json("PATCH", ORDERS, {"properties": {"inboundIpRules": []}})
-    assert again["properties"] == before["properties"] | {"disableLocalAuth": True}
-    assert again["location"] == before["location"]
-    assert orders.json("POST", f"{ORDERS}/listKeys") == keys
+    assert answer == crm.json("GET", target)
+    assert (answer["tags"], answer["location"]) == ({"a": "b"}, "westeurope")
+    shown = [{"ipMask": "203.0.113.0/24", "action": "Allow"}]
+    assert answer["properties"] == before["properties"] | local | {"inboundIpRules": shown}
+    again = crm.json("PATCH", target, {"properties": {"inboundIpRules": []}})
+    assert again["properties"] == before["properties"] | local
+    assert crm.json("POST", f"{target}/listKeys") == keys
+
+
+def test_a_patch_of_a_namespace_topic_changes_its_retention(shop_orders: ArmApi) -> None:
+    answer = shop_orders.json("PATCH", SHOP_ORDERS, {"properties": {"eventRetentionInDays": 3}})
+
+    assert answer == shop_orders.json("GET", SHOP_ORDERS)
+    assert answer["properties"]["eventRetentionInDays"] == 3
