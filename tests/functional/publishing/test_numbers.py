@@ -10,11 +10,10 @@ import pytest
 
 from shared.engine.ports import Queue
 from shared.events.topic import FieldMapping, InputSchema
-from shared.http import HttpRequest
 from shared.subscriptions.advanced_filter import AdvancedFilter, Operator
 from shared.subscriptions.filters import EventFilter
 from shared.subscriptions.subscription import Batching, DeliverySchema, DynamicHeader
-from tests.builders import DEAD, KEY, URL, a_topic
+from tests.builders import DEAD, URL, a_topic
 from tests.fakes import answered
 from tests.functional.deployment import Deployment
 from tests.functional.publish_requests import publish
@@ -151,16 +150,7 @@ def test_a_poison_record_shows_them(app: Deployment) -> None:
 
 
 def test_the_first_token_is_a_float_in_errors(app: Deployment) -> None:
-    answer = app.publish.run(
-        HttpRequest(
-            method="POST",
-            url="https://pushgrid.example/topics/orders/api/events",
-            headers={"aeg-sas-key": KEY, "content-type": "application/json"},
-            params={"topic": "orders"},
-            query={},
-            body=b"1.10",
-        )
-    )
+    answer = publish(app, body=b"1.10")
 
     assert answer.status == 400
     assert b"Actual Token Received: Float" in answer.body

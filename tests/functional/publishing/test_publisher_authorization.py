@@ -64,12 +64,16 @@ def message(answer: HttpAnswer) -> str:
 
 @pytest.mark.parametrize("disabled", [False, True])
 def test_a_token_with_the_role_publishes(
-    app: Deployment,
-    tokens: Tokens,
-    disabled: bool,  # noqa: FBT001 - a row
+    app: Deployment, tokens: Tokens, *, disabled: bool
 ) -> None:
+    """A key does, too, where local authentication is not disabled."""
     topic(app, disable_local_auth=disabled)
 
+    by_key = send(app, _KEY)
+
+    assert by_key.status == (403 if disabled else 200)
+    assert disabled == (b"local authentication is disabled" in by_key.body)
+    assert (nothing_stored(app), tokens.asked) == (disabled, [])
     assert send(app, _BEARER).status == 200
     assert not nothing_stored(app)
     assert tokens.asked == ["sender"]
@@ -145,16 +149,6 @@ def test_a_topic_that_nobody_can_publish_to_says_why(
     for part in ("local authentication is disabled", "PUSHGRID_ENTRA_TENANT is not set"):
         assert part in message(answer)
     assert nothing_stored(app)
-
-
-def test_a_key_is_refused_where_local_auth_is_off(app: Deployment, tokens: Tokens) -> None:
-    topic(app, disable_local_auth=True)
-
-    answer = send(app, _KEY)
-
-    assert (answer.status, "local authentication is disabled" in message(answer)) == (403, True)
-    assert nothing_stored(app)
-    assert tokens.asked == []
 
 
 @pytest.mark.parametrize("credential", [_KEY, _BEARER])

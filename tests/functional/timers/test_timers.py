@@ -11,7 +11,6 @@ import pytest
 from shared.engine.ports import Queue
 from shared.engine.timers import receiving
 from shared.engine.timers.jobs import Job, TimerJobs
-from shared.engine.timers.last_runs import JobsFailed, RecordedTimer, TimerRuns
 from shared.engine.timers.receiving import ReadMessage
 from shared.errors import StorageUnavailable
 from tests.builders import (
@@ -19,7 +18,7 @@ from tests.builders import (
     a_message,
     a_note,
 )
-from tests.fakes import START, FakeClock, MemoryResources
+from tests.fakes import START, FakeClock
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
 
 HOUR = timedelta(hours=1)
@@ -103,21 +102,17 @@ def test_wake_moves_more_than_one_intake_holds(
     assert app.all_stored() == {Queue.RETRIES: 40}
 
 
-def test_an_intake_is_bounded_in_bytes(app: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(receiving, "MAX_BYTES", 1)
-    app.put(Queue.WAITING, *[a_message()] * 40)
-
-    taken = app.intake.take(Queue.WAITING, app.in_a_minute())
-
-    assert len(taken) == 32
-
-
-def test_an_intake_is_bounded_in_messages(app: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("limit", "value", "taken"), [("MAX_BYTES", 1, 32), ("MAX_MESSAGES", 33, 64)]
+)
+def test_an_intake_is_bounded(
+    app: Deployment, monkeypatch: pytest.MonkeyPatch, limit: str, value: int, taken: int
+) -> None:
     """Each is deleted one by one, and only between intakes is the time looked at."""
-    monkeypatch.setattr(receiving, "MAX_MESSAGES", 33)
+    monkeypatch.setattr(receiving, limit, value)
     app.put(Queue.WAITING, *[a_message()] * 80)
 
-    assert len(app.intake.take(Queue.WAITING, app.in_a_minute())) == 64
+    assert len(app.intake.take(Queue.WAITING, app.in_a_minute())) == taken
 
 
 def test_what_is_taken_is_hidden_for_longer_than_a_run(app: Deployment) -> None:
@@ -144,12 +139,6 @@ def test_wake_begins_nothing_new_after_two_minutes(app: Deployment) -> None:
     assert deadlines == [START + 2 * MINUTE]
 
 
-def test_an_intake_ends_at_its_deadline(app: Deployment) -> None:
-    app.put(Queue.WAITING, a_message())
-
-    assert app.intake.take(Queue.WAITING, app.clock.now()) == []
-
-
 def test_what_was_received_is_handled_though_receiving_then_fails(
     app: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -167,9 +156,11 @@ def test_what_was_received_is_handled_though_receiving_then_fails(
     assert len(app.intake.take(Queue.WAITING, app.in_a_minute())) == 32
 
 
-def test_nothing_received_is_told(app: Deployment) -> None:
+def test_nothing_is_received_after_the_deadline_and_a_failure_is_told(app: Deployment) -> None:
+    app.put(Queue.WAITING, a_message())
     app.queues.fail_next("receive")
 
+    assert app.intake.take(Queue.WAITING, app.clock.now()) == []
     with pytest.raises(StorageUnavailable):
         app.intake.take(Queue.WAITING, app.in_a_minute())
 
@@ -241,13 +232,3 @@ def test_a_failing_job_does_not_stop_the_others(error: Exception, logged: Logged
         [START + 40 * SECOND]
     ] * 3
     assert [line["job"] for line in logged("timer.failed")] == ["first", "third"]
-
-
-def test_a_timer_whose_jobs_failed_has_failed_and_is_noted() -> None:
-    """Whoever watches the host's invocations sees it, too."""
-    runs = TimerRuns(state=MemoryResources(), clock=FakeClock())
-
-    with pytest.raises(JobsFailed, match=r"^first, third$"):
-        RecordedTimer(timer="deadletter", work=lambda: ["first", "third"], runs=runs).run()
-
-    assert runs.last()["deadletter"].failed == ("first", "third")
