@@ -15,6 +15,7 @@ from shared.errors import StorageUnavailable
 from shared.http import Exchange, LateAnswerHandler, OutboundRequest
 from tests.builders import URL, a_delivery, a_message
 from tests.fakes import answered
+from tests.functional.delivering.failing import fail
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
 
 During = Callable[[Callable[[], object]], None]
@@ -89,6 +90,20 @@ def test_a_copy_that_can_not_be_deleted_is_logged_and_received_again(
 
     assert slow.waiting(Queue.RETRIES) == [(COPY_HIDDEN_FOR, [0])]
     assert len(logged("delivery.copy_left")) == 1
+
+
+def test_after_a_detached_probe_the_same_copy_stands_for_the_rest(
+    slow: Deployment, during: During
+) -> None:
+    fail(slow)
+    slow.clock.advance(10 * SECOND)
+    seen: list[object] = []
+    during(lambda: seen.append(slow.waiting(Queue.RETRIES)))
+
+    slow.run(a_message([a_delivery(0), a_delivery(1)]))
+
+    assert seen == [[(COPY_HIDDEN_FOR, [0, 1])]] * 2
+    assert slow.all_stored() == {}
 
 
 def test_without_a_copy_the_invocation_goes_on(slow: Deployment) -> None:

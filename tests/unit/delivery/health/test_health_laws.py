@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import datetime, timedelta
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -102,3 +103,10 @@ def test_a_claimed_probe_is_the_only_one(health: Health, now: datetime) -> None:
 @given(healths())
 def test_what_is_written_is_read_back(health: Health) -> None:
     assert health_of(json.loads(compact(document_of(health)))) == health
+
+
+def test_a_time_without_its_zone_is_unreadable() -> None:
+    document = document_of(Health(endpoint="g-1", released_at=START.replace(tzinfo=None)))
+
+    with pytest.raises(ValueError, match="without its zone"):
+        health_of(document)

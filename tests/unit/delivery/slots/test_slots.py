@@ -135,3 +135,16 @@ def test_idle_keys_are_forgotten_when_there_are_too_many() -> None:
     assert len(slots._keys) < push_slots.MAX_KEYS
     assert list(slots._active) == ["busy"]
     assert slots._keys["busy"].used == 1
+
+
+def test_a_visit_that_has_lost_its_slots_can_be_detached() -> None:
+    """Its last push may end while the copy of its message is stored."""
+    slots, _ = slots_of()
+    visit = entered(slots)
+    slots.take(visit)
+    slots.release_slot(visit)
+
+    slots.detach(visit)
+    slots.leave(visit)
+
+    assert (slots._used, slots._pushing, slots._active) == (0, 0, {})
