@@ -214,10 +214,12 @@ def test_definitions_are_those_of_the_kind(counted: ArmApi) -> None:
     assert "SuccessfulPublishedEvents" not in of_subscription
 
 
-@pytest.mark.parametrize("resource", [ORDERS, CRM, SHOP, SHOP_ORDERS, SHOP_CRM, EXTENSION])
+@pytest.mark.parametrize(
+    "resource", [f"{ORDERS}-other", CRM, SHOP, SHOP_ORDERS, SHOP_CRM, EXTENSION]
+)
 @pytest.mark.parametrize("what", ["metrics", "metricDefinitions"])
-def test_what_is_not_there_has_none(api: ArmApi, resource: str, what: str) -> None:
-    assert api.error("GET", f"{resource}{INSIGHTS}/{what}", status=404)["code"] == (
+def test_what_is_not_there_has_none(orders: ArmApi, resource: str, what: str) -> None:
+    assert orders.error("GET", f"{resource}{INSIGHTS}/{what}", status=404)["code"] == (
         "ResourceNotFound"
     )
 
