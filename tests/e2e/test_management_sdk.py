@@ -72,10 +72,7 @@ def test_topics(client: Any, name: str):
 
 @pytest.mark.parametrize("form", ["nested", "extension"])
 def test_event_subscriptions(
-    client: Any,
-    subscriber: Callable[..., Subscriber],
-    name: str,
-    form: str,
+    client: Any, subscriber: Callable[..., Subscriber], name: str, form: str
 ):
     topic = client.topics.begin_create_or_update(GROUP, name, m.Topic(location="x")).result()
     if form == "nested":

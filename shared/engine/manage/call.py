@@ -7,13 +7,7 @@ from dataclasses import dataclass, field
 
 from shared.arm.deployment import Deployment
 from shared.clock import Clock
-from shared.engine.ports import (
-    CountReader,
-    Notifier,
-    Pusher,
-    ResourceStore,
-    TokenVerifier,
-)
+from shared.engine.ports import CountReader, Notifier, Pusher, ResourceStore, TokenVerifier
 from shared.errors import NotFound
 
 

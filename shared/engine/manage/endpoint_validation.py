@@ -35,16 +35,16 @@ class Consents:
     """
     Obtains the consents of one call; each endpoint is asked once, however often the call retries.
 
-    *links_at* is the app's public URL, for validation links. ``None``: endpoints must consent at
+    *link_base* is the app's public URL, for validation links. ``None``: endpoints must consent at
     once and without a rate limit, as namespace topics require.
     """
 
-    def __init__(self, ports: ManagePorts, links_at: str | None) -> None:
+    def __init__(self, ports: ManagePorts, link_base: str | None) -> None:
         self._ports = ports
-        self._links_at = links_at
-        self._known: dict[tuple[str, Audience | None], Consent] = {}
+        self._link_base = link_base
+        self._obtained: dict[tuple[str, Audience | None], Consent] = {}
 
-    def of(self, stored: Document, before: Document | None) -> Consent:
+    def obtain(self, stored: Document, before: Document | None) -> Consent:
         """
         Return the consent for what is to be *stored*; only a changed endpoint is asked.
 
@@ -56,9 +56,9 @@ class Consents:
         endpoint = _endpoint(wanted)
         if known and _endpoint(to_subscription(known)) == endpoint:
             return Granted(allowed_rate(known))
-        if endpoint not in self._known:
-            self._known[endpoint] = _shake_hands(self._ports, wanted, self._links_at)
-        return self._known[endpoint]
+        if endpoint not in self._obtained:
+            self._obtained[endpoint] = _perform_handshake(self._ports, wanted, self._link_base)
+        return self._obtained[endpoint]
 
 
 def _endpoint(subscription: EventSubscription) -> tuple[str, Audience | None]:
@@ -66,8 +66,8 @@ def _endpoint(subscription: EventSubscription) -> tuple[str, Audience | None]:
     return subscription.endpoint_url, subscription.audience
 
 
-def _shake_hands(
-    ports: ManagePorts, subscription: EventSubscription, links_at: str | None
+def _perform_handshake(
+    ports: ManagePorts, subscription: EventSubscription, link_base: str | None
 ) -> Consent:
     """
     Send the handshake request; repeat it while the endpoint does not answer.
@@ -82,7 +82,7 @@ def _shake_hands(
         code=ports.new_id().upper(),
         event_id=ports.new_id(),
         now=ports.clock.now(),
-        link=links_at and f"{links_at}/validate/{link}",
+        link=link_base and f"{link_base}/validate/{link}",
     )
     exchange = ports.pusher.send(asked.request, TIME_LIMIT)
     for _ in range(MAX_ATTEMPTS - 1):
@@ -100,7 +100,7 @@ def _shake_hands(
         telemetry.info("handshake.failed", **named, activity_id=activity_id, **outcome)
         raise
     if not verdict.is_pending:
-        return Granted(verdict.rate if links_at else None)
+        return Granted(verdict.rate if link_base else None)
     telemetry.info("handshake.open", **named)
     return Awaited(ports.clock.now() + VALID_FOR, secret)
 

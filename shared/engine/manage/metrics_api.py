@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -48,19 +48,18 @@ class MonitoredResource:
     One kind of resource with metrics.
 
     *type* is its resource type, *definitions* are its metrics. *resources* finds the topic or
-    namespace of a path, *topics* returns the topics whose counts belong to it.
+    namespace of a path.
     """
 
     type: str
     definitions: Sequence[MetricDefinition]
     resources: Resources
-    topics: Callable[[ManagePorts, Document], Sequence[MonitoredTopic]]
 
     def list_metrics(self, ports: ManagePorts, call: Call) -> HttpAnswer:
         """Answer metric values. Source: Azure Monitor, Metrics - List (2023-10-01)."""
         query = parse_query(call.query, ports.clock.now(), self.definitions)
         found = self._found(ports, call)
-        counted = aggregate(query, self._sources(ports, call, query, self.topics(ports, found)))
+        counted = aggregate(query, self._sources(ports, call, query, self._topics(ports, found)))
         resource = _resource(call)
         value = [render_metric(resource, query, each, counted[each.name]) for each in query.metrics]
         return answer(
@@ -93,10 +92,17 @@ class MonitoredResource:
         found = self.resources.named(ports, call).document
         name = call.names.get("name")
         if name is not None:
-            (topic,) = self.topics(ports, found)
+            (topic,) = self._topics(ports, found)
             if ports.resources.get(Table.EVENT_SUBSCRIPTIONS, topic.key, name) is None:
                 raise not_found(call, f"{found['id']}/eventSubscriptions/{name}")
         return found
+
+    def _topics(self, ports: ManagePorts, found: Document) -> Sequence[MonitoredTopic]:
+        """Return the topics whose counts belong to *found*: itself, or all of a namespace."""
+        kind, documents = self.resources, [found]
+        if kind is namespaces.NAMESPACES:
+            kind, documents = namespaces.TOPICS, [*namespaces.topics_of(ports, found["name"])]
+        return [MonitoredTopic(each["name"], kind.name_of(each)) for each in documents]
 
     def _region(self, ports: ManagePorts, call: Call) -> str:
         """Return a resource's location; a namespace topic has its namespace's."""
@@ -105,11 +111,7 @@ class MonitoredResource:
         )
 
     def _sources(
-        self,
-        ports: ManagePorts,
-        call: Call,
-        query: MetricsQuery,
-        counted: Sequence[MonitoredTopic],
+        self, ports: ManagePorts, call: Call, query: MetricsQuery, counted: Sequence[MonitoredTopic]
     ) -> Iterator[Source]:
         """Read only what the query needs: a topic's own counts include its subscriptions'."""
         filters = {each.dimension: each for each in query.filters}
@@ -141,48 +143,24 @@ def _resource(call: Call) -> str:
     return call.path.rstrip("/").rsplit("/", 3)[0]
 
 
-def _custom_topic(_: ManagePorts, topic: Document) -> Sequence[MonitoredTopic]:
-    return [MonitoredTopic(topic["name"], topic["name"])]
-
-
-def _namespace_topic(_: ManagePorts, topic: Document) -> Sequence[MonitoredTopic]:
-    return [MonitoredTopic(topic["name"], namespaces.TOPICS.name_of(topic))]
-
-
-def _topics_in_namespace(ports: ManagePorts, namespace: Document) -> Sequence[MonitoredTopic]:
-    return [
-        MonitoredTopic(topic["name"], namespaces.TOPICS.name_of(topic))
-        for topic in namespaces.topics_of(ports, namespace["name"])
-    ]
-
-
 TOPIC = MonitoredResource(
-    type=TOPIC_TYPE,
-    definitions=metric_names.TOPIC_METRICS,
-    resources=topics.TOPICS,
-    topics=_custom_topic,
+    type=TOPIC_TYPE, definitions=metric_names.TOPIC_METRICS, resources=topics.TOPICS
 )
 SUBSCRIPTION = MonitoredResource(
-    type=EXTENSION_TYPE,
-    definitions=metric_names.SUBSCRIPTION_METRICS,
-    resources=topics.TOPICS,
-    topics=_custom_topic,
+    type=EXTENSION_TYPE, definitions=metric_names.SUBSCRIPTION_METRICS, resources=topics.TOPICS
 )
 NAMESPACE = MonitoredResource(
     type=NAMESPACE_TYPE,
     definitions=metric_names.NAMESPACE_METRICS,
     resources=namespaces.NAMESPACES,
-    topics=_topics_in_namespace,
 )
 NAMESPACE_TOPIC = MonitoredResource(
     type=NAMESPACE_TOPIC_TYPE,
     definitions=metric_names.NAMESPACE_TOPIC_METRICS,
     resources=namespaces.TOPICS,
-    topics=_namespace_topic,
 )
 NAMESPACE_SUBSCRIPTION = MonitoredResource(
     type=NAMESPACE_SUBSCRIPTION_TYPE,
     definitions=metric_names.NAMESPACE_SUBSCRIPTION_METRICS,
     resources=namespaces.TOPICS,
-    topics=_namespace_topic,
 )

@@ -7,17 +7,9 @@ from dataclasses import dataclass, replace
 
 from shared import telemetry
 from shared.arm.arm_json import answer, read_json
-from shared.arm.consent import (
-    is_awaiting,
-    with_consent,
-    with_provisioning_state,
-)
+from shared.arm.consent import is_awaiting, with_consent, with_provisioning_state
 from shared.arm.deployment import Deployment, ParentTopic
-from shared.arm.subscription_codec import (
-    SubscriptionRequest,
-    delivery_attributes,
-    full_url,
-)
+from shared.arm.subscription_codec import SubscriptionRequest, delivery_attributes, full_url
 from shared.engine.manage.call import Call, ManagePorts, not_found
 from shared.engine.manage.deletion import delete_health, send_deletion_notices
 from shared.engine.manage.endpoint_validation import Consents
@@ -127,7 +119,7 @@ class Subscriptions:
                     existing=before,
                 )
             )
-            return with_consent(stored, consents.of(stored, before), before)
+            return with_consent(stored, consents.obtain(stored, before), before)
 
         def may_stay(_: Resource) -> bool:
             """Count again: of concurrent creators the last to write sees all others."""

@@ -20,7 +20,7 @@ _UNKNOWN = (
     "This validation link is not known. It works once, and only until the event subscription is "
     "changed or deleted. Its state shows whether its endpoint is validated."
 )
-_OVER = (
+_EXPIRED = (
     "This validation link has expired: it works for ten minutes. "
     "Create or update the event subscription again to get a new one."
 )
@@ -37,7 +37,7 @@ class Validate:
     def run(self, request: HttpRequest) -> HttpAnswer:
         """Record the consent of *request* and the rate it grants; answer with a sentence."""
         try:
-            status, words = HTTPStatus.OK, self._proved(request)
+            status, words = HTTPStatus.OK, self._consent(request)
         except Conflict:  # a race lost each time: the link still works
             status, words = HTTPStatus.SERVICE_UNAVAILABLE, StorageUnavailable().message
         except AppError as error:
@@ -51,7 +51,7 @@ class Validate:
             headers["Retry-After"] = "5"
         return HttpAnswer(status=status, headers=headers, body=f"{words}\n".encode())
 
-    def _proved(self, request: HttpRequest) -> str:
+    def _consent(self, request: HttpRequest) -> str:
         """Store the consent; a link works once, while validation is pending."""
         link = parse_link(request.params["id"])
         if link is None:
@@ -62,7 +62,7 @@ class Validate:
             if awaiting is None or not matches_secret(awaiting.document, link.secret):
                 raise NotFound(_UNKNOWN)
             if has_expired(awaiting.document, self.clock.now()):
-                raise InvalidDocument(_OVER)
+                raise InvalidDocument(_EXPIRED)
             return with_consent_granted(awaiting.document, rate)
 
         key = DocumentKey(Table.EVENT_SUBSCRIPTIONS, link.topic, link.name)

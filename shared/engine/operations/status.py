@@ -86,10 +86,7 @@ def _health(snapshot: Snapshot | None) -> HttpAnswer:
         "storage": "reachable",
         "checkedAt": timestamp(snapshot.at),
         "queues": {
-            queue.value: {
-                "messages": state.messages,
-                "oldestSeconds": _seconds(state.oldest),
-            }
+            queue.value: {"messages": state.messages, "oldestSeconds": _seconds(state.oldest)}
             for queue, state in snapshot.queues.items()
         },
         "timers": {

@@ -11,16 +11,7 @@ import pytest
 
 from shared.errors import Conflict, StorageUnavailable
 from tests.fakes import answered
-from tests.functional.manage.arm_api import (
-    CRM,
-    HOST,
-    ORDERS,
-    SHOP_CRM,
-    URL,
-    ArmApi,
-    hook,
-    push,
-)
+from tests.functional.manage.arm_api import CRM, HOST, ORDERS, SHOP_CRM, URL, ArmApi, hook, push
 
 NEW_URL = "https://new.example/hook"
 LIST = f"{ORDERS}/eventSubscriptions"

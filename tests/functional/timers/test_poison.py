@@ -11,12 +11,7 @@ import pytest
 from shared.delivery.messages.message import encode
 from shared.engine.ports import Queue
 from shared.errors import StorageUnavailable
-from tests.builders import (
-    ORIGIN,
-    a_delivery,
-    a_message,
-    text,
-)
+from tests.builders import ORIGIN, a_delivery, a_message, text
 from tests.fakes import START
 from tests.functional.deployment import Deployment
 

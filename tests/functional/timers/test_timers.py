@@ -13,11 +13,7 @@ from shared.engine.timers import receiving
 from shared.engine.timers.jobs import Job, TimerJobs
 from shared.engine.timers.receiving import ReadMessage
 from shared.errors import StorageUnavailable
-from tests.builders import (
-    a_delivery,
-    a_message,
-    a_note,
-)
+from tests.builders import a_delivery, a_message, a_note
 from tests.fakes import START, FakeClock
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
 
