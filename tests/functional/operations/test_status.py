@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from shared.delivery.messages.message import DeliveryMessage, encode
 from shared.engine.operations.status import LATE, Status, take_snapshot
 from shared.engine.ports import Queue, Table
 from shared.engine.timers.jobs import TimerJobs
@@ -23,7 +24,7 @@ from tests.fakes import START
 from tests.functional.deployment import Deployment, Logged
 
 KEY = "admin-key"
-MINUTE = timedelta(minutes=1)
+MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 RUNS = Table.TOPICS, "state"
 
 
@@ -81,37 +82,44 @@ def test_health_of_a_new_deployment(statuses: Statuses) -> None:
     assert found["timers"] == {}
 
 
-def test_a_late_message_is_told_and_no_reason_to_restart(
-    app: Deployment, statuses: Statuses
+@pytest.mark.parametrize(
+    ("queue", "message", "wait", "age", "oldest", "reasons"),
+    [
+        pytest.param(
+            *(Queue.DELIVERIES, a_message(), timedelta(), LATE + MINUTE),
+            *(960.0, ["the oldest message in deliveries is late"]),
+            id="late",
+        ),
+        pytest.param(
+            *(Queue.RETRIES, a_message(due=START + HOUR), timedelta(), HOUR + MINUTE, 60.0, []),
+            id="late only from when it is due",
+        ),
+        pytest.param(Queue.WAITING, a_message(), HOUR, LATE + MINUTE, None, [], id="hidden"),
+        pytest.param(
+            *(Queue.RETRIES_POISON, a_message(), timedelta(), timedelta()),
+            *(0.0, ["retries-poison holds messages"]),
+            id="poison",
+        ),
+    ],
+)
+def test_what_waits_is_told_and_no_reason_to_restart(
+    app: Deployment,
+    statuses: Statuses,
+    queue: Queue,
+    message: DeliveryMessage,
+    wait: timedelta,
+    age: timedelta,
+    oldest: float | None,
+    reasons: list[str],
 ) -> None:
-    app.put(Queue.DELIVERIES, a_message())
-    app.clock.advance(LATE + MINUTE)
+    (text,) = encode(message)
+    app.queues.put(queue, text, wait)
+    app.clock.advance(age)
 
     found = statuses.health()
 
-    assert found["status"] == "degraded"
-    assert found["reasons"] == ["the oldest message in deliveries is late"]
-    assert found["queues"]["deliveries"] == {"messages": 1, "oldestSeconds": 960.0}
-
-
-def test_a_message_is_late_only_from_when_it_is_due(app: Deployment, statuses: Statuses) -> None:
-    """A retry after an hour was stored an hour ago."""
-    app.put(Queue.RETRIES, a_message(due=START + timedelta(hours=1)))
-    app.clock.advance(timedelta(hours=1, seconds=30))
-
-    assert statuses.health()["queues"]["retries"]["oldestSeconds"] == 30.0
-
-
-def test_hidden_messages_count_and_are_not_late(app: Deployment, statuses: Statuses) -> None:
-    app.queues.put(Queue.WAITING, "text", timedelta(hours=1))
-
-    assert statuses.health()["queues"]["waiting"] == {"messages": 1, "oldestSeconds": None}
-
-
-def test_poison_is_told(app: Deployment, statuses: Statuses) -> None:
-    app.queues.put(Queue.RETRIES_POISON, "text")
-
-    assert statuses.health()["reasons"] == ["retries-poison holds messages"]
+    assert found["queues"][queue] == {"messages": 1, "oldestSeconds": oldest}
+    assert (found["status"], found["reasons"]) == ("degraded" if reasons else "healthy", reasons)
 
 
 @pytest.mark.parametrize("method", ["peek", "list"])
@@ -185,18 +193,18 @@ def test_a_timers_failure_is_noted(app: Deployment) -> None:
     }
 
 
-@pytest.mark.parametrize("key", [None, "another", ""])
-def test_metrics_need_the_admin_key(statuses: Statuses, key: str | None) -> None:
+@pytest.mark.parametrize(
+    ("admin_key", "key"), [(KEY, None), (KEY, "another"), (KEY, ""), (None, ""), (None, None)]
+)
+def test_metrics_need_the_admin_key_and_health_none(
+    statuses: Statuses, admin_key: str | None, key: str | None
+) -> None:
+    statuses.status = replace(statuses.status, admin_key=admin_key)
+
     answer = statuses.get("metrics", key)
 
     assert (answer.status, answer.headers["WWW-Authenticate"]) == (401, "Bearer")
-
-
-def test_without_an_admin_key_metrics_are_closed_and_health_is_open(statuses: Statuses) -> None:
-    statuses.status = replace(statuses.status, admin_key=None)
-
-    assert statuses.get("metrics", "").status == 401
-    assert statuses.get("health").status == 200
+    assert statuses.get("health", key).status == 200
 
 
 @pytest.mark.parametrize(
@@ -206,6 +214,10 @@ def test_there_is_nothing_else(statuses: Statuses, what: str, method: str, statu
     assert statuses.get(what, KEY, method).status == status
 
 
+def hour(subscription: str, counts: Any, start: datetime = START) -> CountRow:
+    return CountRow(Span.HOUR, start, "orders", subscription, "a", counts)
+
+
 def test_totals_are_shown_as_prometheus_reads_them(app: Deployment, statuses: Statuses) -> None:
     counts = {
         Series(Metric.DELIVERY_SUCCESS): Sum(5, 2, 1, 4),
@@ -213,8 +225,8 @@ def test_totals_are_shown_as_prometheus_reads_them(app: Deployment, statuses: St
         Series(Metric.DROPPED, (("DropReason", 'a "b"\\\n'),)): Sum(2, 1, 2, 2),
     }
     published = {Series(Metric.PUBLISH_SUCCESS): Sum(123456789, 9, 1, 9)}
-    app.counts.write([_hour("crm", counts), _hour("", published)])
-    app.queues.put(Queue.WAITING, "text", timedelta(hours=1))
+    app.counts.write([hour("crm", counts), hour("", published)])
+    app.queues.put(Queue.WAITING, "text", HOUR)
     statuses.runs.record("wake", [])
 
     found = statuses.samples()
@@ -228,27 +240,23 @@ def test_totals_are_shown_as_prometheus_reads_them(app: Deployment, statuses: St
     assert found["pushgrid_queue_oldest_message_age_seconds", "waiting"] == 0
     assert found["pushgrid_timer_last_run_timestamp_seconds", "wake"] == START.timestamp()
     assert found["pushgrid_storage_up", "queue"] == 1
+    text = statuses.get("metrics", KEY).body.decode()
+    assert text.count("# TYPE pushgrid_") == len(Metric) + 4
 
 
 def test_counters_never_go_back_when_hours_are_added_up(
     app: Deployment, statuses: Statuses
 ) -> None:
     seen = []
-    for hour in range(50):
+    for number in range(50):
         counts = {Series(Metric.DELIVERY_SUCCESS): Sum(1, 1, 1, 1)}
-        app.counts.write([_hour("crm", counts, START + hour * timedelta(hours=1))])
+        app.counts.write([hour("crm", counts, START + number * HOUR)])
         app.housekeeping.run(app.in_a_minute())
         seen.append(statuses.samples()["pushgrid_delivery_success_total", "orders", "crm"])
-        app.clock.advance(timedelta(hours=1))
+        app.clock.advance(HOUR)
 
     assert seen == list(range(1, 51))
     assert len(app.counts.rows) <= 4
-
-
-def test_every_metric_has_a_family(statuses: Statuses) -> None:
-    text = statuses.get("metrics", KEY).body.decode()
-
-    assert text.count("# TYPE pushgrid_") == len(Metric) + 4
 
 
 def test_queues_that_hold_something_are_logged_once_a_minute(
@@ -271,14 +279,3 @@ def test_queues_that_hold_something_are_logged_once_a_minute(
         ("deliveries", 1, 60.0),
         ("deliveries", 0, 0.0),
     ]
-
-
-def _hour(subscription: str, counts: Any, start: Any = START) -> CountRow:
-    return CountRow(
-        span=Span.HOUR,
-        start=start,
-        topic="orders",
-        subscription=subscription,
-        instance="a",
-        counts=counts,
-    )

@@ -74,62 +74,34 @@ def test_keys_of_the_namespace_and_of_the_topic_are_good(shop: Deployment, key: 
     assert shop.publish.run(request(compact([event()]).encode(), headers=headers)).status == 200
 
 
-REFUSED = {
-    "an unknown topic": (
-        {"action": "returns:publish"},
-        404,
-        "ResourceNotFound",
-        "No HTTP resource",
-    ),
-    "no topic": ({"action": ":publish"}, 404, "ResourceNotFound", "No HTTP resource"),
-    "no action": ({"action": "orders"}, 404, "ResourceNotFound", "No HTTP resource"),
-    "a topic below": ({"action": "a/orders:publish"}, 404, "ResourceNotFound", "No HTTP resource"),
-    "another action": ({"action": "orders:bury"}, 404, "ResourceNotFound", "No HTTP resource"),
-    "pull delivery": (
-        {"action": "orders/eventsubscriptions/crm:receive"},
-        400,
-        "UnsupportedOperation",
-        "Pull delivery is not supported",
-    ),
+_NO_TOPIC = 404, "ResourceNotFound", "No HTTP resource"
+_UNAUTHORIZED = 401, "Unauthorized"
+_EMPTY_KEY = 400, "InvalidSas", "a value for SharedAccessKey"
+_WRONG_KEY = *_UNAUTHORIZED, "The key is not one of the namespace's."
+_CUSTOM_KEY = {"authorization": KEYS[0], "aeg-sas-key": KEYS[0]}
+_MANY = compact([event(number) for number in range(1001)]).encode()
+_LARGE = compact([event(data=noise(1_048_576))]).encode()
+_PULL = 400, "UnsupportedOperation", "Pull delivery is not supported"
+_VERSION = 400, "UnsupportedApiVersion", "Use '2024-06-01'"
+REFUSED: dict[str, tuple[dict[str, Any], int, str, str]] = {
+    "an unknown topic": ({"action": "returns:publish"}, *_NO_TOPIC),
+    "no topic": ({"action": ":publish"}, *_NO_TOPIC),
+    "no action": ({"action": "orders"}, *_NO_TOPIC),
+    "a topic below": ({"action": "a/orders:publish"}, *_NO_TOPIC),
+    "another action": ({"action": "orders:bury"}, *_NO_TOPIC),
+    "pull delivery": ({"action": "orders/eventsubscriptions/crm:receive"}, *_PULL),
     "another method": ({"method": "OPTIONS"}, 405, "MethodNotAllowed", "does not support"),
-    "no key": ({"headers": {"authorization": ""}}, 401, "Unauthorized", "unsupported"),
-    "an empty key": (
-        {"headers": {"authorization": "SharedAccessKey "}},
-        400,
-        "InvalidSas",
-        "a value for SharedAccessKey",
+    "no key": ({"headers": {"authorization": ""}}, *_UNAUTHORIZED, "unsupported"),
+    "an empty key": ({"headers": {"authorization": "SharedAccessKey "}}, *_EMPTY_KEY),
+    "a wrong key": ({"headers": {"authorization": "SharedAccessKey a2V5"}}, *_WRONG_KEY),
+    "a custom topic's key": (
+        {"headers": _CUSTOM_KEY},
+        *(*_UNAUTHORIZED, "must be SharedAccessKey or Bearer"),
     ),
-    "a wrong key": (
-        {"headers": {"authorization": "SharedAccessKey a2V5"}},
-        401,
-        "Unauthorized",
-        "The key is not one of the namespace's.",
-    ),
-    "a key as custom topics take it": (
-        {"headers": {"authorization": KEYS[0], "aeg-sas-key": KEYS[0]}},
-        401,
-        "Unauthorized",
-        "must be SharedAccessKey or Bearer",
-    ),
-    "the api-version of custom topics": (
-        {"version": "2018-01-01"},
-        400,
-        "UnsupportedApiVersion",
-        "Use '2024-06-01'",
-    ),
+    "a custom topic's api-version": ({"version": "2018-01-01"}, *_VERSION),
     "Event Grid's schema": ({"content_type": "text/plain"}, 415, "InvalidContentType", "header"),
-    "too many events": (
-        {"body": compact([event(number) for number in range(1001)]).encode()},
-        400,
-        "InputJsonInvalid",
-        "The maximum number (1000) has been exceeded",
-    ),
-    "too large a request": (
-        {"body": compact([event(data=noise(1_048_576))]).encode()},
-        413,
-        "PayloadTooLarge",
-        "The maximum size (1048576) has been exceeded",
-    ),
+    "too many events": ({"body": _MANY}, 400, "InputJsonInvalid", "number (1000) has been"),
+    "too large a request": ({"body": _LARGE}, 413, "PayloadTooLarge", "size (1048576) has been"),
 }
 
 
