@@ -47,49 +47,49 @@ def test_an_update_leaves_the_old_endpoint_at_work_until_the_new_one_is_proved(
     assert orders.state() == "Succeeded"
 
 
-def test_an_update_that_nobody_proves_fails_and_the_old_endpoint_stays(orders: ArmApi) -> None:
+@pytest.fixture
+def pending(orders: ArmApi) -> ArmApi:
+    """A deployment whose subscription ``crm`` awaits the consent of a new endpoint."""
     orders.json("PUT", CRM, hook(), status=201)
     orders.pusher.script(NEW_URL, answered(200))
     orders.json("PUT", CRM, hook(NEW_URL), status=201)
-    before = orders.in_force()
-    orders.clock.advance(TEN_MINUTES)
+    return orders
 
-    assert orders.state() == "Failed"
-    assert orders.in_force() == before
+
+def test_an_update_that_nobody_proves_fails_and_the_old_endpoint_stays(pending: ArmApi) -> None:
+    before = pending.in_force()
+    pending.clock.advance(TEN_MINUTES)
+
+    assert pending.state() == "Failed"
+    assert pending.in_force() == before
     assert before.endpoint_url == URL
 
-    orders.pusher.sent.clear()
-    orders.json("PUT", CRM, hook(), status=201)
-    assert orders.state() == "Succeeded"
-    assert orders.pusher.sent == []  # it has consented before
+    pending.pusher.sent.clear()
+    pending.json("PUT", CRM, hook(), status=201)
+    assert pending.state() == "Succeeded"
+    assert pending.pusher.sent == []  # it has consented before
 
 
-def test_a_second_update_ends_the_link_of_the_first(orders: ArmApi) -> None:
-    orders.json("PUT", CRM, hook(), status=201)
-    before = orders.in_force()
-    orders.pusher.script(NEW_URL, answered(200))
-    orders.json("PUT", CRM, hook(NEW_URL), status=201)
-    first = orders.validation_link()
+def test_a_second_update_ends_the_link_of_the_first(pending: ArmApi) -> None:
+    before = pending.in_force()
+    first = pending.validation_link()
 
-    orders.json("PATCH", CRM, {"labels": ["x"]}, status=201)
+    pending.json("PATCH", CRM, {"labels": ["x"]}, status=201)
 
-    assert orders.open_link(first).status == 404
-    assert orders.in_force() == before
-    assert orders.open_link(orders.validation_link()).status == 200
-    assert orders.in_force().endpoint_url == NEW_URL
+    assert pending.open_link(first).status == 404
+    assert pending.in_force() == before
+    assert pending.open_link(pending.validation_link()).status == 200
+    assert pending.in_force().endpoint_url == NEW_URL
 
 
-def test_the_same_endpoint_again_takes_the_update_back(orders: ArmApi) -> None:
-    orders.json("PUT", CRM, hook(), status=201)
-    orders.pusher.script(NEW_URL, answered(200))
-    orders.json("PUT", CRM, hook(NEW_URL), status=201)
-    late = orders.validation_link()
+def test_the_same_endpoint_again_takes_the_update_back(pending: ArmApi) -> None:
+    late = pending.validation_link()
 
-    orders.json("PUT", CRM, hook(), status=201)
+    pending.json("PUT", CRM, hook(), status=201)
 
-    assert orders.state() == "Succeeded"
-    assert orders.open_link(late).status == 404
-    assert orders.in_force().endpoint_url == URL
+    assert pending.state() == "Succeeded"
+    assert pending.open_link(late).status == 404
+    assert pending.in_force().endpoint_url == URL
 
 
 def test_another_audience_of_its_tokens_makes_it_another_endpoint(orders: ArmApi) -> None:

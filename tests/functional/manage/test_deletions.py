@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ from shared.adapters.storage.health_table import TableHealth
 from shared.delivery.health.endpoint_health import Health
 from shared.engine.ports import CUSTOM_TOPICS, NAMESPACE_TOPICS, NAMESPACES, Table
 from shared.errors import StorageUnavailable
-from shared.http import Failure, NotAnswered, OutboundRequest
+from shared.http import Exchange, Failure, NotAnswered, OutboundRequest
 from shared.subscriptions.subscription import SubscriptionKey
 from tests.fakes import FakeClock, MemoryResources, answered
 from tests.functional.manage.arm_api import (
@@ -164,53 +163,42 @@ def test_endpoints_of_cloud_events_hear_it_in_their_schema(orders: ArmApi) -> No
     }
 
 
+@pytest.mark.parametrize("path", [CRM, ORDERS], ids=["subscription", "topic"])
 @pytest.mark.parametrize(
     "exchange", [answered(500), NotAnswered(Failure.TIMED_OUT, "", 5)], ids=["500", "silence"]
 )
-def test_whatever_the_endpoint_answers_changes_nothing(
-    orders: ArmApi, exchange: NotAnswered
+def test_all_endpoints_hear_it_once_whatever_they_answer(
+    orders: ArmApi, path: str, exchange: Exchange
 ) -> None:
     orders.json("PUT", CRM, hook(), status=201)
+    orders.json("PUT", f"{CRM}-2", hook(OTHER), status=201)
     orders.pusher.script(URL, exchange)
 
-    assert orders.call("DELETE", CRM).status == 204
-    assert orders.call("GET", CRM).status == 404
-    orders.call("DELETE", CRM)
-    assert len(notices(orders)) == 1
+    assert [orders.call("DELETE", path).status for _ in range(2)] == [204, 204]
+
+    assert orders.call("GET", path).status == 404
+    assert [notice.url for notice in notices(orders)] == ([URL] if path == CRM else [URL, OTHER])
 
 
-def test_all_endpoints_of_a_deleted_topic_hear_it(orders: ArmApi) -> None:
-    orders.json("PUT", CRM, hook(), status=201)
-    orders.json("PUT", f"{CRM}-2", hook(OTHER), status=201)
-
-    orders.call("DELETE", ORDERS)
-
-    assert [notice.url for notice in notices(orders)] == [URL, OTHER]
-
-
-def test_who_never_consented_hears_nothing(orders: ArmApi) -> None:
-    orders.pusher.script(URL, answered(200))
-    orders.json("PUT", CRM, hook(), status=201)
-
-    orders.call("DELETE", CRM)
-
-    assert notices(orders) == []
-
-
-def test_the_endpoint_in_force_hears_it(orders: ArmApi) -> None:
-    orders.json("PUT", CRM, hook(), status=201)
+@pytest.mark.parametrize(
+    ("urls", "told"), [((OTHER,), []), ((URL, OTHER), [URL])], ids=["created", "updated"]
+)
+def test_only_the_endpoint_in_force_hears_it(
+    orders: ArmApi, urls: tuple[str, ...], told: list[str]
+) -> None:
+    """Who never consented hears nothing."""
     orders.pusher.script(OTHER, answered(200))
-    orders.json("PUT", CRM, hook(OTHER), status=201)
-    orders.clock.advance(timedelta(minutes=1))
+    for url in urls:
+        orders.json("PUT", CRM, hook(url), status=201)
 
     orders.call("DELETE", CRM)
 
-    assert [notice.url for notice in notices(orders)] == [URL]
+    assert [notice.url for notice in notices(orders)] == told
 
 
-def know(api: ArmApi, *places: tuple[str, str]) -> None:
+def know(api: ArmApi, *keys: tuple[str, str]) -> None:
     """Write rows as delivering does."""
-    for topic, name in places:
+    for topic, name in keys:
         health = TableHealth(api.resources, FakeClock().monotonic)
         health.write(SubscriptionKey(topic, name), Health(endpoint="g-1", failures=3), None)
 

@@ -9,59 +9,42 @@ import pytest
 from shared.engine.ports import Table
 from tests.functional.manage.arm_api import CRM, ORDERS, ArmApi, hook
 
-LIST = f"{ORDERS}/eventSubscriptions"
-CLOUD = {"eventDeliverySchema": "CloudEventSchemaV1_0"}
-MAPPINGS = [
-    {"name": "x-team", "type": "Static", "properties": {"value": "crm"}},
-    {"name": "Authorization", "type": "Static", "properties": {"value": "k3y", "isSecret": True}},
-    {"name": "x-kind", "type": "Dynamic", "properties": {"sourceField": "data.kind"}},
-]
+SECRET = {"name": "x-key", "type": "Static", "properties": {"value": "k3y", "isSecret": True}}
+PUBLIC = {"name": "x-team", "type": "Static", "properties": {"value": "crm"}}
 
 
-def batched() -> dict[str, Any]:
+def with_headers(*mappings: dict[str, Any]) -> dict[str, Any]:
     body = hook()
-    body["properties"]["destination"]["properties"] |= {
-        "maxEventsPerBatch": 100,
-        "preferredBatchSizeInKilobytes": 1024,
-        "deliveryAttributeMappings": MAPPINGS,
-    }
+    body["properties"]["destination"]["properties"]["deliveryAttributeMappings"] = list(mappings)
     return body
 
 
 def test_a_secret_that_comes_back_as_it_was_shown_keeps_its_value(orders: ArmApi) -> None:
-    orders.json("PUT", CRM, batched(), status=201)
-    body = batched()
+    orders.json("PUT", CRM, with_headers(PUBLIC, SECRET), status=201)
     shown = orders.json("GET", CRM)["properties"]["destination"]["properties"]
-    secret = shown["deliveryAttributeMappings"][1] | {"name": "AUTHORIZATION"}
-    target = body["properties"]["destination"]["properties"]
-    target["deliveryAttributeMappings"] = [secret]
+    hidden = shown["deliveryAttributeMappings"][1] | {"name": "X-KEY"}
+    body = with_headers(hidden)
 
-    orders.json("PUT", CRM, body, status=201)
-    (kept,) = orders.json("POST", f"{CRM}/getDeliveryAttributes")["value"]
-    patch = {"destination": body["properties"]["destination"]}
-    orders.json("PATCH", CRM, patch, status=201)
-
-    assert kept["properties"] == {"value": "k3y", "isSecret": True}
-    assert orders.json("POST", f"{CRM}/getDeliveryAttributes")["value"] == [kept]
+    for method, given in (("PUT", body), ("PATCH", body["properties"])):
+        orders.json(method, CRM, given, status=201)
+        (kept,) = orders.json("POST", f"{CRM}/getDeliveryAttributes")["value"]
+        assert kept == SECRET | {"name": "X-KEY"}
 
 
 @pytest.mark.parametrize("name", ["x-team", "x-new"])
 def test_a_hidden_value_that_is_no_known_secret_is_refused(orders: ArmApi, name: str) -> None:
-    orders.json("PUT", CRM, batched(), status=201)
-    body = batched()
+    orders.json("PUT", CRM, with_headers(PUBLIC, SECRET), status=201)
     hidden = {"name": name, "type": "Static", "properties": {"value": "Hidden", "isSecret": True}}
-    target = body["properties"]["destination"]["properties"]
-    target["deliveryAttributeMappings"] = [hidden]
 
-    error = orders.error("PUT", CRM, body, status=400)
+    error = orders.error("PUT", CRM, with_headers(hidden), status=400)
 
     where = "properties.destination.properties.deliveryAttributeMappings[0].properties.value"
     assert (error["code"], error["target"]) == ("InvalidRequest", where)
     assert error["message"].endswith(
         "no secret is stored for a header of this name: give its value."
     )
-    hidden["properties"] = {"value": "Hidden"}
-    orders.json("PUT", CRM, body, status=201)
+    plain = hidden | {"properties": {"value": "Hidden"}}
+    orders.json("PUT", CRM, with_headers(plain), status=201)
 
 
 def test_an_open_policy_follows_the_topics_profile(orders: ArmApi) -> None:
