@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 FOLDER = Path(__file__).parents[2] / "data" / "management"
 FILES = sorted(FOLDER.glob("*.json"))
+assert FILES, "there are no conversations"
 _UNFORESEEN = {
     "<uuid>": r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|id-[0-9]+",
     "<key>": r"[A-Za-z0-9+/]{43}=|key-[0-9]+",

@@ -27,7 +27,3 @@ def test_answers_are_as_recorded(api: ArmApi, path: Path):
         return Answer(answer.status, headers, json.loads(answer.body) if answer.body else None)
 
     play(read(path), NAMES, send)
-
-
-def test_there_are_conversations():
-    assert len(FILES) >= 8

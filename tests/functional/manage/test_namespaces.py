@@ -32,22 +32,6 @@ def test_what_is_wrong_is_refused(
     assert fault in shop.error("PUT", target, body, status=400)["message"]
 
 
-def test_lists_hold_what_is_theirs(shop_orders: ArmApi) -> None:
-    other = SHOP.replace("/shop", "/bank").replace("/rg/", "/other/")
-    shop_orders.json("PUT", other, {"location": "x"}, status=201)
-    shop_orders.json("PUT", f"{other}/topics/orders", {"properties": {}}, status=201)
-
-    def names(target: str) -> list[str]:
-        return [each["name"] for each in shop_orders.json("GET", target)["value"]]
-
-    assert names(f"{GROUP}/namespaces") == ["shop"]
-    assert names("/subscriptions/s1/providers/Microsoft.EventGrid/namespaces") == ["bank", "shop"]
-    listed = shop_orders.json("GET", f"{SHOP}/topics")["value"]
-    assert [each["id"] for each in listed] == [SHOP_ORDERS]
-    assert shop_orders.json("GET", f"{GROUP}/topics")["value"] == []
-    assert shop_orders.error("GET", f"{GROUP}/namespaces/none/topics", status=404)
-
-
 DEAD_LETTERS = {
     "identity": {"type": "SystemAssigned", "userAssignedIdentity": None},
     "deadLetterDestination": {

@@ -31,24 +31,6 @@ def test_replacing_answers_201_too_and_keeps_the_keys(orders: ArmApi) -> None:
     assert orders.json("POST", f"{ORDERS}/listKeys") == before
 
 
-def test_topics_are_listed_by_group_and_by_subscription(orders: ArmApi) -> None:
-    others = [
-        TOPICS.replace("/rg/", "/rg2/") + "/billing",
-        TOPICS.replace("/s1/", "/s10/") + "/stock",
-    ]
-    for other in others:
-        orders.json("PUT", other, {"location": "x"}, status=201)
-
-    def names(target: str) -> list[str]:
-        answer = orders.json("GET", target)
-        assert answer["nextLink"] is None
-        return [topic["name"] for topic in answer["value"]]
-
-    assert names(TOPICS) == names(TOPICS.upper()) == ["orders"]
-    assert names(GROUP.replace("/resourceGroups/rg", "") + "/topics") == ["billing", "orders"]
-    assert names(TOPICS.replace("/s1/", "/s2/")) == []
-
-
 class Raced(MemoryResources):
     """Somebody else is faster, *times* times."""
 
@@ -174,3 +156,35 @@ def test_rules_about_addresses_need_a_front_end_that_tells_them(api: ArmApi) -> 
     assert error["target"] == "properties.inboundIpRules"
     assert "PUSHGRID_CLIENT_IP_HEADER" in error["message"]
     api.json("PUT", ORDERS, {"location": "x"}, status=201)
+
+
+@pytest.mark.parametrize(("kind", "name"), [("topics", "orders"), ("namespaces", "shop")])
+def test_lists_are_of_a_group_or_a_subscription(shop: ArmApi, kind: str, name: str) -> None:
+    of_group = f"{GROUP}/{kind}"
+    others = [
+        of_group.replace("/rg/", "/rg2/") + "/billing",
+        of_group.replace("/s1/", "/s10/") + "/stock",
+    ]
+    for target in (ORDERS, *others):
+        shop.json("PUT", target, {"location": "x"}, status=201)
+
+    def names(target: str) -> list[str]:
+        answer = shop.json("GET", target)
+        assert answer["nextLink"] is None
+        return [each["name"] for each in answer["value"]]
+
+    assert names(of_group) == names(of_group.upper()) == [name]
+    assert names(of_group.replace("/resourceGroups/rg", "")) == ["billing", name]
+    assert names(of_group.replace("/s1/", "/s2/")) == []
+
+
+def test_a_namespace_lists_its_own_topics(shop_orders: ArmApi) -> None:
+    other = SHOP.replace("/shop", "/bank")
+    shop_orders.json("PUT", other, {"location": "x"}, status=201)
+    shop_orders.json("PUT", f"{other}/topics/orders", {"properties": {}}, status=201)
+
+    (listed,) = shop_orders.json("GET", f"{SHOP}/topics")["value"]
+
+    assert listed["id"] == SHOP_ORDERS
+    assert shop_orders.json("GET", f"{GROUP}/topics")["value"] == []
+    assert shop_orders.error("GET", f"{GROUP}/namespaces/none/topics", status=404)

@@ -34,6 +34,7 @@ CLOUD = "CloudEventSchemaV1_0"
         ("labels", "x", "a list of strings"),
         ("expirationTimeUtc", "2026-02-09T12:00:00Z", "Invalid expiration time."),  # now
         ("expirationTimeUtc", "tomorrow", "ISO 8601"),
+        ("expirationTimeUtc", "2030-01-01", "ISO 8601"),
         ("expirationTimeUtc", "9999-12-31T23:59:59-01:00", "ISO 8601"),
         ("eventDeliverySchema", "Xml", "it can be"),
         ("deadLetterWithResourceIdentity.identity.type", None, "is missing"),
