@@ -175,7 +175,7 @@ def _await_steps(
     steps: tuple[tuple[str, Callable[[], bool]], ...] = (
         ("the healthy subscriber has the event", lambda: has_pushes("healthy")),
         (
-            "the recovering subscriber took it at the third attempt",
+            "the recovering subscriber received it at the third attempt",
             lambda: has_pushes("recovering"),
         ),
         (

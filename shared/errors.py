@@ -99,7 +99,7 @@ class MethodNotAllowed(AppError):
 
 
 class Conflict(AppError):
-    """The resource was changed by somebody else, or its name is taken."""
+    """The resource was changed by another request, or its name is taken."""
 
     status = 409
     code = "Conflict"
@@ -122,21 +122,21 @@ class UnsupportedMediaType(AppError):
 
 
 class HandshakeFailed(AppError):
-    """The endpoint did not prove that it wants events."""
+    """The endpoint did not complete the validation handshake."""
 
     status = 400
     code = "Url validation"
 
 
 class StorageUnavailable(AppError):
-    """Storage did not answer; nothing is promised. It is safe to try again."""
+    """Storage is unavailable; the request may not have been stored. It is safe to retry."""
 
     status = 503
     code = "ServiceUnavailable"
 
 
 class SigningKeysUnavailable(AppError):
-    """The keys that access tokens are signed with can't be fetched. Send the request again."""
+    """The signing keys of access tokens can't be fetched now. Retry the request."""
 
     status = 503
     code = "ServiceUnavailable"

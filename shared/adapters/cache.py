@@ -132,7 +132,7 @@ class Cache(Generic[V]):
 
     def _start(self, key: str, read: Callable[[], V]) -> Reading[V]:
         if len(self._readings) >= MAX_THREADS:
-            raise RuntimeError("too many reads are under way")
+            raise RuntimeError("too many concurrent reads")
         reading = self._begin(key)
         arguments = (key, read, reading, None)
         try:

@@ -24,7 +24,7 @@ from shared.delivery.profile import DeliveryProfile
 from shared.http import Answered, Exchange, Failure, NotAnswered
 
 _PUBLISHED = datetime(2026, 1, 1, tzinfo=UTC)
-_DELIVERED = "the endpoint took it"
+_DELIVERED = "delivered"
 _STATUS = re.compile("[2-5][0-9][0-9]")  # 1xx is never a final status
 _FAILURES = {
     "refused": Failure.SOCKET,

@@ -242,7 +242,7 @@ def _scheduled(delivery: Delivery, terms: DeliveryTerms, now: datetime) -> tuple
     beyond = attempts - len(schedule.steps)
     if schedule.tail is None and beyond > 0:
         # The event waits for its expiry, which is checked when it is due (contract §3.3, 15).
-        return terms.time_to_live - age, "the schedule has ended: waits for its expiry"
+        return terms.time_to_live - age, "the schedule is exhausted; waiting for expiry"
     step = schedule.steps[attempts - 1] if beyond <= 0 else schedule.tail or timedelta()
     if not schedule.by_age:
         name = f" step {attempts}: {in_words(step)}" if beyond <= 0 else f": every {in_words(step)}"

@@ -33,7 +33,7 @@ def test_the_demo_shows_every_step():
     for part in (
         "recovering   attempt 2: 503 Busy; next at",
         "because of minimum for 503",
-        "=> the recovering subscriber took it at the third attempt",
+        "=> the recovering subscriber received it at the third attempt",
         '"deadLetterReason": "UndeliverableDueToHttpBadRequest"',
         "The demo is complete.",
     ):

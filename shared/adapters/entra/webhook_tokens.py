@@ -136,4 +136,6 @@ def _certificate(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except binascii.Error as error:
-        raise ValueError("the certificate for webhooks is neither PEM nor Base64") from error
+        raise ValueError(
+            "the certificate for webhooks is neither PEM nor Base64-encoded PKCS #12"
+        ) from error

@@ -54,7 +54,7 @@ class Detachment:
                 self.requeue.shrink(copy, [])
             except StorageUnavailable as error:
                 telemetry.warning(
-                    "delivery.copy_left",
+                    "delivery.copy_not_deleted",
                     topic=self.message.topic,
                     subscription=self.message.subscription,
                     due=copy.visible_at,

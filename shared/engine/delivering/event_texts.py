@@ -15,7 +15,7 @@ def texts_of(
     deliveries: Sequence[Delivery], payloads: PayloadStore
 ) -> list[tuple[Delivery, str | None]]:
     """
-    Return each delivery with its event's text; ``None`` if its payload blob is gone.
+    Return each delivery with its event's text; ``None`` if its payload blob is missing.
 
     Raises:
         StorageUnavailable: a blob can't be read now.

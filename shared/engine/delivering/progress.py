@@ -47,7 +47,7 @@ class Pushed(NamedTuple):
 
     @property
     def succeeded(self) -> bool:
-        """Whether the endpoint took it."""
+        """Whether delivered."""
         return self.outcome.outcome is Outcome.DELIVERED
 
 
@@ -101,7 +101,7 @@ class Progress:
 
     def lost(self, delivery: Delivery) -> None:
         """Drop a delivery whose event is gone: there is nothing to dead-letter."""
-        end = End(EndReason.PAYLOAD_MISSING, "its payload blob is gone")
+        end = End(EndReason.PAYLOAD_MISSING, "its payload blob is missing")
         self.history.ended(delivery, None, end)
         self._drop(delivery, None, end.reason)
 
@@ -148,7 +148,7 @@ class Progress:
         decision = decide(tried, pushed.outcome, self.terms, pushed.ended_at, self.jitter)
         if isinstance(decision, End) and decision.is_final_answer and not self.is_current():
             decision = retry(tried, pushed.outcome, self.terms, pushed.ended_at, self.jitter)
-            why = f"the end is not confirmed, the subscription may have changed; {decision.why}"
+            why = f"the end is not confirmed: the subscription may have changed; {decision.why}"
             decision = replace(decision, why=why)
         return decision
 

@@ -43,7 +43,7 @@ class Requeue:
         Store deliveries so that they are received at ``message.due``, or now without one.
 
         Raises:
-            StorageUnavailable: storage failed for two minutes; nothing is promised.
+            StorageUnavailable: storage failed for two minutes; the put may or may not be stored.
         """
         return self._at_due(message, LONG_WAIT)
 
@@ -52,7 +52,7 @@ class Requeue:
         Store held deliveries as `at_due` does.
 
         Raises:
-            StorageUnavailable: storage failed for two minutes; nothing is promised.
+            StorageUnavailable: storage failed for two minutes; the put may or may not be stored.
         """
         return self._at_due(message, LONG_HOLD)
 
@@ -67,7 +67,7 @@ class Requeue:
         Store ended deliveries so that the next timer after *visible_at* writes their blob.
 
         Raises:
-            StorageUnavailable: storage failed for two minutes; nothing is promised.
+            StorageUnavailable: storage failed for two minutes; the put may or may not be stored.
         """
         wait = max(visible_at - self.clock.now(), timedelta())
         return self._put_all(Queue.DEADLETTERS, message, wait)

@@ -35,7 +35,7 @@ def delete_health(ports: ManagePorts, topic: str, name: str | None = None) -> No
         for each in [name] if name else [str(row.document.get("name")) for row in rows]:
             ports.resources.delete(Table.ENDPOINT_HEALTH, topic, each)
     except StorageUnavailable as error:
-        telemetry.error("health.kept", topic=topic, subscription=name, detail=str(error))
+        telemetry.error("health.not_deleted", topic=topic, subscription=name, detail=str(error))
 
 
 def send_deletion_notices(ports: ManagePorts, deleted: Sequence[Resource]) -> None:

@@ -114,7 +114,7 @@ class WriteDeadLetters:
             form = namespace_record if TopicName.parse(each.message.topic) else record
             yield form(delivery, text, _note(each))
         except (ValueError, TypeError, LookupError, RecursionError) as error:
-            reason = f"no dead letter can be made: {error!r}"
+            reason = f"the dead letter can't be built: {error!r}"
             self.intake.records.write(Queue.DEADLETTERS, each.received.text, reason, [text])
 
     def _store(self, target: _BlobTarget, batch: list[_Ready]) -> None:

@@ -45,7 +45,7 @@ class TimerRuns:
         except Conflict:
             pass  # Another instance ran it, too.
         except StorageUnavailable as error:
-            telemetry.error("timer.unnoted", timer=timer, detail=str(error))
+            telemetry.error("timer.unrecorded", timer=timer, detail=str(error))
             return
         self._recorded[timer] = run
 

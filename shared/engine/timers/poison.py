@@ -41,7 +41,7 @@ class ReturnPoison:
         if message.rounds < ROUNDS:
             self.requeue.at_due(replace(message, due=None, rounds=message.rounds + 1))
             telemetry.warning(
-                "message.returned",
+                "message.requeued",
                 queue=queue,
                 topic=message.topic,
                 subscription=message.subscription,

@@ -23,7 +23,7 @@ from shared.wiring.console import use_format
 from tests.builders import a_delivery, a_message, a_subscription, an_outcome, terms, text
 from tests.fakes import START
 
-WHY = "the end is not confirmed, the subscription may have changed; schedule step 11: every 12 h"
+WHY = "the end is not confirmed: the subscription may have changed; schedule step 11: every 12 h"
 LONGEST = DeliveryOutcome(
     outcome=Outcome.RESOLUTION_ERROR, status=None, seconds=30, detail="no such host\n" * 50
 )

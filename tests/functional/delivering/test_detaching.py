@@ -89,7 +89,7 @@ def test_a_copy_that_can_not_be_deleted_is_logged_and_received_again(
     slow.run(a_message())
 
     assert slow.waiting(Queue.RETRIES) == [(COPY_HIDDEN_FOR, [0])]
-    assert len(logged("delivery.copy_left")) == 1
+    assert len(logged("delivery.copy_not_deleted")) == 1
 
 
 def test_after_a_detached_probe_the_same_copy_stands_for_the_rest(

@@ -170,7 +170,7 @@ def test_a_run_that_can_not_be_noted_fails_nothing(app: Deployment, logged: Logg
         timer="wake", work=lambda: None, runs=TimerRuns(state=app.resources, clock=app.clock)
     ).run()
 
-    assert len(logged("timer.unnoted")) == 1
+    assert len(logged("timer.unrecorded")) == 1
 
 
 def test_a_timers_failure_is_noted(app: Deployment) -> None:

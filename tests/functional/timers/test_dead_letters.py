@@ -152,7 +152,7 @@ def test_an_event_without_a_dead_letter_never_harms_the_others(app: Deployment) 
     assert [ids for _, ids in written(app)] == [["e-0", "e-2"]]
     (record,) = map(json.loads, app.dead_letters.poison.values())
     assert record["events"] == [["damaged"]]
-    assert record["reason"].startswith("no dead letter can be made")
+    assert record["reason"].startswith("the dead letter can't be built")
     assert app.all_stored() == {}
 
 

@@ -144,7 +144,7 @@ def test_a_failed_batch_comes_back_in_one_message(count: int, seed: int) -> None
         assert message.deliveries == tuple(tried)
 
 
-def test_the_reckoned_widths_of_a_run_are_never_exceeded() -> None:
+def test_the_computed_widths_of_a_run_length_are_never_exceeded() -> None:
     scattered = parked(range(4999, 0, -2), attempts=30, last=Attempt(WIDEST.outcome, 599, START))
     (run,) = run_lengths(scattered)
     (text,) = encode(a_message(scattered, batch_size=5000))

@@ -143,7 +143,7 @@ def test_events_of_many_requests_fit_with_their_origins(size: int) -> None:
     assert all(len(text) <= MAX_STORED for text in texts)
 
 
-def test_the_reckoned_widths_are_never_exceeded() -> None:
+def test_the_computed_widths_are_never_exceeded() -> None:
     """The longest names there can be, every counter at its longest."""
     widest = Attempt(max(Outcome, key=len), 599, START)
     topic_id = f"/subscriptions/{'s' * 64}/resourceGroups/{'r' * 90}/providers/Microsoft.EventGrid"
