@@ -8,9 +8,9 @@ import sys
 from datetime import timedelta
 from typing import Any
 
+from shared.delivery.delivery_profile import DeliveryProfile, EndpointType, Feature
 from shared.delivery.forecast import Forecast, forecast
 from shared.delivery.policy import DeliveryTerms
-from shared.delivery.profile import DeliveryProfile, EndpointType, Feature
 from shared.delivery.profiles import PROFILES
 from shared.subscriptions.subscription import DeadLetterDestination
 

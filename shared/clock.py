@@ -1,8 +1,8 @@
-"""Reads the clock, and formats times as Event Grid does."""
+"""Reads the clock, and formats times as Event Grid does and waits for people."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 
@@ -30,3 +30,12 @@ def format_us_datetime(moment: datetime) -> str:
 def timestamp(moment: datetime) -> str:
     """Format *moment* as Event Grid does: UTC, seven fractional digits, ``Z``."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f") + "0Z"
+
+
+def in_words(wait: timedelta) -> str:
+    """Return a wait as text: 30 s, 5 min, 12 h."""
+    seconds = wait.total_seconds()
+    for unit, size in (("h", 3600), ("min", 60)):
+        if seconds >= size and seconds % size == 0:
+            return f"{seconds / size:g} {unit}"
+    return f"{seconds:g} s"

@@ -7,10 +7,10 @@ import math
 from dataclasses import dataclass
 from datetime import timedelta
 
+from shared.delivery.delivery_profile import DeliveryProfile, EndpointType
 from shared.delivery.forecast import forecast
 from shared.delivery.messages import packing
 from shared.delivery.policy import DeliveryTerms
-from shared.delivery.profile import DeliveryProfile, EndpointType
 from shared.delivery.profiles import PROFILES
 from shared.engine.delivering.requeue import LONG_WAIT
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
-from shared.delivery.profile import DeliveryProfile, Feature
+from shared.delivery.delivery_profile import DeliveryProfile, Feature
 from shared.events.topic import InputSchema
 
 Range = tuple[int, int, int]  # default, minimum, maximum; all equal if the value is fixed

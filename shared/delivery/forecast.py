@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from shared.delivery.delivery import Delivery, Origin
+from shared.delivery.delivery_profile import DeliveryProfile
 from shared.delivery.outcome import DeliveryOutcome, Outcome, classify
 from shared.delivery.policy import (
     Decision,
@@ -20,7 +21,6 @@ from shared.delivery.policy import (
     before_attempt,
     decide,
 )
-from shared.delivery.profile import DeliveryProfile
 from shared.http import Answered, Exchange, Failure, NotAnswered
 
 _PUBLISHED = datetime(2026, 1, 1, tzinfo=UTC)

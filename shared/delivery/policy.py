@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from shared.clock import in_words
 from shared.delivery.delivery import Delivery
+from shared.delivery.delivery_profile import DeliveryProfile, EndpointRules, EndpointType
 from shared.delivery.outcome import DeliveryOutcome, Outcome
-from shared.delivery.profile import DeliveryProfile, EndpointRules, EndpointType
-from shared.delivery.waits import asked_wait, in_words
+from shared.delivery.retry_after import asked_wait
 from shared.subscriptions.subscription import (
     NO_BATCHING,
     Batching,
@@ -225,7 +226,8 @@ def _waits(
     delivery: Delivery, outcome: DeliveryOutcome, terms: DeliveryTerms, now: datetime
 ) -> list[tuple[timedelta, str]]:
     """Return the wait that each rule gives, with its name; of equal waits the first counts."""
-    waits = [_scheduled(delivery, terms, now)]
+    schedule, age = terms.profile.schedule, terms.age(delivery, now)
+    waits = [schedule.wait_after(delivery.attempts, age, terms.time_to_live)]
     if outcome.status is not None:
         rules = terms.rules
         minimum = rules.minimum_delay.get(outcome.status, rules.other_minimum_delay)
@@ -233,22 +235,6 @@ def _waits(
     if probation := terms.profile.probation.get(outcome.outcome):
         waits.append((probation, f"probation for {outcome.outcome}: {in_words(probation)}"))
     return waits
-
-
-def _scheduled(delivery: Delivery, terms: DeliveryTerms, now: datetime) -> tuple[timedelta, str]:
-    """Return the schedule's wait after attempt *delivery.attempts*, and the name of its step."""
-    schedule, attempts = terms.profile.schedule, delivery.attempts
-    age = terms.age(delivery, now)
-    beyond = attempts - len(schedule.steps)
-    if schedule.tail is None and beyond > 0:
-        # The event waits for its expiry, which is checked when it is due (contract §3.3, 15).
-        return terms.time_to_live - age, "the schedule is exhausted; waiting for expiry"
-    step = schedule.steps[attempts - 1] if beyond <= 0 else schedule.tail or timedelta()
-    if not schedule.by_age:
-        name = f" step {attempts}: {in_words(step)}" if beyond <= 0 else f": every {in_words(step)}"
-        return step, f"schedule{name}"
-    slot = step if beyond <= 0 else schedule.steps[-1] + beyond * step
-    return max(slot - age, timedelta()), f"schedule: {in_words(slot)} after publish"
 
 
 def _exhausted(terms: DeliveryTerms) -> End:

@@ -11,16 +11,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 
-from shared.delivery.outcome import Outcome
-from shared.delivery.profile import (
+from shared.delivery.delivery_profile import (
     DelayedDelivery,
     DeliveryProfile,
     EndpointRules,
     EndpointType,
     Feature,
     Limits,
-    Schedule,
 )
+from shared.delivery.outcome import Outcome
+from shared.delivery.retry_schedule import Schedule
 
 SECOND = timedelta(seconds=1)
 MINUTE = timedelta(minutes=1)

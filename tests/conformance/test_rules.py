@@ -6,9 +6,9 @@ from datetime import timedelta
 
 import pytest
 
+from shared.delivery.delivery_profile import EndpointType
 from shared.delivery.forecast import forecast
 from shared.delivery.policy import DeliveryTerms
-from shared.delivery.profile import EndpointType
 from shared.delivery.profiles import PROFILES
 from shared.delivery.requests.push_batch import Loaded
 from shared.delivery.requests.push_request import push_request

@@ -25,7 +25,7 @@ LATER = START + HOUR  # a deadline that is far away
 on_storage = pytest.mark.parametrize("kind", ["azurite", "identity"])
 
 
-class ReadMessage(AttemptLog, Protocol):
+class ReadableLog(AttemptLog, Protocol):
     read: Callable[..., Iterator[Sequence[AttemptRecord]]]
 
 
@@ -35,7 +35,7 @@ def log(account: StorageAccount | None) -> Any:
     return StorageAttempts(account, FakeClock()) if account else MemoryAttempts()
 
 
-def read(log: ReadMessage, **changes: Any) -> list[AttemptRecord]:
+def read(log: ReadableLog, **changes: Any) -> list[AttemptRecord]:
     asked = {"topic": "orders", "subscription": "crm", "since": START - 30 * DAY} | changes
     return [record for day in log.read(**asked) for record in day]
 
@@ -63,18 +63,18 @@ EVERY_KIND = [
 ]
 
 
-def test_a_record_comes_back_as_it_was(log: ReadMessage) -> None:
+def test_a_record_comes_back_as_it_was(log: ReadableLog) -> None:
     """An end that was noticed later follows the last attempt."""
     log.write(list(reversed(EVERY_KIND)))
 
     assert read(log) == EVERY_KIND
 
 
-def test_nothing_is_there_before_the_first_write(log: ReadMessage) -> None:
+def test_nothing_is_there_before_the_first_write(log: ReadableLog) -> None:
     assert (read(log), log.drop_before(date(2030, 1, 1), LATER)) == ([], 0)
 
 
-def test_the_same_again_is_no_error_and_the_last_word(log: ReadMessage) -> None:
+def test_the_same_again_is_no_error_and_the_last_word(log: ReadableLog) -> None:
     """Its message came twice: one row, also where both are in one write."""
     again = a_record(why="again")
     log.write([a_record(), a_record()])
@@ -84,7 +84,7 @@ def test_the_same_again_is_no_error_and_the_last_word(log: ReadMessage) -> None:
     assert read(log) == [again]
 
 
-def test_several_subscriptions_hours_and_days_are_kept_apart(log: ReadMessage) -> None:
+def test_several_subscriptions_hours_and_days_are_kept_apart(log: ReadableLog) -> None:
     records = [
         a_record(system_id=str(uuid.UUID(int=number)), published_at=START - number * 7 * HOUR)
         for number in range(8)
@@ -101,13 +101,13 @@ def test_several_subscriptions_hours_and_days_are_kept_apart(log: ReadMessage) -
     assert read(log, topic="orders", subscription="crm-2") == [others[0]]
 
 
-def test_attempts_sort_by_number(log: ReadMessage) -> None:
+def test_attempts_sort_by_number(log: ReadableLog) -> None:
     log.write([a_record(number=number) for number in (30, 9, 10, 1)])
 
     assert [each.number for each in read(log)] == [1, 9, 10, 30]
 
 
-def test_one_event_can_be_asked_for(log: ReadMessage) -> None:
+def test_one_event_can_be_asked_for(log: ReadableLog) -> None:
     odd = "it's /an\\id#? " + "x" * 20
     log.write([a_record(), a_record(system_id=str(uuid.UUID(int=9)), event_id=odd)])
 
@@ -115,7 +115,7 @@ def test_one_event_can_be_asked_for(log: ReadMessage) -> None:
 
 
 @on_storage
-def test_names_that_no_key_may_have_are_kept_all_the_same(log: ReadMessage) -> None:
+def test_names_that_no_key_may_have_are_kept_all_the_same(log: ReadableLog) -> None:
     for number, name in enumerate(["ns/orders", "ns\\orders", "ns_2f_orders", "a#b?c", "ü|%"]):
         record = a_record(topic=name, number=number)
         log.write([record])
@@ -124,7 +124,7 @@ def test_names_that_no_key_may_have_are_kept_all_the_same(log: ReadMessage) -> N
 
 
 @on_storage
-def test_more_than_a_transaction_can_hold_is_written(log: ReadMessage) -> None:
+def test_more_than_a_transaction_can_hold_is_written(log: ReadableLog) -> None:
     """A hundred rows and 4 MiB are its limits: here every text is at its longest."""
     longest = "\U0001f600" * 5000  # twelve bytes each, as JSON of ASCII
     records = [
@@ -144,7 +144,7 @@ def test_more_than_a_transaction_can_hold_is_written(log: ReadMessage) -> None:
     assert {len(each.event_id or "") for each in found} == {512}
 
 
-def test_old_days_are_dropped_and_no_others(log: ReadMessage) -> None:
+def test_old_days_are_dropped_and_no_others(log: ReadableLog) -> None:
     log.write(
         [
             a_record(system_id=str(uuid.UUID(int=number)), published_at=START - number * DAY)

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from shared.clock import in_words
+from shared.delivery.delivery_profile import DeliveryProfile, EndpointType, Feature
 from shared.delivery.outcome import Outcome
-from shared.delivery.profile import DeliveryProfile, EndpointType, Feature
 from shared.delivery.profiles import PROFILES
-from shared.delivery.waits import in_words
 
 PAGE = (Path(__file__).parents[2] / "docs/delivery-profiles.md").read_text()
 NONE = "\N{EN DASH}"

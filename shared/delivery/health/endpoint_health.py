@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 
+from shared.clock import in_words
 from shared.delivery.outcome import Outcome
 from shared.delivery.policy import DeliveryTerms
-from shared.delivery.waits import in_words
 from shared.subscriptions.subscription import EventSubscription
 
 PROBE_MARGIN = timedelta(seconds=10)  # added to the acknowledgement timeout: when a probe has ended

@@ -21,9 +21,9 @@ from shared.engine.delivering.detaching import Detachment
 from shared.engine.delivering.drops import dropped
 from shared.engine.delivering.event_texts import texts_of
 from shared.engine.delivering.late_answers import LateAnswers
-from shared.engine.delivering.progress import Progress
 from shared.engine.delivering.pushing import AllowedRates, Pushing
 from shared.engine.delivering.requeue import NEWER_AGAIN_IN, Requeue
+from shared.engine.delivering.settlement import Settlement
 from shared.engine.delivering.shared_health import HealthTracker
 from shared.engine.ports import (
     Metrics,
@@ -118,7 +118,7 @@ class Deliver:
     ) -> None:
         started_at = self.clock.now()
         history = self.history.of(message, terms)
-        progress = Progress(
+        settlement = Settlement(
             message=message,
             subscription=subscription,
             terms=terms,
@@ -141,11 +141,11 @@ class Deliver:
         for delivery, text in events:
             verdict = before_attempt(delivery, terms, started_at)
             if text is None:
-                progress.lost(delivery)
+                settlement.lost(delivery)
             elif isinstance(verdict, Go):
                 going.append(Loaded(delivery, text))
             else:
-                progress.ended(delivery, text, verdict)
+                settlement.ended(delivery, text, verdict)
         if going and subscription.audience:
             self.tokens.fetch(subscription.audience)  # before a slot is taken
         if message.due is None:
@@ -156,7 +156,7 @@ class Deliver:
         pushing = Pushing(
             subscription=subscription,
             terms=terms,
-            progress=progress,
+            settlement=settlement,
             health=self.health,
             rates=self.rates,
             pusher=self.pusher,
@@ -165,14 +165,14 @@ class Deliver:
             detachment=detachment,
         )
         pushing.push(push_batches(subscription, terms, going))
-        progress.flush()
+        settlement.flush()
         detachment.settle()
-        hold = progress.hold
+        hold = settlement.hold
         telemetry.info(
             "delivery.run",
             topic=message.topic,
             subscription=message.subscription,
-            **progress.counts,
+            **settlement.counts,
             held_until=hold.until if hold else None,
             held_because=hold.why if hold else None,
             seconds=round((self.clock.now() - started_at).total_seconds(), 3),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
+from shared.delivery.delivery_profile import DeliveryProfile, Feature
 from shared.delivery.policy import DeliveryTerms
-from shared.delivery.profile import DeliveryProfile, Feature
 from shared.delivery.profiles import PROFILES
 from shared.engine.ports import TopicReader
 from shared.events.topic import Topic

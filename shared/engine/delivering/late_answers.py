@@ -9,9 +9,9 @@ from functools import partial
 
 from shared import telemetry
 from shared.delivery.delivery import Delivery, DeliveryKey
+from shared.delivery.delivery_profile import DeliveryProfile
 from shared.delivery.messages.message import DeliveryMessage
 from shared.delivery.outcome import Outcome, classify
-from shared.delivery.profile import DeliveryProfile
 from shared.delivery.requests.push_batch import PushBatch
 from shared.engine.delivering.attempt_history import MessageHistory
 from shared.engine.delivering.event_texts import event_ids

@@ -12,13 +12,13 @@ from typing import NamedTuple
 from shared.clock import Clock
 from shared.delivery.allowed_rate import Allowance, ask
 from shared.delivery.health.endpoint_health import Held, Observation, Open
-from shared.delivery.health.holding import hold_back
+from shared.delivery.health.held_deliveries import hold_back
 from shared.delivery.outcome import Outcome, classify
 from shared.delivery.policy import DeliveryTerms
 from shared.delivery.requests.push_batch import PushBatch
 from shared.delivery.requests.push_request import push_request
 from shared.engine.delivering.detaching import Detachment
-from shared.engine.delivering.progress import Progress, Pushed
+from shared.engine.delivering.settlement import Pushed, Settlement
 from shared.engine.delivering.shared_health import HealthTracker
 from shared.engine.ports import Pusher, PushPool
 from shared.http import Failure, NotAnswered
@@ -75,7 +75,7 @@ class Pushing:
 
     subscription: EventSubscription
     terms: DeliveryTerms
-    progress: Progress
+    settlement: Settlement
     health: HealthTracker
     rates: AllowedRates
     pusher: Pusher
@@ -107,7 +107,7 @@ class Pushing:
         push = partial(self._push, is_probe=is_probe)
 
         def detach() -> bool:
-            self.progress.flush()
+            self.settlement.flush()
             undecided = [*waiting, *unsent, *after]
             return self.detachment.begin([each.delivery for batch in undecided for each in batch])
 
@@ -117,15 +117,15 @@ class Pushing:
             for batch, result in finished:
                 del waiting[batch]
                 if isinstance(result, Pushed):
-                    self.progress.attempted(batch, result)
+                    self.settlement.attempted(batch, result)
                 else:
                     unsent[batch] = result
             self.health.save(self.subscription)
-            self.progress.flush(only_old=True)
+            self.settlement.flush(only_old=True)
         self._keep(unsent)
         if waiting:
             rest = [loaded.delivery for batch in waiting for loaded in batch]
-            self.progress.put_back(rest, self.clock.now() + self.pool.pace(key, len(waiting)))
+            self.settlement.put_back(rest, self.clock.now() + self.pool.pace(key, len(waiting)))
         if is_probe and (waiting or unsent):
             self.health.return_probe(self.subscription)
             self.health.save(self.subscription)
@@ -136,7 +136,7 @@ class Pushing:
         if due := self.rates.admit(self.subscription):
             return RateLimited(due)
         began_at = self.clock.now()
-        late = self.progress.late.awaited(batch, partial(self._succeeded_late, began_at))
+        late = self.settlement.late.awaited(batch, partial(self._succeeded_late, began_at))
         try:
             request = push_request(self.subscription, self.terms, batch)
             timeout = self.terms.profile.acknowledgement_timeout
@@ -174,7 +174,7 @@ class Pushing:
             if isinstance(result, HeldBack):
                 met[batch] = result.held
             else:
-                self.progress.put_back([loaded.delivery for loaded in batch], result.due)
+                self.settlement.put_back([loaded.delivery for loaded in batch], result.due)
         if met:
             self._hold(list(met), max(met.values(), key=lambda held: held.until))
 
@@ -185,14 +185,14 @@ class Pushing:
             self.subscription,
             held,
             [len(batch) for batch in going],
-            again=self.progress.message.due is not None,
+            again=self.settlement.message.due is not None,
         )
         for batch, due in zip(going, times, strict=True):
             for delivery, text in batch:
                 kept, end = hold_back(delivery, held, self.terms, now)
                 if end:
-                    self.progress.ended(kept, text, end)
+                    self.settlement.ended(kept, text, end)
                 else:
-                    self.progress.held(kept, due)
-        self.progress.hold = held
+                    self.settlement.held(kept, due)
+        self.settlement.hold = held
         self.health.save(self.subscription)

@@ -45,7 +45,7 @@ class _BlobTarget(NamedTuple):
 class _Ready(NamedTuple):
     """A message with its events' records, and the deliveries whose payload is missing."""
 
-    readable: ReadMessage
+    source: ReadMessage
     records: list[str]
     missing: list[Delivery]
 
@@ -120,7 +120,7 @@ class WriteDeadLetters:
     def _store(self, target: _BlobTarget, batch: list[_Ready]) -> None:
         named = SubscriptionKey(target.topic, target.subscription)
         records = [
-            ((text, _note(ready.readable).reason), 1, len(text))
+            ((text, _note(ready.source).reason), 1, len(text))
             for ready in batch
             for text in ready.records
         ]

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.delivery.delivery import Delivery
+from shared.delivery.delivery_profile import EndpointType
 from shared.delivery.outcome import DeliveryOutcome, classify
 from shared.delivery.policy import (
     Delivered,
@@ -20,7 +21,6 @@ from shared.delivery.policy import (
     before_attempt,
     decide,
 )
-from shared.delivery.profile import EndpointType
 from shared.delivery.profiles import PROFILES
 from shared.http import Exchange, Failure, NotAnswered
 from tests.builders import DEAD, a_delivery

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from shared.delivery.health.endpoint_health import Held
-from shared.delivery.health.holding import hold_back
+from shared.delivery.health.held_deliveries import hold_back
 from shared.delivery.outcome import Outcome
 from shared.delivery.policy import End, EndReason
 from tests.builders import DEAD, a_delivery, an_attempt, terms

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shared.clock import in_words
 from shared.delivery.outcome import Outcome
 from shared.delivery.policy import RetryAt, decide, retry
 from shared.delivery.profiles import PROFILES
-from shared.delivery.waits import asked_wait, in_words
+from shared.delivery.retry_after import asked_wait
 from tests.builders import a_delivery, an_outcome, terms
 from tests.fakes import START
 

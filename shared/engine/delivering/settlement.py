@@ -52,7 +52,7 @@ class Pushed(NamedTuple):
 
 
 @dataclass(slots=True, kw_only=True)
-class Progress:
+class Settlement:
     """
     Collects the decisions on one message's deliveries, and stores them in few messages.
 

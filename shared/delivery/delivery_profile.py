@@ -8,6 +8,7 @@ from datetime import timedelta
 from enum import StrEnum
 
 from shared.delivery.outcome import Outcome
+from shared.delivery.retry_schedule import Schedule
 
 
 class EndpointType(StrEnum):
@@ -40,23 +41,6 @@ class EndpointRules:
     final_failures: frozenset[Outcome] = frozenset()
     minimum_delay: Mapping[int, timedelta] = field(default_factory=dict)
     other_minimum_delay: timedelta = timedelta()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Schedule:
-    """
-    When attempts 2, 3, 4 … are due.
-
-    The *steps* are waits after the failed attempt or, with *by_age*, ages of the event; *tail*
-    repeats after them (``None``: there is no further attempt). *jitter_share* of a wait, at most
-    *jitter_limit*, is added at random.
-    """
-
-    steps: tuple[timedelta, ...]
-    tail: timedelta | None
-    by_age: bool = False
-    jitter_share: float = 0.1
-    jitter_limit: timedelta = timedelta(seconds=3)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Writes waits for people, and reads the waits that endpoints ask for with ``Retry-After``."""
+"""Reads the wait that an endpoint asks for with ``Retry-After``."""
 
 from __future__ import annotations
 
@@ -28,12 +28,3 @@ def asked_wait(text: str | None, now: datetime) -> timedelta | None:
             continue
         return max(-(-min(until - now, _LONGEST) // _SECOND), 0) * _SECOND
     return None
-
-
-def in_words(wait: timedelta) -> str:
-    """Return a wait as text: 30 s, 5 min, 12 h."""
-    seconds = wait.total_seconds()
-    for unit, size in (("h", 3600), ("min", 60)):
-        if seconds >= size and seconds % size == 0:
-            return f"{seconds / size:g} {unit}"
-    return f"{seconds:g} s"
