@@ -1,4 +1,4 @@
-"""The errors that Pushgrid raises, with HTTP status and error code."""
+"""Defines the errors that Pushgrid raises, with HTTP status and error code."""
 
 from __future__ import annotations
 
@@ -25,9 +25,11 @@ class AppError(Exception):
 
     *status* is the HTTP status, *code* the value of ``error.code``. *faults* has at least one
     fault. *detail_code* is the code of a single fault if it differs from *code*; the argument
-    overrides that of the class. *target* is the target of a single fault.
+    overrides that of the class. *target* is the target of a single fault. Clients read
+    *default_message* where an error is raised without a message.
     """
 
+    default_message: ClassVar[str] = "The request can't be served."
     status: ClassVar[int] = 500
     code: ClassVar[str] = "InternalServerError"
     detail_code: ClassVar[str] = ""
@@ -40,7 +42,7 @@ class AppError(Exception):
         target: str | None = None,
         faults: tuple[Fault, ...] = (),
     ) -> None:
-        self.message = message or (self.__doc__ or "").strip()
+        self.message = message or self.default_message
         code = detail_code or self.detail_code or self.code
         self.faults = faults or (Fault(code=code, message=self.message, target=target),)
         super().__init__(self.message)
@@ -92,21 +94,23 @@ class NotFound(AppError):
 
 
 class MethodNotAllowed(AppError):
-    """The requested resource does not support this HTTP method."""
+    """The path does not serve the HTTP method."""
 
+    default_message = "The requested resource does not support this HTTP method."
     status = 405
     code = "MethodNotAllowed"
 
 
 class Conflict(AppError):
-    """The resource was changed by another request, or its name is taken."""
+    """Another request has changed the resource, or its name is taken."""
 
+    default_message = "The resource was changed by another request, or its name is taken."
     status = 409
     code = "Conflict"
 
 
 class TooLarge(AppError):
-    """The maximum size (1536000) has been exceeded."""
+    """The body of the request is too large."""
 
     status = 413
     code = "RequestEntityTooLarge"
@@ -129,15 +133,19 @@ class HandshakeFailed(AppError):
 
 
 class StorageUnavailable(AppError):
-    """Storage is unavailable; the request may not have been stored. It is safe to retry."""
+    """Storage did not answer, or refused; a write may or may not have been stored."""
 
+    default_message = (
+        "Storage is unavailable; the request may not have been stored. It is safe to retry."
+    )
     status = 503
     code = "ServiceUnavailable"
 
 
 class SigningKeysUnavailable(AppError):
-    """The signing keys of access tokens can't be fetched now. Retry the request."""
+    """The signing keys of an issuer are not known, and could not be fetched."""
 
+    default_message = "The signing keys of access tokens can't be fetched now. Retry the request."
     status = 503
     code = "ServiceUnavailable"
 

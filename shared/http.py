@@ -1,4 +1,4 @@
-"""HTTP requests and answers, inbound and outbound, as values."""
+"""Defines HTTP requests and answers, inbound and outbound, as values."""
 
 from __future__ import annotations
 
@@ -99,10 +99,10 @@ Exchange = Answered | NotAnswered
 
 class LateAnswerHandler(NamedTuple):
     """
-    The receiver of an answer after the time limit, but within *until* of the start of the send.
+    The receiver of an answer after the time limit, but *within* that time of the send's start.
 
     *report* is called at most once, in a thread of the sender, and must not raise. No body is read.
     """
 
-    until: timedelta
+    within: timedelta
     report: Callable[[Answered], None]

@@ -45,7 +45,8 @@ class Settings:
     *admin_key* ``None`` closes the management API to keys. *public_url* ``None``: taken from the
     request. *client_ip_header* is in lower case; ``None``: the clients' addresses are unknown.
     *storage* is a connection as `storage_setting` returns it. The host reads the schedules; without
-    one it leaves out that timer only.
+    one it leaves out that timer only. *entra_tenant* has its effect through *entra_issuer* and
+    *entra_jwks_url*, whose defaults are derived from it.
     """
 
     storage: Mapping[str, str] = field(repr=False)

@@ -47,7 +47,7 @@ class TextLines(logging.Filter):
 
 
 def shortened(text: str, width: int) -> str:
-    """Return *text* on one printable line of *width* characters: its middle is left out."""
+    """Return *text* on one printable line; beyond *width* characters it loses its middle."""
     plain = "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)
     if len(plain) <= width:
         return plain

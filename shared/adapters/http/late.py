@@ -31,7 +31,7 @@ class Unanswered(NamedTuple):
     @property
     def until(self) -> float:
         """When the wait ends."""
-        return self.started + self.late.until.total_seconds()
+        return self.started + self.late.within.total_seconds()
 
 
 _LateHead = tuple[Unanswered, Head, float]
@@ -140,8 +140,8 @@ def _is_over(unanswered: Unanswered, arrived: list[_LateHead]) -> bool:
     now = time.monotonic()
     try:
         head = unanswered.reader.read(now + _READ_SECONDS)
-    except NoAnswer as none:
-        return none.failure is not Failure.TIMED_OUT
+    except NoAnswer as failed:
+        return failed.failure is not Failure.TIMED_OUT
     arrived.append((unanswered, head, now - unanswered.started))
     return True
 

@@ -92,8 +92,8 @@ class HttpPusher:
             return self._exchange(
                 _Call(target, data, timeout.total_seconds(), late, request.wants_body)
             )
-        except NoAnswer as none:
-            return NotAnswered(none.failure, none.detail, monotonic() - begun)
+        except NoAnswer as failed:
+            return NotAnswered(failed.failure, failed.detail, monotonic() - begun)
         except OSError as error:  # no more sockets, for one
             return NotAnswered(Failure.SOCKET, str(error), monotonic() - begun)
 
@@ -154,8 +154,8 @@ class HttpPusher:
             all_sent = connection.send(call.data, started + call.timeout)
             try:
                 head = reader.read(started + call.timeout)
-            except NoAnswer as none:
-                if none.failure is Failure.TIMED_OUT and all_sent and call.late:
+            except NoAnswer as failed:
+                if failed.failure is Failure.TIMED_OUT and all_sent and call.late:
                     with suppress(OSError):  # No room to wait: the timeout is what counts.
                         late = Unanswered(connection, reader, started, call.late)
                         self._late_reader.wait_for(late)

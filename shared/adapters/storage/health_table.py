@@ -10,12 +10,10 @@ from shared.adapters.cache import Cache
 from shared.delivery.health.codec import document_of, health_of
 from shared.delivery.health.endpoint_health import Health
 from shared.engine.ports import Resource, ResourceStore, StoredHealth, Table
-from shared.errors import StorageUnavailable
+from shared.errors import UNREADABLE, StorageUnavailable
 from shared.subscriptions.subscription import SubscriptionKey
 
 CACHE_FOR = timedelta(seconds=1)
-# What reading a document may raise that an older or newer version of the app has written.
-_UNREADABLE = (ValueError, LookupError, TypeError, AttributeError)
 
 _Rows = Mapping[str, StoredHealth]  # by subscription, in lower case
 
@@ -60,7 +58,7 @@ class TableHealth:
 def _stored(resource: Resource) -> StoredHealth:
     try:
         health = health_of(resource.document)
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         # The health of no endpoint: it has no effect, and the next write replaces it.
         telemetry.error("health.unreadable", etag=resource.etag, error=repr(error))
         health = Health(endpoint="")

@@ -101,7 +101,7 @@ def _perform_handshake(
         raise
     if not verdict.is_pending:
         return Granted(verdict.rate if link_base else None)
-    telemetry.info("handshake.open", **named)
+    telemetry.info("handshake.awaited", **named)
     return Awaited(ports.clock.now() + VALID_FOR, secret)
 
 

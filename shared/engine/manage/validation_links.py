@@ -58,7 +58,7 @@ class Validate:
             raise NotFound(_UNKNOWN)
         rate = parse_allowed_rate(request.headers.get("webhook-allowed-rate"))
 
-        def prove(awaiting: Resource | None) -> Mapping[str, Any]:
+        def grant(awaiting: Resource | None) -> Mapping[str, Any]:
             if awaiting is None or not matches_secret(awaiting.document, link.secret):
                 raise NotFound(_UNKNOWN)
             if has_expired(awaiting.document, self.clock.now()):
@@ -66,8 +66,8 @@ class Validate:
             return with_consent_granted(awaiting.document, rate)
 
         key = DocumentKey(Table.EVENT_SUBSCRIPTIONS, link.topic, link.name)
-        name = write(self.resources, key, prove, self.backoff).document["name"]
-        telemetry.info("handshake.proved", topic=link.topic, subscription=link.name)
+        name = write(self.resources, key, grant, self.backoff).document["name"]
+        telemetry.info("handshake.granted", topic=link.topic, subscription=link.name)
         return (
             f"The endpoint of the event subscription {name} is validated: it gets events from "
             "now on."

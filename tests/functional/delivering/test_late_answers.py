@@ -26,7 +26,7 @@ def test_answers_are_awaited_as_long_as_the_profile_says(
 
     (sent,) = app.pusher.sent
     assert sent.late
-    assert (sent.timeout, sent.late.until) == (30 * SECOND, 3 * MINUTE)
+    assert (sent.timeout, sent.late.within) == (30 * SECOND, 3 * MINUTE)
 
 
 @pytest.mark.parametrize("profile", ["2017", "ns"])

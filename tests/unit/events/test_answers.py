@@ -42,7 +42,7 @@ _NO_RESOURCE = "No HTTP resource was found that matches the request URI 'https:/
         (Unauthenticated('"é'), 401, "Unauthorized", "Unauthorized", f'"é{_REFERENCE}'),
         (NotFound(_NO_RESOURCE), 404, "NotFound", "ResourceNotFound", _NO_RESOURCE + _REFERENCE),
         (
-            TooLarge(),
+            TooLarge("The maximum size (1536000) has been exceeded."),
             *(413, "RequestEntityTooLarge", "PayloadTooLarge"),
             "The maximum size (1536000) has been exceeded.",
         ),
