@@ -144,10 +144,10 @@ class ThreadedPushPool:
                 if detach():
                     self._slots.detach(job.visit)
             for token in _arrivals(job.visit.inbox, self._tick):
-                self._heed(job, token)
+                self._handle(job, token)
             yield job.finished()
 
-    def _heed(self, job: _Job[T, R], token: object) -> None:
+    def _handle(self, job: _Job[T, R], token: object) -> None:
         if token is _ENDED:
             job.lanes -= 1
             if job.todo and not job.lanes and not job.is_waiting:  # The key lost slots.

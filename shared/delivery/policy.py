@@ -89,7 +89,7 @@ class DeliveryTerms:
     def rules(self) -> EndpointRules:
         return self.profile.endpoints[self.endpoint]
 
-    def allow(self, attempts: int) -> bool:
+    def allow_another_after(self, attempts: int) -> bool:
         """Tell whether there may be another attempt after so many."""
         return self.max_attempts is None or attempts < self.max_attempts
 
@@ -97,14 +97,14 @@ class DeliveryTerms:
         """Return the documented time since publish."""
         return (now - delivery.origin.published_at) * self.time_scale
 
-    def real(self, documented: timedelta) -> timedelta:
+    def scaled(self, documented: timedelta) -> timedelta:
         """Return how long a documented time takes here."""
         return documented / self.time_scale
 
     def blob_due(self, delivery: Delivery, now: datetime) -> datetime:
         """Return when the dead letter of a delivery that ends *now* may be written."""
         last = delivery.last
-        return last.at + self.real(self.profile.dead_letter_delay) if last else now
+        return last.at + self.scaled(self.profile.dead_letter_delay) if last else now
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,8 @@ def before_attempt(delivery: Delivery, terms: DeliveryTerms, now: datetime) -> G
     """
     if terms.age(delivery, now) >= terms.time_to_live:
         return End(EndReason.TIME_TO_LIVE, f"older than {in_words(terms.time_to_live)}")
-    if not terms.allow(delivery.attempts):  # The policy was tightened while it waited.
+    if not terms.allow_another_after(delivery.attempts):
+        # The policy was tightened while it waited.
         return _exhausted(terms)
     return Go()
 
@@ -174,7 +175,7 @@ def decide(
         reason = _FINAL.get(outcome.outcome, EndReason.CLIENT_ERROR)
         why = f"{outcome.status or outcome.outcome} is never retried"
         return End(reason, why, is_final_answer=True)
-    if not terms.allow(delivery.attempts):
+    if not terms.allow_another_after(delivery.attempts):
         return _exhausted(terms)
     return retry(delivery, outcome, terms, now, jitter)
 
@@ -190,7 +191,7 @@ def retry(
     wait, why = max(_waits(delivery, outcome, terms, now), key=lambda each: each[0])
     schedule = terms.profile.schedule
     spread = min(wait * schedule.jitter_share, schedule.jitter_limit)
-    chosen = max(terms.real(wait + spread * jitter), timedelta(seconds=1))
+    chosen = max(terms.scaled(wait + spread * jitter), timedelta(seconds=1))
     return _asked_later(outcome, terms, now, chosen) or RetryAt(now + chosen, why)
 
 

@@ -12,12 +12,9 @@ from shared.delivery.policy import DeliveryTerms
 from shared.subscriptions.subscription import EventSubscription
 
 PROBE_MARGIN = timedelta(seconds=10)  # added to the acknowledgement timeout: when a probe has ended
-PROBE_RECHECK = timedelta(
-    seconds=3
-)  # deliveries that meet another process's probe come back after this
-EVENTS_FAULT = frozenset(
-    {Outcome.BAD_REQUEST, Outcome.PAYLOAD_TOO_LARGE}
-)  # says nothing about the endpoint
+PROBE_RECHECK = timedelta(seconds=3)  # deliveries return after this during another's probe
+# Refusals of the event itself, which say nothing about the endpoint.
+EVENTS_FAULT = frozenset({Outcome.BAD_REQUEST, Outcome.PAYLOAD_TOO_LARGE})
 _MAX_DOUBLINGS = 20
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
@@ -197,7 +194,7 @@ def _hold(health: Health, seen: Observation, terms: DeliveryTerms) -> Hold | Non
     hold: Hold | None = None
     probation = terms.profile.probation.get(seen.outcome)
     if probation and not seen.is_isolated:
-        until = seen.ended_at + terms.real(probation)
+        until = seen.ended_at + terms.scaled(probation)
         hold = Hold(
             since=since,
             until=until,
@@ -213,7 +210,7 @@ def _hold(health: Health, seen: Observation, terms: DeliveryTerms) -> Hold | Non
         wait = min(rule.first_hold * 2**doublings, rule.longest_hold)
         delayed = Hold(
             since=since,
-            until=seen.ended_at + terms.real(wait),
+            until=seen.ended_at + terms.scaled(wait),
             why=f"delayed delivery: {in_words(wait)}",
             sent_at=seen.sent_at,
             delays=delays + 1,

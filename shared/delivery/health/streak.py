@@ -25,18 +25,18 @@ class Streak:
             return Streak(succeeded_at=seen.ended_at)
         return replace(self, failures=self.failures + 1)
 
-    def leaves_isolated(self, seen: Observation, terms: DeliveryTerms) -> bool:
+    def is_isolated(self, seen: Observation, terms: DeliveryTerms) -> bool:
         """
-        Tell whether the next failure is isolated.
+        Tell whether the failure *seen*, which is not counted yet, is isolated.
 
-        It is, if it is the first since a success that ended less than its probation ago.
+        It is if it is the first since a success that ended less than its probation ago.
         Source: "An event subscription is put into probation … if event deliveries to that
         destination start failing" ("Delivery and retry", 2023-03-01); one failure is no start.
         """
         probation = terms.profile.probation.get(seen.outcome)
         if probation is None or seen.is_probe or self.failures or self.succeeded_at is None:
             return False
-        return seen.ended_at - self.succeeded_at < terms.real(probation)
+        return seen.ended_at - self.succeeded_at < terms.scaled(probation)
 
 
 NO_STREAK = Streak()

@@ -16,10 +16,10 @@ from shared.delivery.slots.turns import Turns
 START_SLOTS = 8  # of a new key
 MAX_SLOTS = 64  # of a quick key
 QUICK = 1.0  # seconds: a success that takes less earns its key a slot
-SLOW = 10.0  # seconds: a push that takes more costs it half of them, and so does a failure
+VERY_SLOW = 10.0  # seconds: a push that takes more costs it half of them, and so does a failure
 STUCK_AFTER = 1.0  # seconds with slots in use and no push that ends
 IN_FLIGHT = Share(total=24)  # messages of a function: batchSize + newBatchThreshold
-THREADS = Share(total=128, kept=IN_FLIGHT.half)  # whose message is in flight finds one
+THREADS = Share(total=128, kept=IN_FLIGHT.half)  # kept: every message in flight finds one
 SOONEST, LATEST = timedelta(seconds=10), timedelta(minutes=5)  # to try for a slot again
 MAX_KEYS = 10_000  # remembered while idle
 
@@ -27,7 +27,7 @@ SLOT = object()  # put into an inbox: the visit got a slot
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class _Key:
+class _KeyState:
     """The state of one subscription; *seconds* is the moving average of its pushes' times."""
 
     name: Hashable
@@ -49,7 +49,7 @@ class Visit:
     ``SLOT`` arrives in *inbox*.
     """
 
-    key: _Key
+    key: _KeyState
     since: float
     is_detached: bool = False  # its invocation has ended, its pushes go on
     slots: int = 0
@@ -76,9 +76,9 @@ class Slots:
         self._clock = clock
         self._threads, self._in_flight = threads, in_flight
         self._lock = Lock()
-        self._keys: dict[Hashable, _Key] = {}
-        self._active: dict[Hashable, _Key] = {}  # with visits or slots
-        self._waiting: dict[Hashable, _Key] = {}  # the latest to get a slot at the end
+        self._keys: dict[Hashable, _KeyState] = {}
+        self._active: dict[Hashable, _KeyState] = {}  # with visits or slots
+        self._waiting: dict[Hashable, _KeyState] = {}  # the latest to get a slot at the end
         self._turns = Turns()
         self._used = self._pushing = 0
 
@@ -154,7 +154,7 @@ class Slots:
             key.moved_at = self._clock()
             before = seconds if key.seconds is None else key.seconds
             key.seconds = before + (seconds - before) / 4
-            if not succeeded or seconds > SLOW:
+            if not succeeded or seconds > VERY_SLOW:
                 key.limit = max(key.limit // 2, 1)
             elif seconds > QUICK:
                 key.limit = max(key.limit - 1, min(key.limit, self._start))
@@ -193,28 +193,28 @@ class Slots:
             key.booked_until = max(key.booked_until, back_at + count * seconds / key.limit)
             return timedelta(seconds=back_at - now)
 
-    def _key(self, name: Hashable) -> _Key:
+    def _key(self, name: Hashable) -> _KeyState:
         key = self._keys.get(name)
         if key is None:
             if len(self._keys) >= MAX_KEYS:
                 self._keys = dict(self._active)
-            key = self._keys[name] = _Key(name=name, limit=self._start)
+            key = self._keys[name] = _KeyState(name=name, limit=self._start)
         return key
 
-    def _is_stuck(self, key: _Key) -> bool:
+    def _is_stuck(self, key: _KeyState) -> bool:
         return self._clock() - key.moved_at > STUCK_AFTER
 
-    def _speed(self, key: _Key) -> Speed:
+    def _speed(self, key: _KeyState) -> Speed:
         if key.used and self._is_stuck(key):
             return Speed.SLOW
         if key.seconds is None:
             return Speed.NEW
         return Speed.SLOW if key.seconds > QUICK else Speed.QUICK
 
-    def _not_quick(self) -> list[_Key]:
+    def _not_quick(self) -> list[_KeyState]:
         return [k for k in self._active.values() if self._speed(k) is not Speed.QUICK]
 
-    def _is_admitted(self, key: _Key) -> bool:
+    def _is_admitted(self, key: _KeyState) -> bool:
         speed = self._speed(key)
         if speed is Speed.QUICK:
             return True
@@ -259,11 +259,11 @@ class Slots:
         self._tidy(key)
         self._grant_all()
 
-    def _count_pushing(self, key: _Key, change: int) -> None:
+    def _count_pushing(self, key: _KeyState, change: int) -> None:
         key.pushing += change
         self._pushing += change
 
-    def _grant(self, key: _Key) -> None:
+    def _grant(self, key: _KeyState) -> None:
         while key.waiting and self._take(key.waiting[0]):
             key.waiting.popleft().inbox.put(SLOT)
             self._waiting[key.name] = self._waiting.pop(key.name)
@@ -273,7 +273,7 @@ class Slots:
         for key in list(self._waiting.values()):
             self._grant(key)
 
-    def _tidy(self, key: _Key) -> None:
+    def _tidy(self, key: _KeyState) -> None:
         if not key.waiting:
             self._waiting.pop(key.name, None)
         if not (key.visits or key.used or key.waiting):

@@ -37,7 +37,7 @@ from shared.engine.ports import (
 from shared.errors import MalformedMessage, StorageUnavailable
 from shared.subscriptions.subscription import EventSubscription
 
-EARLY = timedelta(seconds=2)  # a message that comes earlier than this before it is due is put back
+EARLY = timedelta(seconds=2)  # a message received more than this before its due time is put back
 UNSURE_AGAIN_IN = timedelta(minutes=1)  # until storage may be back
 
 
@@ -95,12 +95,12 @@ class Deliver:
 
     def _subscription(self, message: DeliveryMessage) -> EventSubscription | EndReason:
         """Return the message's subscription, or why it has ended, which is always read uncached."""
-        found = self._entitled(self.subscriptions.subscription(message.key), message)
+        found = self._unless_ended(self.subscriptions.subscription(message.key), message)
         if isinstance(found, EndReason):
-            found = self._entitled(self.subscriptions.read_uncached(message.key), message)
+            found = self._unless_ended(self.subscriptions.read_uncached(message.key), message)
         return found
 
-    def _entitled(
+    def _unless_ended(
         self, found: EventSubscription | None, message: DeliveryMessage
     ) -> EventSubscription | EndReason:
         if found is None or found.generation != message.generation:
@@ -135,21 +135,21 @@ class Deliver:
             ),
             clock=self.clock,
             jitter=self.jitter(),
-            is_current=self._currency(subscription),
+            is_current=self._unchanged_check(subscription),
         )
-        going: list[Loaded] = []
+        to_push: list[Loaded] = []
         for delivery, text in events:
             verdict = before_attempt(delivery, terms, started_at)
             if text is None:
                 settlement.lost(delivery)
             elif isinstance(verdict, Go):
-                going.append(Loaded(delivery, text))
+                to_push.append(Loaded(delivery, text))
             else:
                 settlement.ended(delivery, text, verdict)
-        if going and subscription.audience:
+        if to_push and subscription.audience:
             self.tokens.fetch(subscription.audience)  # before a slot is taken
         if message.due is None:
-            self.health.arrived(subscription, len(going))
+            self.health.arrived(subscription, len(to_push))
         detachment = Detachment(
             message=message, requeue=self.requeue, clock=self.clock, end_invocation=end_invocation
         )
@@ -164,7 +164,7 @@ class Deliver:
             clock=self.clock,
             detachment=detachment,
         )
-        pushing.push(push_batches(subscription, terms, going))
+        pushing.push(push_batches(subscription, terms, to_push))
         settlement.flush()
         detachment.settle()
         hold = settlement.hold
@@ -178,7 +178,7 @@ class Deliver:
             seconds=round((self.clock.now() - started_at).total_seconds(), 3),
         )
 
-    def _currency(self, used: EventSubscription) -> Callable[[], bool]:
+    def _unchanged_check(self, used: EventSubscription) -> Callable[[], bool]:
         """Return a function that reads once, past the cache, whether *used* is unchanged."""
 
         @cache

@@ -95,20 +95,24 @@ class Pushing:
                 return
             if self.health.claim_probe(self.subscription, self.terms):
                 probe, *rest = rest
-                self._run([probe], after=rest, is_probe=True)
+                self._run([probe], behind_probe=rest, is_probe=True)
 
     def _run(
-        self, going: Sequence[PushBatch], *, after: Sequence[PushBatch] = (), is_probe: bool = False
+        self,
+        batches: Sequence[PushBatch],
+        *,
+        behind_probe: Sequence[PushBatch] = (),
+        is_probe: bool = False,
     ) -> None:
-        """Push until a hold begins; *after* is what waits for these to end."""
+        """Push until a hold begins; *behind_probe* waits for the end of the probe."""
         key = self.subscription.key.folded
-        waiting = dict.fromkeys(going)
+        waiting = dict.fromkeys(batches)
         unsent: dict[PushBatch, HeldBack | RateLimited] = {}
         push = partial(self._push, is_probe=is_probe)
 
         def detach() -> bool:
             self.settlement.flush()
-            undecided = [*waiting, *unsent, *after]
+            undecided = [*waiting, *unsent, *behind_probe]
             return self.detachment.begin([each.delivery for batch in undecided for each in batch])
 
         for finished in self.pool.run(
@@ -122,10 +126,12 @@ class Pushing:
                     unsent[batch] = result
             self.health.save(self.subscription)
             self.settlement.flush(only_old=True)
-        self._keep(unsent)
+        self._requeue_unsent(unsent)
         if waiting:
-            rest = [loaded.delivery for batch in waiting for loaded in batch]
-            self.settlement.put_back(rest, self.clock.now() + self.pool.pace(key, len(waiting)))
+            not_begun = [loaded.delivery for batch in waiting for loaded in batch]
+            self.settlement.put_back(
+                not_begun, self.clock.now() + self.pool.pace(key, len(waiting))
+            )
         if is_probe and (waiting or unsent):
             self.health.return_probe(self.subscription)
             self.health.save(self.subscription)
@@ -167,7 +173,7 @@ class Pushing:
         self.health.observed(self.subscription, self.terms, seen)
         self.health.save(self.subscription)
 
-    def _keep(self, unsent: Mapping[PushBatch, HeldBack | RateLimited]) -> None:
+    def _requeue_unsent(self, unsent: Mapping[PushBatch, HeldBack | RateLimited]) -> None:
         """Requeue what was held, or exceeded the endpoint's rate."""
         met: dict[PushBatch, Held] = {}
         for batch, result in unsent.items():
@@ -178,16 +184,16 @@ class Pushing:
         if met:
             self._hold(list(met), max(met.values(), key=lambda held: held.until))
 
-    def _hold(self, going: Sequence[PushBatch], held: Held) -> None:
+    def _hold(self, batches: Sequence[PushBatch], held: Held) -> None:
         """Requeue what is held; the events of a batch come back together."""
         now = self.clock.now()
         times = self.health.due_times(
             self.subscription,
             held,
-            [len(batch) for batch in going],
+            [len(batch) for batch in batches],
             again=self.settlement.message.due is not None,
         )
-        for batch, due in zip(going, times, strict=True):
+        for batch, due in zip(batches, times, strict=True):
             for delivery, text in batch:
                 kept, end = hold_back(delivery, held, self.terms, now)
                 if end:

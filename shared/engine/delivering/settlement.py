@@ -176,7 +176,7 @@ class Settlement:
         visible_at = max(self.terms.blob_due(each, now) for each in deliveries)
         note = DeadLetterNote(
             reason=reason,
-            keep_until=visible_at + self.terms.real(profile.dead_letter_keep),
+            keep_until=visible_at + self.terms.scaled(profile.dead_letter_keep),
             destination=destination,
             topic_id=self.subscription.topic_id,
             input_schema=self.subscription.input_schema,

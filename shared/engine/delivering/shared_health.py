@@ -45,7 +45,7 @@ _Key = tuple[SubscriptionKey, str]  # … and the id of its endpoint
 
 
 @dataclass(slots=True, kw_only=True)
-class _Known:
+class _LocalHealth:
     """
     One subscription as this process sees it.
 
@@ -80,7 +80,7 @@ class HealthTracker:
         self._store = store
         self._clock = clock
         self._lock = lock
-        self._known: OrderedDict[_Key, _Known] = OrderedDict()
+        self._known: OrderedDict[_Key, _LocalHealth] = OrderedDict()
 
     def __len__(self) -> int:
         """Return the number of known subscriptions."""
@@ -120,7 +120,7 @@ class HealthTracker:
             return
         with self._lock:
             known = self._of(subscription)
-            seen = replace(seen, is_isolated=known.streak.leaves_isolated(seen, terms))
+            seen = replace(seen, is_isolated=known.streak.is_isolated(seen, terms))
             known.streak = known.streak.followed_by(seen)
             known.health = observe(known.health, seen, terms)
 
@@ -213,7 +213,7 @@ class HealthTracker:
         return [min(each, recheck_at) for each in found]
 
     def _claimed(
-        self, subscription: EventSubscription, known: _Known, terms: DeliveryTerms
+        self, subscription: EventSubscription, known: _LocalHealth, terms: DeliveryTerms
     ) -> bool:
         row = self._store.read(subscription.key)
         now = self._clock.now()
@@ -229,7 +229,7 @@ class HealthTracker:
         return True
 
     def _write(
-        self, subscription: EventSubscription, known: _Known, row: StoredHealth | None
+        self, subscription: EventSubscription, known: _LocalHealth, row: StoredHealth | None
     ) -> None:
         with self._lock:
             _learn(known, row)
@@ -238,14 +238,14 @@ class HealthTracker:
         with self._lock:
             known.stored = health
 
-    def _of(self, subscription: EventSubscription) -> _Known:
+    def _of(self, subscription: EventSubscription) -> _LocalHealth:
         """Return the subscription's state, new if unknown. Call with the lock held."""
         endpoint = endpoint_id(subscription)
         key = (subscription.key.folded, endpoint)
         known = self._known.get(key)
         if known is None:
             now = self._clock.now()
-            known = self._known[key] = _Known(
+            known = self._known[key] = _LocalHealth(
                 health=Health(endpoint=endpoint),
                 arrivals=Arrivals(now, now),
                 write_from=now,
@@ -259,7 +259,7 @@ class HealthTracker:
         return known
 
 
-def _availability(known: _Known, terms: DeliveryTerms, now: datetime) -> Availability:
+def _availability(known: _LocalHealth, terms: DeliveryTerms, now: datetime) -> Availability:
     if not terms.profile.ever_holds:
         return Open()  # This edition has no holds; one that an earlier edition left does not count.
     found = availability(known.health, now)
@@ -268,14 +268,14 @@ def _availability(known: _Known, terms: DeliveryTerms, now: datetime) -> Availab
     return found
 
 
-def _learn(known: _Known, row: StoredHealth | None) -> None:
+def _learn(known: _LocalHealth, row: StoredHealth | None) -> None:
     """Merge the row of the table, unless it is about an earlier endpoint."""
     if row and row.health.endpoint == known.health.endpoint:
         known.stored = row.health
         known.health = merge(known.health, row.health)
 
 
-def _is_due(known: _Known, now: datetime) -> bool:
+def _is_due(known: _LocalHealth, now: datetime) -> bool:
     health = known.health
     stored = known.stored or Health(endpoint=health.endpoint)
     if health == stored or known.is_writing or now < known.blocked_until:

@@ -103,7 +103,7 @@ def test_no_event_is_pushed_too_often_or_too_late(
     for event in events(count):
         times = [at - START for id_, at, _ in simulation.endpoint.got if id_ == event]
         assert terms.max_attempts is None or len(times) <= terms.max_attempts
-        assert all(at - taken < terms.real(terms.time_to_live) for at in times)
+        assert all(at - taken < terms.scaled(terms.time_to_live) for at in times)
 
 
 def test_a_whole_day_of_failures_is_eleven_attempts_and_one_dead_letter() -> None:

@@ -58,11 +58,11 @@ def streak(*observations: Observation) -> Streak:
 def test_a_failure_is_isolated(
     before: list[Observation], failure: Observation, *, is_isolated: bool
 ) -> None:
-    assert streak(*before).leaves_isolated(failure, LATEST) is is_isolated
+    assert streak(*before).is_isolated(failure, LATEST) is is_isolated
 
 
 def test_the_time_since_the_success_is_scaled() -> None:
     before = streak(seen(OK, 0))
 
-    assert before.leaves_isolated(seen(BUSY, 0.9), terms(time_scale=10))
-    assert not before.leaves_isolated(seen(BUSY, 1), terms(time_scale=10))
+    assert before.is_isolated(seen(BUSY, 0.9), terms(time_scale=10))
+    assert not before.is_isolated(seen(BUSY, 1), terms(time_scale=10))
