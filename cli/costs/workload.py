@@ -91,7 +91,7 @@ def work_of(workload: Workload, stored_byte: float, profile: str = "latest") -> 
     """
     requests = math.ceil(workload.events / workload.batch)
     capacity = _capacity(workload.size * stored_byte)
-    parts = math.ceil(workload.batch / (capacity or packing.MAX_EVENTS))
+    parts = math.ceil(workload.batch / (capacity or packing.MAX_MESSAGE_EVENTS))
     messages = requests * parts * workload.fanout
     deliveries = workload.events * workload.fanout
     together = deliveries / messages if messages else 0.0
@@ -123,7 +123,7 @@ def work_of(workload: Workload, stored_byte: float, profile: str = "latest") -> 
 def _capacity(stored: float) -> int:
     """Return how many events of so many stored bytes fit into a message; 0: not even one."""
     room = packing.MAX_STORED - packing.HEADER_WIDTH - packing.ORIGIN_WIDTH
-    return min(packing.MAX_EVENTS, int(room / (stored + packing.EVENT_WIDTH)))
+    return min(packing.MAX_MESSAGE_EVENTS, int(room / (stored + packing.EVENT_WIDTH)))
 
 
 def _waits(profile: DeliveryProfile) -> list[timedelta]:

@@ -14,7 +14,7 @@ from shared.arm.delivery_attributes_codec import (
 from shared.arm.deployment import Deployment, ParentTopic, ProfileLimits
 from shared.arm.sections import TLS_VERSIONS, Section
 from shared.arm.webhook_audience_codec import parse_audience
-from shared.events.data_plane import MAX_EVENTS
+from shared.events.data_plane import MAX_REQUEST_EVENTS
 from shared.subscriptions.endpoint_rules import base_url, loop_fault, url_fault
 from shared.subscriptions.subscription import Batching, DeliveryHeader
 
@@ -121,7 +121,7 @@ def _parse_batching(section: Section, limits: ProfileLimits) -> tuple[int, int]:
 
     Clients that do not use batching send 1 and 64.
     """
-    asked = section.number("maxEventsPerBatch", 1, MAX_EVENTS)
+    asked = section.number("maxEventsPerBatch", 1, MAX_REQUEST_EVENTS)
     kilobytes = section.number("preferredBatchSizeInKilobytes", 1, MAX_KILOBYTES) or _KILOBYTES
     events = asked or (_ONE_EVENT if kilobytes == _KILOBYTES else _EVENTS)
     if events != _ONE_EVENT and not limits.has_batching:

@@ -8,8 +8,8 @@ from typing import TypeVar
 
 from shared.events.topic import TopicName
 
-MAX_EVENTS = 1000  # of one blob
-MAX_BYTES = 8 * 1024 * 1024  # of one blob; a single larger event still gets its own
+MAX_BLOB_RECORDS = 1000
+MAX_BLOB_BYTES = 8 * 1024 * 1024  # a single larger record still gets a blob of its own
 
 T = TypeVar("T")
 
@@ -18,16 +18,16 @@ def batches(sized: Iterable[tuple[T, int, int]]) -> Iterator[list[T]]:
     """
     Divide items, in order, into batches within the limits of a blob.
 
-    Each item comes with its numbers of events and bytes; one that exceeds a limit goes alone.
+    Each item comes with its numbers of records and bytes; one that exceeds a limit goes alone.
     """
     batch: list[T] = []
-    events = size = 0
-    for item, its_events, its_size in sized:
-        if batch and (events + its_events > MAX_EVENTS or size + its_size > MAX_BYTES):
+    records = size = 0
+    for item, its_records, its_size in sized:
+        if batch and (records + its_records > MAX_BLOB_RECORDS or size + its_size > MAX_BLOB_BYTES):
             yield batch
-            batch, events, size = [], 0, 0
+            batch, records, size = [], 0, 0
         batch.append(item)
-        events += its_events
+        records += its_records
         size += its_size
     if batch:
         yield batch

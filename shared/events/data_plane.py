@@ -8,7 +8,7 @@ from shared.errors import InvalidEvents
 from shared.events.topic import TopicName
 from shared.http import HttpRequest
 
-MAX_EVENTS = 5000  # of a request; Event Grid "Quotas and limits" (2023-11-15)
+MAX_REQUEST_EVENTS = 5000  # Event Grid "Quotas and limits" (2023-11-15)
 _PUBLISH = "publish"
 _PULL = frozenset({"receive", "acknowledge", "release", "reject", "renewLock"})
 
@@ -41,7 +41,7 @@ CUSTOM = DataPlane(
     carriers=("aeg-sas-token", "aeg-sas-key"),
     key_owner="topic",
     max_request_size=1_536_000,
-    max_events=MAX_EVENTS,
+    max_events=MAX_REQUEST_EVENTS,
     accepted=b"",
 )
 # Contract §1.8; "1 MB" is read as a mebibyte. An event can be as large as its request.

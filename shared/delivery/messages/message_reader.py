@@ -22,7 +22,7 @@ from shared.delivery.messages.run_length import positions_of
 from shared.delivery.outcome import Outcome
 from shared.delivery.policy import EndReason
 from shared.errors import MalformedMessage
-from shared.events.data_plane import MAX_EVENTS
+from shared.events.data_plane import MAX_REQUEST_EVENTS
 from shared.events.topic import InputSchema
 from shared.subscriptions.subscription import (
     DeadLetterDestination,
@@ -55,7 +55,7 @@ def decode(text: str | bytes) -> DeliveryMessage | NewerMessage:
             deliveries=tuple(_deliveries(wire)),
             due=_moment(wire["due"]) if "due" in wire else None,
             rounds=_number(wire.get("rounds", 0)),
-            batch_size=_number(wire.get("batch", 1), 1, MAX_EVENTS),
+            batch_size=_number(wire.get("batch", 1), 1, MAX_REQUEST_EVENTS),
             dead_letter=_note(wire["note"]) if is_dead_letter else None,
         )
     except _DAMAGED as error:
@@ -75,7 +75,7 @@ def _deliveries(wire: dict[str, Any]) -> Iterator[Delivery]:
     origins = [_origin(*each) for each in wire["origins"]]
     texts = unpack(_text(wire["packed"]))
     texts.reverse()  # the next one is last
-    left = MAX_EVENTS
+    left = MAX_REQUEST_EVENTS
     for number, spans, attempts, *last in wire["runs"]:
         origin = origins[_number(number, 0, len(origins) - 1)]
         tried = _number(attempts)
@@ -93,7 +93,7 @@ def _deliveries(wire: dict[str, Any]) -> Iterator[Delivery]:
             )
     if texts:
         raise ValueError("more events than counted")
-    if left == MAX_EVENTS:
+    if left == MAX_REQUEST_EVENTS:
         raise ValueError("no events")
 
 

@@ -11,7 +11,7 @@ from shared.delivery.delivery import Delivery
 from shared.delivery.messages.run_length import run_lengths
 
 MAX_STORED = 48 * 1024  # bytes of a queue message; the service's own limit is 64 KiB
-MAX_EVENTS = 64  # of one message, unless a batch has more: what one invocation pushes
+MAX_MESSAGE_EVENTS = 64  # unless a batch has more; one invocation pushes them
 MAX_UNPACKED = 512 * 1024  # bytes of one message's events in memory; a larger event goes alone
 MAX_BLOBS = 8  # payload blobs of one message: delivering it reads them all
 EVENT_WIDTH = 72  # bytes of one event's counters at their longest
@@ -44,7 +44,7 @@ def fits_inline(text: str) -> bool:
 
 def most_events(batch_size: int) -> int:
     """Return the most events of a message if *batch_size* of them share a request."""
-    return batch_size * max(1, MAX_EVENTS // batch_size)
+    return batch_size * max(1, MAX_MESSAGE_EVENTS // batch_size)
 
 
 def fits(group: Sequence[Delivery], batch_size: int) -> bool:

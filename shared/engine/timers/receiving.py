@@ -16,9 +16,9 @@ from shared.engine.timers.poison_records import PoisonRecords
 from shared.errors import MalformedMessage, StorageUnavailable
 
 HIDDEN_FOR = timedelta(minutes=5)  # longer than any run of a timer
-MAX_MESSAGES = 1000  # of one intake, so that deadlines are checked between deletes
-MAX_EVENTS = 20_000  # … limits of what is in memory at once …
-MAX_BYTES = 64 * 1024 * 1024  # … and of its size
+MAX_INTAKE_MESSAGES = 1000  # so that deadlines are checked between deletes
+MAX_INTAKE_EVENTS = 20_000  # in memory at once
+MAX_INTAKE_BYTES = 64 * 1024 * 1024  # likewise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,9 +47,9 @@ class Intake:
         taken: list[ReadMessage] = []
         events = size = 0
         while (
-            len(taken) < MAX_MESSAGES
-            and events < MAX_EVENTS
-            and size < MAX_BYTES
+            len(taken) < MAX_INTAKE_MESSAGES
+            and events < MAX_INTAKE_EVENTS
+            and size < MAX_INTAKE_BYTES
             and self.clock.now() < deadline
         ):
             try:

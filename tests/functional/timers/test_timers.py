@@ -90,7 +90,7 @@ def test_wake_ends_though_every_message_is_kept(app: Deployment) -> None:
 def test_wake_moves_more_than_one_intake_holds(
     app: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(receiving, "MAX_EVENTS", 3)
+    monkeypatch.setattr(receiving, "MAX_INTAKE_EVENTS", 3)
     app.put(Queue.WAITING, *[a_message([a_delivery(n)], subscription=f"s-{n}") for n in range(40)])
 
     app.wake.run()
@@ -99,7 +99,7 @@ def test_wake_moves_more_than_one_intake_holds(
 
 
 @pytest.mark.parametrize(
-    ("limit", "value", "taken"), [("MAX_BYTES", 1, 32), ("MAX_MESSAGES", 33, 64)]
+    ("limit", "value", "taken"), [("MAX_INTAKE_BYTES", 1, 32), ("MAX_INTAKE_MESSAGES", 33, 64)]
 )
 def test_an_intake_is_bounded(
     app: Deployment, monkeypatch: pytest.MonkeyPatch, limit: str, value: int, taken: int

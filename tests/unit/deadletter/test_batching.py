@@ -9,7 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.deadletter.batching import MAX_BYTES, MAX_EVENTS, batches, blob_body, dead_letter_path
+from shared.deadletter.batching import (
+    MAX_BLOB_BYTES,
+    MAX_BLOB_RECORDS,
+    batches,
+    blob_body,
+    dead_letter_path,
+)
 
 MIB = 1024 * 1024
 
@@ -43,8 +49,8 @@ def test_nothing_is_lost_nothing_twice_in_order(sizes: list[tuple[int, int]]) ->
 
     assert [number for batch in found for number in batch] == list(range(len(sizes)))
     for batch in found:
-        assert sum(sizes[number][0] for number in batch) <= MAX_EVENTS
-        assert sum(sizes[number][1] for number in batch) <= MAX_BYTES
+        assert sum(sizes[number][0] for number in batch) <= MAX_BLOB_RECORDS
+        assert sum(sizes[number][1] for number in batch) <= MAX_BLOB_BYTES
 
 
 @pytest.mark.parametrize("records", [['{"a":1}'], ['{"a":1}', '{"b":2}']])

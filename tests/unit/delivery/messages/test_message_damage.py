@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from shared.delivery.messages.message import VERSION, DeliveryMessage, NewerMessage, encode
 from shared.delivery.messages.message_reader import decode
 from shared.errors import MalformedMessage
-from shared.events.data_plane import MAX_EVENTS
+from shared.events.data_plane import MAX_REQUEST_EVENTS
 from tests.builders import (
     PARKED,
     a_delivery,
@@ -120,7 +120,7 @@ def test_what_is_said_of_damage_is_short() -> None:
 def test_as_many_events_as_a_request_may_have_can_be_read() -> None:
     parked = a_message([a_delivery(origin=PARKED, text=None)])
 
-    most = read(compact(wire(parked, runs=[[0, [0, MAX_EVENTS], 0]])))
+    most = read(compact(wire(parked, runs=[[0, [0, MAX_REQUEST_EVENTS], 0]])))
 
     assert [each.position for each in most.deliveries] == list(range(5000))
 

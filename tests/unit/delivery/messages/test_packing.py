@@ -12,7 +12,7 @@ from shared.delivery.delivery import Origin
 from shared.delivery.messages.message import encode
 from shared.delivery.messages.packing import (
     MAX_BLOBS,
-    MAX_EVENTS,
+    MAX_MESSAGE_EVENTS,
     MAX_STORED,
     MAX_UNPACKED,
     fits_inline,
@@ -50,8 +50,8 @@ def counts(texts: list[str | None], origins: list[Origin] | None = None) -> list
     [
         pytest.param([], [], id="nothing"),
         pytest.param(["{}"], [1], id="one"),
-        pytest.param(["{}"] * MAX_EVENTS, [64], id="as many as a message has"),
-        pytest.param(["{}"] * (MAX_EVENTS + 1), [64, 1], id="one more"),
+        pytest.param(["{}"] * MAX_MESSAGE_EVENTS, [64], id="as many as a message has"),
+        pytest.param(["{}"] * (MAX_MESSAGE_EVENTS + 1), [64, 1], id="one more"),
         pytest.param([None] * 65, [64, 1], id="parked"),
         pytest.param(["x" * 100_000] * 11, [5, 5, 1], id="limit of memory"),
         pytest.param(["x" * MAX_UNPACKED], [1], id="all the memory"),
