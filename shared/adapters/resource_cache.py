@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from shared import telemetry
 from shared.adapters.cache import Cache
@@ -12,6 +12,7 @@ from shared.engine.ports import (
     CUSTOM_TOPICS,
     NAMESPACE_TOPICS,
     NAMESPACES,
+    Document,
     Resource,
     ResourceStore,
     Table,
@@ -23,8 +24,7 @@ from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
 MISSING_FOR = timedelta(seconds=1)  # a topic that was just created should be found soon
 
 V = TypeVar("V")
-Document = Mapping[str, Any]
-Subscriptions = Mapping[str, EventSubscription]  # by name, in lower case
+_ByName = Mapping[str, EventSubscription]  # in lower case
 
 
 class Readers(NamedTuple):
@@ -58,7 +58,7 @@ class ResourceCache:
         self._topics = Cache[Topic | None](
             clock, lambda topic: seconds if topic else missing_seconds
         )
-        self._subscriptions = Cache[Subscriptions](clock, lambda _: seconds)
+        self._subscriptions = Cache[_ByName](clock, lambda _: seconds)
 
     def topic(self, name: str) -> Topic | None:
         return self._topics.get(
@@ -93,7 +93,7 @@ class ResourceCache:
         """Read its topics anew when they are next asked for: its keys are theirs."""
         self._topics.forget_all(f"{namespace.lower()}.")
 
-    def _of_topic(self, topic: str) -> Subscriptions:
+    def _of_topic(self, topic: str) -> _ByName:
         return self._subscriptions.get(
             topic.lower(), lambda: self._read_subscriptions(topic), accepts_expired=lambda _: True
         )
@@ -113,7 +113,7 @@ class ResourceCache:
             lambda document: self._readers.namespace_topic(document, parent.document), resource
         )
 
-    def _read_subscriptions(self, topic: str) -> Subscriptions:
+    def _read_subscriptions(self, topic: str) -> _ByName:
         resources = self._store.list(Table.EVENT_SUBSCRIPTIONS, topic)
         parsed = (self._parsed(self._readers.subscription, resource) for resource in resources)
         return {each.name.lower(): each for each in parsed if each}
@@ -165,6 +165,6 @@ class InvalidatingStore:
             self._cache.forget(name if table is Table.TOPICS else partition)
 
 
-def _with(known: Subscriptions, name: str, found: EventSubscription | None) -> Subscriptions:
+def _with(known: _ByName, name: str, found: EventSubscription | None) -> _ByName:
     others = {each: known[each] for each in known if each != name}
     return others if found is None else others | {name: found}

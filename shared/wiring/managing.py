@@ -27,7 +27,7 @@ def validate() -> Validate:
 @once
 def manage() -> Manage:
     # Validation links need none of these: cold starts.
-    from shared.adapters.http.push import ParallelNotifier
+    from shared.adapters.http.notifier import ParallelNotifier
     from shared.arm.deployment import Deployment, profile_limits
     from shared.delivery.profiles import PROFILES
     from shared.engine.manage.api import Manage

@@ -113,10 +113,10 @@ def test_adding_up_changes_no_total(store: Any) -> None:
     store.write(rows)
     before = store.totals()
 
-    needless = [store.roll_up(START + each * HOUR, START - DAY) for each in (2, 2, 3)]
+    rolled_up = [store.roll_up(START + each * HOUR, START - DAY) for each in (2, 2, 3)]
     store.write([rows[-1]])
 
-    assert needless == [4, 0, 2]
+    assert rolled_up == [4, 0, 2]
     assert store.totals() == before
 
 
@@ -141,7 +141,7 @@ def test_very_many_hours_are_added_up_in_steps(store: Any) -> None:
     """A transaction has at most a hundred rows."""
     store.write([an_hour(instance=f"i{each:03}", counts=counts(2)) for each in range(150)])
 
-    needless = [store.roll_up(START + HOUR, START - DAY) for _ in range(3)]
+    rolled_up = [store.roll_up(START + HOUR, START - DAY) for _ in range(3)]
 
-    assert sum(needless) == 150
+    assert sum(rolled_up) == 150
     assert store.totals()["orders", "crm"][DELIVERED].total == 300

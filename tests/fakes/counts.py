@@ -70,7 +70,7 @@ class MemoryCounts(Faulty):
 
     def roll_up(self, before: datetime, forget: datetime) -> int:
         with self._at_work("roll_up"):
-            needless = 0
+            rolled_up = 0
             for name in {*self._hours(), *self._sums}:
                 hours = [row for row in self._hours().get(name, []) if row.start < before]
                 until, known = self._sums.get(name, (before, {}))
@@ -81,8 +81,8 @@ class MemoryCounts(Faulty):
                     del self._sums[name]
                 for row in hours:
                     del self.rows[(row.start, row.span, *name, row.instance)]
-                needless += len(hours)
-            return needless
+                rolled_up += len(hours)
+            return rolled_up
 
     def drop_before(self, day: date, deadline: datetime) -> int:
         del deadline

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from shared.engine.ports import Backlog, Queue, Receipt, Received, Seen
+from shared.engine.ports import Backlog, Peeked, Queue, Receipt, Received
 from tests.fakes.clock import FakeClock
 from tests.fakes.faults import Faulty
 
@@ -93,8 +93,8 @@ class MemoryQueues(Faulty):
         with self._at_work("peek"):
             now = self._clock.now()
             visible = [each for each in self.stored[queue] if each.visible_at <= now][:32]
-            seen = [Seen(each.text, each.stored_at) for each in visible]
-            return Backlog(len(self.stored[queue]), seen)
+            peeked = [Peeked(each.text, each.stored_at) for each in visible]
+            return Backlog(len(self.stored[queue]), peeked)
 
     def _held(self, queue: Queue, handle: object) -> Stored | None:
         stored = self.stored[queue]

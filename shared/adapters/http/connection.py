@@ -10,7 +10,7 @@ from time import monotonic
 
 from shared.http import Failure
 
-# Never less than a TLS record: what is left of one would be with OpenSSL, where poll can't see it.
+# At least one TLS record: a rest would stay inside OpenSSL, where poll can't see it.
 _READ_SIZE = 16 * 1024
 _WRITE_SIZE = 256 * 1024
 _EARLY = (b"HTTP/1.1 1", b"HTTP/1.0 1")
@@ -35,9 +35,9 @@ class HttpConnection:
 
     All waiting is done in one place, by poll with what is left until the deadline. So a peer that
     sends a byte now and then can't stretch a wait, TLS and plain sockets behave alike, and nothing
-    needs setting per request. *buffer* holds what has arrived and is not used up; what a request
-    that ended with its deadline has received so far stays there, so reading can be taken up again.
-    *received* says whether anything has come since the last send began.
+    needs setting per request. *buffer* holds what has arrived and is not used up. What has arrived
+    by a deadline stays there, so that reading can go on later. *received* says whether anything has
+    come since the last send began.
     """
 
     __slots__ = (

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from datetime import timedelta
 from time import monotonic
@@ -25,14 +24,10 @@ from shared.adapters.http.outbound_guard import Address, OutboundGuard
 from shared.adapters.http.pool import Pool
 from shared.adapters.http.request import Target, parse_url, write_request
 from shared.adapters.http.resolver import Lookup, Resolver, as_literal, system_lookup
-from shared.engine.ports import Pusher
 from shared.http import Answered, Exchange, Failure, LateAnswerHandler, NotAnswered, OutboundRequest
 
 _CONNECT_SECONDS = 10.0
 _BODY_SECONDS = 2.0
-NOTICE_THREADS = 16
-_NOTICE_TIMEOUT = timedelta(seconds=5)
-_NOTICE_PATIENCE = timedelta(seconds=3)  # of the caller
 
 
 class _Call(NamedTuple):
@@ -173,24 +168,6 @@ class HttpPusher:
             if not kept:
                 connection.close()
         return Answered(head.status, head.headers, body, seconds)
-
-
-class ParallelNotifier:
-    """
-    Implements the port ``Notifier``, on threads of its own.
-
-    After *patience* requests under way go on; those that have not begun are never sent.
-    """
-
-    def __init__(self, pusher: Pusher, patience: timedelta = _NOTICE_PATIENCE) -> None:
-        self._pusher = pusher
-        self._patience = patience.total_seconds()
-        self._threads = ThreadPoolExecutor(NOTICE_THREADS, thread_name_prefix="notify")
-
-    def notify(self, requests: Sequence[OutboundRequest]) -> None:
-        sent = [self._threads.submit(self._pusher.send, each, _NOTICE_TIMEOUT) for each in requests]
-        for late in wait(sent, self._patience).not_done:
-            late.cancel()
 
 
 def default_tls() -> ssl.SSLContext:

@@ -29,7 +29,7 @@ class DayTables:
         return f"{self._beginning}{day:{_DAY}}"
 
     def days(self) -> list[tuple[str, date]]:
-        """Return the tables that there are with their days, the first day first."""
+        """Return the existing tables with their days, oldest first."""
         names = sorted(self._account.tables_named(self._beginning))
         return [(name, day) for name in names if (day := self._day(name))]
 
@@ -54,6 +54,6 @@ class DayTables:
 
 
 def key_of(*names: str) -> str:
-    """Return names as the beginning of a key: legal, and another for other names, but for case."""
+    """Encode names as a key prefix: legal, and unique up to case."""
     legal = [_NO_KEY.sub(lambda found: f"_{ord(found[0]):x}_", name.lower()) for name in names]
     return "".join(f"{name}|" for name in legal)

@@ -98,16 +98,16 @@ class StorageMetrics:
         for row in self._query(TOTALS, "PartitionKey eq @hours and RowKey lt @before", over):
             found[_key(row)].append(row)
         table = self._account.table(TOTALS)
-        needless = 0
+        rolled_up = 0
         with storage_errors():
             for rows in found.values():
                 old = [row for row in rows if row["RowKey"].startswith(f"{SUM}|")]
                 hours = [row for row in rows if row not in old][: MAX_ROWS - 1]
-                if hours and _rolled_up(table, old, hours):
-                    needless += len(hours)
+                if hours and _replace_by_sum(table, old, hours):
+                    rolled_up += len(hours)
                 elif not hours and old[0]["Until"] < forget:
                     table.delete_entity(old[0])
-        return needless
+        return rolled_up
 
     def drop_before(self, day: date, deadline: datetime) -> int:
         return self._days.drop_before(day, deadline)
@@ -135,7 +135,7 @@ def _upsert(table: TableClient, rows: Sequence[dict[str, Any]]) -> None:
     create_if_missing(write, lambda: table.create_table(**_QUICK), NO_TABLE)
 
 
-def _rolled_up(table: TableClient, old: Sequence[Row], hours: Sequence[Row]) -> bool:
+def _replace_by_sum(table: TableClient, old: Sequence[Row], hours: Sequence[Row]) -> bool:
     """Replace rows by their sum, all at once; return ``False`` if another process was first."""
     from azure.core import MatchConditions
     from azure.data.tables import UpdateMode

@@ -10,7 +10,7 @@ from datetime import timedelta
 
 from shared.adapters.storage.account import StorageAccount
 from shared.adapters.storage.errors import create_if_missing, none_if_code, storage_errors
-from shared.engine.ports import Backlog, Queue, Receipt, Received, Seen
+from shared.engine.ports import Backlog, Peeked, Queue, Receipt, Received
 from shared.errors import StorageUnavailable
 
 MAX_VISIBILITY_SECONDS = 7 * 24 * 3600
@@ -119,10 +119,12 @@ class StorageQueues:
         def peek() -> Backlog:
             count = client.get_queue_properties().approximate_message_count or 0
             messages = client.peek_messages(RECEIVE_AT_MOST)
-            seen = [
-                Seen(each.content or "", each.inserted_on) for each in messages if each.inserted_on
+            peeked = [
+                Peeked(each.content or "", each.inserted_on)
+                for each in messages
+                if each.inserted_on
             ]
-            return Backlog(count, seen)
+            return Backlog(count, peeked)
 
         with storage_errors():
             backlog = none_if_code(peek, "QueueNotFound", "QueueBeingDeleted")

@@ -11,7 +11,7 @@ from azure.core.exceptions import HttpResponseError
 
 from shared.adapters.storage.account import StorageAccount
 from shared.adapters.storage.errors import create_if_missing, has_code, none_if_code, storage_errors
-from shared.engine.ports import Resource, Table
+from shared.engine.ports import Document, Resource, Table
 from shared.errors import Conflict, InvalidDocument
 
 _PART_CHARACTERS = 32 * 1024  # UTF-16 units: 64 KiB, all that a property can hold
@@ -41,7 +41,7 @@ class StorageResources:
         return None if entity is None else _resource(entity)
 
     def put(
-        self, table: Table, partition: str, name: str, document: Mapping[str, Any], etag: str | None
+        self, table: Table, partition: str, name: str, document: Document, etag: str | None
     ) -> Resource:
         from azure.core import MatchConditions
         from azure.data.tables import UpdateMode
@@ -112,7 +112,7 @@ def _are_keys(*texts: str) -> bool:
     return all(_KEY.fullmatch(text) for text in texts)
 
 
-def _entity(partition: str, name: str, document: Mapping[str, Any]) -> dict[str, str]:
+def _entity(partition: str, name: str, document: Document) -> dict[str, str]:
     # ASCII: a character is one UTF-16 unit, and lone surrogates survive.
     text = json.dumps(document, separators=(",", ":"))
     if len(text) > _DOCUMENT_CHARACTERS:
@@ -127,7 +127,7 @@ def _document(entity: Mapping[str, Any]) -> Mapping[str, Any]:
     parts: list[str] = []
     while (part := entity.get(_part(len(parts)))) is not None:
         parts.append(part)
-    document: Mapping[str, Any] = json.loads("".join(parts))
+    document: Document = json.loads("".join(parts))
     return document
 
 

@@ -7,7 +7,6 @@ from shared.arm.consent import (
     VALID_FOR,
     Awaited,
     Consent,
-    Document,
     Granted,
     Link,
     allowed_rate,
@@ -15,6 +14,7 @@ from shared.arm.consent import (
 )
 from shared.arm.subscription_codec import to_subscription
 from shared.engine.manage.call import ManagePorts
+from shared.engine.ports import Document
 from shared.errors import HandshakeFailed
 from shared.http import Answered, Audience, Exchange
 from shared.subscriptions.handshake import (

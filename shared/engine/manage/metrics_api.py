@@ -15,7 +15,7 @@ from shared.arm.topic_codec import TYPE as TOPIC_TYPE
 from shared.arm.topic_subscription_codec import EXTENSION_TYPE
 from shared.engine.manage import namespaces, topics
 from shared.engine.manage.call import Call, ManagePorts, not_found
-from shared.engine.manage.resources import Document, Resources
+from shared.engine.manage.resources import Resources
 from shared.engine.operations import metric_names
 from shared.engine.operations.metric_names import (
     SUBSCRIPTION_DIMENSION,
@@ -29,7 +29,7 @@ from shared.engine.operations.metrics_answer import (
     render_metric,
 )
 from shared.engine.operations.metrics_query import MetricsQuery, parse_query, timestamp
-from shared.engine.ports import Table
+from shared.engine.ports import Document, Table
 from shared.engine.timers.housekeeping import COUNTS_KEPT_FOR
 from shared.http import HttpAnswer
 from shared.metrics import Counts

@@ -21,9 +21,9 @@ from shared.arm.namespace_subscription_codec import (
 from shared.arm.tracked_resource import ArmPath, patched_resource
 from shared.engine.manage.call import Call, ManagePorts
 from shared.engine.manage.deletion import delete_subscriptions
-from shared.engine.manage.resources import Document, Resources
+from shared.engine.manage.resources import Resources
 from shared.engine.manage.subscriptions import Subscriptions
-from shared.engine.ports import NAMESPACE_TOPICS, Table
+from shared.engine.ports import NAMESPACE_TOPICS, Document, Table
 from shared.engine.ports import NAMESPACES as PARTITION
 from shared.events.topic import TopicName
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 from urllib.parse import quote, urlencode
 
 from shared.arm.arm_json import answer
 from shared.arm.name_search import parse_filter
 from shared.engine.manage.call import Call
-from shared.engine.ports import Resource
+from shared.engine.ports import Document, Resource
 from shared.errors import InvalidDocument
 from shared.http import HttpAnswer
 
@@ -21,7 +20,7 @@ _DEFAULT_TOP, _MAX_TOP = 20, 100
 def answer_page(
     call: Call,
     resources: Sequence[Resource],
-    render: Callable[[Mapping[str, Any]], Mapping[str, Any]],
+    render: Callable[[Document], Document],
 ) -> HttpAnswer:
     """
     Answer the page of *resources* that the query of *call* asks for.
@@ -39,7 +38,7 @@ def answer_page(
     return answer(200, {"value": value, "nextLink": next_link})
 
 
-def _key(document: Mapping[str, Any]) -> str:
+def _key(document: Document) -> str:
     """Return the sort key of a list: the name, then the id, which is unique."""
     return f"{document['name']} {document['id']}".casefold()
 

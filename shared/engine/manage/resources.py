@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from shared import telemetry
 from shared.arm.arm_json import answer, read_json
@@ -12,13 +11,12 @@ from shared.arm.sections import document, raise_faults
 from shared.engine.manage.call import Call, ManagePorts, not_found
 from shared.engine.manage.page import answer_page
 from shared.engine.manage.writing import DocumentKey, write
-from shared.engine.ports import Resource, Table
+from shared.engine.ports import Document, Resource, Table
 from shared.errors import Conflict, NotFound
 from shared.http import HttpAnswer
 
 KEY_NAMES = ("key1", "key2")
 
-Document = Mapping[str, Any]
 Body = Callable[[Resource | None], object]
 
 

@@ -14,9 +14,9 @@ from shared.engine.manage.call import Call, ManagePorts, not_found
 from shared.engine.manage.deletion import delete_health, send_deletion_notices
 from shared.engine.manage.endpoint_validation import Consents
 from shared.engine.manage.page import answer_page
-from shared.engine.manage.resources import Body, Document, Resources
+from shared.engine.manage.resources import Body, Resources
 from shared.engine.manage.writing import DocumentKey, write
-from shared.engine.ports import Resource, Table
+from shared.engine.ports import Document, Resource, Table
 from shared.errors import Conflict, InvalidDocument, NotFound
 from shared.http import HttpAnswer
 from shared.subscriptions.endpoint_rules import host_addresses

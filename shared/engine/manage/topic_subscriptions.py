@@ -17,10 +17,9 @@ from shared.arm.topic_subscription_codec import (
 )
 from shared.engine.manage.call import Call, ManagePorts
 from shared.engine.manage.page import answer_page
-from shared.engine.manage.resources import Document
 from shared.engine.manage.subscriptions import Subscriptions
 from shared.engine.manage.topics import TOPICS
-from shared.engine.ports import CUSTOM_TOPICS, Resource, Table
+from shared.engine.ports import CUSTOM_TOPICS, Document, Resource, Table
 from shared.errors import InvalidDocument
 from shared.http import HttpAnswer
 

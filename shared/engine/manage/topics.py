@@ -6,8 +6,8 @@ from shared.arm.topic_codec import KIND, TopicSecrets, parse_topic, render_topic
 from shared.arm.tracked_resource import ArmPath, patched_resource
 from shared.engine.manage.call import Call, ManagePorts
 from shared.engine.manage.deletion import delete_subscriptions
-from shared.engine.manage.resources import Document, Resources
-from shared.engine.ports import CUSTOM_TOPICS
+from shared.engine.manage.resources import Resources
+from shared.engine.ports import CUSTOM_TOPICS, Document
 
 
 def _path(call: Call) -> ArmPath:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any
 
 from shared import telemetry
 from shared.arm.consent import has_expired, matches_secret, parse_link, with_consent_granted
 from shared.clock import Clock
 from shared.engine.manage.writing import Backoff, DocumentKey, write
-from shared.engine.ports import Resource, ResourceStore, Table
+from shared.engine.ports import Document, Resource, ResourceStore, Table
 from shared.errors import AppError, Conflict, InvalidDocument, NotFound, StorageUnavailable
 from shared.http import HttpAnswer, HttpRequest
 from shared.subscriptions.handshake import parse_allowed_rate
@@ -58,7 +56,7 @@ class Validate:
             raise NotFound(_UNKNOWN)
         rate = parse_allowed_rate(request.headers.get("webhook-allowed-rate"))
 
-        def grant(awaiting: Resource | None) -> Mapping[str, Any]:
+        def grant(awaiting: Resource | None) -> Document:
             if awaiting is None or not matches_secret(awaiting.document, link.secret):
                 raise NotFound(_UNKNOWN)
             if has_expired(awaiting.document, self.clock.now()):

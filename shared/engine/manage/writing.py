@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from math import ldexp
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from shared.engine.ports import Resource, ResourceStore, Table
+from shared.engine.ports import Document, Resource, ResourceStore, Table
 from shared.errors import Conflict
 
 TRIES = 15  # how often a write may lose the race for a document
 _FIRST_BACKOFF, _LONGEST_BACKOFF = 0.05, 1.0  # seconds
 
-Decide = Callable[[Resource | None], Mapping[str, Any]]
+Decide = Callable[[Resource | None], Document]
 Check = Callable[[Resource], bool]
 Backoff = Callable[[int], None]  # waits after so many lost races
 

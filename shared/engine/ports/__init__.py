@@ -7,6 +7,7 @@ from shared.engine.ports.documents import (
     CUSTOM_TOPICS,
     NAMESPACE_TOPICS,
     NAMESPACES,
+    Document,
     Resource,
     ResourceStore,
     SubscriptionReader,
@@ -23,12 +24,12 @@ from shared.engine.ports.endpoints import (
 )
 from shared.engine.ports.queues import (
     Backlog,
+    Peeked,
     Queue,
     QueueWatch,
     Receipt,
     Received,
     Receiver,
-    Seen,
     Sender,
 )
 from shared.engine.ports.records import AttemptLog, CountReader, CountSink, MetricRetention, Metrics
@@ -43,11 +44,13 @@ __all__ = [
     "CountReader",
     "CountSink",
     "DeadLetterStore",
+    "Document",
     "HealthStore",
     "MetricRetention",
     "Metrics",
     "Notifier",
     "PayloadStore",
+    "Peeked",
     "PushPool",
     "PushResult",
     "Pusher",
@@ -58,7 +61,6 @@ __all__ = [
     "Receiver",
     "Resource",
     "ResourceStore",
-    "Seen",
     "Sender",
     "StoredHealth",
     "SubscriptionReader",

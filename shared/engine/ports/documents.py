@@ -10,6 +10,8 @@ from typing import Any, Protocol
 from shared.events.topic import Topic
 from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
 
+Document = Mapping[str, Any]  # in ARM's form, as members
+
 # Partitions of ``Table.TOPICS``, one a kind of document.
 CUSTOM_TOPICS = "topic"
 NAMESPACES = "namespace"
@@ -28,7 +30,7 @@ class Table(StrEnum):
 class Resource:
     """An ARM document as stored, its secrets included. *etag* changes with every write."""
 
-    document: Mapping[str, Any]
+    document: Document
     etag: str
 
 
@@ -39,7 +41,7 @@ class ResourceStore(Protocol):
         """Return one document."""
 
     def put(
-        self, table: Table, partition: str, name: str, document: Mapping[str, Any], etag: str | None
+        self, table: Table, partition: str, name: str, document: Document, etag: str | None
     ) -> Resource:
         """
         Store a document: replace the one with *etag* or, with ``None``, create it.

@@ -84,7 +84,7 @@ class Receiver(Protocol):
         """Hide it for *visible_in*; no effect if another receiver has it by now."""
 
 
-class Seen(NamedTuple):
+class Peeked(NamedTuple):
     """A visible message, peeked and not received, and when it was stored."""
 
     text: str
@@ -95,7 +95,7 @@ class Backlog(NamedTuple):
     """The approximate number of messages, hidden ones included, and up to 32 visible ones."""
 
     messages: int
-    visible: Sequence[Seen]
+    visible: Sequence[Peeked]
 
 
 class QueueWatch(Protocol):

@@ -8,8 +8,9 @@ from datetime import timedelta
 import pytest
 
 from shared.adapters.entra.webhook_tokens import TokenPusher, WebhookTokens
+from shared.adapters.http.notifier import ParallelNotifier
 from shared.adapters.http.outbound_guard import OutboundGuard
-from shared.adapters.http.push import HttpPusher, ParallelNotifier
+from shared.adapters.http.push import HttpPusher
 from shared.http import Failure
 from shared.subscriptions.handshake import build_challenge
 from shared.subscriptions.subscription import DeliverySchema

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from datetime import timedelta
 
-from shared.adapters.http.push import NOTICE_THREADS, ParallelNotifier
+from shared.adapters.http.notifier import THREADS, ParallelNotifier
 from shared.http import Exchange, LateAnswerHandler, OutboundRequest
 from tests.fakes import answered
 
@@ -37,12 +37,12 @@ def test_endpoints_that_hang_hold_nobody_up_and_what_was_not_begun_is_never_sent
     pusher = Hanging()
     notifier = ParallelNotifier(pusher, patience=timedelta(milliseconds=100))
 
-    notifier.notify([request(number) for number in range(NOTICE_THREADS + 5)])
+    notifier.notify([request(number) for number in range(THREADS + 5)])
 
     assert pusher.done == []  # it returned although no request had ended
     pusher.released.set()
     notifier.notify([])
-    assert len(pusher.begun) == NOTICE_THREADS
+    assert len(pusher.begun) == THREADS
 
 
 def test_all_are_told_where_all_answer():
