@@ -18,7 +18,7 @@ FILES: Mapping[str, dict[str, Any]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End:
-    """How a story ends; *at* and *blob_at* in seconds since publish."""
+    """The end of an event; *at* and *blob_at* in seconds since publish."""
 
     state: str
     reason: str | None
@@ -30,7 +30,7 @@ class End:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
     """
-    One story of an event.
+    The attempts and the end that an edition prescribes for one event.
 
     *attempts* are in seconds since publish, where nothing but a timeout takes time. *headers* hold
     a value for each attempt.

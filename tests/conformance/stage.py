@@ -21,18 +21,18 @@ from tests.conformance.editions import Case
 from tests.e2e.publishing import an_event, send
 
 _SETUP_THREADS = 4
-_LOOK_EVERY = 0.25  # seconds
+_POLL_EVERY = 0.25  # seconds
 _BETWEEN_EDITIONS = 1.0  # seconds: first attempts of all cases at once would wait for each other
 
 
 @dataclass(slots=True, kw_only=True)
-class Seen:
+class Observed:
     """
     What was seen of one case; times are Unix times.
 
     The event was accepted between *sent_at* and *accepted_at*. *attempts* holds each attempt's time
     and, where a request arrived, its headers. *planned* is, for each failure, when the host logged
-    it and when it wants to try again. *ended* is the reason of the end and when the host told of
+    it and when it wants to try again. *ended* is the reason of the end and when the host logged
     it, *dropped* the reason of a drop. *blob* is the dead letter and when it was found.
     """
 
@@ -63,14 +63,14 @@ class Stage:
 
     cases: Sequence[Case]
     container: ContainerClient
-    seen: dict[str, Seen] = field(init=False)
+    seen: dict[str, Observed] = field(init=False)
     _is_over: threading.Event = field(default_factory=threading.Event)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _doors: dict[str, tuple[int, ExitStack]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.seen = {
-            name: Seen(case=case, name=name)
+            name: Observed(case=case, name=name)
             for number, case in enumerate(self.cases)
             if (name := f"case-{number}")
         }
@@ -93,7 +93,7 @@ class Stage:
                 )
             with ThreadPoolExecutor(1) as pool:
                 publishing = pool.submit(self._publish_all, arm, editions)
-                self._look(time.time() + seconds)
+                self._watch(time.time() + seconds)
                 publishing.result()
 
     def on_line(self, line: str) -> None:
@@ -117,7 +117,9 @@ class Stage:
             if event == "delivery.dropped":
                 seen.dropped = entry["reason"]
 
-    def _subscribe(self, arm: Arm, seen: Seen, subscriber: Subscriber, stack: ExitStack) -> None:
+    def _subscribe(
+        self, arm: Arm, seen: Observed, subscriber: Subscriber, stack: ExitStack
+    ) -> None:
         case, url = seen.case, subscriber.url.removesuffix("/hook")
         door = None
         if "refused" in case.answers:
@@ -140,14 +142,14 @@ class Stage:
             time.sleep(_BETWEEN_EDITIONS)
 
     def _publish(self, arm: Arm, edition: str) -> None:
-        stories = [seen for seen in self.seen.values() if seen.case.profile == edition]
-        events = [an_event() for _ in stories]
-        for event, seen in zip(events, stories, strict=True):
+        published = [seen for seen in self.seen.values() if seen.case.profile == edition]
+        events = [an_event() for _ in published]
+        for event, seen in zip(events, published, strict=True):
             event.event_type = seen.name
         key = arm.key(_topic(edition))
         began = time.time()
         send(arm.url, _topic(edition), key, events)
-        for seen in stories:
+        for seen in published:
             seen.sent_at, seen.accepted_at = began, time.time()
 
     def _answer(self, push: Push) -> int:
@@ -160,10 +162,10 @@ class Stage:
             return 503
         return int(answer)
 
-    def _look(self, until: float) -> None:
+    def _watch(self, until: float) -> None:
         """Open the doors that are to be open, find the blobs, and wait for all ends."""
         while time.time() < until and not all(seen.is_over for seen in self.seen.values()):
-            time.sleep(_LOOK_EVERY)
+            time.sleep(_POLL_EVERY)
             self._open_doors()
             self._find_blobs()
 

@@ -53,7 +53,7 @@ def test_a_dead_letter_conforms(case: dict[str, Any]) -> None:
     hour = f"{at.year}/{at.month}/{at.day}/{at.hour}"
     assert path.rpartition("/")[0] == f"{case['expect']['folder']}/{hour}"
     assert container == DEAD.container
-    assert json.loads(body) == [told(case["expect"]["letter"])]
+    assert json.loads(body) == [filled_in(case["expect"]["letter"])]
 
 
 def deployed(case: dict[str, Any]) -> Deployment:
@@ -123,14 +123,14 @@ def play(app: Deployment) -> None:
     app.write_dead_letters.run(app.in_a_minute())
 
 
-def told(expected: Any) -> Any:
-    """Put in what no case can know: times, and the topic's id."""
+def filled_in(expected: Any) -> Any:
+    """Fill in what no case can know: times, and the topic's id."""
     match expected:
         case {"secondsAfterPublish": seconds}:
             return timestamp(START + timedelta(seconds=seconds))
         case {"topicId": True}:
             return TOPIC_ID
         case dict():
-            return {name: told(value) for name, value in expected.items()}
+            return {name: filled_in(value) for name, value in expected.items()}
         case _:
             return expected

@@ -46,21 +46,21 @@ def test_the_worked_examples_are_cases():
 
 
 @pytest.mark.parametrize("answer", ["503", "408"])
-def test_every_edition_with_minimums_is_told_to_the_end(answer: str):
+def test_every_edition_with_minimums_has_a_case_up_to_the_end(answer: str):
     always = {case.profile for case in CASES if case.answers == (answer,) and not case.policy}
 
     assert always >= ALWAYS
 
 
-def test_five_minutes_are_told_to_the_end_in_every_edition_that_has_them():
+def test_every_edition_with_five_minutes_has_a_case_up_to_the_end():
     """Under a minimum of five minutes the first waits are the same for all."""
-    told = {case.profile for case in CASES if case.attempts[:4] == (0, 300, 600, 900)}
+    found = {case.profile for case in CASES if case.attempts[:4] == (0, 300, 600, 900)}
 
-    assert told == ALWAYS
+    assert found == ALWAYS
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_a_story_is_in_order(case: Case):
+def test_a_case_is_in_order(case: Case):
     assert case.attempts[0] == 0
     assert all(earlier < later for earlier, later in pairwise(case.attempts))
     assert case.attempts[-1] <= case.end.at

@@ -32,14 +32,14 @@ def terms_of(case: Case) -> DeliveryTerms:
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_the_rules_conform(case: Case):
-    told = forecast(case.answers, terms_of(case))
+    predicted = forecast(case.answers, terms_of(case))
 
-    assert [each.at.total_seconds() for each in told.attempts] == list(case.attempts)
-    assert (told.state, told.reason) == (case.end.state, case.end.reason)
-    assert told.at.total_seconds() == case.end.at
-    assert (told.blob_at.total_seconds() if told.blob_at else None) == case.end.blob_at
+    assert [each.at.total_seconds() for each in predicted.attempts] == list(case.attempts)
+    assert (predicted.state, predicted.reason) == (case.end.state, case.end.reason)
+    assert predicted.at.total_seconds() == case.end.at
+    assert (predicted.blob_at.total_seconds() if predicted.blob_at else None) == case.end.blob_at
     if case.end.last_outcome:
-        assert told.attempts[-1].outcome == case.end.last_outcome
+        assert predicted.attempts[-1].outcome == case.end.last_outcome
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

@@ -17,7 +17,7 @@ from testbed.host_settings import host_settings
 from testbed.subscriber import PATIENCE
 from tests.conformance.editions import Case
 from tests.conformance.scaled import PLAYED, SCALE, ends_at, moment, moments
-from tests.conformance.stage import Seen, Stage
+from tests.conformance.stage import Observed, Stage
 
 pytestmark = pytest.mark.e2e
 
@@ -26,7 +26,7 @@ JITTER = 0.1  # of a wait
 
 
 @pytest.fixture(scope="module")
-def played(own_azurite: Azurite) -> Iterator[Mapping[str, Seen]]:
+def played(own_azurite: Azurite) -> Iterator[Mapping[str, Observed]]:
     """Play all cases at the same time on one host."""
     service = BlobServiceClient.from_connection_string(own_azurite.connection_string)
     container = service.create_container("dead")
@@ -38,7 +38,7 @@ def played(own_azurite: Azurite) -> Iterator[Mapping[str, Seen]]:
 
 
 @pytest.mark.parametrize("case", PLAYED, ids=str)
-def test_attempts_come_when_they_are_due(case: Case, played: Mapping[str, Seen]):
+def test_attempts_come_when_they_are_due(case: Case, played: Mapping[str, Observed]):
     seen = played[str(case)]
     times = [at for at, _ in seen.attempts]
     due = moments(case)
@@ -49,7 +49,7 @@ def test_attempts_come_when_they_are_due(case: Case, played: Mapping[str, Seen])
 
 
 @pytest.mark.parametrize("case", PLAYED, ids=str)
-def test_each_failure_plans_the_next_attempt(case: Case, played: Mapping[str, Seen]):
+def test_each_failure_plans_the_next_attempt(case: Case, played: Mapping[str, Observed]):
     """The time that the host logs with a failure; how late the attempt begins is not judged."""
     seen = played[str(case)]
     due = moments(case)
@@ -64,20 +64,20 @@ def test_each_failure_plans_the_next_attempt(case: Case, played: Mapping[str, Se
 
 
 @pytest.mark.parametrize("case", PLAYED, ids=str)
-def test_requests_say_what_changes(case: Case, played: Mapping[str, Seen]):
+def test_requests_say_what_changes(case: Case, played: Mapping[str, Observed]):
     pushes = [push for _, push in played[str(case)].attempts]
 
     for name, values in case.headers.items():
-        told = [
+        sent = [
             push.headers[name] if push else value
             for push, value in zip(pushes, values, strict=True)
         ]
-        assert told == list(values)
+        assert sent == list(values)
     assert len({push.headers["aeg-output-event-id"] for push in pushes if push}) <= 1
 
 
 @pytest.mark.parametrize("case", PLAYED, ids=str)
-def test_the_event_ends_as_it_should(case: Case, played: Mapping[str, Seen]):
+def test_the_event_ends_as_it_should(case: Case, played: Mapping[str, Observed]):
     seen = played[str(case)]
 
     if case.end.state == "delivered":
@@ -95,7 +95,7 @@ def test_the_event_ends_as_it_should(case: Case, played: Mapping[str, Seen]):
         _check_blob(seen)
 
 
-def _check_blob(seen: Seen) -> None:
+def _check_blob(seen: Observed) -> None:
     case = seen.case
     assert seen.blob
     found_at, document = seen.blob
@@ -131,7 +131,7 @@ def test_every_edition_is_seen_to_fail_and_to_end():
         }
 
 
-def test_what_was_played(played: Mapping[str, Seen], report: Callable[[str], None]):
+def test_what_was_played(played: Mapping[str, Observed], report: Callable[[str], None]):
     late: dict[str, list[float]] = defaultdict(list)
     for seen in played.values():
         case = seen.case

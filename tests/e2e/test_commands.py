@@ -81,10 +81,10 @@ def test_the_listener_tells_people_of_handshakes_and_headers_of_their_own():
     with listener("--answer", "503") as (url, printed):
         requests.post(url, json=[{"data": {"validationCode": "c"}}], headers=VALIDATION, timeout=60)
         requests.post(url, json={"id": "1"}, headers=headers, timeout=60)
-        told = [printed.readline().rstrip() for _ in range(2)]
+        lines = [printed.readline().rstrip() for _ in range(2)]
         rest = [printed.readline().rstrip() for _ in range(7)]
 
-    assert told == ["CRM, handshake, accepted", "CRM, attempt 2, answered 503:"]
+    assert lines == ["CRM, handshake, accepted", "CRM, attempt 2, answered 503:"]
     assert "  x-team: sales" in rest
     assert not any("aeg-" in line for line in rest)
 

@@ -14,11 +14,11 @@ HTTP = {"type": "httpTrigger", "direction": "in", "name": "req", "authLevel": "a
 RETURN = {"type": "http", "direction": "out", "name": "$return"}
 
 #: A module in the app's root, with which functions record what they see.
-EYES = """
-SEEN = []
+RECORDER = """
+RECORDED = []
 
-def see(*what):
-    SEEN.append([plain(each) for each in what])
+def record(*what):
+    RECORDED.append([plain(each) for each in what])
 
 def plain(each):
     if isinstance(each, (bytes, bytearray)):
@@ -88,13 +88,13 @@ def tick(*, past_due: bool, status: Any = None) -> dict[str, Any]:
     )
 
 
-SEE = "import azure.functions as func\nfrom eyes import see\n"
+IMPORTS = "import azure.functions as func\nfrom recorder import record\n"
 _MESSAGE = """
-    see(type(message).__name__, message.get_body(), message.id, message.dequeue_count,
+    record(type(message).__name__, message.get_body(), message.id, message.dequeue_count,
         message.pop_receipt, message.insertion_time, message.expiration_time,
         message.time_next_visible)
 """
-_LOOK = "def main(message: func.QueueMessage) -> None:" + _MESSAGE
+_RECORD_MESSAGE = "def main(message: func.QueueMessage) -> None:" + _MESSAGE
 _STATUS = {
     "Last": "2026-11-21T12:00:00+00:00",
     "Next": "2026-11-21T12:01:00+00:00",
@@ -105,17 +105,17 @@ _STATUS = {
 def http(source: str, **changes: Any) -> Case:
     """Return an HTTP function, with a request."""
     given: dict[str, Any] = {"data": request(b"{}"), "bindings": (HTTP, RETURN)}
-    return Case(source=SEE + source, **(given | changes))
+    return Case(source=IMPORTS + source, **(given | changes))
 
 
 def queue(source: str, **changes: Any) -> Case:
     """Return a queue function, with a message."""
     given: dict[str, Any] = {"data": text("x"), "metadata": message(), "bindings": (QUEUE,)}
-    return Case(source=SEE + source, **(given | changes))
+    return Case(source=IMPORTS + source, **(given | changes))
 
 
 def _look(**changes: Any) -> Case:
-    return queue(_LOOK, **changes)
+    return queue(_RECORD_MESSAGE, **changes)
 
 
 def _returns(expression: str) -> Case:
@@ -134,50 +134,51 @@ CALLS: dict[str, Case] = {
     ),
     "queue_bad_count": _look(metadata=message(DequeueCount=text("abc"))),
     "queue_bad_time": _look(metadata=message(InsertionTime=text("yesterday"))),
-    "queue_json_text": queue("def main(message): see(message.get_json())", data=text("[1]")),
-    "queue_not_json": queue("def main(message): see(message.get_json())"),
-    "queue_as_str": queue("def main(message: str): see(type(message).__name__, message)"),
-    "queue_as_bytes": queue("def main(message: bytes): see(type(message).__name__, message)"),
+    "queue_json_text": queue("def main(message): record(message.get_json())", data=text("[1]")),
+    "queue_not_json": queue("def main(message): record(message.get_json())"),
+    "queue_as_str": queue("def main(message: str): record(type(message).__name__, message)"),
+    "queue_as_bytes": queue("def main(message: bytes): record(type(message).__name__, message)"),
     "queue_binary_as_bytes": queue(
-        "def main(message: bytes): see(type(message).__name__, message)",
+        "def main(message: bytes): record(type(message).__name__, message)",
         data=binary(b"\x00\xff"),
         bindings=(BINARY,),
     ),
     "queue_returns": queue("def main(message): return 'x'"),
     "queue_async": queue(
-        "import asyncio\nasync def main(message):\n    await asyncio.sleep(0)\n    see(message.id)"
+        "import asyncio\nasync def main(message):\n"
+        "    await asyncio.sleep(0)\n    record(message.id)"
     ),
     "queue_async_fails": queue("async def main(message): raise KeyError('gone')"),
     "timer_on_time": queue(
         "def main(tick: func.TimerRequest):\n"
-        "    see(tick.past_due, tick.schedule, tick.schedule_status)",
+        "    record(tick.past_due, tick.schedule, tick.schedule_status)",
         bindings=(TIMER,),
         data=tick(past_due=False),
         metadata=None,
     ),
     "timer_past_due": queue(
         "def main(tick: func.TimerRequest):\n"
-        "    see(tick.past_due, tick.schedule, tick.schedule_status)",
+        "    record(tick.past_due, tick.schedule, tick.schedule_status)",
         bindings=(TIMER,),
         data=tick(past_due=True, status=_STATUS),
         metadata=None,
     ),
     "timer_as_str": queue(
-        "def main(tick: str): see(type(tick).__name__, tick)",
+        "def main(tick: str): record(type(tick).__name__, tick)",
         bindings=(TIMER,),
         data=tick(past_due=True),
         metadata=None,
     ),
     "http_request": http(
         "def main(req):\n"
-        "    see(req.method, req.url, dict(req.headers), dict(req.params),\n"
+        "    record(req.method, req.url, dict(req.headers), dict(req.params),\n"
         "        dict(req.route_params), req.get_body(), req.headers.get('X-MANY'),\n"
         "        req.get_json())\n"
         "    return func.HttpResponse()",
         data=request(b'{"a": 1}'),
     ),
     "http_form": http(
-        "def main(req):\n    see(dict(req.form))\n    return 'x'",
+        "def main(req):\n    record(dict(req.form))\n    return 'x'",
         data=request(b"a=1&b=%20", headers={"content-type": "application/x-www-form-urlencoded"}),
     ),
     "http_not_json": http("def main(req): return str(req.get_json())", data=request(b"\xff{")),
@@ -216,7 +217,7 @@ CALLS: dict[str, Case] = {
     ),
     "returns_body_only": _returns("func.HttpResponse('x', status_code=299)"),
     "no_return_binding": http("def main(req): return 'x'", bindings=(HTTP,)),
-    "no_return_binding_none": http("def main(req): see('called')", bindings=(HTTP,)),
+    "no_return_binding_none": http("def main(req): record('called')", bindings=(HTTP,)),
     "fails": http("def main(req): raise ValueError('boom')"),
     "fails_without_words": http("def main(req): raise ValueError"),
     "fails_with_notes": http(
@@ -245,7 +246,7 @@ CALLS: dict[str, Case] = {
     ),
     "context": http(
         "def main(req, context: func.Context):\n"
-        "    see(context.function_name, context.function_directory.rsplit('/', 1)[1],\n"
+        "    record(context.function_name, context.function_directory.rsplit('/', 1)[1],\n"
         "        bool(context.invocation_id),\n"
         "        context.thread_local_storage.invocation_id == context.invocation_id,\n"
         "        context.trace_context.trace_parent, context.trace_context.trace_state,\n"
@@ -254,7 +255,7 @@ CALLS: dict[str, Case] = {
         "    return 'x'"
     ),
     "context_untyped": http(
-        "def main(req, context):\n    see(context.function_name)\n    return ''"
+        "def main(req, context):\n    record(context.function_name)\n    return ''"
     ),
     "context_wrong": http("def main(req, context: int): return ''"),
 }

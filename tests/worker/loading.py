@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.worker.cases import HTTP, RETURN, SEE, TIMER, Case, http, queue, request, tick
+from tests.worker.cases import HTTP, IMPORTS, RETURN, TIMER, Case, http, queue, request, tick
 
 _ODD = "import asyncio\nclass Odd(BaseException): pass\n"
 _RAISED = {
@@ -24,23 +24,24 @@ ENDS: dict[str, Case] = {
 
 LOADING: dict[str, Case] = {
     "names": http(
-        "def main(req):\n    see(__name__, __package__, __file__.rsplit('/', 2)[1:])\n    return ''"
+        "def main(req):\n"
+        "    record(__name__, __package__, __file__.rsplit('/', 2)[1:])\n    return ''"
     ),
     "relative": http(
         "from . import beside\nfrom .beside import WORD\n"
-        "def main(req):\n    see(WORD, beside.__name__)\n    return ''",
+        "def main(req):\n    record(WORD, beside.__name__)\n    return ''",
         files={"beside.py": "WORD = 'found'\n"},
     ),
     "relative_up": http(
-        "from ..eyes import see as other\nfrom eyes import see\n"
-        "def main(req):\n    see(other is see, other.__module__)\n    return ''"
+        "from ..recorder import record as other\nfrom recorder import record\n"
+        "def main(req):\n    record(other is record, other.__module__)\n    return ''"
     ),
     "script_file": Case(
         source="",
         bindings=(HTTP, RETURN),
         data=request(),
         document={"scriptFile": "other.py"},
-        files={"other.py": SEE + "def main(req):\n    see(__name__)\n    return ''"},
+        files={"other.py": IMPORTS + "def main(req):\n    record(__name__)\n    return ''"},
     ),
     "script_not_python": Case(
         source="",

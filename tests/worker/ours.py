@@ -33,9 +33,9 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
     try:
         function = loader.load(metadata.parse(root / case["name"], case["document"], os.environ))
     except BadFunctionError as fault:
-        return {"load": str(fault), "seen": wire.sight()}
+        return {"load": str(fault), "recorded": wire.take_recorded()}
     if function.fault is not None or case.get("data") is None:
-        return {"load": function.fault, "seen": wire.sight()}
+        return {"load": function.fault, "recorded": wire.take_recorded()}
     return {"load": None} | asyncio.run(_invoke(function, case))
 
 
@@ -48,9 +48,13 @@ async def _invoke(function: loader.Function, case: dict[str, Any]) -> dict[str, 
     except InvocationError:
         returned = None
     except ValueError as refused:
-        return {"seen": wire.sight(), "fault": class_and_message(refused), "returned": None}
+        return {
+            "recorded": wire.take_recorded(),
+            "fault": class_and_message(refused),
+            "returned": None,
+        }
     return {
-        "seen": wire.sight(),
+        "recorded": wire.take_recorded(),
         "fault": None if reports[0].fault is None else reports[0].text,
         "returned": returned,
     }

@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from tests.worker.cases import CALLS, EYES, Case, message, request, text, tick
+from tests.worker.cases import CALLS, RECORDER, Case, message, request, text, tick
 from tests.worker.loading import ENDS, LOADING
 
 _HERE = Path(__file__).parent
@@ -138,7 +138,7 @@ class Side:
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An app with the function of every case."""
     root = tmp_path_factory.mktemp("awkward")
-    (root / "eyes.py").write_text(EYES)
+    (root / "recorder.py").write_text(RECORDER)
     for name, case in (CALLS | LOADING | ENDS).items():
         (root / name).mkdir()
         for file, source in ({"__init__.py": case.source} | case.files).items():

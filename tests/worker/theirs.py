@@ -31,7 +31,7 @@ def _ask(kind: str, message: Any) -> Any:
 
 def run(case: dict[str, Any]) -> dict[str, Any]:
     """Load the function of *case*, call it if there is an input, and say what came of it."""
-    wire.prepare_sight(case["root"])
+    wire.make_recorder_importable(case["root"])
     folder = Path(case["root"], case["name"])
     bindings = {
         each["name"]: _protos.BindingInfo(
@@ -55,9 +55,9 @@ def run(case: dict[str, Any]) -> dict[str, Any]:
         ),
     )
     if loaded.result.status != _protos.StatusResult.Success:
-        return {"load": loaded.result.exception.message, "seen": wire.sight()}
+        return {"load": loaded.result.exception.message, "recorded": wire.take_recorded()}
     if case.get("data") is None:
-        return {"load": None, "seen": wire.sight()}
+        return {"load": None, "recorded": wire.take_recorded()}
     return {"load": None} | _invoke(case)
 
 
@@ -77,7 +77,7 @@ def _invoke(case: dict[str, Any]) -> dict[str, Any]:
     failed = answer.result.status != _protos.StatusResult.Success
     returned = answer.return_value
     return {
-        "seen": wire.sight(),
+        "recorded": wire.take_recorded(),
         "fault": answer.result.exception.message if failed else None,
         "returned": None if failed else _returned(returned),
     }

@@ -17,24 +17,28 @@ def serve(run: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
             answer = run(json.loads(line))
         # What the app raised went through the worker, and would have ended it.
         except BaseException as fault:  # noqa: BLE001
-            answer = {"load": None, "seen": sight(), "ends": f"{type(fault).__name__}: {fault}"}
+            answer = {
+                "load": None,
+                "recorded": take_recorded(),
+                "ends": f"{type(fault).__name__}: {fault}",
+            }
         out.write(json.dumps(answer) + "\n")
         out.flush()
 
 
-def prepare_sight(root: str) -> None:
-    """Let functions import `eyes`, which stands in the app's root."""
+def make_recorder_importable(root: str) -> None:
+    """Let functions import `recorder`, which is in the app's root."""
     if root not in sys.path:
         sys.path.append(root)
 
 
-def sight() -> list[Any]:
-    """Return what the functions have seen since the last call."""
-    eyes = sys.modules.get("eyes")
-    seen = list(eyes.SEEN) if eyes else []
-    if eyes:
-        eyes.SEEN.clear()
-    return seen
+def take_recorded() -> list[Any]:
+    """Return what the functions have recorded since the last call."""
+    recorder = sys.modules.get("recorder")
+    recorded = list(recorder.RECORDED) if recorder else []
+    if recorder:
+        recorder.RECORDED.clear()
+    return recorded
 
 
 def b64(data: bytes) -> str:

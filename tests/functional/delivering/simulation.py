@@ -22,7 +22,7 @@ from tests.builders import a_subscription
 from tests.fakes import FakeClock, ScriptedPusher, Stored, answered
 from tests.functional.deployment import Deployment
 
-MAX_STEPS = 50_000  # a day of holds that are looked at every five minutes is far below it
+MAX_STEPS = 50_000  # a day of holds, checked every five minutes, is far below it
 AGAIN_IN = timedelta(minutes=1)  # what the host waits before it repeats what has failed
 WORKED_OFF = (Queue.DELIVERIES, Queue.RETRIES, Queue.WAITING, Queue.DEADLETTERS)
 

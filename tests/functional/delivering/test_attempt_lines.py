@@ -94,13 +94,13 @@ def test_a_usual_one_says_everything(printed: Callable[..., str]) -> None:
     end = End(EndReason.BAD_REQUEST, "400 is never retried")
     refused = replace(an_outcome(Outcome.SOCKET_ERROR, None), detail="connection refused")
 
-    told = [
+    texts = [
         printed(an_outcome(), retry, **usual),
         printed(refused, retry, **usual),
         printed(an_outcome(Outcome.BAD_REQUEST, 400), end, **usual),
     ]
 
-    assert [line.split("deliver_function  ")[1].strip() for line in told] == [
+    assert [line.split("deliver_function  ")[1].strip() for line in texts] == [
         f"delivery.attempted orders/crm e-0: attempt 30, {rest}"
         for rest in (
             "503 Busy; next in 0:00:30 (minimum for 503: 30 s)",

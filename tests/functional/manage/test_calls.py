@@ -77,7 +77,7 @@ def test_an_unknown_path_is_not_found(orders: ArmApi, path: str) -> None:
         ("POST", CRM, "GET, PUT, PATCH, DELETE"),
     ],
 )
-def test_a_wrong_verb_is_told_the_right_ones(
+def test_the_answer_to_a_wrong_verb_names_the_right_ones(
     api: ArmApi, method: str, path: str, allow: str
 ) -> None:
     answer = api.call(method, path)

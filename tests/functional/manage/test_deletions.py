@@ -1,4 +1,4 @@
-"""Deletions: contents go along, endpoints are told, and what failed half-way can be repeated."""
+"""Deletions: contents go along, endpoints are notified, and failed ones can be repeated."""
 
 from __future__ import annotations
 
@@ -181,10 +181,10 @@ def test_all_endpoints_hear_it_once_whatever_they_answer(
 
 
 @pytest.mark.parametrize(
-    ("urls", "told"), [((OTHER,), []), ((URL, OTHER), [URL])], ids=["created", "updated"]
+    ("urls", "notified"), [((OTHER,), []), ((URL, OTHER), [URL])], ids=["created", "updated"]
 )
 def test_only_the_endpoint_in_force_hears_it(
-    orders: ArmApi, urls: tuple[str, ...], told: list[str]
+    orders: ArmApi, urls: tuple[str, ...], notified: list[str]
 ) -> None:
     """Who never consented hears nothing."""
     orders.pusher.script(OTHER, answered(200))
@@ -193,7 +193,7 @@ def test_only_the_endpoint_in_force_hears_it(
 
     orders.call("DELETE", CRM)
 
-    assert [notice.url for notice in notices(orders)] == told
+    assert [notice.url for notice in notices(orders)] == notified
 
 
 def know(api: ArmApi, *keys: tuple[str, str]) -> None:

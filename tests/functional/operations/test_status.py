@@ -102,7 +102,7 @@ def test_health_of_a_new_deployment(statuses: Statuses) -> None:
         ),
     ],
 )
-def test_what_waits_is_told_and_no_reason_to_restart(
+def test_what_waits_is_reported_and_no_reason_to_restart(
     app: Deployment,
     statuses: Statuses,
     queue: Queue,

@@ -22,7 +22,7 @@ class Waiting:
 
     def __init__(self, pusher: HttpPusher) -> None:
         self._pusher = pusher
-        self._told: SimpleQueue[Answered] = SimpleQueue()
+        self._reported: SimpleQueue[Answered] = SimpleQueue()
 
     def send(
         self,
@@ -32,12 +32,12 @@ class Waiting:
         body: bytes = b"[]",
     ) -> Exchange:
         request = OutboundRequest(method="POST", url=url, headers={}, body=body)
-        return self._pusher.send(request, timeout, LateAnswerHandler(until, self._told.put))
+        return self._pusher.send(request, timeout, LateAnswerHandler(until, self._reported.put))
 
-    def told(self, within: float = PATIENCE) -> Answered | None:
+    def reported(self, within: float = PATIENCE) -> Answered | None:
         """Return the next late answer, if there is one in so many seconds."""
         try:
-            return self._told.get(timeout=within)
+            return self._reported.get(timeout=within)
         except Empty:
             return None
 
@@ -59,12 +59,12 @@ def is_timeout(exchange: Exchange) -> bool:
     return isinstance(exchange, NotAnswered) and exchange.failure is Failure.TIMED_OUT
 
 
-def answering_when(told: Event, answer: bytes = OK) -> Script:
-    """Answer when *told* to, which is after the timeout."""
+def answering_when(timed_out: Event, answer: bytes = OK) -> Script:
+    """Answer once *timed_out* is set."""
 
     def script(peer: Peer) -> None:
         peer.read()
-        told.wait(PATIENCE)
+        timed_out.wait(PATIENCE)
         peer.send(answer)
         peer.receive()  # until the client closes
 

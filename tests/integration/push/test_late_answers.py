@@ -44,7 +44,7 @@ def test_an_answer_after_the_timeout_is_told(waiting: Waiting) -> None:
     with Server(answering_when(now := Event(), late)) as server:
         exchange = waiting.send(server.url)
         now.set()
-        answer = waiting.told()
+        answer = waiting.reported()
 
     assert is_timeout(exchange)
     assert answer
@@ -59,7 +59,7 @@ def test_an_answer_in_time_is_not_told_again(waiting: Waiting) -> None:
 
         assert isinstance(exchange, Answered)
         assert threads() == []
-        assert waiting.told(0.1) is None
+        assert waiting.reported(0.1) is None
 
 
 def test_nobody_waits_unless_asked_to(pusher: HttpPusher) -> None:
@@ -84,7 +84,7 @@ def test_a_head_may_have_begun_before_the_timeout(waiting: Waiting) -> None:
     with Server(script) as server:
         assert is_timeout(waiting.send(server.url))
         now.set()
-        answer = waiting.told()
+        answer = waiting.reported()
 
     assert answer
     assert (answer.status, answer.headers) == (200, {"x-a": "b"})
@@ -104,7 +104,7 @@ def test_a_connection_used_before_may_answer_late(waiting: Waiting) -> None:
     with Server(script) as server:
         first, second = waiting.send(server.url), waiting.send(server.url)
         now.set()
-        answer = waiting.told()
+        answer = waiting.reported()
 
     assert isinstance(first, Answered)
     assert is_timeout(second)
@@ -138,7 +138,7 @@ def test_whatever_else_comes_ends_the_waiting(waiting: Waiting, last: bytes | No
         now.set()
 
         assert eventually(lambda: threads() == [])
-        assert waiting.told(0) is None
+        assert waiting.reported(0) is None
 
 
 def test_a_peer_that_sends_for_ever_is_given_up(waiting: Waiting) -> None:
@@ -153,7 +153,7 @@ def test_a_peer_that_sends_for_ever_is_given_up(waiting: Waiting) -> None:
         assert is_timeout(waiting.send(server.url, timedelta(seconds=0.01)))
 
         assert eventually(lambda: threads() == [])
-        assert waiting.told(0) is None
+        assert waiting.reported(0) is None
 
 
 def test_waiting_has_an_end(waiting: Waiting) -> None:
@@ -164,7 +164,7 @@ def test_waiting_has_an_end(waiting: Waiting) -> None:
         assert ended.wait(PATIENCE)
         assert time.monotonic() - begun >= 0.8
 
-    assert waiting.told(0) is None
+    assert waiting.reported(0) is None
 
 
 def test_a_dribbling_peer_costs_next_to_nothing(waiting: Waiting) -> None:
@@ -229,12 +229,12 @@ def test_beyond_64_the_oldest_is_given_up(waiting: Waiting) -> None:
         rest.append(waiting.send(server.url))
         assert eventually(lambda: gone)
         answer.set()
-        told = [waiting.told() for _ in range(64)]
+        answers = [waiting.reported() for _ in range(64)]
 
         assert all(is_timeout(each) for each in (first, second, *rest))
         assert (with_64, gone) == ([], [1])
-        assert all(told)
-        assert waiting.told(0) is None
+        assert all(answers)
+        assert waiting.reported(0) is None
 
 
 def test_who_is_told_holds_up_nobody(pusher: HttpPusher) -> None:
@@ -279,7 +279,7 @@ def test_it_begins_again_after_a_pause(waiting: Waiting) -> None:
             now.clear()
             waiting.send(server.url)
             now.set()
-            assert waiting.told()
+            assert waiting.reported()
             assert eventually(lambda: threads() == [])
 
 

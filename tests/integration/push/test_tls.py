@@ -99,9 +99,9 @@ def test_the_systems_trust_does_not_include_ours_unless_told(
         stranger = HttpPusher(LOCAL)
         refused = push(stranger, url)
         monkeypatch.setenv("SSL_CERT_FILE", str(authority.bundle))
-        told = HttpPusher(LOCAL)
-        answered = push(told, url)
-        told.close()
+        trusting = HttpPusher(LOCAL)
+        answered = push(trusting, url)
+        trusting.close()
 
         assert failure_of(refused) is Failure.TLS
         assert isinstance(answered, Answered)
@@ -210,13 +210,13 @@ def test_a_late_answer_is_awaited_as_on_a_plain_connection(
             peer.send(OK[4:])
         peer.receive()
 
-    told: SimpleQueue[Answered] = SimpleQueue()
+    reported: SimpleQueue[Answered] = SimpleQueue()
     with Server(script, authority.server("good.test")) as server:
         url = f"https://good.test:{server.port}/"
         request = OutboundRequest(method="POST", url=url, headers={}, body=b"[]")
-        late = LateAnswerHandler(timedelta(minutes=1), told.put)
+        late = LateAnswerHandler(timedelta(minutes=1), reported.put)
         none = tls_pusher.send(request, timedelta(seconds=0.3), late)
         now.set()
 
         assert failure_of(none) is Failure.TIMED_OUT
-        assert told.get(timeout=PATIENCE).status == 200
+        assert reported.get(timeout=PATIENCE).status == 200
