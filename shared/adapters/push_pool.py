@@ -143,7 +143,7 @@ class ThreadedPushPool:
                 may_leave = False
                 if detach():
                     self._slots.detach(job.visit)
-            for token in _arrivals(job.visit.inbox, self._tick):
+            for token in _tokens(job.visit.inbox, self._tick):
                 self._handle(job, token)
             yield job.finished()
 
@@ -176,7 +176,7 @@ class ThreadedPushPool:
         job.lanes += 1
 
 
-def _arrivals(inbox: SimpleQueue[object], tick: float) -> Iterator[object]:
+def _tokens(inbox: SimpleQueue[object], tick: float) -> Iterator[object]:
     """Yield what has arrived, after waiting for the first at most one tick."""
     try:
         yield inbox.get(timeout=tick)

@@ -29,7 +29,7 @@ HEALTH = Health(
         probation_until=START + timedelta(seconds=9),
         delays=2,
         probe_until=START + timedelta(seconds=50),
-        turn=3,
+        probe_changes=3,
         rate=19.7,
     ),
     released_at=START - timedelta(seconds=1),
@@ -52,7 +52,7 @@ def process(table: ResourceStore) -> TableHealth:
 def test_a_missing_table_is_empty_and_made_by_a_write(table: ResourceStore) -> None:
     health = process(table)
 
-    assert (health.seen(CRM), health.read(CRM)) == (None, None)
+    assert (health.cached(CRM), health.read(CRM)) == (None, None)
     health.write(CRM, HEALTH, None)
     assert process(table).read(CRM) is not None
 
@@ -62,7 +62,7 @@ def test_what_is_written_is_what_others_read(table: ResourceStore, health: Healt
     process(table).write(SubscriptionKey("Orders", "CRM"), health, None)
 
     read = process(table).read(CRM)
-    seen = process(table).seen(SubscriptionKey("oRDERS", "Crm"))
+    seen = process(table).cached(SubscriptionKey("oRDERS", "Crm"))
 
     assert read
     assert (read.health, seen) == (health, read)
@@ -70,13 +70,13 @@ def test_what_is_written_is_what_others_read(table: ResourceStore, health: Healt
 
 def test_its_own_write_is_seen_at_once(table: ResourceStore) -> None:
     health = process(table)
-    assert health.seen(CRM) is None
+    assert health.cached(CRM) is None
 
     health.write(CRM, HEALTH, None)
-    first = health.seen(CRM)
+    first = health.cached(CRM)
     assert first
     health.write(CRM, replace(HEALTH, failures=11), first.etag)
-    second = health.seen(CRM)
+    second = health.cached(CRM)
 
     assert second
     assert (second.health.failures, second.etag != first.etag) == (11, True)
@@ -103,7 +103,7 @@ def test_subscriptions_have_a_row_each(table: ResourceStore) -> None:
     health.write(CRM, HEALTH, None)
     health.write(SubscriptionKey("orders", "erp"), replace(HEALTH, endpoint="g-2"), None)
 
-    seen = [health.seen(SubscriptionKey("orders", name)) for name in ("crm", "erp", "wms")]
+    seen = [health.cached(SubscriptionKey("orders", name)) for name in ("crm", "erp", "wms")]
 
     assert [row.health.endpoint if row else None for row in seen] == ["g-1", "g-2", None]
 
@@ -112,7 +112,7 @@ def test_a_row_that_cannot_be_read_is_nobodys_and_can_be_replaced(table: Resourc
     table.put(Table.ENDPOINT_HEALTH, "orders", "crm", {"name": "crm", "shape": "of 2031"}, None)
     health = process(table)
 
-    seen = health.seen(CRM)
+    seen = health.cached(CRM)
     assert seen == StoredHealth(Health(endpoint=""), seen.etag if seen else "")
     assert seen
     health.write(CRM, HEALTH, seen.etag)

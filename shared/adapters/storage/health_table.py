@@ -7,8 +7,8 @@ from datetime import timedelta
 
 from shared import telemetry
 from shared.adapters.cache import Cache
-from shared.delivery.health.codec import document_of, health_of
 from shared.delivery.health.endpoint_health import Health
+from shared.delivery.health.health_document import document_of, health_of
 from shared.engine.ports import Resource, ResourceStore, StoredHealth, Table
 from shared.errors import UNREADABLE, StorageUnavailable
 from shared.subscriptions.subscription import SubscriptionKey
@@ -30,7 +30,7 @@ class TableHealth:
         self._store = store
         self._topics = Cache[_Rows](clock, lambda _: CACHE_FOR.total_seconds())
 
-    def seen(self, key: SubscriptionKey) -> StoredHealth | None:
+    def cached(self, key: SubscriptionKey) -> StoredHealth | None:
         topic, name = key.folded
         try:
             rows = self._topics.get(topic, lambda: self._rows(topic), lambda _: True)

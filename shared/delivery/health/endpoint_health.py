@@ -16,6 +16,7 @@ PROBE_RECHECK = timedelta(seconds=3)  # deliveries return after this during anot
 # Refusals of the event itself, which say nothing about the endpoint.
 EVENTS_FAULT = frozenset({Outcome.BAD_REQUEST, Outcome.PAYLOAD_TOO_LARGE})
 _MAX_DOUBLINGS = 20
+_RATE_CHANGE = 1.2  # growth of a rate that is worth a write
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
 
@@ -27,8 +28,8 @@ class Hold:
     *sent_at* is when the push was sent whose failure began or last extended the hold.
     *probation* is the outcome of a probation in it, which may end sooner (*probation_until*);
     ``None``: the hold is delayed delivery alone. *delays* counts consecutive holds of delayed
-    delivery. *probe_until* is the latest end of a probe that is under way; *turn* counts probes
-    begun or returned. *rate* is the highest measured rate of new events, per second.
+    delivery. *probe_until* is the latest end of a probe that is under way; *probe_changes*
+    counts probes begun or returned. *rate* is the highest measured rate of new events, per second.
     """
 
     since: datetime
@@ -39,7 +40,7 @@ class Hold:
     probation_until: datetime | None = None
     delays: int = 0
     probe_until: datetime | None = None
-    turn: int = 0
+    probe_changes: int = 0
     rate: float = 0.0
 
 
@@ -125,7 +126,7 @@ def claim_probe(health: Health, terms: DeliveryTerms, now: datetime) -> Health:
     if hold is None:
         return health
     until = now + terms.profile.acknowledgement_timeout + PROBE_MARGIN
-    return replace(health, hold=replace(hold, probe_until=until, turn=hold.turn + 1))
+    return replace(health, hold=_with_probe(hold, until))
 
 
 def return_probe(health: Health) -> Health:
@@ -133,7 +134,7 @@ def return_probe(health: Health) -> Health:
     hold = health.hold
     if hold is None or hold.probe_until is None:
         return health
-    return replace(health, hold=replace(hold, probe_until=None, turn=hold.turn + 1))
+    return replace(health, hold=_with_probe(hold, None))
 
 
 def observe(health: Health, seen: Observation, terms: DeliveryTerms) -> Health:
@@ -156,6 +157,14 @@ def observe(health: Health, seen: Observation, terms: DeliveryTerms) -> Health:
         # The failure begins no other hold, and this one is over by time.
         return replace(failed, hold=None, released_at=_latest(health.released_at, seen.sent_at))
     return replace(failed, hold=_if_unreleased(_longer(failed.hold, hold), failed.released_at))
+
+
+def with_rate(health: Health, rate: float) -> Health:
+    """Record the rate of new events in the hold, if there is one and its rate is exceeded."""
+    hold = health.hold
+    if hold is None or rate <= hold.rate * _RATE_CHANGE:
+        return health
+    return replace(health, hold=replace(hold, rate=rate))
 
 
 def merge(one: Health, other: Health) -> Health:
@@ -219,6 +228,10 @@ def _hold(health: Health, seen: Observation, terms: DeliveryTerms) -> Hold | Non
     return hold
 
 
+def _with_probe(hold: Hold, until: datetime | None) -> Hold:
+    return replace(hold, probe_until=until, probe_changes=hold.probe_changes + 1)
+
+
 def _if_unreleased(hold: Hold | None, released_at: datetime | None) -> Hold | None:
     """Return the hold, unless a success that was sent after its beginning has released it."""
     return None if hold and released_at and released_at > hold.since else hold
@@ -242,7 +255,7 @@ def _longer(one: Hold | None, other: Hold | None) -> Hold | None:
 
 
 def _rank(hold: Hold) -> tuple[datetime, int, datetime, str]:
-    return hold.until, hold.turn, hold.probe_until or _NEVER, hold.why
+    return hold.until, hold.probe_changes, hold.probe_until or _NEVER, hold.why
 
 
 def _probation_rank(hold: Hold) -> tuple[datetime, str]:

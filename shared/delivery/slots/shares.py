@@ -19,14 +19,14 @@ class Share:
     """
     A limited resource that all subscriptions share: threads, or the host's messages in flight.
 
-    Subscriptions that are not known to be quick share one half; *kept* of it are reserved for
+    Subscriptions that are not known to be quick share one half; *reserved* of it are kept for
     those that hold none. A new one may take its first also from the next quarter: its first push
     shows within a second how fast it is, and must not wait behind slow ones. Only quick ones get
     the rest.
     """
 
     total: int
-    kept: int = 0
+    reserved: int = 0
 
     @property
     def half(self) -> int:
@@ -48,4 +48,4 @@ class Share:
             return self.total
         if speed is Speed.NEW and not own:
             return self.total * 3 // 4
-        return self.half - self.kept if own else self.half
+        return self.half - self.reserved if own else self.half

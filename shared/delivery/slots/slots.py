@@ -19,7 +19,7 @@ QUICK = 1.0  # seconds: a success that takes less earns its key a slot
 VERY_SLOW = 10.0  # seconds: a push that takes more costs it half of them, and so does a failure
 STUCK_AFTER = 1.0  # seconds with slots in use and no push that ends
 IN_FLIGHT = Share(total=24)  # messages of a function: batchSize + newBatchThreshold
-THREADS = Share(total=128, kept=IN_FLIGHT.half)  # kept: every message in flight finds one
+THREADS = Share(total=128, reserved=IN_FLIGHT.half)  # a thread for every message
 SOONEST, LATEST = timedelta(seconds=10), timedelta(minutes=5)  # to try for a slot again
 MAX_KEYS = 10_000  # remembered while idle
 
@@ -180,8 +180,8 @@ class Slots:
         """
         with self._lock:
             key, now = self._key(name), self._clock()
-            rounds = 1 + self._turns.ahead_of(name, now) // self._in_flight.half
-            back_at = now + rounds * SOONEST.total_seconds()
+            turns_away = 1 + self._turns.ahead_of(name, now) // self._in_flight.half
+            back_at = now + turns_away * SOONEST.total_seconds()
             is_first = not self._turns.is_away(name, now)
             if not is_first:
                 back_at = max(back_at, key.booked_until)

@@ -149,7 +149,7 @@ class Deliver:
         if to_push and subscription.audience:
             self.tokens.fetch(subscription.audience)  # before a slot is taken
         if message.due is None:
-            self.health.arrived(subscription, len(to_push))
+            self.health.count_new(subscription, len(to_push))
         detachment = Detachment(
             message=message, requeue=self.requeue, clock=self.clock, end_invocation=end_invocation
         )
@@ -167,7 +167,7 @@ class Deliver:
         pushing.push(push_batches(subscription, terms, to_push))
         settlement.flush()
         detachment.settle()
-        hold = settlement.hold
+        hold = settlement.held_by
         telemetry.info(
             "delivery.run",
             topic=message.topic,

@@ -137,7 +137,7 @@ class Pushing:
             self.health.save(self.subscription)
 
     def _push(self, batch: PushBatch, *, is_probe: bool) -> Pushed | HeldBack | RateLimited:
-        if not is_probe and (held := self.health.held(self.subscription, self.terms)):
+        if not is_probe and (held := self.health.find_hold(self.subscription, self.terms)):
             return HeldBack(held)
         if due := self.rates.admit(self.subscription):
             return RateLimited(due)
@@ -191,7 +191,7 @@ class Pushing:
             self.subscription,
             held,
             [len(batch) for batch in batches],
-            again=self.settlement.message.due is not None,
+            was_held=self.settlement.message.due is not None,
         )
         for batch, due in zip(batches, times, strict=True):
             for delivery, text in batch:
@@ -199,6 +199,6 @@ class Pushing:
                 if end:
                     self.settlement.ended(kept, text, end)
                 else:
-                    self.settlement.held(kept, due)
-        self.settlement.hold = held
+                    self.settlement.put_back_held(kept, due)
+        self.settlement.held_by = held
         self.health.save(self.subscription)

@@ -47,7 +47,7 @@ class Requeue:
         """
         return self._at_due(message, LONG_WAIT)
 
-    def held(self, message: DeliveryMessage) -> list[Queued]:
+    def as_held(self, message: DeliveryMessage) -> list[Queued]:
         """
         Store held deliveries as `at_due` does.
 

@@ -57,7 +57,8 @@ class Settlement:
     Collects the decisions on one message's deliveries, and stores them in few messages.
 
     *is_current* reads the subscription past the cache and tells whether it is unchanged: only then
-    does an endpoint's final answer end an event. *hold* is the latest one that held a delivery.
+    does an endpoint's final answer end an event. *held_by* is what held a
+    delivery last.
     """
 
     message: DeliveryMessage
@@ -70,7 +71,7 @@ class Settlement:
     clock: Clock
     jitter: float
     is_current: Callable[[], bool]
-    hold: Held | None = None
+    held_by: Held | None = None
     counts: Counter[str] = field(default_factory=Counter)
     _retries: list[tuple[datetime, Delivery]] = field(default_factory=list)
     _dead: dict[tuple[EndReason, DeadLetterDestination], list[Delivery]] = field(
@@ -111,7 +112,7 @@ class Settlement:
         for delivery in deliveries:
             self._retry(due, delivery)
 
-    def held(self, delivery: Delivery, due: datetime) -> None:
+    def put_back_held(self, delivery: Delivery, due: datetime) -> None:
         """Requeue a delivery that is held."""
         self.counts["held"] += 1
         self._held.append((due, delivery))
@@ -132,7 +133,7 @@ class Settlement:
             self._store(message, self.requeue.at_due, "retried")
         self._retries.clear()
         for due, deliveries in due_together(self._held, now):
-            self._store(self._message(deliveries, due=due), self.requeue.held, "held")
+            self._store(self._message(deliveries, due=due), self.requeue.as_held, "held")
         self._held.clear()
         for (reason, destination), deliveries in self._dead.items():
             self._dead_letter(reason, destination, deliveries, now)

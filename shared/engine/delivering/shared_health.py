@@ -24,21 +24,20 @@ from shared.delivery.health.endpoint_health import (
     merge,
     observe,
     return_probe,
+    with_rate,
 )
-from shared.delivery.health.pace import Arrivals, Line
+from shared.delivery.health.pace import RECHECK, Pace
 from shared.delivery.health.streak import NO_STREAK, Streak
 from shared.delivery.policy import DeliveryTerms
 from shared.engine.ports import HealthStore, StoredHealth
 from shared.errors import Conflict, StorageUnavailable
 from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
 
-RECHECK = timedelta(minutes=5)  # the longest that a held delivery waits before it is checked again
 WRITE_AFTER = timedelta(seconds=1)  # between writes that are not urgent
 FAILED_AGAIN_AFTER = timedelta(seconds=5)  # after a failed write
 CLAIM_LIMIT = timedelta(minutes=1)  # longest time that a claim takes
 MAX_KEYS = 10_000
 
-_RATE_CHANGE = 1.2  # growth of a rate that is worth a write
 _CLAIM_TRIES = 2
 
 _Key = tuple[SubscriptionKey, str]  # … and the id of its endpoint
@@ -51,20 +50,17 @@ class _LocalHealth:
 
     *stored* is the row as last seen in the table. Changes that are not urgent are written from
     *write_from* on, none before *blocked_until*. Until *claiming_until* a thread is claiming the
-    probe, so no other may. *line* has the times at which held requests come back; *rate* is the
-    rate of new events while they last.
+    probe, so no other may.
     """
 
     health: Health
-    arrivals: Arrivals
     write_from: datetime
     blocked_until: datetime
     claiming_until: datetime
-    line: Line
+    pace: Pace
     is_writing: bool = False
     stored: Health | None = None
     streak: Streak = NO_STREAK
-    rate: float = 0.0
 
 
 class HealthTracker:
@@ -86,24 +82,24 @@ class HealthTracker:
         """Return the number of known subscriptions."""
         return len(self._known)
 
-    def arrived(self, subscription: EventSubscription, count: int) -> None:
+    def count_new(self, subscription: EventSubscription, count: int) -> None:
         """Count new events, to measure the subscription's rate."""
         now = self._clock.now()
         with self._lock:
             known = self._of(subscription)
-            known.arrivals = known.arrivals.with_more(count, now)
+            known.pace = known.pace.with_new(count, now)
 
     def availability(self, subscription: EventSubscription, terms: DeliveryTerms) -> Availability:
         """Decide whether anything may be pushed; may read the table."""
         row = None
         if terms.profile.ever_holds:
-            row = self._store.seen(subscription.key)
+            row = self._store.cached(subscription.key)
         with self._lock:
             known = self._of(subscription)
             _learn(known, row)
             return _availability(known, terms, self._clock.now())
 
-    def held(self, subscription: EventSubscription, terms: DeliveryTerms) -> Held | None:
+    def find_hold(self, subscription: EventSubscription, terms: DeliveryTerms) -> Held | None:
         """Return what keeps a push from being sent, if anything; reads memory only."""
         now = self._clock.now()
         with self._lock:
@@ -163,7 +159,7 @@ class HealthTracker:
             known.write_from = now + WRITE_AFTER
             known.is_writing = True
         try:
-            row = self._store.seen(subscription.key)
+            row = self._store.cached(subscription.key)
             try:
                 self._write(subscription, known, row)
             except Conflict:
@@ -183,34 +179,23 @@ class HealthTracker:
         held: Held,
         sizes: Sequence[int],
         *,
-        again: bool = False,
+        was_held: bool = False,
     ) -> list[datetime]:
         """
         Return when held requests of so many events come back: paced, after `RECHECK` at the latest.
 
-        *again*: they were held before, and come back before later ones.
+        *was_held*: they were held before, and come back before later ones.
         """
         now = self._clock.now()
-        recheck_at = now + RECHECK
-        if held.until > recheck_at:
-            return [recheck_at] * len(sizes)
+        if held.until > now + RECHECK:
+            return [now + RECHECK] * len(sizes)
         with self._lock:
             known = self._of(subscription)
-            rate = known.arrivals.per_second(now)
-            if known.line.end > now:
-                rate = max(
-                    rate, known.rate
-                )  # New events may have stopped while held ones still come back.
-            if hold := known.health.hold:
-                if rate > hold.rate * _RATE_CHANGE:
-                    known.health = replace(known.health, hold=replace(hold, rate=rate))
-                rate = max(rate, hold.rate)
-                if held.until == hold.until:  # otherwise it waits for a probe
-                    known.line = known.line.during(held.until, now)
-            known.rate = rate
-            found, line = known.line.due_times(held.until, rate, sizes, again=again)
-            known.line = replace(line, end=min(line.end, recheck_at))
-        return [min(each, recheck_at) for each in found]
+            times, known.pace = known.pace.due_times(
+                held, known.health.hold, sizes, now, was_held=was_held
+            )
+            known.health = with_rate(known.health, known.pace.rate)
+        return times
 
     def _claimed(
         self, subscription: EventSubscription, known: _LocalHealth, terms: DeliveryTerms
@@ -247,11 +232,10 @@ class HealthTracker:
             now = self._clock.now()
             known = self._known[key] = _LocalHealth(
                 health=Health(endpoint=endpoint),
-                arrivals=Arrivals(now, now),
                 write_from=now,
                 blocked_until=now,
                 claiming_until=now,
-                line=Line.empty(now),
+                pace=Pace.new(now),
             )
             if len(self._known) > MAX_KEYS:
                 self._known.popitem(last=False)
@@ -285,7 +269,7 @@ def _is_due(known: _LocalHealth, now: datetime) -> bool:
     one, other = health.hold, stored.hold
     if one is None or other is None:
         return one is not other
-    return one.until - other.until >= WRITE_AFTER or one.turn != other.turn
+    return one.until - other.until >= WRITE_AFTER or one.probe_changes != other.probe_changes
 
 
 def _log_unsaved(subscription: EventSubscription, error: StorageUnavailable) -> None:

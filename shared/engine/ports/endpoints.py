@@ -73,7 +73,7 @@ class StoredHealth(NamedTuple):
 class HealthStore(Protocol):
     """Shares endpoint health between processes: a row for each subscription."""
 
-    def seen(self, key: SubscriptionKey) -> StoredHealth | None:
+    def cached(self, key: SubscriptionKey) -> StoredHealth | None:
         """Return the row as of a second ago, or older while storage fails; never raises."""
 
     def read(self, key: SubscriptionKey) -> StoredHealth | None:

@@ -208,10 +208,10 @@ def test_what_is_held_keeps_its_pace_when_new_events_have_ended(app: Deployment)
     busy = Held(now() + MINUTE, "delayed delivery: 1 min")
     for _ in range(1200):
         app.clock.advance(SECOND / 20)
-        health.arrived(subscription, 1)
+        health.count_new(subscription, 1)
         health.due_times(subscription, busy, [1])
     app.clock.advance(50 * SECOND)
-    assert health.held(subscription, terms) is None
+    assert health.find_hold(subscription, terms) is None
 
     again = Held(now() + 10 * SECOND, "probation for Busy: 10 s")
     dues = health.due_times(subscription, again, [1] * 100)

@@ -133,7 +133,7 @@ def test_a_late_success_does_not_release_the_hold_of_a_later_push(app: Deploymen
 
     late.report(answered(200, seconds=35))
 
-    assert app.deliver.health.held(subscription, app.deliver.terms.of(subscription))
+    assert app.deliver.health.find_hold(subscription, app.deliver.terms.of(subscription))
 
 
 def test_only_one_thread_probes_while_tables_fail(

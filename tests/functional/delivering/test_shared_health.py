@@ -146,7 +146,7 @@ def test_another_process_knows_how_fast_events_come(app: Deployment) -> None:
 def test_what_is_known_is_bounded(app: Deployment) -> None:
     app.pusher.script(URL, answered(503))
     for number in range(10_050):
-        app.deliver.health.arrived(a_subscription(name=f"crm-{number}"), 1)
+        app.deliver.health.count_new(a_subscription(name=f"crm-{number}"), 1)
 
     assert len(app.deliver.health) == 10_000
 

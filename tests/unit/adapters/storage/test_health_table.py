@@ -49,7 +49,7 @@ def test_a_topic_is_read_once_a_second(
 
     for _ in range(5):
         for name in ("crm", "erp"):
-            health.seen(SubscriptionKey("orders", name))
+            health.cached(SubscriptionKey("orders", name))
         clock.advance(SECOND / 2)
 
     assert queries == ["orders"] * 3
@@ -60,15 +60,15 @@ def test_what_is_known_serves_while_the_table_fails(
 ) -> None:
     health = TableHealth(table, clock.monotonic)
     health.write(CRM, HEALTH, None)
-    health.seen(CRM)
+    health.cached(CRM)
     clock.advance(60 * SECOND)
     table.fail_next("list", 2)
 
-    row = health.seen(CRM)
+    row = health.cached(CRM)
 
     assert row
     assert row.health == HEALTH
-    assert health.seen(SubscriptionKey("others", "crm")) is None
+    assert health.cached(SubscriptionKey("others", "crm")) is None
 
 
 def test_reading_it_now_and_writing_say_that_storage_failed(

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.delivery.health.codec import document_of, health_of
 from shared.delivery.health.endpoint_health import (
     Health,
     Held,
@@ -21,6 +20,7 @@ from shared.delivery.health.endpoint_health import (
     merge,
     observe,
 )
+from shared.delivery.health.health_document import document_of, health_of
 from shared.delivery.outcome import Outcome
 from tests.builders import compact, terms
 from tests.fakes import START

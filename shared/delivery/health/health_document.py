@@ -49,7 +49,7 @@ def _hold(hold: Hold) -> Mapping[str, Any]:
         "probationUntil": _text(hold.probation_until),
         "delays": hold.delays,
         "probeUntil": _text(hold.probe_until),
-        "turn": hold.turn,
+        "turn": hold.probe_changes,
         "rate": hold.rate,
     }
 
@@ -65,7 +65,7 @@ def _hold_of(wire: Mapping[str, Any], until: datetime) -> Hold:
         probation_until=_time(wire["probationUntil"]),
         delays=int(wire["delays"]),
         probe_until=_time(wire["probeUntil"]),
-        turn=int(wire["turn"]),
+        probe_changes=int(wire["turn"]),
         rate=float(wire["rate"]),
     )
 
