@@ -1,1 +1,1 @@
-"""Benchmarks: the app against lower bounds measured in the same run."""
+"""Compares the app with lower bounds that are measured in the same run."""

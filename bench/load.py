@@ -1,4 +1,4 @@
-"""The load that benchmarks publish, the sink that receives it, and the host's settings."""
+"""Makes the load that benchmarks publish, the sink that receives it, and the host's settings."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """
-A minimal subscriber in its own process, which counts pushes and their delays.
+Runs a minimal subscriber in its own process, which counts pushes and their delays.
 
 It answers 200, at ``/busy`` 503, and at ``/slow`` 200 after 29 s. Delays count from the time in the
 event's data. ``GET /stats?reset`` returns the counts and resets them.

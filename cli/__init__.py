@@ -1,1 +1,1 @@
-"""The operator's command line."""
+"""Runs the operator's command line."""

@@ -1,4 +1,4 @@
-"""Timer: dead letters to blobs, and the housekeeping."""
+"""Writes due dead letters to blobs, and does the housekeeping, on a timer."""
 
 import azure.functions as func
 

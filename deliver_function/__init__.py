@@ -1,4 +1,4 @@
-"""Deliver: first attempts, from the queue ``deliveries``."""
+"""Delivers messages of first attempts, from the queue ``deliveries``."""
 
 import azure.functions as func
 

@@ -1,4 +1,4 @@
-"""Errors of the host and of the app, each with a text that fits on one line."""
+"""Defines errors of the host and of the app, each with a text that fits on one line."""
 
 
 class HostError(Exception):

@@ -1,4 +1,4 @@
-"""HTTP ``subscriptions/…``: the management API, shaped as Azure Resource Manager's."""
+"""Serves ``subscriptions/…``: the management API, shaped as Azure Resource Manager's."""
 
 import azure.functions as func
 

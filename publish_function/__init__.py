@@ -1,4 +1,4 @@
-"""Publish: POST and OPTIONS of a custom topic's endpoint."""
+"""Accepts events: POST and OPTIONS of a custom topic's endpoint."""
 
 import azure.functions as func
 

@@ -1,4 +1,4 @@
-"""Publish: POST to a topic of a namespace."""
+"""Accepts events: POST to a topic of a namespace."""
 
 import azure.functions as func
 

@@ -1,4 +1,4 @@
-"""Deliver: retries, from the queue ``retries``."""
+"""Delivers messages of retries, from the queue ``retries``."""
 
 import azure.functions as func
 

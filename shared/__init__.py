@@ -1,1 +1,1 @@
-"""All the code of the app; the function folders beside it only translate."""
+"""Holds all the code of the app; the function folders beside it only translate."""

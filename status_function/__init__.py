@@ -1,4 +1,4 @@
-"""HTTP ``status/…``: health for everybody, metrics in Prometheus' format for the operator."""
+"""Serves ``status/…``: health for everybody, metrics in Prometheus' format for the operator."""
 
 import azure.functions as func
 

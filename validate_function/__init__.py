@@ -1,4 +1,4 @@
-"""HTTP ``validate/{id}``: the links and callbacks by which endpoints are validated."""
+"""Serves ``validate/{id}``: the links and callbacks by which endpoints are validated."""
 
 import azure.functions as func
 

@@ -1,4 +1,4 @@
-"""Timer: bring long waits back in time."""
+"""Moves deliveries out of long waits before they are due, on a timer."""
 
 import azure.functions as func
 

@@ -1,1 +1,1 @@
-"""The cost model: list prices, measured storage operations, and the bill of a month."""
+"""Models the costs of a month from list prices and measured storage operations."""

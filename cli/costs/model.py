@@ -10,15 +10,14 @@ from enum import StrEnum
 
 from cli.costs.data import Measured, Price, meter_of
 from cli.costs.workload import Work
-from shared.delivery.slots.slots import MAX_SLOTS, THREADS
+from shared.delivery.slots.slots import IN_FLIGHT, MAX_SLOTS, THREADS
 
 HOURS = 730.0  # of a month
 MONTH = HOURS * 3600  # seconds
 CORES = {512: 0.25, 2048: 1.0, 4096: 2.0}  # of an instance with so many MB
 REQUESTS = 16  # that an instance takes at a time (infra)
-MESSAGES = 24  # batchSize + newBatchThreshold (host.json)
 _LEAST_SECONDS = 1.0  # that are billed when an instance wakes
-_LINGERS = 300.0  # seconds that an instance goes on looking at its queue; assumed
+_LINGERS = 300.0  # seconds that an instance goes on polling its queue; assumed
 _TIMER_RUNS = HOURS * 60 + HOURS * 12  # every minute, and every five
 _DEAD_LETTER_RUNS = HOURS * 12
 _PAYLOAD_DAYS, _MONTH_DAYS = 4, 30
@@ -56,9 +55,9 @@ class Group:
         """
         Return the instance-seconds that are billed.
 
-        An instance is billed while it runs anything, however many at a time: at best it is full
-        all the time: of runs, of pushes, or its processor is. Spread over the month it wakes
-        for one run, or for those that happen to come meanwhile; a second is the least.
+        An instance is billed while it runs anything, however many runs at a time. In bursts it is
+        full: its runs, its slots for pushes or its processor set the limit. Spread over the month
+        it wakes for one run, or for the few that coincide; at least a second is billed.
         """
         full = self.runs * max(self.seconds / self.at_a_time, self.cpu / cores, self.slots)
         if traffic is Traffic.BURSTS:
@@ -67,7 +66,7 @@ class Group:
         return max(full, _covered(self.runs, alone))
 
     def awake(self, traffic: Traffic, cores: float) -> float:
-        """Return the seconds in which an instance is there, and looks at its queue if any."""
+        """Return the seconds in which an instance is there, and polls its queue if it has one."""
         if traffic is Traffic.BURSTS:
             return self.busy(traffic, cores)
         return max(self.busy(traffic, cores), _covered(self.runs, _LINGERS))
@@ -92,7 +91,7 @@ class Usage:
 def groups(work: Work, measured: Measured) -> tuple[Group, ...]:
     """Return publishing, delivering and retrying."""
     times, batch = measured.runs, work.workload.batch
-    first, later = work.rounds[0], work.rounds[1:]
+    first, later = work.waves[0], work.waves[1:]
     again = sum(each.messages for each in later)
     parts = first.messages / work.requests
     slots = min(THREADS.total, MAX_SLOTS * work.workload.fanout)
@@ -104,7 +103,7 @@ def groups(work: Work, measured: Measured) -> tuple[Group, ...]:
             runs=messages,
             seconds=times["deliver"] + times["deliver event"] * (together - 1),
             cpu=times["cpu run"] + times["cpu event"] * together,
-            at_a_time=MESSAGES,
+            at_a_time=IN_FLIGHT.total,
             slots=together * times["endpoint"] / slots,
             queue=True,
         )
@@ -127,11 +126,11 @@ def groups(work: Work, measured: Measured) -> tuple[Group, ...]:
 
 def work_operations(work: Work, steps: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
     """Return the storage operations by kind that the work takes, however it comes."""
-    retries = sum(each.messages for each in work.rounds[1:])
-    long = sum(each.messages for each in work.rounds[1:] if each.waited_long)
-    parked_messages = work.rounds[0].messages + retries if work.parked else 0.0
+    retries = sum(each.messages for each in work.waves[1:])
+    long = sum(each.messages for each in work.waves[1:] if each.waited_long)
+    parked_messages = work.waves[0].messages + retries if work.parked else 0.0
     times = {
-        "delivery message": work.rounds[0].messages,
+        "delivery message": work.waves[0].messages,
         "retry message": retries,
         "long wait": long,
         "parked request": work.requests if work.parked else 0.0,
@@ -156,9 +155,9 @@ def usage(work: Work, measured: Measured, traffic: Traffic, memory_mb: int) -> U
     for group in active:
         awake = dict(measured.steps["second awake"])
         # A full instance always finds something: what it asks is counted with the messages.
-        looks = awake.pop("queue get") if group.queue and traffic is Traffic.SPREAD else 0.0
+        polls = awake.pop("queue get") if group.queue and traffic is Traffic.SPREAD else 0.0
         awake.pop("queue get", None)
-        _add(operations, awake | {f"queue get {group.name}": looks}, group.awake(traffic, cores))
+        _add(operations, awake | {f"queue get {group.name}": polls}, group.awake(traffic, cores))
     busy = {group.name: group.busy(traffic, cores) for group in active}
     executions = sum(group.runs for group in active)
     failed = work.attempts * work.workload.failure_rate

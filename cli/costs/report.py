@@ -30,7 +30,7 @@ def document(comparison: Comparison) -> dict[str, Any]:
             "requests": work.requests,
             "deliveries": work.deliveries,
             "attempts": work.attempts,
-            "messages": sum(each.messages for each in work.rounds),
+            "messages": sum(each.messages for each in work.waves),
             "dead_letters": work.dead_letters,
             "payload_blobs": work.requests if work.parked else 0,
             "run_seconds": dict(comparison.run_seconds),
@@ -171,7 +171,7 @@ def _between(*differences: float) -> str:
 
 def _notes(comparison: Comparison) -> str:
     dates = sorted({each.date for each in prices().values()})
-    found, attempts = measured(), len(comparison.work.rounds)
+    found, attempts = measured(), len(comparison.work.waves)
     return (
         "In bursts: instances are full while they run. Spread out: events come at random times\n"
         "all month long, so an instance wakes for few of them, for a second at least. Real\n"

@@ -34,7 +34,7 @@ class Workload:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Round:
+class Wave:
     """The *messages* of all attempts with the same number, and the *attempts* that they make."""
 
     messages: float
@@ -47,13 +47,13 @@ class Work:
     """
     What a workload causes in a month.
 
-    *rounds* are first attempts, second ones, and so on; *dead_messages* carry the events that are
+    *waves* are first attempts, second ones, and so on; *dead_messages* carry the events that are
     given up. *parked* tells whether events are too large for messages.
     """
 
     workload: Workload
     requests: int
-    rounds: tuple[Round, ...]
+    waves: tuple[Wave, ...]
     dead_messages: float
     dead_letters: float
     parked: bool
@@ -64,12 +64,12 @@ class Work:
 
     @property
     def attempts(self) -> float:
-        return sum(each.attempts for each in self.rounds)
+        return sum(each.attempts for each in self.waves)
 
     @property
     def failed_runs(self) -> float:
         """Runs with a failure: each is followed by a retry message or by dead letters."""
-        return sum(each.messages for each in self.rounds[1:]) + self.dead_messages
+        return sum(each.messages for each in self.waves[1:]) + self.dead_messages
 
     @property
     def event_grid_operations(self) -> float:
@@ -100,20 +100,20 @@ def work_of(workload: Workload, stored_byte: float, profile: str = "latest") -> 
     def with_one_left(share: float) -> float:
         return messages * (1.0 - math.pow(1.0 - share, together))
 
-    rounds = [Round(messages=messages, attempts=deliveries, waited_long=False)]
-    rounds += [
-        Round(
+    waves = [Wave(messages=messages, attempts=deliveries, waited_long=False)]
+    waves += [
+        Wave(
             messages=with_one_left(rate**number),
             attempts=deliveries * rate**number,
             waited_long=wait > LONG_WAIT,
         )
         for number, wait in enumerate(waits, start=1)
     ]
-    ended = rate ** len(rounds)
+    ended = rate ** len(waves)
     return Work(
         workload=workload,
         requests=requests,
-        rounds=tuple(rounds),
+        waves=tuple(waves),
         dead_messages=with_one_left(ended),
         dead_letters=deliveries * ended,
         parked=capacity == 0,

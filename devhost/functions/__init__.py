@@ -1,1 +1,1 @@
-"""The app's functions: read from function.json, imported and invoked."""
+"""Reads the app's functions from function.json, imports and invokes them."""

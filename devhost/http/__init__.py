@@ -1,1 +1,1 @@
-"""HTTP functions: the server, the routes, requests, answers and the host's own pages."""
+"""Serves HTTP functions and the host's own pages."""

@@ -1,4 +1,4 @@
-"""The ASGI application: the host's own pages, then the functions' routes."""
+"""Implements the ASGI application: the host's own pages, then the functions' routes."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """
-Route templates of HTTP functions: literal segments, `{x}` for one segment, `{*x}` for the rest.
+Matches route templates: literal segments, `{x}` for one segment, `{*x}` for the rest.
 
 ASP.NET's constraints, defaults, optional and partial-segment parameters are refused.
 Source: ASP.NET Core routing (2026); azure-functions-host WebScriptHostHttpRoutesManager.cs

@@ -1,1 +1,1 @@
-"""Queue functions: the listener of a queue, its messages and the queue service."""
+"""Serves queue functions: listens, converts messages, and calls the queue service."""

@@ -1,5 +1,5 @@
 """
-A client of the queue service's REST API.
+Calls the REST API of the queue service.
 
 Most of a listener's cost per message is here, in the app's own process; the SDK's client takes
 three times the processor time for the same request.

@@ -1,1 +1,1 @@
-"""The storage account of a connection setting, and its failures."""
+"""Finds the storage account of a connection setting, and explains its failures."""

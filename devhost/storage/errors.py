@@ -1,4 +1,4 @@
-"""Errors of storage requests, and the log lines of an outage."""
+"""Defines errors of storage requests, and the log lines of an outage."""
 
 import logging
 

@@ -1,4 +1,4 @@
-"""Reads the identity of a storage connection without a secret, as the real host does."""
+"""Chooses the identity for storage; a copy of shared/adapters/storage/identity.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds the environment variables of a storage connection, as the real host does."""
+"""Reads a connection to storage as the real host does; a copy of shared/storage_setting.py."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Timer functions: schedules, the listener of a timer, its status and its lease."""
+"""Serves timer functions: schedules, listener, status and lease."""

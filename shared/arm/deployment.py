@@ -1,4 +1,4 @@
-"""Limits that this deployment, a delivery profile and a topic set for documents."""
+"""Defines the limits that this deployment, a delivery profile and a topic set for documents."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """
-Turns ARM documents into event subscriptions: requests to stored documents, those to values.
+Turns requests for event subscriptions into stored documents, and stored documents into values.
 
 The form of a request is that of a custom topic (``topic_subscription_codec``) or of a namespace
 topic (``namespace_subscription_codec``); the stored document is the same for both.

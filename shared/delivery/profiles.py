@@ -1,5 +1,5 @@
 """
-The published editions of the delivery rules: a row each, every value with its source.
+Lists the published editions of the delivery rules: a row each, every value with its source.
 
 Quotations are the editions' own words, in English. Where an edition contradicts itself, the row
 says which reading holds and why; the numbers in brackets are those of contract §3.3.

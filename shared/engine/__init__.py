@@ -1,1 +1,1 @@
-"""The use cases: gather, decide, act. Owns the ports that the adapters implement."""
+"""Implements the use cases: they gather, decide and act, through ports that adapters implement."""

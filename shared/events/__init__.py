@@ -1,1 +1,1 @@
-"""Publishing: events and their input schemas, topics, authorization, answers. Pure."""
+"""Defines publishing: events and their input schemas, topics, authorization, answers. Pure."""

@@ -1,4 +1,4 @@
-"""The differences between publishing to custom topics and to namespace topics, as values."""
+"""Defines how publishing to custom topics and to namespace topics differs, as values."""
 
 from __future__ import annotations
 

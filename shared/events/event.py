@@ -1,4 +1,4 @@
-"""An event as published."""
+"""Defines an event as published."""
 
 from __future__ import annotations
 

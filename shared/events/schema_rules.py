@@ -1,4 +1,4 @@
-"""Checks that all input schemas share, with Event Grid's error messages."""
+"""Makes the checks that all input schemas share, with Event Grid's error messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The principal and roles in an Entra ID access token, and its possible faults."""
+"""Reads the principal and roles of an Entra ID access token, and names its possible faults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A topic as the data plane uses it."""
+"""Defines a topic as the data plane uses it."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from shared.subscriptions.event_values import MISSING, EventValues, fold_case
 
 Check = Callable[[Any], bool]  # tests one value; False for another type
-Number = int | float
+Real = int | float
 
 _NUMBERS = (int, float)
 
@@ -122,19 +122,19 @@ def _compile_negative(
     return matches
 
 
-def _number_in(values: tuple[Number, ...]) -> Check:
+def _number_in(values: tuple[Real, ...]) -> Check:
     wanted = frozenset(values)
     return lambda value: value.__class__ in _NUMBERS and value in wanted
 
 
-def _in_range(ranges: tuple[tuple[Number, Number], ...]) -> Check:
+def _in_range(ranges: tuple[tuple[Real, Real], ...]) -> Check:
     return lambda value: (
         value.__class__ in _NUMBERS and any(low <= value <= high for low, high in ranges)
     )
 
 
-def _number(test: Callable[[Number, Number], bool]) -> Callable[[tuple[Number, ...]], Check]:
-    def check(values: tuple[Number, ...]) -> Check:
+def _number(test: Callable[[Real, Real], bool]) -> Callable[[tuple[Real, ...]], Check]:
+    def check(values: tuple[Real, ...]) -> Check:
         (limit,) = values
         return lambda value: value.__class__ in _NUMBERS and test(value, limit)
 

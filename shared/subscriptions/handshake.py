@@ -1,4 +1,4 @@
-"""The validation handshake: builds the challenge to an endpoint and judges its answer."""
+"""Builds the challenge of the validation handshake, and judges the endpoint's answer."""
 
 from __future__ import annotations
 
@@ -41,9 +41,10 @@ class Challenge(NamedTuple):
 
 class Verdict(NamedTuple):
     """
-    The endpoint consents, to at most *rate* requests a minute if that is set.
+    The judgement of an answer that does not refuse: the endpoint consents, or may consent later.
 
-    *is_pending*: its answer says neither yes nor no, so consent can still come through the link.
+    *is_pending*: it says neither yes nor no, so consent can still come through the link. *rate* is
+    the most requests a minute that a consenting endpoint allows; ``None``: no limit.
     """
 
     is_pending: bool

@@ -1,4 +1,4 @@
-"""An event subscription: topic, filter, endpoint, retry policy and dead-letter destination."""
+"""Defines an event subscription: topic, filter, endpoint, retry policy, dead-letter destination."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The management API: topics and event subscriptions as ARM documents."""
+"""Implements the management API: topics and event subscriptions as ARM documents."""

@@ -1,4 +1,4 @@
-"""Ports to blobs: payloads, dead letters, poison records."""
+"""Declares ports to blobs: payloads, dead letters, poison records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ports to stored ARM documents, and to topics and subscriptions read from them."""
+"""Declares ports to stored ARM documents, and to topics and subscriptions read from them."""
 
 from __future__ import annotations
 

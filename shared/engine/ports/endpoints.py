@@ -1,4 +1,4 @@
-"""Ports to endpoints: pushing to them, and the health that all processes share."""
+"""Declares ports to endpoints: pushing to them, and the health that all processes share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ports to queues: sending, receiving, and inspecting their backlog."""
+"""Declares ports to queues: sending, receiving, and inspecting their backlog."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ports to records: attempts, and counts of metrics."""
+"""Declares ports to records: attempts, and counts of metrics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ports to Entra ID: verifying tokens of callers, and fetching tokens for webhooks."""
+"""Declares ports to Entra ID: verifying tokens of callers, and fetching tokens for webhooks."""
 
 from __future__ import annotations
 

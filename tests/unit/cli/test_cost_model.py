@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from dataclasses import replace
@@ -18,7 +17,6 @@ from cli.costs.bill import compare
 from cli.costs.data import Price, measured, meter_of, prices, scenarios
 from cli.costs.model import (
     ALERTS,
-    MESSAGES,
     MONTH,
     REQUESTS,
     Group,
@@ -68,7 +66,7 @@ loads = st.builds(
     ids=str,
 )
 def test_as_few_messages_as_the_events_fit_into(load: Workload, messages: int):
-    assert work_of(load, 1.0).rounds[0].messages == messages
+    assert work_of(load, 1.0).waves[0].messages == messages
 
 
 @pytest.mark.parametrize(("size", "parked"), [(1024, False), (47_000, False), (49_000, True)])
@@ -80,19 +78,19 @@ def test_every_attempt_that_fails_is_followed_by_another_on_the_schedule():
     """Single events, half of all attempts fail: 11 attempts of profile latest in a day."""
     work = work_of(a_load(failure_rate=0.5), 1.0)
 
-    assert [each.attempts for each in work.rounds] == [1000 / 2**n for n in range(11)]
-    assert [each.messages for each in work.rounds] == [1000 / 2**n for n in range(11)]
+    assert [each.attempts for each in work.waves] == [1000 / 2**n for n in range(11)]
+    assert [each.messages for each in work.waves] == [1000 / 2**n for n in range(11)]
     assert work.dead_letters == work.dead_messages == 1000 / 2**11
     assert work.attempts == pytest.approx(1000 * (2 - 2**-10))
     # 10 s, 30 s, 1, 5 and 10 min wait on retries; half an hour and more elsewhere.
-    assert [each.waited_long for each in work.rounds] == [False] * 6 + [True] * 5
+    assert [each.waited_long for each in work.waves] == [False] * 6 + [True] * 5
 
 
 def test_failures_of_one_message_share_the_next():
     work = work_of(a_load(batch=50, size=100, failure_rate=0.1), 1.0)
 
-    assert work.rounds[0].messages == 20
-    assert work.rounds[1].messages == pytest.approx(20 * (1 - 0.9**50))
+    assert work.waves[0].messages == 20
+    assert work.waves[1].messages == pytest.approx(20 * (1 - 0.9**50))
 
 
 def test_the_operations_are_those_of_each_step_as_often_as_it_is_done():
@@ -251,11 +249,9 @@ def test_the_steps_are_those_of_the_scenarios_beside_them():
     assert measured().runs == runs(by_name)
 
 
-def test_an_instance_takes_what_host_and_templates_say():
-    queues = json.loads((ROOT / "host.json").read_text())["extensions"]["queues"]
+def test_an_instance_takes_what_the_templates_say():
     template = (ROOT / "infra/main.bicep").read_text()
 
-    assert queues["batchSize"] + queues["newBatchThreshold"] == MESSAGES
     assert f"param httpConcurrency int = {REQUESTS}\n" in template
 
 
