@@ -64,8 +64,8 @@ class _Job(Generic[T, R]):
                 began = clock()
                 result = self._work(taken[0])
                 self._done.append((taken[0], result))
-                if result.succeeded is None:
-                    continue  # Nothing was sent.
+                if not result.was_sent:
+                    continue
                 seconds = clock() - began
                 if not slots.pushed(self.visit, seconds, succeeded=result.succeeded):
                     return

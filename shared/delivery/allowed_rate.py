@@ -1,4 +1,4 @@
-"""Limits the requests to an endpoint to the rate that it has granted."""
+"""Limits the requests to an endpoint to its allowed rate, which it has granted."""
 
 from __future__ import annotations
 

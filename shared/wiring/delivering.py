@@ -12,9 +12,9 @@ from shared import telemetry
 from shared.adapters.push_pool import ThreadedPushPool
 from shared.adapters.storage.health_table import TableHealth
 from shared.delivery.slots.slots import THREADS
+from shared.engine.delivering.allowed_rates import AllowedRates
 from shared.engine.delivering.attempt_history import AttemptHistory
 from shared.engine.delivering.deliver import Deliver
-from shared.engine.delivering.pushing import AllowedRates
 from shared.engine.delivering.shared_health import HealthTracker
 from shared.wiring import storage
 from shared.wiring.outbound import pusher, tokens

@@ -11,10 +11,10 @@ from typing import Any
 from shared.adapters.storage.health_table import TableHealth
 from shared.delivery.messages.message import DeliveryMessage, NewerMessage, encode
 from shared.delivery.messages.message_reader import decode
+from shared.engine.delivering.allowed_rates import AllowedRates
 from shared.engine.delivering.attempt_history import AttemptHistory
 from shared.engine.delivering.deliver import Deliver
 from shared.engine.delivering.deployment_terms import DeploymentTerms
-from shared.engine.delivering.pushing import AllowedRates
 from shared.engine.delivering.requeue import Requeue
 from shared.engine.delivering.shared_health import HealthTracker
 from shared.engine.ports import Queue

@@ -15,13 +15,14 @@ from shared.delivery.messages.message import DeliveryMessage, NewerMessage
 from shared.delivery.messages.message_reader import decode
 from shared.delivery.policy import DeliveryTerms, EndReason, Go, before_attempt
 from shared.delivery.requests.push_batch import Loaded, push_batches
+from shared.engine.delivering.allowed_rates import AllowedRates
 from shared.engine.delivering.attempt_history import AttemptHistory
 from shared.engine.delivering.deployment_terms import DeploymentTerms
 from shared.engine.delivering.detaching import Detachment
 from shared.engine.delivering.drops import dropped
 from shared.engine.delivering.event_texts import texts_of
 from shared.engine.delivering.late_answers import LateAnswers
-from shared.engine.delivering.pushing import AllowedRates, Pushing
+from shared.engine.delivering.pushing import Pushing
 from shared.engine.delivering.requeue import NEWER_AGAIN_IN, Requeue
 from shared.engine.delivering.settlement import Settlement
 from shared.engine.delivering.shared_health import HealthTracker

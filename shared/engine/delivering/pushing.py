@@ -1,72 +1,29 @@
-"""Pushes batches as far as health, granted rate and slots allow, and requeues the others."""
+"""Pushes batches as far as health, allowed rate and slots permit, and requeues the others."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
-from typing import NamedTuple
 
 from shared.clock import Clock
-from shared.delivery.allowed_rate import Allowance, ask
 from shared.delivery.health.endpoint_health import Held, Observation, Open
 from shared.delivery.health.held_deliveries import hold_back
 from shared.delivery.outcome import Outcome, classify
 from shared.delivery.policy import DeliveryTerms
 from shared.delivery.requests.push_batch import PushBatch
 from shared.delivery.requests.push_request import push_request
+from shared.engine.delivering.allowed_rates import AllowedRates
 from shared.engine.delivering.detaching import Detachment
-from shared.engine.delivering.settlement import Pushed, Settlement
+from shared.engine.delivering.push_result import Pushed, Unsent
+from shared.engine.delivering.settlement import Settlement
 from shared.engine.delivering.shared_health import HealthTracker
 from shared.engine.ports import Pusher, PushPool
 from shared.http import Failure, NotAnswered
-from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
+from shared.subscriptions.subscription import EventSubscription
 
-MAX_KEYS = 10_000  # subscriptions whose allowance is remembered
 WAIT_FOR_SLOTS = timedelta(seconds=60)  # no push of an invocation begins later
-
-
-class AllowedRates:
-    """The allowances of all subscriptions with a granted rate; thread-safe."""
-
-    def __init__(self, clock: Clock, lock: AbstractContextManager[object]) -> None:
-        self._clock = clock
-        self._lock = lock
-        self._known: dict[SubscriptionKey, Allowance] = {}
-
-    def admit(self, subscription: EventSubscription) -> datetime | None:
-        """Admit one request (``None``), or return when it should ask again."""
-        if subscription.rate is None:
-            return None
-        key = subscription.key.folded
-        with self._lock:
-            now = self._clock.now()
-            if len(self._known) >= MAX_KEYS:
-                self._known = {k: v for k, v in self._known.items() if max(v) > now}
-            self._known[key], again_at = ask(self._known.get(key), subscription.rate, now)
-        return again_at
-
-
-class HeldBack(NamedTuple):
-    """A request that was not sent because the endpoint is held."""
-
-    held: Held
-
-    @property
-    def succeeded(self) -> None:
-        return None
-
-
-class RateLimited(NamedTuple):
-    """A request that was not sent because of the endpoint's rate; it asks again at *due*."""
-
-    due: datetime
-
-    @property
-    def succeeded(self) -> None:
-        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +48,7 @@ class Pushing:
                 self._run(rest)
                 return
             if isinstance(availability, Held):
-                self._hold(rest, availability)
+                self._requeue_held(rest, availability)
                 return
             if self.health.claim_probe(self.subscription, self.terms):
                 probe, *rest = rest
@@ -107,7 +64,7 @@ class Pushing:
         """Push until a hold begins; *behind_probe* waits for the end of the probe."""
         key = self.subscription.key.folded
         waiting = dict.fromkeys(batches)
-        unsent: dict[PushBatch, HeldBack | RateLimited] = {}
+        unsent: dict[PushBatch, Unsent] = {}
         push = partial(self._push, is_probe=is_probe)
 
         def detach() -> bool:
@@ -136,11 +93,11 @@ class Pushing:
             self.health.return_probe(self.subscription)
             self.health.save(self.subscription)
 
-    def _push(self, batch: PushBatch, *, is_probe: bool) -> Pushed | HeldBack | RateLimited:
+    def _push(self, batch: PushBatch, *, is_probe: bool) -> Pushed | Unsent:
         if not is_probe and (held := self.health.find_hold(self.subscription, self.terms)):
-            return HeldBack(held)
+            return Unsent(held)
         if due := self.rates.admit(self.subscription):
-            return RateLimited(due)
+            return Unsent(due)
         began_at = self.clock.now()
         late = self.settlement.late.awaited(batch, partial(self._succeeded_late, began_at))
         try:
@@ -173,18 +130,18 @@ class Pushing:
         self.health.observed(self.subscription, self.terms, seen)
         self.health.save(self.subscription)
 
-    def _requeue_unsent(self, unsent: Mapping[PushBatch, HeldBack | RateLimited]) -> None:
-        """Requeue what was held, or exceeded the endpoint's rate."""
+    def _requeue_unsent(self, unsent: Mapping[PushBatch, Unsent]) -> None:
+        """Requeue what was held, or exceeded the allowed rate."""
         met: dict[PushBatch, Held] = {}
         for batch, result in unsent.items():
-            if isinstance(result, HeldBack):
-                met[batch] = result.held
+            if isinstance(result.blocked_by, Held):
+                met[batch] = result.blocked_by
             else:
-                self.settlement.put_back([loaded.delivery for loaded in batch], result.due)
+                self.settlement.put_back([each.delivery for each in batch], result.blocked_by)
         if met:
-            self._hold(list(met), max(met.values(), key=lambda held: held.until))
+            self._requeue_held(list(met), max(met.values(), key=lambda held: held.until))
 
-    def _hold(self, batches: Sequence[PushBatch], held: Held) -> None:
+    def _requeue_held(self, batches: Sequence[PushBatch], held: Held) -> None:
         """Requeue what is held; the events of a batch come back together."""
         now = self.clock.now()
         times = self.health.due_times(

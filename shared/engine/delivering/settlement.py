@@ -6,14 +6,12 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import NamedTuple
 
 from shared.clock import Clock
 from shared.delivery.delivery import Delivery
 from shared.delivery.health.endpoint_health import Held
 from shared.delivery.messages.message import DeadLetterNote, DeliveryMessage
 from shared.delivery.messages.packing import due_together
-from shared.delivery.outcome import DeliveryOutcome, Outcome
 from shared.delivery.policy import (
     Decision,
     DeliveryTerms,
@@ -29,6 +27,7 @@ from shared.engine.delivering.attempt_history import MessageHistory
 from shared.engine.delivering.attempt_lines import AttemptLines
 from shared.engine.delivering.drops import dropped
 from shared.engine.delivering.late_answers import LateAnswers
+from shared.engine.delivering.push_result import Pushed
 from shared.engine.delivering.requeue import Queued, Requeue
 from shared.engine.ports import Metrics
 from shared.events.topic import TopicName
@@ -36,19 +35,6 @@ from shared.metrics import Metric, error_type
 from shared.subscriptions.subscription import DeadLetterDestination, EventSubscription
 
 GATHER_FOR = timedelta(seconds=1)  # failures within this time share their retry message
-
-
-class Pushed(NamedTuple):
-    """The outcome of one request, with its start and end."""
-
-    outcome: DeliveryOutcome
-    began_at: datetime
-    ended_at: datetime
-
-    @property
-    def succeeded(self) -> bool:
-        """Whether delivered."""
-        return self.outcome.outcome is Outcome.DELIVERED
 
 
 @dataclass(slots=True, kw_only=True)

@@ -18,8 +18,12 @@ class PushResult(Protocol):
     """The result of a push, as far as the pool needs it."""
 
     @property
-    def succeeded(self) -> bool | None:
-        """Whether the endpoint accepted it; a failure costs the key slots. ``None``: not sent."""
+    def was_sent(self) -> bool:
+        """Whether there was a push; without one nothing is known about the endpoint."""
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether the endpoint accepted it; a push that failed costs the key slots."""
 
 
 class PushPool(Protocol):

@@ -1,4 +1,4 @@
-"""What endpoints ask for: a rate that they have granted, and ``Retry-After``."""
+"""What endpoints ask for: an allowed rate, and ``Retry-After``."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_what_is_beyond_the_rate_goes_back_paced_and_uncounted(app: Deployment) 
     assert dues[-1] == round(3 * step, 6)
 
 
-def test_no_minute_sees_more_than_the_granted_rate(app: Deployment) -> None:
+def test_no_minute_sees_more_than_the_allowed_rate(app: Deployment) -> None:
     app.subscribe(rate=120)
     for group in range(6):
         app.run(a_message([a_delivery(group * 64 + number) for number in range(64)]))

@@ -18,7 +18,7 @@ class Text(str):
     """What came of a push that succeeded."""
 
     __slots__ = ()
-    succeeded = True
+    was_sent = succeeded = True
 
 
 def upper(item: str) -> Text:

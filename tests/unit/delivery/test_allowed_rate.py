@@ -1,4 +1,4 @@
-"""The rate that an endpoint has granted: never exceeded, and used."""
+"""The allowed rate of an endpoint: never exceeded, and used."""
 
 from __future__ import annotations
 
