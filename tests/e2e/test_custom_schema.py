@@ -100,7 +100,7 @@ def test_it_is_delivered_in_each_schema_unchanged(
     assert as_cloud_event.pushes[0].body.startswith(b"{")
 
 
-def test_filters_look_into_the_original_and_at_what_it_is_mapped_to(
+def test_filters_match_the_original_and_the_mapped_event(
     host: RunningHost, arm: Arm, subscriber: Callable[..., Subscriber], topic: str
 ):
     filters: dict[str, dict[str, Any]] = {

@@ -133,7 +133,7 @@ def test_event_subscriptions(
         operations.get(*where)
 
 
-def test_all_faults_are_told_at_once(client: Any, name: str):
+def test_all_faults_are_reported_at_once(client: Any, name: str):
     topic = client.topics.begin_create_or_update(GROUP, name, m.Topic(location="x")).result()
     wrong = m.EventSubscription(
         destination=m.WebHookEventSubscriptionDestination(endpoint_url="ftp://x"),

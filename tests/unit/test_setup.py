@@ -208,7 +208,7 @@ def test_a_node_that_does_not_know_the_systems_certificates_gets_no_option(
     assert "npm " in checkout.calls()
 
 
-def test_packages_of_node_that_cannot_be_fetched_are_told_and_tried_again(
+def test_packages_of_node_that_cannot_be_fetched_are_reported_and_tried_again(
     ready: SetUp,
 ) -> None:
     shutil.rmtree(ready.folder / "node_modules")

@@ -46,7 +46,7 @@ def during(slow: Deployment, monkeypatch: pytest.MonkeyPatch) -> During:
     return do
 
 
-def test_a_copy_stands_in_while_pushes_go_on(slow: Deployment, during: During) -> None:
+def test_a_copy_replaces_the_message_while_pushes_go_on(slow: Deployment, during: During) -> None:
     """It is there before the invocation ends, and gone when all is stored."""
     seen: list[object] = []
     during(lambda: seen.append((slow.invocation_ended.is_set(), slow.waiting(Queue.RETRIES))))
@@ -92,7 +92,7 @@ def test_a_copy_that_can_not_be_deleted_is_logged_and_received_again(
     assert len(logged("delivery.copy_not_deleted")) == 1
 
 
-def test_after_a_detached_probe_the_same_copy_stands_for_the_rest(
+def test_after_a_detached_probe_the_same_copy_covers_the_rest(
     slow: Deployment, during: During
 ) -> None:
     fail(slow)

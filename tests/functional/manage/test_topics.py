@@ -14,7 +14,7 @@ from tests.fakes import MemoryResources
 from tests.functional.manage.arm_api import GROUP, ORDERS, SHOP, SHOP_ORDERS, TOPICS, ArmApi
 
 
-def test_the_endpoint_stands_on_the_public_url(api: ArmApi) -> None:
+def test_the_endpoint_is_on_the_public_url(api: ArmApi) -> None:
     api.reconfigure(public_url="https://events.example")
 
     answer = api.json("PUT", ORDERS, {"location": "x"}, status=201)

@@ -105,7 +105,7 @@ def test_what_is_too_large_goes_to_one_payload_blob_for_four_days(app: Deploymen
         pytest.param(lambda app: app.queues.fail_next("put_all", after=True), id="messages, late"),
     ],
 )
-def test_while_storage_fails_the_publisher_is_told_to_come_again(
+def test_while_storage_fails_the_publisher_is_asked_to_retry(
     app: Deployment, fail: Callable[[Deployment], None]
 ) -> None:
     for number in range(3):

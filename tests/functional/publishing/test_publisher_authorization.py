@@ -124,7 +124,7 @@ def test_without_entra_no_token_is_read(app: Deployment) -> None:
     assert (answer.status, "Unable to read access token." in message(answer)) == (401, True)
 
 
-def test_while_keys_can_not_be_fetched_the_publisher_is_told_to_come_again(
+def test_while_keys_can_not_be_fetched_the_publisher_is_asked_to_retry(
     app: Deployment, tokens: Tokens
 ) -> None:
     tokens.down = True

@@ -152,7 +152,7 @@ def test_what_was_received_is_handled_though_receiving_then_fails(
     assert len(app.intake.take(Queue.WAITING, app.in_a_minute())) == 32
 
 
-def test_nothing_is_received_after_the_deadline_and_a_failure_is_told(app: Deployment) -> None:
+def test_nothing_is_received_after_the_deadline_and_a_failure_is_reported(app: Deployment) -> None:
     app.put(Queue.WAITING, a_message())
     app.queues.fail_next("receive")
 

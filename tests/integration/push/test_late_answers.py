@@ -39,7 +39,7 @@ def waiting(pusher: HttpPusher) -> Iterator[Waiting]:
     assert eventually(lambda: len(list(FDS.iterdir())) <= before)
 
 
-def test_an_answer_after_the_timeout_is_told(waiting: Waiting) -> None:
+def test_an_answer_after_the_timeout_is_reported(waiting: Waiting) -> None:
     late = b"HTTP/1.1 201 Made\r\nX-A: b\r\n\r\nbody"
     with Server(answering_when(now := Event(), late)) as server:
         exchange = waiting.send(server.url)
@@ -53,7 +53,7 @@ def test_an_answer_after_the_timeout_is_told(waiting: Waiting) -> None:
     assert len(server.requests) == 1
 
 
-def test_an_answer_in_time_is_not_told_again(waiting: Waiting) -> None:
+def test_an_answer_in_time_is_not_reported_again(waiting: Waiting) -> None:
     with Server(always(OK)) as server:
         exchange = waiting.send(server.url)
 
@@ -237,22 +237,22 @@ def test_beyond_64_the_oldest_is_given_up(waiting: Waiting) -> None:
         assert waiting.reported(0) is None
 
 
-def test_who_is_told_holds_up_nobody(pusher: HttpPusher) -> None:
+def test_a_slow_report_delays_no_other(pusher: HttpPusher) -> None:
     """They store something, and storage may be slow."""
     release, other, now, slow = Event(), Event(), Event(), Event()
 
-    def tell_slowly(_: Answered) -> None:
+    def report_slowly(_: Answered) -> None:
         slow.set()
         release.wait(PATIENCE)
 
-    def tell(_: Answered) -> None:
+    def report(_: Answered) -> None:
         other.set()
 
     request = OutboundRequest(method="POST", url="", headers={}, body=b"")
     with Server(answering_when(now)) as first, Server(answering_when(slow)) as second:
         for server, late in (
-            (first, LateAnswerHandler(MINUTE, tell_slowly)),
-            (second, LateAnswerHandler(MINUTE, tell)),
+            (first, LateAnswerHandler(MINUTE, report_slowly)),
+            (second, LateAnswerHandler(MINUTE, report)),
         ):
             pusher.send(request._replace(url=server.url), timedelta(seconds=0.1), late)
         now.set()

@@ -90,7 +90,7 @@ def test_a_bad_certificate_gets_no_request(
 
 
 @pytest.mark.parametrize("strict", [True, False])
-def test_the_systems_trust_does_not_include_ours_unless_told(
+def test_the_systems_trust_does_not_include_ours_unless_set(
     authority: Authority, monkeypatch: pytest.MonkeyPatch, *, strict: bool
 ) -> None:
     certificate = authority.server("localhost", names_issuers_key=strict)

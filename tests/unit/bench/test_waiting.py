@@ -18,12 +18,12 @@ def test_events_that_are_held_need_no_attempt_of_their_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("depths", "told"),
+    ("depths", "reason"),
     [
         ({"deliveries": 7, "retries": 0, "waiting": 0}, "not all was attempted"),
         ({"deliveries": 0, "retries": 0, "waiting": 0}, "nothing waits"),
     ],
 )
-def test_what_never_comes_is_told(depths: dict[str, int], told: str) -> None:
-    with pytest.raises(RuntimeError, match=told):
+def test_what_never_comes_is_reported(depths: dict[str, int], reason: str) -> None:
+    with pytest.raises(RuntimeError, match=reason):
         await_first_attempts(lambda: depths, seconds=0)

@@ -43,9 +43,9 @@ EXPIRED = a_record(
 
 
 def test_people_read_a_line_per_attempt_and_one_for_the_end() -> None:
-    told = table(EventTimeline([a_record(), LAST]), START + 3600 * SECOND)
+    shown = table(EventTimeline([a_record(), LAST]), START + 3600 * SECOND)
 
-    assert told.splitlines() == [
+    assert shown.splitlines() == [
         f"e-0  published 2026-02-09 12:00:00, 1:00:00 ago  (aeg-output-event-id {ID})",
         (
             "        when  UTC                    #  answer                        took"
@@ -101,19 +101,19 @@ def test_people_read_a_line_per_attempt_and_one_for_the_end() -> None:
 def test_the_last_line_says_what_became_of_it(
     records: list[AttemptRecord], seconds: int, last: str
 ) -> None:
-    told = table(EventTimeline(records), START + seconds * SECOND)
+    shown = table(EventTimeline(records), START + seconds * SECOND)
 
-    assert told.splitlines()[-1].strip() == last
-    assert len(told.splitlines()) == 4
+    assert shown.splitlines()[-1].strip() == last
+    assert len(shown.splitlines()) == 4
 
 
 def test_programs_get_the_same() -> None:
-    told = document(EventTimeline([a_record(), LAST]))
+    shown = document(EventTimeline([a_record(), LAST]))
 
-    assert told["eventId"] == "e-0"
-    assert told["systemId"] == ID
-    assert told["publishedAt"] == "2026-02-09T12:00:00.0000000Z"
-    assert told["attempts"][0] == {
+    assert shown["eventId"] == "e-0"
+    assert shown["systemId"] == ID
+    assert shown["publishedAt"] == "2026-02-09T12:00:00.0000000Z"
+    assert shown["attempts"][0] == {
         "number": 1,
         "at": "2026-02-09T12:00:00.2500000Z",
         "status": 503,
@@ -123,8 +123,8 @@ def test_programs_get_the_same() -> None:
         "nextAt": "2026-02-09T12:00:30.0000000Z",
         "why": "minimum for 503: 30 s",
     }
-    assert [each["nextAt"] for each in told["attempts"]][1:] == [None]
-    assert told["end"] == {
+    assert [each["nextAt"] for each in shown["attempts"]][1:] == [None]
+    assert shown["end"] == {
         "state": "deadLettered",
         "reason": "MaxDeliveryAttemptsExceeded",
         "why": "all 2 attempts made",

@@ -46,11 +46,11 @@ def options(case: Case) -> list[str]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_every_edition_is_told_as_documented(explain: Explain, case: Case) -> None:
-    told = explain(case.profile, ",".join(case.answers), *options(case))
+def test_every_edition_is_explained_as_documented(explain: Explain, case: Case) -> None:
+    explained = explain(case.profile, ",".join(case.answers), *options(case))
 
-    assert begun(told) == list(case.attempts)
-    assert told["end"] == {
+    assert begun(explained) == list(case.attempts)
+    assert explained["end"] == {
         "state": case.end.state,
         "reason": case.end.reason,
         "at": case.end.at,
@@ -65,17 +65,17 @@ def test_2019_retries_every_client_error_like_401(explain: Explain, answer: str)
 
 def test_timeouts_leave_room_for_six_attempts_in_30_minutes(explain: Explain) -> None:
     """A limit of 10 attempts "will have no impact"."""
-    told = explain("2023", "timeout", "--ttl-minutes", "30", "--max-attempts", "10")
+    explained = explain("2023", "timeout", "--ttl-minutes", "30", "--max-attempts", "10")
 
-    assert (len(told["attempts"]), told["end"]["reason"]) == (6, "TimeToLiveExceeded")
+    assert (len(explained["attempts"]), explained["end"]["reason"]) == (6, "TimeToLiveExceeded")
 
 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_the_document_has_exactly_the_promised_members(explain: Explain, profile: str) -> None:
-    told = explain(profile, "500,200")
+    explained = explain(profile, "500,200")
 
-    assert list(told) == ["profile", "attempts", "end"]
-    failed, taken = told["attempts"]
+    assert list(explained) == ["profile", "attempts", "end"]
+    failed, taken = explained["attempts"]
     assert failed == {
         "number": 1,
         "at": 0.0,
@@ -85,14 +85,14 @@ def test_the_document_has_exactly_the_promised_members(explain: Explain, profile
         "why": failed["why"],
     }
     assert (taken["number"], taken["outcome"], taken["next_at"]) == (2, "Delivered", None)
-    assert all(each["why"] for each in told["attempts"])
-    assert told["end"] == {"state": "delivered", "reason": None, "at": 10.0, "blob_at": None}
+    assert all(each["why"] for each in explained["attempts"])
+    assert explained["end"] == {"state": "delivered", "reason": None, "at": 10.0, "blob_at": None}
 
 
 def test_every_time_has_its_rule(explain: Explain) -> None:
-    told = explain("2023", "503,refused,timeout,408,500")
+    explained = explain("2023", "503,refused,timeout,408,500")
 
-    assert [each["why"] for each in told["attempts"][:5]] == [
+    assert [each["why"] for each in explained["attempts"][:5]] == [
         "minimum for 503: 30 s",
         "schedule step 2: 30 s",
         "schedule step 3: 1 min",
@@ -171,8 +171,8 @@ def test_an_edition_has_the_name_people_know(
 ) -> None:
     assert main(["explain", "--profile", profile, "--answers", "200"]) == 0
 
-    told = capsys.readouterr().out.splitlines()[0]
-    assert re.fullmatch(rf'Profile {profile}: "[A-Z][A-Za-z: ]+", 20\d\d-\d\d-\d\d', told)
+    explained = capsys.readouterr().out.splitlines()[0]
+    assert re.fullmatch(rf'Profile {profile}: "[A-Z][A-Za-z: ]+", 20\d\d-\d\d-\d\d', explained)
 
 
 def test_parts_of_a_second_are_shown(capsys: pytest.CaptureFixture[str]) -> None:

@@ -56,7 +56,7 @@ def seen(store: MemoryResources, counts: MemoryCounts | None = None) -> Subscrip
 
 
 @pytest.mark.parametrize(
-    ("names", "told"),
+    ("names", "printed"),
     [
         (("orderz", "crm"), "there is no topic 'orderz'; the nearest is 'orders'"),
         (("x", "crm"), "there is no topic 'x'"),
@@ -64,11 +64,13 @@ def seen(store: MemoryResources, counts: MemoryCounts | None = None) -> Subscrip
         (("orders", "billing"), "there is no event subscription 'billing' of topic 'orders'"),
     ],
 )
-def test_a_mistyped_name_is_told(store: MemoryResources, names: tuple[str, str], told: str) -> None:
+def test_a_mistyped_name_is_reported(
+    store: MemoryResources, names: tuple[str, str], printed: str
+) -> None:
     with pytest.raises(UnknownName) as caught:
         read_state(store, MemoryCounts(), names, SINCE, NOW)
 
-    assert str(caught.value).endswith(told)
+    assert str(caught.value).endswith(printed)
 
 
 def test_a_topic_of_a_namespace_is_known(store: MemoryResources) -> None:
@@ -78,14 +80,16 @@ def test_a_topic_of_a_namespace_is_known(store: MemoryResources) -> None:
         read_state(store, MemoryCounts(), ("shop.orders", "crm"), SINCE, NOW)
 
 
-def test_a_hold_is_told_while_it_lasts(store: MemoryResources) -> None:
+def test_a_hold_is_shown_while_it_lasts(store: MemoryResources) -> None:
     hold(store, MINUTE * 3)
 
     found = seen(store)
 
     assert found.availability == Held(START + MINUTE * 3, "probation for Busy: 10 s")
-    told = text(found, SINCE, NOW).splitlines()[0]
-    assert told.startswith("Held: the endpoint is sent nothing for another 0:02:00 (probation for")
+    printed = text(found, SINCE, NOW).splitlines()[0]
+    assert printed.startswith(
+        "Held: the endpoint is sent nothing for another 0:02:00 (probation for"
+    )
     assert document(found)["held"] == {
         "until": "2026-02-09T12:03:00.0000000Z",
         "why": "probation for Busy: 10 s",
@@ -115,10 +119,10 @@ def test_a_hold_of_an_endpoint_that_was_corrected_is_none(store: MemoryResources
 def test_filtered_events_are_counted(store: MemoryResources) -> None:
     counts = counted("", {Metric.PUBLISH_SUCCESS: 5, Metric.UNMATCHED: 2})
 
-    told = text(seen(store, counts), SINCE, NOW)
+    printed = text(seen(store, counts), SINCE, NOW)
 
-    assert "5 events published, of which 0 matched this subscription and 2 matched none" in told
-    assert told.endswith("Its filters matched none of them.")
+    assert "5 events published, of which 0 matched this subscription and 2 matched none" in printed
+    assert printed.endswith("Its filters matched none of them.")
 
 
 def test_what_matched_is_counted(store: MemoryResources) -> None:
@@ -134,10 +138,10 @@ def test_what_matched_is_counted(store: MemoryResources) -> None:
 
     found = seen(store, counts)
 
-    told = text(found, SINCE, NOW)
-    assert "4 matched this subscription" in told
-    assert "1 delivered, 2 dead-lettered, 1 dropped" in told
-    assert "matched none of them" not in told
+    printed = text(found, SINCE, NOW)
+    assert "4 matched this subscription" in printed
+    assert "1 delivered, 2 dead-lettered, 1 dropped" in printed
+    assert "matched none of them" not in printed
     assert document(found)["counts"]["MatchedEventCount"] == 4
 
 
@@ -148,10 +152,10 @@ def test_counts_of_before_are_left_out(store: MemoryResources) -> None:
 
 
 def test_an_endpoint_without_consent_is_sent_nothing(store: MemoryResources) -> None:
-    told = text(
+    printed = text(
         SubscriptionState(has_consented=False, availability=Open(), counts=seen(store).counts),
         SINCE,
         NOW,
     )
 
-    assert told.startswith("Not delivering: the endpoint has not completed")
+    assert printed.startswith("Not delivering: the endpoint has not completed")

@@ -28,7 +28,7 @@ from tests.fakes import START, answered
 
 SECOND = timedelta(seconds=1)
 MICROSECOND = timedelta(microseconds=1)
-MOST = 3000  # attempts after which a story is taken for endless
+MOST = 3000  # attempts after which an event is taken for endless
 
 STATUSES = [200, 202, 302, 400, 401, 403, 404, 408, 413, 414, 500, 503]
 exchanges = st.one_of(
@@ -63,7 +63,7 @@ def all_terms(draw: st.DrawFn) -> DeliveryTerms:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempted:
-    """An attempt of a story; times are since publish."""
+    """An attempt of a simulated event; times are since publish."""
 
     delivery: Delivery
     outcome: DeliveryOutcome
@@ -71,7 +71,7 @@ class Attempted:
     failed: timedelta
 
 
-def story(
+def simulate(
     script: Sequence[Exchange], terms: DeliveryTerms, jitter: float
 ) -> tuple[list[Attempted], Delivered | End, timedelta]:
     """Follow one event to its end; the last answer repeats."""
@@ -95,7 +95,7 @@ def story(
             return attempts, decision, failed_at - START
         assert decision.why
         now = decision.due
-    raise AssertionError("the story has no end")
+    raise AssertionError("the event has no end")
 
 
 stories = given(scripts, all_terms(), st.floats(0, 1, exclude_max=True))
@@ -105,7 +105,7 @@ stories = given(scripts, all_terms(), st.floats(0, 1, exclude_max=True))
 def test_no_attempt_is_one_too_many_or_begins_after_the_time_to_live(
     script: list[Exchange], terms: DeliveryTerms, jitter: float
 ) -> None:
-    attempts, _, _ = story(script, terms, jitter)
+    attempts, _, _ = simulate(script, terms, jitter)
 
     assert [each.delivery.attempts for each in attempts] == list(range(1, len(attempts) + 1))
     assert terms.max_attempts is None or len(attempts) <= terms.max_attempts
@@ -132,7 +132,7 @@ def least(terms: DeliveryTerms, number: int, attempt: Attempted) -> timedelta:
 def test_no_wait_falls_below_schedule_minimum_or_a_second(
     script: list[Exchange], terms: DeliveryTerms, jitter: float
 ) -> None:
-    attempts, _, _ = story(script, terms, jitter)
+    attempts, _, _ = simulate(script, terms, jitter)
 
     for number, (one, following) in enumerate(pairwise(attempts), 1):
         wait = following.began - one.failed
@@ -144,7 +144,7 @@ def test_no_wait_is_longer_than_any_rule_asks_for(
     script: list[Exchange], terms: DeliveryTerms, jitter: float
 ) -> None:
     """Schedule, minimum and probation, then jitter; Retry-After at most doubles that."""
-    attempts, _, _ = story(script, terms, jitter)
+    attempts, _, _ = simulate(script, terms, jitter)
 
     for number, (one, following) in enumerate(pairwise(attempts), 1):
         probation = terms.profile.probation.get(one.outcome.outcome, timedelta())
@@ -156,10 +156,10 @@ def test_no_wait_is_longer_than_any_rule_asks_for(
 
 
 @stories
-def test_every_story_has_one_end_and_its_reason_is_true(
+def test_every_event_has_one_end_and_its_reason_is_true(
     script: list[Exchange], terms: DeliveryTerms, jitter: float
 ) -> None:
-    attempts, end, at = story(script, terms, jitter)
+    attempts, end, at = simulate(script, terms, jitter)
 
     taken = [each.outcome.status in terms.profile.success_codes for each in attempts]
     if isinstance(end, Delivered):

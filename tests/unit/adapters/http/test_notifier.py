@@ -45,7 +45,7 @@ def test_endpoints_that_hang_hold_nobody_up_and_what_was_not_begun_is_never_sent
     assert len(pusher.begun) == THREADS
 
 
-def test_all_are_told_where_all_answer():
+def test_all_are_notified_where_all_answer():
     pusher = Hanging()
     pusher.released.set()
 
