@@ -11,7 +11,7 @@ from threading import Lock
 from shared import telemetry
 from shared.adapters.push_pool import ThreadedPushPool
 from shared.adapters.storage.health_table import TableHealth
-from shared.delivery.slots.slots import THREADS
+from shared.delivery.slots.slots import IN_FLIGHT, THREADS
 from shared.engine.delivering.allowed_rates import AllowedRates
 from shared.engine.delivering.attempt_history import AttemptHistory
 from shared.engine.delivering.deliver import Deliver
@@ -21,7 +21,7 @@ from shared.wiring.outbound import pusher, tokens
 from shared.wiring.process import CLOCK, once
 from shared.wiring.settings import settings
 
-INVOCATIONS = 48  # of the two queue functions at a time: batchSize + newBatchThreshold each
+INVOCATIONS = 2 * IN_FLIGHT.total  # at a time, of the two queue functions
 
 
 async def run(body: bytes) -> None:

@@ -18,7 +18,7 @@ MAX_SLOTS = 64  # of a quick key
 QUICK = 1.0  # seconds: a success that takes less earns its key a slot
 VERY_SLOW = 10.0  # seconds: a push that takes more costs it half of them, and so does a failure
 STUCK_AFTER = 1.0  # seconds with slots in use and no push that ends
-IN_FLIGHT = Share(total=24)  # messages of a function: batchSize + newBatchThreshold
+IN_FLIGHT = Share(total=24)  # messages of a function: batchSize + newBatchThreshold in host.json
 THREADS = Share(total=128, reserved=IN_FLIGHT.half)  # a thread for every message
 SOONEST, LATEST = timedelta(seconds=10), timedelta(minutes=5)  # to try for a slot again
 MAX_KEYS = 10_000  # remembered while idle

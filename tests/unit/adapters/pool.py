@@ -21,6 +21,13 @@ class Text(str):
     was_sent = succeeded = True
 
 
+class Unsent(Text):
+    """What came of an item that something kept from being pushed."""
+
+    __slots__ = ()
+    was_sent = succeeded = False
+
+
 def upper(item: str) -> Text:
     return Text(item.upper())
 

@@ -16,6 +16,7 @@ from tests.unit.adapters.pool import (
     MINUTE,
     PATIENCE,
     Text,
+    Unsent,
     Work,
     a_pool,
     assert_all_released,
@@ -23,6 +24,7 @@ from tests.unit.adapters.pool import (
     job_of,
     upper,
 )
+from tests.unit.delivery.slots.keys import entered, taken
 
 
 def test_every_item_is_pushed_and_yielded_once(time: Seconds) -> None:
@@ -42,6 +44,15 @@ def test_every_item_is_pushed_and_yielded_once(time: Seconds) -> None:
     for group, pairs in zip(groups, found, strict=True):
         assert sorted(pairs) == sorted((item, item.upper()) for item in group)
     assert_all_released(pool)
+
+
+def test_what_was_not_sent_costs_no_slots(time: Seconds) -> None:
+    slots = Slots(4, 4, time)
+    pool = ThreadedPushPool(4, slots, clock=time, tick=0.001)
+
+    drained(job_of(pool, "key", list("abcd"), Unsent))
+
+    assert taken(slots, entered(slots, "key")) == 4
 
 
 def test_a_key_never_has_more_than_its_slots(time: Seconds) -> None:
