@@ -29,7 +29,7 @@ class _RowKey(NamedTuple):
 
 
 class _Row:
-    """All that was counted for one row so far; *is_stored* as it is."""
+    """All that was counted for one row so far; *is_stored*: the stored row has it."""
 
     def __init__(self) -> None:
         self.counts: dict[Series, Sum] = {}

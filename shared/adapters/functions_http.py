@@ -22,7 +22,7 @@ def to_request(req: func.HttpRequest) -> HttpRequest:
 
 
 def to_response(answer: HttpAnswer) -> func.HttpResponse:
-    """Write an answer with no header but those it has."""
+    """Convert an answer; it gets no further headers."""
     return func.HttpResponse(
         answer.body,
         status_code=answer.status,

@@ -27,7 +27,7 @@ class EntraTokenVerifier:
     """
     TokenVerifier for tokens of one of *issuers* that are for one of *audiences*.
 
-    Claims are looked at only after the signature; nothing in a token chooses how it is verified,
+    Claims are read only after the signature; nothing in a token chooses how it is verified,
     but for the id of a key that the issuer has published.
     """
 
@@ -39,7 +39,7 @@ class EntraTokenVerifier:
         self._audiences = tuple(audiences)
 
     def verify(self, token: str) -> Claims | TokenFault:
-        """Say what *token* claims, or why it is not believed."""
+        """Return the claims of *token*, or the fault for which it is refused."""
         if len(token) > _MAX_LENGTH:
             return TokenFault.UNREADABLE
         from jwt import PyJWTError  # when the first token comes: cold starts

@@ -31,7 +31,7 @@ _OK = 200
 
 
 class _KeySet(NamedTuple):
-    """The keys by their id, due to be renewed at *old_at*; *failed*: by the latest fetch."""
+    """The keys by id, to be renewed at *old_at*; *failed*: the latest fetch failed."""
 
     keys: dict[str, PyJWK]
     old_at: float

@@ -38,7 +38,7 @@ class HeadReader:
     """
     Reads the head of one answer from a connection.
 
-    Where a deadline ended the reading, it can be taken up again: the limits are those of the whole.
+    After a deadline, reading can go on: the limits are those of the whole head.
     """
 
     __slots__ = ("_allowance", "_connection", "_searched")

@@ -20,7 +20,7 @@ def connect(addresses: Sequence[Address], endpoint: Endpoint, deadline: float) -
     Connect to the first of *addresses* that accepts; each gets its share of the time left.
 
     Raises:
-        NoAnswer: none did; what the last one did decides.
+        NoAnswer: none did; the failure is that of the last one.
     """
     for left in range(len(addresses), 1, -1):
         share = (deadline - monotonic()) / left

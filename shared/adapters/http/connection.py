@@ -67,7 +67,7 @@ class HttpConnection:
         Make it a TLS connection to *host*, whose certificate is checked as the context says.
 
         Raises:
-            NoAnswer: no handshake in time, or not a good one.
+            NoAnswer: the handshake failed, or was not complete in time.
         """
         try:
             wrapped = context.wrap_socket(
@@ -88,10 +88,10 @@ class HttpConnection:
 
     def wait(self, events: int, deadline: float) -> int:
         """
-        Wait until one of *events* is true; return what is.
+        Wait for one of *events*; return those that have occurred.
 
         Raises:
-            NoAnswer: not until the deadline.
+            NoAnswer: none until the deadline.
         """
         if events != self._events:
             self._poller.modify(self._socket.fileno(), events)
@@ -103,7 +103,7 @@ class HttpConnection:
         return ready[0][1]
 
     def is_usable(self) -> bool:
-        """Say whether an idle connection is still quiet: neither closed nor sent anything."""
+        """Tell whether the peer of an idle connection has neither closed it nor sent anything."""
         if self._events != select.POLLIN:
             self._poller.modify(self._socket.fileno(), select.POLLIN)
             self._events = select.POLLIN
@@ -153,7 +153,11 @@ class HttpConnection:
     def _send_rest(self, rest: memoryview, deadline: float) -> bool:
         while rest:
             ready = self.wait(select.POLLOUT | select.POLLIN, deadline)
-            if ready & select.POLLIN and self._peeked() and not self.buffer.startswith(_EARLY):
+            if (
+                ready & select.POLLIN
+                and self._take_arrived()
+                and not self.buffer.startswith(_EARLY)
+            ):
                 return False
             if not ready & ~select.POLLIN:
                 continue
@@ -165,8 +169,8 @@ class HttpConnection:
                 return self._answered_anyway(error)
         return True
 
-    def _peeked(self) -> bool:
-        """Take what has arrived while sending: part of an answer, or only TLS's own records."""
+    def _take_arrived(self) -> bool:
+        """Buffer what has arrived; return ``False`` if that is nothing, or TLS's own records."""
         try:
             data = self._socket.recv(_READ_SIZE)
         except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
@@ -182,10 +186,10 @@ class HttpConnection:
     def _answered_anyway(self, error: OSError) -> bool:
         """Look for an answer that was sent before the peer stopped reading."""
         try:
-            if self._peeked():
+            if self._take_arrived():
                 return False
-        except NoAnswer as read:
-            if read.failure is Failure.TLS:  # an alert says why the peer went away
+        except NoAnswer as unread:
+            if unread.failure is Failure.TLS:  # an alert says why the peer went away
                 raise
         raise failed(error) from error
 

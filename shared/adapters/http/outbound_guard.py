@@ -109,10 +109,10 @@ class OutboundGuard:
                 return f"{address}: zone ids are not allowed"
             if address.ipv4_mapped is not None:
                 address = address.ipv4_mapped
-        return self._closed(address, port) or self._not_public(address)
+        return self._always_refused(address, port) or self._not_public(address)
 
-    def _closed(self, address: Address, port: int | None) -> str | None:
-        """Judge what no list opens, also where it hides in an IPv6 form."""
+    def _always_refused(self, address: Address, port: int | None) -> str | None:
+        """Refuse what no setting can allow, also where an IPv6 form embeds it."""
         if address.is_unspecified:  # reaches this very machine: one more name for loopback
             return f"{address}: unspecified"
         for form in (address, *_embedded(address)):

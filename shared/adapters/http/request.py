@@ -99,7 +99,7 @@ def write_request(request: OutboundRequest, target: Target) -> bytes:
 @lru_cache(maxsize=1024)
 def check_name(name: str) -> None:
     """
-    Accept a header's name, or not; few names are ever used, so the verdict is remembered.
+    Check a header's name; few names are ever used, so the result is remembered.
 
     Raises:
         NoAnswer: it is illegal, or one that frames the message and so is ours alone to write.

@@ -115,7 +115,7 @@ class StorageAccount:
             from requests.adapters import HTTPAdapter
 
             session = requests.Session()
-            session.trust_env = False  # no proxies, and no look at the environment per request
+            session.trust_env = False  # no proxies, and the environment is not read per request
             session.mount("https://", HTTPAdapter(CONNECTIONS, CONNECTIONS))
             session.mount("http://", HTTPAdapter(CONNECTIONS, CONNECTIONS))
             return RequestsTransport(

@@ -23,7 +23,7 @@ def partition_of(topic: str, subscription: str, published_at: datetime) -> str:
 
 
 def partitions_since(topic: str, subscription: str, since: datetime) -> tuple[str, str]:
-    """Return the first partition from *since* on, and what all of them come before."""
+    """Return the range of the partitions from *since* on: the first one, and their upper bound."""
     return partition_of(topic, subscription, since), f"{key_of(topic, subscription)}:"
 
 

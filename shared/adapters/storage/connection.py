@@ -18,7 +18,7 @@ C = TypeVar("C")
 
 
 class Service(StrEnum):
-    """The services of a storage account, as they stand in host names."""
+    """The services of a storage account, as in host names."""
 
     BLOB = "blob"
     QUEUE = "queue"

@@ -47,7 +47,7 @@ def create_if_missing(act: Callable[[], T], create: Callable[[], object], code: 
 
 
 def has_code(error: HttpResponseError, *codes: str) -> bool:
-    """Say whether storage gave one of *codes* as its reason."""
+    """Tell whether storage gave one of *codes* as its reason."""
     code = getattr(error, "error_code", None)
     if code is not None:
         return getattr(code, "value", code) in codes

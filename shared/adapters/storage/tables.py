@@ -108,7 +108,7 @@ class StorageResources:
 
 
 def _are_keys(*texts: str) -> bool:
-    """Return whether such rows can exist; a name that can't is no fault of storage."""
+    """Tell whether *texts* are legal keys; others name no row, so storage is not asked."""
     return all(_KEY.fullmatch(text) for text in texts)
 
 
