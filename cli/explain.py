@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 from shared.delivery.delivery_profile import DeliveryProfile, EndpointType, Feature
 from shared.delivery.forecast import Forecast, forecast
-from shared.delivery.policy import DeliveryTerms
+from shared.delivery.policy import DeliveryTerms, default_terms
 from shared.delivery.profiles import PROFILES
 from shared.subscriptions.subscription import DeadLetterDestination
 
@@ -79,28 +80,24 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _terms(profile: DeliveryProfile, options: argparse.Namespace) -> DeliveryTerms:
-    default, least, most = (each // _MINUTE for each in profile.limits.time_to_live)
-    minutes = default if options.ttl_minutes is None else options.ttl_minutes
-    if not least <= minutes <= most:
-        allowed = f"{least}" if least == most else f"{least} to {most}"
-        raise ValueError(f"--ttl-minutes: profile {profile.name} allows {allowed}")
-    attempts = profile.limits.attempts
-    max_attempts = options.max_attempts
-    if attempts is None:
-        if max_attempts is not None:
+    terms = default_terms(profile)
+    if options.ttl_minutes is not None:
+        _, least, most = (each // _MINUTE for each in profile.limits.time_to_live)
+        if not least <= options.ttl_minutes <= most:
+            allowed = f"{least}" if least == most else f"{least} to {most}"
+            raise ValueError(f"--ttl-minutes: profile {profile.name} allows {allowed}")
+        terms = replace(terms, time_to_live=options.ttl_minutes * _MINUTE)
+    if options.max_attempts is not None:
+        if profile.limits.attempts is None:
             raise ValueError(f"--max-attempts: profile {profile.name} does not limit attempts")
-    elif max_attempts is None:
-        max_attempts = attempts[0]
-    elif not attempts[1] <= max_attempts <= attempts[2]:
-        raise ValueError(
-            f"--max-attempts: profile {profile.name} allows {attempts[1]} to {attempts[2]}"
-        )
+        _, fewest, most = profile.limits.attempts
+        if not fewest <= options.max_attempts <= most:
+            raise ValueError(f"--max-attempts: profile {profile.name} allows {fewest} to {most}")
+        terms = replace(terms, max_attempts=options.max_attempts)
     if options.dead_letter and Feature.DEAD_LETTERS not in profile.features:
         raise ValueError(f"--dead-letter: profile {profile.name} has no dead letters")
-    return DeliveryTerms(
-        profile=profile,
-        max_attempts=max_attempts,
-        time_to_live=minutes * _MINUTE,
+    return replace(
+        terms,
         dead_letter=_ANY_CONTAINER if options.dead_letter else None,
         endpoint=EndpointType(options.endpoint),
     )

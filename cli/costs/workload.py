@@ -7,10 +7,10 @@ import math
 from dataclasses import dataclass
 from datetime import timedelta
 
-from shared.delivery.delivery_profile import DeliveryProfile, EndpointType
+from shared.delivery.delivery_profile import DeliveryProfile
 from shared.delivery.forecast import forecast
 from shared.delivery.messages import packing
-from shared.delivery.policy import DeliveryTerms
+from shared.delivery.policy import default_terms
 from shared.delivery.profiles import PROFILES
 from shared.engine.delivering.requeue import LONG_WAIT
 
@@ -128,13 +128,5 @@ def _capacity(stored: float) -> int:
 
 def _waits(profile: DeliveryProfile) -> list[timedelta]:
     """Return the waits between the attempts of an event that always fails."""
-    attempts = profile.limits.attempts
-    terms = DeliveryTerms(
-        profile=profile,
-        max_attempts=attempts[0] if attempts else None,
-        time_to_live=profile.limits.time_to_live[0],
-        dead_letter=None,
-        endpoint=EndpointType.WEBHOOK,
-    )
-    times = [each.at for each in forecast([_FAILING], terms).attempts]
+    times = [each.at for each in forecast([_FAILING], default_terms(profile)).attempts]
     return [later - earlier for earlier, later in itertools.pairwise(times)]

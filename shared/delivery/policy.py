@@ -107,6 +107,16 @@ class DeliveryTerms:
         return last.at + self.scaled(self.profile.dead_letter_delay) if last else now
 
 
+def default_terms(profile: DeliveryProfile) -> DeliveryTerms:
+    """Return the terms of a subscription that chooses nothing."""
+    attempts = profile.limits.attempts
+    return DeliveryTerms(
+        profile=profile,
+        max_attempts=attempts[0] if attempts else None,
+        time_to_live=profile.limits.time_to_live[0],
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Go:
     """Push it now."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from shared.delivery.delivery_profile import EndpointType
 from shared.delivery.forecast import forecast
-from shared.delivery.policy import DeliveryTerms
+from shared.delivery.policy import DeliveryTerms, default_terms
 from shared.delivery.profiles import PROFILES
 from shared.delivery.requests.push_batch import Loaded
 from shared.delivery.requests.push_request import push_request
@@ -18,13 +19,12 @@ from tests.conformance.editions import CASES, FILES, Case
 
 def terms_of(case: Case) -> DeliveryTerms:
     """Read a case's policy; what it does not say is the profile's default."""
-    profile = PROFILES[case.profile]
     minutes = case.policy.get("eventTimeToLiveInMinutes")
-    attempts = profile.limits.attempts
-    return DeliveryTerms(
-        profile=profile,
-        max_attempts=case.policy.get("maxDeliveryAttempts", attempts[0] if attempts else None),
-        time_to_live=timedelta(minutes=minutes) if minutes else profile.limits.time_to_live[0],
+    defaults = default_terms(PROFILES[case.profile])
+    return replace(
+        defaults,
+        max_attempts=case.policy.get("maxDeliveryAttempts", defaults.max_attempts),
+        time_to_live=timedelta(minutes=minutes) if minutes else defaults.time_to_live,
         dead_letter=DEAD if case.has_dead_letter else None,
         endpoint=EndpointType(case.endpoint),
     )

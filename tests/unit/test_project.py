@@ -13,7 +13,6 @@ import pytest
 from packaging.requirements import Requirement
 
 from shared import settings
-from shared.wiring.delivering import INVOCATIONS
 
 ROOT = Path(__file__).parents[2]
 PYTHONS = ["3.11", "3.12", "3.13", "3.14"]
@@ -106,12 +105,6 @@ def test_the_glossary_names_no_word_twice():
     words = [word for row in rows if row != "term" for word in row.split(", ")]
 
     assert len(words) == len(set(words))
-
-
-def test_the_threads_that_deliver_are_as_many_as_the_host_starts():
-    queues = json.loads((ROOT / "host.json").read_text())["extensions"]["queues"]
-
-    assert 2 * (queues["batchSize"] + queues["newBatchThreshold"]) == INVOCATIONS
 
 
 @pytest.mark.parametrize("name", ["deadletter", "wake"])

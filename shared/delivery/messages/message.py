@@ -28,7 +28,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 class Kind(StrEnum):
-    """The purpose of a message. ``fanout`` is reserved."""
+    """The purpose of a message: deliveries to push, or dead letters to write."""
 
     DELIVERY = "delivery"
     DEADLETTER = "deadletter"

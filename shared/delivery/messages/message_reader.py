@@ -64,7 +64,7 @@ def decode(text: str | bytes) -> DeliveryMessage | NewerMessage:
 
 
 def due_of(text: str) -> datetime | None:
-    """Return when a queue message is due, without reading the rest of it; ``None`` if it is not."""
+    """Return when a queue message is due; ``None`` if it has no due time or is damaged."""
     try:
         return _moment(json.loads(text)["due"])
     except _DAMAGED:

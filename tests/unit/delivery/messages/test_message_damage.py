@@ -49,7 +49,7 @@ DAMAGED = {
     "version true": compact(wire(pushgrid=True)),
     "version text": compact(wire(pushgrid="1")),
     "version infinite": compact(wire()).replace('"pushgrid":1', '"pushgrid":1e999'),
-    "a reserved kind": compact(wire(kind="fanout")),
+    "an unknown kind": compact(wire(kind="fanout")),
     "no kind": compact({k: v for k, v in wire().items() if k != "kind"}),
     "topic is no text": compact(wire(topic=["orders"])),
     "due is no time": compact(wire(due="soon")),
