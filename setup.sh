@@ -84,16 +84,22 @@ print(found)
 
 # Sets $python to the interpreter to use: the one that PYTHON names, or the newest that will do.
 choose_python() {
-  wrong=
-  for python in ${PYTHON:-python3.14 python3.13 python3.12 python3.11 python3}; do
-    if command -v "$python" >/dev/null 2>&1; then
-      found=$(probe "$python")
-      case $found in ok\ *) return ;; esac
-      wrong="$wrong$python $found. "
+  wrong= newest=0
+  for each in ${PYTHON:-python3.14 python3.13 python3.12 python3.11 python3}; do
+    if command -v "$each" >/dev/null 2>&1; then
+      result=$(probe "$each")
+      case $result in
+        ok\ *)
+          minor=${result#ok 3.}
+          minor=${minor%%.*}
+          if [ "$minor" -gt "$newest" ]; then python=$each found=$result newest=$minor; fi ;;
+        *) wrong="$wrong$each $result. " ;;
+      esac
     elif [ "${PYTHON:-}" ]; then
-      wrong="$python was not found. "
+      wrong="$each was not found. "
     fi
   done
+  [ "$newest" = 0 ] || return 0
   stop "${wrong}Python 3.11, 3.12, 3.13 or 3.14 is needed: install one (https://www.python.org/downloads," \
     "Debian, Ubuntu: apt install python3 python3-venv) or name one: make setup PYTHON=/path/to/python3.13"
 }
@@ -105,6 +111,8 @@ fault_of_venv() {
     echo "its setup did not finish"
   elif [ "${current#ok }" = "$current" ] || ! "$venv/bin/python" -c 'import pip' 2>/dev/null; then
     echo "its Python was removed or replaced"
+  elif ! grep -qF "$(pwd -P)/$venv" "$venv/bin/activate" 2>/dev/null; then
+    echo "its folder was moved"
   elif [ "${PYTHON:-}" ]; then
     current=${current#ok }
     [ "ok $current" = "$found" ] || echo "it was made with another Python (${current%% *})"

@@ -15,11 +15,8 @@ from hypothesis import settings
 from devhost.azurite import Azurite, running_azurite
 
 _MARKED = {"contract", "integration", "e2e", "host", "perf", "worker", "fuzz"}
-#: Seconds, where pyproject's limit is not right: too long for what waits for nothing, and too short
-#: for another host than ours, which hides a message for ten minutes.
-_LIMITS = {"unit": 60, "functional": 60, "worker": 60}
-if os.environ.get("HOST_CMD"):
-    _LIMITS["host"] = 3600
+#: Seconds for each test of another host than ours, which hides a message for ten minutes.
+_ANOTHER_HOST = 3600
 
 #: Their files take longest: they begin first, so that no process ends long after the others.
 _FIRST = ("conformance", "fuzz", "host", "e2e", "integration")
@@ -53,8 +50,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         folder = folder_of(item)
         if folder in _MARKED:
             item.add_marker(folder)
-        if folder in _LIMITS:
-            item.add_marker(pytest.mark.timeout(_LIMITS[folder]))
+        if folder == "host" and os.environ.get("HOST_CMD"):
+            item.add_marker(pytest.mark.timeout(_ANOTHER_HOST))
 
 
 @pytest.fixture(scope="session")

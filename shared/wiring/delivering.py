@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import random
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -38,7 +39,9 @@ async def run(body: bytes) -> None:
     def detach() -> None:
         loop.call_soon_threadsafe(detached.set_result, None)
 
-    work = loop.run_in_executor(_invocations(), deliver().run, body, detach)
+    # The context of the invocation goes along: the local host logs the function's name from it.
+    context = contextvars.copy_context()
+    work = loop.run_in_executor(_invocations(), context.run, deliver().run, body, detach)
     await asyncio.wait({work, detached}, return_when=asyncio.FIRST_COMPLETED)
     if work.done():
         await work

@@ -35,7 +35,9 @@ sys.version_info, sys.base_prefix = (3, {minor}, 0), '/opt/{minor}'
 if '{missing}': sys.modules['{missing}'] = None
 sys.modules['pip'] = sys
 $2" ;;
-  '-m venv') mkdir -p "$3/bin" && cp "$0" "$3/bin/python" && echo "venv 3.{minor}" >> calls ;;
+  '-m venv')
+    mkdir -p "$3/bin" && cp "$0" "$3/bin/python" && echo "venv 3.{minor}" >> calls
+    echo "VIRTUAL_ENV=$(pwd -P)/$3" > "$3/bin/activate" ;;
   '-m pip')
     echo "pip $*" >> calls
     [ ! -e pip-fails ] || {{ echo 'no such wheel'; exit 1; }}
@@ -96,6 +98,21 @@ def ready(checkout: SetUp) -> SetUp:
     checkout.program("python3.12", interpreter(12))
     (checkout.folder / "calls").unlink()
     return checkout
+
+
+def test_python3_is_chosen_if_it_is_the_newest(checkout: SetUp) -> None:
+    checkout.program("python3", interpreter(13))
+    checkout.program("python3.11", interpreter(11))
+
+    assert checkout.run()[1][0] == "creating .venv with Python 3.13.0 (python3)"
+
+
+def test_an_environment_of_a_folder_that_was_moved_is_recreated(ready: SetUp) -> None:
+    ready.write(".venv/bin/activate", "VIRTUAL_ENV=/elsewhere/.venv\n")
+
+    assert ready.run()[1][0] == (
+        "recreating .venv with Python 3.12.0 (python3.12): its folder was moved"
+    )
 
 
 def test_the_newest_suitable_python_is_chosen(checkout: SetUp) -> None:

@@ -37,7 +37,7 @@ class Score:
 
     def add(self, entry: Entry, problems: list[Problem]) -> None:
         """Record the result of an entry."""
-        if not entry.get("harmless"):
+        if not entry.get("control"):
             (self.found if problems else self.missed).append(entry)
         elif problems:
             self.false_alarms.append((entry, problems[0]))

@@ -16,7 +16,7 @@ def entry(name: str, find: str, replace: str, **more: object) -> score.Entry:
 
 
 FOUND = entry("found", "param location string", "param location int")
-HARMLESS = entry("harmless", "targetScope", "// a comment\ntargetScope", harmless=True)
+HARMLESS = entry("harmless", "targetScope", "// a comment\ntargetScope", control=True)
 
 
 def test_faults_that_are_found_and_harmless_edits_that_are_accepted_are_good(
@@ -32,8 +32,8 @@ def test_faults_that_are_found_and_harmless_edits_that_are_accepted_are_good(
 def test_misses_and_false_alarms_are_not(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    known = {**HARMLESS, "id": "known", "harmless": False, "missed": "why"}
-    entries = [{**FOUND, "harmless": True}, {**HARMLESS, "harmless": False}, known]
+    known = {**HARMLESS, "id": "known", "control": False, "missed": "why"}
+    entries = [{**FOUND, "control": True}, {**HARMLESS, "control": False}, known]
     corpus = tmp_path / "corpus.json"
     corpus.write_text(json.dumps(entries))
     assert score.main([str(corpus)]) == 1
@@ -48,7 +48,7 @@ def test_the_corpus_has_what_the_readme_says() -> None:
     readme = (score.HERE / "README.md").read_text(encoding="utf-8")
     for name in ("given", "own", "unseen", "held-out"):
         of_set = [one for one in entries if one["set"] == name]
-        harmless = sum("harmless" in one for one in of_set)
+        harmless = sum("control" in one for one in of_set)
         assert f"| `{name}` | {len(of_set) - harmless} | {harmless} |" in readme
     assert len({one["id"] for one in entries}) == len(entries)
 
