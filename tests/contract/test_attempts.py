@@ -71,7 +71,7 @@ def test_a_record_comes_back_as_it_was(log: ReadableLog) -> None:
 
 
 def test_nothing_is_there_before_the_first_write(log: ReadableLog) -> None:
-    assert (read(log), log.drop_before(date(2030, 1, 1), LATER)) == ([], 0)
+    assert (read(log), log.delete_before(date(2030, 1, 1), LATER)) == ([], 0)
 
 
 def test_the_same_again_is_no_error_and_the_last_word(log: ReadableLog) -> None:
@@ -152,11 +152,11 @@ def test_old_days_are_dropped_and_no_others(log: ReadableLog) -> None:
         ]
     )
 
-    dropped = log.drop_before((START - 7 * DAY).date(), LATER)
+    dropped = log.delete_before((START - 7 * DAY).date(), LATER)
 
     assert dropped == 2
     assert {START - each.published_at for each in read(log)} == {n * DAY for n in range(8)}
-    assert log.drop_before((START - 7 * DAY).date(), LATER) == 0
+    assert log.delete_before((START - 7 * DAY).date(), LATER) == 0
 
 
 @on_storage
@@ -168,8 +168,8 @@ def test_nothing_is_dropped_after_the_deadline_or_that_is_not_ours(
     for name in others:
         log._account.table(name).create_table()
 
-    late = log.drop_before(date(2030, 1, 1), START)
-    dropped = log.drop_before(date(2030, 1, 1), LATER)
+    late = log.delete_before(date(2030, 1, 1), START)
+    dropped = log.delete_before(date(2030, 1, 1), LATER)
 
     left = {table.name for table in log._account._tables().list_tables()}
     assert (late, dropped) == (0, 1)

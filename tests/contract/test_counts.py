@@ -59,7 +59,7 @@ def test_counts_come_back_as_they_were(store: Any) -> None:
 
 def test_nothing_is_there_before_the_first_write(store: Any) -> None:
     assert minutes(store, START, START + DAY) == []
-    assert (store.totals(), store.drop_before(date(2030, 1, 1), LATER)) == ({}, 0)
+    assert (store.totals(), store.delete_before(date(2030, 1, 1), LATER)) == ({}, 0)
     assert store.roll_up(START, START) == 0
 
 
@@ -132,9 +132,9 @@ def test_a_total_without_hours_for_long_is_forgotten(store: Any) -> None:
 def test_old_days_are_dropped(store: Any) -> None:
     store.write([a_row(start=START + each * DAY) for each in range(3)])
 
-    assert store.drop_before((START + 2 * DAY).date(), LATER) == 2
+    assert store.delete_before((START + 2 * DAY).date(), LATER) == 2
     assert [at for at, _ in minutes(store, START - DAY, START + 9 * DAY)] == [START + 2 * DAY]
-    assert store.drop_before((START + 2 * DAY).date(), LATER) == 0
+    assert store.delete_before((START + 2 * DAY).date(), LATER) == 0
 
 
 def test_very_many_hours_are_added_up_in_steps(store: Any) -> None:

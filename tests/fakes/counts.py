@@ -84,9 +84,9 @@ class MemoryCounts(Faulty):
                 rolled_up += len(hours)
             return rolled_up
 
-    def drop_before(self, day: date, deadline: datetime) -> int:
+    def delete_before(self, day: date, deadline: datetime) -> int:
         del deadline
-        with self._at_work("drop_before"):
+        with self._at_work("delete_before"):
             old = [k for k in self.rows if k[1] is Span.MINUTE and k[0].date() < day]
             for key in old:
                 del self.rows[key]

@@ -78,9 +78,9 @@ class MemoryAttempts(Faulty):
                 key = (hour, each.system_id, each.number, each.outcome is None)
                 self._rows[(each.topic.lower(), each.subscription.lower(), *key)] = each
 
-    def drop_before(self, day: date, deadline: datetime) -> int:
+    def delete_before(self, day: date, deadline: datetime) -> int:
         del deadline
-        with self._at_work("drop_before"):
+        with self._at_work("delete_before"):
             old = {key: key[2].date() for key in self._rows if key[2].date() < day}
             for key in old:
                 del self._rows[key]

@@ -47,8 +47,8 @@ class StorageAttempts:
                 with storage_errors():
                     _write(client, partition[start : start + MAX_ROWS])
 
-    def drop_before(self, day: date, deadline: datetime) -> int:
-        return self._days.drop_before(day, deadline)
+    def delete_before(self, day: date, deadline: datetime) -> int:
+        return self._days.delete_before(day, deadline)
 
     def read(
         self, topic: str, subscription: str, since: datetime, event_id: str | None = None

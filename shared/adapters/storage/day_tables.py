@@ -33,7 +33,7 @@ class DayTables:
         names = sorted(self._account.tables_named(self._beginning))
         return [(name, day) for name in names if (day := self._day(name))]
 
-    def drop_before(self, day: date, deadline: datetime) -> int:
+    def delete_before(self, day: date, deadline: datetime) -> int:
         """Delete all tables of days before *day*, until *deadline*; return how many there were."""
         dropped = 0
         with storage_errors():

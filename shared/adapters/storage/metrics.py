@@ -109,8 +109,8 @@ class StorageMetrics:
                     table.delete_entity(old[0])
         return rolled_up
 
-    def drop_before(self, day: date, deadline: datetime) -> int:
-        return self._days.drop_before(day, deadline)
+    def delete_before(self, day: date, deadline: datetime) -> int:
+        return self._days.delete_before(day, deadline)
 
     def _query(self, table: str, wanted: str, values: Mapping[str, str]) -> list[Any]:
         client = self._account.table(table)

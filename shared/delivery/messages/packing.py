@@ -18,9 +18,9 @@ EVENT_WIDTH = 72  # bytes of one event's counters at their longest
 GAP_WIDTH = 12  # bytes of each further gap among the events of one batch
 ORIGIN_WIDTH = 160  # bytes of an event's publish request
 HEADER_WIDTH = 1024  # bytes of everything else in a message, with the longest names
-_SHARE = 0.1  # of its wait by which a delivery may be late to share a message …
-_LEAST = timedelta(seconds=0.5)
-_MOST = timedelta(seconds=3)  # … within these bounds
+_LEEWAY_SHARE = 0.1  # of its wait: how much later a delivery may be due to share a message
+_LEAST_LEEWAY = timedelta(seconds=0.5)
+_MOST_LEEWAY = timedelta(seconds=3)
 
 
 def pack(texts: Sequence[str]) -> str:
@@ -90,7 +90,7 @@ def due_together(
     group: list[Delivery] = []
     first = last = now
     for due, delivery in sorted(waiting, key=lambda pair: pair[0]):
-        leeway = min(max((first - now) * _SHARE, _LEAST), _MOST)
+        leeway = min(max((first - now) * _LEEWAY_SHARE, _LEAST_LEEWAY), _MOST_LEEWAY)
         if group and due - first > leeway:
             yield last, group
             group = []

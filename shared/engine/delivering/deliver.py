@@ -167,7 +167,7 @@ class Deliver:
         )
         pushing.push(push_batches(subscription, terms, to_push))
         settlement.flush()
-        detachment.settle()
+        detachment.delete_copy()
         hold = settlement.held_by
         telemetry.info(
             "delivery.run",

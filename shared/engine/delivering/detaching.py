@@ -47,7 +47,7 @@ class Detachment:
         self.end_invocation()
         return True
 
-    def settle(self) -> None:
+    def delete_copy(self) -> None:
         """Delete the copy: what follows is stored."""
         for copy in self._copies:
             try:

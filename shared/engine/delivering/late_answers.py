@@ -44,7 +44,7 @@ class LateAnswers:
     _dropped: set[DeliveryKey] = field(default_factory=set)
     _stored: list[Queued] = field(default_factory=list)
 
-    def awaited(self, batch: PushBatch, succeeded: Callable[[], None]) -> LateAnswerHandler | None:
+    def handler(self, batch: PushBatch, succeeded: Callable[[], None]) -> LateAnswerHandler | None:
         """
         Return the handler of a late answer to *batch*; ``None`` if the profile has no such rule.
 

@@ -99,7 +99,7 @@ class Pushing:
         if due := self.rates.admit(self.subscription):
             return Unsent(due)
         began_at = self.clock.now()
-        late = self.settlement.late.awaited(batch, partial(self._succeeded_late, began_at))
+        late = self.settlement.late.handler(batch, partial(self._succeeded_late, began_at))
         try:
             request = push_request(self.subscription, self.terms, batch)
             timeout = self.terms.profile.acknowledgement_timeout

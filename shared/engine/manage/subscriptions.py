@@ -49,7 +49,7 @@ class Subscriptions:
         return self._write(ports, call, 201, lambda _: body)
 
     def patch(self, ports: ManagePorts, call: Call) -> HttpAnswer:
-        """Change the members that the body names; a concurrent change is merged with."""
+        """Change the members that the body names; a concurrent change is merged."""
         patch = read_json(call.body)
 
         def merged(existing: Resource | None) -> object:

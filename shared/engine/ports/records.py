@@ -22,7 +22,7 @@ class AttemptLog(Protocol):
             StorageUnavailable: some may be stored.
         """
 
-    def drop_before(self, day: date, deadline: datetime) -> int:
+    def delete_before(self, day: date, deadline: datetime) -> int:
         """
         Delete all days before *day*, until *deadline*; return how many.
 
@@ -93,7 +93,7 @@ class MetricRetention(Protocol):
             StorageUnavailable: some hours may be rolled up, none twice.
         """
 
-    def drop_before(self, day: date, deadline: datetime) -> int:
+    def delete_before(self, day: date, deadline: datetime) -> int:
         """
         Delete the minutes of all days before *day*, until *deadline*; return how many days.
 

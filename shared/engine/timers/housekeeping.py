@@ -14,7 +14,7 @@ from shared.errors import Conflict
 EVERY = timedelta(hours=1)  # listing blobs is the most expensive storage operation
 GAP = timedelta(hours=3)  # between runs: the app was down, its messages are late
 PAUSE_AFTER_GAP = timedelta(hours=24)  # in which no payload is deleted
-SETTLED_AFTER = timedelta(hours=2)  # no process writes an hour's counts later than that
+COUNTS_FINAL_AFTER = timedelta(hours=2)  # no process writes an hour's counts later than that
 COUNTS_KEPT_FOR = timedelta(days=30)
 _STATE = (Table.TOPICS, "state", "housekeeping")
 
@@ -52,15 +52,15 @@ class Housekeeping:
         if now >= paused_until:
             deleted = self.payloads.delete_expired(now, deadline)
             telemetry.info("payloads.deleted", count=deleted)
-        if dropped := self.attempts.drop_before(now.date() - KEPT_FOR, deadline):
-            telemetry.info("attempts.dropped", days=dropped)
-        self._compact_counts(now, deadline)
+        if days := self.attempts.delete_before(now.date() - KEPT_FOR, deadline):
+            telemetry.info("attempts.dropped", days=days)
+        self._roll_up_counts(now, deadline)
 
-    def _compact_counts(self, now: datetime, deadline: datetime) -> None:
+    def _roll_up_counts(self, now: datetime, deadline: datetime) -> None:
         hour = now.replace(minute=0, second=0, microsecond=0)
-        self.counts.roll_up(before=hour - SETTLED_AFTER, forget=now - COUNTS_KEPT_FOR)
-        if dropped := self.counts.drop_before((now - COUNTS_KEPT_FOR).date(), deadline):
-            telemetry.info("metrics.dropped", days=dropped)
+        self.counts.roll_up(before=hour - COUNTS_FINAL_AFTER, forget=now - COUNTS_KEPT_FOR)
+        if days := self.counts.delete_before((now - COUNTS_KEPT_FOR).date(), deadline):
+            telemetry.info("metrics.dropped", days=days)
 
 
 def _moment(text: str) -> datetime:

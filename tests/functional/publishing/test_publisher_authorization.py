@@ -174,7 +174,7 @@ def test_a_topic_with_rules_is_published_to_from_there_alone(
 
 
 @pytest.mark.parametrize(
-    ("told_by", "headers"),
+    ("client_ip_header", "headers"),
     [
         pytest.param(_HEADER, {}, id="no header"),
         pytest.param(_HEADER, {"x-azure-clientip": "203.0.113.7"}, id="another header"),
@@ -182,10 +182,10 @@ def test_a_topic_with_rules_is_published_to_from_there_alone(
     ],
 )
 def test_without_an_address_nobody_gets_in(
-    app: Deployment, tokens: Tokens, told_by: str | None, headers: dict[str, str]
+    app: Deployment, tokens: Tokens, client_ip_header: str | None, headers: dict[str, str]
 ) -> None:
     topic(app, inbound_rules=(_NETWORK,))
-    access = replace(app.publish.authorization, client_ip_header=told_by)
+    access = replace(app.publish.authorization, client_ip_header=client_ip_header)
     app.publish = replace(app.publish, authorization=access)
 
     answer = send(app, _KEY | headers)

@@ -104,7 +104,7 @@ def test_wake_moves_more_than_one_intake_holds(
 def test_an_intake_is_bounded(
     app: Deployment, monkeypatch: pytest.MonkeyPatch, limit: str, value: int, taken: int
 ) -> None:
-    """Each is deleted one by one, and only between intakes is the time looked at."""
+    """Each is deleted one by one, and the deadline is checked only between intakes."""
     monkeypatch.setattr(receiving, limit, value)
     app.put(Queue.WAITING, *[a_message()] * 80)
 

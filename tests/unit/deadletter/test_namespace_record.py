@@ -60,17 +60,17 @@ def test_whatever_was_refused_is_a_client_error(reason: EndReason) -> None:
         "TimeToLiveExceeded": "Time to live was exceeded.",
     }
 
-    told = letter(reason=reason)["deadLetterProperties"]
+    properties = letter(reason=reason)["deadLetterProperties"]
 
     expected = texts.get(reason.value, "Undeliverable due to client error")
-    assert told["deadletterreason"] == expected
+    assert properties["deadletterreason"] == expected
 
 
 def test_without_an_attempt_there_is_no_time_of_one() -> None:
-    told = letter(last=None)["deadLetterProperties"]
+    properties = letter(last=None)["deadLetterProperties"]
 
-    assert told["deliveryresult"] == "Event was not acknowledged nor rejected."
-    assert "deliveryattemptutc" not in told
+    assert properties["deliveryresult"] == "Event was not acknowledged nor rejected."
+    assert "deliveryattemptutc" not in properties
 
 
 def test_custom_headers_are_those_that_were_sent() -> None:

@@ -28,10 +28,10 @@ D, L, X = "delivered", "deadLettered", "dropped"
 def test_a_success_after_the_timeout(
     takes: float, attempts: list[float], state: str, at: float
 ) -> None:
-    told = forecast(["200"], terms(max_attempts=5), timedelta(seconds=takes))
+    predicted = forecast(["200"], terms(max_attempts=5), timedelta(seconds=takes))
 
-    assert [each.at.total_seconds() for each in told.attempts] == attempts
-    assert (told.state, told.at.total_seconds()) == (state, at)
+    assert [each.at.total_seconds() for each in predicted.attempts] == attempts
+    assert (predicted.state, predicted.at.total_seconds()) == (state, at)
 
 
 def test_the_attempt_that_was_answered_late_is_the_last() -> None:
@@ -43,10 +43,10 @@ def test_the_attempt_that_was_answered_late_is_the_last() -> None:
 
 @pytest.mark.parametrize("answer", ["503", "302", "timeout", "refused"])
 def test_a_late_failure_cancels_nothing(answer: str) -> None:
-    told = forecast([answer, "200"], terms(max_attempts=1), timedelta(seconds=35))
+    predicted = forecast([answer, "200"], terms(max_attempts=1), timedelta(seconds=35))
 
-    assert [each.outcome for each in told.attempts] == ["TimedOut"]
-    assert (told.state, told.at.total_seconds()) == (X, 30)
+    assert [each.outcome for each in predicted.attempts] == ["TimedOut"]
+    assert (predicted.state, predicted.at.total_seconds()) == (X, 30)
 
 
 @pytest.mark.parametrize(
@@ -55,18 +55,18 @@ def test_a_late_failure_cancels_nothing(answer: str) -> None:
 )
 def test_a_dead_letter_is_cancelled_while_it_waits(takes: float, state: str, at: float) -> None:
     rules = terms(max_attempts=1, dead_letter=DEAD)
-    told = forecast(["200"], rules, timedelta(seconds=takes))
+    predicted = forecast(["200"], rules, timedelta(seconds=takes))
 
-    assert (told.state, told.at.total_seconds()) == (state, at)
-    assert (told.blob_at is None) is (state == D)
+    assert (predicted.state, predicted.at.total_seconds()) == (state, at)
+    assert (predicted.blob_at is None) is (state == D)
 
 
 @pytest.mark.parametrize("profile", ["2017", "ns"])
 def test_an_edition_without_the_rule_has_none(profile: str) -> None:
-    told = forecast(["200"], terms(profile=profile, max_attempts=2), timedelta(seconds=65))
+    predicted = forecast(["200"], terms(profile=profile, max_attempts=2), timedelta(seconds=65))
 
-    assert told.state == X
-    assert {each.outcome for each in told.attempts} == {"TimedOut"}
+    assert predicted.state == X
+    assert {each.outcome for each in predicted.attempts} == {"TimedOut"}
 
 
 def test_an_answer_that_is_none_is_refused_however_long_it_takes() -> None:

@@ -140,11 +140,11 @@ def test_any_damage_is_malformed_or_still_well_formed(
     try:
         decode(bytes(raw))
     except MalformedMessage as error:
-        told = error.message
+        reason = error.message
     else:
-        told = "not a delivery message"
+        reason = "not a delivery message"
 
-    assert told.startswith("not a delivery message")
+    assert reason.startswith("not a delivery message")
 
 
 @given(st.binary(max_size=60) | st.text(max_size=60))

@@ -24,7 +24,7 @@ EVENT = {
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "expected"),
     [
         ({}, {"subject": "/orders/17", "time": "2026-02-09T12:00:00Z", "dataschema": "#"}),
         ({"subject": ""}, {"subject": None}),
@@ -35,11 +35,11 @@ EVENT = {
         ({"data": [1, None]}, {"data": [1, None]}),
     ],
 )
-def test_every_event_is_a_cloud_event(given: dict[str, Any], told: dict[str, Any]) -> None:
+def test_every_event_is_a_cloud_event(given: dict[str, Any], expected: dict[str, Any]) -> None:
     (event,) = read_events(a_request(body_of([EVENT | given])), a_topic(), ARRIVAL)
 
     written = convert(event.text, InputSchema.EVENT_GRID, DeliverySchema.CLOUD_EVENTS)
 
     assert JSONFormat().read(None, written).get_attributes()["id"] == "e-1"
     document = json.loads(written)
-    assert {name: document.get(name) for name in told} == told
+    assert {name: document.get(name) for name in expected} == expected

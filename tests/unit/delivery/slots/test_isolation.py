@@ -183,7 +183,7 @@ def test_what_one_gives_back_another_gets() -> None:
 
 
 def test_every_one_of_a_hundred_slow_keys_gets_its_turn() -> None:
-    """Pushes of 30 s; a key that is refused stays away as told, but for one that sends on."""
+    """Pushes of 30 s; a key that is refused keeps away, but for one that sends on."""
     slots, time = slots_of()
     back_at = {f"key-{number}": 0.0 for number in range(100)}
     for name in back_at:
