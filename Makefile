@@ -15,6 +15,8 @@ PARALLEL := -n logical --maxprocesses 8
 BESIDE := -n 4 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
+# Setup that is interrupted in its second half keeps what its first half has installed.
+.PRECIOUS: $(VENV)/.stamp
 FORCE:
 .PHONY: FORCE help setup run azurite worker clients test check static quick infra fmt bench soak clean distclean
 

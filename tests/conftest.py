@@ -87,7 +87,7 @@ def pytest_terminal_summary(
             terminalreporter.line(figure)
     seed = config.getoption("randomly_seed", None)
     if seed is not None:
-        terminalreporter.line(f"The same order again: --randomly-seed={seed}")
+        terminalreporter.line(f"To repeat this order: --randomly-seed={seed}")
 
 
 @pytest.fixture
