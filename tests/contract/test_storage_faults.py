@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 
@@ -90,6 +92,19 @@ EVERYTHING = [
     write_dead_letter,
     write_attempt,
 ]
+
+
+@pytest.mark.parametrize("work", EVERYTHING, ids=lambda work: work.__name__)
+def test_a_repeated_request_leaves_no_connection_open(
+    storage: ScriptedStorage, work: Callable[[StorageAccount], None]
+) -> None:
+    storage.script = [Answer(503, "ServerBusy")]
+    with pytest.raises(StorageUnavailable):
+        work(account_at(storage.server_port))
+
+    with warnings.catch_warnings(record=True, action="always") as caught:
+        gc.collect()
+    assert [each for each in caught if each.category is ResourceWarning] == []
 
 
 def test_messages_never_expire(storage: ScriptedStorage, queues: StorageQueues) -> None:

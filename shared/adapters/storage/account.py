@@ -156,7 +156,11 @@ def _short_retries() -> object:
         ) -> bool:
             if isinstance(error, ServiceResponseTimeoutError):
                 return False
-            return super().increment(settings, request, response, error)
+            is_tried_again = super().increment(settings, request, response, error)
+            if is_tried_again and response is not None:
+                # The SDK forgets the answer to a download, and with it the open connection.
+                response.internal_response.close()
+            return is_tried_again
 
     return ShortRetries(
         initial_backoff=1, increment_base=1, random_jitter_range=1, retry_total=2, retry_connect=1
