@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 
 import pytest
@@ -14,9 +13,10 @@ from testbed.arm import Arm
 from testbed.host_settings import host_settings
 from testbed.subscriber import Push, Subscriber
 from tests.e2e.publishing import an_event, ids, send
+from tests.host.running import until
 
 OPTIONS = ("--invisibility", "5")  # what a killed host had received is visible again after 5 s
-BATCH = 20
+BATCH, MOST = 20, 600  # events of a request, and of all
 
 
 @pytest.mark.parametrize("round_", range(2))
@@ -24,15 +24,21 @@ def test_nothing_accepted_is_lost_when_the_host_is_killed(
     round_: int, subscriber: Callable[..., Subscriber], report: Callable[[str], None]
 ):
     """Killed when at least 50 events were received and at least 50 accepted ones were not."""
+    is_killed = threading.Event()
 
-    def slowly(_: Push) -> int:
-        time.sleep(0.05)
+    def answer(_: Push) -> int:
+        """Take 50 events; the next requests are unanswered when the host is killed."""
+        if len(receiver.pushes) > 50:
+            is_killed.wait()
         return 200
 
-    receiver = subscriber(slowly)
+    receiver = subscriber(answer)
     accepted: set[str] = set()
     with running_azurite() as azurite:
-        waiting = _until_killed(azurite, receiver, accepted)
+        try:
+            waiting = _until_killed(azurite, receiver, accepted)
+        finally:
+            is_killed.set()
         with running_host(host_settings(azurite), options=OPTIONS):
             everything = receiver.wait_for(lambda pushes: accepted <= ids(pushes))
     received = ids(receiver.pushes)
@@ -57,7 +63,7 @@ def _until_killed(azurite: Azurite, receiver: Subscriber, accepted: set[str]) ->
 
         def publish() -> None:
             number = 0
-            while not is_over.is_set():
+            while not is_over.is_set() and number < MOST:
                 events = [an_event(number + i) for i in range(BATCH)]
                 try:
                     send(host.url, "orders", key, events)
@@ -65,20 +71,16 @@ def _until_killed(azurite: Azurite, receiver: Subscriber, accepted: set[str]) ->
                     return
                 accepted.update(event.id for event in events)
                 number += BATCH
-                if len(accepted) - len(receiver.pushes) > 400:
-                    time.sleep(0.2)
 
         publisher = threading.Thread(target=publish)
         publisher.start()
         try:
-            enough = receiver.wait_for(
-                lambda pushes: len(pushes) >= 50 and len(accepted - ids(pushes)) >= 50, 60
-            )
+            # Unanswered pushes fill the slots of a subscription, 64 at most: over 50 events wait.
+            until(lambda: len(receiver.pushes) >= 50 and len(accepted) >= MOST // 2)
         finally:
             host.kill()
             is_over.set()
             publisher.join()
-    assert enough
     waiting = len(accepted - ids(receiver.pushes))
     assert waiting >= 50
     return waiting
