@@ -6,6 +6,7 @@ PY := $(VENV)/bin/python
 WORKER := .venv-worker
 OLDER := .clients
 JAVASCRIPT := tests/clients/javascript
+BULLMQ := bench/peers/bullmq
 CODE := shared devhost cli testbed bench tests tools $(wildcard *_function)
 QUICK := tests/unit tests/functional
 # Unit and functional tests never wait: as many processes as cores.
@@ -45,8 +46,8 @@ $(OLDER)/%/.stamp: tests/clients/%.txt $(VENV)/pyvenv.cfg
 	@sh setup.sh client $< $(OLDER)/$*
 	@touch $@
 
-$(JAVASCRIPT)/node_modules/.stamp: $(JAVASCRIPT)/package.json $(JAVASCRIPT)/package-lock.json | $(VENV)/.stamp
-	@sh setup.sh javascript $(JAVASCRIPT)
+$(JAVASCRIPT)/node_modules/.stamp $(BULLMQ)/node_modules/.stamp: %/node_modules/.stamp: %/package.json %/package-lock.json | $(VENV)/.stamp
+	@sh setup.sh javascript $*
 	@touch $@
 
 run: setup ## run an end-to-end demo on real components (ONCE=1: exit when it is complete)
@@ -86,14 +87,14 @@ fmt: setup ## format, and fix lint errors that can be fixed automatically
 	@$(PY) -m ruff check --quiet --fix-only $(CODE)
 	@$(PY) -m ruff format --quiet $(CODE)
 
-bench: setup ## measure throughput against its lower bounds (OF=isolation: healthy beside failing endpoints; OF=filters; OF=operations)
+bench: setup $(if $(filter peers,$(OF)),$(BULLMQ)/node_modules/.stamp) ## measure throughput against its lower bounds (OF=isolation: healthy beside failing endpoints; OF=filters; OF=operations; OF=peers: beside job queues)
 	@$(PY) -m bench $(or $(OF),throughput)
 
 soak: setup ## run for minutes with a slow endpoint and an outage; judges ratios only
 	@$(PY) -m bench soak
 
 clean: ## remove everything that setup and tests created
-	@rm -rf $(VENV) $(WORKER) $(OLDER) node_modules $(JAVASCRIPT)/node_modules .infra-schemas .hypothesis .coverage .*_cache .import-linter.log
+	@rm -rf $(VENV) $(WORKER) $(OLDER) node_modules $(JAVASCRIPT)/node_modules $(BULLMQ)/node_modules .infra-schemas .hypothesis .coverage .*_cache .import-linter.log
 	@find $(CODE) -name __pycache__ -prune -exec rm -rf {} +
 
 distclean: clean ## also remove local.settings.json, .azurite/ and the files in scratch/

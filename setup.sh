@@ -177,7 +177,7 @@ case ${1:-} in
     rm -rf "$3"
     pip "$venv/bin/python" "$2" --no-deps --target "$3" ;;
   javascript)
-    say "installing the JavaScript publisher into $2/node_modules"
+    say "installing $2/node_modules"
     set_up_node
     npm_ci "$2" ;;
   *)

@@ -16,7 +16,7 @@ import time
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 
-from bench.load import Case, Sink, fillers, progress, publish, running_sink, settings
+from bench.load import Case, Sink, progress, publish, running_sink, settings
 from devhost.azurite import running_azurite
 from devhost.process import running_host
 from testbed.arm import Arm
@@ -65,10 +65,10 @@ def measure(seconds: int, *, bad: bool) -> Run:
                 arm.create_subscription("shared", "dead", f"{dead.url}/")
         time.sleep(1)
         url, key = f"{host.url}/topics/shared/api/events", arm.key("shared")
-        publish(url, key, _case(1), fillers())
+        publish(url, key, _case(1))
         _arrived(healthy, BATCH * HEALTHY)
         healthy.stats(reset=True)
-        publish(url, key, _case(seconds), fillers())
+        publish(url, key, _case(seconds))
         complete = _arrived(healthy, seconds * BATCH * HEALTHY)
         stats = healthy.stats()
         return Run(

@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 import json
-import random
-import string
 import subprocess
 import sys
-import threading
-import time
-import uuid
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import requests
 
+from bench.publisher import Load, Published
 from devhost.azurite import Azurite
 from testbed.host_settings import host_settings
 
 _ROOT = Path(__file__).parents[1]
+_SECONDS = 600  # for publishing a case: what hangs must end
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One load; *rate* is events per second in all, ``None`` for as fast as possible."""
+    """
+    One load; *rate* is events per second in all, ``None`` for as fast as possible.
+
+    *batching* is the most events that a subscription gets in a request, 0 for no output batching.
+    """
 
     name: str
     events: int
@@ -35,6 +35,7 @@ class Case:
     publishers: int
     subscriptions: int
     rate: float | None = None
+    batching: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,48 +60,34 @@ def running_sink() -> Iterator[Sink]:
         yield Sink(f"http://127.0.0.1:{int(process.stdout.readline())}")
 
 
-def event(filler: str) -> dict[str, Any]:
-    """Return an event of about 1 KB that holds its time of publishing, for the sink."""
-    return {
-        "id": str(uuid.uuid4()),
-        "subject": "/orders/17",
-        "eventType": "Shop.OrderPlaced",
-        "eventTime": "2026-01-01T00:00:00Z",
-        "dataVersion": "1.0",
-        "data": {"sentAt": time.time(), "filler": filler},
-    }
+def publish(url: str, key: str, case: Case, *, seconds: float | None = None) -> Published:
+    """
+    Publish the case's events; return when all are accepted. After *seconds* no request begins.
 
-
-def fillers() -> list[str]:
-    """Return random texts of 800 characters, which compress as badly as real data."""
-    letters = string.ascii_letters + string.digits + " "
-    chance = random.Random(7)  # noqa: S311 - the same texts at every run
-    return ["".join(chance.choices(letters, k=800)) for _ in range(200)]
-
-
-def publish(url: str, key: str, case: Case, texts: list[str]) -> float:
-    """Publish the case's events; return the seconds until all were accepted."""
-    local = threading.local()
-    numbers = range(case.events // case.batch)
-    began = time.perf_counter()
-
-    def send(number: int) -> None:
-        if not hasattr(local, "session"):
-            local.session = requests.Session()
-        if case.rate:
-            time.sleep(max(0.0, began + number * case.batch / case.rate - time.perf_counter()))
-        events = [event(texts[(number + i) % len(texts)]) for i in range(case.batch)]
-        response = local.session.post(
-            url,
-            data=json.dumps(events).encode(),
-            headers={"aeg-sas-key": key, "Content-Type": "application/json"},
-            timeout=60,
-        )
-        response.raise_for_status()
-
-    with ThreadPoolExecutor(case.publishers) as pool:
-        list(pool.map(send, numbers))
-    return time.perf_counter() - began
+    Raises:
+        RuntimeError: a request was refused, or its connection closed.
+    """
+    load = Load(
+        url=url,
+        key=key,
+        events=case.events,
+        batch=case.batch,
+        publishers=case.publishers,
+        rate=case.rate,
+        seconds=seconds,
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.publisher"],
+        cwd=_ROOT,
+        input=json.dumps(asdict(load)),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=_SECONDS,
+    )
+    if done.returncode:
+        raise RuntimeError(f"publishing failed: {done.stderr.strip().splitlines()[-1]}")
+    return Published(**json.loads(done.stdout))
 
 
 def settings(azurite: Azurite) -> dict[str, str]:

@@ -1,8 +1,9 @@
 """
-Runs a minimal subscriber in its own process, which counts pushes and their delays.
+Runs a minimal subscriber in its own process, which counts events and their delays.
 
 It answers 200, at ``/busy`` 503, and at ``/slow`` 200 after 29 s. Delays count from the time in the
-event's data. ``GET /stats?reset`` returns the counts and resets them.
+event's data; an event is distinct at each path. ``GET /stats?reset`` returns the counts and resets
+them.
 """
 
 from __future__ import annotations
@@ -26,20 +27,21 @@ _BUSY = b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n"
 class _Stats:
     def __init__(self) -> None:
         self.delays: list[float] = []
-        self.ids: set[bytes] = set()
+        self.ids: set[tuple[bytes, bytes]] = set()
+        self.requests = 0
         self.last = 0.0
 
-    def count(self, body: bytes) -> None:
-        now = time.time()
-        self.last = now
-        if found := _SENT.search(body):
-            self.delays.append(now - float(found[1]))
-        if found := _ID.search(body):
-            self.ids.add(found[1])
+    def count(self, path: bytes, body: bytes) -> None:
+        self.last = now = time.time()
+        self.requests += 1
+        self.delays.extend(now - float(sent) for sent in _SENT.findall(body))
+        self.ids.update((path, each) for each in _ID.findall(body))
 
     def take(self) -> bytes:
-        delays = sorted(self.delays)
+        delays = self.delays
+        delays.sort()  # in place: mostly sorted since the last time
         answer = {
+            "requests": self.requests,
             "count": len(delays),
             "distinct": len(self.ids),
             "last": self.last,
@@ -86,7 +88,7 @@ class _Sink(asyncio.Protocol):
         if b"SubscriptionValidation" in head and (found := _CODE.search(body)):
             answer = b'{"validationResponse":"%b"}' % found[1]
             return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(answer), answer)
-        _Sink.stats.count(body)
+        _Sink.stats.count(head.split(b" ", 2)[1], body)
         if head.startswith(b"POST /slow"):
             return _SLOW
         return _BUSY if head.startswith(b"POST /busy") else _OK

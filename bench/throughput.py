@@ -20,7 +20,7 @@ from pathlib import Path
 import requests
 
 from bench.floors import azurite_rates, raw_post_rate
-from bench.load import Case, Sink, fillers, progress, publish, running_sink, settings
+from bench.load import Case, Sink, progress, publish, running_sink, settings
 from devhost.azurite import Azurite, running_azurite
 from devhost.process import RunningHost, running_host
 from testbed.arm import Arm
@@ -61,25 +61,24 @@ def measure(case: Case, host: RunningHost, sink: Sink, proxy: StorageProxy | Non
     sink.stats(reset=True)
     before = sum(proxy.requests.values()) if proxy else 0
     cpu_before = cpu_seconds(host.process.pid)
-    began = time.time()
-    publishing = publish(f"{host.url}/topics/{topic}/api/events", arm.key(topic), case, fillers())
+    published = publish(f"{host.url}/topics/{topic}/api/events", arm.key(topic), case)
     expected = case.events * case.subscriptions
     stats = sink.stats()
     deadline = time.time() + 180
-    while stats["count"] < expected and time.time() < deadline:
+    while stats["distinct"] < expected and time.time() < deadline:
         time.sleep(0.1)
         stats = sink.stats()
     operations = sum(proxy.requests.values()) - before if proxy else 0
     return Row(
         case=case.name,
-        accepted=case.events / publishing,
-        delivered=stats["count"] / (stats["last"] - began),
+        accepted=case.events / published.seconds,
+        delivered=stats["distinct"] / (stats["last"] - published.began),
         p50=stats["p50"] * 1000 if stats["p50"] is not None else None,
         p99=stats["p99"] * 1000 if stats["p99"] is not None else None,
         operations=operations / expected,
         cpu=(cpu_seconds(host.process.pid) - cpu_before) / expected * 1000,
         memory=memory_mb(host.process.pid),
-        complete=stats["distinct"] == case.events and stats["count"] >= expected,
+        complete=stats["distinct"] == expected,
     )
 
 
@@ -92,7 +91,7 @@ def memory_while_waiting(azurite: Azurite, sink: Sink) -> float:
         arm.create_subscription("waiting", "busy", f"{sink.url}/busy")
         sink.stats(reset=True)
         url = f"{host.url}/topics/waiting/api/events"
-        publish(url, arm.key("waiting"), case, fillers())
+        publish(url, arm.key("waiting"), case)
         await_first_attempts(lambda: messages(host.url))
         time.sleep(5)
         return memory_mb(host.process.pid)

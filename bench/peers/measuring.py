@@ -1,0 +1,76 @@
+"""Measures one case on one system."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from dataclasses import dataclass, replace
+
+from bench.load import Case, Sink, publish, running_sink
+from bench.peers.system import System, Target
+
+SECONDS = 5.0  # that a measurement publishes, or delivers
+_BURST = 1.0  # seconds of a warm-up, or as many deliveries as follow
+_FEW = 1000
+_REST = 1.0  # seconds in which nothing goes on
+_PATIENCE = 120.0  # seconds for what is published to arrive
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """
+    What a run gave: events *accepted* and *delivered* per second, times in ms.
+
+    *p50* and *p99* are from publish to receipt, *ack* is a publish request's median. *lost* events
+    did not arrive; *repeated* ones arrived again.
+    """
+
+    accepted: float
+    delivered: float
+    requests: int
+    p50: float
+    p99: float
+    ack: float
+    lost: int
+    repeated: int
+
+
+def measure(system: System, case: Case) -> Figures:
+    """
+    Measure a case on a system that is started for it.
+
+    The system is warmed up by two bursts, the second of which tells how many events it delivers in
+    ``SECONDS``.
+    """
+    with running_sink() as sink, system.start(case, sink.url) as target:
+        burst = replace(case, events=_fill(_FEW / case.subscriptions, case), rate=None)
+        for _ in range(2):
+            warm = play(target, burst, sink, seconds=_BURST)
+            time.sleep(_REST)
+        rate = case.rate or warm.delivered / case.subscriptions
+        return play(target, replace(case, events=_fill(rate * SECONDS, case)), sink)
+
+
+def _fill(events: float, case: Case) -> int:
+    """Return a number of events that fills whole requests."""
+    return max(1, round(events / case.batch)) * case.batch
+
+
+def play(target: Target, case: Case, sink: Sink, *, seconds: float | None = None) -> Figures:
+    """Publish a case and wait for its deliveries."""
+    sink.stats(reset=True)
+    published = publish(target.url, target.key, case, seconds=seconds)
+    expected = published.events * case.subscriptions
+    give_up_at = time.monotonic() + _PATIENCE
+    while (stats := sink.stats())["distinct"] < expected and time.monotonic() < give_up_at:
+        time.sleep(0.1)
+    return Figures(
+        accepted=published.events / published.seconds,
+        delivered=stats["distinct"] / (stats["last"] - published.began),
+        requests=stats["requests"],
+        p50=(stats["p50"] or 0) * 1000,
+        p99=(stats["p99"] or 0) * 1000,
+        ack=statistics.median(published.acks) * 1000,
+        lost=expected - stats["distinct"],
+        repeated=stats["count"] - stats["distinct"],
+    )

@@ -1,0 +1,141 @@
+"""Makes the table of a comparison: medians, ranges and ratios."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from bench.peers.measuring import Figures
+
+Results = dict[str, dict[str, list[Figures | None]]]  # runs by case and system
+OURS, STANDARD = "Pushgrid", "BullMQ"
+
+
+class Spread(NamedTuple):
+    """Median and range of what was measured repeatedly."""
+
+    median: float
+    least: float
+    most: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """
+    One figure of a case.
+
+    *spreads* has it by system, *ratio* is Pushgrid's over BullMQ's, each of the same repetition.
+    """
+
+    title: str
+    spreads: dict[str, Spread | None]
+    ratio: Spread | None
+
+
+class _Line(NamedTuple):
+    """Says which *figure* of a *case* a row shows, and with which case of BullMQ it is compared."""
+
+    title: str
+    case: str
+    figure: str = "delivered"
+    standard: str | None = None
+
+
+_SINGLE = "single events, 1 subscription"
+_LINES = (
+    _Line("single events, 1 subscription: delivered/s", _SINGLE, standard=_SINGLE),
+    *(
+        _Line(f"{case}: delivered/s", case, standard=case)
+        for case in (
+            "single events, 10 subscriptions",
+            "100 a request, 1 subscription",
+            "100 a request, 10 subscriptions",
+        )
+    ),
+    _Line(
+        "single events, output batches of 100: events/s",
+        "single events, output batches of 100",
+        standard=_SINGLE,
+    ),
+    _Line("paced at 30/s: p50 ms", "paced at 30/s", "p50"),
+    _Line("paced at 30/s: p99 ms", "paced at 30/s", "p99"),
+    _Line("lone publisher: answer, p50 ms", "lone publisher", "ack"),
+)
+
+
+def spread(values: Sequence[float | None]) -> Spread | None:
+    """Return the median and range of what is known, if anything is."""
+    known = [each for each in values if each is not None]
+    return Spread(statistics.median(known), min(known), max(known)) if known else None
+
+
+def rows(results: Results) -> list[Row]:
+    """Return a row for each figure that was measured."""
+    found = []
+    for line in _LINES:
+        values = {
+            name: _values(runs, line.figure) for name, runs in results.get(line.case, {}).items()
+        }
+        spreads = {name: spread(each) for name, each in values.items()}
+        if any(spreads.values()):
+            theirs = _values(results.get(line.standard or "", {}).get(STANDARD, []), line.figure)
+            ratio = spread(_ratios(values.get(OURS, []), theirs))
+            found.append(Row(title=line.title, spreads=spreads, ratio=ratio))
+    return found
+
+
+def _values(runs: Sequence[Figures | None], figure: str) -> list[float | None]:
+    return [getattr(run, figure) if run else None for run in runs]
+
+
+def _ratios(ours: Sequence[float | None], theirs: Sequence[float | None]) -> list[float | None]:
+    """Divide what was measured in the same repetition."""
+    pairs = zip(ours, theirs, strict=False)
+    return [our / their if our is not None and their else None for our, their in pairs]
+
+
+def table(results: Results, versions: dict[str, str]) -> str:
+    """Return the rows as a Markdown table, with what was lost and the versions."""
+    systems = list(dict.fromkeys(name for by_system in results.values() for name in by_system))
+    head = ["median (range)", *systems, f"{OURS} : {STANDARD}"]
+    cells = [head, ["-" * len(each) for each in head]]
+    for row in rows(results):
+        spreads = [_cell(row.spreads.get(name)) for name in systems]
+        cells.append([row.title, *spreads, _cell(row.ratio, places=2)])
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = [
+        f"| {' | '.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))} |"
+        for row in cells
+    ]
+    named = ", ".join(f"{name} {version}" for name, version in versions.items())
+    return "\n".join([*lines, "", *_faults(results), named])
+
+
+def _cell(spread: Spread | None, places: int | None = None) -> str:
+    if spread is None:
+        return "-"
+    median, least, most = (_number(each, places) for each in spread)
+    return f"{median} ({least}-{most})"
+
+
+def _number(value: float, places: int | None) -> str:
+    if places is None:
+        places = 0 if value >= 20 else 1 if value >= 2 else 2
+    return f"{value:,.{places}f}"
+
+
+def _faults(results: Results) -> list[str]:
+    """Name the runs that failed, and what was lost or came twice."""
+    lines = []
+    for case, by_system in results.items():
+        for name, runs in by_system.items():
+            failed = sum(run is None for run in runs)
+            lost = sum(run.lost for run in runs if run)
+            repeated = sum(run.repeated for run in runs if run)
+            counts = {"runs failed": failed, "lost": lost, "repeated": repeated}
+            told = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
+            if told:
+                lines.append(f"{name}, {case}: {told}")
+    return lines

@@ -1,0 +1,165 @@
+"""
+Publishes events over keep-alive connections, in a process of its own that takes little CPU time.
+
+Stdin has the load as JSON, stdout gets what was published as JSON.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import re
+import string
+import sys
+import time
+import uuid
+from dataclasses import asdict, dataclass, field
+from urllib.parse import urlsplit
+
+_LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
+_EVENT = (
+    b'{"id":"%b","subject":"/orders/17","eventType":"Shop.OrderPlaced",'
+    b'"eventTime":"2026-01-01T00:00:00Z","dataVersion":"1.0",'
+    b'"data":{"sentAt":%.6f,"filler":"%b"}}'
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """
+    What to publish: *events* in requests of *batch* over so many connections as *publishers*.
+
+    *rate* is events per second in all, ``None`` for as fast as possible. After *seconds* no
+    request begins. *key* is sent as ``aeg-sas-key``.
+    """
+
+    url: str
+    key: str
+    events: int
+    batch: int
+    publishers: int
+    rate: float | None = None
+    seconds: float | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Published:
+    """When it *began* (Unix time), the *seconds* and *events* to the last answer, and *acks*."""
+
+    began: float
+    seconds: float = 0.0
+    events: int = 0
+    acks: list[float] = field(default_factory=list)
+
+
+def event(filler: bytes) -> bytes:
+    """Return an event of about 1 KB that holds its time of publishing, for the sink."""
+    return _EVENT % (uuid.uuid4().hex.encode(), time.time(), filler)
+
+
+def fillers() -> list[bytes]:
+    """Return random texts of 800 characters, which compress as badly as real data."""
+    letters = string.ascii_letters + string.digits + " "
+    chance = random.Random(7)  # noqa: S311 - the same texts at every run
+    return ["".join(chance.choices(letters, k=800)).encode() for _ in range(200)]
+
+
+class _Publisher:
+    """Gives each connection its next request until all are answered."""
+
+    def __init__(self, load: Load) -> None:
+        self.load = load
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.published = Published(began=time.time())
+        self._texts = fillers()
+        self._requests = load.events // load.batch
+        self._begun = 0
+        self._began = time.perf_counter()
+
+    async def run(self) -> Published:
+        """Connect, publish, and return once the last request is answered."""
+        loop, parts = asyncio.get_running_loop(), urlsplit(self.load.url)
+        head = f"POST {parts.path} HTTP/1.1\r\nHost: {parts.netloc}\r\naeg-sas-key: {self.load.key}"
+        head += "\r\nContent-Type: application/json\r\nContent-Length: "
+        host, port = parts.hostname or "", parts.port or 80
+        connections = [
+            (await loop.create_connection(lambda: _Connection(self), host, port))[1]
+            for _ in range(self.load.publishers)
+        ]
+        self.published.began, self._began = time.time(), time.perf_counter()
+        for connection in connections:
+            self.give_work(connection, head.encode())
+        await self.done
+        self.published.seconds = time.perf_counter() - self._began
+        return self.published
+
+    def give_work(self, connection: _Connection, head: bytes) -> None:
+        """Send the next request on *connection* when it is due, if there is one."""
+        number, load, elapsed = self._begun, self.load, time.perf_counter() - self._began
+        if number == self._requests or (load.seconds and elapsed >= load.seconds):
+            self._requests = number
+            if len(self.published.acks) == number and not self.done.done():
+                self.done.set_result(None)
+            return
+        self._begun += 1
+        if load.rate:
+            due = number * load.batch / load.rate - elapsed
+            asyncio.get_running_loop().call_later(due, connection.send, head, number)
+        else:
+            connection.send(head, number)
+
+    def body(self, number: int) -> bytes:
+        """Return request *number*'s events."""
+        texts, batch = self._texts, self.load.batch
+        events = (event(texts[(number + i) % len(texts)]) for i in range(batch))
+        return b"[%b]" % b",".join(events)
+
+    def fail(self, reason: str) -> None:
+        """End with an error."""
+        if not self.done.done():
+            self.done.set_exception(RuntimeError(reason))
+
+
+class _Connection(asyncio.Protocol):
+    """One keep-alive connection, with at most one request under way."""
+
+    def __init__(self, publisher: _Publisher) -> None:
+        self._publisher = publisher
+        self._buffer = self._head = b""
+        self._sent_at = 0.0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._write = transport.write  # type: ignore[attr-defined]
+
+    def send(self, head: bytes, number: int) -> None:
+        body = self._publisher.body(number)
+        self._head, self._sent_at = head, time.perf_counter()
+        self._write(b"%b%d\r\n\r\n%b" % (head, len(body), body))
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer += data
+        head, ended, body = self._buffer.partition(b"\r\n\r\n")
+        found = _LENGTH.search(head)
+        if not ended or (found and len(body) < int(found[1])):
+            return
+        if not found or not head.startswith(b"HTTP/1.1 200 "):
+            self._publisher.fail(f"a request was answered {self._buffer[:500]!r}")
+            return
+        head, self._head, self._buffer = self._head, b"", b""
+        published = self._publisher.published
+        published.acks.append(time.perf_counter() - self._sent_at)
+        published.events += self._publisher.load.batch
+        self._publisher.give_work(self, head)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if self._head:  # not idle
+            self._publisher.fail(f"a connection was closed: {error}")
+
+
+async def _run(load: Load) -> Published:
+    return await _Publisher(load).run()
+
+
+if __name__ == "__main__":
+    print(json.dumps(asdict(asyncio.run(_run(Load(**json.load(sys.stdin)))))))

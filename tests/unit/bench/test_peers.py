@@ -1,0 +1,104 @@
+"""The comparison's table, and what it says of a system that is not installed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bench.load import Case
+from bench.peers import comparison
+from bench.peers.measuring import Figures
+from bench.peers.system import Need, System, SystemFailedError, Target
+from bench.peers.table import Results, Spread, rows, spread, table
+
+SINGLE = "single events, 1 subscription"
+RUN = Figures(
+    accepted=1.0, delivered=1.0, requests=1, p50=1.0, p99=1.0, ack=1.0, lost=0, repeated=0
+)
+
+
+def delivering(*rates: float | None) -> list[Figures | None]:
+    return [replace(RUN, delivered=rate) if rate else None for rate in rates]
+
+
+def test_a_spread_is_the_median_between_least_and_most_of_what_is_known():
+    assert spread([3.0, None, 1.0, 8.0]) == Spread(3.0, 1.0, 8.0)
+    assert spread([None]) is None
+
+
+def test_ratios_are_those_of_the_same_repetition():
+    results = {SINGLE: {"Pushgrid": delivering(100, 300, 50), "BullMQ": delivering(200, 400, 25)}}
+
+    (row,) = rows(results)
+
+    assert row.title == f"{SINGLE}: delivered/s"
+    assert row.spreads == {"Pushgrid": Spread(100, 50, 300), "BullMQ": Spread(200, 25, 400)}
+    assert row.ratio == Spread(0.75, 0.5, 2.0)
+
+
+def test_a_run_that_failed_leaves_the_other_repetitions_in_step():
+    results = {SINGLE: {"Pushgrid": delivering(None, 300), "BullMQ": delivering(200, 400)}}
+
+    (row,) = rows(results)
+
+    assert row.ratio == Spread(0.75, 0.75, 0.75)
+    assert f"Pushgrid, {SINGLE}: 1 runs failed" in table(results, {})
+
+
+def test_output_batches_are_compared_with_single_events_of_the_job_queue():
+    batches = "single events, output batches of 100"
+    results = {SINGLE: {"BullMQ": delivering(200)}, batches: {"Pushgrid": delivering(300)}}
+
+    single, batched = rows(results)
+
+    assert single.ratio is None
+    assert batched.title == f"{batches}: events/s"
+    assert batched.ratio == Spread(1.5, 1.5, 1.5)
+
+
+def test_the_table_names_losses_repeats_and_versions():
+    results: Results = {SINGLE: {"Celery": [replace(RUN, lost=2, repeated=1), RUN]}}
+
+    lines = table(results, {"python": "3.13.1", "redis": "7"}).splitlines()
+
+    assert [line.count("|") for line in lines[:3]] == [4, 4, 4]
+    assert lines[-2:] == [f"Celery, {SINGLE}: 2 lost, 1 repeated", "python 3.13.1, redis 7"]
+
+
+def system(*needs: Need, name: str = "Queue") -> System:
+    @contextmanager
+    def start(_: Case, __: str) -> Iterator[Target]:
+        raise SystemFailedError("queue does not start: no memory")
+        yield Target("")
+
+    return System(name=name, needs=needs, versions=dict, start=start, seconds=1.0)
+
+
+def test_a_missing_server_is_named_with_its_package(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    there = system(Need("sh", "-"), Need(tmp_path, "-"), name="There")
+    server = Need("no-such-server", "apt install no-such-server")
+    absent = system(server, Need(tmp_path / "queue", "make bench OF=peers"))
+
+    assert comparison.present([absent, there]) == [there]
+
+    assert capsys.readouterr().err.strip().removeprefix("… ") == (
+        "Queue is left out: no-such-server is missing: apt install no-such-server; "
+        "queue is missing: make bench OF=peers"
+    )
+
+
+def test_a_system_that_does_not_start_ends_no_other_measurement(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr(comparison, "SYSTEMS", (system(),))
+
+    assert comparison.compare([system()], comparison.CASES[:2], 2) == {
+        case.name: {"Queue": [None, None]} for case in comparison.CASES[:2]
+    }
+    assert "Queue failed: queue does not start: no memory" in capsys.readouterr().err
