@@ -49,8 +49,14 @@ attempts = st.builds(
     Attempt, st.sampled_from(Outcome), st.none() | st.integers(100, 599), at=moments
 )
 _hex = st.integers(0, 2**128 - 1).map(lambda number: uuid.UUID(int=number).hex)
-inline_origins = st.builds(Origin, _hex, moments, st.none())
-parked_origins = st.builds(Origin, _hex, moments, _hex.map(lambda name: f"2026021312/{name}"))
+inline_origins = st.builds(Origin, _hex, moments, st.none(), st.just(0))
+parked_origins = st.builds(
+    Origin,
+    _hex,
+    moments,
+    _hex.map(lambda name: f"2026021312/{name}"),
+    st.just(0) | st.integers(0, 10_000),
+)
 
 
 @st.composite

@@ -26,11 +26,13 @@ class Origin(NamedTuple):
     The publish request that an event came with.
 
     *payload* names the blob that holds the request's events, if they are kept in one.
+    *first_line* is the line of the request's first event there: requests can share a blob.
     """
 
     publish_id: str
     published_at: datetime
     payload: str | None
+    first_line: int = 0
 
 
 DeliveryKey = tuple[Origin, int]  # identifies a delivery within its subscription

@@ -191,7 +191,7 @@ class Deployment:
     def on(self, queue: Queue) -> list[DeliveryMessage]:
         """Read what lies on a queue, hidden or not."""
         messages = [decode(text) for text in self.queues.texts(queue)]
-        return [each for each in messages if not isinstance(each, NewerMessage)]
+        return [part for parts in messages if not isinstance(parts, NewerMessage) for part in parts]
 
     def waiting(self, queue: Queue) -> list[tuple[timedelta, list[int]]]:
         """Say for each message how long it is hidden, and which events it has."""

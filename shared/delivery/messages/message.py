@@ -1,4 +1,4 @@
-"""Writes groups of deliveries of one subscription as queue messages."""
+"""Writes queue messages: deliveries of one subscription, or first attempts of several."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from shared.delivery.delivery import Delivery, Origin
 from shared.delivery.messages.packing import pack, split
-from shared.delivery.messages.run_length import run_lengths
+from shared.delivery.messages.run_length import run_lengths, spans_of
 from shared.delivery.policy import EndReason
 from shared.delivery.requests.custom_headers import header_texts
 from shared.events.topic import InputSchema
@@ -22,14 +22,19 @@ from shared.subscriptions.subscription import (
     SubscriptionKey,
 )
 
-VERSION = 1
+VERSION = 2
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 
 class Kind(StrEnum):
-    """The purpose of a message: deliveries to push, or dead letters to write."""
+    """
+    The purpose of a message: deliveries to push, or dead letters to write.
 
+    `FANOUT` has first attempts of several subscriptions, which share the texts of the events.
+    """
+
+    FANOUT = "fanout"
     DELIVERY = "delivery"
     DEADLETTER = "deadletter"
 
@@ -77,6 +82,20 @@ class DeliveryMessage:
         return SubscriptionKey(self.topic, self.subscription)
 
 
+class Part(NamedTuple):
+    """
+    One subscription's share of a fan-out message.
+
+    *places* counts the message's events from 0, in ascending order.
+    """
+
+    topic: str
+    subscription: str
+    generation: str
+    batch_size: int
+    places: Sequence[int]
+
+
 class NewerMessage(NamedTuple):
     """A message of a newer version of the app, which only that version can read."""
 
@@ -118,10 +137,34 @@ def encode_group(message: DeliveryMessage, group: Sequence[Delivery], packed: st
         wire["batch"] = message.batch_size
     if message.dead_letter:
         wire["note"] = _note(message.dead_letter)
-    wire["origins"] = [[o.publish_id, _micros(o.published_at), o.payload] for o in origins]
+    wire["origins"] = [_origin(origin) for origin in origins]
     wire["runs"] = _runs(group, {origin: index for index, origin in enumerate(origins)})
     wire["packed"] = packed
     return json.dumps(wire, separators=(",", ":"))
+
+
+def encode_fan_out(events: Sequence[Delivery], parts: Sequence[Part], packed: str) -> str:
+    """
+    Return the text of a message of first attempts.
+
+    *events* are distinct, and each is in a part; *packed* has their texts.
+    """
+    origins = list(dict.fromkeys(event.origin for event in events))
+    numbers = {origin: number for number, origin in enumerate(origins)}
+    wire = {
+        "pushgrid": VERSION,
+        "kind": Kind.FANOUT,
+        "origins": [_origin(origin) for origin in origins],
+        "events": [[numbers[run.sample.origin], run.spans] for run in run_lengths(events)],
+        "parts": [[*part[:-1], spans_of(part.places)] for part in parts],
+        "packed": packed,
+    }
+    return json.dumps(wire, separators=(",", ":"))
+
+
+def _origin(origin: Origin) -> list[Any]:
+    written = [origin.publish_id, _micros(origin.published_at), origin.payload]
+    return [*written, origin.first_line] if origin.first_line else written
 
 
 def _runs(group: Sequence[Delivery], origins: dict[Origin, int]) -> list[list[Any]]:

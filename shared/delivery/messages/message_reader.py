@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -17,7 +18,12 @@ from shared.delivery.messages.message import (
     Kind,
     NewerMessage,
 )
-from shared.delivery.messages.packing import unpack
+from shared.delivery.messages.packing import (
+    MAX_BLOBS,
+    MAX_MESSAGE_EVENTS,
+    most_events,
+    unpack,
+)
 from shared.delivery.messages.run_length import positions_of
 from shared.delivery.outcome import Outcome
 from shared.delivery.policy import EndReason
@@ -35,9 +41,9 @@ from shared.subscriptions.subscription import (
 _DAMAGED = (ValueError, TypeError, KeyError, OverflowError, RecursionError, zlib.error)
 
 
-def decode(text: str | bytes) -> DeliveryMessage | NewerMessage:
+def decode(text: str | bytes) -> tuple[DeliveryMessage, ...] | NewerMessage:
     """
-    Read a queue message.
+    Read a queue message: its parts, one for each subscription. Only fan-out messages have several.
 
     Raises:
         MalformedMessage: the text is no message of this app, or is damaged.
@@ -47,16 +53,20 @@ def decode(text: str | bytes) -> DeliveryMessage | NewerMessage:
         version = _number(wire["pushgrid"], 1)
         if version > VERSION:
             return NewerMessage(version)
-        is_dead_letter = Kind(wire["kind"]) is Kind.DEADLETTER
-        return DeliveryMessage(
-            topic=_text(wire["topic"]),
-            subscription=_text(wire["subscription"]),
-            generation=_text(wire["generation"]),
-            deliveries=tuple(_deliveries(wire)),
-            due=_moment(wire["due"]) if "due" in wire else None,
-            rounds=_number(wire.get("rounds", 0)),
-            batch_size=_number(wire.get("batch", 1), 1, MAX_REQUEST_EVENTS),
-            dead_letter=_note(wire["note"]) if is_dead_letter else None,
+        kind = Kind(wire["kind"])
+        if kind is Kind.FANOUT:
+            return _parts(wire)
+        return (
+            DeliveryMessage(
+                topic=_text(wire["topic"]),
+                subscription=_text(wire["subscription"]),
+                generation=_text(wire["generation"]),
+                deliveries=tuple(_deliveries(wire)),
+                due=_moment(wire["due"]) if "due" in wire else None,
+                rounds=_number(wire.get("rounds", 0)),
+                batch_size=_number(wire.get("batch", 1), 1, MAX_REQUEST_EVENTS),
+                dead_letter=_note(wire["note"]) if kind is Kind.DEADLETTER else None,
+            ),
         )
     except _DAMAGED as error:
         what = f"{type(error).__name__}: {error}"[:200]
@@ -71,35 +81,73 @@ def due_of(text: str) -> datetime | None:
         return None
 
 
-def _deliveries(wire: dict[str, Any]) -> Iterator[Delivery]:
+def _parts(wire: dict[str, Any]) -> tuple[DeliveryMessage, ...]:
+    """Read the parts of a fan-out message: together at most 64 deliveries, or one whole batch."""
+    parts = [_part(*each) for each in wire["parts"]]
+    left = most_events(parts[0][0].batch_size) if len(parts) == 1 else MAX_MESSAGE_EVENTS
+    runs = [[*each, 0] for each in wire["events"]]
+    events = tuple(_deliveries(wire | {"runs": runs}, left))
+    unused = set(range(len(events)))
+    read = []
+    for part, spans in parts:
+        places = list(positions_of(spans, left))
+        left -= len(places)
+        unused.difference_update(places)
+        if len(set(places)) < len(places) or max(places) >= len(events):
+            raise ValueError("an event is out of range, or twice in a part")
+        read.append(replace(part, deliveries=tuple(events[place] for place in places)))
+    if unused:
+        raise ValueError("an event is in no part")
+    return tuple(read)
+
+
+def _part(
+    topic: object, subscription: object, generation: object, batch_size: object, spans: list[int]
+) -> tuple[DeliveryMessage, list[int]]:
+    part = DeliveryMessage(
+        topic=_text(topic),
+        subscription=_text(subscription),
+        generation=_text(generation),
+        batch_size=_number(batch_size, 1, MAX_REQUEST_EVENTS),
+        deliveries=(),
+    )
+    return part, spans
+
+
+def _deliveries(wire: dict[str, Any], most: int = MAX_REQUEST_EVENTS) -> Iterator[Delivery]:
+    """Yield at least one delivery, and at most *most*."""
     origins = [_origin(*each) for each in wire["origins"]]
-    texts = unpack(_text(wire["packed"]))
-    texts.reverse()  # the next one is last
-    left = MAX_REQUEST_EVENTS
+    if len({origin.payload for origin in origins if origin.payload}) > MAX_BLOBS:
+        raise ValueError("too many payload blobs")
+    runs: list[tuple[Origin, list[int], int, Attempt | None]] = []
     for number, spans, attempts, *last in wire["runs"]:
         origin = origins[_number(number, 0, len(origins) - 1)]
-        tried = _number(attempts)
-        attempt = _attempt(*last) if last else None
-        for position in positions_of(spans, left):
-            left -= 1
-            if not origin.payload and not texts:
-                raise ValueError("fewer events than counted")
+        positions = list(positions_of(spans, most))
+        most -= len(positions)
+        runs.append((origin, positions, _number(attempts), _attempt(*last) if last else None))
+    if not runs:
+        raise ValueError("no events")
+    inline = sum(len(positions) for origin, positions, *_ in runs if not origin.payload)
+    texts = iter(unpack(_text(wire["packed"]), inline))
+    for origin, positions, tried, attempt in runs:
+        for position in positions:
             yield Delivery(
                 origin=origin,
                 position=position,
-                text=None if origin.payload else texts.pop(),
+                text=None if origin.payload else next(texts),
                 attempts=tried,
                 last=attempt,
             )
-    if texts:
-        raise ValueError("more events than counted")
-    if left == MAX_REQUEST_EVENTS:
-        raise ValueError("no events")
 
 
-def _origin(publish_id: object, published_at: object, payload: object) -> Origin:
+def _origin(
+    publish_id: object, published_at: object, payload: object, first_line: object = 0
+) -> Origin:
     return Origin(
-        _text(publish_id), _moment(published_at), None if payload is None else _text(payload)
+        _text(publish_id),
+        _moment(published_at),
+        None if payload is None else _text(payload),
+        _number(first_line),
     )
 
 

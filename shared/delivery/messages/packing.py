@@ -13,6 +13,7 @@ from shared.delivery.messages.run_length import run_lengths
 MAX_STORED = 48 * 1024  # bytes of a queue message; the service's own limit is 64 KiB
 MAX_MESSAGE_EVENTS = 64  # unless a batch has more; one invocation pushes them
 MAX_UNPACKED = 512 * 1024  # bytes of one message's events in memory; a larger event goes alone
+MAX_EVENT = 5 * 1024 * 1024  # bytes of such an event: a request of 1.5 MB, escaped for ASCII
 MAX_BLOBS = 8  # payload blobs of one message: delivering it reads them all
 EVENT_WIDTH = 72  # bytes of one event's counters at their longest
 GAP_WIDTH = 12  # bytes of each further gap among the events of one batch
@@ -28,11 +29,22 @@ def pack(texts: Sequence[str]) -> str:
     return base64.b64encode(zlib.compress("\n".join(texts).encode("ascii"), 1)).decode("ascii")
 
 
-def unpack(packed: str) -> list[str]:
-    """Return the texts. Raises ValueError or zlib.error if *packed* is damaged."""
-    if not packed:
-        return []
-    return zlib.decompress(base64.b64decode(packed, validate=True)).decode("ascii").split("\n")
+def unpack(packed: str, count: int) -> list[str]:
+    """
+    Return *count* texts; reads no more than a message of so many events may have.
+
+    Raises:
+        ValueError, zlib.error: *packed* is damaged, too large, or has another number of texts.
+    """
+    limit = MAX_EVENT if count == 1 else MAX_UNPACKED + count - 1
+    inflater = zlib.decompressobj()
+    raw = inflater.decompress(base64.b64decode(packed, validate=True), limit + 1) if packed else b""
+    if len(raw) > limit or (packed and not inflater.eof):
+        raise ValueError("the events are cut short, or too large")
+    texts = raw.decode("ascii").split("\n") if packed else []
+    if len(texts) != count:
+        raise ValueError(f"{len(texts)} events instead of {count}")
+    return texts
 
 
 def fits_inline(text: str) -> bool:
@@ -140,7 +152,7 @@ def _within_memory(group: Sequence[Delivery]) -> int:
     blobs: set[object] = set()
     for count, delivery in enumerate(group):
         if delivery.text is None:
-            blobs.add(delivery.origin)
+            blobs.add(delivery.origin.payload)
         else:
             size += len(delivery.text)
         if size > MAX_UNPACKED or len(blobs) > MAX_BLOBS:

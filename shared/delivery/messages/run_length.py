@@ -1,4 +1,9 @@
-"""Run-length encodes deliveries with equal counters."""
+"""
+Run-length encodes deliveries with equal counters.
+
+Positions are written as spans: the number of positions left out, the number included, and so on
+in turn.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +17,7 @@ class RunLength(NamedTuple):
     """
     Consecutive deliveries of one publish request that have equal counters.
 
-    *sample* is the first of them. *spans* gives their positions in the request: the number of
-    positions left out, the number included, and so on in turn.
+    *sample* is the first of them. *spans* gives their positions in the request.
     """
 
     sample: Delivery
@@ -22,17 +26,25 @@ class RunLength(NamedTuple):
 
 def run_lengths(deliveries: Sequence[Delivery]) -> list[RunLength]:
     """Group deliveries into run lengths, in order."""
-    runs: list[RunLength] = []
-    end = 0  # the position after the last one
+    runs: list[tuple[Delivery, list[int]]] = []
     for delivery in deliveries:
-        if not (runs and _are_alike(runs[-1].sample, delivery)):
-            runs.append(RunLength(delivery, [delivery.position, 1]))
-        elif delivery.position == end:
-            runs[-1].spans[-1] += 1
+        if not (runs and _are_alike(runs[-1][0], delivery)):
+            runs.append((delivery, []))
+        runs[-1][1].append(delivery.position)
+    return [RunLength(sample, spans_of(positions)) for sample, positions in runs]
+
+
+def spans_of(positions: Sequence[int]) -> list[int]:
+    """Return the spans that give *positions*, in order."""
+    spans: list[int] = []
+    end = -1  # the position after the last one; -1 is before any
+    for position in positions:
+        if position == end:
+            spans[-1] += 1
         else:
-            runs[-1].spans.extend((delivery.position - end, 1))
-        end = delivery.position + 1
-    return runs
+            spans += (position - max(end, 0), 1)
+        end = position + 1
+    return spans
 
 
 def positions_of(spans: Sequence[int], most: int) -> Iterator[int]:
@@ -40,7 +52,7 @@ def positions_of(spans: Sequence[int], most: int) -> Iterator[int]:
     Yield the positions that *spans* give.
 
     Raises:
-        ValueError: there are none, or more than *most*.
+        ValueError: there are none, or more than *most*, or one is negative.
     """
     if not spans or len(spans) % 2:
         raise ValueError("a run length is cut short")

@@ -71,12 +71,16 @@ class Deliver:
         Raises:
             MalformedMessage, StorageUnavailable: the app's fault; the host repeats the message.
         """
-        message = decode(body)
-        if isinstance(message, NewerMessage):
+        parts = decode(body)
+        if isinstance(parts, NewerMessage):
             self.requeue.put(Queue.RETRIES, body.decode(), NEWER_AGAIN_IN)
             return
-        if message.dead_letter:
+        if any(part.dead_letter for part in parts):
             raise MalformedMessage("dead letters are not delivered")
+        for part in parts:  # The host's message may go when all have ended.
+            self._part(part, end_invocation if len(parts) == 1 else lambda: None)
+
+    def _part(self, message: DeliveryMessage, end_invocation: Callable[[], None]) -> None:
         if message.due and message.due - self.clock.now() > EARLY:
             self.requeue.at_due(message)
             return

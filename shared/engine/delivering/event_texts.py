@@ -42,4 +42,5 @@ def event_ids(texts: Sequence[str | None]) -> list[str] | None:
 
 def _line(blobs: dict[str, Sequence[str] | None], delivery: Delivery) -> str | None:
     lines = blobs.get(delivery.origin.payload or "") or ()
-    return (lines[delivery.position] or None) if delivery.position < len(lines) else None
+    line = delivery.origin.first_line + delivery.position
+    return (lines[line] or None) if line < len(lines) else None

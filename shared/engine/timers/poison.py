@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from shared import telemetry
+from shared.delivery.messages.message import DeliveryMessage
 from shared.engine.delivering.event_texts import texts_of
 from shared.engine.delivering.requeue import Requeue
 from shared.engine.ports import PayloadStore, Queue, Receiver
 from shared.engine.timers.poison_records import PoisonRecords
-from shared.engine.timers.receiving import Intake, ReadMessage
+from shared.engine.timers.receiving import POISON_QUEUES, Intake, ReadMessage
 
 ROUNDS = 3  # how often a message is returned before it is recorded
 
@@ -32,24 +33,27 @@ class ReturnPoison:
         Raises:
             StorageUnavailable: the remaining messages stay.
         """
-        for queue in (Queue.DELIVERIES_POISON, Queue.RETRIES_POISON):
+        for queue in POISON_QUEUES:
             for each in self.intake.take(queue, deadline):
                 self._handle(queue, each)
 
     def _handle(self, queue: Queue, each: ReadMessage) -> None:
-        message = each.message
-        if message.rounds < ROUNDS:
-            self.requeue.at_due(replace(message, due=None, rounds=message.rounds + 1))
-            telemetry.warning(
-                "message.requeued",
-                queue=queue,
-                topic=message.topic,
-                subscription=message.subscription,
-                rounds=message.rounds + 1,
-                events=len(message.deliveries),
-            )
+        if each.parts[0].rounds < ROUNDS:
+            for part in each.parts:
+                self._return(queue, part)
             self.receiver.delete(queue, each.received)
-        else:
-            events = [text for _, text in texts_of(message.deliveries, self.payloads)]
+        else:  # Returned messages have one part.
+            events = [text for _, text in texts_of(each.message.deliveries, self.payloads)]
             reason = f"failed again after {ROUNDS} rounds"
             self.intake.quarantine(queue, each.received, reason, events)
+
+    def _return(self, queue: Queue, message: DeliveryMessage) -> None:
+        self.requeue.at_due(replace(message, due=None, rounds=message.rounds + 1))
+        telemetry.warning(
+            "message.requeued",
+            queue=queue,
+            topic=message.topic,
+            subscription=message.subscription,
+            rounds=message.rounds + 1,
+            events=len(message.deliveries),
+        )

@@ -15,6 +15,7 @@ from shared.engine.ports import Queue, Received, Receiver
 from shared.engine.timers.poison_records import PoisonRecords
 from shared.errors import MalformedMessage, StorageUnavailable
 
+POISON_QUEUES = (Queue.DELIVERIES_POISON, Queue.RETRIES_POISON)
 HIDDEN_FOR = timedelta(minutes=5)  # longer than any run of a timer
 MAX_INTAKE_MESSAGES = 1000  # so that deadlines are checked between deletes
 MAX_INTAKE_EVENTS = 20_000  # in memory at once
@@ -23,10 +24,16 @@ MAX_INTAKE_BYTES = 64 * 1024 * 1024  # likewise
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadMessage:
-    """A received message and its content."""
+    """A received message and its parts. Only on a poison queue can there be several."""
 
     received: Received
-    message: DeliveryMessage
+    parts: tuple[DeliveryMessage, ...]
+
+    @property
+    def message(self) -> DeliveryMessage:
+        """The only part."""
+        (part,) = self.parts
+        return part
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,10 +68,11 @@ class Intake:
             if not batch:
                 break
             for received in batch:
-                if message := self._read(queue, received):
-                    taken.append(ReadMessage(received=received, message=message))
-                    events += len(message.deliveries)
-                    size += sum(len(each.text or "") for each in message.deliveries)
+                if parts := self._read(queue, received):
+                    taken.append(ReadMessage(received=received, parts=parts))
+                    deliveries = [each for part in parts for each in part.deliveries]
+                    events += len(deliveries)
+                    size += sum(len(each.text or "") for each in deliveries)
         return taken
 
     def quarantine(
@@ -79,29 +87,34 @@ class Intake:
         self.records.write(queue, received.text, reason, events)
         self.receiver.delete(queue, received)
 
-    def _read(self, queue: Queue, received: Received) -> DeliveryMessage | None:
+    def _read(self, queue: Queue, received: Received) -> tuple[DeliveryMessage, ...]:
+        """Return the parts of a message; none if it is left where it is, or was recorded."""
         try:
-            message = self._decode(queue, received)
-            if isinstance(message, NewerMessage):
+            parts = self._decode(queue, received)
+            if isinstance(parts, NewerMessage):
                 self.receiver.hide(queue, received, NEWER_AGAIN_IN)
-                return None
+                return ()
         except StorageUnavailable as error:  # It comes again; the others go on.
             telemetry.error("message.unhandled", queue=queue, detail=str(error))
-            return None
-        return message
+            return ()
+        return parts
 
-    def _decode(self, queue: Queue, received: Received) -> DeliveryMessage | NewerMessage | None:
+    def _decode(
+        self, queue: Queue, received: Received
+    ) -> tuple[DeliveryMessage, ...] | NewerMessage:
         try:
-            message = decode(received.text)
-            if isinstance(message, DeliveryMessage):
-                _check_kind(queue, message)
+            parts = decode(received.text)
+            if not isinstance(parts, NewerMessage):
+                _check_kind(queue, parts)
         except MalformedMessage as error:
             self.quarantine(queue, received, str(error))
-            return None
-        return message
+            return ()
+        return parts
 
 
-def _check_kind(queue: Queue, message: DeliveryMessage) -> None:
-    """Raise MalformedMessage if the message is a dead letter on another queue, or the reverse."""
-    if (message.dead_letter is None) is (queue is Queue.DEADLETTERS):
+def _check_kind(queue: Queue, parts: tuple[DeliveryMessage, ...]) -> None:
+    """Raise MalformedMessage if the queue never gets such a message: its timer can't handle it."""
+    is_dead_letter = parts[0].dead_letter is not None
+    is_shared = len(parts) > 1 and queue not in POISON_QUEUES
+    if is_dead_letter is not (queue is Queue.DEADLETTERS) or is_shared:
         raise MalformedMessage(f"not a message for the queue '{queue}'")

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from shared.delivery.messages.message import encode
+from shared.delivery.messages.message import Part, encode, encode_fan_out
+from shared.delivery.messages.packing import pack
 from shared.engine.ports import Queue
 from shared.errors import MalformedMessage
 from tests.builders import (
@@ -52,7 +53,7 @@ def test_a_message_far_too_early_waits_on_the_other_queue(app: Deployment) -> No
     assert app.waiting(Queue.WAITING) == [(59 * MINUTE, [0])]
 
 
-@pytest.mark.parametrize("newer", ['{"pushgrid":2}', '{"pushgrid":3,"x":"\u00fc"}'])
+@pytest.mark.parametrize("newer", ['{"pushgrid":3}', '{"pushgrid":4,"x":"\u00fc"}'])
 def test_a_newer_message_is_put_back_for_five_minutes(app: Deployment, newer: str) -> None:
     app.deliver.run(newer.encode())
 
@@ -112,13 +113,29 @@ def test_while_tables_fail_events_are_put_back(app: Deployment, method: str) -> 
 
 def test_parked_events_are_read_from_their_blob(app: Deployment) -> None:
     app.subscribe()
-    name = app.payloads.write("p", START + HOUR, ["", text(id="parked")])
-    origin = ORIGIN._replace(payload=name)
+    lines = [text(id="of another request"), "", text(id="parked")]
+    name = app.payloads.write("p", START + HOUR, lines)
+    origin = ORIGIN._replace(payload=name, first_line=1)
 
     app.run(a_message([a_delivery(0), a_delivery(1, text=None, origin=origin)]))
 
     ids = [json.loads(sent.request.body)[0]["id"] for sent in app.pusher.sent]
     assert ids == ["e-0", "parked"]
+
+
+def test_a_fan_out_message_is_delivered_to_each_subscription(app: Deployment) -> None:
+    for name in ("crm", "audit"):
+        app.subscribe(name=name, endpoint_url=f"https://{name}.example/")
+    events = [a_delivery(number) for number in range(2)]
+    parts = [Part("orders", "crm", "g-1", 1, (0, 1)), Part("orders", "audit", "g-1", 1, (1,))]
+    body = encode_fan_out(events, parts, pack([each.text or "" for each in events]))
+
+    app.deliver.run(body.encode())
+
+    found = [(sent.request.url, json.loads(sent.request.body)[0]["id"]) for sent in app.pusher.sent]
+    crm, audit = "https://crm.example/", "https://audit.example/"
+    assert sorted(found) == [(audit, "e-1"), (crm, "e-0"), (crm, "e-1")]
+    assert app.all_stored() == {}
 
 
 def test_a_parked_event_stays_parked_for_its_retry(app: Deployment) -> None:

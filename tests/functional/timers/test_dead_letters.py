@@ -73,8 +73,8 @@ def test_parked_events_are_written_with_their_payload(
     app: Deployment, logged: Logged, also: list[int]
 ) -> None:
     """Those whose payload is gone are dropped, and leave no empty blob."""
-    name = app.payloads.write("p", START + HOUR, [text(id="parked"), ""])
-    origin = ORIGIN._replace(payload=name)
+    name = app.payloads.write("p", START + HOUR, [text(id="other"), text(id="parked"), ""])
+    origin = ORIGIN._replace(payload=name, first_line=1)
     parked = [a_delivery(number, text=None, origin=origin) for number in (also and [0]) + [1]]
     rest = [a_delivery(number) for number in also]
     app.put(Queue.DEADLETTERS, a_message([*parked, *rest], dead_letter=a_note()))

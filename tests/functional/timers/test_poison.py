@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
-from shared.delivery.messages.message import encode
-from shared.engine.ports import Queue
+from shared.delivery.messages.message import Part, encode, encode_fan_out
+from shared.delivery.messages.packing import pack
+from shared.engine.ports import Queue, Receipt
 from shared.errors import StorageUnavailable
-from tests.builders import ORIGIN, a_delivery, a_message, text
+from tests.builders import ORIGIN, PARKED, a_delivery, a_message, text
 from tests.fakes import START
 from tests.functional.deployment import Deployment
+from tests.unit.delivery.messages.wire import read_parts
 
 HOUR = timedelta(hours=1)
 
@@ -40,6 +44,57 @@ def test_poison_is_tried_again_for_three_rounds(app: Deployment, queue: Queue) -
     assert record["reason"] == "failed again after 3 rounds"
     assert record["events"] == [json.loads(a_delivery().text or "")]
     assert record["queue"] == queue
+
+
+def a_fan_out() -> str:
+    """Write two events for two subscriptions, of which one lies in a shared blob."""
+    events = [a_delivery(0), a_delivery(1, origin=PARKED._replace(first_line=3), text=None)]
+    parts = [Part("orders", "crm", "g-1", 1, (0, 1)), Part("returns", "audit", "g-2", 10, (1,))]
+    return encode_fan_out(events, parts, pack([events[0].text or ""]))
+
+
+@pytest.mark.parametrize("queue", [Queue.DELIVERIES_POISON, Queue.RETRIES_POISON])
+def test_a_fan_out_message_returns_as_messages_of_its_subscriptions(
+    app: Deployment, queue: Queue
+) -> None:
+    """An instance of the version before puts one on ``retries``."""
+    app.queues.put(queue, a_fan_out())
+
+    app.return_poison.run(app.in_a_minute())
+
+    parts = read_parts(a_fan_out())
+    assert app.on(Queue.RETRIES) == [replace(part, rounds=1) for part in parts]
+    assert app.all_stored() == {Queue.RETRIES: 2}
+
+
+def test_a_fan_out_message_is_deleted_after_all_of_them_are_stored(app: Deployment) -> None:
+    app.queues.put(Queue.DELIVERIES_POISON, a_fan_out())
+    puts = iter([False, *[True] * 1000])
+    put = app.queues.put
+
+    def put_once(*args: Any, **named: Any) -> Receipt:
+        if next(puts):
+            raise StorageUnavailable
+        return put(*args, **named)
+
+    app.queues.put = put_once  # type: ignore[method-assign]
+
+    with pytest.raises(StorageUnavailable):
+        app.return_poison.run(app.in_a_minute())
+
+    assert app.all_stored() == {Queue.RETRIES: 1, Queue.DELIVERIES_POISON: 1}
+
+
+@pytest.mark.parametrize("queue", [Queue.WAITING, Queue.DEADLETTERS])
+def test_where_none_can_be_a_fan_out_message_is_recorded(app: Deployment, queue: Queue) -> None:
+    app.queues.put(queue, a_fan_out())
+
+    app.wake.run()
+    app.write_dead_letters.run(app.in_a_minute())
+
+    (record,) = map(json.loads, app.dead_letters.poison.values())
+    assert record["body"] == a_fan_out()
+    assert app.all_stored() == {}
 
 
 def test_a_poison_record_has_parked_events_as_far_as_they_are_there(app: Deployment) -> None:

@@ -80,7 +80,7 @@ def test_a_failing_delete_duplicates_and_never_loses(app: Deployment) -> None:
 
 
 def test_wake_ends_though_every_message_is_kept(app: Deployment) -> None:
-    app.queues.put(Queue.WAITING, '{"pushgrid":2}')
+    app.queues.put(Queue.WAITING, '{"pushgrid":3}')
 
     app.wake.run()
 

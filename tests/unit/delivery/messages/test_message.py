@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from shared.delivery.delivery import Attempt
-from shared.delivery.messages.message import DeliveryMessage, encode
+from shared.delivery.messages.message import DeliveryMessage, Part, encode, encode_fan_out
 from shared.delivery.messages.message_reader import decode
 from shared.delivery.messages.packing import (
     EVENT_WIDTH,
@@ -42,7 +42,7 @@ from tests.builders import (
 )
 from tests.fakes import START
 from tests.strategies import messages
-from tests.unit.delivery.messages.wire import joined, read, wire
+from tests.unit.delivery.messages.wire import joined, read, read_parts, wire
 
 METADATA = (
     "id",
@@ -76,7 +76,7 @@ def test_a_message_is_ascii_and_legal_xml_without_metadata_names(message: Delive
 def test_bytes_are_read_as_the_host_hands_them_over() -> None:
     (text,) = encode(a_message())
 
-    assert decode(text.encode()) == a_message()
+    assert decode(text.encode()) == (a_message(),)
 
 
 def test_nothing_is_no_message() -> None:
@@ -167,7 +167,7 @@ def test_the_computed_widths_are_never_exceeded() -> None:
 
 
 FORM = {
-    "pushgrid": 1,
+    "pushgrid": 2,
     "kind": "delivery",
     "topic": "orders",
     "subscription": "crm",
@@ -192,6 +192,21 @@ NOTE = [
 ]
 
 
+FANOUT = {
+    "pushgrid": 2,
+    "kind": "fanout",
+    "origins": [
+        ["00000000000000000000000000000001", 1770638400000000, None],
+        ["00000000000000000000000000000001", 1770638400000000, PARKED.payload, 12],
+    ],
+    "events": [[0, [0, 2, 2, 1]], [1, [6, 1]]],
+    "parts": [
+        ["orders", "crm", "g-1", 1, [0, 4]],
+        ["returns", "audit", "g-2", 10, [1, 1, 1, 1]],
+    ],
+}
+
+
 def test_the_form_of_a_version_never_changes() -> None:
     """Messages wait on the queues while the app is updated: another form needs another VERSION."""
     group = [a_delivery(number) for number in (0, 1, 4)]
@@ -207,10 +222,42 @@ def test_the_form_of_a_version_never_changes() -> None:
     written, dead = wire(message), wire(replace(message, dead_letter=note))
 
     texts = [each.text for each in group if each.text is not None]
-    assert [unpack(document.pop("packed")) for document in (written, dead)] == [texts, texts]
+    assert [unpack(document.pop("packed"), 4) for document in (written, dead)] == [texts, texts]
     assert written == FORM
     assert dead == FORM | {"kind": "deadletter", "note": NOTE}
-    assert read(compact(FORM | {"packed": pack(texts)})) == message
+    for version in (1, 2):
+        assert read(compact(FORM | {"pushgrid": version, "packed": pack(texts)})) == message
+
+
+def test_the_form_of_a_fan_out_message_never_changes() -> None:
+    events = [a_delivery(number) for number in (0, 1, 4)]
+    events += [a_delivery(6, origin=PARKED._replace(first_line=12), text=None)]
+    texts = [each.text for each in events if each.text is not None]
+    parts = [Part("orders", "crm", "g-1", 1, (0, 1, 2, 3))]
+    parts += [Part("returns", "audit", "g-2", 10, (1, 3))]
+
+    text = encode_fan_out(events, parts, pack(texts))
+
+    assert json.loads(text) == FANOUT | {"packed": pack(texts)}
+    assert read_parts(text) == (
+        a_message(events),
+        a_message(
+            [events[1], events[3]],
+            topic="returns",
+            subscription="audit",
+            generation="g-2",
+            batch_size=10,
+        ),
+    )
+
+
+def test_a_line_of_a_shared_blob_stays_with_its_delivery() -> None:
+    tried = a_delivery(
+        3, origin=PARKED._replace(first_line=7), text=None, attempts=1, last=an_attempt()
+    )
+
+    for note in (None, a_note()):
+        assert read(encode(a_message([tried], dead_letter=note))[0]).deliveries == (tried,)
 
 
 def test_a_dead_letter_with_all_its_headers_fits_into_a_queue_message() -> None:

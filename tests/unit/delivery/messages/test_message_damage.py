@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.delivery.messages.message import VERSION, DeliveryMessage, NewerMessage, encode
+from shared.delivery.messages.message import (
+    VERSION,
+    NewerMessage,
+    Part,
+    encode,
+    encode_fan_out,
+)
 from shared.delivery.messages.message_reader import decode
+from shared.delivery.messages.packing import pack
 from shared.errors import MalformedMessage
 from shared.events.data_plane import MAX_REQUEST_EVENTS
 from tests.builders import (
@@ -18,7 +27,7 @@ from tests.builders import (
     compact,
 )
 from tests.strategies import messages
-from tests.unit.delivery.messages.wire import read, wire
+from tests.unit.delivery.messages.wire import read, read_parts, wire
 
 
 def test_a_newer_version_is_left_to_a_newer_app() -> None:
@@ -48,12 +57,13 @@ DAMAGED = {
     "version 0": compact(wire(pushgrid=0)),
     "version true": compact(wire(pushgrid=True)),
     "version text": compact(wire(pushgrid="1")),
-    "version infinite": compact(wire()).replace('"pushgrid":1', '"pushgrid":1e999'),
-    "an unknown kind": compact(wire(kind="fanout")),
+    "version infinite": compact(wire()).replace('"pushgrid":2', '"pushgrid":1e999'),
+    "an unknown kind": compact(wire(kind="fanin")),
+    "another kind": compact(wire(kind="fanout")),
     "no kind": compact({k: v for k, v in wire().items() if k != "kind"}),
     "topic is no text": compact(wire(topic=["orders"])),
     "due is no time": compact(wire(due="soon")),
-    "due is infinite": compact(wire()).replace('"pushgrid":1', '"pushgrid":1,"due":1e999'),
+    "due is infinite": compact(wire()).replace('"pushgrid":2', '"pushgrid":2,"due":1e999'),
     "due is beyond time": compact(wire(due=10**30)),
     "rounds below zero": compact(wire(rounds=-1)),
     "no note": compact(wire(kind="deadletter")),
@@ -73,6 +83,10 @@ DAMAGED = {
     "no origins": compact(wire(origins=[])),
     "an origin cut short": compact(wire(origins=[["p", 0]])),
     "a payload without a name": compact(wire(origins=[["p", 0, 5]])),
+    "a first line below zero": compact(wire(origins=[["p", 0, "blob", -1]])),
+    "a first line that is no number": compact(wire(origins=[["p", 0, "blob", "1"]])),
+    "an origin too long": compact(wire(origins=[["p", 0, "blob", 1, 1]])),
+    "too many blobs": compact(wire(origins=[["p", 0, f"blob-{n}"] for n in range(9)])),
     "an origin before the first": compact(wire(runs=[[-1, [0, 1], 0]])),
     "an origin after the last": compact(wire(runs=[[1, [0, 1], 0]])),
     "no runs": compact(wire(runs=[], packed="")),
@@ -103,6 +117,44 @@ DAMAGED = {
 }
 
 
+def a_fan_out(**members: object) -> str:
+    """Write two events for two subscriptions, with some members replaced."""
+    events = [a_delivery(0), a_delivery(1)]
+    parts = [Part("orders", "crm", "g-1", 1, (0, 1)), Part("orders", "audit", "g-2", 10, (1,))]
+    text = encode_fan_out(events, parts, pack([event.text or "" for event in events]))
+    return compact(json.loads(text) | members)
+
+
+def a_part(places: object, batch_size: object = 1) -> list[object]:
+    return ["orders", "crm", "g-1", batch_size, places]
+
+
+DAMAGED |= {
+    "no parts": a_fan_out(parts=[]),
+    "parts are a number": a_fan_out(parts=7),
+    "a part cut short": a_fan_out(parts=[a_part([0, 2])[:-1]]),
+    "a part too long": a_fan_out(parts=[[*a_part([0, 2]), 0]]),
+    "a part of no subscription": a_fan_out(parts=[["orders", None, "g-1", 1, [0, 2]]]),
+    "a batch size of zero": a_fan_out(parts=[a_part([0, 2], 0)]),
+    "a batch size that is no number": a_fan_out(parts=[a_part([0, 2], "1")]),
+    "an empty part": a_fan_out(parts=[a_part([0, 2]), a_part([])]),
+    "an event after the last": a_fan_out(parts=[a_part([0, 3])]),
+    "an event twice in a part": a_fan_out(parts=[a_part([0, 2, -1, 1])]),
+    "an event in no part": a_fan_out(parts=[a_part([1, 1])]),
+    "no events in it": a_fan_out(events=[], packed=""),
+    "events cut short": a_fan_out(events=[[0]]),
+    "fewer events than listed": a_fan_out(events=[[0, [0, 3]]], parts=[a_part([0, 3])]),
+    "more events than listed": a_fan_out(events=[[0, [0, 1]]], parts=[a_part([0, 1])]),
+    "more deliveries than a message has": a_fan_out(parts=[a_part([0, 2])] * 33),
+    "more events than a part of single events has": a_fan_out(
+        origins=[["p", 0, "blob"]], events=[[0, [0, 65]]], parts=[a_part([0, 65])], packed=""
+    ),
+    "more events than whole batches": a_fan_out(
+        origins=[["p", 0, "blob"]], events=[[0, [0, 101]]], parts=[a_part([0, 101], 100)], packed=""
+    ),
+}
+
+
 @pytest.mark.parametrize("text", DAMAGED.values(), ids=DAMAGED)
 def test_a_damaged_message_is_malformed(text: str | bytes) -> None:
     with pytest.raises(MalformedMessage, match="not a delivery message"):
@@ -125,12 +177,24 @@ def test_as_many_events_as_a_request_may_have_can_be_read() -> None:
     assert [each.position for each in most.deliveries] == list(range(5000))
 
 
-@given(messages, st.data())
-def test_any_damage_is_malformed_or_still_well_formed(
-    message: DeliveryMessage, data: st.DataObject
-) -> None:
+def test_a_fan_out_message_as_large_as_there_can_be_is_read() -> None:
+    shared = read_parts(a_fan_out(parts=[a_part([0, 2])] * 32))
+    (whole,) = read_parts(
+        a_fan_out(
+            origins=[["p", 0, "blob"]],
+            events=[[0, [0, 5000]]],
+            parts=[a_part([0, 5000], 5000)],
+            packed="",
+        )
+    )
+
+    assert [len(part.deliveries) for part in (*shared, whole)] == [*[2] * 32, 5000]
+
+
+@given(messages.map(lambda message: encode(message)[0]) | st.just(a_fan_out()), st.data())
+def test_any_damage_is_malformed_or_still_well_formed(text: str, data: st.DataObject) -> None:
     """A text that was cut, or had a byte changed, never raises anything else."""
-    raw = bytearray(encode(message)[0].encode())
+    raw = bytearray(text.encode())
     place = data.draw(st.integers(0, len(raw) - 1))
     if data.draw(st.booleans()):
         del raw[place:]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from itertools import pairwise
 
 import pytest
@@ -12,6 +13,7 @@ from shared.delivery.delivery import Origin
 from shared.delivery.messages.message import encode
 from shared.delivery.messages.packing import (
     MAX_BLOBS,
+    MAX_EVENT,
     MAX_MESSAGE_EVENTS,
     MAX_STORED,
     MAX_UNPACKED,
@@ -28,12 +30,50 @@ from tests.strategies import event_texts
 def test_what_is_packed_is_unpacked(texts: list[str]) -> None:
     packed = pack(texts)
 
-    assert unpack(packed) == texts
+    assert unpack(packed, len(texts)) == texts
     assert packed.isascii()
 
 
 def test_nothing_unpacks_to_nothing() -> None:
-    assert unpack("") == []
+    assert unpack("", 0) == []
+
+
+@pytest.mark.parametrize(
+    ("texts", "count"),
+    [
+        pytest.param(["{}"], 0, id="fewer"),
+        pytest.param(["{}"], 2, id="more"),
+        pytest.param(["x" * MAX_UNPACKED, "x"], 2, id="too large together"),
+        pytest.param(["x" * (MAX_EVENT + 1)], 1, id="too large alone"),
+    ],
+)
+def test_only_what_is_packed_so_is_unpacked(texts: list[str], count: int) -> None:
+    packed = pack(texts)
+
+    with pytest.raises(ValueError, match="events"):
+        unpack(packed, count)
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [["x" * MAX_EVENT], ["x" * (MAX_UNPACKED - 5000), *["x"] * 5000]],
+    ids=["one event", "many"],
+)
+def test_all_that_may_be_packed_is_unpacked(texts: list[str]) -> None:
+    assert unpack(pack(texts), len(texts)) == texts
+
+
+def test_no_more_is_inflated_than_a_message_may_have() -> None:
+    """A message of 48 KiB could inflate to 36 MB."""
+    bomb = pack(["x" * 30_000_000])
+    tracemalloc.start()
+
+    with pytest.raises(ValueError, match="too large"):
+        unpack(bomb, 2)
+
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 4 * MAX_UNPACKED
 
 
 def counts(texts: list[str | None], origins: list[Origin] | None = None) -> list[int]:
@@ -91,8 +131,10 @@ def test_groups_keep_order_and_fit(kinds: list[int], size: int) -> None:
     groups = list(split(group, 1))
 
     assert [each for part, _ in groups for each in part] == group
-    texts = [each.text for each in group if each.text is not None]
-    assert [text for _, packed in groups for text in unpack(packed)] == texts
+    texts = [[each.text for each in part if each.text is not None] for part, _ in groups]
+    assert [unpack(packed, len(part)) for (_, packed), part in zip(groups, texts, strict=True)] == (
+        texts
+    )
     assert all(len(text) <= MAX_STORED for text in encode(a_message(group)))
 
 

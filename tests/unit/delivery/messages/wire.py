@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from shared.delivery.messages.message import DeliveryMessage, encode
+from shared.delivery.messages.message import DeliveryMessage, NewerMessage, encode
 from shared.delivery.messages.message_reader import decode
 from shared.delivery.messages.packing import MAX_STORED
 from tests.builders import (
@@ -16,9 +16,14 @@ from tests.builders import (
 
 
 def read(text: str | bytes) -> DeliveryMessage:
-    message = decode(text)
-    assert isinstance(message, DeliveryMessage)
+    (message,) = read_parts(text)
     return message
+
+
+def read_parts(text: str | bytes) -> tuple[DeliveryMessage, ...]:
+    parts = decode(text)
+    assert not isinstance(parts, NewerMessage)
+    return parts
 
 
 def read_all(texts: Sequence[str]) -> list[DeliveryMessage]:
