@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+from ipaddress import ip_network
+from pathlib import Path
 from urllib.parse import urlsplit
+
+import certifi
 
 from shared.adapters.entra.webhook_tokens import TokenPusher, WebhookTokens, credential_for
 from shared.adapters.http.outbound_guard import OutboundGuard
-from shared.adapters.http.push import HttpPusher
+from shared.adapters.http.push import HttpPusher, default_tls
 from shared.subscriptions.endpoint_rules import host_addresses
 from shared.wiring.process import CLOCK, once
 from shared.wiring.settings import settings
@@ -41,6 +45,16 @@ def http_pusher() -> HttpPusher:
         identity_endpoints=_identity_endpoints(),
     )
     return HttpPusher(guard)
+
+
+def storage_pusher() -> HttpPusher:
+    """Return the sender of requests to storage, at any address, trusting what its SDKs trust."""
+    everywhere = [ip_network("0.0.0.0/0"), ip_network("::/0")]
+    guard = OutboundGuard(allow_http=True, allowed_networks=everywhere)
+    trusted = default_tls()
+    bundle = os.environ.get("REQUESTS_CA_BUNDLE") or certifi.where()
+    trusted.load_verify_locations(**{"capath" if Path(bundle).is_dir() else "cafile": bundle})
+    return HttpPusher(guard, tls=trusted)
 
 
 def app_addresses() -> frozenset[tuple[str, int]]:

@@ -19,6 +19,7 @@ from shared.arm.subscription_codec import to_subscription_in_force
 from shared.arm.topic_codec import to_topic
 from shared.engine.delivering.deployment_terms import DeploymentTerms
 from shared.engine.delivering.requeue import Requeue
+from shared.wiring.outbound import storage_pusher
 from shared.wiring.process import CLOCK, once
 from shared.wiring.settings import settings
 
@@ -30,7 +31,7 @@ def account() -> StorageAccount:
 
 @once
 def queues() -> StorageQueues:
-    return StorageQueues(account())
+    return StorageQueues(account(), storage_pusher().send)
 
 
 @once

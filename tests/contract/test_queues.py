@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import closing
 from datetime import timedelta
 from typing import Protocol
 
@@ -11,6 +13,7 @@ import pytest
 from shared.adapters.storage.account import StorageAccount
 from shared.adapters.storage.queues import StorageQueues
 from shared.engine.ports import Queue, QueueWatch, Received, Receiver, Sender
+from shared.wiring.outbound import storage_pusher
 from tests.fakes import FakeClock, MemoryQueues
 
 SECOND = timedelta(seconds=1)
@@ -39,9 +42,13 @@ class Subject:
 
 
 @pytest.fixture
-def subject(account: StorageAccount | None) -> Subject:
-    clock = FakeClock()
-    return Subject(StorageQueues(account), None) if account else Subject(MemoryQueues(clock), clock)
+def subject(account: StorageAccount | None) -> Iterator[Subject]:
+    if account is None:
+        clock = FakeClock()
+        yield Subject(MemoryQueues(clock), clock)
+        return
+    with closing(storage_pusher()) as pusher:
+        yield Subject(StorageQueues(account, pusher.send), None)
 
 
 def test_a_queue_is_made_by_its_first_put_alone(subject: Subject) -> None:

@@ -22,12 +22,14 @@ from shared.adapters.storage.queues import StorageQueues
 from shared.adapters.storage.tables import StorageResources
 from shared.engine.ports import Queue, Received, Table
 from shared.errors import StorageUnavailable
+from shared.wiring.outbound import storage_pusher
 from tests.builders import a_record
 from tests.contract.scripted_storage import STORED, Answer, ScriptedStorage
 from tests.fakes import START, FakeClock
 from tests.serving import serving
 
 MESSAGE = Received(text="one", handle=("1", "r"))
+PUSHER = storage_pusher()
 
 
 @pytest.fixture
@@ -35,6 +37,7 @@ def storage(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedStorage]:
     monkeypatch.setattr(ExponentialRetry, "get_backoff_time", lambda *_: 0.01)
     with serving(ScriptedStorage()) as server:
         yield server
+    PUSHER.close()
 
 
 @pytest.fixture
@@ -43,7 +46,11 @@ def queues(storage: ScriptedStorage) -> StorageQueues:
 
 
 def queues_at(port: int) -> StorageQueues:
-    return StorageQueues(account_at(port))
+    return queues_of(account_at(port))
+
+
+def queues_of(account: StorageAccount) -> StorageQueues:
+    return StorageQueues(account, PUSHER.send)
 
 
 def account_at(port: int) -> StorageAccount:
@@ -53,15 +60,15 @@ def account_at(port: int) -> StorageAccount:
 
 
 def put_message(account: StorageAccount) -> None:
-    StorageQueues(account).put(Queue.WAITING, "one")
+    queues_of(account).put(Queue.WAITING, "one")
 
 
 def delete_message(account: StorageAccount) -> None:
-    StorageQueues(account).delete(Queue.WAITING, MESSAGE)
+    queues_of(account).delete(Queue.WAITING, MESSAGE)
 
 
 def read_queue(account: StorageAccount) -> None:
-    StorageQueues(account).receive(Queue.WAITING, timedelta(seconds=1))
+    queues_of(account).receive(Queue.WAITING, timedelta(seconds=1))
 
 
 def read_table(account: StorageAccount) -> None:
@@ -215,7 +222,7 @@ def test_every_service_is_tried_again_but_briefly(
     assert (3 if act is put_message else 2) <= len(storage.requests) <= 3
 
 
-@pytest.mark.parametrize("act", EVERYTHING)
+@pytest.mark.parametrize("act", [*EVERYTHING, put_message])
 def test_every_service_that_hangs_is_asked_once(
     storage: ScriptedStorage,
     act: Callable[[StorageAccount], None],

@@ -13,16 +13,19 @@ from azure.core.exceptions import AzureError, ClientAuthenticationError, Service
 from devhost.queue.storage import RestQueue
 from devhost.storage.account import find_account
 from devhost.storage.errors import StorageBusyError, StorageRefusedError
+from shared.adapters.http.push import HttpPusher
 from shared.adapters.storage.account import StorageAccount
 from shared.adapters.storage.queues import StorageQueues
 from shared.engine.ports import Queue
 from shared.errors import StorageUnavailable
 from shared.storage_setting import storage_setting
+from shared.wiring.outbound import storage_pusher
 from tests.managed_identity import SecuredStorage, running_secured_storage
 
 NAME = "AzureWebJobsStorage"
 #: Seconds after which a wait ends for what does not come.
 PATIENCE = 60.0
+_pushers: list[HttpPusher] = []
 
 
 @pytest.fixture(scope="module")
@@ -38,10 +41,15 @@ def storage(running: SecuredStorage, monkeypatch: pytest.MonkeyPatch) -> Iterato
     yield running
     running.endpoint.broken = running.endpoint.hanging = False
     running.endpoint.claims = {}
+    while _pushers:
+        _pushers.pop().close()
 
 
 def queues(settings: Mapping[str, str]) -> StorageQueues:
-    return StorageQueues(StorageAccount(storage_setting(NAME, settings)))
+    account = StorageAccount(storage_setting(NAME, settings))
+    pusher = storage_pusher()  # trusts whom the environment names now
+    _pushers.append(pusher)
+    return StorageQueues(account, pusher.send)
 
 
 def cause_of(act: Callable[[], object]) -> BaseException | None:

@@ -6,12 +6,18 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Mapping
+from copy import copy
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from shared.adapters.storage.connection import Service, StorageConnection
 
 if TYPE_CHECKING:
-    from azure.core.pipeline.transport import RequestsTransport
+    from azure.core.pipeline.transport import (
+        HttpRequest,
+        HttpResponse,
+        HttpTransport,
+        RequestsTransport,
+    )
     from azure.data.tables import TableClient, TableServiceClient
     from azure.storage.blob import BlobServiceClient, ContainerClient
     from azure.storage.queue import QueueClient, QueueServiceClient
@@ -54,6 +60,20 @@ class StorageAccount:
             f"queue {name}", lambda: self._queues().get_queue_client(self._prefix + name)
         )
 
+    def send_to_queues(
+        self, request: HttpRequest, transport: HttpTransport[HttpRequest, HttpResponse]
+    ) -> HttpResponse:
+        """Send *request* with *transport*, and the authorization and retries of the clients."""
+        from azure.core.pipeline import Pipeline
+
+        def make() -> Pipeline[HttpRequest, HttpResponse]:
+            # A pipeline chains its policies, so none can be in two.
+            authorization = copy(self._queues()._credential_policy)  # noqa: SLF001 - no other name
+            return Pipeline(transport, [_short_retries(), authorization])
+
+        pipeline = self._once("message pipeline", make)
+        return pipeline.run(request, read_timeout=READ_SECONDS).http_response
+
     def table(self, name: str) -> TableClient:
         """Return the client of the app's table *name*."""
         return self._once(
@@ -86,9 +106,8 @@ class StorageAccount:
         return self._once("blobs", lambda: self._client(BlobServiceClient, Service.BLOB))
 
     def _client(self, kind: type[T], service: Service) -> T:
-        retries = self._once("retries", _short_retries)
         return self._connection.client(
-            kind, service, transport=self._transport(), retry_policy=retries
+            kind, service, transport=self._transport(), retry_policy=_short_retries()
         )
 
     def _tables(self) -> TableServiceClient:
@@ -139,7 +158,7 @@ class StorageAccount:
         return made
 
 
-def _short_retries() -> object:
+def _short_retries() -> Any:
     """
     Return how often queues and blobs are tried, briefly, since publishers wait for the answer.
 

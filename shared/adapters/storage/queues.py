@@ -10,6 +10,7 @@ from datetime import timedelta
 
 from shared.adapters.storage.account import StorageAccount
 from shared.adapters.storage.errors import create_if_missing, none_if_code, storage_errors
+from shared.adapters.storage.message_put import MessagePut, Send
 from shared.engine.ports import Backlog, Peeked, Queue, Receipt, Received
 from shared.errors import StorageUnavailable
 
@@ -22,24 +23,29 @@ _GONE = ("MessageNotFound", "PopReceiptMismatch", "QueueNotFound", "QueueBeingDe
 
 
 class StorageQueues:
-    """Sender, Receiver and QueueWatch on Azure queues. A queue that is missing is made by a put."""
+    """
+    Sender, Receiver and QueueWatch on Azure queues. A queue that is missing is made by a put.
 
-    def __init__(self, account: StorageAccount) -> None:
+    *send* sends one request, whose address it does not judge; it never raises.
+    """
+
+    def __init__(self, account: StorageAccount, send: Send) -> None:
         self._account = account
+        self._message_put = MessagePut(account, send)
         self._pool: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
 
     def put(self, queue: Queue, text: str, visible_in: timedelta = timedelta()) -> Receipt:
-        client = self._account.queue(queue)
+        hidden = whole_seconds(visible_in)
 
         def send() -> Receipt:
-            sent = client.send_message(
-                text, visibility_timeout=whole_seconds(visible_in), time_to_live=_NEVER
-            )
-            return Receipt((sent.id, sent.pop_receipt))
+            return self._message_put.put(queue, text, hidden=hidden, expires=_NEVER)
+
+        def create() -> None:
+            self._account.queue(queue).create_queue()
 
         with storage_errors():
-            return create_if_missing(send, client.create_queue, "QueueNotFound")
+            return create_if_missing(send, create, "QueueNotFound")
 
     def put_all(self, queue: Queue, texts: Sequence[str]) -> None:
         if len(texts) == 1:
