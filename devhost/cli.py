@@ -33,7 +33,8 @@ def main(
         with contextlib.ExitStack() as stack:
             plan = _plan(options, console, stack)
             stack.callback(at_end)
-            asyncio.run(_serve(plan, console))
+            with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+                runner.run(_serve(plan, console))
     except HostError as fault:
         console.error(f"devhost: {fault}")
         return 1
@@ -77,6 +78,15 @@ def _parser() -> argparse.ArgumentParser:
         help="how long a received message is hidden; for tests (default: 600, as in Azure)",
     )
     return parser
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """Return the maker of uvloop's loops, or None, which is asyncio's own, where it has none."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
 
 
 def _plan(options: argparse.Namespace, console: log.Console, stack: contextlib.ExitStack) -> Plan:

@@ -85,6 +85,9 @@ class HttpApp:
         send: Callable[[Mapping[str, Any]], Awaitable[None]],
     ) -> None:
         """Answer one request."""
+        if not http_request.names_its_host(scope):
+            await Response(status=400).send(send)
+            return
         request = http_request.read_request(scope)
         try:
             body = await http_request.read_body(request.headers, receive, self._body_limit)

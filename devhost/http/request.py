@@ -52,6 +52,17 @@ class Request:
         )
 
 
+def names_its_host(scope: Mapping[str, Any]) -> bool:
+    """
+    Return whether an ASGI *scope*'s request has its one Host header, which HTTP/1.1 requires.
+
+    Source: aspnetcore Kestrel Http1Connection.cs, EnsureHostHeaderExists (2024-10).
+    """
+    hosts = sum(name == b"host" for name, _ in scope["headers"])
+    needed = scope["http_version"] != "1.0"
+    return hosts == 1 or not (hosts or needed)
+
+
 def read_request(scope: Mapping[str, Any]) -> Request:
     """Read all of an ASGI *scope*'s request but the body."""
     headers: dict[str, str] = {}

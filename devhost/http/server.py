@@ -50,7 +50,7 @@ class HttpServer:
             uvicorn.Config(
                 app,
                 loop="asyncio",
-                http="h11",
+                http="auto",  # httptools; h11 where that is not installed
                 ws="none",
                 lifespan="off",
                 log_config=None,

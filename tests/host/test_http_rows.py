@@ -106,6 +106,21 @@ def test_h04_query_and_headers_as_one_value_each(host):
     assert b'"x-many": "1,2"' in answer or b'"x-many": "1, 2"' in answer
 
 
+@pytest.mark.parametrize(
+    ("version", "hosts", "status"),
+    [("1.1", "", 400), ("1.1", "Host: a\r\nHost: b\r\n", 400), ("1.0", "", 200)],
+    ids=["none", "two", "none in HTTP/1.0"],
+)
+def test_h04_a_request_names_one_host(host, version, hosts, status):
+    """Source: aspnetcore Kestrel Http1Connection.cs, EnsureHostHeaderExists (2024-10)."""
+    head = f"GET /echo HTTP/{version}\r\n{hosts}Connection: close\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", host.port), timeout=PATIENCE) as client:
+        client.sendall(head.encode())
+        answer = client.recv(65536)
+
+    assert answer.startswith(f"HTTP/1.1 {status}".encode())
+
+
 def test_h05_a_chunked_body_is_lost(host):
     """
     H5: a body without Content-Length does not reach the function.

@@ -53,6 +53,7 @@ def ask():
             )
             scope = {
                 "type": "http",
+                "http_version": "1.1",
                 "method": method,
                 "scheme": "http",
                 "raw_path": url.path.encode(),
