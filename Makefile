@@ -7,6 +7,7 @@ WORKER := .venv-worker
 OLDER := .clients
 JAVASCRIPT := tests/clients/javascript
 BULLMQ := bench/peers/bullmq
+CELERY := .venv-celery
 CODE := shared devhost cli testbed bench tests tools $(wildcard *_function)
 QUICK := tests/unit tests/functional
 # Unit and functional tests never wait: as many processes as cores.
@@ -50,6 +51,10 @@ $(JAVASCRIPT)/node_modules/.stamp $(BULLMQ)/node_modules/.stamp: %/node_modules/
 	@sh setup.sh javascript $*
 	@touch $@
 
+$(CELERY)/.stamp: bench/peers/celery/requirements.txt $(VENV)/pyvenv.cfg
+	@sh setup.sh celery $(CELERY)
+	@touch $@
+
 run: setup ## run an end-to-end demo on real components (ONCE=1: exit when it is complete)
 	@$(PY) -m cli demo $(if $(ONCE),--once)
 
@@ -87,14 +92,14 @@ fmt: setup ## format, and fix lint errors that can be fixed automatically
 	@$(PY) -m ruff check --quiet --fix-only $(CODE)
 	@$(PY) -m ruff format --quiet $(CODE)
 
-bench: setup $(if $(filter peers,$(OF)),$(BULLMQ)/node_modules/.stamp) ## measure throughput against its lower bounds (OF=isolation: healthy beside failing endpoints; OF=filters; OF=operations; OF=peers: beside job queues)
+bench: setup $(if $(filter peers,$(OF)),$(BULLMQ)/node_modules/.stamp $(CELERY)/.stamp) ## measure throughput against its lower bounds (OF=isolation: healthy beside failing endpoints; OF=filters; OF=operations; OF=peers: beside job queues)
 	@$(PY) -m bench $(or $(OF),throughput)
 
 soak: setup ## run for minutes with a slow endpoint and an outage; judges ratios only
 	@$(PY) -m bench soak
 
 clean: ## remove everything that setup and tests created
-	@rm -rf $(VENV) $(WORKER) $(OLDER) node_modules $(JAVASCRIPT)/node_modules $(BULLMQ)/node_modules .infra-schemas .hypothesis .coverage .*_cache .import-linter.log
+	@rm -rf $(VENV) $(WORKER) $(CELERY) $(OLDER) node_modules $(JAVASCRIPT)/node_modules $(BULLMQ)/node_modules .infra-schemas .hypothesis .coverage .*_cache .import-linter.log
 	@find $(CODE) -name __pycache__ -prune -exec rm -rf {} +
 
 distclean: clean ## also remove local.settings.json, .azurite/ and the files in scratch/

@@ -5,61 +5,59 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from bench.load import Case, progress
+from bench.load import progress
 from bench.peers.bullmq import BULLMQ
+from bench.peers.cases import CASES, Measured
+from bench.peers.celery import CELERY
 from bench.peers.measuring import SECONDS, Figures, measure
-from bench.peers.pushgrid import PUSHGRID
+from bench.peers.pushgrid import PUSHGRID, count
 from bench.peers.system import System, SystemFailedError
 from bench.peers.table import Results, rows, table
 from devhost.errors import HostError
 
-SYSTEMS = (PUSHGRID, BULLMQ)
-CASES = (  # name, events (chosen by speed), batch, publishers, subscriptions, rate
-    Case("single events, 1 subscription", 0, 1, 16, 1),
-    Case("single events, 10 subscriptions", 0, 1, 16, 10),
-    Case("100 a request, 1 subscription", 0, 100, 16, 1),
-    Case("100 a request, 10 subscriptions", 0, 100, 16, 10),
-    Case("paced at 30/s", 0, 1, 4, 1, 30),
-    Case("lone publisher", 0, 1, 1, 1, 5),
-    Case("single events, output batches of 100", 0, 1, 16, 1, batching=100),
-)
+SYSTEMS = (PUSHGRID, BULLMQ, CELERY)
 _WARMING = 4.0  # seconds that a measurement takes before and after what it measures
 
 
-def compare(systems: Sequence[System], cases: Sequence[Case], repetitions: int) -> Results:
+def compare(systems: Sequence[System], cases: Sequence[Measured], repetitions: int) -> Results:
     """Measure each case in turns on the systems; ``None`` stands where a system failed."""
-    results: Results = {case.name: {} for case in cases}
+    results: Results = {each.case.name: {} for each in cases}
     for repetition in range(1, repetitions + 1):
-        for case in cases:
-            for system in systems:
-                if takes_part(system, case):
-                    progress(f"{repetition} of {repetitions}: {case.name}: {system.name}")
-                    figures = _measure(system, case)
-                    results[case.name].setdefault(system.name, []).append(figures)
+        for measured, system in pairs(systems, cases):
+            name = measured.case.name
+            progress(f"{repetition} of {repetitions}: {name}: {system.name}")
+            results[name].setdefault(system.name, []).append(_measure(system, measured))
     return results
 
 
-def takes_part(system: System, case: Case) -> bool:
-    """Tell whether a system has what the case needs: only Pushgrid has output batching."""
-    return system is PUSHGRID or not case.batching
+def pairs(
+    systems: Sequence[System], cases: Sequence[Measured]
+) -> Iterator[tuple[Measured, System]]:
+    """Yield each case with each system on which it is measured."""
+    for measured in cases:
+        for system in systems:
+            if system is PUSHGRID or not measured.is_ours:
+                yield measured, system
 
 
-def _measure(system: System, case: Case) -> Figures | None:
+def _measure(system: System, measured: Measured) -> Figures | None:
     try:
-        return measure(system, case)
+        if "operations" in measured.figures:
+            return count(measured.case)
+        return measure(system, measured.case)
     except (SystemFailedError, HostError, RuntimeError) as error:
         progress(f"{system.name} failed: {error}")
         return None
 
 
-def estimate(systems: Sequence[System], cases: Sequence[Case], repetitions: int) -> float:
+def estimate(systems: Sequence[System], cases: Sequence[Measured], repetitions: int) -> float:
     """Return about how many minutes a comparison takes."""
-    measured = [each.seconds for case in cases for each in systems if takes_part(each, case)]
-    return repetitions * (sum(measured) + len(measured) * (SECONDS + _WARMING)) / 60
+    once = [system.seconds + SECONDS + _WARMING for _, system in pairs(systems, cases)]
+    return repetitions * sum(once) / 60
 
 
 def present(systems: Sequence[System]) -> list[System]:
@@ -79,16 +77,16 @@ def main(parser: argparse.ArgumentParser, arguments: list[str]) -> int:
     parser.add_argument("--system", choices=names, action="append", help="default: all")
     parser.add_argument("--repetitions", type=int, default=3, help="of each case (3)")
     options = parser.parse_args(arguments)
-    cases = [case for case in CASES if not options.case or options.case in case.name]
+    cases = [each for each in CASES if (options.case or "") in each.case.name]
     if not cases:
-        known = ", ".join(f"'{case.name}'" for case in CASES)
+        known = ", ".join(f"'{each.case.name}'" for each in CASES)
         print(f"bench: no case has '{options.case}' in its name: {known}", file=sys.stderr)
         return 2
     chosen = [each for each in SYSTEMS if each.name.lower() in (options.system or names)]
     systems = present(chosen)
     progress(f"about {estimate(systems, cases, options.repetitions):.0f} minutes")
-    results = compare(systems, cases, options.repetitions)
     versions = {name: each for system in systems for name, each in system.versions().items()}
+    results = compare(systems, cases, options.repetitions)
     print(_json(results, versions) if options.json else table(results, versions))
     found = [each for by_system in results.values() for runs in by_system.values() for each in runs]
     return 0 if all(each and not each.lost for each in found) else 1

@@ -21,34 +21,38 @@ class Figures:
     """
     What a run gave: events *accepted* and *delivered* per second, times in ms.
 
-    *p50* and *p99* are from publish to receipt, *ack* is a publish request's median. *lost* events
-    did not arrive; *repeated* ones arrived again.
+    *deliveries* came in so many *requests*. *p50* and *p99* are from publish to receipt, *ack* is a
+    publish request's median. *lost* events did not arrive; *repeated* ones arrived again.
+    *operations* are storage requests a delivery, ``None`` if they were not counted.
     """
 
     accepted: float
     delivered: float
+    deliveries: int
     requests: int
     p50: float
     p99: float
     ack: float
     lost: int
     repeated: int
+    operations: float | None = None
 
 
 def measure(system: System, case: Case) -> Figures:
-    """
-    Measure a case on a system that is started for it.
-
-    The system is warmed up by two bursts, the second of which tells how many events it delivers in
-    ``SECONDS``.
-    """
+    """Measure a case on a system that is started for it."""
     with running_sink() as sink, system.start(case, sink.url) as target:
-        burst = replace(case, events=_fill(_FEW / case.subscriptions, case), rate=None)
-        for _ in range(2):
-            warm = play(target, burst, sink, seconds=_BURST)
-            time.sleep(_REST)
-        rate = case.rate or warm.delivered / case.subscriptions
-        return play(target, replace(case, events=_fill(rate * SECONDS, case)), sink)
+        rate = warm_up(target, case, sink)
+        events = (case.rate or rate / case.subscriptions) * SECONDS
+        return play(target, replace(case, events=_fill(events, case)), sink)
+
+
+def warm_up(target: Target, case: Case, sink: Sink) -> float:
+    """Publish two bursts; return how many events a second were delivered of the second one."""
+    burst = replace(case, events=_fill(_FEW / case.subscriptions, case), rate=None)
+    for _ in range(2):
+        figures = play(target, burst, sink, seconds=_BURST)
+        time.sleep(_REST)
+    return figures.delivered
 
 
 def _fill(events: float, case: Case) -> int:
@@ -67,6 +71,7 @@ def play(target: Target, case: Case, sink: Sink, *, seconds: float | None = None
     return Figures(
         accepted=published.events / published.seconds,
         delivered=stats["distinct"] / (stats["last"] - published.began),
+        deliveries=stats["distinct"],
         requests=stats["requests"],
         p50=(stats["p50"] or 0) * 1000,
         p99=(stats["p99"] or 0) * 1000,

@@ -77,9 +77,10 @@ def program(name: str) -> str | None:
     return shutil.which(name, path=_PATH)
 
 
-def output_of(command: Sequence[str]) -> str:
+def output_of(command: Sequence[str], env: Mapping[str, str] | None = None) -> str:
     """Return what a command prints."""
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    environ = os.environ | (env or {})
+    return subprocess.run(command, env=environ, capture_output=True, text=True, check=True).stdout
 
 
 def free_port() -> int:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from bench.peers.cases import CASES, FIGURES
 from bench.peers.measuring import Figures
 
 Results = dict[str, dict[str, list[Figures | None]]]  # runs by case and system
@@ -34,37 +35,6 @@ class Row:
     ratio: Spread | None
 
 
-class _Line(NamedTuple):
-    """Says which *figure* of a *case* a row shows, and with which case of BullMQ it is compared."""
-
-    title: str
-    case: str
-    figure: str = "delivered"
-    standard: str | None = None
-
-
-_SINGLE = "single events, 1 subscription"
-_LINES = (
-    _Line("single events, 1 subscription: delivered/s", _SINGLE, standard=_SINGLE),
-    *(
-        _Line(f"{case}: delivered/s", case, standard=case)
-        for case in (
-            "single events, 10 subscriptions",
-            "100 a request, 1 subscription",
-            "100 a request, 10 subscriptions",
-        )
-    ),
-    _Line(
-        "single events, output batches of 100: events/s",
-        "single events, output batches of 100",
-        standard=_SINGLE,
-    ),
-    _Line("paced at 30/s: p50 ms", "paced at 30/s", "p50"),
-    _Line("paced at 30/s: p99 ms", "paced at 30/s", "p99"),
-    _Line("lone publisher: answer, p50 ms", "lone publisher", "ack"),
-)
-
-
 def spread(values: Sequence[float | None]) -> Spread | None:
     """Return the median and range of what is known, if anything is."""
     known = [each for each in values if each is not None]
@@ -74,15 +44,17 @@ def spread(values: Sequence[float | None]) -> Spread | None:
 def rows(results: Results) -> list[Row]:
     """Return a row for each figure that was measured."""
     found = []
-    for line in _LINES:
-        values = {
-            name: _values(runs, line.figure) for name, runs in results.get(line.case, {}).items()
-        }
-        spreads = {name: spread(each) for name, each in values.items()}
-        if any(spreads.values()):
-            theirs = _values(results.get(line.standard or "", {}).get(STANDARD, []), line.figure)
-            ratio = spread(_ratios(values.get(OURS, []), theirs))
-            found.append(Row(title=line.title, spreads=spreads, ratio=ratio))
+    for each in CASES:
+        runs = results.get(each.case.name, {})
+        standard = results.get(each.standard, {}).get(STANDARD, [])
+        for figure in each.figures if runs else ():
+            ours, theirs = _values(runs.get(OURS, []), figure), _values(standard, figure)
+            row = Row(
+                title=f"{each.case.name}: {FIGURES[figure]}",
+                spreads={name: spread(_values(those, figure)) for name, those in runs.items()},
+                ratio=spread(_ratios(ours, theirs)),
+            )
+            found.append(row)
     return found
 
 

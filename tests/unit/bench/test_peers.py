@@ -11,13 +11,22 @@ import pytest
 
 from bench.load import Case
 from bench.peers import comparison
+from bench.peers.cases import CASES
 from bench.peers.measuring import Figures
 from bench.peers.system import Need, System, SystemFailedError, Target
 from bench.peers.table import Results, Spread, rows, spread, table
 
 SINGLE = "single events, 1 subscription"
 RUN = Figures(
-    accepted=1.0, delivered=1.0, requests=1, p50=1.0, p99=1.0, ack=1.0, lost=0, repeated=0
+    accepted=1.0,
+    delivered=1.0,
+    deliveries=1,
+    requests=1,
+    p50=1.0,
+    p99=1.0,
+    ack=1.0,
+    lost=0,
+    repeated=0,
 )
 
 
@@ -50,13 +59,13 @@ def test_a_run_that_failed_leaves_the_other_repetitions_in_step():
 
 
 def test_output_batches_are_compared_with_single_events_of_the_job_queue():
-    batches = "single events, output batches of 100"
+    batches = "output batches of 100, single events"
     results = {SINGLE: {"BullMQ": delivering(200)}, batches: {"Pushgrid": delivering(300)}}
 
     single, batched = rows(results)
 
     assert single.ratio is None
-    assert batched.title == f"{batches}: events/s"
+    assert batched.title == f"{batches}: delivered/s"
     assert batched.ratio == Spread(1.5, 1.5, 1.5)
 
 
@@ -94,11 +103,9 @@ def test_a_missing_server_is_named_with_its_package(
 
 
 def test_a_system_that_does_not_start_ends_no_other_measurement(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    capsys: pytest.CaptureFixture[str],
 ):
-    monkeypatch.setattr(comparison, "SYSTEMS", (system(),))
-
-    assert comparison.compare([system()], comparison.CASES[:2], 2) == {
-        case.name: {"Queue": [None, None]} for case in comparison.CASES[:2]
+    assert comparison.compare([system()], CASES[:2], 2) == {
+        each.case.name: {"Queue": [None, None]} for each in CASES[:2]
     }
     assert "Queue failed: queue does not start: no memory" in capsys.readouterr().err

@@ -1,0 +1,56 @@
+"""Lists what is measured: the cases, and the figures that each of them gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bench.load import Case
+
+FIGURES = {
+    "delivered": "delivered/s",
+    "p50": "p50 ms",
+    "p99": "p99 ms",
+    "ack": "p50 of the answer, ms",
+    "operations": "storage operations a delivery",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """
+    A case and the *figures* that the table shows of it.
+
+    Its rate is compared with BullMQ's in the case named *standard*. Where no job queue has the
+    like, only Pushgrid is measured (*is_ours*).
+    """
+
+    case: Case
+    figures: tuple[str, ...] = ("delivered",)
+    standard: str = ""
+    is_ours: bool = False
+
+
+# As many events are published as a system delivers in some seconds.
+_SINGLE = Case("single events, 1 subscription", 0, 1, 16, 1)
+_SINGLE_TO_TEN = Case("single events, 10 subscriptions", 0, 1, 16, 10)
+_HUNDREDS = Case("100 a request, 1 subscription", 0, 100, 16, 1)
+_HUNDREDS_TO_TEN = Case("100 a request, 10 subscriptions", 0, 100, 16, 10)
+_BATCHED = Case("output batches of 100, single events", 0, 1, 16, 1, batching=100)
+_PACED = Case("paced at 30/s", 0, 1, 4, 1, 30)
+_LONE = Case("lone publisher", 0, 1, 1, 1, 5)
+_OPERATIONS = (
+    Case("operations: single events, 1 subscription", 0, 1, 16, 1),
+    Case("operations: single events, 10 subscriptions", 0, 1, 16, 10),
+    Case("operations: one publisher, 10 subscriptions", 0, 1, 1, 10),
+)
+
+CASES = (
+    *(
+        Measured(case=case, standard=case.name)
+        for case in (_SINGLE, _SINGLE_TO_TEN, _HUNDREDS, _HUNDREDS_TO_TEN)
+    ),
+    Measured(case=_BATCHED, standard=_SINGLE.name, is_ours=True),
+    Measured(case=_PACED, figures=("p50", "p99")),
+    Measured(case=_LONE, figures=("ack",)),
+    *(Measured(case=case, figures=("operations",), is_ours=True) for case in _OPERATIONS),
+)
