@@ -84,7 +84,7 @@ def main(parser: argparse.ArgumentParser, arguments: list[str]) -> int:
         return 2
     chosen = [each for each in SYSTEMS if each.name.lower() in (options.system or names)]
     systems = present(chosen)
-    progress(f"about {estimate(systems, cases, options.repetitions):.0f} minutes")
+    progress(f"about {estimate(systems, cases, options.repetitions):.0f} min in all")
     versions = {name: each for system in systems for name, each in system.versions().items()}
     results = compare(systems, cases, options.repetitions)
     print(_json(results, versions) if options.json else table(results, versions))

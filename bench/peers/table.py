@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from bench.peers.cases import CASES, FIGURES
 from bench.peers.measuring import Figures
@@ -14,7 +14,8 @@ Results = dict[str, dict[str, list[Figures | None]]]  # runs by case and system
 OURS, STANDARD = "Pushgrid", "BullMQ"
 
 
-class Spread(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Spread:
     """Median and range of what was measured repeatedly."""
 
     median: float
@@ -75,7 +76,7 @@ def table(results: Results, versions: dict[str, str]) -> str:
     cells = [head, ["-" * len(each) for each in head]]
     for row in rows(results):
         spreads = [_cell(row.spreads.get(name)) for name in systems]
-        cells.append([row.title, *spreads, _cell(row.ratio, places=2)])
+        cells.append([row.title, *spreads, _cell(row.ratio)])
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = [
         f"| {' | '.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))} |"
@@ -85,17 +86,16 @@ def table(results: Results, versions: dict[str, str]) -> str:
     return "\n".join([*lines, "", *_faults(results), named])
 
 
-def _cell(spread: Spread | None, places: int | None = None) -> str:
+def _cell(spread: Spread | None) -> str:
     if spread is None:
         return "-"
-    median, least, most = (_number(each, places) for each in spread)
-    return f"{median} ({least}-{most})"
+    return f"{_number(spread.median)} ({_number(spread.least)}-{_number(spread.most)})"
 
 
-def _number(value: float, places: int | None) -> str:
-    if places is None:
-        places = 0 if value >= 20 else 1 if value >= 2 else 2
-    return f"{value:,.{places}f}"
+def _number(value: float) -> str:
+    """Return three digits, or as many as the value's whole part has."""
+    magnitude = math.floor(math.log10(value)) if value else 0
+    return f"{value:,.{max(0, 2 - magnitude)}f}"
 
 
 def _faults(results: Results) -> list[str]:
@@ -106,7 +106,7 @@ def _faults(results: Results) -> list[str]:
             failed = sum(run is None for run in runs)
             lost = sum(run.lost for run in runs if run)
             repeated = sum(run.repeated for run in runs if run)
-            counts = {"runs failed": failed, "lost": lost, "repeated": repeated}
+            counts = {"failed": failed, "lost": lost, "repeated": repeated}
             told = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
             if told:
                 lines.append(f"{name}, {case}: {told}")

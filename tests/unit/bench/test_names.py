@@ -7,6 +7,7 @@ import importlib
 import pytest
 
 from bench.__main__ import MEASUREMENTS, main
+from bench.peers.cases import CASES as PEERS
 from bench.throughput import CASES
 
 
@@ -16,6 +17,7 @@ from bench.throughput import CASES
         (["nope"], "throughput, isolation, filters, operations"),
         (["load"], "throughput, isolation, filters, operations"),
         (["throughput", "--case", "nope"], ", ".join(f"'{case.name}'" for case in CASES)),
+        (["peers", "--case", "nope"], ", ".join(f"'{each.case.name}'" for each in PEERS)),
     ],
 )
 def test_one_line_has_the_names_that_there_are(

@@ -55,7 +55,7 @@ def test_a_run_that_failed_leaves_the_other_repetitions_in_step():
     (row,) = rows(results)
 
     assert row.ratio == Spread(0.75, 0.75, 0.75)
-    assert f"Pushgrid, {SINGLE}: 1 runs failed" in table(results, {})
+    assert f"Pushgrid, {SINGLE}: 1 failed" in table(results, {})
 
 
 def test_output_batches_are_compared_with_single_events_of_the_job_queue():
@@ -67,6 +67,13 @@ def test_output_batches_are_compared_with_single_events_of_the_job_queue():
     assert single.ratio is None
     assert batched.title == f"{batches}: delivered/s"
     assert batched.ratio == Spread(1.5, 1.5, 1.5)
+
+
+@pytest.mark.parametrize(
+    ("rate", "cell"), [(2732.4, "2,732"), (64.25, "64.2"), (2.083, "2.08"), (0.0444, "0.0444")]
+)
+def test_a_number_has_three_digits_or_its_whole_part(rate: float, cell: str):
+    assert f"| {cell} ({cell}-{cell})" in table({SINGLE: {"Celery": delivering(rate)}}, {})
 
 
 def test_the_table_names_losses_repeats_and_versions():
