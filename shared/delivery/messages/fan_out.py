@@ -1,104 +1,183 @@
-"""Turns the events of one publish request into messages, one or more a subscription."""
+"""
+Turns publications into fan-out messages, as few as reasonable.
+
+A subscription that fills a message by itself gets its own: what fails together is then retried
+together. The remainders of all subscriptions share messages.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
-from shared.delivery.delivery import Delivery, Origin
-from shared.delivery.messages.message import EPOCH, DeliveryMessage, encode_group
-from shared.delivery.messages.packing import fits, fits_inline, most_events, split
-from shared.events.event import Event
-from shared.subscriptions.event_values import EventValues
-from shared.subscriptions.subscription import EventSubscription
+from shared.delivery.delivery import Delivery
+from shared.delivery.messages.message import Part, encode_fan_out
+from shared.delivery.messages.packing import (
+    EVENT_WIDTH,
+    HEADER_WIDTH,
+    MAX_MESSAGE_EVENTS,
+    MAX_STORED,
+    MAX_UNPACKED,
+    ORIGIN_WIDTH,
+    most_events,
+    pack,
+    split,
+    surely_fits,
+)
+from shared.delivery.messages.publication import Publication
 
-Positions = tuple[int, ...]
-_PARKED = Origin("", EPOCH, "")  # a placeholder until the payload blob is written
-
-
-def match(
-    events: Sequence[Event], subscriptions: Sequence[EventSubscription]
-) -> list[tuple[EventSubscription, Positions]]:
-    """Return the positions of the events that each subscription gets, if it gets any."""
-    published = [EventValues(event) for event in events]
-    matched = [
-        (each, tuple(i for i, values in enumerate(published) if each.filter.matches(values)))
-        for each in subscriptions
-    ]
-    return [(subscription, positions) for subscription, positions in matched if positions]
+_PART_WIDTH = 32  # bytes of a part, without its names and places
+_PLACE_WIDTH = 6  # bytes of a place in a part at their longest
+_MOST_OPEN = 8  # messages that a part is tried with
 
 
-def parked_lines(
-    matched: Sequence[tuple[EventSubscription, Positions]], events: Sequence[Event]
-) -> list[str]:
+Places = tuple[int, ...]
+
+
+class FanOut(NamedTuple):
+    """The text of a message, and the publications that have events in it, counted from 0."""
+
+    text: str
+    publications: frozenset[int]
+
+
+def fan_out(publications: Sequence[Publication]) -> list[FanOut]:
+    """Return the messages of publications that are stored together."""
+    events: list[Delivery] = []
+    sources: list[int] = []
+    wanted: defaultdict[tuple[str, str, str, int], list[int]] = defaultdict(list)
+    for number, publication in enumerate(publications):
+        first = len(events)
+        events += publication.deliveries()
+        sources += [number] * len(publication.texts)
+        for each, positions in publication.matched:
+            header = each.topic, each.name, each.generation, each.batching.max_events
+            wanted[header] += [first + position for position in positions]
+    parts = [Part(*header, tuple(places)) for header, places in wanted.items()]
+    return _Packing(events, sources).messages(parts)
+
+
+class _Packing:
     """
-    Return the lines of the request's payload blob; none if every event fits into a message.
-
-    The line of an event has its text if a subscription gets it and it is too large for a message,
-    or for the message of its batch; otherwise the line is empty.
+    The events of one commit; parts count them all. Packed texts of equal selections are shared.
     """
-    wanted = {position for _, positions in matched for position in positions}
-    parked = {position for position in wanted if not fits_inline(events[position].text)}
-    batched = {
-        (positions, subscription.batching.max_events)
-        for subscription, positions in matched
-        if subscription.batching.max_events > 1
-    }
-    texts = [None if i in parked else event.text for i, event in enumerate(events)]
-    if not all(_fit_in_batches(positions, batch_size, texts) for positions, batch_size in batched):
-        # All of them: a batch that is partly in the blob needs counters for every event.
-        parked.update(position for positions, _ in batched for position in positions)
-    return [event.text if i in parked else "" for i, event in enumerate(events)] if parked else []
 
+    def __init__(self, events: Sequence[Delivery], sources: Sequence[int]) -> None:
+        self._events = events
+        self._sources = sources
+        self._packed: dict[Places, str] = {}
+        self._groups: dict[tuple[Places, int], list[Places]] = {}
 
-def fan_out(
-    matched: Sequence[tuple[EventSubscription, Positions]],
-    events: Sequence[Event],
-    lines: Sequence[str],
-    origin: Origin,
-) -> list[str]:
-    """
-    Return the texts of the messages, as few as the events fit into.
+    def messages(self, parts: Sequence[Part]) -> list[FanOut]:
+        own: list[list[Part]] = []
+        remainders: list[Part] = []
+        for part in parts:
+            for places in self._grouped(part.places, part.batch_size):
+                group = Part(*part[:-1], places)
+                if len(places) < most_events(part.batch_size):
+                    remainders.append(group)
+                else:
+                    own.append([group])
+        # Parts with the same events stand together: sharing a message, they cost little.
+        remainders.sort(key=lambda part: part.places)
+        shared = self._shared(remainders)
+        return [message for group in [*own, *shared] for message in self._encoded(group)]
 
-    *lines* are those of the payload blob that *origin* names. Subscriptions that get the same
-    events share the packing of their texts, which is most of the work.
-    """
-    texts = [None if lines and lines[i] else event.text for i, event in enumerate(events)]
-    packed_groups: dict[tuple[Positions, int], list[tuple[Sequence[Delivery], str]]] = {}
-    messages: list[str] = []
-    for subscription, positions in matched:
-        batch_size = subscription.batching.max_events
-        if (positions, batch_size) not in packed_groups:
-            deliveries = _deliveries(positions, texts, origin)
-            packed_groups[positions, batch_size] = list(split(deliveries, batch_size))
-        header = DeliveryMessage(
-            topic=subscription.topic,
-            subscription=subscription.name,
-            generation=subscription.generation,
-            deliveries=(),
-            batch_size=batch_size,
+    def _grouped(self, places: Places, batch_size: int) -> list[Places]:
+        """Divide the events of a subscription into groups that fit into a message each."""
+        key = places, batch_size
+        if key not in self._groups:
+            group = [self._events[place] for place in places]
+            if len(group) <= most_events(batch_size) and surely_fits(group, batch_size):
+                self._groups[key] = [places]
+            else:
+                self._groups[key] = self._split(places, batch_size, group)
+        return self._groups[key]
+
+    def _split(self, places: Places, batch_size: int, group: Sequence[Delivery]) -> list[Places]:
+        groups, start = [], 0
+        for members, packed in split(group, batch_size):
+            groups.append(places[start : start + len(members)])
+            self._packed[groups[-1]] = packed
+            start += len(members)
+        return groups
+
+    def _shared(self, parts: Sequence[Part]) -> list[list[Part]]:
+        """Put parts into the first message that has room for all deliveries of each."""
+        opened: list[_Opened] = []
+        for part in parts:
+            places = frozenset(part.places)
+            for message in opened[-_MOST_OPEN:]:
+                if message.count + len(places) > MAX_MESSAGE_EVENTS:
+                    continue
+                new = self._size(places - message.places)
+                if not new or message.size + new <= MAX_UNPACKED:
+                    break
+            else:
+                message = _Opened()
+                opened.append(message)
+                new = self._size(places)
+            message.add(part, new)
+        return [message.parts for message in opened]
+
+    def _encoded(self, parts: list[Part]) -> Iterator[FanOut]:
+        """Yield the parts as one message; as several if they turn out to be too large for one."""
+        while parts:
+            count = len(parts)
+            while True:
+                places = _union(parts[:count])
+                packed = self._pack(places)
+                width = self._width(parts[:count], places, packed)
+                if width <= MAX_STORED or count == 1:  # One part was judged when it was grouped.
+                    break
+                count = max(1, min(count - 1, count * MAX_STORED // width))
+            yield self._message(parts[:count], places, packed)
+            parts = parts[count:]
+
+    def _message(self, parts: Sequence[Part], places: Places, packed: str) -> FanOut:
+        index = {place: number for number, place in enumerate(places)}
+        text = encode_fan_out(
+            [self._events[place] for place in places],
+            [Part(*part[:-1], tuple([index[place] for place in part.places])) for part in parts],
+            packed,
         )
-        messages += [
-            encode_group(header, group, packed)
-            for group, packed in packed_groups[positions, batch_size]
-        ]
-    return messages
+        return FanOut(text, frozenset(self._sources[place] for place in places))
+
+    def _width(self, parts: Sequence[Part], places: Places, packed: str) -> int:
+        """Return the longest text that the message, or one of a part of it, can have."""
+        origins = {self._events[place].origin for place in places}
+        named = sum(_PART_WIDTH + sum(map(len, part[:3])) for part in parts)
+        listed = _PLACE_WIDTH * sum(len(part.places) for part in parts)
+        counters = EVENT_WIDTH * len(places)
+        return HEADER_WIDTH + ORIGIN_WIDTH * len(origins) + counters + named + listed + len(packed)
+
+    def _pack(self, places: Places) -> str:
+        if places not in self._packed:
+            texts = [text for place in places if (text := self._events[place].text) is not None]
+            self._packed[places] = pack(texts) if texts else ""
+        return self._packed[places]
+
+    def _size(self, places: frozenset[int]) -> int:
+        return sum(len(self._events[place].text or "") for place in places)
 
 
-def _deliveries(
-    positions: Positions, texts: Sequence[str | None], origin: Origin
-) -> list[Delivery]:
-    inline = origin._replace(payload=None)
-    return [
-        Delivery(origin=origin if texts[i] is None else inline, position=i, text=texts[i])
-        for i in positions
-    ]
+class _Opened:
+    """A message that may take more parts; *size* is that of its events unpacked."""
+
+    def __init__(self) -> None:
+        self.parts: list[Part] = []
+        self.count = self.size = 0
+        self.places: frozenset[int] = frozenset()
+
+    def add(self, part: Part, size: int) -> None:
+        self.parts.append(part)
+        self.places |= frozenset(part.places)
+        self.count += len(part.places)
+        self.size += size
 
 
-def _fit_in_batches(positions: Positions, batch_size: int, texts: Sequence[str | None]) -> bool:
-    """Tell whether messages can hold whole batches, with as many events as allowed."""
-    deliveries = _deliveries(positions, texts, _PARKED)
-    most = most_events(batch_size)
-    return all(
-        fits(deliveries[start : start + most], batch_size)
-        for start in range(0, len(positions), most)
-    )
+def _union(parts: Sequence[Part]) -> Places:
+    if len(parts) == 1:
+        return parts[0].places
+    return tuple(sorted({place for part in parts for place in part.places}))

@@ -25,6 +25,7 @@ from shared.subscriptions.subscription import (
 VERSION = 2
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+_compact = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class Kind(StrEnum):
@@ -93,7 +94,7 @@ class Part(NamedTuple):
     subscription: str
     generation: str
     batch_size: int
-    places: Sequence[int]
+    places: tuple[int, ...]
 
 
 class NewerMessage(NamedTuple):
@@ -140,7 +141,7 @@ def encode_group(message: DeliveryMessage, group: Sequence[Delivery], packed: st
     wire["origins"] = [_origin(origin) for origin in origins]
     wire["runs"] = _runs(group, {origin: index for index, origin in enumerate(origins)})
     wire["packed"] = packed
-    return json.dumps(wire, separators=(",", ":"))
+    return _compact(wire)
 
 
 def encode_fan_out(events: Sequence[Delivery], parts: Sequence[Part], packed: str) -> str:
@@ -159,7 +160,7 @@ def encode_fan_out(events: Sequence[Delivery], parts: Sequence[Part], packed: st
         "parts": [[*part[:-1], spans_of(part.places)] for part in parts],
         "packed": packed,
     }
-    return json.dumps(wire, separators=(",", ":"))
+    return _compact(wire)
 
 
 def _origin(origin: Origin) -> list[Any]:

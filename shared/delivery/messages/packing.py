@@ -61,10 +61,18 @@ def most_events(batch_size: int) -> int:
 
 def fits(group: Sequence[Delivery], batch_size: int) -> bool:
     """Tell whether deliveries fit into one message together, now and at every retry."""
-    return (
+    return surely_fits(group, batch_size) or (
         _within_memory(group) == len(group)
-        and _width(group, _packed(group), batch_size) <= MAX_STORED
+        and _width(group, len(_packed(group)), batch_size) <= MAX_STORED
     )
+
+
+def surely_fits(group: Sequence[Delivery], batch_size: int) -> bool:
+    """Tell, without packing them, whether deliveries are few and small enough for one message."""
+    size = sum(len(delivery.text or "") + 1 for delivery in group)
+    if 2 * size > MAX_STORED or _within_memory(group) < len(group):
+        return False
+    return _width(group, 2 * size, batch_size) <= MAX_STORED  # base64 and zlib never double a text
 
 
 def split(
@@ -83,7 +91,7 @@ def split(
             count = _whole_batches(deliveries, start, count) if batch_size > 1 else count
             group = deliveries[start : start + count]
             packed = _packed(group)
-            width = _width(group, packed, batch_size)
+            width = _width(group, len(packed), batch_size)
             if width <= MAX_STORED or count == 1:
                 break
             count = max(1, min(count - 1, count * MAX_STORED // width))
@@ -119,9 +127,9 @@ def _packed(group: Sequence[Delivery]) -> str:
     return pack(inline) if inline else ""
 
 
-def _width(group: Sequence[Delivery], packed: str, batch_size: int) -> int:
+def _width(group: Sequence[Delivery], packed: int, batch_size: int) -> int:
     """
-    Return the longest text that the message can have at any retry.
+    Return the longest text that the message can have at any retry; *packed* is that of its events.
 
     Events that are pushed one by one get counters of their own; those of a batch keep sharing
     theirs, and batches need not share a message.
@@ -133,7 +141,7 @@ def _width(group: Sequence[Delivery], packed: str, batch_size: int) -> int:
         counters = EVENT_WIDTH * len(runs) + GAP_WIDTH * gaps
     else:
         counters = EVENT_WIDTH * len(group)
-    return HEADER_WIDTH + ORIGIN_WIDTH * origins + counters + len(packed)
+    return HEADER_WIDTH + ORIGIN_WIDTH * origins + counters + packed
 
 
 def _whole_batches(deliveries: Sequence[Delivery], start: int, count: int) -> int:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from shared import telemetry
 from shared.clock import Clock
 from shared.delivery.delivery import Origin
-from shared.delivery.messages.fan_out import fan_out, match, parked_lines
+from shared.delivery.messages.fan_out import fan_out
+from shared.delivery.messages.publication import Publication, match, parked_lines
 from shared.engine.ports import (
     Metrics,
     PayloadStore,
@@ -82,15 +83,23 @@ class Publish:
         known = self.subscriptions.of_topic(topic.name)
         subscriptions = [each for each in known if each.has_consented and not each.is_expired(now)]
         matched = match(events, subscriptions)
-        lines = parked_lines(matched, events)
+        texts = [event.text for event in events]
+        lines = parked_lines(matched, texts)
         origin = Origin(arrival.publish_id, now, None)
+        keep_until = now + self.payloads_kept_for(topic)
         if lines:
-            blob = self.payloads.write(
-                origin.publish_id, now + self.payloads_kept_for(topic), lines
-            )
+            blob = self.payloads.write(origin.publish_id, keep_until, lines)
             origin = origin._replace(payload=blob)
-        messages = fan_out(matched, events, lines, origin)
-        self.sender.put_all(Queue.DELIVERIES, messages)
+        publication = Publication(
+            origin=origin, texts=texts, matched=matched, parked=lines, keep_until=keep_until
+        )
+        # A message each, until what delivers treats the parts of a message side by side.
+        messages = [
+            message
+            for each in matched
+            for message in fan_out([replace(publication, matched=[each])])
+        ]
+        self.sender.put_all(Queue.DELIVERIES, [message.text for message in messages])
         name, took = topic.name, self.clock.now() - arrival.at
         unmatched = count_published(self.metrics, name, len(events), subscriptions, matched)
         latency = round(took.total_seconds() * 1000, 1)

@@ -11,15 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.delivery.delivery import Attempt, Delivery
-from shared.delivery.messages.fan_out import fan_out, match, parked_lines
-from shared.delivery.messages.message import DeliveryMessage, encode
+from shared.delivery.messages.message import encode
 from shared.delivery.messages.packing import EVENT_WIDTH, GAP_WIDTH, most_events
 from shared.delivery.messages.run_length import positions_of, run_lengths
 from shared.delivery.outcome import Outcome
-from shared.events.event import Event
 from shared.subscriptions.subscription import Batching, EventSubscription
 from tests.builders import (
-    ORIGIN,
     PARKED,
     a_delivery,
     a_message,
@@ -31,6 +28,7 @@ from tests.builders import (
     noise,
 )
 from tests.fakes import START
+from tests.unit.delivery.messages.publishing import published
 from tests.unit.delivery.messages.wire import read_all
 
 WIDEST = an_outcome(max(Outcome, key=len), 599)
@@ -43,15 +41,6 @@ def parked(positions: Sequence[int], **overrides: object) -> list[Delivery]:
 
 def batching(most: int, **overrides: object) -> EventSubscription:
     return a_subscription(batching=Batching(max_events=most), **overrides)
-
-
-def published(
-    events: Sequence[Event], *subscriptions: EventSubscription
-) -> tuple[list[str], list[DeliveryMessage]]:
-    """Return the lines of the payload blob, and the messages."""
-    matched = match(events, subscriptions)
-    lines = parked_lines(matched, events)
-    return lines, read_all(fan_out(matched, events, lines, PARKED if lines else ORIGIN))
 
 
 @pytest.mark.parametrize(
@@ -109,7 +98,7 @@ def test_subscriptions_without_batching_get_what_they_always_got() -> None:
     _, messages = published(events, a_subscription(name="one"), batching(100, name="many"))
 
     sizes = [(message.subscription, len(message.deliveries)) for message in messages]
-    assert sizes == [("one", 64), ("one", 64), ("one", 2), ("many", 100), ("many", 30)]
+    assert sizes == [("one", 64), ("one", 64), ("many", 100), ("many", 30), ("one", 2)]
 
 
 @given(

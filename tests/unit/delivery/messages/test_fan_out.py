@@ -1,24 +1,59 @@
-"""From a publish request to messages. Design §2: a message carries a group."""
+"""From publish requests to messages: few of them, and parts are cut only where they must be."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter, defaultdict
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from shared.delivery.delivery import Delivery
-from shared.delivery.messages.fan_out import fan_out, match, parked_lines
-from shared.delivery.messages.message import DeliveryMessage
-from shared.delivery.messages.packing import split
+from shared.delivery.delivery import Delivery, Origin
+from shared.delivery.messages import fan_out as fan_out_module
+from shared.delivery.messages.fan_out import fan_out
+from shared.delivery.messages.message import DeliveryMessage, encode
+from shared.delivery.messages.packing import (
+    MAX_MESSAGE_EVENTS,
+    MAX_UNPACKED,
+    most_events,
+    pack,
+    surely_fits,
+)
+from shared.delivery.messages.publication import Publication, match, parked_lines
+from shared.delivery.outcome import Outcome
 from shared.subscriptions.filters import EventFilter
-from tests.builders import ORIGIN, PARKED, a_subscription, an_event, noise
-from tests.unit.delivery.messages.wire import read_all
+from shared.subscriptions.subscription import Batching, EventSubscription
+from tests.builders import ORIGIN, PARKED, a_subscription, an_event, an_outcome, compact, noise
+from tests.fakes import START
+from tests.unit.delivery.messages.publishing import a_publication
+from tests.unit.delivery.messages.wire import read_shared
 
 EVENTS = [an_event(id=f"e-{n}", subject=f"/orders/{n}", eventType=f"T{n % 2}") for n in range(4)]
 ALL = a_subscription(name="all")
 ODD = a_subscription(name="odd", filter=EventFilter(included_event_types=frozenset({"t1"})))
 NONE = a_subscription(name="none", filter=EventFilter(subject_begins_with="/returns"))
+WIDEST = an_outcome(max(Outcome, key=len), 599)
+
+
+def some(count: int, **overrides: object) -> list[EventSubscription]:
+    return [a_subscription(name=f"s-{number}", **overrides) for number in range(count)]
+
+
+def requests(count: int, events: int, subscriptions: list[EventSubscription]) -> list[Publication]:
+    """Make so many requests with so many small events each, which all subscriptions want."""
+    return [
+        a_publication(
+            [an_event()] * events,
+            [(each, tuple(range(events))) for each in subscriptions],
+            ORIGIN._replace(publish_id=f"{number:032x}"),
+        )
+        for number in range(count)
+    ]
+
+
+def read(publications: list[Publication]) -> list[tuple[DeliveryMessage, ...]]:
+    return read_shared([message.text for message in fan_out(publications)])
 
 
 def test_each_subscription_gets_what_its_filter_wants() -> None:
@@ -27,15 +62,16 @@ def test_each_subscription_gets_what_its_filter_wants() -> None:
 
 def test_nothing_matches_without_subscriptions() -> None:
     assert match(EVENTS, []) == []
-    assert fan_out([], [], [], ORIGIN) == []
+    assert fan_out([a_publication(EVENTS, [])]) == []
+    assert fan_out([]) == []
 
 
-def test_a_subscription_gets_one_message_for_what_fits_into_one() -> None:
+def test_a_part_has_what_its_subscription_gets() -> None:
     texts = [event.text for event in EVENTS]
 
-    messages = read_all(fan_out(match(EVENTS, [ALL, ODD]), EVENTS, [], ORIGIN))
+    (parts,) = read([a_publication(EVENTS, match(EVENTS, [ALL, ODD]))])
 
-    assert messages == [
+    assert parts == tuple(
         DeliveryMessage(
             topic="orders",
             subscription=subscription.name,
@@ -45,76 +81,233 @@ def test_a_subscription_gets_one_message_for_what_fits_into_one() -> None:
             ),
         )
         for subscription, positions in [(ALL, (0, 1, 2, 3)), (ODD, (1, 3))]
-    ]
+    )
 
 
 @pytest.mark.parametrize(
-    ("events", "subscriptions", "messages"),
-    [(1, 1, 1), (64, 1, 1), (65, 1, 2), (64, 10, 10), (130, 3, 9)],
+    ("count", "events", "subscriptions", "messages"),
+    [
+        pytest.param(1, 1, 1, 1, id="one"),
+        pytest.param(1, 1, 10, 1, id="one for ten"),
+        pytest.param(16, 1, 1, 1, id="16 requests"),
+        pytest.param(16, 1, 10, 3, id="16 requests for ten: four parts fit"),
+        pytest.param(1, 64, 1, 1, id="full"),
+        pytest.param(1, 65, 1, 2, id="one more"),
+        pytest.param(13, 5, 1, 2, id="one more, of 13 requests"),
+        pytest.param(1, 64, 10, 10, id="each fills its own"),
+        pytest.param(1, 130, 3, 7, id="only the remainders share"),
+        pytest.param(1, 33, 3, 3, id="no part is cut"),
+        pytest.param(1, 1, 65, 2, id="64 deliveries"),
+    ],
 )
-def test_messages_are_as_few_as_can_be(events: int, subscriptions: int, messages: int) -> None:
-    matched = [
-        (a_subscription(name=f"s-{number}"), tuple(range(events)))
-        for number in range(subscriptions)
-    ]
-
-    found = read_all(fan_out(matched, [an_event()] * events, [], ORIGIN))
+def test_messages_are_as_few_as_reasonable(
+    count: int, events: int, subscriptions: int, messages: int
+) -> None:
+    found = read(requests(count, events, some(subscriptions)))
 
     assert len(found) == messages
-    for number in range(subscriptions):
-        positions = [
-            delivery.position
-            for message in found
-            if message.subscription == f"s-{number}"
-            for delivery in message.deliveries
-        ]
-        assert positions == list(range(events))
+    got = Counter(part.subscription for parts in found for part in parts for _ in part.deliveries)
+    assert got == {f"s-{number}": count * events for number in range(subscriptions)}
 
 
-def test_subscriptions_with_the_same_events_share_the_packing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_requests_of_several_topics_share_a_message() -> None:
+    names = ("orders", "returns", "shop.orders")
+    publications = [
+        a_publication([EVENTS[0]], [(a_subscription(topic=name), (0,))]) for name in names
+    ]
+
+    (parts,) = read(publications)
+
+    assert [part.topic for part in parts] == list(names)
+
+
+def test_events_of_several_requests_fill_a_batch() -> None:
+    (parts,) = read(requests(20, 5, some(1, batching=Batching(max_events=100))))
+
+    assert [(part.batch_size, len(part.deliveries)) for part in parts] == [(100, 100)]
+
+
+def test_a_subscription_recreated_between_requests_gets_parts_of_its_own() -> None:
+    """Its first generation was cached."""
+    publications = [
+        a_publication([EVENTS[0]], [(a_subscription(generation=name), (0,))])
+        for name in ("g-1", "g-2")
+    ]
+
+    (parts,) = read(publications)
+
+    assert [part.generation for part in parts] == ["g-1", "g-2"]
+
+
+def test_a_message_names_its_publications() -> None:
+    """Those with events in it, and no others: they fail together."""
+    large = [an_event(data=noise(30_000, number)) for number in range(3)]
+    publications = [a_publication([event], [(ALL, (0,))]) for event in large]
+    unwanted = a_publication([EVENTS[0]], [])
+
+    messages = fan_out([publications[0], unwanted, *publications[1:]])
+
+    assert [each.publications for each in messages] == [{0}, {2}, {3}]
+
+
+def test_the_events_of_a_message_are_packed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     packed: list[int] = []
 
-    def counted(deliveries: Sequence[Delivery], batch: int) -> object:
-        packed.append(len(deliveries))
-        return split(deliveries, batch)
+    def counted(texts: list[str]) -> str:
+        packed.append(len(texts))
+        return pack(texts)
 
-    monkeypatch.setattr("shared.delivery.messages.fan_out.split", counted)
-    same = [replace(ALL, name=f"s-{number}") for number in range(5)]
+    monkeypatch.setattr(fan_out_module, "pack", counted)
+    monkeypatch.setattr("shared.delivery.messages.packing.pack", counted)
 
-    fan_out(match(EVENTS, [*same, ODD]), EVENTS, [], ORIGIN)
+    fan_out(requests(16, 1, some(10)))
+    assert packed == [16]  # three messages
+    packed.clear()
 
-    assert packed == [4, 2]
+    fan_out(requests(1, 100, some(10)))
+    assert packed == [64, 36]  # 20 messages
+
+
+def test_equal_events_of_many_subscriptions_take_little_room() -> None:
+    """Ten events of 30 KB for six subscriptions: a message an event, not one for each pair."""
+    events = [an_event(data=noise(30_000, number)) for number in range(10)]
+
+    messages = read([a_publication(events, [(each, tuple(range(10))) for each in some(6)])])
+
+    assert len(messages) == 10
+
+
+def test_no_more_than_memory_may_hold_shares_a_message() -> None:
+    """They would pack well, but whoever reads the message unpacks them all."""
+    size = MAX_UNPACKED // 3
+    publications = [
+        a_publication([an_event(data="x" * size)], [(subscription, (0,))])
+        for subscription in some(6)
+    ]
+
+    assert [len(parts) for parts in read(publications)] == [2, 2, 2]
+
+
+def test_an_event_larger_than_that_is_shared_all_the_same() -> None:
+    large = an_event(data="x" * (MAX_UNPACKED + 1))
+
+    (parts,) = read([a_publication([large], [(each, (0,)) for each in some(3)])])
+
+    assert len(parts) == 3
 
 
 def test_inline_and_parked_events_travel_together() -> None:
-    lines = ["", EVENTS[1].text, "", EVENTS[3].text]
+    publication = replace(
+        a_publication(EVENTS, [(ALL, (0, 1, 2, 3))]),
+        origin=PARKED._replace(first_line=5),
+        parked=["", EVENTS[1].text, "", EVENTS[3].text],
+    )
 
-    (message,) = read_all(fan_out([(ALL, (0, 1, 2, 3))], EVENTS, lines, PARKED))
+    ((message,),) = read([publication])
 
-    found = [(each.origin.payload, each.position, each.text) for each in message.deliveries]
+    found = [(each.origin[2:], each.position, each.text) for each in message.deliveries]
     assert found == [
-        (None, 0, EVENTS[0].text),
-        (PARKED.payload, 1, None),
-        (None, 2, EVENTS[2].text),
-        (PARKED.payload, 3, None),
+        ((None, 0), 0, EVENTS[0].text),
+        ((PARKED.payload, 5), 1, None),
+        ((None, 0), 2, EVENTS[2].text),
+        ((PARKED.payload, 5), 3, None),
     ]
 
 
 def test_a_group_too_large_for_one_message_is_split_and_loses_nothing() -> None:
     events = [an_event(data=noise(9000, number)) for number in range(20)]
-    texts = [event.text for event in events]
 
-    messages = read_all(fan_out([(ALL, tuple(range(20)))], events, [], ORIGIN))
+    messages = read([a_publication(events, [(ALL, tuple(range(20)))])])
 
-    found = [each.text for message in messages for each in message.deliveries]
-    assert (found, len(messages)) == (texts, 4)
+    found = [each.text for (message,) in messages for each in message.deliveries]
+    assert (found, len(messages)) == ([event.text for event in events], 4)
 
 
 def test_only_what_is_wanted_and_too_large_is_parked() -> None:
-    large = an_event(data=noise(60_000))
-    events = [an_event(), large, large]
+    large = an_event(data=noise(60_000)).text
+    texts = ["{}", large, large]
 
-    assert parked_lines([(ALL, (0, 1))], events) == ["", large.text, ""]
-    assert parked_lines([(ALL, (0,))], events) == []
+    assert parked_lines([(ALL, (0, 1))], texts) == ["", large, ""]
+    assert parked_lines([(ALL, (0,))], texts) == []
+
+
+@st.composite
+def _publications(draw: st.DrawFn) -> list[Publication]:
+    """Draw what a commit may hold: events of any size, for subscriptions that batch or do not."""
+    subscriptions = [
+        a_subscription(
+            topic=f"topic-{number % 2}", name=f"s-{number}", batching=Batching(max_events=batch)
+        )
+        for number, batch in enumerate(
+            draw(st.lists(st.sampled_from([1, 1, 7, 100]), min_size=1, max_size=12))
+        )
+    ]
+    publications = []
+    for number in range(draw(st.integers(1, 6))):
+        sizes = draw(st.lists(st.sampled_from([0, 0, 10, 900, 9000, 60_000]), max_size=20))
+        times = draw(st.sampled_from([1, 1, 10]))
+        texts = [
+            compact(noise(size, seed) if size else "x")
+            for seed, size in enumerate(sizes * (times if sum(sizes) < 20_000 else 1))
+        ]
+        matched = [
+            (each, positions)
+            for each in subscriptions
+            if (positions := tuple(range(draw(st.integers(0, 2)), len(texts), 1 + len(texts) % 2)))
+        ]
+        parked = parked_lines(matched, texts)
+        origin = Origin(f"{number:032x}", START, PARKED.payload if parked else None, number)
+        publications.append(
+            Publication(
+                origin=origin, texts=texts, matched=matched, parked=parked, keep_until=START
+            )
+        )
+    return publications
+
+
+@given(_publications())
+def test_every_delivery_is_in_one_message_and_every_part_can_return(
+    publications: list[Publication],
+) -> None:
+    """Reading enforces the limits. A part fails as a message of its own, whole if it batches."""
+    found = fan_out(publications)
+    messages = read_shared([message.text for message in found])
+
+    got = Counter(
+        (part.subscription, each.origin.publish_id, each.position, each.text)
+        for parts in messages
+        for part in parts
+        for each in part.deliveries
+    )
+    sent = Counter(
+        (subscription.name, each.origin.publish_id, i, None if _is_parked(each, i) else text)
+        for each in publications
+        for subscription, positions in each.matched
+        for i, text in enumerate(each.texts)
+        if i in positions
+    )
+    assert got == sent
+    for message, parts in zip(found, messages, strict=True):
+        ids = {each.origin.publish_id for part in parts for each in part.deliveries}
+        assert ids == {f"{number:032x}" for number in message.publications}
+        for part in parts:
+            tried = tuple(each.tried(WIDEST, START) for each in part.deliveries)
+            assert len(encode(replace(part, deliveries=tried, due=START, rounds=3))) == 1
+
+
+@given(_publications())
+def test_what_fits_whole_is_not_cut(publications: list[Publication]) -> None:
+    of_subscription: defaultdict[str, list[DeliveryMessage]] = defaultdict(list)
+    for parts in read(publications):
+        for part in parts:
+            of_subscription[part.subscription].append(part)
+
+    for cut in of_subscription.values():
+        whole = [each for part in cut for each in part.deliveries]
+        size = cut[0].batch_size
+        small = len(whole) <= min(most_events(size), MAX_MESSAGE_EVENTS)
+        assert len(cut) == 1 or not small or not surely_fits(whole, size)
+
+
+def _is_parked(publication: Publication, position: int) -> bool:
+    return bool(publication.parked and publication.parked[position])

@@ -31,6 +31,12 @@ def read_all(texts: Sequence[str]) -> list[DeliveryMessage]:
     return [read(text) for text in texts]
 
 
+def read_shared(texts: Sequence[str]) -> list[tuple[DeliveryMessage, ...]]:
+    """Read messages that may have several parts."""
+    assert all(len(text) <= MAX_STORED for text in texts)
+    return [read_parts(text) for text in texts]
+
+
 def joined(texts: list[str]) -> DeliveryMessage:
     """Read the parts of one message and put them together again."""
     parts = [read(text) for text in texts]
