@@ -53,6 +53,7 @@ class Triggers:
         self._invoker = invoker
         self._threads = ThreadPoolExecutor(_STORAGE_THREADS, "storage")
         self._account = functools.cache(functools.partial(find_account, environ=plan.environ))
+        self._queues: list[RestQueue] = []
         self._by_queue: dict[tuple[str, str], list[QueueListener]] = {}
         self.endpoints: list[Endpoint] = []
         self.listeners: list[QueueListener] = []
@@ -82,7 +83,9 @@ class Triggers:
             timer.stop()
 
     def close(self) -> None:
-        """Release the threads."""
+        """Release threads and connections."""
+        for queue in self._queues:
+            queue.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def run_by_hand(self, function: Function, text: str) -> None:
@@ -119,8 +122,8 @@ class Triggers:
         listener = QueueListener(
             function=function,
             queues=Queues(
-                source=RestQueue(account, trigger.queue, self._threads),
-                poison=RestQueue(account, poison, self._threads) if poison else None,
+                source=self._queue(account, trigger.queue),
+                poison=self._queue(account, poison) if poison else None,
                 poison_sent=lambda: _notify(listeners, account, poison or ""),
             ),
             options=self._plan.options.queues,
@@ -131,6 +134,11 @@ class Triggers:
         self.listeners.append(listener)
         listeners.setdefault((account.queue_url, trigger.queue), []).append(listener)
         return f"queue  {trigger.queue}"
+
+    def _queue(self, account: StorageAccount, name: str) -> RestQueue:
+        queue = RestQueue(account, name, self._threads)
+        self._queues.append(queue)
+        return queue
 
     def _add_timer(self, function: Function, trigger: TimerTrigger) -> str:
         # Slow to import, and an app without timers does not need it.

@@ -203,10 +203,14 @@ def test_a_response_of_another_service_is_an_outage(answer):
         account = storage_account.StorageAccount(name="a", queue_url=url, blob_url=url, key=b"k")
         queue = RestQueue(account, "q", threads)
 
-        with pytest.raises(StorageBusyError, match="not a queue service's"):
-            asyncio.run(queue.receive(1, timedelta(seconds=1)))
-        with pytest.raises(StorageBusyError, match="not a queue service's"):
-            asyncio.run(queue.hide("i", "p", timedelta(seconds=1)))
+        async def ask() -> None:
+            with pytest.raises(StorageBusyError, match="not a queue service's"):
+                await queue.receive(1, timedelta(seconds=1))
+            with pytest.raises(StorageBusyError, match="not a queue service's"):
+                await queue.hide("i", "p", timedelta(seconds=1))
+            queue.close()
+
+        asyncio.run(ask())
 
 
 @pytest.mark.parametrize(
