@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from shared.adapters.group_commit import GroupCommit
+from shared.engine.publishing.commit import Commit
 from shared.engine.publishing.publish import Publish
 from shared.engine.publishing.publisher_authorization import PublisherAuthorization
 from shared.wiring import storage
@@ -21,8 +23,7 @@ def publish() -> Publish:
         ),
         topics=storage.resource_cache(),
         subscriptions=storage.resource_cache(),
-        payloads=storage.payloads(),
-        sender=storage.queues(),
+        commits=GroupCommit(Commit(payloads=storage.payloads(), sender=storage.queues()).run),
         clock=CLOCK,
         new_id=new_id,
         metrics=storage.metrics(),

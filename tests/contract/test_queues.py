@@ -62,9 +62,9 @@ def test_a_queue_is_made_by_its_first_put_alone(subject: Subject) -> None:
 def test_put_all_stores_every_text(subject: Subject) -> None:
     texts = [f"{number:02}" for number in range(20)]
 
-    subject.queues.put_all(Queue.WAITING, texts)
+    faults = subject.queues.put_all(Queue.WAITING, texts)
 
-    assert subject.texts() == texts
+    assert (faults, subject.texts()) == ({}, texts)
 
 
 def test_at_most_32_are_received_at_once(subject: Subject) -> None:

@@ -149,22 +149,27 @@ def test_nobody_at_home_is_unavailable() -> None:
         queues_at(1).receive(Queue.WAITING, timedelta(seconds=1))
 
 
-def test_put_all_ends_after_every_put(storage: ScriptedStorage, queues: StorageQueues) -> None:
+@pytest.mark.parametrize("bad", [(0,), (7,), (0, 1, 19)])
+def test_put_all_names_what_may_not_be_stored_after_every_put(
+    storage: ScriptedStorage, queues: StorageQueues, bad: tuple[int, ...]
+) -> None:
     stored = []
 
     def choose(body: bytes) -> Answer:
         if b"bad" in body:
             return Answer(403, "AuthorizationFailure")
-        time.sleep(0.1)  # the good ones are slower than the bad one
+        time.sleep(0.1)  # the good ones are slower than the bad ones
         stored.append(body)
         return Answer(201, body=STORED)
 
     storage.choose = choose
 
-    with pytest.raises(StorageUnavailable):
-        queues.put_all(Queue.WAITING, ["bad", *["good"] * 20])
+    faults = queues.put_all(
+        Queue.WAITING, ["bad" if number in bad else "good" for number in range(20)]
+    )
 
-    assert len(stored) == 20
+    assert (set(faults), len(stored)) == (set(bad), 20 - len(bad))
+    assert all(isinstance(fault, StorageUnavailable) for fault in faults.values())
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.fakes.blobs import MemoryDeadLetters, MemoryPayloads
 from tests.fakes.clock import START, FakeClock, Seconds
+from tests.fakes.commits import InlineCommits
 from tests.fakes.counts import Counted, MemoryCounts
 from tests.fakes.faults import Faulty
 from tests.fakes.pushing import (
@@ -22,6 +23,7 @@ __all__ = [
     "Counted",
     "FakeClock",
     "Faulty",
+    "InlineCommits",
     "InlineNotifier",
     "InlinePushPool",
     "MemoryAttempts",

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import uuid
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from shared.engine.ports import Backlog, Peeked, Queue, Receipt, Received
+from shared.errors import StorageUnavailable
 from tests.fakes.clock import FakeClock
 from tests.fakes.faults import Faulty
 
@@ -47,10 +48,14 @@ class MemoryQueues(Faulty):
             self.stored[queue].append(message)
             return Receipt((message.identity, message.receipt))
 
-    def put_all(self, queue: Queue, texts: Sequence[str]) -> None:
-        with self._at_work("put_all"):
-            for text in texts:
+    def put_all(self, queue: Queue, texts: Sequence[str]) -> Mapping[int, StorageUnavailable]:
+        faults = {}
+        for place, text in enumerate(texts):
+            try:
                 self.put(queue, text)
+            except StorageUnavailable as error:
+                faults[place] = error
+        return faults
 
     def take_back(self, queue: Queue, receipt: Receipt) -> bool:
         with self._at_work("take_back"):

@@ -18,6 +18,7 @@ from shared.engine.delivering.deployment_terms import DeploymentTerms
 from shared.engine.delivering.requeue import Requeue
 from shared.engine.delivering.shared_health import HealthTracker
 from shared.engine.ports import Queue
+from shared.engine.publishing.commit import Commit
 from shared.engine.publishing.publish import Publish
 from shared.engine.publishing.publisher_authorization import PublisherAuthorization
 from shared.engine.timers.dead_letters import WriteDeadLetters
@@ -34,6 +35,7 @@ from tests.fakes import (
     Counted,
     FakeClock,
     Faulty,
+    InlineCommits,
     InlinePushPool,
     MemoryAttempts,
     MemoryCounts,
@@ -112,8 +114,7 @@ class Deployment:
             authorization=PublisherAuthorization(clock=self.clock),
             topics=self.directory,
             subscriptions=self.directory,
-            payloads=self.payloads,
-            sender=self.queues,
+            commits=InlineCommits(Commit(payloads=self.payloads, sender=self.queues).run),
             clock=self.clock,
             new_id=_new_id,
             metrics=self.metrics,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from datetime import timedelta
 
 from shared.adapters.storage.account import StorageAccount
@@ -47,17 +47,19 @@ class StorageQueues:
         with storage_errors():
             return create_if_missing(send, create, "QueueNotFound")
 
-    def put_all(self, queue: Queue, texts: Sequence[str]) -> None:
-        if len(texts) == 1:
-            self.put(queue, texts[0])
-            return
-        sent = [self._threads().submit(self.put, queue, text) for text in texts]
-        errors = [error for future in sent if (error := future.exception())]
-        for error in errors:
-            if not isinstance(error, StorageUnavailable):
-                raise error
-        if errors:
-            raise StorageUnavailable from errors[0]
+    def put_all(self, queue: Queue, texts: Sequence[str]) -> Mapping[int, StorageUnavailable]:
+        def fault_of(text: str) -> StorageUnavailable | None:
+            try:
+                self.put(queue, text)
+            except StorageUnavailable as error:
+                return error
+            return None
+
+        sent = [self._threads().submit(fault_of, text) for text in texts[1:]]
+        faults = [fault_of(text) for text in texts[:1]]  # in this thread
+        wait(sent)
+        faults += [future.result() for future in sent]
+        return {place: fault for place, fault in enumerate(faults) if fault}
 
     def take_back(self, queue: Queue, receipt: Receipt) -> bool:
         client = self._account.queue(queue)

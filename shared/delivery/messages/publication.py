@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from shared.delivery.delivery import Delivery, Origin
 from shared.delivery.messages.message import EPOCH
@@ -18,10 +19,30 @@ Matched = Sequence[tuple[EventSubscription, Positions]]
 _UNKNOWN = Origin("", EPOCH, "")  # a placeholder until the payload blob is written
 
 
+class Load(NamedTuple):
+    """How much is stored together, or a limit to it; *size* is in characters of events."""
+
+    requests: int = 0
+    deliveries: int = 0
+    size: int = 0
+
+    def plus(self, other: Load) -> Load:
+        return Load(*(one + more for one, more in zip(self, other, strict=True)))
+
+    def minus(self, other: Load) -> Load:
+        return Load(*(one - less for one, less in zip(self, other, strict=True)))
+
+    def exceeds(self, limit: Load) -> bool:
+        return any(one > most for one, most in zip(self, limit, strict=True))
+
+    def reaches(self, limit: Load) -> bool:
+        return any(one >= most for one, most in zip(self, limit, strict=True))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publication:
     """
-    What one publish request stores.
+    What one publish request to *topic* stores.
 
     *texts* are its events by position, *matched* the positions that each subscription gets. The
     line of an event in *parked* has its text if it does not fit into messages; all events may fit:
@@ -29,11 +50,18 @@ class Publication:
     at least.
     """
 
+    topic: str
     origin: Origin
     texts: Sequence[str]
     matched: Matched
     parked: Sequence[str]
     keep_until: datetime
+
+    @property
+    def load(self) -> Load:
+        """What it adds to a commit."""
+        deliveries = sum(len(positions) for _, positions in self.matched)
+        return Load(1, deliveries, sum(map(len, self.texts)))
 
     def deliveries(self) -> list[Delivery]:
         """Return a first delivery of each event, by position."""

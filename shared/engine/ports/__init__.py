@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from shared.engine.ports.blobs import DeadLetterStore, PayloadStore
+from shared.engine.ports.commits import Commits, Committed
 from shared.engine.ports.documents import (
     CUSTOM_TOPICS,
     NAMESPACE_TOPICS,
@@ -41,6 +42,8 @@ __all__ = [
     "NAMESPACE_TOPICS",
     "AttemptLog",
     "Backlog",
+    "Commits",
+    "Committed",
     "CountReader",
     "CountSink",
     "DeadLetterStore",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple, NewType, Protocol
+
+from shared.errors import StorageUnavailable
 
 # Opaque to callers; valid until its message is received.
 Receipt = NewType("Receipt", object)
@@ -42,12 +44,11 @@ class Sender(Protocol):
             StorageUnavailable: it may or may not be stored.
         """
 
-    def put_all(self, queue: Queue, texts: Sequence[str]) -> None:
+    def put_all(self, queue: Queue, texts: Sequence[str]) -> Mapping[int, StorageUnavailable]:
         """
-        Store all messages, several at a time, visible at once; return when every one is stored.
+        Store all messages, several at a time, visible at once; return when every put has ended.
 
-        Raises:
-            StorageUnavailable: some may be stored.
+        Returns why a message may not be stored, by its place in *texts*; nothing if all are.
         """
 
     def take_back(self, queue: Queue, receipt: Receipt) -> bool:

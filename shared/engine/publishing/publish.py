@@ -5,19 +5,17 @@ from __future__ import annotations
 import hashlib
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 
 from shared import telemetry
 from shared.clock import Clock
 from shared.delivery.delivery import Origin
-from shared.delivery.messages.fan_out import fan_out
 from shared.delivery.messages.publication import Publication, match, parked_lines
 from shared.engine.ports import (
+    Commits,
+    Committed,
     Metrics,
-    PayloadStore,
-    Queue,
-    Sender,
     SubscriptionReader,
     TopicReader,
 )
@@ -31,8 +29,8 @@ from shared.events.publish_request import read_events
 from shared.events.schema_rules import Arrival
 from shared.events.topic import Topic
 from shared.http import HttpAnswer, HttpRequest
-from shared.metrics import Metric
 
+NOTHING_COMMITTED = Committed(messages=0, requests=0)
 _PUBLISH_IDS = uuid.UUID("0f2b7c66-3f0c-4d8e-8a5d-0c7f5a0f6b11")
 
 
@@ -43,8 +41,7 @@ class Publish:
     authorization: PublisherAuthorization
     topics: TopicReader
     subscriptions: SubscriptionReader
-    payloads: PayloadStore
-    sender: Sender
+    commits: Commits
     clock: Clock
     new_id: Callable[[], str]
     metrics: Metrics
@@ -84,36 +81,29 @@ class Publish:
         subscriptions = [each for each in known if each.has_consented and not each.is_expired(now)]
         matched = match(events, subscriptions)
         texts = [event.text for event in events]
-        lines = parked_lines(matched, texts)
-        origin = Origin(arrival.publish_id, now, None)
-        keep_until = now + self.payloads_kept_for(topic)
-        if lines:
-            blob = self.payloads.write(origin.publish_id, keep_until, lines)
-            origin = origin._replace(payload=blob)
         publication = Publication(
-            origin=origin, texts=texts, matched=matched, parked=lines, keep_until=keep_until
+            topic=topic.name,
+            origin=Origin(arrival.publish_id, now, None),
+            texts=texts,
+            matched=matched,
+            parked=parked_lines(matched, texts),
+            keep_until=now + self.payloads_kept_for(topic),
         )
-        # A message each, until what delivers treats the parts of a message side by side.
-        messages = [
-            message
-            for each in matched
-            for message in fan_out([replace(publication, matched=[each])])
-        ]
-        self.sender.put_all(Queue.DELIVERIES, [message.text for message in messages])
-        name, took = topic.name, self.clock.now() - arrival.at
-        unmatched = count_published(self.metrics, name, len(events), subscriptions, matched)
-        latency = round(took.total_seconds() * 1000, 1)
-        self.metrics.count(Metric.PUBLISH_LATENCY, name, by=latency)
+        committed = self.commits.commit(publication) if matched else NOTHING_COMMITTED
+        ended_at = self.clock.now()
+        latency = round((ended_at - arrival.at).total_seconds() * 1000, 1)
+        unmatched = count_published(self.metrics, publication, subscriptions, latency)
         telemetry.info(
             "event.published",
             topic=topic.name,
-            publish_id=origin.publish_id,
+            publish_id=arrival.publish_id,
             events=len(events),
             unmatched=unmatched,
-            deliveries=sum(len(positions) for _, positions in matched),
-            messages=len(messages),
-            parked=sum(map(bool, lines)) or None,
-            seconds=round((self.clock.now() - now).total_seconds(), 3),
+            deliveries=publication.load.deliveries,
+            messages=committed.messages,
+            requests=committed.requests if committed.requests > 1 else None,
+            parked=sum(map(bool, publication.parked)) or None,
+            seconds=round((ended_at - now).total_seconds(), 3),
         )
 
     def _publish_id(self, topic: Topic, request: HttpRequest) -> str:

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from shared import telemetry
 from shared.clock import timestamp
+from shared.delivery.messages.publication import Publication
 from shared.engine.ports import Metrics
 from shared.errors import AppError
 from shared.events.schema_rules import SCHEMA_NAMES
@@ -18,21 +19,22 @@ from shared.subscriptions.subscription import EventSubscription
 
 def count_published(
     metrics: Metrics,
-    topic: str,
-    events: int,
+    publication: Publication,
     subscriptions: Sequence[EventSubscription],
-    matched: Sequence[tuple[EventSubscription, tuple[int, ...]]],
+    latency: float,
 ) -> int:
     """
     Count an accepted request; return how many of its events matched no subscription.
 
-    Every advanced filter of a subscription counts for every event, even where matching stopped
-    earlier.
+    *latency* is in milliseconds. Every advanced filter of a subscription counts for every event,
+    even where matching stopped earlier.
     """
+    topic, events = publication.topic, len(publication.texts)
     metrics.count(Metric.PUBLISH_SUCCESS, topic, by=events)
-    if unmatched := events - len({i for _, positions in matched for i in positions}):
+    metrics.count(Metric.PUBLISH_LATENCY, topic, by=latency)
+    if unmatched := events - len({i for _, positions in publication.matched for i in positions}):
         metrics.count(Metric.UNMATCHED, topic, by=unmatched)
-    for subscription, positions in matched:
+    for subscription, positions in publication.matched:
         metrics.count(Metric.MATCHED, topic, subscription.name, by=len(positions))
     for each in subscriptions:
         if filters := len(each.filter.advanced):

@@ -67,7 +67,7 @@ def test_accepted_events_are_counted_where_they_go(app: Deployment) -> None:
 
 
 def test_a_refused_request_is_counted_by_its_error(app: Deployment) -> None:
-    app.queues.fail_next("put_all")
+    app.queues.fail_next("put")
     app.subscribe()
 
     statuses = [publish(app, 1, key="bm90IHRoZSBrZXk=").status, publish(app, 1).status]

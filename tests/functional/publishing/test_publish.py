@@ -100,9 +100,8 @@ def test_what_is_too_large_goes_to_one_payload_blob_for_four_days(app: Deploymen
         pytest.param(lambda app: app.directory.fail_next("of_topic"), id="subscriptions"),
         pytest.param(lambda app: app.payloads.fail_next("write"), id="payload"),
         pytest.param(lambda app: app.payloads.fail_next("write", after=True), id="payload, late"),
-        pytest.param(lambda app: app.queues.fail_next("put_all"), id="messages"),
-        pytest.param(lambda app: app.queues.fail_next("put", times=1), id="one message"),
-        pytest.param(lambda app: app.queues.fail_next("put_all", after=True), id="messages, late"),
+        pytest.param(lambda app: app.queues.fail_next("put"), id="message"),
+        pytest.param(lambda app: app.queues.fail_next("put", after=True), id="message, late"),
     ],
 )
 def test_while_storage_fails_the_publisher_is_asked_to_retry(

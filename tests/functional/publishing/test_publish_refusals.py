@@ -31,7 +31,7 @@ def test_a_wrong_key_is_refused_before_the_body_counts(
 ) -> None:
     app.subscribe()
     for store in (app.queues, app.payloads):  # any call would answer 503
-        for method in ("put_all", "put", "write"):
+        for method in ("put", "write"):
             if hasattr(store, method):
                 store.fail_next(method)
     app.directory.fail_next("of_topic")

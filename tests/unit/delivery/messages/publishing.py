@@ -21,6 +21,7 @@ def a_publication(
     texts = [event.text for event in events]
     lines = parked_lines(matched, texts)
     return Publication(
+        topic="orders",
         origin=origin or (PARKED if lines else ORIGIN),
         texts=texts,
         matched=matched,

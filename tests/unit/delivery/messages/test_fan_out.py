@@ -259,7 +259,12 @@ def _publications(draw: st.DrawFn) -> list[Publication]:
         origin = Origin(f"{number:032x}", START, PARKED.payload if parked else None, number)
         publications.append(
             Publication(
-                origin=origin, texts=texts, matched=matched, parked=parked, keep_until=START
+                topic="orders",
+                origin=origin,
+                texts=texts,
+                matched=matched,
+                parked=parked,
+                keep_until=START,
             )
         )
     return publications

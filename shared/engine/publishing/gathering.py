@@ -1,0 +1,109 @@
+"""
+Decides which publications are committed together, and when.
+
+A request that finds no commit under way begins one at once. What arrives meanwhile gathers, and is
+the next commit. Where more gathers than one commit takes, full commits run side by side.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+from shared.delivery.messages.publication import Load, Publication
+
+MAX_UNDER_WAY = 4  # commits; at most one of them is not full
+
+
+# 16 full messages, as many as are put at a time; as much as one request may have.
+LIMIT = Load(requests=64, deliveries=1024, size=1_536_000)
+
+
+class HasPublication(Protocol):
+    """A request that waits for its publication to be stored."""
+
+    @property
+    def publication(self) -> Publication: ...
+
+
+R = TypeVar("R", bound=HasPublication)
+
+
+class Group(NamedTuple, Generic[R]):
+    """The requests of one commit, at least one; the first leads it. Full: others were left."""
+
+    requests: tuple[R, ...]
+    is_full: bool
+
+
+class Gathering(Generic[R]):
+    """The requests that wait, by topic, and the commits that are under way. Not thread-safe."""
+
+    def __init__(self, limit: Load = LIMIT) -> None:
+        self._limit = limit
+        self._waiting: OrderedDict[str, deque[R]] = (
+            OrderedDict()
+        )  # the topic whose turn it is first
+        self._load = Load()
+        self._under_way = 0
+        self._partial = False  # whether one that is not full is under way
+
+    def arrive(self, request: R) -> list[Group[R]]:
+        """Add a request; return the commits that begin now."""
+        self._waiting.setdefault(request.publication.topic, deque()).append(request)
+        self._load = self._load.plus(request.publication.load)
+        return self._begin()
+
+    def finish(self, group: Group[R]) -> list[Group[R]]:
+        """Note the end of a commit; return the commits that begin now."""
+        self._under_way -= 1
+        self._partial = self._partial and group.is_full
+        return self._begin()
+
+    def withdraw(self, request: R) -> bool:
+        """Remove a request that waits; ``False`` if it is in a commit by now."""
+        queue = self._waiting.get(request.publication.topic, deque())
+        if request not in queue:
+            return False
+        queue.remove(request)
+        self._forget(request)
+        return True
+
+    def _begin(self) -> list[Group[R]]:
+        begun = []
+        while self._waiting and self._under_way < MAX_UNDER_WAY:
+            is_full = self._load.reaches(self._limit)
+            if self._partial and not is_full:
+                break
+            begun.append(Group(tuple(self._take()), is_full))
+            self._under_way += 1
+            self._partial = self._partial or not is_full
+        return begun
+
+    def _take(self) -> list[R]:
+        """
+        Take what one commit may have: a request of each topic in turn, at least one request.
+
+        A topic whose next request does not fit is the first in the next commit.
+        """
+        taken: list[R] = []
+        load = Load()
+        turns = deque(self._waiting)
+        while turns:
+            topic = turns.popleft()
+            request = self._waiting[topic][0]
+            more = load.plus(request.publication.load)
+            if taken and more.exceeds(self._limit):
+                continue
+            load = more
+            taken.append(self._waiting[topic].popleft())
+            self._waiting.move_to_end(topic)
+            self._forget(request)
+            if topic in self._waiting:
+                turns.append(topic)
+        return taken
+
+    def _forget(self, request: R) -> None:
+        self._load = self._load.minus(request.publication.load)
+        if not self._waiting[request.publication.topic]:
+            del self._waiting[request.publication.topic]

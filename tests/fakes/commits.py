@@ -1,0 +1,22 @@
+"""Group commit without threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from shared.delivery.messages.publication import Publication
+from shared.engine.ports import Committed
+from shared.engine.publishing.commit import Result
+
+
+class InlineCommits:
+    """Commits that stores each publication alone, and at once."""
+
+    def __init__(self, commit: Callable[[Sequence[Publication]], Sequence[Result]]) -> None:
+        self._commit = commit
+
+    def commit(self, publication: Publication) -> Committed:
+        (result,) = self._commit([publication])
+        if isinstance(result, Committed):
+            return result
+        raise result

@@ -1,0 +1,65 @@
+"""Publications of small events, and storage on which chosen puts fail."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import timedelta
+
+from shared.delivery.delivery import Origin
+from shared.delivery.messages.message import NewerMessage
+from shared.delivery.messages.message_reader import decode
+from shared.delivery.messages.publication import Publication, parked_lines
+from shared.engine.ports import Queue, Receipt
+from shared.errors import StorageUnavailable
+from shared.subscriptions.subscription import EventSubscription
+from tests.builders import a_subscription, text
+from tests.fakes import START, FakeClock, MemoryQueues
+
+Found = tuple[str, int]  # publish id and position of an event
+
+CRM = a_subscription()
+
+
+def a_publication(
+    number: int = 0,
+    events: int = 1,
+    *,
+    topic: str = "orders",
+    wanted_by: Collection[EventSubscription] = (CRM,),
+    data: str = "",
+    keep: timedelta = timedelta(days=4),
+) -> Publication:
+    texts = [text(id=f"{number}-{position}", data=data) for position in range(events)]
+    matched = [(each, tuple(range(events))) for each in wanted_by]
+    return Publication(
+        topic=topic,
+        origin=Origin(f"{number:032x}", START, None),
+        texts=texts,
+        matched=matched,
+        parked=parked_lines(matched, texts),
+        keep_until=START + keep,
+    )
+
+
+def events_of(message: str) -> set[Found]:
+    """Return the events of a message."""
+    parts = decode(message)
+    assert not isinstance(parts, NewerMessage)
+    return {(each.origin.publish_id, each.position) for part in parts for each in part.deliveries}
+
+
+class FaultyPuts(MemoryQueues):
+    """Queues on which the puts with these numbers fail; *failed* has their texts."""
+
+    def __init__(self, numbers: Collection[int] = ()) -> None:
+        super().__init__(FakeClock())
+        self.numbers = numbers
+        self.puts = 0
+        self.failed: list[str] = []
+
+    def put(self, queue: Queue, text: str, visible_in: timedelta = timedelta()) -> Receipt:
+        self.puts += 1
+        if self.puts - 1 in self.numbers:
+            self.failed.append(text)
+            raise StorageUnavailable
+        return super().put(queue, text, visible_in)

@@ -1,0 +1,129 @@
+"""One commit: what several requests store together, and which of them fail."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.delivery.messages.publication import Publication
+from shared.engine.delivering.event_texts import texts_of
+from shared.engine.ports import Committed, Queue
+from shared.engine.publishing.commit import Commit, Result
+from shared.errors import StorageUnavailable
+from tests.builders import a_subscription, noise
+from tests.fakes import START, FakeClock, MemoryPayloads
+from tests.functional.publishing.publications import FaultyPuts, a_publication, events_of
+from tests.unit.delivery.messages.wire import read_parts
+
+LARGE = noise(60_000)
+
+
+def run(
+    publications: Sequence[Publication], queues: FaultyPuts, payloads: MemoryPayloads | None = None
+) -> list[Result]:
+    commit = Commit(payloads=payloads or MemoryPayloads(FakeClock()), sender=queues)
+    return commit.run(publications)
+
+
+def failed(results: Sequence[Result]) -> list[int]:
+    return [i for i, each in enumerate(results) if isinstance(each, StorageUnavailable)]
+
+
+def test_requests_share_messages() -> None:
+    queues = FaultyPuts()
+
+    results = run([a_publication(number) for number in range(16)], queues)
+
+    assert results == [Committed(messages=1, requests=16)] * 16
+    assert len(queues.texts(Queue.DELIVERIES)) == 1
+
+
+def test_a_request_fails_with_any_of_its_messages_and_no_other_does() -> None:
+    """The first has 130 events: its messages are two of 64, and one shared with the others."""
+    for put, expected in [(0, [0]), (1, [0]), (2, [0, 1, 2])]:
+        publications = [a_publication(0, 130), a_publication(1), a_publication(2)]
+
+        assert failed(run(publications, FaultyPuts({put}))) == expected
+
+
+def test_requests_share_a_payload_blob_which_is_kept_for_the_longest() -> None:
+    queues, payloads = FaultyPuts(), MemoryPayloads(FakeClock())
+    publications = [
+        a_publication(0, 2, data=LARGE),
+        a_publication(1),
+        a_publication(2, 1, data=LARGE, keep=timedelta(days=14)),
+        a_publication(3, 1, data=LARGE),
+    ]
+
+    results = run(publications, queues, payloads)
+
+    assert failed(results) == []
+    (name,) = payloads.blobs
+    assert name.startswith(f"{START + timedelta(days=14):%Y%m%d%H}/{0:032x}-")
+    deliveries = [
+        each
+        for message in queues.texts(Queue.DELIVERIES)
+        for part in read_parts(message)
+        for each in part.deliveries
+    ]
+    read = {each.key: text for each, text in texts_of(deliveries, payloads)}
+    assert {(origin.publish_id, position): text for (origin, position), text in read.items()} == {
+        (each.origin.publish_id, position): text
+        for each in publications
+        for position, text in enumerate(each.texts)
+    }
+
+
+def test_without_its_blob_a_request_stores_no_message() -> None:
+    queues, payloads = FaultyPuts(), MemoryPayloads(FakeClock())
+    payloads.fail_next("write")
+
+    results = run(
+        [a_publication(0), a_publication(1, data=LARGE), a_publication(2)], queues, payloads
+    )
+
+    assert failed(results) == [1]
+    assert results[0] == results[2] == Committed(messages=1, requests=3)
+    (message,) = queues.texts(Queue.DELIVERIES)
+    assert events_of(message) == {(f"{0:032x}", 0), (f"{2:032x}", 0)}
+
+
+@given(
+    requests=st.lists(
+        st.tuples(st.sampled_from([1, 1, 3, 70]), st.integers(1, 4), st.sampled_from(["", LARGE])),
+        min_size=1,
+        max_size=12,
+    ),
+    bad_puts=st.sets(st.integers(0, 30)),
+    bad_blob=st.booleans(),
+)
+def test_a_request_succeeds_exactly_if_all_of_it_is_stored(
+    requests: list[tuple[int, int, str]], bad_puts: set[int], *, bad_blob: bool
+) -> None:
+    subscriptions = [a_subscription(name=f"s-{number}") for number in range(4)]
+    publications = [
+        a_publication(
+            number, min(events, 3) if data else events, wanted_by=subscriptions[:wanted], data=data
+        )
+        for number, (events, wanted, data) in enumerate(requests)
+    ]
+    queues, payloads = FaultyPuts(bad_puts), MemoryPayloads(FakeClock())
+    if bad_blob:
+        payloads.fail_next("write")
+
+    results = run(publications, queues, payloads)
+
+    stored = [events_of(message) for message in queues.texts(Queue.DELIVERIES)]
+    not_stored = [events_of(message) for message in queues.failed]
+    for publication, result in zip(publications, results, strict=True):
+        id_ = publication.origin.publish_id
+        is_bad = any(id_ in dict(events) for events in not_stored)
+        is_bad |= bad_blob and bool(publication.parked)
+        assert isinstance(result, StorageUnavailable) is is_bad
+        if isinstance(result, Committed):
+            assert sum(id_ in dict(events) for events in stored) == result.messages > 0
+            found = {position for events in stored for i, position in events if i == id_}
+            assert found == set(range(len(publication.texts)))

@@ -1,0 +1,189 @@
+"""When commits begin and what they take: whatever the order of arrivals and ends."""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shared.delivery.messages.publication import Load, Publication
+from shared.engine.publishing.gathering import MAX_UNDER_WAY, Gathering, Group
+from tests.builders import a_subscription
+from tests.functional.publishing.publications import a_publication
+
+SMALL = Load(requests=4, deliveries=20, size=10_000)
+
+
+class Request(NamedTuple):
+    number: int
+    publication: Publication
+
+    @property
+    def topic(self) -> str:
+        return self.publication.topic
+
+
+@dataclass
+class Schedule:
+    """Arrivals and ends of commits, one after the other; checks what holds at all times."""
+
+    gathering: Gathering[Request] = field(default_factory=lambda: Gathering[Request](SMALL))
+    waiting: list[Request] = field(default_factory=list)
+    under_way: list[Group[Request]] = field(default_factory=list)
+    begun: list[Group[Request]] = field(default_factory=list)
+    passed_over: set[str] = field(default_factory=set)
+    count: int = 0
+
+    def arrive(self, topic: str = "orders", events: int = 1, data: str = "") -> Request:
+        wanted_by = [a_subscription(topic=topic)]
+        publication = a_publication(self.count, events, topic=topic, wanted_by=wanted_by, data=data)
+        request = Request(self.count, publication)
+        self.count += 1
+        was_idle = not self.under_way
+        self.waiting.append(request)
+        self._begin(self.gathering.arrive(request))
+        assert not was_idle or self.begun[-1].requests == (request,)  # alone and at once
+        return request
+
+    def finish(self, place: int = 0) -> None:
+        group = self.under_way.pop(place % len(self.under_way))
+        self._begin(self.gathering.finish(group))
+
+    def numbers(self) -> list[list[int]]:
+        return [[request.number for request in group.requests] for group in self.begun]
+
+    def _begin(self, groups: list[Group[Request]]) -> None:
+        for group in groups:
+            load = Load()
+            for request in group.requests:
+                load = load.plus(request.publication.load)
+                topics_queue = [each for each in self.waiting if each.topic == request.topic]
+                assert topics_queue[0] is request  # in the order of their arrival
+                self.waiting.remove(request)
+            assert len(group.requests) == 1 or not load.exceeds(SMALL)
+            taken = {request.topic for request in group.requests}
+            assert not self.passed_over & {each.topic for each in self.waiting} - taken
+            self.passed_over = {each.topic for each in self.waiting} - taken
+        self.begun += groups
+        self.under_way += groups
+        assert len(self.under_way) <= MAX_UNDER_WAY
+        assert sum(not group.is_full for group in self.under_way) <= 1
+        assert self.under_way or not self.waiting
+
+
+def test_what_arrives_during_a_commit_is_the_next_one() -> None:
+    schedule = Schedule()
+    for _ in range(4):
+        schedule.arrive()
+    schedule.finish()
+    schedule.arrive()
+    schedule.finish()
+
+    assert schedule.numbers() == [[0], [1, 2, 3], [4]]
+
+
+@pytest.mark.parametrize(
+    ("events", "data"), [(1, ""), (5, ""), (1, "x" * 3000)], ids=["requests", "deliveries", "size"]
+)
+def test_full_commits_run_side_by_side(events: int, data: str) -> None:
+    """Four at most; then requests wait their turn."""
+    schedule = Schedule()
+    for _ in range(MAX_UNDER_WAY * 4 + 1):
+        schedule.arrive(events=events, data=data)
+
+    assert len(schedule.under_way) == MAX_UNDER_WAY
+    assert [group.is_full for group in schedule.begun] == [False, True, True, True]
+    assert schedule.waiting
+
+    schedule.finish(3)
+
+    assert len(schedule.under_way) == MAX_UNDER_WAY
+
+
+def test_a_large_request_keeps_no_small_one_waiting() -> None:
+    """It is a full commit by itself."""
+    schedule = Schedule()
+    schedule.arrive("large", events=50)
+    schedule.arrive("small")
+
+    assert schedule.numbers() == [[0], [1]]
+
+
+def test_topics_take_turns() -> None:
+    """What does not fit keeps no other topic's requests out."""
+    schedule = Schedule()
+    schedule.arrive()
+    for topic, events in [("busy", 8), ("busy", 8), ("other", 1), ("busy", 8)]:
+        schedule.arrive(topic, events)
+    schedule.arrive("other")
+    while schedule.under_way:
+        schedule.finish()
+
+    assert schedule.numbers() == [[0], [1, 3, 2], [4, 5]]
+
+
+def test_a_topic_that_was_passed_over_is_first_in_the_next_commit() -> None:
+    schedule = Schedule()
+    for _ in range(MAX_UNDER_WAY):
+        schedule.arrive("large", 50)
+    for topic in ("a", "a", "a", "b", "b"):
+        schedule.arrive(topic, 15)
+    while schedule.under_way:
+        schedule.finish()
+
+    assert schedule.numbers()[MAX_UNDER_WAY:] == [[4], [7], [5], [8], [6]]
+
+
+def test_the_end_of_a_full_commit_begins_no_second_one_that_is_not() -> None:
+    schedule = Schedule()
+    schedule.arrive()
+    schedule.arrive("large", 50)
+    schedule.arrive()
+    schedule.finish(1)
+
+    assert schedule.numbers() == [[0], [1]]
+
+
+def test_a_request_that_waits_no_more_is_in_no_commit() -> None:
+    schedule = Schedule()
+    first, gone = schedule.arrive(), schedule.arrive()
+    alone = schedule.arrive("alone")
+
+    withdrawn = [schedule.gathering.withdraw(each) for each in (gone, alone, gone, first)]
+    schedule.waiting.clear()
+    schedule.finish()
+
+    assert withdrawn == [True, True, False, False]
+    assert (schedule.numbers(), schedule.under_way) == ([[0]], [])
+
+
+arrivals = st.tuples(
+    st.sampled_from(["a", "b", "c"]), st.sampled_from([1, 1, 1, 5, 30]), st.sampled_from([0, 4000])
+)
+
+
+@given(st.lists(arrivals | st.integers(0, 3), max_size=60))
+def test_whatever_the_schedule_each_request_is_in_one_commit(
+    steps: list[tuple[str, int, int] | int],
+) -> None:
+    schedule = Schedule()
+    for step in steps:
+        if isinstance(step, tuple):
+            topic, events, size = step
+            schedule.arrive(topic, events, "x" * size)
+        elif schedule.under_way:
+            schedule.finish(step)
+    while schedule.under_way:
+        schedule.finish()
+
+    assert sorted(itertools.chain(*schedule.numbers())) == list(range(schedule.count))
+    orders: dict[str, list[int]] = defaultdict(list)
+    for group in schedule.begun:
+        for request in group.requests:
+            orders[request.topic].append(request.number)
+    assert all(numbers == sorted(numbers) for numbers in orders.values())
