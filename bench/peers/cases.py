@@ -11,7 +11,7 @@ FIGURES = {
     "p50": "p50 ms",
     "p99": "p99 ms",
     "ack": "p50 of the answer, ms",
-    "operations": "storage operations a delivery",
+    "operations": "",
 }
 
 
@@ -39,9 +39,9 @@ _BATCHED = Case("output batches of 100, single events", 0, 1, 16, 1, batching=10
 _PACED = Case("paced at 30/s", 0, 1, 4, 1, 30)
 _LONE = Case("lone publisher", 0, 1, 1, 1, 5)
 _OPERATIONS = (
-    Case("operations: single events, 1 subscription", 0, 1, 16, 1),
-    Case("operations: single events, 10 subscriptions", 0, 1, 16, 10),
-    Case("operations: one publisher, 10 subscriptions", 0, 1, 1, 10),
+    Case("storage operations a delivery, single events, 1 subscription", 0, 1, 16, 1),
+    Case("storage operations a delivery, single events, 10 subscriptions", 0, 1, 16, 10),
+    Case("storage operations a delivery, one publisher, 10 subscriptions", 0, 1, 1, 10),
 )
 
 CASES = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -20,7 +21,8 @@ from bench.peers.table import Results, rows, table
 from devhost.errors import HostError
 
 SYSTEMS = (PUSHGRID, BULLMQ, CELERY)
-_WARMING = 4.0  # seconds that a measurement takes before and after what it measures
+_FAULTS = (SystemFailedError, HostError, RuntimeError, OSError, subprocess.SubprocessError)
+_BESIDE = 5.0  # seconds that a measurement takes beside publishing
 
 
 def compare(systems: Sequence[System], cases: Sequence[Measured], repetitions: int) -> Results:
@@ -49,14 +51,14 @@ def _measure(system: System, measured: Measured) -> Figures | None:
         if "operations" in measured.figures:
             return count(measured.case)
         return measure(system, measured.case)
-    except (SystemFailedError, HostError, RuntimeError) as error:
+    except _FAULTS as error:
         progress(f"{system.name} failed: {error}")
         return None
 
 
 def estimate(systems: Sequence[System], cases: Sequence[Measured], repetitions: int) -> float:
     """Return about how many minutes a comparison takes."""
-    once = [system.seconds + SECONDS + _WARMING for _, system in pairs(systems, cases)]
+    once = [system.seconds + SECONDS + _BESIDE for _, system in pairs(systems, cases)]
     return repetitions * sum(once) / 60
 
 

@@ -9,7 +9,9 @@ from dataclasses import dataclass, replace
 from bench.load import Case, Sink, publish, running_sink
 from bench.peers.system import System, Target
 
-SECONDS = 5.0  # that a measurement publishes, or delivers
+SECONDS = 5.0  # of publishing, if a system keeps up
+_AT_MOST = 8.0  # seconds that all is delivered in, as far as the warm-up tells
+_PACED = 10.0  # seconds of a case that has a rate
 _BURST = 1.0  # seconds of a warm-up, or as many deliveries as follow
 _FEW = 1000
 _REST = 1.0  # seconds in which nothing goes on
@@ -42,8 +44,10 @@ def measure(system: System, case: Case) -> Figures:
     """Measure a case on a system that is started for it."""
     with running_sink() as sink, system.start(case, sink.url) as target:
         rate = warm_up(target, case, sink)
-        events = (case.rate or rate / case.subscriptions) * SECONDS
-        return play(target, replace(case, events=_fill(events, case)), sink)
+        if case.rate:
+            return play(target, replace(case, events=_fill(case.rate * _PACED, case)), sink)
+        events = _fill(rate / case.subscriptions * _AT_MOST, case)
+        return play(target, replace(case, events=events), sink, seconds=SECONDS)
 
 
 def warm_up(target: Target, case: Case, sink: Sink) -> float:

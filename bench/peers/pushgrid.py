@@ -50,7 +50,7 @@ def count(case: Case) -> Figures:
         figures = play(target, endless, sink, seconds=SECONDS)
         time.sleep(_DELETING)
         counted = sum(proxy.requests.values())
-    return replace(figures, operations=counted / figures.deliveries)
+    return replace(figures, operations=counted / max(1, figures.deliveries))
 
 
 @contextmanager

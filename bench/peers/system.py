@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -122,7 +122,8 @@ def running(
                 raise SystemFailedError(f"{Path(command[0]).name} does not start: {last}")
             yield
         finally:
-            os.killpg(process.pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):  # it has ended, and so have its children
+                os.killpg(process.pid, signal.SIGKILL)
             process.wait()
 
 

@@ -51,7 +51,7 @@ def rows(results: Results) -> list[Row]:
         for figure in each.figures if runs else ():
             ours, theirs = _values(runs.get(OURS, []), figure), _values(standard, figure)
             row = Row(
-                title=f"{each.case.name}: {FIGURES[figure]}",
+                title=": ".join(filter(None, (each.case.name, FIGURES[figure]))),
                 spreads={name: spread(_values(those, figure)) for name, those in runs.items()},
                 ratio=spread(_ratios(ours, theirs)),
             )
