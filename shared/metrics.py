@@ -149,11 +149,6 @@ class CountRow(NamedTuple):
     counts: Counts
 
 
-def single(by: float) -> Sum:
-    """Return the sum of one value."""
-    return Sum(by, 1, by, by)
-
-
 def add(counts: dict[Series, Sum], more: Counts) -> None:
     """Add *more* to *counts*."""
     for series, sum_ in more.items():

@@ -28,18 +28,21 @@ class StorageProxy:
     A running proxy.
 
     *azurite* is Azurite as reached through the proxy. *requests* counts requests by operation,
-    such as ``queue put deliveries``. A request for which *fault* returns true is answered 503.
+    such as ``queue put deliveries``. A request for which *fault* returns true is answered 503, and
+    so is one whose body has more than *most_bytes*.
     """
 
     azurite: Azurite
     requests: Counter[str] = field(default_factory=Counter)
     fault: Fault | None = None
+    most_bytes: int | None = None
 
-    def count(self, service: str, head: bytes) -> bool:
+    def count(self, service: str, head: bytes, body: bytes) -> bool:
         """Count a request; return whether to fail it."""
         verb, path, _ = head.split(b"\r\n", 1)[0].decode("latin-1").split(" ", 2)
         self.requests[kind_of(service, verb, path)] += 1
-        return bool(self.fault and self.fault(service, verb, path))
+        is_too_long = self.most_bytes is not None and len(body) > self.most_bytes
+        return is_too_long or bool(self.fault and self.fault(service, verb, path))
 
 
 @contextlib.contextmanager
@@ -102,7 +105,7 @@ async def _requests(
         head = await reader.readuntil(b"\r\n\r\n")
         found = _LENGTH.search(head)
         body = await reader.readexactly(int(found[1])) if found else b""
-        if proxy.count(service, head):
+        if proxy.count(service, head, body):
             outer.write(_UNAVAILABLE)
             await outer.drain()
         else:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from shared import telemetry
 from shared.clock import Clock
 from shared.engine.ports import CountSink
 from shared.errors import StorageUnavailable
-from shared.metrics import CountRow, Metric, Series, Span, Sum, add, single
+from shared.metrics import CountRow, Metric, Series, Span, Sum, add
 
 EVERY = timedelta(seconds=10)  # at most: nothing is written while nothing is counted
 TRIED_FOR = timedelta(hours=1)  # after a row's time, while storage fails
@@ -19,6 +19,10 @@ MAX_SERIES = 50_000  # in memory between two writes
 MAX_ROWS = 20_000  # in memory while storage fails
 _GRACE = timedelta(minutes=1)  # after its time in which a row may still be counted to
 _LENGTHS = {Span.MINUTE: timedelta(minutes=1), Span.HOUR: timedelta(hours=1)}
+
+
+# Minute since 1970, topic, subscription, metric and dimensions: plain values, cheap to hash.
+_Key = tuple[int, str, str, str, tuple[tuple[str, str], ...]]
 
 
 class _RowKey(NamedTuple):
@@ -49,7 +53,7 @@ class BufferedMetrics:
         self._clock = clock
         self._instance = instance
         self._lock = threading.Lock()
-        self._new: dict[tuple[datetime, str, str, Series], Sum] = {}
+        self._new: dict[_Key, tuple[float, int, float, float]] = {}
         self._is_lossy = False
         self._writing = threading.Lock()
         self._rows: dict[_RowKey, _Row] = {}  # only under _writing
@@ -64,17 +68,18 @@ class BufferedMetrics:
         by: float = 1,
         **dimensions: str,
     ) -> None:
-        minute = self._clock.now().replace(second=0, microsecond=0)
+        minute = int(self._clock.now().timestamp()) // 60
         named = tuple(sorted((n, str(v)) for n, v in dimensions.items())) if dimensions else ()
-        series = Series(metric, named)
-        key = (minute, topic.lower(), subscription.lower(), series)
-        sum_ = single(by)
+        key = (minute, topic, subscription, metric.value, named)
         with self._lock:
-            known = self._new.get(key)
-            if known is None and len(self._new) >= MAX_SERIES:
+            values = self._new.get(key)
+            if values is not None:
+                total, times, least, most = values
+                self._new[key] = (total + by, times + 1, min(least, by), max(most, by))
+            elif len(self._new) < MAX_SERIES:
+                self._new[key] = (by, 1, by, by)
+            else:
                 self._is_lossy = True
-                return
-            self._new[key] = known.plus(sum_) if known else sum_
 
     def start(self, sleep: Callable[[float], object]) -> None:
         """Write every few seconds from now on; *sleep* takes seconds."""
@@ -92,8 +97,10 @@ class BufferedMetrics:
             with self._lock:
                 new, self._new = self._new, {}
                 is_lossy, self._is_lossy = self._is_lossy, False
-            for (minute, topic, subscription, series), sum_ in new.items():
-                self._add(minute, topic, subscription, series, sum_)
+            for (minute, topic, subscription, metric, dimensions), sum_ in new.items():
+                start = datetime.fromtimestamp(minute * 60, UTC)
+                series = Series(Metric(metric), dimensions)
+                self._add(start, topic.lower(), subscription.lower(), series, Sum(*sum_))
             lost = self._drop_old()
             if is_lossy or lost:
                 telemetry.error("metrics.lost", rows=lost)

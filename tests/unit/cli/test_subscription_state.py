@@ -13,7 +13,7 @@ from shared.arm.subscription_codec import to_subscription
 from shared.delivery.health.endpoint_health import Health, Held, Hold, NeedsProbe, Open, endpoint_id
 from shared.delivery.outcome import Outcome
 from shared.engine.ports import Table
-from shared.metrics import CountRow, Metric, Series, Span, single
+from shared.metrics import CountRow, Metric, Series, Span, Sum
 from tests.builders import CRM
 from tests.fakes import START, MemoryCounts, MemoryResources
 from tests.unit.arm.documents import subscription, topic
@@ -45,7 +45,9 @@ def hold(store: MemoryResources, until: timedelta, endpoint: str | None = None) 
 
 
 def counted(name: str, counts: Mapping[Metric, int], at: timedelta = timedelta()) -> MemoryCounts:
-    counts_of_metric = {Series(metric): single(count) for metric, count in counts.items()}
+    counts_of_metric = {
+        Series(metric): Sum(count, 1, count, count) for metric, count in counts.items()
+    }
     memory = MemoryCounts()
     memory.write([CountRow(Span.MINUTE, START + at, "orders", name, "i-1", counts_of_metric)])
     return memory

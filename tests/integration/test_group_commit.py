@@ -1,0 +1,75 @@
+"""Group commit on a storage that fails one of its puts."""
+
+from __future__ import annotations
+
+import json
+import threading
+import uuid
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from datetime import timedelta
+
+from devhost.azurite import Azurite
+from shared.adapters.group_commit import GroupCommit
+from shared.adapters.storage.account import StorageAccount
+from shared.adapters.storage.blobs import StoragePayloads
+from shared.adapters.storage.queues import StorageQueues
+from shared.clock import SystemClock
+from shared.delivery.messages.publication import Publication
+from shared.engine.ports import Queue
+from shared.engine.publishing.commit import Commit, Result
+from shared.errors import StorageUnavailable
+from shared.wiring.outbound import storage_pusher
+from testbed.storage_proxy import running_storage_proxy
+from tests.builders import noise
+from tests.functional.publishing.publications import a_publication, events_of
+from tests.host.running import until
+
+OTHERS = range(2, 17)  # the publishers beside the one whose put fails
+UNLUCKY = 1
+LARGE = noise(46_500)  # fills a message, so that no other event shares its put
+PATIENCE = 60
+
+
+def test_only_requests_in_the_failed_put_fail_and_nothing_else_is_lost(azurite: Azurite) -> None:
+    """The first publisher's commit lasts until all others have arrived: they share the next."""
+    all_arrived = threading.Event()
+    commits_of: list[int] = []
+
+    def commit(publications: Sequence[Publication]) -> list[Result]:
+        commits_of.append(len(publications))
+        results = store.run(publications)
+        all_arrived.wait(PATIENCE)
+        return results
+
+    with running_storage_proxy(azurite) as proxy, closing(storage_pusher()) as pusher:
+        setting = {"": proxy.azurite.connection_string}
+        account = StorageAccount(setting, prefix=f"t{uuid.uuid4().hex[:12]}")
+        queues = StorageQueues(account, pusher.send)
+        store = Commit(payloads=StoragePayloads(account, SystemClock()), sender=queues)
+        group_commit = GroupCommit(commit)
+        proxy.most_bytes = len(LARGE) - 10_000  # of the body: a small event is far below
+
+        with ThreadPoolExecutor(17) as publishers:
+            first = publishers.submit(group_commit.commit, a_publication(0))
+            until(lambda: commits_of == [1])
+            unlucky = publishers.submit(group_commit.commit, a_publication(UNLUCKY, data=LARGE))
+            others = [
+                publishers.submit(group_commit.commit, a_publication(number, data=noise(1000)))
+                for number in OTHERS
+            ]
+            until(lambda: group_commit._gathering._load.requests == 16)
+            all_arrived.set()
+            faults = [each.exception(PATIENCE) for each in (first, unlucky, *others)]
+        stored = [each.text for each in queues.receive(Queue.DELIVERIES, timedelta(hours=1))]
+        account.queue(Queue.DELIVERIES).delete_queue()
+
+    assert commits_of == [1, 16]
+    assert [isinstance(fault, StorageUnavailable) for fault in faults] == [
+        number == UNLUCKY for number in range(17)
+    ]
+    accepted = {(f"{number:032x}", 0) for number in (0, *OTHERS)}
+    assert set().union(*map(events_of, stored)) == accepted
+    assert len(stored) == 2
+    assert all(json.loads(text)["kind"] == "fanout" for text in stored)
