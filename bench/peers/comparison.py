@@ -72,7 +72,7 @@ def present(systems: Sequence[System]) -> list[System]:
 
 
 def main(parser: argparse.ArgumentParser, arguments: list[str]) -> int:
-    """Print the table; returns 1 if a system failed or an event was lost, 2 if no case matches."""
+    """Print the table; returns 1 if a system failed or lost an event, 2 if no case matches."""
     names = [system.name.lower() for system in SYSTEMS]
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--case", help="only cases whose name contains this")
@@ -85,7 +85,8 @@ def main(parser: argparse.ArgumentParser, arguments: list[str]) -> int:
         print(f"bench: no case has '{options.case}' in its name: {known}", file=sys.stderr)
         return 2
     chosen = [each for each in SYSTEMS if each.name.lower() in (options.system or names)]
-    systems = present(chosen)
+    if not (systems := present(chosen)):
+        return 1
     progress(f"about {estimate(systems, cases, options.repetitions):.0f} min in all")
     versions = {name: each for system in systems for name, each in system.versions().items()}
     results = compare(systems, cases, options.repetitions)

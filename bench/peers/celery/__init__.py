@@ -87,6 +87,7 @@ CELERY = System(
     name="Celery",
     needs=(
         Need("rabbitmq-server", "apt install rabbitmq-server"),
+        Need("epmd", "apt install erlang-base"),
         Need(_INSTALLED, "make bench OF=peers"),
     ),
     versions=_versions,
