@@ -79,7 +79,7 @@ class _Narrator:
         elif entry["event"] == "event.published":
             self.say(
                 f"pushgrid     stored {entry['events']} event(s) as {entry['messages']} queue "
-                f"message(s), one per subscription, then answered 200"
+                f"message(s), then answered 200"
             )
 
 
