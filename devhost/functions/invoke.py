@@ -11,6 +11,7 @@ import concurrent.futures
 import contextvars
 import functools
 import logging
+import random
 import threading
 import time
 import traceback
@@ -32,6 +33,9 @@ from devhost.functions.loader import Function
 from devhost.functions.metadata import BINDING_TYPES
 
 _log = logging.getLogger(__name__)
+# Not uuid4: it asks the system, and other threads run before the loop goes on. The app may seed
+# Python's own generator.
+_chance = random.Random()  # noqa: S311 - ids only
 # Not the app's code: this package, the standard library's, installed packages.
 _NOT_THE_APPS = (
     str(Path(__file__).parents[1]),
@@ -118,7 +122,7 @@ class Invoker:
         Raises:
             InvocationError: it failed; the failure has been reported.
         """
-        invocation_id = str(uuid.uuid4())
+        invocation_id = str(uuid.UUID(int=_chance.getrandbits(128), version=4))
         started = time.perf_counter()
         fault: BaseException | None = None
         self.running += 1
