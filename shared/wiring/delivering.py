@@ -10,13 +10,15 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 
 from shared import telemetry
-from shared.adapters.push_pool import ThreadedPushPool
+from shared.adapters.push_threads import PooledThreads
 from shared.adapters.storage.health_table import TableHealth
-from shared.delivery.slots.slots import IN_FLIGHT, THREADS
-from shared.engine.delivering.allowed_rates import AllowedRates
+from shared.delivery.slots.slots import IN_FLIGHT, THREADS, Slots
 from shared.engine.delivering.attempt_history import AttemptHistory
 from shared.engine.delivering.deliver import Deliver
-from shared.engine.delivering.shared_health import HealthTracker
+from shared.engine.delivering.gates import Gates
+from shared.engine.delivering.parts import Parts
+from shared.engine.delivering.push import Push
+from shared.engine.delivering.shared_health import SharedHealth
 from shared.wiring import storage
 from shared.wiring.outbound import pusher, tokens
 from shared.wiring.process import CLOCK, once
@@ -34,15 +36,15 @@ async def run(body: bytes) -> None:
     comes again.
     """
     loop = asyncio.get_running_loop()
-    detached: asyncio.Future[None] = loop.create_future()
+    ended_early: asyncio.Future[None] = loop.create_future()
 
-    def detach() -> None:
-        loop.call_soon_threadsafe(detached.set_result, None)
+    def end_early() -> None:
+        loop.call_soon_threadsafe(ended_early.set_result, None)
 
     # The context of the invocation goes along: the local host logs the function's name from it.
     context = contextvars.copy_context()
-    work = loop.run_in_executor(_invocations(), context.run, deliver().run, body, detach)
-    await asyncio.wait({work, detached}, return_when=asyncio.FIRST_COMPLETED)
+    work = loop.run_in_executor(_invocations(), context.run, deliver().run, body, end_early)
+    await asyncio.wait({work, ended_early}, return_when=asyncio.FIRST_COMPLETED)
     if work.done():
         await work
     else:
@@ -57,21 +59,38 @@ def _log_failure(work: asyncio.Future[None]) -> None:
 @once
 def deliver() -> Deliver:
     """Return the use case of both triggers."""
-    return Deliver(
+    requeue, metrics = storage.requeue(), storage.metrics()
+    parts = Parts(
         subscriptions=storage.resource_cache(),
         payloads=storage.payloads(),
-        pusher=pusher(),
-        pool=ThreadedPushPool(),
-        requeue=storage.requeue(),
+        terms=storage.deployment_terms(),
+        requeue=requeue,
+        metrics=metrics,
+        clock=CLOCK,
+    )
+    return Deliver(
+        parts=parts,
+        gates=_gates(),
+        requeue=requeue,
         history=AttemptHistory(log=storage.attempts(), logging=settings().attempt_log, clock=CLOCK),
         clock=CLOCK,
         jitter=random.random,
-        terms=storage.deployment_terms(),
         new_lock=Lock,
-        health=HealthTracker(TableHealth(storage.resources(), time.monotonic), CLOCK, Lock()),
-        rates=AllowedRates(CLOCK, Lock()),
         tokens=tokens(),
-        metrics=storage.metrics(),
+        metrics=metrics,
+    )
+
+
+def _gates() -> Gates:
+    lock = Lock()
+    return Gates(
+        health=SharedHealth(TableHealth(storage.resources(), time.monotonic), CLOCK, lock),
+        slots=Slots(time.monotonic),
+        threads=PooledThreads(),
+        push=Push(pusher=pusher(), clock=CLOCK),
+        clock=CLOCK,
+        monotonic=time.monotonic,
+        lock=lock,
     )
 
 

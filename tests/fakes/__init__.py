@@ -9,7 +9,7 @@ from tests.fakes.counts import Counted, MemoryCounts
 from tests.fakes.faults import Faulty
 from tests.fakes.pushing import (
     InlineNotifier,
-    InlinePushPool,
+    InlineThreads,
     MemoryTokens,
     ScriptedPusher,
     Sent,
@@ -25,7 +25,7 @@ __all__ = [
     "Faulty",
     "InlineCommits",
     "InlineNotifier",
-    "InlinePushPool",
+    "InlineThreads",
     "MemoryAttempts",
     "MemoryCounts",
     "MemoryDeadLetters",

@@ -1,48 +1,46 @@
-"""Endpoints that answer by a script, and the pool that pushes to them."""
+"""Endpoints that answer by a script, and threads that push to them."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
-from shared.engine.ports import PushResult
 from shared.http import Answered, Audience, Exchange, LateAnswerHandler, OutboundRequest
 from tests.fakes.clock import FakeClock
 
-T = TypeVar("T")
-R = TypeVar("R", bound=PushResult)
+
+class ListInbox:
+    """Inbox of one thread: it never waits, but lets the clock's time pass."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        self._clock = clock
+        self._items: list[Any] = []
+        self.put = self._items.append
+
+    def wait(self, seconds: float) -> list[Any]:
+        found = self._items.copy()
+        self._items.clear()
+        if not found:
+            self._clock.advance(timedelta(seconds=seconds))
+        return found
 
 
-class InlinePushPool:
-    """PushPool that does all work at once in the caller's thread, but for the last *unstarted*."""
+class InlineThreads:
+    """PushThreads that runs every lane at once in the caller's thread; *are_scarce*: none."""
 
-    def __init__(self, unstarted: int = 0) -> None:
-        self.unstarted = unstarted
-        self.is_slow = self.is_detached = False
-        self.keys: list[Hashable] = []
-        self.stop_after: list[timedelta] = []
+    def __init__(self, clock: FakeClock) -> None:
+        self._clock = clock
+        self.are_scarce = False
 
-    def run(
-        self,
-        key: Hashable,
-        items: Sequence[T],
-        work: Callable[[T], R],
-        *,
-        stop_after: timedelta,
-        detach: Callable[[], bool],
-    ) -> Iterator[list[tuple[T, R]]]:
-        self.stop_after.append(stop_after)  # no time passes here
-        self.keys.append(key)
-        if self.is_slow:
-            self.is_detached = detach()
-        for item in items[: max(0, len(items) - self.unstarted)]:
-            yield [(item, work(item))]
+    def start(self, lane: Callable[[], None]) -> bool:
+        if not self.are_scarce:
+            lane()
+        return not self.are_scarce
 
-    def pace(self, key: Hashable, count: int) -> timedelta:
-        del key, count
-        return timedelta(seconds=10)
+    def inbox(self) -> ListInbox:
+        return ListInbox(self._clock)
 
 
 class Sent(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from threading import Event, Lock
 from typing import Any
@@ -11,13 +12,16 @@ from typing import Any
 from shared.adapters.storage.health_table import TableHealth
 from shared.delivery.messages.message import DeliveryMessage, NewerMessage, encode
 from shared.delivery.messages.message_reader import decode
-from shared.engine.delivering.allowed_rates import AllowedRates
+from shared.delivery.slots.slots import Slots
 from shared.engine.delivering.attempt_history import AttemptHistory
 from shared.engine.delivering.deliver import Deliver
 from shared.engine.delivering.deployment_terms import DeploymentTerms
+from shared.engine.delivering.gates import Gates
+from shared.engine.delivering.parts import Parts
+from shared.engine.delivering.push import Push
 from shared.engine.delivering.requeue import Requeue
-from shared.engine.delivering.shared_health import HealthTracker
-from shared.engine.ports import Queue
+from shared.engine.delivering.shared_health import SharedHealth
+from shared.engine.ports import Pusher, Queue
 from shared.engine.publishing.commit import Commit
 from shared.engine.publishing.publish import Publish
 from shared.engine.publishing.publisher_authorization import PublisherAuthorization
@@ -36,7 +40,7 @@ from tests.fakes import (
     FakeClock,
     Faulty,
     InlineCommits,
-    InlinePushPool,
+    InlineThreads,
     MemoryAttempts,
     MemoryCounts,
     MemoryDeadLetters,
@@ -101,7 +105,7 @@ class Deployment:
         self.metrics = Counted()
         self.counts = MemoryCounts()
         self.pusher = ScriptedPusher(self.clock)
-        self.pool = InlinePushPool()
+        self.threads = InlineThreads(self.clock)
         self.tokens = MemoryTokens()
         self.invocation_ended = Event()
         self.slept: list[float] = []
@@ -121,20 +125,22 @@ class Deployment:
             payloads_kept_for=terms.payloads_kept_for,
         )
         self.deliver = Deliver(
-            subscriptions=self.directory,
-            payloads=self.payloads,
-            pusher=self.pusher,
-            pool=self.pool,
+            parts=Parts(
+                subscriptions=self.directory,
+                payloads=self.payloads,
+                terms=terms,
+                requeue=requeue,
+                metrics=self.metrics,
+                clock=self.clock,
+            ),
+            gates=self.new_gates(),
             requeue=requeue,
             history=AttemptHistory(
                 log=self.attempts, logging=AttemptLogging.FAILURES, clock=self.clock
             ),
             clock=self.clock,
             jitter=lambda: self.jitter,
-            terms=terms,
             new_lock=Lock,
-            health=self.tracker(),
-            rates=AllowedRates(self.clock, Lock()),
             tokens=self.tokens,
             metrics=self.metrics,
         )
@@ -165,9 +171,29 @@ class Deployment:
             clock=self.clock,
         )
 
-    def tracker(self) -> HealthTracker:
-        """Give a process's view of the endpoints' health, which knows nothing yet."""
-        return HealthTracker(TableHealth(self.resources, self.clock.monotonic), self.clock, Lock())
+    def new_gates(self) -> Gates:
+        """Give a process's gates, which know nothing yet."""
+        lock = Lock()
+        store = TableHealth(self.resources, self.clock.monotonic)
+        return Gates(
+            health=SharedHealth(store, self.clock, lock),
+            slots=Slots(self.clock.monotonic),
+            threads=self.threads,
+            push=Push(pusher=self.pusher, clock=self.clock),
+            clock=self.clock,
+            monotonic=self.clock.monotonic,
+            lock=lock,
+        )
+
+    def push_with(self, pusher: Pusher) -> None:
+        """Push with another sender."""
+        self.deliver.gates.push = Push(pusher=pusher, clock=self.clock)
+
+    def set_terms(self, **choices: Any) -> None:
+        """Change the deployment's terms."""
+        parts = self.deliver.parts
+        terms = replace(parts.terms, **choices)
+        self.deliver = replace(self.deliver, parts=replace(parts, terms=terms))
 
     def _sleep(self, seconds: float) -> None:
         self.slept.append(seconds)

@@ -55,9 +55,12 @@ class Surfaces:
             cache_for=timedelta(0),
             clock=self.app.clock.monotonic,
         )
-        terms = replace(self.app.deliver.terms, topics=directory)
+        parts = self.app.deliver.parts
+        terms = replace(parts.terms, topics=directory)
         self._publish = replace(self.app.publish, topics=directory, subscriptions=directory)
-        self._deliver = replace(self.app.deliver, subscriptions=directory, terms=terms)
+        self._deliver = replace(
+            self.app.deliver, parts=replace(parts, subscriptions=directory, terms=terms)
+        )
         self.directory = directory
         body = {"location": "westeurope", "properties": orders}
         self.api.json("PUT", ORDERS, body, status=201)

@@ -27,18 +27,10 @@ class Load(NamedTuple):
     size: int = 0
 
     def plus(self, other: Load) -> Load:
-        return Load(
-            self.requests + other.requests,
-            self.deliveries + other.deliveries,
-            self.size + other.size,
-        )
+        return Load(*(one + more for one, more in zip(self, other, strict=True)))
 
     def minus(self, other: Load) -> Load:
-        return Load(
-            self.requests - other.requests,
-            self.deliveries - other.deliveries,
-            self.size - other.size,
-        )
+        return Load(*(one - less for one, less in zip(self, other, strict=True)))
 
     def exceeds(self, limit: Load) -> bool:
         return any(one > most for one, most in zip(self, limit, strict=True))

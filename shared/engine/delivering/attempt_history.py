@@ -77,6 +77,11 @@ class MessageHistory:
     terms: DeliveryTerms
     _records: list[AttemptRecord] = field(default_factory=list)
 
+    @property
+    def keeps_successes(self) -> bool:
+        """Whether deliveries that succeed are recorded."""
+        return self.history.keeps(EndState.DELIVERED)
+
     def attempted(
         self,
         delivery: Delivery,

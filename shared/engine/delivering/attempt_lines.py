@@ -9,7 +9,7 @@ from shared import telemetry
 from shared.delivery.delivery import Delivery
 from shared.delivery.messages.message import DeliveryMessage
 from shared.delivery.outcome import DeliveryOutcome
-from shared.delivery.policy import Decision, Delivered, DeliveryTerms, End, RetryAt
+from shared.delivery.policy import DeliveryTerms, End, RetryAt
 from shared.delivery.requests.push_batch import PushBatch
 from shared.engine.delivering.event_texts import event_id, event_ids
 from shared.engine.delivering.failure_records import delivery_failure
@@ -26,11 +26,9 @@ class AttemptLines(NamedTuple):
     terms: DeliveryTerms
 
     def attempted(
-        self, tried: PushBatch, outcome: DeliveryOutcome, decision: Decision, now: datetime
+        self, tried: PushBatch, outcome: DeliveryOutcome, decision: RetryAt | End, now: datetime
     ) -> None:
         """Write the line about a failed request, however many events it had."""
-        if isinstance(decision, Delivered):
-            return
         retries = decision if isinstance(decision, RetryAt) else None
         ends = decision if isinstance(decision, End) else None
         telemetry.info(

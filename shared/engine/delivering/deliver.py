@@ -1,196 +1,223 @@
-"""Delivers one queue message: pushes its events, and stores what follows before it returns."""
+"""Delivers one queue message: its parts pass the gates, and what follows is stored."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
-from datetime import timedelta
-from functools import cache
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cache, partial
 
 from shared import telemetry
 from shared.clock import Clock
-from shared.delivery.delivery import Delivery
 from shared.delivery.messages.message import DeliveryMessage, NewerMessage
 from shared.delivery.messages.message_reader import decode
-from shared.delivery.policy import DeliveryTerms, EndReason, Go, before_attempt
-from shared.delivery.requests.push_batch import Loaded, push_batches
-from shared.engine.delivering.allowed_rates import AllowedRates
 from shared.engine.delivering.attempt_history import AttemptHistory
-from shared.engine.delivering.deployment_terms import DeploymentTerms
-from shared.engine.delivering.detaching import Detachment
-from shared.engine.delivering.drops import dropped
-from shared.engine.delivering.event_texts import texts_of
+from shared.engine.delivering.attempt_lines import AttemptLines
+from shared.engine.delivering.gate import Gate
+from shared.engine.delivering.gates import Gates
+from shared.engine.delivering.handover import Handover
 from shared.engine.delivering.late_answers import LateAnswers
-from shared.engine.delivering.pushing import Pushing
+from shared.engine.delivering.ledger import Ledger
+from shared.engine.delivering.parts import Part, Parts
 from shared.engine.delivering.requeue import NEWER_AGAIN_IN, Requeue
-from shared.engine.delivering.settlement import Settlement
-from shared.engine.delivering.shared_health import HealthTracker
-from shared.engine.ports import (
-    Metrics,
-    PayloadStore,
-    Pusher,
-    PushPool,
-    Queue,
-    SubscriptionReader,
-    Tokens,
-)
-from shared.errors import MalformedMessage, StorageUnavailable
-from shared.subscriptions.subscription import EventSubscription
+from shared.engine.delivering.settle import Settlement
+from shared.engine.delivering.visit import Visit
+from shared.engine.ports import Inbox, Metrics, Queue, Tokens
+from shared.errors import MalformedMessage
 
-EARLY = timedelta(seconds=2)  # a message received more than this before its due time is put back
-UNSURE_AGAIN_IN = timedelta(minutes=1)  # until storage may be back
+WAIT_FOR_SLOTS = timedelta(seconds=60)  # no push of an invocation begins later
+TICK = 1.0  # seconds after which an invocation looks after its parts even if nothing has ended
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Course:
+    """One part on its way through the stages."""
+
+    gate: Gate
+    visit: Visit
+    settlement: Settlement
+    handover: Handover
+    began_at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deliver:
     """The use case of both queue triggers: first attempts and retries."""
 
-    subscriptions: SubscriptionReader
-    payloads: PayloadStore
-    pusher: Pusher
-    pool: PushPool
+    parts: Parts
+    gates: Gates
     requeue: Requeue
     history: AttemptHistory
     clock: Clock
     jitter: Callable[[], float]
-    terms: DeploymentTerms
     new_lock: Callable[[], AbstractContextManager[object]]
-    health: HealthTracker
-    rates: AllowedRates
     tokens: Tokens
     metrics: Metrics
 
     def run(self, body: bytes, end_invocation: Callable[[], None] = lambda: None) -> None:
         """
-        Push what is due of one message.
+        Push what is due of one message; each part is settled on its own.
 
-        *end_invocation* is called if the endpoint is slow, once the host may delete its message:
-        the invocation can end while the pushes go on.
+        *end_invocation* is called when all that is left are slow pushes, once the host may delete
+        its message: the invocation can end while they go on.
 
         Raises:
             MalformedMessage, StorageUnavailable: the app's fault; the host repeats the message.
         """
-        parts = decode(body)
-        if isinstance(parts, NewerMessage):
+        messages = self._read(body)
+        inbox: Inbox[Visit] = self.gates.threads.inbox()
+        faults: list[Exception] = []
+        courses: dict[Visit, _Course] = {}
+        for message in messages:
+            try:
+                if part := self.parts.of(message):
+                    course = self._course(part, inbox)
+                    courses[course.visit] = course
+            except Exception as fault:  # noqa: BLE001 - raised again when all parts have ended
+                faults.append(fault)
+        for course in sorted(courses.values(), key=_fetches_token):
+            self._safely(self._enter, course, courses, faults)
+        self._until_all_end(inbox, courses, faults, end_invocation)
+        if faults:
+            raise faults[0]
+
+    def _read(self, body: bytes) -> Sequence[DeliveryMessage]:
+        """Return what each subscription gets of a message; nothing if a newer version reads it."""
+        messages = decode(body)
+        if isinstance(messages, NewerMessage):
             self.requeue.put(Queue.RETRIES, body.decode(), NEWER_AGAIN_IN)
-            return
-        if any(part.dead_letter for part in parts):
+            return ()
+        if any(message.dead_letter for message in messages):
             raise MalformedMessage("dead letters are not delivered")
-        for part in parts:  # The host's message may go when all have ended.
-            self._part(part, end_invocation if len(parts) == 1 else lambda: None)
+        return messages
 
-    def _part(self, message: DeliveryMessage, end_invocation: Callable[[], None]) -> None:
-        if message.due and message.due - self.clock.now() > EARLY:
-            self.requeue.at_due(message)
-            return
-        try:
-            subscription = self._subscription(message)
-            if isinstance(subscription, EndReason):
-                texts = [delivery.text for delivery in message.deliveries]
-                dropped(self.metrics, message.key, subscription, texts)
-                return
-            terms = self.terms.of(subscription)
-            events = texts_of(message.deliveries, self.payloads)
-        except StorageUnavailable:
-            again_at = self.clock.now() + UNSURE_AGAIN_IN
-            self.requeue.at_due(replace(message, due=again_at))
-            return
-        self._deliver(message, subscription, terms, events, end_invocation)
+    def _course(self, part: Part, inbox: Inbox[Visit]) -> _Course:
+        gate = self.gates.of(part.subscription)
+        message, now = part.message, self.gates.monotonic()
+        ledger = Ledger(
+            key=message.key,
+            lines=AttemptLines(message, part.subscription, part.terms),
+            history=self.history.of(message, part.terms),
+            metrics=self.metrics,
+            clock=self.clock,
+        )
+        late = LateAnswers(
+            requeue=self.requeue,
+            ledger=ledger,
+            lock=self.new_lock(),
+            learn=partial(self.gates.succeeded_late, gate, part.terms),
+        )
+        visit = Visit(
+            part=part,
+            inbox=inbox,
+            late=late,
+            jitter=self.jitter(),
+            since=now,
+            stop_at=now + WAIT_FOR_SLOTS.total_seconds(),
+        )
+        settlement = Settlement(
+            part=part,
+            requeue=self.requeue,
+            ledger=ledger,
+            late=late,
+            clock=self.clock,
+            is_current=cache(partial(self.parts.is_unchanged, part.subscription)),
+        )
+        handover = Handover(message=message, requeue=self.requeue, clock=self.clock)
+        return _Course(
+            gate=gate,
+            visit=visit,
+            settlement=settlement,
+            handover=handover,
+            began_at=self.clock.now(),
+        )
 
-    def _subscription(self, message: DeliveryMessage) -> EventSubscription | EndReason:
-        """Return the message's subscription, or why it has ended, which is always read uncached."""
-        found = self._unless_ended(self.subscriptions.subscription(message.key), message)
-        if isinstance(found, EndReason):
-            found = self._unless_ended(self.subscriptions.read_uncached(message.key), message)
-        return found
+    def _enter(self, course: _Course) -> bool:
+        """Take a part to its gate; return whether it has ended already."""
+        course.settlement.begin()
+        part = course.visit.part
+        if not part.to_push:
+            self._end(course)
+            return True
+        if part.subscription.audience:
+            self.tokens.fetch(part.subscription.audience)  # before a slot is taken
+        self.gates.enter(course.gate, course.visit)
+        return False
 
-    def _unless_ended(
-        self, found: EventSubscription | None, message: DeliveryMessage
-    ) -> EventSubscription | EndReason:
-        if found is None or found.generation != message.generation:
-            return EndReason.SUBSCRIPTION_DELETED
-        is_expired = found.is_expired(self.clock.now())
-        return EndReason.SUBSCRIPTION_EXPIRED if is_expired else found
-
-    def _deliver(
+    def _until_all_end(
         self,
-        message: DeliveryMessage,
-        subscription: EventSubscription,
-        terms: DeliveryTerms,
-        events: Sequence[tuple[Delivery, str | None]],
+        inbox: Inbox[Visit],
+        courses: dict[Visit, _Course],
+        faults: list[Exception],
         end_invocation: Callable[[], None],
     ) -> None:
-        started_at = self.clock.now()
-        history = self.history.of(message, terms)
-        settlement = Settlement(
-            message=message,
-            subscription=subscription,
-            terms=terms,
-            requeue=self.requeue,
-            history=history,
-            metrics=self.metrics,
-            late=LateAnswers(
-                message=message,
-                profile=terms.profile,
-                requeue=self.requeue,
-                history=history,
-                lock=self.new_lock(),
-                metrics=self.metrics,
-            ),
-            clock=self.clock,
-            jitter=self.jitter(),
-            is_current=self._unchanged_check(subscription),
-        )
-        to_push: list[Loaded] = []
-        for delivery, text in events:
-            verdict = before_attempt(delivery, terms, started_at)
-            if text is None:
-                settlement.lost(delivery)
-            elif isinstance(verdict, Go):
-                to_push.append(Loaded(delivery, text))
-            else:
-                settlement.ended(delivery, text, verdict)
-        if to_push and subscription.audience:
-            self.tokens.fetch(subscription.audience)  # before a slot is taken
-        if message.due is None:
-            self.health.count_new(subscription, len(to_push))
-        detachment = Detachment(
-            message=message, requeue=self.requeue, clock=self.clock, end_invocation=end_invocation
-        )
-        pushing = Pushing(
-            subscription=subscription,
-            terms=terms,
-            settlement=settlement,
-            health=self.health,
-            rates=self.rates,
-            pusher=self.pusher,
-            pool=self.pool,
-            clock=self.clock,
-            detachment=detachment,
-        )
-        pushing.push(push_batches(subscription, terms, to_push))
-        settlement.flush()
-        detachment.delete_copy()
-        hold = settlement.held_by
+        """Look after each part when its last answer is there, and after all of them at times."""
+        has_ended_early = False
+        while courses:
+            for visit in inbox.wait(TICK) or list(courses):
+                if course := courses.get(visit):
+                    self._safely(self._advance, course, courses, faults)
+            left = courses.values()
+            if (
+                left
+                and not (faults or has_ended_early)
+                and all(each.handover.is_done for each in left)
+            ):
+                has_ended_early = True
+                end_invocation()
+
+    def _safely(
+        self,
+        step: Callable[[_Course], bool],
+        course: _Course,
+        courses: dict[Visit, _Course],
+        faults: list[Exception],
+    ) -> None:
+        """Do one step of one part: it has ended if that says so, or fails, which stops no other."""
+        try:
+            has_ended = step(course)
+        except Exception as fault:  # noqa: BLE001 - raised again when all parts have ended
+            self.gates.abandon(course.gate, course.visit)
+            faults.append(fault)
+            has_ended = True
+        if has_ended:
+            del courses[course.visit]
+
+    def _advance(self, course: _Course) -> bool:
+        """Settle what is answered; return whether that was all."""
+        gate, visit, settlement = course.gate, course.visit, course.settlement
+        while visit.answers:
+            settlement.take(visit.answers.popleft())
+        self.gates.save(gate)
+        if not visit.open and visit.behind_probe:
+            self.gates.after_probe(gate, visit)
+        elif not visit.open and not visit.answers:
+            self._end(course)
+            return True
+        if self.gates.recheck(gate, visit) and not course.handover.is_done:
+            settlement.flush()
+            if course.handover.begin(settlement.undecided):
+                self.gates.leave(gate, visit)
+        course.handover.renew()
+        settlement.flush(only_old=True)
+        return False
+
+    def _end(self, course: _Course) -> None:
+        self.gates.leave(course.gate, course.visit)
+        course.settlement.flush()
+        course.handover.end()
+        message, hold = course.visit.part.message, course.settlement.held_by
         telemetry.info(
             "delivery.run",
             topic=message.topic,
             subscription=message.subscription,
-            **settlement.counts,
+            **course.settlement.counts,
             held_until=hold.until if hold else None,
             held_because=hold.why if hold else None,
-            seconds=round((self.clock.now() - started_at).total_seconds(), 3),
+            seconds=round((self.clock.now() - course.began_at).total_seconds(), 3),
         )
 
-    def _unchanged_check(self, used: EventSubscription) -> Callable[[], bool]:
-        """Return a function that reads once, past the cache, whether *used* is unchanged."""
 
-        @cache
-        def is_current() -> bool:
-            try:
-                return self.subscriptions.read_uncached(used.key) == used
-            except StorageUnavailable:
-                return False  # An end that can't be confirmed is no end.
-
-        return is_current
+def _fetches_token(course: _Course) -> bool:
+    return course.visit.part.subscription.audience is not None

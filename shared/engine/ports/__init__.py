@@ -17,10 +17,10 @@ from shared.engine.ports.documents import (
 )
 from shared.engine.ports.endpoints import (
     HealthStore,
+    Inbox,
     Notifier,
     Pusher,
-    PushPool,
-    PushResult,
+    PushThreads,
     StoredHealth,
 )
 from shared.engine.ports.queues import (
@@ -49,13 +49,13 @@ __all__ = [
     "DeadLetterStore",
     "Document",
     "HealthStore",
+    "Inbox",
     "MetricRetention",
     "Metrics",
     "Notifier",
     "PayloadStore",
     "Peeked",
-    "PushPool",
-    "PushResult",
+    "PushThreads",
     "Pusher",
     "Queue",
     "QueueWatch",

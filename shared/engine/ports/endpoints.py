@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -11,45 +11,26 @@ from shared.http import Exchange, LateAnswerHandler, OutboundRequest
 from shared.subscriptions.subscription import SubscriptionKey
 
 T = TypeVar("T")
-R = TypeVar("R", bound="PushResult")
 
 
-class PushResult(Protocol):
-    """The result of a push, as far as the pool needs it."""
+class Inbox(Protocol[T]):
+    """Brings what other threads put into it to the one thread that waits."""
 
-    @property
-    def was_sent(self) -> bool:
-        """Whether there was a push; without one nothing is known about the endpoint."""
+    def put(self, item: T) -> None:
+        """Put an item; never waits."""
 
-    @property
-    def succeeded(self) -> bool:
-        """Whether the endpoint accepted it; a push that failed costs the key slots."""
+    def wait(self, seconds: float) -> list[T]:
+        """Return what has arrived, after waiting for the first at most *seconds*; maybe nothing."""
 
 
-class PushPool(Protocol):
-    """Runs pushes concurrently, a limited number for each key."""
+class PushThreads(Protocol):
+    """The threads that push, a limited number."""
 
-    def run(
-        self,
-        key: Hashable,
-        items: Sequence[T],
-        work: Callable[[T], R],
-        *,
-        stop_after: timedelta,
-        detach: Callable[[], bool],
-    ) -> Iterator[list[tuple[T, R]]]:
-        """
-        Do *work* on every item and yield what is finished, at least once a second, maybe nothing.
+    def start(self, lane: Callable[[], None]) -> bool:
+        """Run *lane*, which never raises, on a thread; ``False``: there can be none now."""
 
-        No item is begun later than *stop_after* from now, nor for a key that is stuck; one that was
-        not begun is never yielded.
-
-        If the pushes are slow, *detach* is called once, in the caller's thread: it ends the
-        invocation, and returns whether it could. The pushes go on.
-        """
-
-    def pace(self, key: Hashable, count: int) -> timedelta:
-        """Return how long *count* items that were not begun should stay away."""
+    def inbox(self) -> Inbox[T]:
+        """Return an inbox for the calling thread."""
 
 
 class Pusher(Protocol):

@@ -16,8 +16,8 @@ from shared.deadletter.record import record
 from shared.delivery.delivery import Delivery
 from shared.delivery.messages.message import DeadLetterNote
 from shared.delivery.policy import EndReason
-from shared.engine.delivering.drops import dropped
 from shared.engine.delivering.event_texts import texts_of
+from shared.engine.delivering.ledger import log_dropped
 from shared.engine.ports import DeadLetterStore, Metrics, PayloadStore, Queue, Receiver
 from shared.engine.timers.receiving import Intake, ReadMessage
 from shared.errors import StorageUnavailable
@@ -135,7 +135,7 @@ class WriteDeadLetters:
                         Metric.DEAD_LETTERED, *named, by=count, DeadLetterReason=reason
                     )
             else:
-                dropped(
+                log_dropped(
                     self.metrics,
                     named,
                     EndReason.CONTAINER_NOT_FOUND,
@@ -145,7 +145,7 @@ class WriteDeadLetters:
         for ready in batch:
             if ready.missing:
                 gone = [None] * len(ready.missing)
-                dropped(self.metrics, named, EndReason.PAYLOAD_MISSING, gone)
+                log_dropped(self.metrics, named, EndReason.PAYLOAD_MISSING, gone)
 
     def _keep_or_drop(self, each: ReadMessage) -> None:
         if self.clock.now() < _note(each).keep_until:
@@ -154,7 +154,7 @@ class WriteDeadLetters:
             message = each.message
             texts = [delivery.text for delivery in message.deliveries]
             reason = EndReason.DESTINATION_UNAVAILABLE
-            dropped(self.metrics, message.key, reason, texts)
+            log_dropped(self.metrics, message.key, reason, texts)
             self.receiver.delete(Queue.DEADLETTERS, each.received)
 
     def _hide(self, each: ReadMessage) -> None:

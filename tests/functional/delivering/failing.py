@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from shared.delivery.health.endpoint_health import Availability
+from shared.engine.delivering.gates import Gates
+from shared.subscriptions.subscription import EventSubscription
 from tests.builders import URL, a_delivery, a_message
 from tests.fakes import answered
 from tests.functional.deployment import Deployment
@@ -27,12 +30,24 @@ def forget(app: Deployment) -> None:
 
 
 def switch(app: Deployment, **switches: Any) -> None:
-    app.deliver = replace(app.deliver, terms=replace(app.deliver.terms, **switches))
+    app.set_terms(**switches)
 
 
 def another_process(app: Deployment) -> None:
     """Go on as a process that knows only what is stored."""
-    app.deliver = replace(app.deliver, health=app.tracker())
+    app.deliver = replace(app.deliver, gates=app.new_gates())
+
+
+def availability(app: Deployment, gates: Gates, subscription: EventSubscription) -> Availability:
+    """Say what a process thinks of an endpoint."""
+    gate, terms = gates.of(subscription), app.deliver.parts.terms.of(subscription)
+    return gates.health.availability(gate.health, gate.key, terms)
+
+
+def claim_probe(app: Deployment, gates: Gates, subscription: EventSubscription) -> bool:
+    """Claim the probe for a process."""
+    gate, terms = gates.of(subscription), app.deliver.parts.terms.of(subscription)
+    return gates.health.claim_probe(gate.health, gate.key, terms)
 
 
 def pushed(app: Deployment) -> int:

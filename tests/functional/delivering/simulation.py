@@ -7,7 +7,6 @@ import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -72,8 +71,9 @@ class Simulation:
     ) -> None:
         self.app = Deployment()
         self.endpoint = Endpoint(self.app.clock, answers)
-        self.terms: DeploymentTerms = replace(self.app.deliver.terms, **choices)
-        self.app.deliver = replace(self.app.deliver, pusher=self.endpoint, terms=self.terms)
+        self.app.set_terms(**choices)
+        self.app.push_with(self.endpoint)
+        self.terms: DeploymentTerms = self.app.deliver.parts.terms
         self._crashes = set(crashes)
         self.steps = 0
         self.delivered: Counter[str] = Counter()

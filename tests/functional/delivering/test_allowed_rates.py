@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -87,7 +86,7 @@ def test_a_busy_endpoint_is_left_alone_for_as_long_as_it_asks(
     app: Deployment, logged: Logged, *, honored: bool, waits: int
 ) -> None:
     app.subscribe()
-    app.deliver = replace(app.deliver, terms=replace(app.deliver.terms, honor_retry_after=honored))
+    app.set_terms(honor_retry_after=honored)
     app.pusher.script(URL, answered(503, headers={"retry-after": "45"}))
 
     app.run(a_message())

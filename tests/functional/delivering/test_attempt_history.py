@@ -66,7 +66,7 @@ def test_a_failed_attempt_is_kept_with_the_next_time_and_its_reason(app: Deploym
 @pytest.mark.parametrize("time_scale", [1, 60])
 def test_a_dead_letter_is_due_when_its_message_is(app: Deployment, time_scale: float) -> None:
     """The scale is the host's: who reads the record needs no setting of it."""
-    app.deliver = replace(app.deliver, terms=replace(app.deliver.terms, time_scale=time_scale))
+    app.set_terms(time_scale=time_scale)
     app.subscribe(dead_letter=DEAD)
     app.pusher.script(URL, answered(400))
 
@@ -117,7 +117,7 @@ def test_an_event_that_is_gone_is_dropped_whatever_is_configured(app: Deployment
 def test_events_that_were_not_tried_leave_no_trace(app: Deployment) -> None:
     """Put back for want of slots, received early, held: no attempt."""
     app.subscribe()
-    app.pool.unstarted = 2
+    app.threads.are_scarce = True
 
     app.run(a_message([a_delivery(0), a_delivery(1)]))
     app.run(a_message(due=START + 10 * SECOND))

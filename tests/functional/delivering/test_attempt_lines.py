@@ -14,7 +14,7 @@ import pytest
 
 from devhost.log import Console, LogLines, running
 from shared.delivery.outcome import DeliveryOutcome, Outcome
-from shared.delivery.policy import Decision, End, EndReason, RetryAt
+from shared.delivery.policy import End, EndReason, RetryAt
 from shared.delivery.requests.push_batch import Loaded
 from shared.engine.delivering.attempt_lines import AttemptLines
 from shared.settings import LogFormat
@@ -42,7 +42,7 @@ def printed(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[..., str]]:
 
     def log(
         outcome: DeliveryOutcome = LONGEST,
-        decision: Decision = RETRY,
+        decision: RetryAt | End = RETRY,
         topic: str = "t" * 50,
         name: str = "s" * 64,
         event_id: str = "e" * 500,
@@ -71,7 +71,7 @@ def printed(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[..., str]]:
 )
 @pytest.mark.parametrize("event_id", ["e" * 37, "e" * 500, "\x1b[31m", "\n", "", "e" * 36])
 def test_it_fits_a_terminal_however_long_names_and_reasons_are(
-    printed: Callable[..., str], decision: Decision, event_id: str, events: int
+    printed: Callable[..., str], decision: RetryAt | End, event_id: str, events: int
 ) -> None:
     use_format(LogFormat.TEXT)
 

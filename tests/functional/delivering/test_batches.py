@@ -101,7 +101,7 @@ def test_a_refused_batch_is_dead_lettered_whole(app: Deployment, logged: Logged)
 
 def test_what_found_no_slot_is_put_back_in_batches(app: Deployment) -> None:
     app.subscribe(batching=Batching(max_events=30))
-    app.pool.unstarted = 1
+    app.pusher.takes = timedelta(seconds=61)
     publish(app, *(event(number) for number in range(60)))
 
     deliver(app)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import timedelta
+from threading import Event
+from typing import Any
 
 import pytest
 
+from shared.adapters.push_threads import PooledThreads, QueueInbox
 from shared.delivery.outcome import Outcome
-from shared.engine.ports import Queue
+from shared.delivery.slots.slots import Slots
+from shared.engine.ports import Queue, Receipt
 from shared.errors import StorageUnavailable
 from shared.http import Exchange, Failure, LateAnswerHandler, NotAnswered, OutboundRequest
 from tests.builders import (
-    CRM,
     DEAD,
     URL,
     a_delivery,
@@ -21,7 +23,7 @@ from tests.builders import (
     a_topic,
     an_attempt,
 )
-from tests.fakes import START, ScriptedPusher, answered
+from tests.fakes import START, FakeClock, ScriptedPusher, answered
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
 
 NO_ANSWER = NotAnswered(Failure.SOCKET, "refused", 0.1)
@@ -107,7 +109,7 @@ class Troubled(ScriptedPusher):
 def test_an_exception_while_pushing_is_that_events_outcome(app: Deployment) -> None:
     """Design §2, order of writes 6: while its request is built, or sent."""
     app.subscribe()
-    app.deliver = replace(app.deliver, pusher=Troubled(app.clock))
+    app.push_with(Troubled(app.clock))
 
     app.run(a_message([a_delivery(0, text="[]"), a_delivery(1), a_delivery(2)]))
 
@@ -142,8 +144,8 @@ def test_a_put_that_fails_for_longer_keeps_the_message(app: Deployment) -> None:
 def test_every_next_message_is_stored_before_the_run_returns(app: Deployment) -> None:
     """The host deletes the old one as soon as it returns."""
     app.subscribe(dead_letter=DEAD)
-    app.pusher.script(URL, answered(500), answered(400), answered(404), answered(200))
-    app.pool.unstarted = 1
+    app.pusher.script(URL, answered(500), answered(400), answered(200), answered(404))
+    app.pusher.takes = 15 * SECOND
 
     app.run(a_message([a_delivery(number) for number in range(5)]))
 
@@ -153,49 +155,69 @@ def test_every_next_message_is_stored_before_the_run_returns(app: Deployment) ->
         for message in app.on(queue)
         for delivery in message.deliveries
     ]
-    assert sorted(kept) == [0, 1, 2, 4]
+    assert sorted(kept) == [0, 1, 3, 4]
 
 
 def test_deliveries_that_found_no_slot_are_put_back_uncounted(app: Deployment) -> None:
     app.subscribe()
-    app.pool.unstarted = 2
+    app.pusher.takes = 61 * SECOND
     tried = a_delivery(2, attempts=4, last=an_attempt())
 
     app.run(a_message([a_delivery(0), a_delivery(1), tried], rounds=1))
 
     (message,) = app.on(Queue.RETRIES)
-    assert message == a_message([a_delivery(1), tried], due=START + 10 * SECOND)
-    assert app.pool.keys == [CRM]
+    assert message == a_message([a_delivery(1), tried], due=START + 71 * SECOND)
 
 
 class Slow(ScriptedPusher):
-    """Every push takes a second; meanwhile this many retry messages are stored."""
-
-    def __init__(self, app: Deployment) -> None:
-        super().__init__(app.clock)
-        self._queues = app.queues
-        self.stored: list[int] = []
+    """The last push waits until retries are stored."""
 
     def send(
         self, request: OutboundRequest, timeout: timedelta, late: LateAnswerHandler | None = None
     ) -> Exchange:
-        self.stored.append(len(self._queues.texts(Queue.RETRIES)))
-        self._clock.advance(SECOND)
+        if b"e-3" in request.body:
+            assert self.has_retries.wait(30)
         return super().send(request, timeout, late)
 
+    has_retries = Event()
 
-def test_failures_are_stored_while_slow_ones_go_on(app: Deployment) -> None:
+
+class Ticking(QueueInbox[Any]):
+    """An inbox whose owner looks after its parts every second of the clock."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        super().__init__()
+        self._clock = clock
+
+    def wait(self, seconds: float) -> list[Any]:
+        self._clock.advance(seconds * SECOND)
+        return super().wait(seconds / 100)
+
+
+def test_failures_are_stored_while_slow_ones_go_on(
+    app: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What failed a second ago is stored: a crash repeats little, and waits are kept."""
     app.subscribe()
-    slow = Slow(app)
+    slow = Slow(app.clock)
     slow.script(URL, answered(500))
-    app.deliver = replace(app.deliver, pusher=slow)
+    app.push_with(slow)
+    gates = app.deliver.gates
+    gates.threads, gates.slots = PooledThreads(1), Slots(app.clock.monotonic, start=1, most=1)
+    monkeypatch.setattr(gates.threads, "inbox", lambda: Ticking(app.clock))
+    put = app.queues.put
 
+    def watched(queue: Queue, text: str, visible_in: timedelta = timedelta()) -> Receipt:
+        receipt = put(queue, text, visible_in)
+        slow.has_retries.set()
+        return receipt
+
+    monkeypatch.setattr(app.queues, "put", watched)
     app.run(a_message([a_delivery(number) for number in range(4)]))
 
-    dues = [message.due for message in app.on(Queue.RETRIES)]
-    assert slow.stored == [0, 0, 2, 2]
-    assert dues == [START + seconds * SECOND for seconds in (11, 12, 13, 14)]
+    stored = [each.position for message in app.on(Queue.RETRIES) for each in message.deliveries]
+    assert sorted(stored) == [0, 1, 2, 3]
+    assert app.on(Queue.RETRIES)[-1].deliveries[-1].position == 3
 
 
 def test_a_failed_attempt_is_logged_with_the_rule_behind_the_next(
@@ -217,7 +239,19 @@ def test_a_failed_attempt_is_logged_with_the_rule_behind_the_next(
 def test_no_push_of_an_invocation_begins_after_a_minute(app: Deployment) -> None:
     """Design §2, Isolation: with 42 s for the push itself, far from the host's own limit."""
     app.subscribe()
+    app.pusher.takes = 25 * SECOND
 
-    app.run(a_message())
+    app.run(a_message([a_delivery(number) for number in range(5)]))
 
-    assert app.pool.stop_after == [timedelta(minutes=1)]
+    assert [sent.at - START for sent in app.pusher.sent] == [0 * SECOND, 25 * SECOND, 50 * SECOND]
+
+
+def test_without_a_thread_deliveries_are_put_back_uncounted(app: Deployment) -> None:
+    """A shortage of ours is nobody's attempt."""
+    app.subscribe()
+    app.threads.are_scarce = True
+
+    app.run(a_message([a_delivery(0), a_delivery(1)]))
+
+    (message,) = app.on(Queue.RETRIES)
+    assert message == a_message([a_delivery(0), a_delivery(1)], due=START + 5 * SECOND)

@@ -156,13 +156,13 @@ def test_held_events_come_back_one_after_the_other(app: Deployment) -> None:
 
 def test_a_long_hold_reserves_no_time_after_it(app: Deployment) -> None:
     """Released before its end, it leaves the next hold's first place free."""
-    subscription = app.subscribe()
+    health = app.deliver.gates.of(app.subscribe()).health
     for _ in range(100):
         long = Held(START + 60 * MINUTE, "delayed delivery: 1 h")
-        assert app.deliver.health.due_times(subscription, long, [1]) == [START + 5 * MINUTE]
+        assert health.due_times(long, [1], START) == [START + 5 * MINUTE]
 
     short = Held(START + 10 * SECOND, "probation for Busy: 10 s")
-    assert app.deliver.health.due_times(subscription, short, [1]) == [START + 10 * SECOND]
+    assert health.due_times(short, [1], START) == [START + 10 * SECOND]
 
 
 @pytest.mark.parametrize(
@@ -203,18 +203,18 @@ def test_a_failed_batch_of_ten_new_events_delays_delivery(app: Deployment) -> No
 def test_what_is_held_keeps_its_pace_when_new_events_have_ended(app: Deployment) -> None:
     """A minute of 20 a second is held, released, and met by the next hold a minute later."""
     subscription, now = app.subscribe(), app.clock.now
-    terms = app.deliver.terms.of(subscription)
-    health = app.deliver.health
+    terms = app.deliver.parts.terms.of(subscription)
+    health = app.deliver.gates.of(subscription).health
     busy = Held(now() + MINUTE, "delayed delivery: 1 min")
     for _ in range(1200):
         app.clock.advance(SECOND / 20)
-        health.count_new(subscription, 1)
-        health.due_times(subscription, busy, [1])
+        health.count_new(1, now())
+        health.due_times(busy, [1], now())
     app.clock.advance(50 * SECOND)
-    assert health.find_hold(subscription, terms) is None
+    assert health.find_hold(terms, now()) is None
 
     again = Held(now() + 10 * SECOND, "probation for Busy: 10 s")
-    dues = health.due_times(subscription, again, [1] * 100)
+    dues = health.due_times(again, [1] * 100, now())
 
     assert dues[-1] - dues[0] == pytest.approx(99 * SECOND / 20, rel=0.2)
 

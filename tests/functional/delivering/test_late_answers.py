@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from shared.delivery.policy import EndState
@@ -20,7 +18,7 @@ def test_answers_are_awaited_as_long_as_the_profile_says(
     app: Deployment, time_scale: float
 ) -> None:
     """Not scaled: it is the endpoint's time, not the schedule's."""
-    app.deliver = replace(app.deliver, terms=replace(app.deliver.terms, time_scale=time_scale))
+    app.set_terms(time_scale=time_scale)
 
     time_out(app)
 

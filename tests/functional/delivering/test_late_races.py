@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from threading import Thread
 
@@ -50,7 +49,7 @@ def test_a_success_before_anything_is_stored_leaves_its_event_out(
 ) -> None:
     app.directory.topics["orders"] = a_topic(profile="2020")  # without probation
     app.subscribe(**overrides)
-    app.deliver = replace(app.deliver, pusher=EarlyAnswer(app.clock))
+    app.push_with(EarlyAnswer(app.clock))
 
     app.run(a_message([a_delivery(0), a_delivery(1)]))
 
@@ -67,7 +66,7 @@ def test_a_success_before_anything_is_stored_leaves_its_event_out(
 
 def test_a_success_before_anything_is_stored_leaves_no_empty_message(app: Deployment) -> None:
     app.subscribe()
-    app.deliver = replace(app.deliver, pusher=EarlyAnswer(app.clock))
+    app.push_with(EarlyAnswer(app.clock))
 
     app.run(a_message([a_delivery(0)]))
 

@@ -70,8 +70,10 @@ def product(app: Deployment) -> Product:
     api = ArmApi(resources=app.resources, clock=app.clock)
     api.reconfigure(resources=InvalidatingStore(app.resources, directory))
     app.publish = replace(app.publish, topics=directory, subscriptions=directory)
-    terms = replace(app.deliver.terms, topics=directory)
-    app.deliver = replace(app.deliver, subscriptions=directory, terms=terms, pusher=api.pusher)
+    parts = app.deliver.parts
+    parts = replace(parts, subscriptions=directory, terms=replace(parts.terms, topics=directory))
+    app.deliver = replace(app.deliver, parts=parts)
+    app.push_with(api.pusher)
     api.json("PUT", ORDERS, {"location": "x"}, status=201)
     api.json("PUT", CRM, hook(expirationTimeUtc="2026-02-09T13:00:00Z"), status=201)
     api.pusher.script(URL, FAILS)

@@ -8,7 +8,7 @@ from threading import Event
 
 import pytest
 
-from shared.delivery.health.endpoint_health import Open
+from shared.delivery.health.endpoint_health import Held, Open
 from shared.engine.ports import Queue
 from shared.errors import StorageUnavailable
 from shared.http import Failure, NotAnswered
@@ -17,8 +17,14 @@ from tests.builders import (
     a_delivery,
     a_message,
 )
-from tests.fakes import InlinePushPool, answered
-from tests.functional.delivering.failing import another_process, fail, pushed
+from tests.fakes import answered
+from tests.functional.delivering.failing import (
+    another_process,
+    availability,
+    claim_probe,
+    fail,
+    pushed,
+)
 from tests.functional.deployment import SECOND, Deployment
 
 TIMEOUT = NotAnswered(Failure.TIMED_OUT, "no answer in time", 30)
@@ -43,15 +49,14 @@ def test_only_one_process_probes(app: Deployment) -> None:
     subscription = app.subscribe()
     fail(app)
     app.clock.advance(10 * SECOND)
-    terms = app.deliver.terms.of(subscription)
-    first, second = app.tracker(), app.tracker()
+    first, second = app.new_gates(), app.new_gates()
     for each in (first, second):
-        each.availability(subscription, terms)
+        availability(app, each, subscription)
 
-    claims = [each.claim_probe(subscription, terms) for each in (first, second)]
+    claims = [claim_probe(app, each, subscription) for each in (first, second)]
 
     assert claims == [True, False]
-    app.deliver = replace(app.deliver, health=second)
+    app.deliver = replace(app.deliver, gates=second)
     app.run(a_message([a_delivery(1)]))
     assert pushed(app) == 0
     assert app.waiting(Queue.RETRIES) == [(3 * SECOND, [1])]
@@ -62,10 +67,9 @@ def test_a_probe_that_never_ends_is_repeated(app: Deployment) -> None:
     subscription = app.subscribe()
     fail(app)
     app.clock.advance(10 * SECOND)
-    died = app.tracker()
-    terms = app.deliver.terms.of(subscription)
-    died.availability(subscription, terms)
-    assert died.claim_probe(subscription, terms)
+    died = app.new_gates()
+    availability(app, died, subscription)
+    assert claim_probe(app, died, subscription)
 
     app.clock.advance(39 * SECOND)
     app.run(a_message([a_delivery(1)]))
@@ -79,11 +83,11 @@ def test_a_probe_that_never_ends_is_repeated(app: Deployment) -> None:
 def test_a_probe_that_found_no_slot_leaves_it_to_another(app: Deployment) -> None:
     fail(app)
     app.clock.advance(10 * SECOND)
-    app.deliver = replace(app.deliver, pool=InlinePushPool(unstarted=1))
-    app.run(a_message([a_delivery(1)]))
-    assert (pushed(app), app.waiting(Queue.RETRIES)) == (0, [(10 * SECOND, [1])])
+    app.threads.are_scarce = True
+    app.run(a_message([a_delivery(1), a_delivery(2)]))
+    assert (pushed(app), app.waiting(Queue.RETRIES)) == (0, [(5 * SECOND, [1, 2])])
 
-    app.deliver = replace(app.deliver, pool=app.pool)
+    app.threads.are_scarce = False
     another_process(app)
     app.run(a_message([a_delivery(2)]))
 
@@ -117,9 +121,7 @@ def test_a_late_success_releases_the_hold_its_timeout_began(app: Deployment) -> 
     late.report(answered(200, seconds=35))
     another_process(app)
 
-    assert (
-        app.deliver.health.availability(subscription, app.deliver.terms.of(subscription)) == Open()
-    )
+    assert availability(app, app.deliver.gates, subscription) == Open()
 
 
 def test_a_late_success_does_not_release_the_hold_of_a_later_push(app: Deployment) -> None:
@@ -133,7 +135,7 @@ def test_a_late_success_does_not_release_the_hold_of_a_later_push(app: Deploymen
 
     late.report(answered(200, seconds=35))
 
-    assert app.deliver.health.find_hold(subscription, app.deliver.terms.of(subscription))
+    assert isinstance(availability(app, app.deliver.gates, subscription), Held)
 
 
 def test_only_one_thread_probes_while_tables_fail(
@@ -143,7 +145,7 @@ def test_only_one_thread_probes_while_tables_fail(
     subscription = app.subscribe()
     fail(app)
     app.clock.advance(10 * SECOND)
-    terms, health = app.deliver.terms.of(subscription), app.deliver.health
+    gates = app.deliver.gates
     is_asked, is_over = Event(), Event()
 
     def get(*_: object) -> None:
@@ -154,10 +156,10 @@ def test_only_one_thread_probes_while_tables_fail(
 
     monkeypatch.setattr(app.resources, "get", get)
     with ThreadPoolExecutor(1) as thread:
-        first = thread.submit(health.claim_probe, subscription, terms)
+        first = thread.submit(claim_probe, app, gates, subscription)
         assert is_asked.wait(30)
-        second = health.claim_probe(subscription, terms)
+        second = claim_probe(app, gates, subscription)
         is_over.set()
         assert (first.result(30), second) == (True, False)
 
-    assert not health.claim_probe(subscription, terms)  # The first one's is under way.
+    assert not claim_probe(app, gates, subscription)  # The first one's is under way.

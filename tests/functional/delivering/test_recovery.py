@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from bisect import bisect_left
 from collections import Counter
-from dataclasses import replace
 from datetime import datetime, timedelta
 from random import Random
 
@@ -53,7 +52,7 @@ class Outage(ScriptedPusher):
 def test_what_was_held_comes_back_paced(app: Deployment, failure: Exchange) -> None:
     app.subscribe()
     endpoint = Outage(app.clock, failure)
-    app.deliver = replace(app.deliver, pusher=endpoint)
+    app.push_with(endpoint)
 
     play(app, EVENTS)
 
@@ -99,7 +98,7 @@ def in_a_minute(profile: str, seed: int) -> int:
     app.directory.topics["orders"] = a_topic(profile=profile)
     app.subscribe()
     endpoint = Flaky(app.clock, seed)
-    app.deliver = replace(app.deliver, pusher=endpoint)
+    app.push_with(endpoint)
     play(app, IN_A_MINUTE)
     assert len(endpoint.taken) == IN_A_MINUTE
     assert set(endpoint.taken.values()) == {1}

@@ -17,7 +17,13 @@ from tests.builders import (
     a_topic,
 )
 from tests.fakes import START, answered
-from tests.functional.delivering.failing import another_process, fail, forget, pushed
+from tests.functional.delivering.failing import (
+    another_process,
+    availability,
+    fail,
+    forget,
+    pushed,
+)
 from tests.functional.deployment import MINUTE, SECOND, Deployment
 
 
@@ -146,21 +152,22 @@ def test_another_process_knows_how_fast_events_come(app: Deployment) -> None:
 def test_what_is_known_is_bounded(app: Deployment) -> None:
     app.pusher.script(URL, answered(503))
     for number in range(10_050):
-        app.deliver.health.count_new(a_subscription(name=f"crm-{number}"), 1)
+        app.deliver.gates.of(a_subscription(name=f"crm-{number}"))
 
-    assert len(app.deliver.health) == 10_000
+    assert len(app.deliver.gates) == 10_000
 
 
 def test_a_longer_probation_is_stored_at_once(app: Deployment) -> None:
     """Two pushes were in flight: the second failure asks for more than the row holds already."""
     subscription = app.subscribe()
-    terms = app.deliver.terms.of(subscription)
-    here = app.deliver.health
+    terms = app.deliver.parts.terms.of(subscription)
+    gates, now = app.deliver.gates, app.clock.now
+    gate = gates.of(subscription)
     for outcome in (Outcome.BUSY, Outcome.NOT_FOUND):
-        seen = Observation(outcome=outcome, new_events=1, sent_at=START, ended_at=app.clock.now())
-        here.observed(subscription, terms, seen)
-        here.save(subscription)
+        seen = Observation(outcome=outcome, new_events=1, sent_at=START, ended_at=now())
+        gate.health.observed(seen, terms)
+        gates.save(gate)
 
-    found = app.tracker().availability(subscription, terms)
+    found = availability(app, app.new_gates(), subscription)
 
     assert found == Held(START + 5 * MINUTE, "probation for NotFound: 5 min", Outcome.NOT_FOUND)

@@ -9,30 +9,19 @@ from pathlib import Path
 import pytest
 
 from shared.delivery.slots.shares import Share, Speed
-from shared.delivery.slots.slots import IN_FLIGHT, SLOT, THREADS, Slots, Visit
+from shared.delivery.slots.slots import IN_FLIGHT, THREADS, Slots, SlotUse
 from tests.fakes import Seconds
-from tests.unit.delivery.slots.keys import entered, quick, slots_of, taken
+from tests.unit.delivery.slots.keys import entered, enters, new, quick, slots_of, slow, taken
 
 
-def slow(slots: Slots, name: str, seconds: float = 3.0) -> None:
-    """Let *name* become a key that is known to be slow."""
-    visit = entered(slots, name)
-    assert visit.key.seconds is None
-    slots.take(visit)
-    slots.pushed(visit, seconds, succeeded=True)
-    slots.release_slot(visit)
-    slots.leave(visit)
-
-
-def hanging(slots: Slots, time: Seconds, count: int) -> list[Visit]:
-    """Let many keys hang, each with as many slots as it gets."""
-    visits = []
-    for number in range(count):
-        if visit := slots.enter(f"hanging-{number}"):
-            taken(slots, visit)
-            visits.append(visit)
+def hanging(slots: Slots, time: Seconds, count: int) -> list[SlotUse]:
+    """Let many subscriptions hang, each with as many slots as it gets."""
+    uses = [new(slots, f"hanging-{number}") for number in range(count)]
+    for use in uses:
+        if enters(slots, use):
+            taken(slots, use)
     time.seconds += 1.1
-    return visits
+    return uses
 
 
 def test_messages_in_flight_are_as_many_as_the_host_has() -> None:
@@ -70,177 +59,211 @@ def test_slow_ones_have_half_and_nobody_more_than_is_left(
 
 
 @pytest.mark.parametrize("count", [1, 2, 5, 12, 40, 200])
-def test_slow_keys_together_hold_at_most_half_of_the_threads(count: int) -> None:
+def test_slow_ones_together_hold_at_most_half_of_the_threads(count: int) -> None:
     slots, _ = slots_of()
-    for number in range(count):
-        slow(slots, f"slow-{number}")
+    uses = [slow(slots, f"slow-{number}") for number in range(count)]
 
-    visits = [visit for n in range(count) if (visit := slots.enter(f"slow-{n}"))]
-    held = sum(taken(slots, visit) for visit in visits)
+    admitted = [use for use in uses if enters(slots, use)]
+    held = sum(taken(slots, use) for use in admitted)
 
     assert held <= 64
-    assert len(visits) <= 12
-    assert all(visit.slots for visit in visits)
+    assert len(admitted) <= 12
+    assert all(use.used for use in admitted)
 
 
-def test_keys_that_nothing_is_known_of_count_as_slow() -> None:
+def test_those_that_nothing_is_known_of_count_as_slow() -> None:
     """Half, and one slot each for a first try up to a quarter more."""
     slots, _ = slots_of()
 
-    visits = [entered(slots, f"new-{number}") for number in range(60)]
-    held = [taken(slots, visit) for visit in visits]
+    held = [taken(slots, entered(slots, f"new-{number}")) for number in range(100)]
 
-    assert sum(held) <= 64 + 12
-    assert sum(1 for each in held if each) == 18  # of the host's 24 in_flight
+    assert sum(each for each in held if each > 1) <= 64
+    assert sum(held) == 64 + 32
+    assert held == sorted(held, reverse=True)
 
 
-def test_a_quick_key_is_not_refused_because_of_slow_ones() -> None:
+def test_a_quick_one_is_not_refused_because_of_slow_ones() -> None:
     slots, time = slots_of()
-    visit = quick(slots, "quick")
+    use = quick(slots, "quick")
     hanging(slots, time, 60)
 
-    assert taken(slots, visit) >= 16
+    assert taken(slots, use) >= 16
     assert taken(slots, quick(slots, "other")) >= 8
+    assert enters(slots, use)
 
 
-def test_a_new_key_is_tried_though_slow_ones_have_their_half() -> None:
+def test_a_new_one_is_tried_though_slow_ones_have_their_half() -> None:
     slots, time = slots_of()
-    for number in range(40):
-        slow(slots, f"hanging-{number}")
-    hanging(slots, time, 40)
+    for use in [slow(slots, f"slow-{number}") for number in range(40)]:
+        if enters(slots, use):
+            taken(slots, use)
+    time.seconds += 1.1
 
     assert taken(slots, entered(slots, "new")) == 1
 
 
-def test_many_quick_keys_that_suddenly_hang_leave_threads_for_others() -> None:
+def test_many_quick_ones_that_suddenly_hang_leave_threads_for_others() -> None:
     """Each had earned 64 slots: two of them would have filled the pool."""
     slots, time = slots_of()
     names = [f"quick-{number}" for number in range(5)]
-    visits = [quick(slots, name) for name in [*names, "healthy"]]
-    while sum(map(slots.take, visits[:-1])):  # All of them are busy at the same time …
+    uses = [quick(slots, name) for name in [*names, "healthy"]]
+    while sum(map(slots.take, uses[:-1])):  # All of them are busy at the same time …
         pass
 
     time.seconds += 1.1  # … and hang.
 
-    assert taken(slots, visits[-1]) > 8
-    assert not any(slots.take(visit) for visit in visits[:-1])
+    assert taken(slots, uses[-1]) > 8
+    assert not any(slots.take(use) for use in uses[:-1])
 
 
-def test_a_quick_key_that_hangs_leaves_others_room_in_flight() -> None:
+def test_a_quick_one_that_hangs_gets_no_more_messages_in_flight() -> None:
     """24 single events of one subscription, which the host has in flight, hang at once."""
     slots, time = slots_of()
     healthy = quick(slots, "healthy")
-    quick(slots, "key")
-
-    visits = [entered(slots, "key") for _ in range(24)]
-    begun = [visit for visit in visits if slots.take(visit)]
+    use = quick(slots, "key", pushes=2)
+    while use.visits < 24:
+        assert enters(slots, use)
+        slots.take(use)
     time.seconds += 1.1
 
-    assert len(begun) == 12
-    assert sum(slots.is_starved(visit) for visit in visits) == 12
-    assert slots.enter("key") is None
+    assert not enters(slots, use)
+    assert enters(slots, healthy)
     assert slots.take(healthy)
 
 
-def test_a_new_key_waits_for_a_second_at_most() -> None:
+def test_detached_messages_make_room_for_others_in_flight() -> None:
+    """Their pushes go on; all slow ones together keep half of those in flight."""
     slots, time = slots_of()
-    visits = [entered(slots, f"new-{number}") for number in range(40)]
-    waiting = [visit for visit in visits if not slots.take(visit)]
+    use, other = quick(slots, "key"), slow(slots, "other")
+    while use.visits < 24:
+        enters(slots, use)
+    taken(slots, use)
+    time.seconds += 1.1
+    assert not enters(slots, other)
+
+    for _ in range(24):
+        slots.leave(use)
+
+    assert use.used > 12
+    assert [enters(slots, other) for _ in range(7)] == [True] * 6 + [False]
+
+
+def test_a_new_one_waits_for_a_second_at_most() -> None:
+    slots, time = slots_of()
+    uses = [entered(slots, f"new-{number}") for number in range(100)]
+    waiting = [use for use in uses if not taken(slots, use)]
     assert waiting
-    assert not any(slots.is_starved(visit) for visit in waiting)
+    assert not any(slots.is_stuck(use) for use in waiting)
 
     time.seconds += 1.1
 
-    assert all(slots.is_starved(visit) for visit in waiting)
+    assert all(slots.is_stuck(use) for use in waiting)
 
 
-def test_of_a_slow_key_only_one_job_waits() -> None:
-    """5,000 events of a request are 79 messages: they must not wait in the host's 24 in_flight."""
+def test_of_a_slow_one_only_one_message_waits() -> None:
+    """5,000 events of a request are 79 messages: they must not wait in the host's 24 in flight."""
     slots, _ = slots_of()
-    slow(slots, "key")
-    first = entered(slots, "key")
-    taken(slots, first)
-    second = entered(slots, "key")
+    use = slow(slots, "key")
+    assert enters(slots, use)
+    assert taken(slots, use) == 8
+    assert slots.enter(use, has_line=False)
 
-    slots.wait(second)
+    assert not slots.enter(use, has_line=True)
 
-    assert slots.enter("key") is None
+    slots.release(use)  # The one that waits does not need all slots.
+    assert slots.enter(use, has_line=True)
 
 
 def test_what_one_gives_back_another_gets() -> None:
-    """All new keys of a start are served in the order in which they asked, if they are quick."""
+    """All new ones of a start are served in the order in which they asked, if they are quick."""
     slots, _ = slots_of()
-    visits = [entered(slots, f"new-{number}") for number in range(40)]
-    waiting = [visit for visit in visits if not slots.take(visit)]
-    for visit in waiting:
-        slots.wait(visit)
+    uses = [entered(slots, f"new-{number}") for number in range(120)]
+    waiting = [use for use in uses if not slots.take(use)]
+    assert len(waiting) == 24
+    for use in waiting:
+        slots.wait(use)
 
-    for visit in visits:
-        slots.pushed(visit, 0.01, succeeded=True)
-        slots.release_slot(visit)
+    served = []
+    for use in uses:
+        slots.pushed(use, 0.01, succeeded=True)
+        slots.release(use)
+        while got := slots.next_in_turn():
+            slots.stop_waiting(got)
+            served.append(got)
 
-    assert all(visit.inbox.get_nowait() is SLOT for visit in waiting)
+    assert served == waiting
 
 
-def test_every_one_of_a_hundred_slow_keys_gets_its_turn() -> None:
-    """Pushes of 30 s; a key that is refused keeps away, but for one that sends on."""
+def test_every_one_of_a_hundred_slow_ones_gets_its_turn() -> None:
+    """Pushes of 30 s; who is refused keeps away, but for one that sends on."""
     slots, time = slots_of()
-    back_at = {f"key-{number}": 0.0 for number in range(100)}
-    for name in back_at:
-        slow(slots, name, 30.0)
+    back_at = {slow(slots, f"key-{number}", 30.0): 0.0 for number in range(100)}
+    eager = next(iter(back_at))
     turns = dict.fromkeys(back_at, 0)
-    pushing: list[tuple[float, Visit]] = []
+    pushing: list[tuple[float, SlotUse]] = []
     while time.seconds < 1200:
         while pushing and pushing[0][0] <= time.seconds:
             _, ended = pushing.pop(0)
             slots.pushed(ended, 30.0, succeeded=True)
-            slots.release_slot(ended)
+            slots.release(ended)
             slots.leave(ended)
-        for name in [name for name, at in back_at.items() if at <= time.seconds]:
-            visit = slots.enter(name)
-            if visit and slots.take(visit):
-                turns[name] += 1
-                pushing.append((time.seconds + 30, visit))
-                back_at[name] = time.seconds + 0.5
+        for use in [use for use, at in back_at.items() if at <= time.seconds]:
+            is_in = enters(slots, use)
+            if is_in and slots.take(use):
+                turns[use] += 1
+                pushing.append((time.seconds + 30, use))
+                back_at[use] = time.seconds + 0.5
                 continue
-            if visit:
-                slots.leave(visit)
-            away = slots.pace(name, 1).total_seconds()
-            back_at[name] = time.seconds + (0.5 if name == "key-0" else away)
+            if is_in:
+                slots.leave(use)
+            away = slots.pace(use, 1).total_seconds()
+            back_at[use] = time.seconds + (0.5 if use is eager else away)
         time.seconds += 0.5
 
     assert min(turns.values()) >= 2
     assert max(turns.values()) <= 8
-    assert sum(turns.values()) >= 1200 / 30 * 12 * 0.7  # and the in_flight are not left empty
+    assert sum(turns.values()) >= 1200 / 30 * 12 * 0.7  # and those in flight are not left empty
 
 
 def test_who_is_turned_away_comes_back_after_those_before() -> None:
     slots, _ = slots_of(start=1)
-    slow(slots, "key", 5.0)
+    use = slow(slots, "key", 5.0)
 
-    waits = [slots.pace("key", 1) for _ in range(3)]
+    waits = [slots.pace(use, 1) for _ in range(3)]
 
     assert [round(wait.total_seconds()) for wait in waits] == [10, 15, 20]
-    slots.pace("key", 1000)
-    assert slots.pace("key", 1) == timedelta(minutes=5)
+    slots.pace(use, 1000)
+    assert slots.pace(use, 1) == timedelta(minutes=5)
 
 
 def test_what_is_booked_passes_with_time() -> None:
     slots, time = slots_of(start=1, most=1)
-    slow(slots, "key", 2.0)
-    slots.pace("key", 30)
+    use = slow(slots, "key", 2.0)
+    slots.pace(use, 30)
 
     time.seconds += 60
 
-    assert slots.pace("key", 1) < timedelta(seconds=13)
+    assert slots.pace(use, 1) < timedelta(seconds=13)
 
 
-def test_of_many_slow_keys_each_stays_away_until_its_turn() -> None:
+def test_who_hangs_is_expected_to_hang_on() -> None:
+    """No push has ended, so what the last ones took says too little."""
+    slots, time = slots_of(start=1)
+    use = entered(slots)
+    slots.take(use)
+    time.seconds = 20
+
+    waits = [round(slots.pace(use, 1).total_seconds()) for _ in range(3)]
+
+    assert waits == [10, 30, 50]
+
+
+def test_of_many_slow_ones_each_stays_away_until_its_turn() -> None:
     """The longer the line, the less often one looks whether its turn has come."""
     slots, time = slots_of()
-    hanging(slots, time, 60)
+    uses = hanging(slots, time, 60)
 
-    waits = [round(slots.pace(f"hanging-{n}", 1).total_seconds()) for n in range(60)]
+    waits = [round(slots.pace(use, 1).total_seconds()) for use in uses]
 
     assert waits == sorted(waits)
     assert waits[0] == 10
@@ -249,15 +272,25 @@ def test_of_many_slow_keys_each_stays_away_until_its_turn() -> None:
 
 def test_the_turn_of_one_that_does_not_come_passes_on() -> None:
     """Another process may have taken its messages."""
-    time = Seconds()
-    slots = Slots(8, 64, time, in_flight=Share(total=2))
-    for name in ("gone", "here"):
-        slow(slots, name)
-        slots.pace(name, 1)
+    slots, time = slots_of(in_flight=Share(total=2))
+    gone, here = (slow(slots, name) for name in ("gone", "here"))
+    for use in (gone, here):
+        slots.pace(use, 1)
 
     time.seconds += 12
-    assert slots.enter("here") is None
-    slots.pace("here", 1)
+    assert not enters(slots, here)
+    slots.pace(here, 1)
     time.seconds += 12
 
-    assert slots.enter("here")
+    assert enters(slots, here)
+
+
+def test_a_new_one_that_was_turned_away_waits_for_its_turn_like_all() -> None:
+    """Else it was tried again and again, before those that have waited longer."""
+    slots, _ = slots_of(in_flight=Share(total=2))
+    first, second = new(slots, "first"), new(slots, "second")
+    for use in (first, second):
+        slots.pace(use, 1)
+
+    assert not enters(slots, second)
+    assert enters(slots, first)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
 
@@ -12,18 +13,22 @@ from hypothesis import strategies as st
 
 from shared.delivery.delivery import Attempt
 from shared.delivery.outcome import Outcome
-from shared.delivery.requests.push_batch import Loaded, PushBatch, push_batches
+from shared.delivery.policy import DeliveryTerms
+from shared.delivery.requests.line import Line
+from shared.delivery.requests.push_batch import Loaded, PushBatch
 from shared.delivery.requests.push_request import push_request
 from shared.subscriptions.subscription import (
     Batching,
     DeliverySchema,
     DynamicHeader,
+    EventSubscription,
     StaticHeader,
 )
 from tests.builders import a_delivery, a_subscription, an_attempt, an_outcome, terms, text
 from tests.fakes import START
 
 KIND = DynamicHeader(name="x-kind", path=("data", "kind"))
+CRM = a_subscription()
 CLOUD = a_subscription(delivery_schema=DeliverySchema.CLOUD_EVENTS)
 ASKED = [
     None,
@@ -39,22 +44,40 @@ def loaded(position: int = 0, last: Attempt | None = None, **members: Any) -> Lo
     return Loaded(a_delivery(position, text=event, attempts=attempts, last=last), event)
 
 
+def drained(line: Line[str]) -> list[PushBatch]:
+    """Take every request."""
+    batches: list[PushBatch] = []
+    while line:
+        batches.append(tuple(entry.loaded for entry in line.take()))
+    return batches
+
+
+def batches_of(
+    subscription: EventSubscription, rules: DeliveryTerms, events: Iterable[Loaded]
+) -> list[PushBatch]:
+    """Divide what one message brings into requests."""
+    line: Line[str] = Line()
+    line.add("a", events, subscription, rules)
+    return drained(line)
+
+
+def positions(batches: Iterable[PushBatch]) -> list[list[int]]:
+    return [[each.delivery.position for each in batch] for batch in batches]
+
+
 def divided(
     events: list[Loaded], most: int, kilobytes: int = 64, *headers: DynamicHeader, **options: Any
 ) -> list[list[int]]:
     """Divide events into requests and return their positions."""
     batching = Batching(max_events=most, preferred_kilobytes=kilobytes)
-    found = push_batches(
-        options.get("subscription", a_subscription()),
-        terms(batching=batching, headers=headers),
-        events,
-    )
-    return [[each.delivery.position for each in batch] for batch in found]
+    subscription = options.get("subscription", CRM)
+    return positions(batches_of(subscription, terms(batching=batching, headers=headers), events))
 
 
 def test_without_batching_every_event_goes_alone() -> None:
     assert divided([loaded(0), loaded(1)], 1) == [[0], [1]]
-    assert push_batches(a_subscription(), terms(), []) == []
+    assert divided([loaded(0), loaded(1)], 1, 64, KIND) == [[0], [1]]
+    assert divided([], 1) == []
 
 
 @pytest.mark.parametrize(
@@ -132,14 +155,14 @@ def test_requests_partition_what_is_there_within_the_limits(
     batching = Batching(max_events=most, preferred_kilobytes=kilobytes)
     rules = terms(batching=batching, headers=(KIND, StaticHeader(name="x-a", value="1")))
 
-    found = push_batches(a_subscription(), rules, events)
+    found = batches_of(CRM, rules, events)
 
-    positions = [[each.delivery.position for each in batch] for batch in found]
-    assert sorted(position for batch in positions for position in batch) == list(range(len(events)))
-    assert all(batch == sorted(batch) for batch in positions)
+    places = positions(found)
+    assert sorted(place for batch in places for place in batch) == list(range(len(events)))
+    assert all(batch == sorted(batch) for batch in places)
     for batch in found:
-        request = push_request(a_subscription(), rules, batch)
-        alone = {push_request(a_subscription(), rules, (each,)).headers["x-kind"] for each in batch}
+        request = push_request(CRM, rules, batch)
+        alone = {push_request(CRM, rules, (each,)).headers["x-kind"] for each in batch}
         assert alone == {request.headers["x-kind"]}
         assert len({(each.delivery.attempts, each.delivery.last) for each in batch}) == 1
         assert 1 <= len(batch) <= most
@@ -162,7 +185,7 @@ def test_a_failed_request_is_made_again_as_it_was(
         batching=Batching(max_events=most, preferred_kilobytes=kilobytes), headers=(KIND,)
     )
 
-    first = push_batches(a_subscription(), rules, events)
+    first = batches_of(CRM, rules, events)
     failed = [
         [
             Loaded(
@@ -174,6 +197,99 @@ def test_a_failed_request_is_made_again_as_it_was(
         for number, batch in enumerate(first)
         if number % 3
     ]
-    again = push_batches(a_subscription(), rules, [each for batch in failed for each in batch])
+    again = batches_of(CRM, rules, [each for batch in failed for each in batch])
 
     assert again == [tuple(batch) for batch in failed]
+
+
+HUNDRED = terms(batching=Batching(max_events=100, preferred_kilobytes=1024))
+THREE = terms(batching=Batching(max_events=3), headers=(KIND,))
+
+
+def owners_in(line: Line[str]) -> list[list[tuple[str, int]]]:
+    """Take every request, and return whose its events are."""
+    found = []
+    while line:
+        found.append([(entry.owner, entry.loaded.delivery.position) for entry in line.take()])
+    return found
+
+
+def test_events_of_several_messages_share_a_request() -> None:
+    """Issue: single publishes become batches under load."""
+    line: Line[str] = Line()
+    for owner, place in (("a", 0), ("b", 0), ("c", 5), ("a", 1)):
+        line.add(owner, [loaded(place)], CRM, HUNDRED)
+
+    assert owners_in(line) == [[("a", 0), ("b", 0), ("c", 5), ("a", 1)]]
+
+
+def test_a_request_is_filled_with_what_comes_later() -> None:
+    """None waits for others: what is there when a request is taken is in it."""
+    line: Line[str] = Line()
+    line.add("a", [loaded(number) for number in range(4)], CRM, THREE)
+    assert len(line.take()) == 3
+
+    line.add("b", [loaded(4)], CRM, THREE)
+
+    assert owners_in(line) == [[("a", 3), ("b", 4)]]
+    assert not line
+
+
+def test_events_that_were_tried_share_no_request_with_new_ones() -> None:
+    """Nor with those that were tried in other requests, whoever brings them."""
+    line: Line[str] = Line()
+    for number, last in enumerate([*ASKED, *ASKED]):
+        line.add("ab"[number // 4], [loaded(number, last)], CRM, HUNDRED)
+
+    assert owners_in(line) == [[("a", number), ("b", number + 4)] for number in range(4)]
+
+
+def test_events_that_may_not_share_requests_take_turns() -> None:
+    line: Line[str] = Line()
+    for owner, kind in (("a", "x"), ("b", "y"), ("c", "z")):
+        events = [loaded(number, data={"kind": kind}) for number in range(7)]
+        line.add(owner, events, CRM, THREE)
+
+    found = owners_in(line)
+
+    assert [batch[0][0] for batch in found] == ["a", "b", "c"] * 3
+    assert [len(batch) for batch in found] == [3] * 6 + [1] * 3
+
+
+def test_a_subscription_that_changed_shares_no_request_with_what_it_was() -> None:
+    """Another endpoint, another schema: a request is made by one subscription."""
+    line: Line[str] = Line()
+    changed = a_subscription(endpoint_url="https://new.example/hook")
+    for owner, subscription in (("a", CRM), ("b", changed), ("c", CRM)):
+        line.add(owner, [loaded(0)], subscription, HUNDRED)
+
+    assert owners_in(line) == [[("a", 0), ("c", 0)], [("b", 0)]]
+
+
+@pytest.mark.parametrize("rules", [terms(), THREE], ids=["alone", "batches"])
+def test_what_is_withdrawn_is_in_no_request(rules: DeliveryTerms) -> None:
+    line: Line[str] = Line()
+    one, other = "one", "other"
+    for number in range(8):
+        event = loaded(number, data={"kind": "xyz"[number // 3]})
+        line.add((one, other)[number % 2], [event], CRM, rules)
+
+    withdrawn = line.withdraw(one)
+
+    assert [entry.loaded.delivery.position for entry in withdrawn] == [0, 2, 4, 6]
+    assert line.withdraw(one) == []
+    assert [entry.loaded.delivery.position for entry in line.withdraw(other)] == [1, 3, 5, 7]
+    assert not line
+
+
+def test_requests_are_counted_by_what_may_share_them() -> None:
+    line: Line[str] = Line()
+    line.add("a", [loaded(n, data={"kind": "x"}) for n in range(7)], CRM, THREE)
+    line.add("b", [loaded(n, data={"kind": "y"}) for n in range(3)], CRM, THREE)
+    assert line.requests == 3 + 1
+
+    line.take()
+
+    assert line.requests == 2 + 1
+    line.add("c", [loaded(n) for n in range(5)], a_subscription(), terms())
+    assert line.requests == 2 + 1 + 5

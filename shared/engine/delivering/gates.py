@@ -1,0 +1,217 @@
+"""Keeps the gates of all endpoints in this process, and the lanes that push for them."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import partial
+
+from shared.clock import Clock
+from shared.delivery.health.endpoint_health import (
+    Availability,
+    Held,
+    NeedsProbe,
+    Observation,
+    endpoint_id,
+)
+from shared.delivery.outcome import Outcome
+from shared.delivery.policy import DeliveryTerms
+from shared.delivery.requests.push_batch import Loaded
+from shared.delivery.slots.slots import Slots
+from shared.engine.delivering.answers import Attempted, NotNow
+from shared.engine.delivering.gate import Gate
+from shared.engine.delivering.shared_health import LocalHealth, SharedHealth
+from shared.engine.delivering.visit import Request, Visit
+from shared.engine.ports import PushThreads
+from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
+
+MAX_GATES = 10_000  # remembered while idle
+SHORTAGE_AGAIN_IN = timedelta(seconds=5)  # when there is no thread
+
+
+@dataclass(slots=True, kw_only=True)
+class Gates:
+    """
+    All gates, and the one lock of everything in them, which is never held while waiting.
+
+    A lane is a thread that uses one slot of an endpoint: it pushes one request of the line after
+    the other, by *push*. *monotonic* returns seconds. Thread-safe.
+    """
+
+    health: SharedHealth
+    slots: Slots
+    threads: PushThreads
+    push: Callable[[Request], Attempted]
+    clock: Clock
+    monotonic: Callable[[], float]
+    lock: AbstractContextManager[object]
+    _known: OrderedDict[SubscriptionKey, Gate] = field(default_factory=OrderedDict)
+
+    def __len__(self) -> int:
+        """Return the number of known endpoints."""
+        return len(self._known)
+
+    def of(self, subscription: EventSubscription) -> Gate:
+        """Return the gate of a subscription; a corrected endpoint's health starts anew."""
+        key, endpoint = subscription.key.folded, endpoint_id(subscription)
+        with self.lock:
+            gate = self._known.get(key)
+            if gate is None:
+                gate = self._known[key] = Gate(
+                    key=key,
+                    rules=self.slots,
+                    slots=self.slots.new(key),
+                    health=LocalHealth.of(endpoint, self.clock.now()),
+                    clock=self.clock,
+                    monotonic=self.monotonic,
+                )
+                self._evict()
+            elif gate.health.health.endpoint != endpoint:
+                gate.health = LocalHealth.of(endpoint, self.clock.now())
+            self._known.move_to_end(key)
+            return gate
+
+    def enter(self, gate: Gate, visit: Visit) -> None:
+        """Let the deliveries of a part in, or turn them away; each gets an answer."""
+        part = visit.part
+        if not visit.was_held:
+            with self.lock:
+                gate.health.count_new(len(part.to_push), self.clock.now())
+        self._proceed(gate, visit, part.to_push)
+
+    def after_probe(self, gate: Gate, visit: Visit) -> None:
+        """Let in what waited for the outcome of a probe."""
+        waiting, visit.behind_probe = visit.behind_probe, ()
+        self._proceed(gate, visit, waiting)
+
+    def recheck(self, gate: Gate, visit: Visit) -> bool:
+        """Turn away what can't be pushed soon; tell whether its part should be handed over."""
+        with self.lock:
+            return gate.recheck(visit)
+
+    def leave(self, gate: Gate, visit: Visit) -> None:
+        """End a visit, or only its stay in flight; its deliveries stay in the line."""
+        with self.lock:
+            if visit.is_in:
+                visit.is_in = False
+                self.slots.leave(gate.slots)
+            lanes = self._lanes_in_turn()
+        self._start(lanes)
+
+    def abandon(self, gate: Gate, visit: Visit) -> None:
+        """End a visit whose message will come again: nothing more of it is pushed."""
+        with self.lock:
+            gate.withdraw(visit)
+        self.leave(gate, visit)
+
+    def save(self, gate: Gate) -> None:
+        """Share what was learned about an endpoint's health."""
+        self.health.save(gate.health, gate.key)
+
+    def succeeded_late(self, gate: Gate, terms: DeliveryTerms, sent_at: datetime) -> None:
+        """Record a success after the timeout; it annuls the failure."""
+        seen = Observation(
+            outcome=Outcome.DELIVERED,
+            new_events=0,
+            sent_at=sent_at,
+            ended_at=self.clock.now(),
+            is_late=True,
+        )
+        with self.lock:
+            gate.health.observed(seen, terms)
+        self.save(gate)
+
+    def _proceed(self, gate: Gate, visit: Visit, loaded: Sequence[Loaded]) -> None:
+        """Let deliveries in as far as health permits; after a hold, a probe first."""
+        found = self._availability(gate, visit.part.terms)
+        with self.lock:
+            if isinstance(found, Held):
+                gate.hold_back(visit, loaded, found)
+            else:
+                gate.let_in(visit, loaded, as_probe=isinstance(found, NeedsProbe))
+            lanes = self._lanes(gate)
+        self._start(lanes)
+
+    def _availability(self, gate: Gate, terms: DeliveryTerms) -> Availability:
+        """Return whether the endpoint is open or held; ``NeedsProbe``: the probe is claimed."""
+        while True:
+            found = self.health.availability(gate.health, gate.key, terms)
+            if not isinstance(found, NeedsProbe):
+                return found
+            if self.health.claim_probe(gate.health, gate.key, terms):
+                return found
+
+    def _lane(self, gate: Gate) -> None:
+        request = self._next(gate, is_first=True)
+        while request:
+            result: Attempted | Exception
+            try:
+                result = self.push(request)
+            except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
+                result = error if isinstance(error, Exception) else RuntimeError(repr(error))
+            with self.lock:
+                gate.ended(request, result)
+                lanes = self._lanes_in_turn()
+            self._start(lanes)
+            request = self._next(gate)
+
+    def _next(self, gate: Gate, *, is_first: bool = False) -> Request | None:
+        """Return a lane's next request; ``None``: the lane ends."""
+        with self.lock:
+            may_go_on = is_first or self.slots.may_keep(gate.slots)
+            if may_go_on and (request := gate.take()):
+                return request
+            self.slots.release(gate.slots)
+            if gate.line or gate.probe:
+                self.slots.wait(gate.slots)
+            else:
+                self.slots.stop_waiting(gate.slots)
+            lanes = self._lanes_in_turn()
+        self._start(lanes)
+        return None
+
+    def _lanes(self, gate: Gate) -> list[Gate]:
+        """Take the slots that a line needs; for what it doesn't get, it waits."""
+        wanted, lanes = gate.lanes_wanted, []
+        while gate.slots.used < wanted and self.slots.take(gate.slots):
+            lanes.append(gate)
+        if gate.slots.used < wanted:
+            self.slots.wait(gate.slots)
+        else:
+            self.slots.stop_waiting(gate.slots)
+        return lanes
+
+    def _lanes_in_turn(self) -> list[Gate]:
+        """Take slots that are free now for those that wait."""
+        lanes: list[Gate] = []
+        while use := self.slots.next_in_turn():
+            gate = self._known[use.key]
+            lanes.append(gate)
+            if use.used >= gate.lanes_wanted:
+                self.slots.stop_waiting(use)
+        return lanes
+
+    def _start(self, lanes: Sequence[Gate]) -> None:
+        """Start lanes whose slots are taken. Call without the lock."""
+        for gate in lanes:
+            if not self.threads.start(partial(self._lane, gate)):
+                with self.lock:
+                    self._without_thread(gate)
+
+    def _without_thread(self, gate: Gate) -> None:
+        """Turn everything away if no lane is left: a shortage of ours."""
+        self.slots.release(gate.slots)
+        if not gate.slots.used:
+            self.slots.stop_waiting(gate.slots)
+            again_at = self.clock.now() + SHORTAGE_AGAIN_IN
+            gate.turn_away_all(NotNow(again_at, "no thread is free"))
+
+    def _evict(self) -> None:
+        """Forget the gate that was idle for longest, if there are too many."""
+        if len(self._known) > MAX_GATES:
+            key = next((key for key, gate in self._known.items() if gate.is_idle), None)
+            if key:
+                del self._known[key]

@@ -1,0 +1,51 @@
+"""Pushes one request to an endpoint."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+
+from shared.clock import Clock
+from shared.delivery.outcome import Outcome, classify
+from shared.delivery.requests.push_request import push_request
+from shared.engine.delivering.answers import Attempted
+from shared.engine.delivering.visit import Request
+from shared.engine.ports import Pusher
+from shared.http import Answered, Failure, LateAnswerHandler, NotAnswered
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Push:
+    """Sends the request of a batch, and classifies its outcome."""
+
+    pusher: Pusher
+    clock: Clock
+
+    def __call__(self, request: Request) -> Attempted:
+        """Push *request*; whatever is wrong with an event is its outcome."""
+        part = request.part
+        profile, began_at = part.terms.profile, self.clock.now()
+        late = _late_handler(request, profile.late_answers_for, began_at)
+        try:
+            outbound = push_request(part.subscription, part.terms, request.batch)
+            exchange = self.pusher.send(outbound, profile.acknowledgement_timeout, late)
+        except Exception as error:  # noqa: BLE001 - one event never harms its group
+            exchange = NotAnswered(Failure.UNSENDABLE, repr(error), 0.0)
+        outcome = classify(exchange, profile.success_codes)
+        return Attempted(outcome, began_at, self.clock.now(), request.shares[0][0].jitter)
+
+
+def _late_handler(
+    request: Request, until: timedelta | None, began_at: datetime
+) -> LateAnswerHandler | None:
+    """Return the handler of an answer after the timeout, if the profile has such a rule."""
+    return LateAnswerHandler(until, partial(_answered_late, request, began_at)) if until else None
+
+
+def _answered_late(request: Request, began_at: datetime, answer: Answered) -> None:
+    """Tell all whose events were in the request that these are delivered."""
+    outcome = classify(answer, request.part.terms.profile.success_codes)
+    if outcome.outcome is Outcome.DELIVERED:  # Otherwise the attempt counts as failed already.
+        for visit, batch in request.shares:
+            visit.late.succeeded(batch, outcome, began_at)

@@ -1,0 +1,198 @@
+"""How visits end: detached, abandoned, broken, without a thread. Real threads, led by events."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from shared.delivery.slots.shares import Share
+from shared.engine.delivering import gates as gates_module
+from shared.engine.delivering.answers import Attempted, NotNow
+from shared.engine.delivering.visit import Request
+from shared.subscriptions.subscription import Batching
+from tests.builders import terms
+from tests.fakes import START
+from tests.functional.delivering.gating import (
+    House,
+    a_house,
+    all_of,
+    answers_of,
+    attempted,
+    delivered,
+    positions,
+    turned_away,
+)
+
+
+def test_without_a_thread_nothing_is_counted() -> None:
+    """A shortage of ours: the endpoint is not slower for it, nor worse."""
+    with a_house() as house:
+        house.threads._pool.shutdown()
+        gate = house.gate()
+        health, limit = gate.health.health, gate.slots.limit
+
+        visit = house.entered(0, 1)
+
+        answers = house.answered(visit)
+        assert turned_away(answers) == dict.fromkeys((0, 1), "no thread is free")
+        assert {each.due for each in answers.values() if isinstance(each, NotNow)} == {
+            START + gates_module.SHORTAGE_AGAIN_IN
+        }
+        assert (gate.slots.limit, gate.slots.seconds) == (limit, None)
+        assert gate.health.health == health
+    assert house.work.sent == []
+
+
+def test_one_thread_does_the_work_of_all_that_could_not_begin(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with a_house() as house:
+        start, begun = house.threads.start, []
+
+        def start_once(lane: Callable[[], None]) -> bool:
+            begun.append(lane)
+            return len(begun) == 1 and start(lane)
+
+        monkeypatch.setattr(house.threads, "start", start_once)
+        house.work.let_go()
+
+        assert delivered(house.answered(house.entered(*range(5)))) == list(range(5))
+    assert len(begun) > 1
+
+
+def test_a_detached_visit_goes_on() -> None:
+    """It holds none of the host's messages in flight any more."""
+    with a_house() as house:
+        visit = house.entered(0, 1, 2)
+        house.work.next(2)
+        house.pass_time(0.9)
+        assert not house.recheck(visit)
+
+        house.pass_time(0.2)
+        assert house.recheck(visit)
+        house.leave(visit)
+
+        assert house.gate().slots.visits == 0
+        assert not house.recheck(visit)  # Once is enough.
+        house.work.let_go()
+        assert delivered(house.answered(visit)) == [0, 1, 2]
+        assert house.gate().slots.visits == 0
+
+
+def test_a_visit_that_is_not_detached_stays_in_flight() -> None:
+    with a_house() as house:
+        visit = house.entered(0)
+        house.work.next()
+        house.pass_time(1.1)
+        house.recheck(visit)
+
+        assert house.gate().slots.visits == 1
+        house.work.let_go()
+        house.answered(visit)
+
+
+def test_of_a_visit_that_is_abandoned_nothing_more_is_pushed() -> None:
+    with a_house() as house:
+        abandoned, other = house.entered(*range(6)), house.entered(*range(6, 9))
+        house.work.next(2)
+
+        house.gates.abandon(house.gate(), abandoned)
+        house.work.let_go()
+
+        assert delivered(house.answered(other)) == [6, 7, 8]
+    assert delivered(answers_of(abandoned)) == [0, 1]
+    assert all_of(house.work.sent) == [0, 1, 6, 7, 8]
+
+
+def test_a_visit_that_is_abandoned_while_it_waits_keeps_no_slot() -> None:
+    with a_house(slots=1) as house:
+        first = house.entered(0)
+        house.work.next()
+        waiting = house.entered(1)
+
+        house.gates.abandon(house.gate(), waiting)
+        house.work.let_go()
+
+        assert delivered(house.answered(first)) == [0]
+        assert delivered(house.answered(house.entered(2))) == [2]
+
+
+def broken(house: House, error: BaseException) -> Callable[[Request], Attempted]:
+    """Push what has not the event 1; that raises."""
+
+    def push(request: Request) -> Attempted:
+        result = house.work(request)
+        if 1 in positions(request):
+            raise error
+        return result
+
+    return push
+
+
+@pytest.mark.parametrize("error", [ValueError("no"), IndexError("no")], ids=repr)
+def test_what_a_push_raises_reaches_the_visits_of_its_request(error: Exception) -> None:
+    """Three visits, requests of two events: the third has nothing to do with it."""
+    two = terms(batching=Batching(max_events=2))
+    with a_house(slots=1) as house:
+        house.gates.push = broken(house, error)
+        first = house.entered(9, 8, rules=two)
+        house.work.next()
+        one, other, third = (house.entered(number, rules=two) for number in (0, 1, 2))
+        house.work.let_go()
+
+        answers = [house.answered(visit) for visit in (one, other, third, first)]
+
+        assert answers[:2] == [{0: error}, {1: error}]
+        assert delivered(answers[2]) == [2]
+        assert delivered(answers[3]) == [8, 9]
+    assert house.work.sent == [(9, 8), (0, 1), (2,)]
+
+
+def test_what_a_push_raises_says_nothing_about_the_endpoint() -> None:
+    with a_house(slots=4) as house:
+        house.gates.push = broken(house, ValueError())
+        house.work.let_go()
+        gate = house.gate()
+        health = gate.health.health
+
+        house.answered(house.entered(1))
+
+        assert (gate.slots.limit, gate.slots.seconds) == (4, None)
+        assert gate.health.health == health
+
+
+def test_threads_are_used_again() -> None:
+    names: set[str] = set()
+    with a_house(threads=2) as house:
+
+        def push(_: Request) -> Attempted:
+            names.add(threading.current_thread().name)
+            return attempted(house.clock)
+
+        house.gates.push = push
+        for number in range(50):
+            house.answered(house.entered(0, 1, 2, name=f"crm-{number}"))
+
+    assert 1 <= len(names) <= 2
+
+
+def test_visits_of_many_endpoints_leave_nothing_behind() -> None:
+    """Some leave early, some late, some are abandoned, and some push nothing at all."""
+    with a_house(slots=2, threads=4, share=Share(total=8)) as house:
+        house.work.let_go()
+
+        def visit(number: int) -> None:
+            found = house.entered(number, 100 + number, 200 + number, name=f"crm-{number % 7}")
+            if number % 3 == 0:
+                house.gates.abandon(house.gate(f"crm-{number % 7}"), found)
+            if number % 3 == 1:
+                house.leave(found)
+            house.answered(found)
+
+        with ThreadPoolExecutor(8) as callers:
+            list(callers.map(visit, range(90)))
+
+    assert len(house.work.sent) == len(set(house.work.sent))
