@@ -18,7 +18,6 @@ import traceback
 import types
 import uuid
 from collections.abc import Callable, Mapping
-from concurrent.futures import Executor
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -31,6 +30,7 @@ from devhost import log
 from devhost.errors import BrokenFunctionError, InvocationError, class_and_message
 from devhost.functions.loader import Function
 from devhost.functions.metadata import BINDING_TYPES
+from devhost.functions.threads import Threads
 
 _log = logging.getLogger(__name__)
 # Not uuid4: it asks the system, and other threads run before the loop goes on. The app may seed
@@ -102,7 +102,7 @@ class Invoker:
     def __init__(
         self,
         *,
-        threads: Executor,
+        threads: Threads,
         timeout: timedelta | None,
         report: Callable[[Report], None],
     ) -> None:
@@ -168,7 +168,7 @@ class Invoker:
             else:
                 run = contextvars.copy_context().run
                 call = functools.partial(run, _call, function.call, arguments, invocation_id)
-                returned = await asyncio.get_running_loop().run_in_executor(self._threads, call)
+                returned = await self._threads.run(call)
         finally:
             log.running.reset(token)
         return self._encode(function, returned)

@@ -24,8 +24,9 @@ class _Waiter:
         self._asleep = threading.Lock()
         self._asleep.acquire()
 
-    def sleep(self, seconds: float) -> None:
-        self._asleep.acquire(timeout=seconds)
+    def sleep(self, seconds: float) -> bool:
+        """Return whether it was woken; ``False`` if that takes longer than *seconds*."""
+        return self._asleep.acquire(timeout=seconds)
 
     def wake(self) -> None:
         self._asleep.release()
@@ -53,13 +54,11 @@ class GroupCommit:
         waiter = _Waiter(publication)
         with self._lock:
             _lead(self._gathering.arrive(waiter))
-        waiter.sleep(self._wait_seconds)
-        with self._lock:
-            group = waiter.group
-            if group is None and waiter.result is None:
-                self._gathering.withdraw(waiter)  # else it is in a commit that takes too long
-        if group:
-            self._run(group)
+        if not waiter.sleep(self._wait_seconds):
+            with self._lock:
+                self._gathering.withdraw(waiter)  # unless it is in a commit by now
+        if waiter.group:
+            self._run(waiter.group)
         return _outcome(waiter.result)
 
     def _run(self, group: Group[_Waiter]) -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import socket
 import socketserver
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
+
+import pytest
 
 from devhost.azurite import Azurite
 from testbed.storage_proxy import running_storage_proxy
@@ -25,9 +28,21 @@ class Hasty(socketserver.StreamRequestHandler):
         self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
 
 
+class Patient(socketserver.StreamRequestHandler):
+    """Says that somebody has connected, and waits for the end."""
+
+    connected = threading.Event()
+
+    def handle(self) -> None:
+        self.connected.set()
+        self.rfile.read()
+
+
 @contextmanager
-def hasty_storage() -> Iterator[Azurite]:
-    with serving(socketserver.ThreadingTCPServer(("127.0.0.1", 0), Hasty)) as server:
+def storage_that_is(
+    handler: type[socketserver.BaseRequestHandler],
+) -> Iterator[Azurite]:
+    with serving(socketserver.ThreadingTCPServer(("127.0.0.1", 0), handler)) as server:
         url = f"http://127.0.0.1:{server.server_address[1]}/account"
         process: Any = None
         yield Azurite(
@@ -37,7 +52,7 @@ def hasty_storage() -> Iterator[Azurite]:
 
 def test_a_connection_that_azurite_ended_is_ended_for_the_client_too():
     """Who asks on it would wait for an answer until the read timeout, and so would a timer."""
-    with hasty_storage() as storage, running_storage_proxy(storage) as proxy:
+    with storage_that_is(Hasty) as storage, running_storage_proxy(storage) as proxy:
         url = urlsplit(proxy.azurite.queue_url)
         with socket.create_connection((url.hostname, url.port), PATIENCE) as client:
             client.sendall(b"GET /account/deliveries/messages HTTP/1.1\r\nHost: a\r\n\r\n")
@@ -45,3 +60,14 @@ def test_a_connection_that_azurite_ended_is_ended_for_the_client_too():
 
         assert received.endswith(b"\r\n\r\nok")
         assert proxy.requests == {"queue get deliveries": 1}
+
+
+def test_a_connection_that_is_open_at_the_end_is_no_error(caplog: pytest.LogCaptureFixture):
+    with storage_that_is(Patient) as storage:
+        with running_storage_proxy(storage) as proxy:
+            url = urlsplit(proxy.azurite.queue_url)
+            client = socket.create_connection((url.hostname, url.port), PATIENCE)
+            assert Patient.connected.wait(PATIENCE)
+        client.close()
+
+    assert caplog.messages == []

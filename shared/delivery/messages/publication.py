@@ -27,10 +27,18 @@ class Load(NamedTuple):
     size: int = 0
 
     def plus(self, other: Load) -> Load:
-        return Load(*(one + more for one, more in zip(self, other, strict=True)))
+        return Load(
+            self.requests + other.requests,
+            self.deliveries + other.deliveries,
+            self.size + other.size,
+        )
 
     def minus(self, other: Load) -> Load:
-        return Load(*(one - less for one, less in zip(self, other, strict=True)))
+        return Load(
+            self.requests - other.requests,
+            self.deliveries - other.deliveries,
+            self.size - other.size,
+        )
 
     def exceeds(self, limit: Load) -> bool:
         return any(one > most for one, most in zip(self, limit, strict=True))

@@ -153,18 +153,14 @@ class Deliver:
         end_invocation: Callable[[], None],
     ) -> None:
         """Look after each part when its last answer is there, and after all of them at times."""
-        has_ended_early = False
+        may_end_early = True
         while courses:
             for visit in inbox.wait(TICK) or list(courses):
                 if course := courses.get(visit):
                     self._safely(self._advance, course, courses, faults)
-            left = courses.values()
-            if (
-                left
-                and not (faults or has_ended_early)
-                and all(each.handover.is_done for each in left)
-            ):
-                has_ended_early = True
+            may_end_early = may_end_early and not faults
+            if courses and may_end_early and all(c.handover.is_done for c in courses.values()):
+                may_end_early = False
                 end_invocation()
 
     def _safely(

@@ -41,17 +41,17 @@ class Gathering(Generic[R]):
 
     def __init__(self, limit: Load = LIMIT) -> None:
         self._limit = limit
-        self._waiting: OrderedDict[str, deque[R]] = (
-            OrderedDict()
-        )  # the topic whose turn it is first
+        # By topic: the first one's turn is next.
+        self._waiting: OrderedDict[str, deque[tuple[R, Load]]] = OrderedDict()
         self._load = Load()
         self._under_way = 0
         self._partial = False  # whether one that is not full is under way
 
     def arrive(self, request: R) -> list[Group[R]]:
         """Add a request; return the commits that begin now."""
-        self._waiting.setdefault(request.publication.topic, deque()).append(request)
-        self._load = self._load.plus(request.publication.load)
+        load = request.publication.load
+        self._waiting.setdefault(request.publication.topic, deque()).append((request, load))
+        self._load = self._load.plus(load)
         return self._begin()
 
     def finish(self, group: Group[R]) -> list[Group[R]]:
@@ -62,12 +62,13 @@ class Gathering(Generic[R]):
 
     def withdraw(self, request: R) -> bool:
         """Remove a request that waits; ``False`` if it is in a commit by now."""
-        queue = self._waiting.get(request.publication.topic, deque())
-        if request not in queue:
-            return False
-        queue.remove(request)
-        self._forget(request)
-        return True
+        topic = request.publication.topic
+        for waiting in self._waiting.get(topic, ()):
+            if waiting[0] is request:
+                self._waiting[topic].remove(waiting)
+                self._forget(topic, waiting[1])
+                return True
+        return False
 
     def _begin(self) -> list[Group[R]]:
         begun = []
@@ -91,19 +92,20 @@ class Gathering(Generic[R]):
         turns = deque(self._waiting)
         while turns:
             topic = turns.popleft()
-            request = self._waiting[topic][0]
-            more = load.plus(request.publication.load)
+            request, own = self._waiting[topic][0]
+            more = load.plus(own)
             if taken and more.exceeds(self._limit):
                 continue
             load = more
-            taken.append(self._waiting[topic].popleft())
+            taken.append(request)
+            self._waiting[topic].popleft()
             self._waiting.move_to_end(topic)
-            self._forget(request)
+            self._forget(topic, own)
             if topic in self._waiting:
                 turns.append(topic)
         return taken
 
-    def _forget(self, request: R) -> None:
-        self._load = self._load.minus(request.publication.load)
-        if not self._waiting[request.publication.topic]:
-            del self._waiting[request.publication.topic]
+    def _forget(self, topic: str, load: Load) -> None:
+        self._load = self._load.minus(load)
+        if not self._waiting[topic]:
+            del self._waiting[topic]

@@ -11,7 +11,7 @@ from datetime import timedelta
 from shared import telemetry
 from shared.clock import Clock
 from shared.delivery.delivery import Origin
-from shared.delivery.messages.publication import Publication, match, parked_lines
+from shared.delivery.messages.publication import Matched, Publication, match, parked_lines
 from shared.engine.ports import (
     Commits,
     Committed,
@@ -29,6 +29,7 @@ from shared.events.publish_request import read_events
 from shared.events.schema_rules import Arrival
 from shared.events.topic import Topic
 from shared.http import HttpAnswer, HttpRequest
+from shared.subscriptions.subscription import EventSubscription
 
 NOTHING_COMMITTED = Committed(messages=0, requests=0)
 _PUBLISH_IDS = uuid.UUID("0f2b7c66-3f0c-4d8e-8a5d-0c7f5a0f6b11")
@@ -72,16 +73,26 @@ class Publish:
         if request.method == "OPTIONS":
             return options_answer(request, topic, request_id)
         arrival = Arrival(self.clock.now(), self._publish_id(topic, request))
-        self._store(topic, arrival, read_events(request, topic, arrival))
+        events = read_events(request, topic, arrival)
+        subscriptions = self._subscriptions(topic)
+        publication = self._publication(topic, arrival, events, match(events, subscriptions))
+        # The order of writes: the answer comes after everything that matches is stored.
+        committed = self.commits.commit(publication) if publication.matched else NOTHING_COMMITTED
+        self._report(arrival, publication, subscriptions, committed)
         return accepted_answer(request, request_id)
 
-    def _store(self, topic: Topic, arrival: Arrival, events: Sequence[Event]) -> None:
+    def _subscriptions(self, topic: Topic) -> list[EventSubscription]:
+        """Return the subscriptions that may get events now."""
         now = self.clock.now()
         known = self.subscriptions.of_topic(topic.name)
-        subscriptions = [each for each in known if each.has_consented and not each.is_expired(now)]
-        matched = match(events, subscriptions)
+        return [each for each in known if each.has_consented and not each.is_expired(now)]
+
+    def _publication(
+        self, topic: Topic, arrival: Arrival, events: Sequence[Event], matched: Matched
+    ) -> Publication:
+        now = self.clock.now()
         texts = [event.text for event in events]
-        publication = Publication(
+        return Publication(
             topic=topic.name,
             origin=Origin(arrival.publish_id, now, None),
             texts=texts,
@@ -89,21 +100,28 @@ class Publish:
             parked=parked_lines(matched, texts),
             keep_until=now + self.payloads_kept_for(topic),
         )
-        committed = self.commits.commit(publication) if matched else NOTHING_COMMITTED
-        ended_at = self.clock.now()
-        latency = round((ended_at - arrival.at).total_seconds() * 1000, 1)
+
+    def _report(
+        self,
+        arrival: Arrival,
+        publication: Publication,
+        subscriptions: Sequence[EventSubscription],
+        committed: Committed,
+    ) -> None:
+        now = self.clock.now()
+        latency = round((now - arrival.at).total_seconds() * 1000, 1)
         unmatched = count_published(self.metrics, publication, subscriptions, latency)
         telemetry.info(
             "event.published",
-            topic=topic.name,
+            topic=publication.topic,
             publish_id=arrival.publish_id,
-            events=len(events),
+            events=len(publication.texts),
             unmatched=unmatched,
             deliveries=publication.load.deliveries,
             messages=committed.messages,
             requests=committed.requests if committed.requests > 1 else None,
             parked=sum(map(bool, publication.parked)) or None,
-            seconds=round((ended_at - now).total_seconds(), 3),
+            seconds=round((now - publication.origin.published_at).total_seconds(), 3),
         )
 
     def _publish_id(self, topic: Topic, request: HttpRequest) -> str:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import socket
+import threading
 from collections.abc import Iterator
 
 import pytest
+import requests
 
 from bench.load import Case, Sink, publish, running_sink
+from bench.publisher import event
 
 
 @pytest.fixture
@@ -22,6 +26,15 @@ def test_every_event_is_accepted_and_counted_once(sink: Sink, batch: int):
     stats = sink.stats()
     assert (published.events, len(published.acks)) == (100, 100 // batch)
     assert (stats["count"], stats["distinct"], stats["requests"]) == (100, 100, 100 // batch)
+
+
+def test_an_event_is_distinct_at_each_path(sink: Sink):
+    body = b"[%b]" % event(b"")
+    for path in ("hook/0", "hook/1", "hook/1"):
+        requests.post(f"{sink.url}/{path}", body, timeout=60)
+
+    stats = sink.stats()
+    assert (stats["count"], stats["distinct"]) == (3, 2)
 
 
 def test_no_request_is_sent_before_it_is_due(sink: Sink):
@@ -40,3 +53,30 @@ def test_after_its_seconds_no_request_begins(sink: Sink):
 def test_a_refused_request_is_an_error(sink: Sink):
     with pytest.raises(RuntimeError, match=r"answered b'HTTP/1\.1 503"):
         publish(f"{sink.url}/busy", "key", Case("", 10, 1, 2, 1))
+
+
+def test_a_connection_that_is_closed_while_idle_ends_nothing():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        serving = threading.Thread(target=_answer_and_close_the_first, args=(server,))
+        serving.start()
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/"
+
+        published = publish(url, "key", Case("", 2, 1, 2, 1))
+
+        serving.join()
+    assert published.events == 2
+
+
+def _answer_and_close_the_first(server: socket.socket) -> None:
+    """Answer one of two connections and close it; answer the other once the client has too."""
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+    (first, _), (second, _) = server.accept(), server.accept()
+    with first, second:
+        assert first.recv(2**16)
+        first.sendall(answer)
+        first.shutdown(socket.SHUT_WR)
+        while first.recv(2**16):
+            pass
+        second.sendall(answer)
+        while second.recv(2**16):
+            pass

@@ -174,11 +174,12 @@ def test_a_request_waits_no_longer_for_the_commit_that_it_is_in(
     first = publishers.arrive(0)
     publishers.next()
 
-    def sleep(waiter: _Waiter, seconds: float) -> None:
+    def sleep(waiter: _Waiter, seconds: float) -> bool:
         del waiter, seconds
         monkeypatch.undo()
         publishers.end()  # the first commit
         assert publishers.next() == [1, 2]
+        return False
 
     leader = publishers.arrive(1)
     monkeypatch.setattr(_Waiter, "sleep", sleep)
@@ -196,11 +197,12 @@ def test_who_is_to_lead_as_its_patience_ends_leads(
     (first,) = publishers.arrive(0)
     publishers.next()
 
-    def sleep(waiter: _Waiter, seconds: float) -> None:
+    def sleep(waiter: _Waiter, seconds: float) -> bool:
         del waiter, seconds
         publishers.end()  # the first commit: this request is to lead the next
         first.result(PATIENCE)
         publishers.end()
+        return False
 
     monkeypatch.setattr(_Waiter, "sleep", sleep)
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -11,6 +11,7 @@ import pytest
 
 from devhost.errors import BadFunctionError
 from devhost.functions.invoke import Invoker
+from devhost.functions.threads import Threads
 from devhost.http import app as http_app
 from devhost.http.admin import Admin
 from devhost.http.app import HttpApp
@@ -41,7 +42,7 @@ def ask():
         async def by_hand(function, text):
             ran.append((function.metadata.name, text))
 
-        async def scene(threads: ThreadPoolExecutor) -> Answer:
+        async def scene(threads: Threads) -> Answer:
             invoker = Invoker(threads=threads, timeout=None, report=lambda _: None)
             endpoints = [http_app.endpoint(each, options.get("prefix", "")) for each in functions]
             routes = endpoints if options.get("home", True) else None
@@ -78,7 +79,7 @@ def ask():
             await admin.drain()
             return Answer(sent)
 
-        with ThreadPoolExecutor(1) as threads:
+        with closing(Threads(1)) as threads:
             return asyncio.run(scene(threads))
 
     return go
