@@ -86,20 +86,21 @@ def work_of(workload: Workload, stored_byte: float, profile: str = "latest") -> 
     """
     Compute the work; *stored_byte* is how many bytes of a message one byte of an event takes.
 
-    A message of *n* events needs another attempt if one of them does, and what failed together
-    stays together.
+    First attempts of several subscriptions share messages. A subscription's *n* events of one
+    message need another attempt, in a message of their own, if one of them does.
     """
     requests = math.ceil(workload.events / workload.batch)
     capacity = _capacity(workload.size * stored_byte)
-    parts = math.ceil(workload.batch / (capacity or packing.MAX_MESSAGE_EVENTS))
-    messages = requests * parts * workload.fanout
+    group = capacity or packing.MAX_MESSAGE_EVENTS
+    parts = requests * math.ceil(workload.batch / group) * workload.fanout
     deliveries = workload.events * workload.fanout
-    together = deliveries / messages if messages else 0.0
+    together = deliveries / parts if parts else 0.0
     rate, waits = workload.failure_rate, _waits(PROFILES[profile])
 
     def with_one_left(share: float) -> float:
-        return messages * (1.0 - math.pow(1.0 - share, together))
+        return parts * (1.0 - math.pow(1.0 - share, together))
 
+    messages = requests * _first_messages(workload, group)
     waves = [Wave(messages=messages, attempts=deliveries, waited_long=False)]
     waves += [
         Wave(
@@ -117,6 +118,15 @@ def work_of(workload: Workload, stored_byte: float, profile: str = "latest") -> 
         dead_messages=with_one_left(ended),
         dead_letters=deliveries * ended,
         parked=capacity == 0,
+    )
+
+
+def _first_messages(workload: Workload, group: int) -> int:
+    """Return the messages of a lone request, if at most *group* events fit into one."""
+    full, rest = divmod(workload.batch, group)
+    groups = [group] * full + ([rest] if rest else [])
+    return sum(
+        math.ceil(workload.fanout / max(1, packing.MAX_MESSAGE_EVENTS // size)) for size in groups
     )
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from shared.delivery.messages.fan_out import FanOut, fan_out
+from shared.delivery.messages.fan_out import fan_out
 from shared.delivery.messages.publication import Publication
 from shared.engine.ports import Committed, PayloadStore, Queue, Sender
 from shared.errors import StorageUnavailable
@@ -33,7 +33,7 @@ class Commit:
         except StorageUnavailable as error:
             failed = {i: error for i, each in enumerate(publications) if each.parked}
         left = [i for i in range(len(publications)) if i not in failed]
-        messages = _one_subscription_each([publications[i] for i in left])
+        messages = fan_out([publications[i] for i in left])
         texts = [message.text for message in messages]
         for number, fault in self.sender.put_all(Queue.DELIVERIES, texts).items():
             failed |= {left[i]: fault for i in messages[number].publications}
@@ -59,18 +59,3 @@ class Commit:
             named.append(replace(each, origin=origin) if each.parked else each)
             first_line += len(each.parked)
         return named
-
-
-def _one_subscription_each(publications: Sequence[Publication]) -> list[FanOut]:
-    """Return messages of one part, while what delivers takes one part after the other."""
-    wanted = dict.fromkeys(each.key for one in publications for each, _ in one.matched)
-    return [
-        message
-        for key in wanted
-        for message in fan_out(
-            [
-                replace(one, matched=[m for m in one.matched if m[0].key == key])
-                for one in publications
-            ]
-        )
-    ]
