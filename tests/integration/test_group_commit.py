@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import uuid
+from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import timedelta
+
+import pytest
 
 from devhost.azurite import Azurite
 from shared.adapters.group_commit import GroupCommit
@@ -28,11 +30,22 @@ from tests.host.running import until
 
 OTHERS = range(2, 17)  # the publishers beside the one whose put fails
 UNLUCKY = 1
-LARGE = noise(46_500)  # fills a message, so that no other event shares its put
+MOST_BYTES = 44_000  # of a request to storage that does not fail
+SMALL = noise(2000)  # 15 of them share a message of less
+TRIES = 3  # of a request that fails
 PATIENCE = 60
 
 
-def test_only_requests_in_the_failed_put_fail_and_nothing_else_is_lost(azurite: Azurite) -> None:
+@pytest.mark.parametrize(
+    ("size", "failed"),
+    [
+        pytest.param(45_800, "queue put", id="message"),  # no other event shares it
+        pytest.param(60_000, "blob write", id="payload blob"),
+    ],
+)
+def test_only_requests_in_the_failed_put_fail_and_nothing_else_is_lost(
+    azurite: Azurite, size: int, failed: str
+) -> None:
     """The first publisher's commit lasts until all others have arrived: they share the next."""
     all_arrived = threading.Event()
     commits_of: list[int] = []
@@ -49,14 +62,16 @@ def test_only_requests_in_the_failed_put_fail_and_nothing_else_is_lost(azurite: 
         queues = StorageQueues(account, pusher.send)
         store = Commit(payloads=StoragePayloads(account, SystemClock()), sender=queues)
         group_commit = GroupCommit(commit)
-        proxy.most_bytes = len(LARGE) - 10_000  # of the body: a small event is far below
+        proxy.most_bytes = MOST_BYTES
 
         with ThreadPoolExecutor(17) as publishers:
             first = publishers.submit(group_commit.commit, a_publication(0))
             until(lambda: commits_of == [1])
-            unlucky = publishers.submit(group_commit.commit, a_publication(UNLUCKY, data=LARGE))
+            unlucky = publishers.submit(
+                group_commit.commit, a_publication(UNLUCKY, data=noise(size))
+            )
             others = [
-                publishers.submit(group_commit.commit, a_publication(number, data=noise(1000)))
+                publishers.submit(group_commit.commit, a_publication(number, data=SMALL))
                 for number in OTHERS
             ]
             until(lambda: group_commit._gathering._load.requests == 16)
@@ -72,4 +87,7 @@ def test_only_requests_in_the_failed_put_fail_and_nothing_else_is_lost(azurite: 
     accepted = {(f"{number:032x}", 0) for number in (0, *OTHERS)}
     assert set().union(*map(events_of, stored)) == accepted
     assert len(stored) == 2
-    assert all(json.loads(text)["kind"] == "fanout" for text in stored)
+    made = Counter(" ".join(kind.split()[:2]) for kind in proxy.requests.elements())
+    assert made["queue put"] + made["blob write"] == TRIES + 3  # one of them found no queue yet
+    assert made[failed] >= TRIES
+    assert bool(made["blob write"]) is (failed == "blob write")
