@@ -91,9 +91,10 @@ def publish(url: str, key: str, case: Case, *, seconds: float | None = None) -> 
 
 
 def settings(azurite: Azurite) -> dict[str, str]:
-    """Return the host's settings, with the timer schedules of Azure."""
+    """Return the host's settings: a local host's polling, the timer schedules of Azure."""
     return host_settings(
         azurite,
+        AzureFunctionsJobHost__extensions__queues__maxPollingInterval="00:00:00.100",
         PUSHGRID_WAKE_SCHEDULE="0 * * * * *",
         PUSHGRID_DEADLETTER_SCHEDULE="0 */5 * * * *",
     )

@@ -8,6 +8,6 @@ from shared.adapters.functions_http import to_request, to_response
 wiring.read_settings()  # A fault is the answer to every request.
 
 
-def main(req: func.HttpRequest) -> func.HttpResponse:
+async def main(req: func.HttpRequest) -> func.HttpResponse:
     """Accept events."""
-    return to_response(wiring.publish().run(to_request(req)))
+    return to_response(await wiring.publish(to_request(req)))

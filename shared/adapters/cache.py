@@ -11,6 +11,7 @@ from typing import Generic, TypeVar
 from shared.errors import StorageUnavailable
 
 MAX_ENTRIES = 10_000
+MOMENT = 0.1  # seconds
 MAX_THREADS = 64  # reads that `start` has under way
 
 V = TypeVar("V")
@@ -77,6 +78,12 @@ class Cache(Generic[V]):
         if is_first:
             self._read(key, read, reading, fallback)
         return reading.result()
+
+    def has(self, key: str) -> bool:
+        """Tell whether `get` would return a value without a read, now and in a moment."""
+        with self._lock:
+            entry = self._entries.get(key)
+            return entry is not None and self._monotonic() + MOMENT < entry.due
 
     def start(self, key: str, read: Callable[[], V]) -> Reading[V]:
         """

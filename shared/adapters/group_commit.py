@@ -1,9 +1,11 @@
-"""Commits publications together, in the threads of their own requests."""
+"""Commits publications together, on the event loop of their requests."""
 
 from __future__ import annotations
 
-import threading
+import asyncio
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from functools import partial
 
 from shared.delivery.messages.publication import Publication
 from shared.engine.ports import Committed
@@ -15,76 +17,103 @@ WAIT_SECONDS = 200.0  # Azure's front end gives a request 230
 
 
 class _Waiter:
-    """A request's thread: sleeps until it has a commit to lead, or the result of one."""
+    """A request that waits for the result of its commit."""
 
-    def __init__(self, publication: Publication) -> None:
+    def __init__(self, publication: Publication, result: asyncio.Future[Committed]) -> None:
         self.publication = publication
-        self.group: Group[_Waiter] | None = None
-        self.result: Result | BaseException | None = None
-        self._asleep = threading.Lock()
-        self._asleep.acquire()
+        self.result = result
 
-    def sleep(self, seconds: float) -> bool:
-        """Return whether it was woken; ``False`` if that takes longer than *seconds*."""
-        return self._asleep.acquire(timeout=seconds)
-
-    def wake(self) -> None:
-        self._asleep.release()
+    def tell(self, result: Result | BaseException) -> None:
+        if self.result.done():  # It has given up.
+            return
+        if isinstance(result, Committed):
+            self.result.set_result(result)
+        elif isinstance(result, StorageUnavailable):
+            self.result.set_exception(result)
+        else:
+            self.result.set_exception(RuntimeError(f"the commit failed: {result!r}"))
 
 
 class GroupCommit:
     """
-    Implements the port ``Commits``: the thread of a commit's first request makes it for all.
+    Implements the port ``Commits``: a thread makes each commit, the loop gathers the next.
 
-    *commit* stores publications and returns the result of each.
+    *commit* stores publications and returns the result of each. All calls are made on one loop.
     """
 
     def __init__(
         self,
         commit: Callable[[Sequence[Publication]], Sequence[Result]],
+        threads: Executor,
         *,
         wait_seconds: float = WAIT_SECONDS,
     ) -> None:
         self._commit = commit
+        self._threads = threads
         self._wait_seconds = wait_seconds
-        self._lock = threading.Lock()
         self._gathering = Gathering[_Waiter]()
+        self._is_beginning = self._has_news = False
 
-    def commit(self, publication: Publication) -> Committed:
-        waiter = _Waiter(publication)
-        with self._lock:
-            _lead(self._gathering.arrive(waiter))
-        if not waiter.sleep(self._wait_seconds):
-            with self._lock:
-                self._gathering.withdraw(waiter)  # unless it is in a commit by now
-        if waiter.group:
-            self._run(waiter.group)
-        return _outcome(waiter.result)
-
-    def _run(self, group: Group[_Waiter]) -> None:
+    async def commit(self, publication: Publication) -> Committed:
+        loop = asyncio.get_running_loop()
+        waiter = _Waiter(publication, loop.create_future())
+        self._gathering.arrive(waiter)
+        self._begin_soon()
+        patience = loop.call_later(self._wait_seconds, self._give_up, waiter)
         try:
-            results = self._commit([each.publication for each in group.requests])
-            for waiter, result in zip(group.requests, results, strict=True):
-                waiter.result = result
-        except BaseException as error:  # noqa: BLE001 - raised again in the thread of each request
-            for waiter in group.requests:
-                waiter.result = error
-        with self._lock:
-            _lead(self._gathering.finish(group))
-        for waiter in group.requests[1:]:
-            waiter.wake()
+            return await waiter.result
+        finally:
+            patience.cancel()
+            if waiter.result.cancelled():
+                self._gathering.withdraw(waiter)
 
+    def _begin_soon(self) -> None:
+        """Begin commits once the loop has read all requests that are there: they join."""
+        self._has_news = True
+        if not self._is_beginning:
+            self._is_beginning = True
+            self._after_a_turn(self._begin)
 
-def _lead(groups: Sequence[Group[_Waiter]]) -> None:
-    """Let the first request of each commit make it."""
-    for group in groups:
-        group.requests[0].group = group
-        group.requests[0].wake()
+    def _begin(self) -> None:
+        if self._has_news and not self._gathering.is_full:
+            self._has_news = False
+            self._after_a_turn(self._begin)
+            return
+        self._is_beginning = False
+        for group in self._gathering.begin():
+            publications = [each.publication for each in group.requests]
+            try:
+                work = asyncio.get_running_loop().run_in_executor(
+                    self._threads, self._store, publications
+                )
+            except RuntimeError as error:  # no thread can be had
+                self._finish(group, [error] * len(publications))
+                continue
+            work.add_done_callback(partial(self._stored, group))
 
+    def _store(self, publications: Sequence[Publication]) -> Sequence[Result | BaseException]:
+        try:
+            results: Sequence[Result | BaseException] = self._commit(publications)
+        except BaseException as error:  # noqa: BLE001 - raised in each request
+            return [error] * len(publications)
+        is_complete = len(results) == len(publications)
+        return results if is_complete else [ValueError("a result is missing")] * len(publications)
 
-def _outcome(result: Result | BaseException | None) -> Committed:
-    if isinstance(result, Committed):
-        return result
-    if result is None or isinstance(result, StorageUnavailable):
-        raise StorageUnavailable from result
-    raise RuntimeError("the commit failed") from result
+    def _stored(
+        self, group: Group[_Waiter], done: asyncio.Future[Sequence[Result | BaseException]]
+    ) -> None:
+        self._finish(group, done.result())
+
+    def _finish(self, group: Group[_Waiter], results: Sequence[Result | BaseException]) -> None:
+        for waiter, result in zip(group.requests, results, strict=True):
+            waiter.tell(result)
+        self._gathering.finish(group)
+        self._begin_soon()
+
+    def _after_a_turn(self, call: Callable[[], None]) -> None:
+        loop = asyncio.get_running_loop()
+        loop.call_soon(loop.call_soon, call)
+
+    def _give_up(self, waiter: _Waiter) -> None:
+        self._gathering.withdraw(waiter)  # unless it is in a commit by now
+        waiter.tell(StorageUnavailable())

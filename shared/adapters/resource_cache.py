@@ -67,6 +67,10 @@ class ResourceCache:
             accepts_expired=lambda known: known is not None,  # there may be one by now
         )
 
+    def knows(self, name: str) -> bool:
+        key = name.lower()
+        return self._topics.has(key) and self._subscriptions.has(key)
+
     def of_topic(self, topic: str) -> Sequence[EventSubscription]:
         return tuple(self._of_topic(topic).values())
 

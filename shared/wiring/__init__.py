@@ -37,11 +37,13 @@ def read_settings() -> None:
     settings.settings_fault()
 
 
-def publish() -> Answers:
-    """Return the data plane of custom topics and of topics of namespaces."""
+async def publish(request: HttpRequest) -> HttpAnswer:
+    """Answer a publish request, to a custom topic or a topic of a namespace."""
     from shared.wiring import publishing, settings
 
-    return settings.misconfigured_publish() or publishing.publish()
+    if misconfigured := settings.misconfigured_publish():
+        return misconfigured.run(request)
+    return await publishing.publish().run(request)
 
 
 async def deliver(body: bytes) -> None:

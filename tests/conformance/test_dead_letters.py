@@ -45,7 +45,7 @@ def test_a_dead_letter_conforms(case: dict[str, Any]) -> None:
     app = deployed(case)
     request = publish_request(case)
 
-    assert app.publish.run(request).status == 200
+    assert app.answer(request).status == 200
     play(app)
 
     (((container, path), body),) = app.dead_letters.blobs.items()

@@ -1,4 +1,4 @@
-"""Group commit without threads."""
+"""Group commit without threads or a loop."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class InlineCommits:
     def __init__(self, commit: Callable[[Sequence[Publication]], Sequence[Result]]) -> None:
         self._commit = commit
 
-    def commit(self, publication: Publication) -> Committed:
+    async def commit(self, publication: Publication) -> Committed:
         (result,) = self._commit([publication])
         if isinstance(result, Committed):
             return result

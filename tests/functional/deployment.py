@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from threading import Event, Lock
-from typing import Any
+from typing import Any, TypeVar
 
 from shared.adapters.storage.health_table import TableHealth
 from shared.delivery.messages.message import DeliveryMessage, NewerMessage, encode
@@ -32,6 +32,7 @@ from shared.engine.timers.poison_records import PoisonRecords
 from shared.engine.timers.receiving import Intake
 from shared.engine.timers.wake import Wake
 from shared.events.topic import Topic
+from shared.http import HttpAnswer, HttpRequest
 from shared.settings import AttemptLogging
 from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
 from tests.builders import a_subscription, a_topic
@@ -53,6 +54,7 @@ from tests.fakes import (
 
 MINUTE = timedelta(minutes=1)
 SECOND = timedelta(seconds=1)
+T = TypeVar("T")
 
 
 class Directory(Faulty):
@@ -76,6 +78,9 @@ class Directory(Faulty):
     def topic(self, name: str) -> Topic | None:
         with self._at_work("topic"):
             return self.topics.get(name.lower())
+
+    def knows(self, name: str) -> bool:
+        return name.lower() in self.topics
 
     def of_topic(self, topic: str) -> Sequence[EventSubscription]:
         with self._at_work("of_topic"):
@@ -123,6 +128,7 @@ class Deployment:
             new_id=_new_id,
             metrics=self.metrics,
             payloads_kept_for=terms.payloads_kept_for,
+            in_thread=_at_once,
         )
         self.deliver = Deliver(
             parts=Parts(
@@ -204,6 +210,10 @@ class Deployment:
         self.directory.add(subscription)
         return subscription
 
+    def answer(self, request: HttpRequest) -> HttpAnswer:
+        """Answer a publish request."""
+        return finished(self.publish.run(request))
+
     def run(self, message: DeliveryMessage) -> None:
         """Deliver what the host hands over."""
         (text,) = encode(message)
@@ -232,6 +242,21 @@ class Deployment:
 
     def in_a_minute(self) -> datetime:
         return self.clock.now() + MINUTE
+
+
+def finished(running: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine that never waits, without an event loop."""
+    try:
+        running.send(None)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    running.close()
+    raise AssertionError("the coroutine waits")
+
+
+async def _at_once(call: Callable[[], T]) -> T:
+    return call()
 
 
 def _new_id() -> str:

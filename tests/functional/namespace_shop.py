@@ -66,4 +66,4 @@ def request(
 
 
 def publish(app: Deployment, *events: Mapping[str, Any]) -> HttpAnswer:
-    return app.publish.run(request(compact(list(events)).encode()))
+    return app.answer(request(compact(list(events)).encode()))

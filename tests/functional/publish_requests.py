@@ -22,25 +22,26 @@ def event(number: int = 0, **overrides: Any) -> dict[str, Any]:
     } | overrides
 
 
-def publish(
-    app: Deployment,
+def publish_request(
     *events: dict[str, Any],
     method: str = "POST",
     topic: str = "orders",
     body: bytes | None = None,
     **headers: str,
-) -> HttpAnswer:
+) -> HttpRequest:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return app.publish.run(
-        HttpRequest(
-            method=method,
-            url=URL,
-            headers={"aeg-sas-key": KEY, "content-type": "application/json"} | named,
-            params={"topic": topic},
-            query={"api-version": "2018-01-01"},
-            body=json.dumps(events).encode() if body is None else body,
-        )
+    return HttpRequest(
+        method=method,
+        url=URL,
+        headers={"aeg-sas-key": KEY, "content-type": "application/json"} | named,
+        params={"topic": topic},
+        query={"api-version": "2018-01-01"},
+        body=json.dumps(events).encode() if body is None else body,
     )
+
+
+def publish(app: Deployment, *events: dict[str, Any], **given: Any) -> HttpAnswer:
+    return app.answer(publish_request(*events, **given))
 
 
 def code(answer: HttpAnswer) -> str:

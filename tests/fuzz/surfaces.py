@@ -23,7 +23,7 @@ from shared.arm.topic_codec import to_topic
 from shared.engine.ports import Queue
 from shared.http import HttpAnswer, HttpRequest
 from shared.subscriptions.subscription import SubscriptionKey
-from tests.functional.deployment import Deployment
+from tests.functional.deployment import Deployment, finished
 from tests.functional.manage.arm_api import (
     CRM,
     HOST,
@@ -106,8 +106,7 @@ class Surfaces:
         Send a request to a data plane: no fault of ours comes of it, what is refused stores
         nothing, and what is stored can be delivered.
         """
-        run, url = self._publish.run, f"{HOST}{target}"
-        response = _exchange(run, method, url, body, headers, params)
+        response = _exchange(self._answer, method, f"{HOST}{target}", body, headers, params)
 
         if response.status_code >= 400:
             error = _json(response)["error"]
@@ -119,6 +118,9 @@ class Surfaces:
             assert self.app.payloads.blobs == {}
         self.deliver()
         return response
+
+    def _answer(self, request: HttpRequest) -> HttpAnswer:
+        return finished(self._publish.run(request))
 
     def deliver(self) -> list[Any]:
         """Deliver what is stored, and return what the endpoints read."""

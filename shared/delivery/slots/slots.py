@@ -93,10 +93,7 @@ class Slots:
         """Take a slot if one is free."""
         if use.used >= use.limit:
             return False
-        speed, used = self.speed(use), self._used
-        if speed is not Speed.QUICK:
-            used = sum(each.used for each in self._not_quick())
-        if not self._threads.has_room(speed, use.used, used):
+        if not self._has_room(use):
             return False
         if not use.used:
             use.moved_at = self._clock()
@@ -107,9 +104,10 @@ class Slots:
 
     def may_keep(self, use: SlotUse) -> bool:
         """Tell whether a slot may be used for the next request: not if others need its thread."""
-        if self._used >= self._threads.total and any(not each.used for each in self._waiting):
+        if use.used > use.limit:
             return False
-        return use.used <= use.limit
+        without = (each for each in self._waiting if not (each.used or self._has_room(each)))
+        return not any(self.is_slow(use) or not self.is_slow(each) for each in without)
 
     def release(self, use: SlotUse) -> None:
         """Return a slot."""
@@ -192,6 +190,12 @@ class Slots:
         seconds = max(use.seconds or QUICK, hanging)
         use.booked_until = max(use.booked_until, back_at + count * seconds / use.limit)
         return timedelta(seconds=back_at - now)
+
+    def _has_room(self, use: SlotUse) -> bool:
+        speed, used = self.speed(use), self._used
+        if speed is not Speed.QUICK:
+            used = sum(each.used for each in self._not_quick())
+        return self._threads.has_room(speed, use.used, used)
 
     def _has_stopped(self, use: SlotUse) -> bool:
         return self._clock() - use.moved_at > STUCK_AFTER

@@ -93,15 +93,8 @@ class Deliver:
         return messages
 
     def _course(self, part: Part, inbox: Inbox[Visit]) -> _Course:
-        gate = self.gates.of(part.subscription)
-        message, now = part.message, self.gates.monotonic()
-        ledger = Ledger(
-            key=message.key,
-            lines=AttemptLines(message, part.subscription, part.terms),
-            history=self.history.of(message, part.terms),
-            metrics=self.metrics,
-            clock=self.clock,
-        )
+        gate, ledger = self.gates.of(part.subscription), self._ledger(part)
+        now = self.gates.monotonic()
         late = LateAnswers(
             requeue=self.requeue,
             ledger=ledger,
@@ -124,13 +117,21 @@ class Deliver:
             clock=self.clock,
             is_current=cache(partial(self.parts.is_unchanged, part.subscription)),
         )
-        handover = Handover(message=message, requeue=self.requeue, clock=self.clock)
         return _Course(
             gate=gate,
             visit=visit,
             settlement=settlement,
-            handover=handover,
+            handover=Handover(message=part.message, requeue=self.requeue, clock=self.clock),
             began_at=self.clock.now(),
+        )
+
+    def _ledger(self, part: Part) -> Ledger:
+        return Ledger(
+            key=part.message.key,
+            lines=AttemptLines(part.message, part.subscription, part.terms),
+            history=self.history.of(part.message, part.terms),
+            metrics=self.metrics,
+            clock=self.clock,
         )
 
     def _enter(self, course: _Course) -> bool:
@@ -191,9 +192,11 @@ class Deliver:
         elif not visit.open and not visit.answers:
             self._end(course)
             return True
-        if self.gates.recheck(gate, visit) and not course.handover.is_done:
-            settlement.flush()
-            if course.handover.begin(settlement.undecided):
+        if self.gates.recheck(gate, visit):
+            if not course.handover.is_done:
+                settlement.flush()
+                course.handover.begin(settlement.undecided)
+            if course.handover.is_done:
                 self.gates.leave(gate, visit)
         course.handover.renew()
         settlement.flush(only_old=True)

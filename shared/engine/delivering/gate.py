@@ -54,6 +54,9 @@ class Gate:
     def let_in(self, visit: Visit, loaded: Sequence[Loaded], *, as_probe: bool) -> None:
         """Line deliveries up if the visit is admitted; *as_probe*: one request goes first."""
         visit.open += len(loaded)
+        if as_probe and self.probe:  # It waits for a slot still, longer than its claim lasted.
+            self._turn_away(_drained(_line_of(visit, loaded)), _NO_SLOT)
+            return
         if not visit.is_in and not self.rules.enter(self.slots, has_line=bool(self.line)):
             if as_probe:
                 self.health.return_probe()

@@ -38,11 +38,11 @@ class Handover:
         return bool(self._copies)
 
     def begin(self, undecided: Sequence[Delivery]) -> bool:
-        """Store the copy; ``False`` if it can't be stored: the message is still needed."""
+        """Try once to store the copy; ``False`` if it isn't: the message is still needed."""
         due = self.clock.now() + COPY_HIDDEN_FOR
         try:
             copy = replace(self.message, deliveries=tuple(undecided), due=due, rounds=0)
-            self._copies = self.requeue.at_due(copy)
+            self._copies = self.requeue.at_due(copy, patience=timedelta())
         except StorageUnavailable:
             return False
         return True

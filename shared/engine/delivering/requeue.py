@@ -38,14 +38,14 @@ class Requeue:
     clock: Clock
     sleep: Callable[[float], None]
 
-    def at_due(self, message: DeliveryMessage) -> list[Queued]:
+    def at_due(self, message: DeliveryMessage, *, patience: timedelta = PATIENCE) -> list[Queued]:
         """
         Store deliveries so that they are received at ``message.due``, or now without one.
 
         Raises:
-            StorageUnavailable: storage failed for two minutes; the put may or may not be stored.
+            StorageUnavailable: storage failed for as long; the put may or may not be stored.
         """
-        return self._at_due(message, LONG_WAIT)
+        return self._at_due(message, LONG_WAIT, patience)
 
     def as_held(self, message: DeliveryMessage) -> list[Queued]:
         """
@@ -56,11 +56,13 @@ class Requeue:
         """
         return self._at_due(message, LONG_HOLD)
 
-    def _at_due(self, message: DeliveryMessage, long: timedelta) -> list[Queued]:
+    def _at_due(
+        self, message: DeliveryMessage, long: timedelta, patience: timedelta = PATIENCE
+    ) -> list[Queued]:
         wait = (message.due - self.clock.now()) if message.due else timedelta()
         if wait > long:
-            return self._put_all(Queue.WAITING, message, wait - WAKE_AHEAD)
-        return self._put_all(Queue.RETRIES, message, max(wait, timedelta()))
+            return self._put_all(Queue.WAITING, message, wait - WAKE_AHEAD, patience)
+        return self._put_all(Queue.RETRIES, message, max(wait, timedelta()), patience)
 
     def as_dead_letters(self, message: DeliveryMessage, visible_at: datetime) -> list[Queued]:
         """
@@ -91,9 +93,11 @@ class Requeue:
         renewed = self.sender.replace(queue, receipt, encode_remaining(message), wait)
         return queued._replace(message=message, receipt=renewed) if renewed else None
 
-    def put(self, queue: Queue, text: str, visible_in: timedelta) -> Receipt:
-        """Put one message; raises StorageUnavailable after two minutes of failures."""
-        give_up_at = self.clock.now() + PATIENCE
+    def put(
+        self, queue: Queue, text: str, visible_in: timedelta, patience: timedelta = PATIENCE
+    ) -> Receipt:
+        """Put one message; raises StorageUnavailable after failures for as long."""
+        give_up_at = self.clock.now() + patience
         failures = 0
         while True:
             try:
@@ -105,10 +109,14 @@ class Requeue:
                 failures += 1
 
     def _put_all(
-        self, queue: Queue, message: DeliveryMessage, visible_in: timedelta
+        self,
+        queue: Queue,
+        message: DeliveryMessage,
+        visible_in: timedelta,
+        patience: timedelta = PATIENCE,
     ) -> list[Queued]:
         visible_at = self.clock.now() + visible_in
         return [
-            Queued(queue, self.put(queue, text, visible_in), part, visible_at)
+            Queued(queue, self.put(queue, text, visible_in, patience), part, visible_at)
             for part, text in encode_parts(message)
         ]

@@ -17,7 +17,7 @@ class Committed(NamedTuple):
 class Commits(Protocol):
     """Stores publications, those together that arrive while others are being stored."""
 
-    def commit(self, publication: Publication) -> Committed:
+    async def commit(self, publication: Publication) -> Committed:
         """
         Return once everything of *publication* is stored.
 

@@ -64,6 +64,9 @@ class TopicReader(Protocol):
     def topic(self, name: str) -> Topic | None:
         """Return the topic; *name* is case-insensitive."""
 
+    def knows(self, name: str) -> bool:
+        """Tell whether the topic and its subscriptions can be returned without a read."""
+
 
 class SubscriptionReader(Protocol):
     """Reads subscriptions for delivering; the answer may be some seconds old."""

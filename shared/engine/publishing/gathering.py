@@ -47,18 +47,16 @@ class Gathering(Generic[R]):
         self._under_way = 0
         self._partial = False  # whether one that is not full is under way
 
-    def arrive(self, request: R) -> list[Group[R]]:
-        """Add a request; return the commits that begin now."""
+    def arrive(self, request: R) -> None:
+        """Add a request."""
         load = request.publication.load
         self._waiting.setdefault(request.publication.topic, deque()).append((request, load))
         self._load = self._load.plus(load)
-        return self._begin()
 
-    def finish(self, group: Group[R]) -> list[Group[R]]:
-        """Note the end of a commit; return the commits that begin now."""
+    def finish(self, group: Group[R]) -> None:
+        """Note the end of a commit."""
         self._under_way -= 1
         self._partial = self._partial and group.is_full
-        return self._begin()
 
     def withdraw(self, request: R) -> bool:
         """Remove a request that waits; ``False`` if it is in a commit by now."""
@@ -70,10 +68,16 @@ class Gathering(Generic[R]):
                 return True
         return False
 
-    def _begin(self) -> list[Group[R]]:
+    @property
+    def is_full(self) -> bool:
+        """Whether what waits fills a commit."""
+        return self._load.reaches(self._limit)
+
+    def begin(self) -> list[Group[R]]:
+        """Return the commits that begin now."""
         begun = []
         while self._waiting and self._under_way < MAX_UNDER_WAY:
-            is_full = self._load.reaches(self._limit)
+            is_full = self.is_full
             if self._partial and not is_full:
                 break
             begun.append(Group(tuple(self._take()), is_full))

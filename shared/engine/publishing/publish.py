@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
+from typing import NamedTuple
 
 from shared import telemetry
 from shared.clock import Clock
@@ -33,6 +35,16 @@ from shared.subscriptions.subscription import EventSubscription
 
 NOTHING_COMMITTED = Committed(messages=0, requests=0)
 _PUBLISH_IDS = uuid.UUID("0f2b7c66-3f0c-4d8e-8a5d-0c7f5a0f6b11")
+QUICK_BODY = 16 * 1024  # bytes of a request that is read at once, in about a tenth of a millisecond
+
+
+class _Checked(NamedTuple):
+    """An accepted request, and what it publishes to which subscriptions."""
+
+    topic: Topic
+    arrival: Arrival
+    publication: Publication
+    subscriptions: Sequence[EventSubscription]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,22 +59,65 @@ class Publish:
     new_id: Callable[[], str]
     metrics: Metrics
     payloads_kept_for: Callable[[Topic], timedelta]
+    in_thread: Callable[[Callable[[], HttpAnswer | _Checked]], Awaitable[HttpAnswer | _Checked]]
 
-    def run(self, request: HttpRequest) -> HttpAnswer:
-        """Answer one request; a refusal has Event Grid's form, and nothing is stored."""
+    async def run(self, request: HttpRequest) -> HttpAnswer:
+        """
+        Answer one request; a refusal has Event Grid's form, and nothing is stored.
+
+        What is small and needs no storage is done at once; all else runs *in_thread*, so that no
+        other request waits for it.
+        """
         request_id = self.new_id()
-        topic = None
         try:
             name = topic_name(request)
-            topic = self.topics.topic(name) if name else None
-            return self._answer(request, topic, request_id)
         except AppError as error:
-            log_refused(request, topic, error, request_id, self.clock.now())
-            if topic:  # Unknown names are not counted: anybody could fill the memory with them.
-                count_refused(self.metrics, topic, error)
-            return error_answer(request, error, request_id=request_id, now=self.clock.now())
+            return self._refused(request, None, error, request_id)
+        check = partial(self._checked, request, name, request_id)
+        found = check() if self._is_quick(request, name) else await self.in_thread(check)
+        if isinstance(found, HttpAnswer):
+            return found
+        topic, arrival, publication, subscriptions = found
+        try:
+            # The order of writes: the answer comes after everything that matches is stored.
+            committed = NOTHING_COMMITTED
+            if publication.matched:
+                committed = await self.commits.commit(publication)
+        except AppError as error:
+            return self._refused(request, topic, error, request_id)
+        self._report(arrival, publication, subscriptions, committed)
+        return accepted_answer(request, request_id)
 
-    def _answer(self, request: HttpRequest, topic: Topic | None, request_id: str) -> HttpAnswer:
+    def _is_quick(self, request: HttpRequest, name: str | None) -> bool:
+        """Tell whether a request can be checked and matched in well under a millisecond."""
+        return (
+            len(request.body) <= QUICK_BODY
+            and "authorization" not in request.headers  # a token's keys may have to be fetched
+            and name is not None
+            and self.topics.knows(name)
+        )
+
+    def _checked(
+        self, request: HttpRequest, name: str | None, request_id: str
+    ) -> HttpAnswer | _Checked:
+        topic = None
+        try:
+            topic = self.topics.topic(name) if name else None
+            return self._read(request, topic, request_id)
+        except AppError as error:
+            return self._refused(request, topic, error, request_id)
+
+    def _refused(
+        self, request: HttpRequest, topic: Topic | None, error: AppError, request_id: str
+    ) -> HttpAnswer:
+        log_refused(request, topic, error, request_id, self.clock.now())
+        if topic:  # Unknown names are not counted: anybody could fill the memory with them.
+            count_refused(self.metrics, topic, error)
+        return error_answer(request, error, request_id=request_id, now=self.clock.now())
+
+    def _read(
+        self, request: HttpRequest, topic: Topic | None, request_id: str
+    ) -> HttpAnswer | _Checked:
         if topic is None:
             raise NotFound(
                 f"No HTTP resource was found that matches the request URI '{request.url}'."
@@ -76,10 +131,7 @@ class Publish:
         events = read_events(request, topic, arrival)
         subscriptions = self._subscriptions(topic)
         publication = self._publication(topic, arrival, events, match(events, subscriptions))
-        # The order of writes: the answer comes after everything that matches is stored.
-        committed = self.commits.commit(publication) if publication.matched else NOTHING_COMMITTED
-        self._report(arrival, publication, subscriptions, committed)
-        return accepted_answer(request, request_id)
+        return _Checked(topic, arrival, publication, subscriptions)
 
     def _subscriptions(self, topic: Topic) -> list[EventSubscription]:
         """Return the subscriptions that may get events now."""

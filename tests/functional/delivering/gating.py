@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from queue import SimpleQueue
 from typing import Any, cast
 
@@ -27,7 +28,7 @@ from shared.subscriptions.subscription import EventSubscription
 from tests.builders import a_delivery, a_message, a_subscription, an_outcome, terms
 from tests.fakes import FakeClock, MemoryResources
 
-PATIENCE = 30  # seconds after which a test that hangs fails
+PATIENCE = 30  # seconds after which a test that hangs fails; pushes hang for longer
 MINUTE = timedelta(minutes=1)
 
 Push = Callable[[Request], Attempted]
@@ -63,9 +64,9 @@ class Work:
             self._under_way += 1
             self.most = max(self.most, self._under_way)
             self._begun.put(found)
-            assert self._changed.wait_for(lambda: self._may_end(found), PATIENCE)
+            assert self._changed.wait_for(lambda: self._may_end(found), 2 * PATIENCE)
             self._under_way -= 1
-        return attempted(self._clock, began_at)
+        return attempted(self._clock, began_at=began_at)
 
     def next(self, count: int = 1) -> list[tuple[int, ...]]:
         """Wait for so many requests to begin; return their events."""
@@ -83,7 +84,7 @@ class Work:
 
 
 def attempted(
-    clock: FakeClock, began_at: Any = None, outcome: Outcome = Outcome.DELIVERED
+    clock: FakeClock, outcome: Outcome = Outcome.DELIVERED, began_at: datetime | None = None
 ) -> Attempted:
     """Return what came of a request that ends now."""
     status = 200 if outcome is Outcome.DELIVERED else 503
@@ -168,6 +169,13 @@ class House:
             assert visit.inbox.wait(PATIENCE) == [visit]
         self.leave(visit)
         return answers_of(visit)
+
+    def until(self, is_so: Callable[[], bool]) -> None:
+        """Wait until a thread has come so far."""
+        give_up_at = time.monotonic() + PATIENCE
+        while not is_so():
+            assert time.monotonic() < give_up_at
+            time.sleep(0.001)
 
     def end(self) -> None:
         """Wait for all threads; no slot is taken, and nobody waits or is in flight."""

@@ -33,7 +33,7 @@ def publish(
         event = members(id=f"e-{number}", subject=f"/orders/{number}")
         del event["topic"], event["metadataVersion"]
         events.append(event)
-    return app.publish.run(
+    return app.answer(
         HttpRequest(
             method="POST",
             url=f"https://host.example/topics/{topic}/api/events{query}",

@@ -9,7 +9,6 @@ import pytest
 
 from shared.delivery.policy import DeliveryTerms
 from shared.delivery.slots.shares import Share
-from shared.engine.delivering import gates as gates_module
 from shared.engine.delivering.answers import Attempted, NotNow, Result
 from shared.engine.delivering.visit import Request
 from shared.subscriptions.subscription import Batching
@@ -108,6 +107,34 @@ def test_waiting_endpoints_get_free_slots_in_turn() -> None:
             house.answered(visit)
 
     assert house.work.sent == [(number,) for number in range(5)]
+
+
+def test_a_slot_that_is_earned_is_used_at_once() -> None:
+    with a_house(slots=1, most=2) as house:
+        visit = house.entered(0, 1, 2)
+        assert house.work.next() == [(0,)]
+        house.pass_time(0.5)
+
+        house.work.let_go(0)
+
+        assert house.work.next(2) == [(1,), (2,)]
+        house.work.let_go()
+        house.answered(visit)
+
+
+def test_an_endpoint_that_turns_out_quick_makes_room_for_all_that_wait() -> None:
+    """What it held of the slow ones' half is free for others."""
+    with a_house(share=Share(total=8)) as house:
+        first = house.entered(0, 1, 2)
+        others = [house.entered(number, name=f"crm-{number}") for number in range(3, 9)]
+        assert house.work.next(6) == [(0,), (1,), (3,), (4,), (5,), (6,)]
+
+        house.work.let_go(0)
+
+        assert house.work.next(3) == [(2,), (7,), (8,)]
+        house.work.let_go()
+        for visit in (first, *others):
+            house.answered(visit)
 
 
 def test_no_push_begins_after_its_time() -> None:
@@ -225,20 +252,44 @@ def test_a_request_of_several_visits_is_counted_once() -> None:
     assert firsts == [True, True, False, False]
 
 
-def test_idle_endpoints_are_forgotten_when_there_are_too_many(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("seconds", [None, 3.0, 0.5], ids=["new", "slow", "quick"])
+def test_a_message_does_not_wait_for_the_push_of_another_if_a_slot_is_free(
+    seconds: float | None,
 ) -> None:
-    monkeypatch.setattr(gates_module, "MAX_GATES", 3)
-    with a_house() as house:
-        busy = house.entered(0, name="busy")
-        house.work.next()
-        gate = house.gate("busy")
+    """A lane that is under way takes nothing from the line for as long as its push takes."""
+    with a_house(slots=8) as house:
+        if seconds:
+            first = house.entered(100)
+            house.work.next()
+            house.pass_time(seconds)
+            house.work.let_go(100)
+            house.answered(first)
+        visits = [house.entered(number) for number in range(4)]
 
-        for number in range(1, 9):
-            house.work.let_go(number)
-            house.answered(house.entered(number, name=f"crm-{number}"))
+        assert house.work.next(4) == [(0,), (1,), (2,), (3,)]
 
-        assert len(house.gates) == 3 + 1 - 1
-        assert house.gate("busy") is gate
         house.work.let_go()
-        house.answered(busy)
+        for visit in visits:
+            house.answered(visit)
+
+
+def test_an_endpoint_whose_line_never_ends_gives_way_to_others() -> None:
+    """All threads are busy, and another quick endpoint waits: a slot must come free for it."""
+    with a_house(share=Share(total=2)) as house:
+        for name in ("one", "two", "other"):
+            house.work.let_go(100)
+            house.answered(house.entered(100, name=name))
+            house.work.next()
+        one, two, other = (
+            [house.entered(number + place, name=name) for number in range(count)]
+            for place, name, count in ((0, "one", 5), (10, "two", 5), (99, "other", 1))
+        )
+        assert house.work.next(2) == [(0,), (10,)]
+
+        house.work.let_go(0)
+        begun = house.work.next()
+
+        house.work.let_go()
+        for visit in (*one, *two, *other):
+            house.answered(visit)
+    assert begun == [(99,)]

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from shared.delivery.outcome import Outcome
 from shared.delivery.slots.shares import Share
 from shared.engine.delivering import gates as gates_module
 from shared.engine.delivering.answers import Attempted, NotNow
@@ -57,9 +58,12 @@ def test_one_thread_does_the_work_of_all_that_could_not_begin(
             return len(begun) == 1 and start(lane)
 
         monkeypatch.setattr(house.threads, "start", start_once)
+        visit = house.entered(*range(5))
+        assert not visit.answers
+
         house.work.let_go()
 
-        assert delivered(house.answered(house.entered(*range(5)))) == list(range(5))
+        assert delivered(house.answered(visit)) == list(range(5))
     assert len(begun) > 1
 
 
@@ -80,6 +84,20 @@ def test_a_detached_visit_goes_on() -> None:
         house.work.let_go()
         assert delivered(house.answered(visit)) == [0, 1, 2]
         assert house.gate().slots.visits == 0
+
+
+def test_a_visit_is_detached_for_the_last_of_its_pushes() -> None:
+    with a_house() as house:
+        visit = house.entered(0, 1)
+        house.work.next(2)
+        house.work.let_go(0)
+        house.until(lambda: bool(visit.answers))
+
+        house.pass_time(1.1)
+
+        assert house.recheck(visit)
+        house.work.let_go()
+        house.answered(visit)
 
 
 def test_a_visit_that_is_not_detached_stays_in_flight() -> None:
@@ -132,9 +150,13 @@ def broken(house: House, error: BaseException) -> Callable[[Request], Attempted]
     return push
 
 
-@pytest.mark.parametrize("error", [ValueError("no"), IndexError("no")], ids=repr)
-def test_what_a_push_raises_reaches_the_visits_of_its_request(error: Exception) -> None:
-    """Three visits, requests of two events: the third has nothing to do with it."""
+@pytest.mark.parametrize("error", [ValueError("no"), IndexError("no"), SystemExit()], ids=repr)
+def test_what_a_push_raises_reaches_the_visits_of_its_request(error: BaseException) -> None:
+    """
+    Three visits, requests of two events: the third has nothing to do with it.
+
+    A thread that exits would leave invocations without an answer.
+    """
     two = terms(batching=Batching(max_events=2))
     with a_house(slots=1) as house:
         house.gates.push = broken(house, error)
@@ -145,7 +167,10 @@ def test_what_a_push_raises_reaches_the_visits_of_its_request(error: Exception) 
 
         answers = [house.answered(visit) for visit in (one, other, third, first)]
 
-        assert answers[:2] == [{0: error}, {1: error}]
+        assert [list(each) for each in answers[:2]] == [[0], [1]]
+        for each in (answers[0][0], answers[1][1]):
+            assert isinstance(each, Exception)
+            assert repr(error) in repr(each)
         assert delivered(answers[2]) == [2]
         assert delivered(answers[3]) == [8, 9]
     assert house.work.sent == [(9, 8), (0, 1), (2,)]
@@ -196,3 +221,67 @@ def test_visits_of_many_endpoints_leave_nothing_behind() -> None:
             list(callers.map(visit, range(90)))
 
     assert len(house.work.sent) == len(set(house.work.sent))
+
+
+def test_idle_endpoints_are_forgotten_when_there_are_too_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(gates_module, "MAX_GATES", 3)
+    with a_house() as house:
+        busy = house.entered(0, name="busy")
+        house.work.next()
+        gate = house.gate("busy")
+
+        for number in range(1, 9):
+            house.work.let_go(number)
+            house.answered(house.entered(number, name=f"crm-{number}"))
+
+        assert len(house.gates) == 3
+        assert house.gate("busy") is gate
+        house.work.let_go()
+        house.answered(busy)
+
+
+def test_an_endpoint_from_which_all_is_withdrawn_waits_for_no_slot(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What waits without need is forgotten as idle; the lane that serves it then breaks."""
+    monkeypatch.setattr(gates_module, "MAX_GATES", 2)
+    house = House(share=Share(total=2))
+    first = house.entered(0, name="first")
+    house.work.next()
+    gone = house.entered(1, name="gone")
+    house.gates.abandon(house.gate("gone"), gone)
+    house.gate("third")
+    assert len(house.gates) == 2
+
+    house.work.let_go()
+    house.answered(first)
+
+    house.end()
+
+
+def test_fault_a_probe_that_waits_is_lost_when_another_is_claimed() -> None:
+    """No thread is free for longer than a claim lasts: without an answer its visit never ends."""
+    with a_house(share=Share(total=2)) as house:
+
+        def push(request: Request) -> Attempted:
+            if positions(request) == (100,):
+                return attempted(house.clock, Outcome.BUSY)
+            return house.work(request)
+
+        house.gates.push = push
+        for number, name in ((200, "one"), (201, "two"), (100, "crm")):
+            house.work.let_go(number)
+            house.answered(house.entered(number, name=name))
+        house.pass_time(11)
+        busy = [house.entered(0, name="one"), house.entered(1, name="two")]
+        first = house.entered(11)
+        house.pass_time(50)
+        second = house.entered(12)
+
+        house.work.let_go()
+        for visit in (*busy, second):
+            house.answered(visit)
+        house.leave(first)
+    assert first.open == 0

@@ -35,7 +35,7 @@ class Product:
 
     def publish(self, *numbers: int) -> None:
         key = self.api.json("POST", f"{ORDERS}/listKeys")["key1"]
-        answer = self.app.publish.run(
+        answer = self.app.answer(
             HttpRequest(
                 method="POST",
                 url="https://pushgrid.example/topics/orders/api/events",

@@ -46,13 +46,15 @@ class Schedule:
         self.count += 1
         was_idle = not self.under_way
         self.waiting.append(request)
-        self._begin(self.gathering.arrive(request))
+        self.gathering.arrive(request)
+        self._begin(self.gathering.begin())
         assert not was_idle or self.begun[-1].requests == (request,)  # alone and at once
         return request
 
     def finish(self, place: int = 0) -> None:
         group = self.under_way.pop(place % len(self.under_way))
-        self._begin(self.gathering.finish(group))
+        self.gathering.finish(group)
+        self._begin(self.gathering.begin())
 
     def numbers(self) -> list[list[int]]:
         return [[request.number for request in group.requests] for group in self.begun]

@@ -34,7 +34,7 @@ def test_what_is_stored_is_answered_with_an_empty_object(shop: Deployment, versi
     """An empty body makes the official Python client fail."""
     subscribe(shop)
 
-    answer = shop.publish.run(request(compact([event(0), event(1)]).encode(), version=version))
+    answer = shop.answer(request(compact([event(0), event(1)]).encode(), version=version))
 
     assert (answer.status, answer.body) == (200, b"{}")
     assert answer.headers["Content-Type"] == "application/json"
@@ -61,7 +61,7 @@ def test_what_is_stored_is_answered_with_an_empty_object(shop: Deployment, versi
 def test_every_mode_is_read(shop: Deployment, given: HttpRequest, stored: dict[str, Any]) -> None:
     subscribe(shop)
 
-    assert shop.publish.run(given).status == 200
+    assert shop.answer(given).status == 200
 
     ((delivery,),) = [message.deliveries for message in shop.on(Queue.DELIVERIES)]
     assert json.loads(delivery.text or "") == stored
@@ -71,7 +71,7 @@ def test_every_mode_is_read(shop: Deployment, given: HttpRequest, stored: dict[s
 def test_keys_of_the_namespace_and_of_the_topic_are_good(shop: Deployment, key: str) -> None:
     headers = {"authorization": f"sharedaccesskey {key}"}
 
-    assert shop.publish.run(request(compact([event()]).encode(), headers=headers)).status == 200
+    assert shop.answer(request(compact([event()]).encode(), headers=headers)).status == 200
 
 
 _NO_TOPIC = 404, "ResourceNotFound", "No HTTP resource"
@@ -111,7 +111,7 @@ def test_refusals_have_event_grids_form(
 ) -> None:
     subscribe(shop)
 
-    answer = shop.publish.run(request(**{"body": compact([event()]).encode()} | given))
+    answer = shop.answer(request(**{"body": compact([event()]).encode()} | given))
 
     assert error(answer)[:2] == (status, code)
     assert message in error(answer)[2]
@@ -120,7 +120,7 @@ def test_refusals_have_event_grids_form(
 
 
 def test_the_route_of_custom_topics_does_not_lead_to_it(shop: Deployment) -> None:
-    answer = shop.publish.run(
+    answer = shop.answer(
         HttpRequest(
             method="POST",
             url="https://pushgrid.example/topics/shop.orders/api/events",

@@ -47,7 +47,7 @@ def send(
     app: Deployment, headers: dict[str, str], method: str = "POST", body: bytes | None = None
 ) -> HttpAnswer:
     """Publish with these headers, and no key beside them."""
-    return app.publish.run(
+    return app.answer(
         HttpRequest(
             method=method,
             url=URL,
@@ -114,7 +114,7 @@ def test_topics_of_namespaces_take_tokens_as_well(app: Deployment, tokens: Token
     )
     there = replace(request, headers={**request.headers, _HEADER: "203.0.113.7"})
 
-    assert [app.publish.run(each).status for each in (request, there)] == [403, 200]
+    assert [app.answer(each).status for each in (request, there)] == [403, 200]
     assert tokens.asked == ["sender"]
 
 

@@ -82,6 +82,37 @@ def test_a_value_is_kept_for_its_time(
     assert found == [value, value, "new"]
 
 
+def test_a_cache_has_what_it_can_return_without_a_read_for_another_moment(
+    cache: Cache[str], clock: FakeClock
+) -> None:
+    has = [cache.has("a")]
+    cache.get("a", lambda: "old")
+    has.append(cache.has("a"))
+    later(clock, KEEP - module.MOMENT - 0.001)
+    has.append(cache.has("a"))
+    later(clock, 0.001)
+    has.append(cache.has("a"))
+    assert cache.get("a", lambda: "new") == "old"
+    later(clock, module.MOMENT)
+    has.append(cache.has("a"))
+    cache.get("a", lambda: "new")
+    has.append(cache.has("a"))
+    cache.forget("a")
+    has.append(cache.has("a"))
+
+    assert has == [False, True, True, False, False, True, False]
+
+
+def test_what_is_being_read_is_not_there_yet(cache: Cache[str], held: HeldRead) -> None:
+    reading = cache.start("a", held)
+    assert held.begun.wait(30)
+    assert not cache.has("a")
+    held.may_end.set()
+
+    assert reading.result(30) == "new"
+    assert cache.has("a")
+
+
 def test_others_get_the_expired_value_they_accept_while_one_reads(
     cache: Cache[str], clock: FakeClock, held: HeldRead
 ) -> None:

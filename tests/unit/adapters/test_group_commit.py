@@ -1,27 +1,33 @@
-"""Group commit: real threads, led by events."""
+"""Group commit: a loop that is led turn by turn, commits that end when they may."""
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from queue import SimpleQueue
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from datetime import timedelta
+from functools import partial
 from random import Random
+from typing import Any
 
 import pytest
 
-from shared.adapters.group_commit import GroupCommit, _Waiter
+from shared.adapters.group_commit import WAIT_SECONDS, GroupCommit
 from shared.delivery.messages.publication import Publication
 from shared.engine.ports import Committed
 from shared.engine.publishing.commit import Result
-from shared.engine.publishing.gathering import MAX_UNDER_WAY
+from shared.engine.publishing.gathering import LIMIT, MAX_UNDER_WAY
 from shared.errors import StorageUnavailable
+from tests.fakes import FakeClock
 from tests.functional.publishing.publications import a_publication
-from tests.host.running import until
 
-PATIENCE = 30  # seconds after which a test that hangs fails
+NO_RESULT = Committed(0, 0)
+PATIENCE = 60  # seconds after which a test that hangs fails
+FEW_TURNS = 10  # of the loop: more than a request takes to begin a commit, or to be answered
 
+Request = asyncio.Task[Committed]
 Answer = Callable[[int], Result]  # by the number of the publication
 
 
@@ -29,90 +35,175 @@ def stored(_: int) -> Result:
     return Committed(1, 1)
 
 
-def broken(_: int) -> Result:
-    raise KeyError("a bug")
+def raising(error: BaseException) -> Answer:
+    def answer(_: int) -> Result:
+        raise error
+
+    return answer
 
 
 def failing(*numbers: int) -> Answer:
     return lambda number: StorageUnavailable() if number in numbers else Committed(1, 1)
 
 
-class Storage:
-    """Commits that begin when *begun* says so, and end by *answers*."""
+def numbers_of(publications: Sequence[Publication]) -> list[int]:
+    return [int(each.origin.publish_id, 16) for each in publications]
+
+
+class Threads(Executor):
+    """Commits that have begun, each until `end`; *begun* has the publications' numbers."""
 
     def __init__(self) -> None:
-        self.begun: SimpleQueue[list[int]] = SimpleQueue()
-        self.answers: SimpleQueue[Answer] = SimpleQueue()
-        self.threads: list[int] = []
+        self.begun: list[list[int]] = []
+        self.has_none = False
+        self._calls: list[Callable[[], None]] = []
 
-    def commit(self, publications: Sequence[Publication]) -> list[Result]:
-        numbers = [int(each.origin.publish_id, 16) for each in publications]
-        self.threads.append(threading.get_ident())
-        self.begun.put(numbers)
-        answer = self.answers.get(timeout=PATIENCE)
-        return [answer(number) for number in numbers]
+    def submit(self, call: Callable[..., Any], /, *args: Any, **_: Any) -> Future[Any]:
+        if self.has_none:
+            raise RuntimeError("can't start new thread")
+        done = Future[Any]()
+        self.begun.append(numbers_of(args[0]))
+        self._calls.append(partial(_run, done, partial(call, *args)))
+        return done
+
+    def end(self, place: int = 0) -> None:
+        self._calls.pop(place)()
+
+
+def _run(done: Future[Any], call: Callable[[], Any]) -> None:
+    try:
+        done.set_result(call())
+    except BaseException as error:  # noqa: BLE001 - as on a thread of an executor
+        done.set_exception(error)
 
 
 class Publishers:
-    """Requests in threads of their own, and the commits that they make."""
+    """Requests on a loop whose clock stands still, and the commits that they make."""
 
-    def __init__(self, callers: ThreadPoolExecutor, wait_seconds: float = PATIENCE) -> None:
-        self.storage = Storage()
-        self.commits = GroupCommit(self.storage.commit, wait_seconds=wait_seconds)
-        self._callers = callers
+    def __init__(self, loop: asyncio.AbstractEventLoop, clock: FakeClock) -> None:
+        self.threads = Threads()
+        self.commits = GroupCommit(self._commit, self.threads)
+        self.answer: Answer = stored
+        self.loop = loop
+        self._clock = clock
 
-    def arrive(self, *numbers: int) -> list[Future[Committed]]:
-        """Let requests arrive one after the other."""
-        arrived = []
-        for number in numbers:
-            before = self.waiting
-            arrived.append(self._callers.submit(self.commits.commit, a_publication(number)))
-            until(lambda: self.waiting > before or not self.storage.begun.empty())  # noqa: B023
-        return arrived
+    def _commit(self, publications: Sequence[Publication]) -> list[Result]:
+        results = [self.answer(number) for number in numbers_of(publications)]
+        return [each for each in results if each is not NO_RESULT]
+
+    def send(self, *numbers: int) -> list[Request]:
+        """Send requests, which arrive in the next turn."""
+        return [
+            self.loop.create_task(self.commits.commit(a_publication(number))) for number in numbers
+        ]
+
+    def turn(self, times: int = 1) -> None:
+        """Let the loop do what is to be done now, and not what that leads to."""
+        for _ in range(times):
+            self.loop.call_soon(self.loop.stop)
+            self.loop.run_forever()
+
+    def arrive(self, *numbers: int) -> list[Request]:
+        """Let requests arrive, and all that follows from it."""
+        sent = self.send(*numbers)
+        self.turn(FEW_TURNS)
+        return sent
+
+    def end(self, answer: Answer = stored, place: int = 0) -> None:
+        """End a commit, and all that follows from it."""
+        self.answer = answer
+        self.threads.end(place)
+        self.turn(FEW_TURNS)
+
+    def wait(self, seconds: float) -> None:
+        self._clock.advance(timedelta(seconds=seconds))
+        self.turn(FEW_TURNS)
 
     @property
-    def waiting(self) -> int:
-        return self.commits._gathering._load.requests
-
-    def next(self) -> list[int]:
-        """Wait for a commit to begin."""
-        return self.storage.begun.get(timeout=PATIENCE)
-
-    def end(self, answer: Answer = stored) -> None:
-        self.storage.answers.put(answer)
+    def begun(self) -> list[list[int]]:
+        return self.threads.begun
 
 
 @pytest.fixture
-def callers() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(32) as callers:
-        yield callers
+def publishers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Publishers]:
+    """Nothing goes wrong in the loop itself, as it would if a request were answered twice."""
+    clock, loop, faults = FakeClock(), asyncio.new_event_loop(), list[dict[str, Any]]()
+    monkeypatch.setattr(loop, "time", clock.monotonic)
+    loop.set_exception_handler(lambda _, fault: faults.append(fault))
+    publishers = Publishers(loop, clock)
+    yield publishers
+    for request in asyncio.all_tasks(loop):
+        request.cancel()
+    publishers.turn(FEW_TURNS)
+    loop.close()
+    assert faults == []
 
 
-@pytest.fixture
-def publishers(callers: ThreadPoolExecutor) -> Publishers:
-    return Publishers(callers)
-
-
-def results(requests: Sequence[Future[Committed]]) -> list[type[BaseException] | None]:
-    faults = [request.exception(PATIENCE) for request in requests]
+def results(requests: Sequence[Request]) -> list[type[BaseException] | None]:
+    faults = [request.exception() for request in requests]
     return [type(fault) if fault else None for fault in faults]
 
 
-def test_a_lone_request_commits_at_once_in_its_own_thread(publishers: Publishers) -> None:
+def test_a_lone_request_begins_a_commit_without_waiting(publishers: Publishers) -> None:
+    """For nothing but some turns of the loop: no time passes."""
+    (lone,) = publishers.arrive(0)
+    assert publishers.begun == [[0]]
+
     publishers.end()
 
-    assert publishers.commits.commit(a_publication()) == Committed(1, 1)
-    assert publishers.storage.threads == [threading.get_ident()]
+    assert results([lone]) == [None]
+    assert lone.result() == Committed(1, 1)
+
+
+@pytest.mark.parametrize("turns", [1, 2])
+def test_what_has_arrived_by_the_time_a_commit_begins_joins_it(
+    publishers: Publishers, turns: int
+) -> None:
+    """The loop may take two turns to read what arrives: one for the message, one for its task."""
+    for number in range(5):
+        publishers.send(number)
+        publishers.turn(turns)
+    assert publishers.begun == []
+    publishers.turn(FEW_TURNS)
+
+    assert publishers.begun == [[0, 1, 2, 3, 4]]
+
+
+def test_a_commit_that_is_full_waits_for_no_more(publishers: Publishers) -> None:
+    for number in range(LIMIT.requests + FEW_TURNS):
+        publishers.send(number)
+        publishers.turn()
+
+    assert publishers.begun == [list(range(LIMIT.requests))]
+
+
+def test_publishers_that_wait_for_their_answers_share_all_commits(publishers: Publishers) -> None:
+    """They are one commit after the other, not two groups that take turns."""
+
+    async def publish(number: int) -> None:
+        for _ in range(4):
+            await publishers.commits.commit(a_publication(number))
+            for _ in range(number % 3):
+                await asyncio.sleep(0)
+
+    requests = [publishers.loop.create_task(publish(number)) for number in range(16)]
+    publishers.turn(FEW_TURNS)
+    for _ in range(4):
+        publishers.end()
+
+    assert [sorted(commit) for commit in publishers.begun] == [list(range(16))] * 4
+    assert all(request.done() for request in requests)
 
 
 def test_what_arrives_during_a_commit_shares_the_next(publishers: Publishers) -> None:
     first = publishers.arrive(0)
-    assert publishers.next() == [0]
-    others = publishers.arrive(1, 2, 3)
+    others = [*publishers.arrive(1), *publishers.arrive(2, 3)]
+    assert publishers.begun == [[0]]
 
     publishers.end()
     assert results(first) == [None]  # answered while the next is under way
-    assert publishers.next() == [1, 2, 3]
+    assert publishers.begun == [[0], [1, 2, 3]]
+    assert not any(request.done() for request in others)
     publishers.end()
 
     assert results(others) == [None] * 3
@@ -122,104 +213,101 @@ def test_what_arrives_during_a_commit_shares_the_next(publishers: Publishers) ->
     ("answer", "faults"),
     [
         pytest.param(failing(2), [None, StorageUnavailable, None], id="one put"),
-        pytest.param(failing(1), [StorageUnavailable, None, None], id="that of the leader"),
-        pytest.param(broken, [RuntimeError] * 3, id="a bug"),
+        pytest.param(failing(1), [StorageUnavailable, None, None], id="the first"),
+        pytest.param(raising(StorageUnavailable()), [StorageUnavailable] * 3, id="all"),
+        pytest.param(raising(KeyError("a bug")), [RuntimeError] * 3, id="a bug"),
+        pytest.param(raising(StopIteration()), [RuntimeError] * 3, id="no value for a future"),
+        pytest.param(raising(SystemExit()), [RuntimeError] * 3, id="the end of a thread"),
+        pytest.param(
+            lambda number: NO_RESULT if number == 2 else Committed(1, 1),
+            [RuntimeError] * 3,
+            id="a result is missing",
+        ),
     ],
 )
 def test_a_commit_fails_those_that_failed_in_it(
     publishers: Publishers, answer: Answer, faults: list[type[BaseException] | None]
 ) -> None:
     first = publishers.arrive(0)
-    publishers.next()
     others = publishers.arrive(1, 2, 3)
     publishers.end()
-    publishers.next()
     last = publishers.arrive(4)
     publishers.end(answer)
-    assert publishers.next() == [4]
+    assert publishers.begun == [[0], [1, 2, 3], [4]]
     publishers.end()
 
     assert results([*first, *others, *last]) == [None, *faults, None]
 
 
-def test_a_commit_without_a_result_for_each_is_a_bug() -> None:
-    commits = GroupCommit(lambda _: [])
+def test_without_a_thread_a_commit_fails_and_the_next_does_not(publishers: Publishers) -> None:
+    publishers.threads.has_none = True
+    refused = publishers.arrive(0, 1)
+    publishers.threads.has_none = False
+    publishers.arrive(2)
 
-    with pytest.raises(RuntimeError):
-        commits.commit(a_publication())
+    assert results(refused) == [RuntimeError] * 2
+    assert publishers.begun == [[2]]
 
 
-def test_no_request_waits_for_ever(callers: ThreadPoolExecutor) -> None:
+def test_full_commits_end_in_any_order(publishers: Publishers) -> None:
+    full, rest = LIMIT.requests * MAX_UNDER_WAY, 3
+    requests = publishers.arrive(*range(full + rest))
+    assert [len(commit) for commit in publishers.begun] == [LIMIT.requests] * MAX_UNDER_WAY
+
+    publishers.end(place=2)
+    assert publishers.begun[-1] == [full, full + 1, full + 2]
+    for _ in range(MAX_UNDER_WAY):
+        publishers.end(place=-1)
+
+    assert results(requests) == [None] * (full + rest)
+
+
+def test_no_request_waits_for_ever(publishers: Publishers) -> None:
     """It is told to repeat, and is in no later commit."""
-    publishers = Publishers(callers, wait_seconds=0.01)
-    first = publishers.arrive(0)
-    publishers.next()
+    in_commit = publishers.arrive(0)
+    publishers.wait(1)
+    waiting = publishers.arrive(1)
+    publishers.wait(WAIT_SECONDS - 0.5)
+    # Nobody knows whether it will be stored.
+    assert results(in_commit) == [StorageUnavailable]
+    assert not waiting[0].done()
+    publishers.wait(1)
+    assert results(waiting) == [StorageUnavailable]
 
-    late = publishers.commits.commit
-    with pytest.raises(StorageUnavailable):
-        late(a_publication(1))
+    others = publishers.arrive(2)
+    publishers.end()
+    assert publishers.begun == [[0], [2]]
     publishers.end()
 
-    assert results(first) == [None]
-    assert publishers.waiting == 0
+    assert results(in_commit + waiting + others) == [StorageUnavailable, StorageUnavailable, None]
+
+
+def test_a_request_that_is_cancelled_is_in_no_later_commit(publishers: Publishers) -> None:
+    """If it is in one by now, the others in it are answered."""
+    gone, other = publishers.arrive(0, 1)
+    late, last = publishers.arrive(2, 3)
+    gone.cancel()
+    late.cancel()
     publishers.end()
-    late(a_publication(2))
-    assert publishers.next() == [2]
-
-
-def test_a_request_waits_no_longer_for_the_commit_that_it_is_in(
-    publishers: Publishers, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Nobody knows whether it will be stored."""
-    first = publishers.arrive(0)
-    publishers.next()
-
-    def sleep(waiter: _Waiter, seconds: float) -> bool:
-        del waiter, seconds
-        monkeypatch.undo()
-        publishers.end()  # the first commit
-        assert publishers.next() == [1, 2]
-        return False
-
-    leader = publishers.arrive(1)
-    monkeypatch.setattr(_Waiter, "sleep", sleep)
-    with pytest.raises(StorageUnavailable):
-        publishers.commits.commit(a_publication(2))
     publishers.end()
 
-    assert results([*first, *leader]) == [None, None]
+    assert publishers.begun == [[0, 1], [3]]
+    assert [request.cancelled() for request in (gone, late)] == [True, True]
+    assert results([other, last]) == [None, None]
 
 
-def test_who_is_to_lead_as_its_patience_ends_leads(
-    publishers: Publishers, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Otherwise the others in its commit would wait in vain."""
-    (first,) = publishers.arrive(0)
-    publishers.next()
-
-    def sleep(waiter: _Waiter, seconds: float) -> bool:
-        del waiter, seconds
-        publishers.end()  # the first commit: this request is to lead the next
-        first.result(PATIENCE)
-        publishers.end()
-        return False
-
-    monkeypatch.setattr(_Waiter, "sleep", sleep)
-
-    assert publishers.commits.commit(a_publication(1)) == Committed(1, 1)
-    assert publishers.next() == [1]
-
-
-def test_each_of_many_requests_gets_its_own_result(callers: ThreadPoolExecutor) -> None:
-    """From 32 threads; a tenth fails, and few commits are under way at a time."""
+def test_each_of_many_requests_gets_its_own_result() -> None:
+    """On real threads; a tenth fails, and few commits are under way at a time."""
     lock, under_way = threading.Lock(), Counter[str]()
     seen: Counter[int] = Counter()
+    threads = set[int]()
 
     def commit(publications: Sequence[Publication]) -> list[Result]:
         with lock:
+            threads.add(threading.get_ident())
             under_way["now"] += 1
             under_way["most"] = max(under_way["most"], under_way["now"])
-            numbers = [int(each.origin.publish_id, 16) for each in publications]
+            numbers = numbers_of(publications)
             seen.update(numbers)
         answers = [
             StorageUnavailable() if number % 10 == 0 else stored(number) for number in numbers
@@ -228,12 +316,17 @@ def test_each_of_many_requests_gets_its_own_result(callers: ThreadPoolExecutor) 
             under_way["now"] -= 1
         return answers
 
+    async def publish_all(numbers: Sequence[int]) -> list[Committed | BaseException]:
+        with ThreadPoolExecutor(4 * MAX_UNDER_WAY) as executor:
+            commits = GroupCommit(commit, executor)
+            requests = (commits.commit(a_publication(number)) for number in numbers)
+            async with asyncio.timeout(PATIENCE):
+                return await asyncio.gather(*requests, return_exceptions=True)
+
     numbers = list(range(2000))
     Random(1).shuffle(numbers)
-    commits = GroupCommit(commit, wait_seconds=PATIENCE)
-    requests = [callers.submit(commits.commit, a_publication(number)) for number in numbers]
-
-    for number, result in zip(numbers, results(requests), strict=True):
-        assert result is (StorageUnavailable if number % 10 == 0 else None)
+    for number, result in zip(numbers, asyncio.run(publish_all(numbers)), strict=True):
+        assert isinstance(result, StorageUnavailable if number % 10 == 0 else Committed)
     assert seen == Counter(numbers)
     assert under_way["most"] <= MAX_UNDER_WAY
+    assert threading.get_ident() not in threads

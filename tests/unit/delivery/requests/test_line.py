@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -257,13 +258,16 @@ def test_events_that_may_not_share_requests_take_turns() -> None:
 
 
 def test_a_subscription_that_changed_shares_no_request_with_what_it_was() -> None:
-    """Another endpoint, another schema: a request is made by one subscription."""
+    """Another endpoint, another profile: a request is made by one subscription and its terms."""
     line: Line[str] = Line()
     changed = a_subscription(endpoint_url="https://new.example/hook")
-    for owner, subscription in (("a", CRM), ("b", changed), ("c", CRM)):
-        line.add(owner, [loaded(0)], subscription, HUNDRED)
+    other = replace(HUNDRED, max_attempts=3)
+    line.add("a", [loaded(0)], CRM, HUNDRED)
+    line.add("b", [loaded(0)], changed, HUNDRED)
+    line.add("c", [loaded(0)], CRM, other)
+    line.add("d", [loaded(0)], CRM, replace(other, max_attempts=30))
 
-    assert owners_in(line) == [[("a", 0), ("c", 0)], [("b", 0)]]
+    assert owners_in(line) == [[("a", 0), ("d", 0)], [("b", 0)], [("c", 0)]]
 
 
 @pytest.mark.parametrize("rules", [terms(), THREE], ids=["alone", "batches"])

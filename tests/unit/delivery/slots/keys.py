@@ -59,3 +59,13 @@ def quick(slots: Slots, name: str, pushes: int = 100) -> SlotUse:
 def slow(slots: Slots, name: str, seconds: float = 3.0) -> SlotUse:
     """Return a subscription that is known to be slow."""
     return pushed(slots, new(slots, name), seconds)
+
+
+def hanging(slots: Slots, time: Seconds, count: int) -> list[SlotUse]:
+    """Let many subscriptions hang, each with as many slots as it gets."""
+    uses = [new(slots, f"hanging-{number}") for number in range(count)]
+    for use in uses:
+        if enters(slots, use):
+            taken(slots, use)
+    time.seconds += 1.1
+    return uses

@@ -1,0 +1,145 @@
+"""Which requests are checked on the event loop, and which on threads."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import pytest
+
+from shared.adapters.resource_cache import Readers, ResourceCache
+from shared.arm.namespace_codec import to_namespace_topic
+from shared.arm.subscription_codec import to_subscription_in_force
+from shared.arm.topic_codec import to_topic
+from shared.engine.ports import Resource, Table
+from shared.engine.publishing.publish import QUICK_BODY
+from shared.http import HttpRequest
+from shared.wiring import publishing
+from tests.functional.deployment import Deployment, finished
+from tests.functional.manage.arm_api import TOPICS, ArmApi, hook
+from tests.functional.publish_requests import event, publish_request
+
+T = TypeVar("T")
+CACHE_FOR = 5.0  # seconds
+PATIENCE = 20  # seconds after which a test that hangs fails
+REQUEST: contextvars.ContextVar[str] = contextvars.ContextVar("request")
+
+
+def of_size(size: int) -> HttpRequest:
+    spare = size - len(publish_request(event(data="")).body)
+    request = publish_request(event(data="x" * spare))
+    assert len(request.body) == size
+    return request
+
+
+@pytest.mark.parametrize(
+    ("request_", "status", "hops"),
+    [
+        pytest.param(publish_request(event()), 200, 0, id="small and cached"),
+        pytest.param(of_size(QUICK_BODY), 200, 0, id="as large as may be"),
+        pytest.param(of_size(QUICK_BODY + 1), 200, 1, id="larger"),
+        pytest.param(publish_request(event(), authorization="Bearer x"), 401, 1, id="a token"),
+        pytest.param(publish_request(event(), topic="other"), 404, 1, id="not cached"),
+        pytest.param(publish_request(event(), aeg_sas_key="no"), 401, 0, id="a wrong key"),
+    ],
+)
+def test_what_is_small_and_cached_is_answered_without_a_thread(
+    app: Deployment, request_: HttpRequest, status: int, hops: int
+) -> None:
+    app.subscribe()
+    hopped = []
+
+    async def in_thread(call: Callable[[], T]) -> T:
+        hopped.append(call)
+        return call()
+
+    publish = replace(app.publish, in_thread=in_thread)
+
+    assert (finished(publish.run(request_)).status, len(hopped)) == (status, hops)
+
+
+class Cached:
+    """The topics ``orders`` and ``slow`` in a cache, over storage that may answer late."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.app = Deployment()
+        self.begun, self.may_end = threading.Event(), threading.Event()
+        self.may_end.set()
+        self.readers: set[int] = set()
+        self._api = ArmApi()
+        self._keys = {name: self._create(f"{TOPICS}/{name}") for name in ("orders", "slow")}
+        self._get = self._api.resources.get
+        monkeypatch.setattr(self._api.resources, "get", self._read)
+        cache = ResourceCache(
+            self._api.resources,
+            Readers(to_topic, to_namespace_topic, to_subscription_in_force),
+            cache_for=timedelta(seconds=CACHE_FOR),
+            clock=self.app.clock.monotonic,
+        )
+        self._publish = replace(
+            self.app.publish,
+            topics=cache,
+            subscriptions=cache,
+            in_thread=publishing._in_thread,
+        )
+
+    def _create(self, topic: str) -> str:
+        self._api.json("PUT", topic, {"location": "westeurope"}, status=201)
+        self._api.json("PUT", f"{topic}/eventSubscriptions/crm", hook(), status=201)
+        return str(self._api.json("POST", f"{topic}/listKeys")["key1"])
+
+    def _read(self, table: Table, partition: str, name: str) -> Resource | None:
+        self.readers.add(threading.get_ident())
+        if name == "slow":
+            self.begun.set()
+            assert self.may_end.wait(PATIENCE)
+        return self._get(table, partition, name)
+
+    async def publish(self, topic: str) -> int:
+        request = publish_request(event(), topic=topic, aeg_sas_key=self._keys[topic])
+        return (await self._publish.run(request)).status
+
+
+@pytest.mark.parametrize("is_known", [False, True], ids=["not cached", "expired"])
+def test_a_slow_read_keeps_no_cached_topics_requests_waiting(
+    monkeypatch: pytest.MonkeyPatch, *, is_known: bool
+) -> None:
+    """Storage is read on threads only."""
+    cached = Cached(monkeypatch)
+
+    async def publish_both() -> tuple[int, int]:
+        if is_known:
+            assert await cached.publish("slow") == 200
+            cached.app.clock.advance(timedelta(seconds=CACHE_FOR))
+        assert await cached.publish("orders") == 200
+        cached.begun.clear()
+        cached.may_end.clear()
+        slow = asyncio.create_task(cached.publish("slow"))
+        assert await asyncio.to_thread(cached.begun.wait, PATIENCE)
+        quick = await cached.publish("orders")
+        assert not slow.done()
+        cached.may_end.set()
+        return quick, await slow
+
+    assert asyncio.run(publish_both()) == (200, 200)
+    assert threading.get_ident() not in cached.readers
+
+
+def test_a_thread_has_the_context_of_its_request() -> None:
+    async def run(name: str) -> tuple[str, bool]:
+        REQUEST.set(name)
+        return await publishing._in_thread(lambda: (REQUEST.get(), _is_main()))
+
+    async def run_both() -> list[Any]:
+        return await asyncio.gather(run("one"), run("two"))
+
+    assert asyncio.run(run_both()) == [("one", False), ("two", False)]
+
+
+def _is_main() -> bool:
+    return threading.current_thread() is threading.main_thread()
