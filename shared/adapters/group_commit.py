@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from functools import partial
 
 from shared.delivery.messages.publication import Publication
 from shared.engine.ports import Committed
@@ -81,15 +80,17 @@ class GroupCommit:
             return
         self._is_beginning = False
         for group in self._gathering.begin():
-            publications = [each.publication for each in group.requests]
-            try:
-                work = asyncio.get_running_loop().run_in_executor(
-                    self._threads, self._store, publications
-                )
-            except RuntimeError as error:  # no thread can be had
-                self._finish(group, [error] * len(publications))
-                continue
-            work.add_done_callback(partial(self._stored, group))
+            self._start(group)
+
+    def _start(self, group: Group[_Waiter]) -> None:
+        publications = [each.publication for each in group.requests]
+        loop = asyncio.get_running_loop()
+        try:
+            work = loop.run_in_executor(self._threads, self._store, publications)
+        except RuntimeError as error:  # no thread can be had
+            self._finish(group, [error] * len(publications))
+        else:
+            work.add_done_callback(lambda done: self._finish(group, done.result()))
 
     def _store(self, publications: Sequence[Publication]) -> Sequence[Result | BaseException]:
         try:
@@ -98,11 +99,6 @@ class GroupCommit:
             return [error] * len(publications)
         is_complete = len(results) == len(publications)
         return results if is_complete else [ValueError("a result is missing")] * len(publications)
-
-    def _stored(
-        self, group: Group[_Waiter], done: asyncio.Future[Sequence[Result | BaseException]]
-    ) -> None:
-        self._finish(group, done.result())
 
     def _finish(self, group: Group[_Waiter], results: Sequence[Result | BaseException]) -> None:
         for waiter, result in zip(group.requests, results, strict=True):
