@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import threading
 import uuid
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import timedelta
+
+import pytest
 
 from devhost.azurite import Azurite
 from shared.adapters.group_commit import GroupCommit
@@ -29,7 +31,9 @@ from tests.functional.publishing.publications import a_publication, events_of
 
 OTHERS = range(2, 17)  # the publishers beside the one whose put fails
 UNLUCKY = 1
-LARGE = noise(46_500)  # fills a message, so that no other event shares its put
+MOST_BYTES = 44_000  # of a request to storage that does not fail
+SMALL = noise(2000)  # 15 of them share a message of less
+TRIES = 3  # of a request that fails
 PATIENCE = 60
 
 
@@ -37,15 +41,16 @@ async def publish_all(
     commit: Callable[[Sequence[Publication]], list[Result]],
     begun: threading.Event,
     all_arrived: threading.Event,
+    size: int,
 ) -> list[Committed | BaseException]:
     """Publish one event, and sixteen more before its commit ends; the results in this order."""
     with ThreadPoolExecutor(MAX_UNDER_WAY) as threads:
         commits = GroupCommit(commit, threads)
         first = asyncio.create_task(commits.commit(a_publication(0)))
         assert await asyncio.to_thread(begun.wait, PATIENCE)
-        unlucky = asyncio.create_task(commits.commit(a_publication(UNLUCKY, data=LARGE)))
+        unlucky = asyncio.create_task(commits.commit(a_publication(UNLUCKY, data=noise(size))))
         others = [
-            asyncio.create_task(commits.commit(a_publication(number, data=noise(1000))))
+            asyncio.create_task(commits.commit(a_publication(number, data=SMALL)))
             for number in OTHERS
         ]
         await asyncio.sleep(0)  # All of them arrive in one turn of the loop.
@@ -53,7 +58,16 @@ async def publish_all(
         return await asyncio.gather(first, unlucky, *others, return_exceptions=True)
 
 
-def test_only_requests_in_the_failed_put_fail_and_nothing_else_is_lost(azurite: Azurite) -> None:
+@pytest.mark.parametrize(
+    ("size", "failed"),
+    [
+        pytest.param(45_800, "queue put", id="message"),  # no other event shares it
+        pytest.param(60_000, "blob write", id="payload blob"),
+    ],
+)
+def test_only_requests_in_the_failed_put_fail_and_nothing_else_is_lost(
+    azurite: Azurite, size: int, failed: str
+) -> None:
     """The first publisher's commit lasts until all others have arrived: they share the next."""
     begun, all_arrived = threading.Event(), threading.Event()
     commits_of: list[int] = []
@@ -70,9 +84,9 @@ def test_only_requests_in_the_failed_put_fail_and_nothing_else_is_lost(azurite: 
         account = StorageAccount(setting, prefix=f"t{uuid.uuid4().hex[:12]}")
         queues = StorageQueues(account, pusher.send)
         store = Commit(payloads=StoragePayloads(account, SystemClock()), sender=queues)
-        proxy.most_bytes = len(LARGE) - 10_000  # of the body: a small event is far below
+        proxy.most_bytes = MOST_BYTES
 
-        faults = asyncio.run(publish_all(commit, begun, all_arrived))
+        faults = asyncio.run(publish_all(commit, begun, all_arrived, size))
         stored = [each.text for each in queues.receive(Queue.DELIVERIES, timedelta(hours=1))]
         account.queue(Queue.DELIVERIES).delete_queue()
 
@@ -83,4 +97,7 @@ def test_only_requests_in_the_failed_put_fail_and_nothing_else_is_lost(azurite: 
     accepted = {(f"{number:032x}", 0) for number in (0, *OTHERS)}
     assert set().union(*map(events_of, stored)) == accepted
     assert len(stored) == 2
-    assert all(json.loads(text)["kind"] == "fanout" for text in stored)
+    made = Counter(" ".join(kind.split()[:2]) for kind in proxy.requests.elements())
+    assert made["queue put"] + made["blob write"] == TRIES + 3  # one of them found no queue yet
+    assert made[failed] >= TRIES
+    assert bool(made["blob write"]) is (failed == "blob write")
