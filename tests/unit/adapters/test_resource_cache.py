@@ -143,6 +143,26 @@ def test_all_subscriptions_of_a_topic_are_one_read(
     assert directory.subscription(SubscriptionKey("orders", "c")) is None
 
 
+def test_a_topic_is_known_with_its_subscriptions_until_shortly_before_they_expire(
+    directory: ResourceCache, store: CountingResources, clock: FakeClock
+) -> None:
+    store.put_topic("Orders")
+    known = [directory.knows("orders")]
+    directory.topic("Orders")
+    known.append(directory.knows("orders"))
+    clock.advance(SECOND)
+    directory.of_topic("orders")
+    known.append(directory.knows("oRDERS"))
+    clock.advance(CACHE_FOR - SECOND * 1.1)
+    known.append(directory.knows("orders"))  # the topic expires in a moment
+    clock.advance(SECOND)
+    directory.topic("orders")
+    known.append(directory.knows("orders"))  # its subscriptions do
+
+    assert known == [False, False, True, False, False]
+    assert store.reads == 3
+
+
 def test_an_uncached_read_goes_into_the_cache(
     directory: ResourceCache, store: CountingResources
 ) -> None:
