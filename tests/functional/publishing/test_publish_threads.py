@@ -17,7 +17,7 @@ from shared.arm.namespace_codec import to_namespace_topic
 from shared.arm.subscription_codec import to_subscription_in_force
 from shared.arm.topic_codec import to_topic
 from shared.engine.ports import Resource, Table
-from shared.engine.publishing.publish import QUICK_BODY
+from shared.engine.publishing.publish import QUICK_BODY, QUICK_MATCH
 from shared.http import HttpRequest
 from shared.wiring import publishing
 from tests.functional.deployment import Deployment, finished
@@ -61,6 +61,24 @@ def test_what_is_small_and_cached_is_answered_without_a_thread(
     publish = replace(app.publish, in_thread=in_thread)
 
     assert (finished(publish.run(request_)).status, len(hopped)) == (status, hops)
+
+
+@pytest.mark.parametrize(("subscriptions", "hops"), [(16, 0), (17, 1)])
+def test_what_many_subscriptions_match_takes_a_thread(
+    app: Deployment, subscriptions: int, hops: int
+) -> None:
+    for number in range(subscriptions):
+        app.subscribe(name=f"crm-{number}")
+    hopped = []
+
+    async def in_thread(call: Callable[[], T]) -> T:
+        hopped.append(call)
+        return call()
+
+    publish = replace(app.publish, in_thread=in_thread)
+    finished(publish.run(of_size(QUICK_MATCH // 16)))
+
+    assert len(hopped) == hops
 
 
 class Cached:
