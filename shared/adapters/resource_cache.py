@@ -67,9 +67,10 @@ class ResourceCache:
             accepts_expired=lambda known: known is not None,  # there may be one by now
         )
 
-    def knows(self, name: str) -> bool:
+    def knows(self, name: str, most: int) -> bool:
         key = name.lower()
-        return self._topics.has(key) and self._subscriptions.has(key)
+        is_known = self._topics.has(key) and self._subscriptions.has(key)
+        return is_known and len(self._of_topic(name)) <= most
 
     def of_topic(self, topic: str) -> Sequence[EventSubscription]:
         return tuple(self._of_topic(topic).values())

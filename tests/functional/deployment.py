@@ -79,8 +79,9 @@ class Directory(Faulty):
         with self._at_work("topic"):
             return self.topics.get(name.lower())
 
-    def knows(self, name: str) -> bool:
-        return name.lower() in self.topics
+    def knows(self, name: str, most: int) -> bool:
+        subscriptions = [key for key in self.known if key.topic == name.lower()]
+        return name.lower() in self.topics and len(subscriptions) <= most
 
     def of_topic(self, topic: str) -> Sequence[EventSubscription]:
         with self._at_work("of_topic"):

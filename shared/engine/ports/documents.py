@@ -64,8 +64,8 @@ class TopicReader(Protocol):
     def topic(self, name: str) -> Topic | None:
         """Return the topic; *name* is case-insensitive."""
 
-    def knows(self, name: str) -> bool:
-        """Tell whether the topic and its subscriptions can be returned without a read."""
+    def knows(self, name: str, most: int) -> bool:
+        """Tell whether the topic and its *most* subscriptions can be returned without a read."""
 
 
 class SubscriptionReader(Protocol):

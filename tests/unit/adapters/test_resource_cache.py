@@ -147,17 +147,17 @@ def test_a_topic_is_known_with_its_subscriptions_until_shortly_before_they_expir
     directory: ResourceCache, store: CountingResources, clock: FakeClock
 ) -> None:
     store.put_topic("Orders")
-    known = [directory.knows("orders")]
+    known = [directory.knows("orders", most=0)]
     directory.topic("Orders")
-    known.append(directory.knows("orders"))
+    known.append(directory.knows("orders", most=0))
     clock.advance(SECOND)
     directory.of_topic("orders")
-    known.append(directory.knows("oRDERS"))
+    known.append(directory.knows("oRDERS", most=0))
     clock.advance(CACHE_FOR - SECOND * 1.1)
-    known.append(directory.knows("orders"))  # the topic expires in a moment
+    known.append(directory.knows("orders", most=0))  # the topic expires in a moment
     clock.advance(SECOND)
     directory.topic("orders")
-    known.append(directory.knows("orders"))  # its subscriptions do
+    known.append(directory.knows("orders", most=0))  # its subscriptions do
 
     assert known == [False, False, True, False, False]
     assert store.reads == 3
