@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
+from functools import partial
 
 from shared.delivery.messages.publication import Publication
 from shared.engine.ports import Committed
@@ -87,10 +88,16 @@ class GroupCommit:
         loop = asyncio.get_running_loop()
         try:
             work = loop.run_in_executor(self._threads, self._store, publications)
-        except RuntimeError as error:  # no thread can be had
-            self._finish(group, [error] * len(publications))
+        except RuntimeError:  # No thread can be had; it may still be stored.
+            self._finish(group, [StorageUnavailable()] * len(publications))
         else:
-            work.add_done_callback(lambda done: self._finish(group, done.result()))
+            work.add_done_callback(partial(self._stored, group))
+
+    def _stored(
+        self, group: Group[_Waiter], done: asyncio.Future[Sequence[Result | BaseException]]
+    ) -> None:
+        lost = [StorageUnavailable()] * len(group.requests)  # The process ends.
+        self._finish(group, lost if done.cancelled() else done.result())
 
     def _store(self, publications: Sequence[Publication]) -> Sequence[Result | BaseException]:
         try:

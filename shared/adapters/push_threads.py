@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from queue import Empty, SimpleQueue
+from threading import Lock
 from typing import Any, Generic, TypeVar
 
 from shared.delivery.slots.slots import THREADS
@@ -37,11 +38,21 @@ class PooledThreads:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="push")
 
     def start(self, lane: Callable[[], None]) -> bool:
-        """Do the port's work; there is no thread when the process ends, or has too many."""
+        """
+        Do the port's work; there is no thread when the process ends, or has too many.
+
+        The pool queues work before it starts a thread: what is refused must not run later.
+        """
+        claim = Lock()
+
+        def claimed() -> None:
+            if claim.acquire(blocking=False):
+                lane()
+
         try:
-            self._pool.submit(lane)
+            self._pool.submit(claimed)
         except RuntimeError:
-            return False
+            return not claim.acquire(blocking=False)  # unless it has begun
         return True
 
     def inbox(self) -> QueueInbox[Any]:

@@ -16,11 +16,25 @@ Owner = TypeVar("Owner")
 
 @dataclass(slots=True, eq=False)
 class Entry(Generic[Owner]):
-    """A delivery in the line, and what is to hear of it; *size* is that of the event in a body."""
+    """
+    A delivery in the line, and what is to hear of it.
+
+    *common* must be equal for events that share a request; *size* is that of the event in a body.
+    """
 
     loaded: Loaded
     owner: Owner
+    common: Hashable = None
     size: int = 0
+
+
+def entries_of(
+    owner: Owner, loaded: Iterable[Loaded], subscription: EventSubscription, terms: DeliveryTerms
+) -> list[Entry[Owner]]:
+    """Return the entries of deliveries; for batches, that reads the events."""
+    if terms.batching.max_events == 1:
+        return [Entry(each, owner) for each in loaded]
+    return [Entry(each, owner, *in_common(each, subscription, terms)) for each in loaded]
 
 
 @dataclass(slots=True)
@@ -76,20 +90,17 @@ class Line(Generic[Owner]):
 
     def add(
         self,
-        owner: Owner,
-        loaded: Iterable[Loaded],
+        entries: Iterable[Entry[Owner]],
         subscription: EventSubscription,
         terms: DeliveryTerms,
     ) -> None:
-        """Add deliveries of one owner; those with other terms share no request with them."""
+        """Add entries; those with another subscription or terms share no request with them."""
         variant = self._variant(subscription, terms)
-        is_batching = terms.batching.max_events > 1
-        for each in loaded:
-            common, size = in_common(each, subscription, terms) if is_batching else (None, 0)
-            group = self._groups.get(key := (variant, common))
+        for each in entries:
+            group = self._groups.get(key := (variant, each.common))
             if group is None:
                 group = self._groups[key] = _Group(terms.batching)
-            group.entries.append(Entry(each, owner, size))
+            group.entries.append(each)
 
     def take(self) -> list[Entry[Owner]]:
         """Take the entries of the next request; groups take turns. The line must not be empty."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from functools import cache, partial
+from functools import partial
 
 from shared import telemetry
 from shared.clock import Clock
@@ -24,10 +24,14 @@ from shared.engine.delivering.requeue import NEWER_AGAIN_IN, Requeue
 from shared.engine.delivering.settle import Settlement
 from shared.engine.delivering.visit import Visit
 from shared.engine.ports import Inbox, Metrics, Queue, Tokens
-from shared.errors import MalformedMessage
+from shared.errors import MalformedMessage, StorageUnavailable
 
 WAIT_FOR_SLOTS = timedelta(seconds=60)  # no push of an invocation begins later
+FAILED_AGAIN_IN = timedelta(minutes=1)  # a part in which we failed, as the host repeats messages
 TICK = 1.0  # seconds after which an invocation looks after its parts even if nothing has ended
+
+
+_Faults = list[tuple[DeliveryMessage, Exception]]
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -67,7 +71,7 @@ class Deliver:
         """
         messages = self._read(body)
         inbox: Inbox[Visit] = self.gates.threads.inbox()
-        faults: list[Exception] = []
+        faults: _Faults = []
         courses: dict[Visit, _Course] = {}
         for message in messages:
             try:
@@ -75,12 +79,14 @@ class Deliver:
                     course = self._course(part, inbox)
                     courses[course.visit] = course
             except Exception as fault:  # noqa: BLE001 - raised again when all parts have ended
-                faults.append(fault)
+                _log_fault(message, fault)
+                faults.append((message, fault))
         for course in sorted(courses.values(), key=_fetches_token):
             self._safely(self._enter, course, courses, faults)
         self._until_all_end(inbox, courses, faults, end_invocation)
-        if faults:
-            raise faults[0]
+        for failed, reason in faults:
+            if len(messages) == 1 or not self._put_back(failed):
+                raise reason
 
     def _read(self, body: bytes) -> Sequence[DeliveryMessage]:
         """Return what each subscription gets of a message; nothing if a newer version reads it."""
@@ -92,6 +98,15 @@ class Deliver:
             raise MalformedMessage("dead letters are not delivered")
         return messages
 
+    def _put_back(self, message: DeliveryMessage) -> bool:
+        """Store a part that failed as its subscription's own message, so that no other repeats."""
+        due = message.due or self.clock.now() + FAILED_AGAIN_IN
+        try:
+            self.requeue.at_due(replace(message, due=due), patience=timedelta())
+        except StorageUnavailable:
+            return False
+        return True
+
     def _course(self, part: Part, inbox: Inbox[Visit]) -> _Course:
         gate, ledger = self.gates.of(part.subscription), self._ledger(part)
         now = self.gates.monotonic()
@@ -99,10 +114,11 @@ class Deliver:
             requeue=self.requeue,
             ledger=ledger,
             lock=self.new_lock(),
-            learn=partial(self.gates.succeeded_late, gate, part.terms),
+            learn=partial(self.gates.succeeded_late, gate, gate.health, part.terms),
         )
         visit = Visit(
             part=part,
+            health=gate.health,
             inbox=inbox,
             late=late,
             jitter=self.jitter(),
@@ -115,7 +131,7 @@ class Deliver:
             ledger=ledger,
             late=late,
             clock=self.clock,
-            is_current=cache(partial(self.parts.is_unchanged, part.subscription)),
+            is_current=partial(self.parts.is_unchanged, part.subscription),
         )
         return _Course(
             gate=gate,
@@ -150,13 +166,16 @@ class Deliver:
         self,
         inbox: Inbox[Visit],
         courses: dict[Visit, _Course],
-        faults: list[Exception],
+        faults: _Faults,
         end_invocation: Callable[[], None],
     ) -> None:
         """Look after each part when its last answer is there, and after all of them at times."""
-        may_end_early = True
+        may_end_early, next_tick = True, self.gates.monotonic() + TICK
         while courses:
-            for visit in inbox.wait(TICK) or list(courses):
+            answered = inbox.wait(TICK)
+            if not answered or self.gates.monotonic() >= next_tick:
+                answered, next_tick = list(courses), self.gates.monotonic() + TICK
+            for visit in answered:
                 if course := courses.get(visit):
                     self._safely(self._advance, course, courses, faults)
             may_end_early = may_end_early and not faults
@@ -169,14 +188,18 @@ class Deliver:
         step: Callable[[_Course], bool],
         course: _Course,
         courses: dict[Visit, _Course],
-        faults: list[Exception],
+        faults: _Faults,
     ) -> None:
         """Do one step of one part: it has ended if that says so, or fails, which stops no other."""
         try:
             has_ended = step(course)
         except Exception as fault:  # noqa: BLE001 - raised again when all parts have ended
             self.gates.abandon(course.gate, course.visit)
-            faults.append(fault)
+            course.visit.late.abandon()
+            message = course.visit.part.message
+            _log_fault(message, fault)
+            if not course.handover.is_done:  # otherwise its copy brings it again
+                faults.append((message, fault))
             has_ended = True
         if has_ended:
             del courses[course.visit]
@@ -216,6 +239,15 @@ class Deliver:
             held_because=hold.why if hold else None,
             seconds=round((self.clock.now() - course.began_at).total_seconds(), 3),
         )
+
+
+def _log_fault(message: DeliveryMessage, fault: Exception) -> None:
+    telemetry.error(
+        "delivery.failed",
+        topic=message.topic,
+        subscription=message.subscription,
+        detail=repr(fault),
+    )
 
 
 def _fetches_token(course: _Course) -> bool:

@@ -10,7 +10,6 @@ from shared.clock import Clock
 from shared.delivery.allowed_rate import Allowance, ask
 from shared.delivery.health.endpoint_health import Held, Observation
 from shared.delivery.requests.line import Line
-from shared.delivery.requests.push_batch import Loaded
 from shared.delivery.slots.slots import STUCK_AFTER, Slots, SlotUse
 from shared.engine.delivering.answers import Attempted, NotNow
 from shared.engine.delivering.shared_health import LocalHealth
@@ -51,30 +50,30 @@ class Gate:
         requests = self.line.requests + bool(self.probe) + self.pushing
         return self.rules.lanes(self.slots, requests)
 
-    def let_in(self, visit: Visit, loaded: Sequence[Loaded], *, as_probe: bool) -> None:
+    def let_in(self, visit: Visit, entries: Entries, *, as_probe: bool) -> None:
         """Line deliveries up if the visit is admitted; *as_probe*: one request goes first."""
-        visit.open += len(loaded)
+        visit.open += len(entries)
         if as_probe and self.probe:  # It waits for a slot still, longer than its claim lasted.
-            self._turn_away(_drained(_line_of(visit, loaded)), _NO_SLOT)
+            self._turn_away(_requests(visit, entries), _NO_SLOT)
             return
         if not visit.is_in and not self.rules.enter(self.slots, has_line=bool(self.line)):
             if as_probe:
                 self.health.return_probe()
             why = "slow endpoints have all the messages in flight that they may have"
-            self._turn_away(_drained(_line_of(visit, loaded)), why)
+            self._turn_away(_requests(visit, entries), why)
             return
         visit.is_in = True
         if not as_probe:
-            self.line.add(visit, loaded, visit.part.subscription, visit.part.terms)
+            self.line.add(entries, visit.part.subscription, visit.part.terms)
             return
-        self.probe, *rest = _drained(_line_of(visit, loaded))
-        visit.behind_probe = [each.loaded for entries in rest for each in entries]
+        self.probe, *rest = _requests(visit, entries)
+        visit.behind_probe = [entry for request in rest for entry in request]
         visit.open -= len(visit.behind_probe)
 
-    def hold_back(self, visit: Visit, loaded: Sequence[Loaded], held: Held) -> None:
+    def hold_back(self, visit: Visit, entries: Entries, held: Held) -> None:
         """Turn deliveries away because the endpoint is held."""
-        visit.open += len(loaded)
-        self._hold(_line_of(visit, loaded), held)
+        visit.open += len(entries)
+        self._hold(_requests(visit, entries), held)
 
     def take(self) -> Request | None:
         """Take the next request that may be sent now, and turn away those before it."""
@@ -87,7 +86,7 @@ class Gate:
             if is_probe := bool(self.probe):
                 entries, self.probe = self.probe, ()
             elif held := self.health.find_hold(visit.part.terms, now):
-                self._hold(self.line, held)
+                self._hold(_drained(self.line), held)
                 return None
             else:
                 entries = self.line.take()
@@ -100,20 +99,13 @@ class Gate:
         return None
 
     def ended(self, request: Request, result: Attempted | Exception) -> None:
-        """Learn from a push, and answer its visits."""
+        """Learn from a push, and answer its visits in any case."""
         self.pushing -= 1
-        if isinstance(result, Attempted):
-            seconds = (result.ended_at - result.began_at).total_seconds()
-            self.rules.pushed(self.slots, seconds, succeeded=result.succeeded)
-            seen = Observation(
-                outcome=result.outcome.outcome,
-                new_events=sum(loaded.delivery.is_new for loaded in request.batch),
-                sent_at=result.began_at,
-                ended_at=result.ended_at,
-                is_probe=request.is_probe,
-            )
-            self.health.observed(seen, request.part.terms)
-        request.answer(result)
+        try:
+            if isinstance(result, Attempted):
+                self._learn(request, result)
+        finally:
+            request.answer(result)
 
     def recheck(self, visit: Visit) -> bool:
         """
@@ -133,8 +125,7 @@ class Gate:
             probe, self.probe = self.probe, ()
             self._turn_away([probe], _NO_SLOT, is_probe=True)
         if withdrawn := self.line.withdraw(visit):
-            requests = _drained(_line_of(visit, [each.loaded for each in withdrawn]))
-            self._turn_away(requests, _NO_SLOT)
+            self._turn_away(_requests(visit, withdrawn), _NO_SLOT)
         if not self.line and not self.probe:
             self.rules.stop_waiting(self.slots)
 
@@ -153,9 +144,21 @@ class Gate:
         self.allowance, again_at = ask(self.allowance, subscription.rate, now)
         return again_at
 
-    def _hold(self, line: Line[Visit], held: Held) -> None:
-        """Turn away a whole line at a paced time; the events of a request come back together."""
-        now, requests = self.clock.now(), _drained(line)
+    def _learn(self, request: Request, result: Attempted) -> None:
+        seconds = (result.ended_at - result.began_at).total_seconds()
+        self.rules.pushed(self.slots, seconds, succeeded=result.succeeded)
+        seen = Observation(
+            outcome=result.outcome.outcome,
+            new_events=sum(loaded.delivery.is_new for loaded in request.batch),
+            sent_at=result.began_at,
+            ended_at=result.ended_at,
+            is_probe=request.is_probe,
+        )
+        request.health.observed(seen, request.part.terms)
+
+    def _hold(self, requests: Sequence[Entries], held: Held) -> None:
+        """Turn requests away until a paced time; the events of each come back together."""
+        now = self.clock.now()
         for was_held in (True, False):
             chosen = [each for each in requests if each[0].owner.was_held is was_held]
             sizes = [len(each) for each in chosen]
@@ -174,19 +177,20 @@ class Gate:
         if is_probe:
             self.health.return_probe()
         for visit, batch in shares_of(entries):
-            behind: Sequence[Loaded] = ()
+            behind: Entries = ()
             if is_probe:
                 behind, visit.behind_probe = visit.behind_probe, ()
             visit.open += len(behind)
             visit.answer(batch, answer)
             for each in behind:
-                visit.answer((each,), answer)
+                visit.answer((each.loaded,), answer)
 
 
-def _line_of(visit: Visit, loaded: Sequence[Loaded]) -> Line[Visit]:
+def _requests(visit: Visit, entries: Entries) -> list[Entries]:
+    """Divide entries of one visit into the requests that they make."""
     line: Line[Visit] = Line()
-    line.add(visit, loaded, visit.part.subscription, visit.part.terms)
-    return line
+    line.add(entries, visit.part.subscription, visit.part.terms)
+    return _drained(line)
 
 
 def _drained(line: Line[Visit]) -> list[Entries]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 
+from shared import telemetry
 from shared.clock import Clock
 from shared.delivery.health.endpoint_health import (
     Availability,
@@ -19,12 +20,12 @@ from shared.delivery.health.endpoint_health import (
 )
 from shared.delivery.outcome import Outcome
 from shared.delivery.policy import DeliveryTerms
-from shared.delivery.requests.push_batch import Loaded
+from shared.delivery.requests.line import entries_of
 from shared.delivery.slots.slots import Slots
 from shared.engine.delivering.answers import Attempted, NotNow
 from shared.engine.delivering.gate import Gate
 from shared.engine.delivering.shared_health import LocalHealth, SharedHealth
-from shared.engine.delivering.visit import Request, Visit
+from shared.engine.delivering.visit import Entries, Request, Visit
 from shared.engine.ports import PushThreads
 from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
 
@@ -77,10 +78,11 @@ class Gates:
     def enter(self, gate: Gate, visit: Visit) -> None:
         """Let the deliveries of a part in, or turn them away; each gets an answer."""
         part = visit.part
+        entries = entries_of(visit, part.to_push, part.subscription, part.terms)
         if not visit.was_held:
             with self.lock:
-                gate.health.count_new(len(part.to_push), self.clock.now())
-        self._proceed(gate, visit, part.to_push)
+                visit.health.count_new(len(entries), self.clock.now())
+        self._proceed(gate, visit, entries)
 
     def after_probe(self, gate: Gate, visit: Visit) -> None:
         """Let in what waited for the outcome of a probe."""
@@ -93,7 +95,7 @@ class Gates:
             return gate.recheck(visit)
 
     def leave(self, gate: Gate, visit: Visit) -> None:
-        """End a visit, or only its stay in flight; its deliveries stay in the line."""
+        """End a visit's stay in flight; its deliveries stay in the line."""
         with self.lock:
             if visit.is_in:
                 visit.is_in = False
@@ -111,8 +113,10 @@ class Gates:
         """Share what was learned about an endpoint's health."""
         self.health.save(gate.health, gate.key)
 
-    def succeeded_late(self, gate: Gate, terms: DeliveryTerms, sent_at: datetime) -> None:
-        """Record a success after the timeout; it annuls the failure."""
+    def succeeded_late(
+        self, gate: Gate, health: LocalHealth, terms: DeliveryTerms, sent_at: datetime
+    ) -> None:
+        """Record a success of an endpoint after the timeout; it annuls the failure."""
         seen = Observation(
             outcome=Outcome.DELIVERED,
             new_events=0,
@@ -121,17 +125,17 @@ class Gates:
             is_late=True,
         )
         with self.lock:
-            gate.health.observed(seen, terms)
+            health.observed(seen, terms)
         self.save(gate)
 
-    def _proceed(self, gate: Gate, visit: Visit, loaded: Sequence[Loaded]) -> None:
+    def _proceed(self, gate: Gate, visit: Visit, entries: Entries) -> None:
         """Let deliveries in as far as health permits; after a hold, a probe first."""
         found = self._availability(gate, visit.part.terms)
         with self.lock:
             if isinstance(found, Held):
-                gate.hold_back(visit, loaded, found)
+                gate.hold_back(visit, entries, found)
             else:
-                gate.let_in(visit, loaded, as_probe=isinstance(found, NeedsProbe))
+                gate.let_in(visit, entries, as_probe=isinstance(found, NeedsProbe))
             lanes = self._lanes(gate)
         self._start(lanes)
 
@@ -153,7 +157,7 @@ class Gates:
             except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
                 result = error if isinstance(error, Exception) else RuntimeError(repr(error))
             with self.lock:
-                gate.ended(request, result)
+                self._learned(gate, request, result)
                 lanes = self._lanes_in_turn()
             self._start(lanes)
             request = self._next(gate)
@@ -162,7 +166,7 @@ class Gates:
         """Return a lane's next request; ``None``: the lane ends."""
         with self.lock:
             may_go_on = is_first or self.slots.may_keep(gate.slots)
-            if may_go_on and (request := gate.take()):
+            if may_go_on and (request := self._taken(gate)):
                 return request
             self.slots.release(gate.slots)
             if gate.line or gate.probe:
@@ -172,6 +176,21 @@ class Gates:
             lanes = self._lanes_in_turn()
         self._start(lanes)
         return None
+
+    def _learned(self, gate: Gate, request: Request, result: Attempted | Exception) -> None:
+        try:
+            gate.ended(request, result)
+        except Exception as error:  # noqa: BLE001 - a lane never raises; its visits have answers
+            telemetry.error("delivery.failed", **gate.key._asdict(), detail=repr(error))
+
+    def _taken(self, gate: Gate) -> Request | None:
+        """Take the next request; a fault of ours turns the line away, and hangs nobody."""
+        try:
+            return gate.take()
+        except Exception as error:  # noqa: BLE001 - a lane never raises
+            telemetry.error("delivery.failed", **gate.key._asdict(), detail=repr(error))
+            gate.turn_away_all(NotNow(self.clock.now() + SHORTAGE_AGAIN_IN, "a fault of ours"))
+            return None
 
     def _lanes(self, gate: Gate) -> list[Gate]:
         """Take the slots that a line needs; for what it doesn't get, it waits."""

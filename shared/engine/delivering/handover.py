@@ -30,37 +30,38 @@ class Handover:
     message: DeliveryMessage
     requeue: Requeue
     clock: Clock
+    is_done: bool = False
     _copies: list[Queued] = field(default_factory=list)
 
-    @property
-    def is_done(self) -> bool:
-        """Whether there is a copy."""
-        return bool(self._copies)
-
-    def begin(self, undecided: Sequence[Delivery]) -> bool:
-        """Try once to store the copy; ``False`` if it isn't: the message is still needed."""
+    def begin(self, undecided: Sequence[Delivery]) -> None:
+        """Try once to store the copy: then it *is_done*, and the message is not needed."""
         due = self.clock.now() + COPY_HIDDEN_FOR
         try:
             copy = replace(self.message, deliveries=tuple(undecided), due=due, rounds=0)
             self._copies = self.requeue.at_due(copy, patience=timedelta())
         except StorageUnavailable:
-            return False
-        return True
+            return
+        self.is_done = True
 
     def renew(self) -> None:
-        """Keep the copy hidden, if it would soon be visible; if that fails, it is a duplicate."""
-        soon = self.clock.now() + RENEWED_BEFORE
-        for number, copy in enumerate(self._copies):
-            if copy.visible_at <= soon:
-                until = self.clock.now() + COPY_HIDDEN_FOR
-                try:
-                    hidden = self.requeue.shrink(
-                        copy._replace(visible_at=until), copy.message.deliveries
-                    )
-                except StorageUnavailable as error:
-                    self._log("delivery.copy_not_hidden", copy, error)
-                else:
-                    self._copies[number] = hidden or copy
+        """
+        Keep the copy hidden, if it would soon be visible.
+
+        If that fails, or it was received meanwhile, its deliveries are pushed again.
+        """
+        now = self.clock.now()
+        if not any(copy.visible_at <= now + RENEWED_BEFORE for copy in self._copies):
+            return
+        kept: list[Queued] = []
+        for copy in self._copies:
+            renewed = copy._replace(visible_at=now + COPY_HIDDEN_FOR)
+            try:
+                hidden = self.requeue.shrink(renewed, copy.message.deliveries)
+                kept += [hidden] if hidden else []
+            except StorageUnavailable as error:
+                self._log("delivery.copy_not_hidden", copy, error)
+                kept.append(copy)
+        self._copies = kept
 
     def end(self) -> None:
         """Delete the copy: what follows is stored."""

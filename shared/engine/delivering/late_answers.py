@@ -36,6 +36,12 @@ class LateAnswers:
     _delivered: set[DeliveryKey] = field(default_factory=set)
     _dropped: set[DeliveryKey] = field(default_factory=set)
     _stored: list[Queued] = field(default_factory=list)
+    _is_abandoned: bool = False
+
+    def abandon(self) -> None:
+        """Cancel nothing any more: the message comes again."""
+        with self.lock:
+            self._is_abandoned = True
 
     def store(
         self, message: DeliveryMessage, put: Callable[[DeliveryMessage], Sequence[Queued]]
@@ -66,6 +72,7 @@ class LateAnswers:
         with self.lock:
             self._delivered |= keys
             cancelled = self._cancel(keys) and keys.isdisjoint(self._dropped)
+            cancelled = cancelled and not self._is_abandoned
         self.ledger.answered_late(batch, outcome, is_cancelled=cancelled)
         self.learn(sent_at)
 

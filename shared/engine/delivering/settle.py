@@ -54,6 +54,7 @@ class Settlement:
     )
     _oldest: datetime | None = None
     _answered: set[int] = field(default_factory=set)
+    _confirmed: tuple[datetime, bool] | None = None
 
     @property
     def undecided(self) -> list[Delivery]:
@@ -90,7 +91,7 @@ class Settlement:
 
     def flush(self, *, only_old: bool = False) -> None:
         """
-        Store what was decided, and only then record it.
+        Store what was decided, and only then the rows of the attempt table.
 
         Raises:
             StorageUnavailable: the message must not be deleted.
@@ -134,11 +135,18 @@ class Settlement:
     def _decide(self, tried: Delivery, attempted: Attempted) -> Decision:
         terms, (outcome, _, ended_at, jitter) = self.part.terms, attempted
         decision = decide(tried, outcome, terms, ended_at, jitter)
-        if isinstance(decision, End) and decision.is_final_answer and not self.is_current():
+        if isinstance(decision, End) and decision.is_final_answer and not self._is_confirmed():
             retried = retry(tried, outcome, terms, ended_at, jitter)
             why = f"the end is not confirmed: the subscription may have changed; {retried.why}"
             return replace(retried, why=why)
         return decision
+
+    def _is_confirmed(self) -> bool:
+        """Ask whether the subscription is unchanged, once a second at most."""
+        now = self.clock.now()
+        if self._confirmed is None or now - self._confirmed[0] >= GATHER_FOR:
+            self._confirmed = now, self.is_current()
+        return self._confirmed[1]
 
     def _hold(self, batch: PushBatch, answer: NotNow, held: Held) -> None:
         """Keep what is held, as the deployment's switches say."""

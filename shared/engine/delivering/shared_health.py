@@ -179,7 +179,8 @@ class SharedHealth:
                 known.health = claim_probe(known.health, terms, now)
             return True  # While the table fails, each process probes.
         finally:
-            known.claiming_until = again_at
+            with self._lock:
+                known.claiming_until = again_at
         return False
 
     def save(self, known: LocalHealth, key: SubscriptionKey) -> None:
@@ -200,10 +201,12 @@ class SharedHealth:
         except Conflict:
             pass  # Others write as well: the rest follows with the next change.
         except StorageUnavailable as error:
-            known.blocked_until = now + FAILED_AGAIN_AFTER
+            with self._lock:
+                known.blocked_until = now + FAILED_AGAIN_AFTER
             _log_unsaved(key, error)
         finally:
-            known.is_writing = False
+            with self._lock:
+                known.is_writing = False
 
     def _claimed(self, known: LocalHealth, key: SubscriptionKey, terms: DeliveryTerms) -> bool:
         row = self._store.read(key)

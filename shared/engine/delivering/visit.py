@@ -12,6 +12,7 @@ from shared.delivery.requests.push_batch import Loaded, PushBatch
 from shared.engine.delivering.answers import Answer, Result
 from shared.engine.delivering.late_answers import LateAnswers
 from shared.engine.delivering.parts import Part
+from shared.engine.delivering.shared_health import LocalHealth
 from shared.engine.ports import Inbox
 
 
@@ -22,11 +23,12 @@ class Visit:
 
     *open* counts its deliveries in the line or under way, *pushing* its requests under way. When
     the last is answered, the visit comes to *inbox*. *behind_probe* waits for a probe's outcome.
-    *since* and *stop_at* are seconds of a monotonic clock: no push begins after that. *is_in*: it
-    counts as a message in flight.
+    *health* is that of the endpoint that it came for. *since* and *stop_at* are seconds of a
+    monotonic clock: no push begins after that. *is_in*: it counts as a message in flight.
     """
 
     part: Part
+    health: LocalHealth
     inbox: Inbox[Visit]
     late: LateAnswers
     jitter: float
@@ -34,7 +36,7 @@ class Visit:
     stop_at: float
     open: int = 0
     pushing: int = 0
-    behind_probe: Sequence[Loaded] = ()
+    behind_probe: Sequence[Entry[Visit]] = ()
     is_in: bool = False
     answers: deque[Answer] = field(default_factory=deque)
 
@@ -65,6 +67,11 @@ class Request(NamedTuple):
     def part(self) -> Part:
         """The part whose subscription and terms count: that of the first event."""
         return self.shares[0][0].part
+
+    @property
+    def health(self) -> LocalHealth:
+        """The health of the endpoint that it is sent to."""
+        return self.shares[0][0].health
 
     def answer(self, result: Result) -> None:
         """Answer all visits. Call with the lock of the gates held."""

@@ -51,6 +51,7 @@ class Work:
         self.sent: list[tuple[int, ...]] = []
         self.most = 0
         self._clock = clock
+        self.outcome = Outcome.DELIVERED
         self._under_way = 0
         self._begun: SimpleQueue[tuple[int, ...]] = SimpleQueue()
         self._changed = threading.Condition()
@@ -66,7 +67,7 @@ class Work:
             self._begun.put(found)
             assert self._changed.wait_for(lambda: self._may_end(found), 2 * PATIENCE)
             self._under_way -= 1
-        return attempted(self._clock, began_at=began_at)
+        return attempted(self._clock, self.outcome, began_at)
 
     def next(self, count: int = 1) -> list[tuple[int, ...]]:
         """Wait for so many requests to begin; return their events."""
@@ -142,6 +143,7 @@ class House:
         )
         return Visit(
             part=part,
+            health=self.gates.of(part.subscription).health,
             inbox=self.threads.inbox(),
             late=cast("LateAnswers", None),
             jitter=0.0,

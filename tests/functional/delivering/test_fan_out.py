@@ -11,7 +11,9 @@ import pytest
 
 from shared.delivery.messages.message import Part, encode_fan_out
 from shared.delivery.messages.packing import pack
+from shared.engine.delivering.answers import Attempted
 from shared.engine.delivering.handover import COPY_HIDDEN_FOR
+from shared.engine.delivering.visit import Request
 from shared.engine.ports import Queue, Receipt
 from shared.errors import StorageUnavailable
 from shared.http import Failure, NotAnswered
@@ -143,6 +145,27 @@ def test_a_part_that_can_not_be_stored_stops_no_other(
 
     assert reached(app) == dict.fromkeys((*names, "four"), 1)
     assert set(stored(app, Queue.RETRIES)) == {*names} - {bad}
+
+
+def test_a_part_in_which_we_fail_comes_back_alone(app: Deployment, logged: Logged) -> None:
+    """A bug of ours, seen with one subscription: the others are not delivered again."""
+    subscribe(app, "one", "two")
+    push = app.deliver.gates.push
+
+    def broken(request: Request) -> Attempted:
+        if request.part.subscription.name == "one":
+            raise RuntimeError("a bug")
+        return push(request)
+
+    app.deliver.gates.push = broken
+    app.deliver.run(fan_out("one", "two").encode())
+
+    assert reached(app) == {"two": 1}
+    assert stored(app, Queue.RETRIES) == {"one": (60 * SECOND, 0)}
+    (line,) = logged("delivery.failed")
+    assert (line["subscription"], line["detail"]) == ("one", "RuntimeError('a bug')")
+    with pytest.raises(RuntimeError):  # Alone, it is the host's to repeat, and to give up.
+        app.run(a_message(subscription="one"))
 
 
 def test_a_part_that_can_not_be_read_or_put_back_stops_no_other(

@@ -5,9 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 
+from shared.adapters.push_threads import PooledThreads
 from shared.delivery.outcome import Outcome
 from shared.delivery.slots.shares import Share
 from shared.engine.delivering import gates as gates_module
@@ -45,6 +47,48 @@ def test_without_a_thread_nothing_is_counted() -> None:
         assert (gate.slots.limit, gate.slots.seconds) == (limit, None)
         assert gate.health.health == health
     assert house.work.sent == []
+
+
+def test_a_lane_that_was_refused_a_thread_never_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pool queues work before it starts a thread for it, and would run it later."""
+    threads, ran = PooledThreads(1), []
+    start = threading.Thread.start
+    monkeypatch.setattr(threading.Thread, "start", _no_thread)
+    assert not threads.start(lambda: ran.append("refused"))
+    monkeypatch.setattr(threading.Thread, "start", start)
+
+    assert threads.start(lambda: ran.append("started"))
+    threads._pool.shutdown()
+
+    assert ran == ["started"]
+
+
+def _no_thread(_: threading.Thread) -> None:
+    raise RuntimeError("can't start new thread")
+
+
+def test_a_fault_while_learning_from_a_push_hangs_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    with a_house() as house:
+        gate = house.gate()
+        monkeypatch.setattr(gate.rules, "pushed", None)
+        house.work.let_go()
+
+        assert set(house.answered(house.entered(0, 1))) == {0, 1}
+
+
+def test_a_push_to_the_former_endpoint_says_nothing_about_the_corrected_one() -> None:
+    with a_house() as house:
+        visit = house.entered(0)
+        house.work.next()
+        corrected = replace(visit.part.subscription, endpoint_url="https://crm.example/corrected")
+        house.work.outcome = Outcome.BUSY
+        gate = house.gates.of(corrected)
+        house.work.let_go()
+        house.answered(visit)
+
+        assert house.gates.of(corrected) is gate
+        assert gate.health.health.hold is None
+        assert visit.health.health.hold is not None
 
 
 def test_one_thread_does_the_work_of_all_that_could_not_begin(

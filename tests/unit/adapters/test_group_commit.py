@@ -156,7 +156,7 @@ def test_without_a_thread_a_commit_fails_and_the_next_does_not(publishers: Publi
     publishers.threads.has_none = False
     publishers.arrive(2)
 
-    assert results(refused) == [RuntimeError] * 2
+    assert results(refused) == [StorageUnavailable] * 2  # a shortage of ours: repeat it
     assert publishers.begun == [[2]]
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from shared.delivery.delivery import Attempt
 from shared.delivery.outcome import Outcome
 from shared.delivery.policy import DeliveryTerms
-from shared.delivery.requests.line import Line
+from shared.delivery.requests.line import Line, entries_of
 from shared.delivery.requests.push_batch import Loaded, PushBatch
 from shared.delivery.requests.push_request import push_request
 from shared.subscriptions.subscription import (
@@ -39,6 +39,16 @@ ASKED = [
 ]
 
 
+def add(
+    line: Line[str],
+    owner: str,
+    events: Iterable[Loaded],
+    subscription: EventSubscription,
+    rules: DeliveryTerms,
+) -> None:
+    line.add(entries_of(owner, events, subscription, rules), subscription, rules)
+
+
 def loaded(position: int = 0, last: Attempt | None = None, **members: Any) -> Loaded:
     attempts = 1 if last else 0
     event = text(id=f"e-{position}", **members)
@@ -58,7 +68,7 @@ def batches_of(
 ) -> list[PushBatch]:
     """Divide what one message brings into requests."""
     line: Line[str] = Line()
-    line.add("a", events, subscription, rules)
+    add(line, "a", events, subscription, rules)
     return drained(line)
 
 
@@ -219,7 +229,7 @@ def test_events_of_several_messages_share_a_request() -> None:
     """Issue: single publishes become batches under load."""
     line: Line[str] = Line()
     for owner, place in (("a", 0), ("b", 0), ("c", 5), ("a", 1)):
-        line.add(owner, [loaded(place)], CRM, HUNDRED)
+        add(line, owner, [loaded(place)], CRM, HUNDRED)
 
     assert owners_in(line) == [[("a", 0), ("b", 0), ("c", 5), ("a", 1)]]
 
@@ -227,10 +237,10 @@ def test_events_of_several_messages_share_a_request() -> None:
 def test_a_request_is_filled_with_what_comes_later() -> None:
     """None waits for others: what is there when a request is taken is in it."""
     line: Line[str] = Line()
-    line.add("a", [loaded(number) for number in range(4)], CRM, THREE)
+    add(line, "a", [loaded(number) for number in range(4)], CRM, THREE)
     assert len(line.take()) == 3
 
-    line.add("b", [loaded(4)], CRM, THREE)
+    add(line, "b", [loaded(4)], CRM, THREE)
 
     assert owners_in(line) == [[("a", 3), ("b", 4)]]
     assert not line
@@ -240,7 +250,7 @@ def test_events_that_were_tried_share_no_request_with_new_ones() -> None:
     """Nor with those that were tried in other requests, whoever brings them."""
     line: Line[str] = Line()
     for number, last in enumerate([*ASKED, *ASKED]):
-        line.add("ab"[number // 4], [loaded(number, last)], CRM, HUNDRED)
+        add(line, "ab"[number // 4], [loaded(number, last)], CRM, HUNDRED)
 
     assert owners_in(line) == [[("a", number), ("b", number + 4)] for number in range(4)]
 
@@ -249,7 +259,7 @@ def test_events_that_may_not_share_requests_take_turns() -> None:
     line: Line[str] = Line()
     for owner, kind in (("a", "x"), ("b", "y"), ("c", "z")):
         events = [loaded(number, data={"kind": kind}) for number in range(7)]
-        line.add(owner, events, CRM, THREE)
+        add(line, owner, events, CRM, THREE)
 
     found = owners_in(line)
 
@@ -262,10 +272,10 @@ def test_a_subscription_that_changed_shares_no_request_with_what_it_was() -> Non
     line: Line[str] = Line()
     changed = a_subscription(endpoint_url="https://new.example/hook")
     other = replace(HUNDRED, max_attempts=3)
-    line.add("a", [loaded(0)], CRM, HUNDRED)
-    line.add("b", [loaded(0)], changed, HUNDRED)
-    line.add("c", [loaded(0)], CRM, other)
-    line.add("d", [loaded(0)], CRM, replace(other, max_attempts=30))
+    add(line, "a", [loaded(0)], CRM, HUNDRED)
+    add(line, "b", [loaded(0)], changed, HUNDRED)
+    add(line, "c", [loaded(0)], CRM, other)
+    add(line, "d", [loaded(0)], CRM, replace(other, max_attempts=30))
 
     assert owners_in(line) == [[("a", 0), ("d", 0)], [("b", 0)], [("c", 0)]]
 
@@ -276,7 +286,7 @@ def test_what_is_withdrawn_is_in_no_request(rules: DeliveryTerms) -> None:
     one, other = "one", "other"
     for number in range(8):
         event = loaded(number, data={"kind": "xyz"[number // 3]})
-        line.add((one, other)[number % 2], [event], CRM, rules)
+        add(line, (one, other)[number % 2], [event], CRM, rules)
 
     withdrawn = line.withdraw(one)
 
@@ -288,12 +298,12 @@ def test_what_is_withdrawn_is_in_no_request(rules: DeliveryTerms) -> None:
 
 def test_requests_are_counted_by_what_may_share_them() -> None:
     line: Line[str] = Line()
-    line.add("a", [loaded(n, data={"kind": "x"}) for n in range(7)], CRM, THREE)
-    line.add("b", [loaded(n, data={"kind": "y"}) for n in range(3)], CRM, THREE)
+    add(line, "a", [loaded(n, data={"kind": "x"}) for n in range(7)], CRM, THREE)
+    add(line, "b", [loaded(n, data={"kind": "y"}) for n in range(3)], CRM, THREE)
     assert line.requests == 3 + 1
 
     line.take()
 
     assert line.requests == 2 + 1
-    line.add("c", [loaded(n) for n in range(5)], a_subscription(), terms())
+    add(line, "c", [loaded(n) for n in range(5)], a_subscription(), terms())
     assert line.requests == 2 + 1 + 5
