@@ -96,5 +96,5 @@ def _gates() -> Gates:
 
 @once
 def _invocations() -> ThreadPoolExecutor:
-    # A delivery that goes on after its invocation occupies a thread of the push pool, or it ends.
+    # Deliveries that go on after their invocation are about as many as pushes under way.
     return ThreadPoolExecutor(INVOCATIONS + THREADS.total, thread_name_prefix="deliver")

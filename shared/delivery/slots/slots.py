@@ -27,9 +27,9 @@ class SlotUse:
     """
     The slots of one subscription.
 
-    *limit* is how many it may use, *used* how many it uses. *visits* counts the messages in flight
-    that have deliveries for it. *seconds* is the moving average of its pushes' times; *moved_at*
-    is when the last push ended, or the first of those under way began.
+    *limit* is how many it may use, *used* how many it uses. *visits* counts the parts of messages
+    in flight that are for it. *seconds* is the moving average of its pushes' times; *moved_at* is
+    when the last push ended, or the first of those under way began.
     """
 
     key: SubscriptionKey

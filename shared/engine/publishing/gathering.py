@@ -1,8 +1,9 @@
 """
 Decides which publications are committed together, and when.
 
-A request that finds no commit under way begins one at once. What arrives meanwhile gathers, and is
-the next commit. Where more gathers than one commit takes, full commits run side by side.
+A request that finds no commit under way begins one; there is no timer. What arrives meanwhile
+gathers, and is the next commit. Where more gathers than one commit takes, full commits run side by
+side.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ R = TypeVar("R", bound=HasPublication)
 
 
 class Group(NamedTuple, Generic[R]):
-    """The requests of one commit, at least one; the first leads it. Full: others were left."""
+    """The requests of one commit, at least one. Full: it takes no more."""
 
     requests: tuple[R, ...]
     is_full: bool

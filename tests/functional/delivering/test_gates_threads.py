@@ -305,7 +305,7 @@ def test_an_endpoint_from_which_all_is_withdrawn_waits_for_no_slot(
     house.end()
 
 
-def test_fault_a_probe_that_waits_is_lost_when_another_is_claimed() -> None:
+def test_a_probe_that_waits_is_not_lost_when_another_is_claimed() -> None:
     """No thread is free for longer than a claim lasts: without an answer its visit never ends."""
     with a_house(share=Share(total=2)) as house:
 

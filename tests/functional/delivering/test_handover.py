@@ -217,7 +217,9 @@ def test_after_a_detached_probe_the_same_copy_covers_the_rest(app: Deployment) -
     assert app.all_stored() == {}
 
 
-def test_fault_after_a_detached_probe_the_message_is_in_flight_again(app: Deployment) -> None:
+def test_after_a_probe_that_was_handed_over_the_message_stays_out_of_flight(
+    app: Deployment,
+) -> None:
     """The host has deleted it: what goes on counts as none of its messages."""
     fail(app)
     app.clock.advance(10 * SECOND)

@@ -208,7 +208,7 @@ def test_who_has_slots_gives_one_way_when_all_threads_are_in_use() -> None:
     assert slots.may_keep(busy)
 
 
-def test_fault_slow_ones_whose_lines_never_end_keep_their_slots_for_ever() -> None:
+def test_slow_ones_whose_lines_never_end_give_slots_to_others() -> None:
     """They have their half of the threads, and another slow one waits for a first slot."""
     slots, _ = slots_of()
     fast = quick(slots, "fast")
