@@ -21,8 +21,8 @@ from shared.delivery.policy import (
     RetryAt,
 )
 from shared.delivery.requests.push_batch import PushBatch
-from shared.engine.delivering.event_texts import event_id
 from shared.engine.ports import AttemptLog
+from shared.events.event_ids import event_id
 from shared.settings import AttemptLogging
 
 QUIET_FOR = timedelta(seconds=30)  # after a failed write; what comes meanwhile is not recorded

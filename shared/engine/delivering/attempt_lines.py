@@ -10,9 +10,9 @@ from shared.delivery.delivery import Delivery
 from shared.delivery.messages.message import DeliveryMessage
 from shared.delivery.outcome import DeliveryOutcome
 from shared.delivery.policy import DeliveryTerms, End, RetryAt
+from shared.delivery.requests.delivery_failure import delivery_failure
 from shared.delivery.requests.push_batch import PushBatch
-from shared.engine.delivering.event_texts import event_id, event_ids
-from shared.engine.delivering.failure_records import delivery_failure
+from shared.events.event_ids import event_id, event_ids
 from shared.subscriptions.subscription import EventSubscription
 
 _NAME, _ID = 16, 36  # characters of a name and of an id in a line for a terminal

@@ -1,14 +1,11 @@
-"""Reads the texts of deliveries' events, and the ids in them."""
+"""Reads the texts of deliveries' events."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
 from shared.delivery.delivery import Delivery
 from shared.engine.ports import PayloadStore
-
-MAX_IDS = 20  # of one line of the log
 
 
 def texts_of(
@@ -25,19 +22,6 @@ def texts_of(
     return [
         (each, each.text if each.text is not None else _line(blobs, each)) for each in deliveries
     ]
-
-
-def event_id(text: str | None) -> str | None:
-    """Return the id in an event's JSON; ``None`` if the text is gone or damaged."""
-    try:
-        return str(json.loads(text or "")["id"])
-    except (ValueError, TypeError, KeyError):
-        return None
-
-
-def event_ids(texts: Sequence[str | None]) -> list[str] | None:
-    """Return the ids of the first `MAX_IDS` events; ``None`` if none is known."""
-    return [known for text in texts[:MAX_IDS] if (known := event_id(text))] or None
 
 
 def _line(blobs: dict[str, Sequence[str] | None], delivery: Delivery) -> str | None:

@@ -9,10 +9,10 @@ from datetime import datetime
 from shared.clock import Clock
 from shared.delivery.allowed_rate import Allowance, ask
 from shared.delivery.health.endpoint_health import Held, Observation
+from shared.delivery.health.local_health import LocalHealth
 from shared.delivery.requests.line import Line
 from shared.delivery.slots.slots import STUCK_AFTER, Slots, SlotUse
 from shared.engine.delivering.answers import Attempted, NotNow
-from shared.engine.delivering.shared_health import LocalHealth
 from shared.engine.delivering.visit import Entries, Request, Visit, request_of, shares_of
 from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
 

@@ -18,13 +18,14 @@ from shared.delivery.health.endpoint_health import (
     Observation,
     endpoint_id,
 )
+from shared.delivery.health.local_health import LocalHealth
 from shared.delivery.outcome import Outcome
 from shared.delivery.policy import DeliveryTerms
 from shared.delivery.requests.line import entries_of
 from shared.delivery.slots.slots import Slots
 from shared.engine.delivering.answers import Attempted, NotNow
 from shared.engine.delivering.gate import Gate
-from shared.engine.delivering.shared_health import LocalHealth, SharedHealth
+from shared.engine.delivering.shared_health import SharedHealth
 from shared.engine.delivering.visit import Entries, Request, Visit
 from shared.engine.ports import PushThreads
 from shared.subscriptions.subscription import EventSubscription, SubscriptionKey

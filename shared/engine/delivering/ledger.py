@@ -14,8 +14,8 @@ from shared.delivery.requests.push_batch import Loaded, PushBatch
 from shared.engine.delivering.answers import Attempted
 from shared.engine.delivering.attempt_history import MessageHistory
 from shared.engine.delivering.attempt_lines import AttemptLines
-from shared.engine.delivering.event_texts import event_ids
 from shared.engine.ports import Metrics
+from shared.events.event_ids import event_ids
 from shared.metrics import Metric, error_type
 from shared.subscriptions.subscription import SubscriptionKey
 

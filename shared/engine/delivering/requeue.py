@@ -38,27 +38,21 @@ class Requeue:
     clock: Clock
     sleep: Callable[[float], None]
 
-    def at_due(self, message: DeliveryMessage, *, patience: timedelta = PATIENCE) -> list[Queued]:
+    def at_due(
+        self,
+        message: DeliveryMessage,
+        *,
+        long: timedelta = LONG_WAIT,
+        patience: timedelta = PATIENCE,
+    ) -> list[Queued]:
         """
         Store deliveries so that they are received at ``message.due``, or now without one.
+
+        Waits longer than *long* are spent on the queue without a trigger.
 
         Raises:
             StorageUnavailable: storage failed for as long; the put may or may not be stored.
         """
-        return self._at_due(message, LONG_WAIT, patience)
-
-    def as_held(self, message: DeliveryMessage) -> list[Queued]:
-        """
-        Store held deliveries as `at_due` does.
-
-        Raises:
-            StorageUnavailable: storage failed for two minutes; the put may or may not be stored.
-        """
-        return self._at_due(message, LONG_HOLD)
-
-    def _at_due(
-        self, message: DeliveryMessage, long: timedelta, patience: timedelta = PATIENCE
-    ) -> list[Queued]:
         wait = (message.due - self.clock.now()) if message.due else timedelta()
         if wait > long:
             return self._put_all(Queue.WAITING, message, wait - WAKE_AHEAD, patience)

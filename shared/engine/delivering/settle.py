@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from functools import partial
 
 from shared.clock import Clock
 from shared.delivery.delivery import Delivery
@@ -20,7 +21,7 @@ from shared.engine.delivering.answers import Answer, Attempted, NotNow
 from shared.engine.delivering.late_answers import LateAnswers
 from shared.engine.delivering.ledger import Ledger
 from shared.engine.delivering.parts import Part
-from shared.engine.delivering.requeue import Queued, Requeue
+from shared.engine.delivering.requeue import LONG_HOLD, Queued, Requeue
 from shared.events.topic import TopicName
 from shared.subscriptions.subscription import DeadLetterDestination
 
@@ -101,7 +102,7 @@ class Settlement:
             return
         for waiting, put, counted in (
             (self._retries, self.requeue.at_due, "retried"),
-            (self._held, self.requeue.as_held, "held"),
+            (self._held, partial(self.requeue.at_due, long=LONG_HOLD), "held"),
         ):
             for due, deliveries in due_together(waiting, now):
                 self._store(self._message(deliveries, due=due), put, counted)

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from shared.delivery.health.local_health import LocalHealth
 from shared.delivery.requests.line import Entry
 from shared.delivery.requests.push_batch import Loaded, PushBatch
 from shared.engine.delivering.answers import Answer, Result
 from shared.engine.delivering.late_answers import LateAnswers
 from shared.engine.delivering.parts import Part
-from shared.engine.delivering.shared_health import LocalHealth
 from shared.engine.ports import Inbox
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 from http import HTTPStatus
 
-from shared import telemetry
 from shared.clock import format_us_datetime, timestamp
 from shared.delivery.outcome import DeliveryOutcome
 from shared.delivery.requests.push_batch import Loaded
-from shared.engine.delivering.event_texts import event_id
+from shared.events.event_ids import event_id
 from shared.subscriptions.endpoint_rules import base_url
 from shared.subscriptions.subscription import DeliverySchema, EventSubscription
 
@@ -26,7 +25,7 @@ _FIELDS = (
 
 def delivery_failure(
     subscription: EventSubscription, tried: Loaded, outcome: DeliveryOutcome, now: datetime
-) -> dict[str, telemetry.Field]:
+) -> dict[str, str]:
     """
     Return a record of the category ``DeliveryFailures``: of a batch, about its first event.
 
