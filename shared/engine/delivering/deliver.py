@@ -100,7 +100,7 @@ class Deliver:
 
     def _put_back(self, message: DeliveryMessage) -> bool:
         """Store a part that failed as its subscription's own message, so that no other repeats."""
-        due = message.due or self.clock.now() + FAILED_AGAIN_IN
+        due = self.clock.now() + FAILED_AGAIN_IN
         try:
             self.requeue.at_due(replace(message, due=due), patience=timedelta())
         except StorageUnavailable:

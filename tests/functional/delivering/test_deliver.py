@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from shared.adapters.push_threads import PooledThreads, QueueInbox
+from shared.delivery.messages.message import DeliveryMessage
+from shared.delivery.messages.message_reader import decode
 from shared.delivery.outcome import Outcome
 from shared.delivery.slots.slots import Slots
 from shared.engine.ports import Queue, Receipt
@@ -170,16 +172,21 @@ def test_deliveries_that_found_no_slot_are_put_back_uncounted(app: Deployment) -
 
 
 class Slow(ScriptedPusher):
-    """The last push waits until retries are stored."""
+    """The first push lasts until it is handed over, the last until retries are stored."""
 
     def send(
         self, request: OutboundRequest, timeout: timedelta, late: LateAnswerHandler | None = None
     ) -> Exchange:
+        if b"e-0" in request.body:
+            self.has_copy.wait(30)
         if b"e-3" in request.body:
-            assert self.has_retries.wait(30)
+            self.waited_for_retries = self.has_retries.wait(30)
         return super().send(request, timeout, late)
 
-    has_retries = Event()
+    def __init__(self, clock: FakeClock) -> None:
+        super().__init__(clock)
+        self.has_copy, self.has_retries = Event(), Event()
+        self.waited_for_retries = False
 
 
 class Ticking(QueueInbox[Any]):
@@ -209,13 +216,16 @@ def test_failures_are_stored_while_slow_ones_go_on(
 
     def watched(queue: Queue, text: str, visible_in: timedelta = timedelta()) -> Receipt:
         receipt = put(queue, text, visible_in)
-        slow.has_retries.set()
+        (message,) = decode(text)
+        assert isinstance(message, DeliveryMessage)
+        (slow.has_retries if message.deliveries[0].attempts else slow.has_copy).set()
         return receipt
 
     monkeypatch.setattr(app.queues, "put", watched)
     app.run(a_message([a_delivery(number) for number in range(4)]))
 
     stored = [each.position for message in app.on(Queue.RETRIES) for each in message.deliveries]
+    assert slow.waited_for_retries
     assert sorted(stored) == [0, 1, 2, 3]
     assert app.on(Queue.RETRIES)[-1].deliveries[-1].position == 3
 
