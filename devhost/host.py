@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import socket
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from devhost import log, settings
@@ -14,7 +15,6 @@ from devhost.functions import loader, metadata
 from devhost.functions.invoke import Invoker, Report, app_traceback
 from devhost.functions.loader import Function
 from devhost.functions.metadata import BadFunction
-from devhost.functions.threads import Threads
 from devhost.http.admin import Admin
 from devhost.http.app import HttpApp
 from devhost.http.server import ADDRESS, HttpServer, reserved_port
@@ -39,7 +39,8 @@ class Host:
         self._plan = plan
         self._console = console
         self._stop = asyncio.Event()
-        self._threads = Threads(_thread_count(plan, console))
+        threads = _thread_count(plan, console)
+        self._threads = ThreadPoolExecutor(threads, "function")
         self._invoker = Invoker(
             threads=self._threads,
             timeout=plan.options.function_timeout,
@@ -127,7 +128,7 @@ class Host:
         )
         if unfinished:
             self._console.line(f"Stopping: not all invocations finished in {DRAIN_SECONDS} s")
-        self._threads.close()
+        self._threads.shutdown(wait=False, cancel_futures=True)
         self._triggers.close()
         for task in tasks:
             if task.cancelled():

@@ -18,6 +18,7 @@ import traceback
 import types
 import uuid
 from collections.abc import Callable, Mapping
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -30,7 +31,6 @@ from devhost import log
 from devhost.errors import BrokenFunctionError, InvocationError, class_and_message
 from devhost.functions.loader import Function
 from devhost.functions.metadata import BINDING_TYPES
-from devhost.functions.threads import Threads
 
 _log = logging.getLogger(__name__)
 # Not uuid4: it asks the system, and other threads run before the loop goes on. The app may seed
@@ -102,7 +102,7 @@ class Invoker:
     def __init__(
         self,
         *,
-        threads: Threads,
+        threads: Executor,
         timeout: timedelta | None,
         report: Callable[[Report], None],
     ) -> None:
@@ -168,7 +168,7 @@ class Invoker:
             else:
                 run = contextvars.copy_context().run
                 call = functools.partial(run, _call, function.call, arguments, invocation_id)
-                returned = await self._threads.run(call)
+                returned = await asyncio.get_running_loop().run_in_executor(self._threads, call)
         finally:
             log.running.reset(token)
         return self._encode(function, returned)

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import importlib
 import os
+from concurrent.futures import ThreadPoolExecutor
 from email.utils import parsedate_to_datetime
 from http.cookies import SimpleCookie
 from pathlib import Path
@@ -16,11 +17,10 @@ from azure.functions.meta import Datum
 from devhost.errors import BadFunctionError, InvocationError, class_and_message
 from devhost.functions import loader, metadata
 from devhost.functions.invoke import Invoker, Report
-from devhost.functions.threads import Threads
 from devhost.http import response as http_response
 
 wire: Any = importlib.import_module("wire")  # it stands beside this file
-_threads = Threads(4)
+_threads = ThreadPoolExecutor(4)
 _prepared: list[Path] = []
 
 

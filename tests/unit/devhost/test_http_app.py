@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from contextlib import closing
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -11,7 +11,6 @@ import pytest
 
 from devhost.errors import BadFunctionError
 from devhost.functions.invoke import Invoker
-from devhost.functions.threads import Threads
 from devhost.http import app as http_app
 from devhost.http.admin import Admin
 from devhost.http.app import HttpApp
@@ -42,7 +41,7 @@ def ask():
         async def by_hand(function, text):
             ran.append((function.metadata.name, text))
 
-        async def scene(threads: Threads) -> Answer:
+        async def scene(threads: ThreadPoolExecutor) -> Answer:
             invoker = Invoker(threads=threads, timeout=None, report=lambda _: None)
             endpoints = [http_app.endpoint(each, options.get("prefix", "")) for each in functions]
             routes = endpoints if options.get("home", True) else None
@@ -79,7 +78,7 @@ def ask():
             await admin.drain()
             return Answer(sent)
 
-        with closing(Threads(1)) as threads:
+        with ThreadPoolExecutor(1) as threads:
             return asyncio.run(scene(threads))
 
     return go

@@ -4,7 +4,7 @@ import asyncio
 import contextvars
 import logging
 import threading
-from contextlib import closing
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
 
@@ -14,7 +14,6 @@ from azure.functions.meta import Datum
 
 from devhost.errors import InvocationError
 from devhost.functions.invoke import Invoker, app_traceback
-from devhost.functions.threads import Threads
 from devhost.http.request import Request
 
 REQUEST = Request(
@@ -35,7 +34,7 @@ def call(reports):
     """Invoke a function on real threads, two of them."""
 
     def go(function, datum=REQUEST, metadata=None, *, timeout=None):
-        with closing(Threads(2)) as threads:
+        with ThreadPoolExecutor(2, "function") as threads:
             invoker = Invoker(threads=threads, timeout=timeout, report=reports.append)
             return asyncio.run(invoker.invoke(function, datum, metadata))
 
@@ -105,7 +104,7 @@ def test_an_invocation_that_is_cancelled_from_outside_ends_as_cancelled(http_fun
     async def main(_req):
         await asyncio.Event().wait()
 
-    async def scene(threads: Threads) -> None:
+    async def scene(threads: ThreadPoolExecutor) -> None:
         invoker = Invoker(threads=threads, timeout=None, report=reports.append)
         task = asyncio.create_task(invoker.invoke(http_function(main), REQUEST, None))
         await asyncio.sleep(0)
@@ -113,7 +112,7 @@ def test_an_invocation_that_is_cancelled_from_outside_ends_as_cancelled(http_fun
         await asyncio.wait([task])
         assert task.cancelled()
 
-    with closing(Threads(1)) as threads:
+    with ThreadPoolExecutor(1) as threads:
         asyncio.run(scene(threads))
 
     assert isinstance(reports[0].fault, asyncio.CancelledError)
@@ -191,13 +190,13 @@ def test_no_more_run_at_once_than_there_are_threads(http_function, reports):
         running.pop()
         return ""
 
-    async def scene(threads: Threads) -> None:
+    async def scene(threads: ThreadPoolExecutor) -> None:
         invoker = Invoker(threads=threads, timeout=None, report=reports.append)
         await asyncio.gather(
             *(invoker.invoke(http_function(main), REQUEST, None) for _ in "123456")
         )
 
-    with closing(Threads(2)) as threads:
+    with ThreadPoolExecutor(2) as threads:
         asyncio.run(scene(threads))
 
     assert len(reports) == 6
