@@ -80,19 +80,29 @@ def running_storage_proxy(azurite: Azurite) -> Iterator[StorageProxy]:
 
 
 async def _listen(proxy: StorageProxy, service: str, behind: int) -> asyncio.Server:
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        # Cancelled at the end: Python 3.11 would report that as an error of the server.
-        with contextlib.suppress(OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
-            inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", behind)
-            answers = asyncio.create_task(_pass_on(inner_reader, writer))
-            try:
-                await _requests(proxy, service, reader, inner_writer, writer)
-            finally:
-                answers.cancel()
-                inner_writer.close()
-                writer.close()
+    def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        serving = asyncio.create_task(_serve(proxy, service, behind, reader, writer))
+        # Closed here, as a task that is cancelled before it begins closes nothing.
+        serving.add_done_callback(lambda _: writer.close())
 
     return await asyncio.start_server(serve, "127.0.0.1", 0, limit=2**20)
+
+
+async def _serve(
+    proxy: StorageProxy,
+    service: str,
+    behind: int,
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+) -> None:
+    with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+        inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", behind)
+        answers = asyncio.create_task(_pass_on(inner_reader, writer))
+        try:
+            await _requests(proxy, service, reader, inner_writer, writer)
+        finally:
+            answers.cancel()
+            inner_writer.close()
 
 
 async def _requests(
@@ -123,6 +133,13 @@ async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
 
 
 async def _end(servers: list[asyncio.Server]) -> None:
+    # Accept no more, and let begin what has been accepted, before the servers are closed: asyncio
+    # leaves a connection open that arrives at a closed server, or is cancelled before it begins.
+    loop = asyncio.get_running_loop()
+    for listener in [each for server in servers for each in server.sockets]:
+        loop.remove_reader(listener)
+    for _ in range(2):
+        await asyncio.sleep(0)
     for server in servers:
         server.close()
     while tasks := asyncio.all_tasks() - {asyncio.current_task()}:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import socket
 import socketserver
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -71,3 +72,15 @@ def test_a_connection_that_is_open_at_the_end_is_no_error(caplog: pytest.LogCapt
         client.close()
 
     assert caplog.messages == []
+
+
+def test_connections_that_arrive_at_the_end_are_closed():
+    """What is left open is reported as unclosed when it is collected, in whatever test comes."""
+    with storage_that_is(Patient) as storage:
+        for _ in range(10):
+            with ExitStack() as clients, running_storage_proxy(storage) as proxy:
+                url = urlsplit(proxy.azurite.queue_url)
+                for _ in range(10):
+                    client = socket.create_connection((url.hostname, url.port), PATIENCE)
+                    clients.enter_context(client)
+        gc.collect()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -36,7 +36,8 @@ class Schedule:
     waiting: list[Request] = field(default_factory=list)
     under_way: list[Group[Request]] = field(default_factory=list)
     begun: list[Group[Request]] = field(default_factory=list)
-    passed_over: set[str] = field(default_factory=set)
+    #: By topic that waits: the commits that began without it, one after the other.
+    passed_over: Counter[str] = field(default_factory=Counter)
     count: int = 0
 
     def arrive(self, topic: str = "orders", events: int = 1, data: str = "") -> Request:
@@ -69,8 +70,10 @@ class Schedule:
                 self.waiting.remove(request)
             assert len(group.requests) == 1 or not load.exceeds(SMALL)
             taken = {request.topic for request in group.requests}
-            assert not self.passed_over & {each.topic for each in self.waiting} - taken
-            self.passed_over = {each.topic for each in self.waiting} - taken
+            longest = max(self.passed_over.values(), default=0)
+            assert not longest or any(self.passed_over[topic] == longest for topic in taken)
+            waiting = {each.topic for each in self.waiting} - taken
+            self.passed_over = Counter({each: self.passed_over[each] + 1 for each in waiting})
         self.begun += groups
         self.under_way += groups
         assert len(self.under_way) <= MAX_UNDER_WAY
