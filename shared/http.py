@@ -84,6 +84,7 @@ class Failure(StrEnum):
     UNSENDABLE = "request can't be sent"  # a URL or header that HTTP can't carry; nothing was sent
     MALFORMED = "answer is not HTTP"
     UNAUTHORIZED = "no token for the endpoint"  # Entra ID gave none; nothing was sent
+    SHORTAGE = "a shortage of ours"  # of descriptors, ports or memory: no attempt
 
 
 class NotAnswered(NamedTuple):

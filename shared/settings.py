@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 from shared.errors import Fault, InvalidSettings
 from shared.storage_setting import storage_setting
@@ -57,6 +58,7 @@ class Settings:
     public_url: str | None = None
     allow_http: bool = False
     allowed_networks: tuple[Network, ...] = ()
+    name_servers: tuple[str, ...] = ()
     time_scale: float = 1.0
     cache_for: timedelta = timedelta(seconds=5)
     attempt_log: AttemptLogging = AttemptLogging.FAILURES
@@ -178,6 +180,22 @@ def _network(text: str) -> Network:
     return network
 
 
+def _name_servers(text: str) -> tuple[str, ...]:
+    return tuple(_name_server(each) for each in _texts(text))
+
+
+def _name_server(text: str) -> str:
+    parts = urlsplit(f"//{text}")
+    try:
+        ipaddress.ip_address(parts.hostname or "")
+        is_valid = parts.port != 0 and parts.netloc == text
+    except ValueError:
+        is_valid = False
+    if not is_valid:
+        raise ValueError(f"'{text}' is not an address: use 10.0.0.53, 10.0.0.53:5353 or [fd00::53]")
+    return text
+
+
 def _texts(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
@@ -259,6 +277,7 @@ _SETTINGS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "public_url": ("PUSHGRID_PUBLIC_URL", _url),
     "allow_http": ("PUSHGRID_ALLOW_HTTP", _boolean),
     "allowed_networks": ("PUSHGRID_ALLOWED_NETWORKS", _networks),
+    "name_servers": ("PUSHGRID_NAME_SERVERS", _name_servers),
     "time_scale": ("PUSHGRID_TIME_SCALE", _scale),
     "cache_for": ("PUSHGRID_CACHE_SECONDS", _seconds),
     "attempt_log": ("PUSHGRID_ATTEMPT_LOG", _choice(AttemptLogging)),

@@ -91,11 +91,12 @@ def build_challenge(
 
 def should_retry(exchange: Exchange) -> bool:
     """
-    Tell whether the endpoint timed out, the only failure that is retried.
+    Tell whether the endpoint timed out, its only failure that is retried, or we failed.
 
     Source: "A request that gives no answer in 30 s is cancelled and retried after 5 s."
     """
-    return isinstance(exchange, NotAnswered) and exchange.failure is Failure.TIMED_OUT
+    retried = (Failure.TIMED_OUT, Failure.SHORTAGE)
+    return isinstance(exchange, NotAnswered) and exchange.failure in retried
 
 
 def judge_answer(asked: Challenge, exchange: Exchange, failed: FailureReference) -> Verdict:

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 
 from shared import telemetry
+from shared.adapters.awake_clock import awake_seconds
 from shared.adapters.push_threads import PooledThreads
 from shared.adapters.storage.health_table import TableHealth
 from shared.delivery.slots.slots import IN_FLIGHT, THREADS, Slots
@@ -85,11 +86,11 @@ def _gates() -> Gates:
     lock = Lock()
     return Gates(
         health=SharedHealth(TableHealth(storage.resources(), time.monotonic), CLOCK, lock),
-        slots=Slots(time.monotonic),
+        slots=Slots(awake_seconds),
         threads=PooledThreads(),
         push=Push(pusher=pusher(), clock=CLOCK),
         clock=CLOCK,
-        monotonic=time.monotonic,
+        monotonic=awake_seconds,
         lock=lock,
     )
 

@@ -12,6 +12,7 @@ import certifi
 from shared.adapters.entra.webhook_tokens import TokenPusher, WebhookTokens, credential_for
 from shared.adapters.http.outbound_guard import OutboundGuard
 from shared.adapters.http.push import HttpPusher, default_tls
+from shared.adapters.http.resolver import NameServers
 from shared.subscriptions.endpoint_rules import host_addresses
 from shared.wiring.process import CLOCK, once
 from shared.wiring.settings import settings
@@ -44,7 +45,8 @@ def http_pusher() -> HttpPusher:
         app_addresses=app_addresses(),
         identity_endpoints=_identity_endpoints(),
     )
-    return HttpPusher(guard)
+    servers = settings().name_servers
+    return HttpPusher(guard, lookup=NameServers(servers=servers) if servers else None)
 
 
 def storage_pusher() -> HttpPusher:

@@ -94,6 +94,10 @@ def test_another_issuer_can_be_named() -> None:
             "'127.0.0.1/8' has bits set outside the prefix: use 127.0.0.0/8",
         ),
         ({"ALLOWED_NETWORKS": "fe80::1%1/10"}, "'fe80::1%1/10' has a zone id: remove it"),
+        ({"NAME_SERVERS": "10.0.0.53, dns.test"}, "'dns.test' is not an address: use 10.0.0.53"),
+        ({"NAME_SERVERS": "10.0.0.53:0"}, "'10.0.0.53:0' is not an address"),
+        ({"NAME_SERVERS": "fd00::53"}, "'fd00::53' is not an address"),
+        ({"NAME_SERVERS": "10.0.0.53/24"}, "'10.0.0.53/24' is not an address"),
         ({"ALLOWED_NETWORKS": "10.0.0"}, "'10.0.0' does not appear to be an IPv4 or IPv6 network"),
     ],
 )
@@ -118,6 +122,7 @@ def test_what_can_not_be_meant_is_refused(environ: dict[str, str], words: str) -
         ("WEBHOOK_AUTHORITY", "https://login.example/", "https://login.example"),
         ("CLIENT_IP_HEADER", "X-Forwarded-For", "x-forwarded-for"),
         ("CLIENT_IP_HEADER", " ", None),
+        ("NAME_SERVERS", "10.0.0.53, [fd00::53]:5353", ("10.0.0.53", "[fd00::53]:5353")),
         (
             "ALLOWED_NETWORKS",
             "10.0.0.0/8, 192.0.2.7,fd00::/8",

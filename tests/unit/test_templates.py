@@ -34,6 +34,7 @@ STORAGE = {"blobServiceUri", "queueServiceUri", "tableServiceUri", "credential",
 NOT_WRITTEN = {
     "AzureWebJobsStorage",  # written as a section
     "PUSHGRID_CACHE_SECONDS",
+    "PUSHGRID_NAME_SERVERS",
     "PUSHGRID_ENTRA_ISSUER",
     "PUSHGRID_ENTRA_JWKS_URL",
     "PUSHGRID_LOG_FORMAT",

@@ -6,8 +6,9 @@ import math
 import select
 import socket
 import ssl
-from time import monotonic
+from errno import EMFILE, ENFILE, ENOBUFS, ENOMEM
 
+from shared.adapters.awake_clock import awake_seconds
 from shared.http import Failure
 
 # At least one TLS record: a rest would stay inside OpenSSL, where poll can't see it.
@@ -16,6 +17,7 @@ _WRITE_SIZE = 256 * 1024
 _EARLY = (b"HTTP/1.1 1", b"HTTP/1.0 1")
 
 _CLOSED = (ssl.SSLEOFError, ssl.SSLZeroReturnError)
+_SHORTAGES = {EMFILE, ENFILE, ENOBUFS, ENOMEM}
 
 Endpoint = tuple[str, str, int]  # scheme, host, port
 
@@ -58,7 +60,7 @@ class HttpConnection:
         self._events = select.POLLOUT
         self.endpoint = endpoint
         self.buffer = bytearray()
-        self.born = monotonic()
+        self.born = awake_seconds()
         self.expires = 0.0
         self.received = False
 
@@ -96,11 +98,10 @@ class HttpConnection:
         if events != self._events:
             self._poller.modify(self._socket.fileno(), events)
             self._events = events
-        remaining = deadline - monotonic()
-        ready = self._poller.poll(math.ceil(remaining * 1000)) if remaining > 0 else None
-        if not ready:
-            raise NoAnswer(Failure.TIMED_OUT, "no answer in time")
-        return ready[0][1]
+        while (remaining := deadline - awake_seconds()) > 0:
+            if ready := self._poller.poll(math.ceil(remaining * 1000)):
+                return ready[0][1]
+        raise NoAnswer(Failure.TIMED_OUT, "no answer in time")
 
     def is_usable(self) -> bool:
         """Tell whether the peer of an idle connection has neither closed it nor sent anything."""
@@ -206,4 +207,5 @@ def failed(error: OSError) -> NoAnswer:
     """Return what to raise for an error of a socket."""
     if isinstance(error, ssl.SSLError) and not isinstance(error, _CLOSED):
         return NoAnswer(Failure.TLS, str(error))
-    return NoAnswer(Failure.SOCKET, str(error))
+    failure = Failure.SHORTAGE if error.errno in _SHORTAGES else Failure.SOCKET
+    return NoAnswer(failure, str(error))

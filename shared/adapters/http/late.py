@@ -11,6 +11,7 @@ from contextlib import suppress
 from threading import Lock, Thread
 from typing import NamedTuple
 
+from shared.adapters.awake_clock import awake_seconds
 from shared.adapters.http.answer import Head, HeadReader
 from shared.adapters.http.connection import HttpConnection, NoAnswer
 from shared.http import Answered, Failure, LateAnswerHandler
@@ -97,15 +98,15 @@ class LateReader:
         poller = select.poll()
         poller.register(wakeups.fileno(), select.POLLIN)
         while self._admit(waiting, poller, wakeups):
-            soonest = min((each.until for each in waiting.values()), default=time.monotonic())
-            left = max(0.0, soonest - time.monotonic())
+            soonest = min((each.until for each in waiting.values()), default=awake_seconds())
+            left = max(0.0, soonest - awake_seconds())
             ready = {number for number, _ in poller.poll(math.ceil(left * 1000))}
             with suppress(BlockingIOError):
                 while wakeups.recv(4096):
                     pass
             arrived: list[_LateHead] = []
             for number, each in list(waiting.items()):
-                if each.until <= time.monotonic() or (number in ready and _is_over(each, arrived)):
+                if each.until <= awake_seconds() or (number in ready and _is_over(each, arrived)):
                     poller.unregister(number)
                     del waiting[number]
                     each.connection.close()
@@ -137,7 +138,7 @@ class LateReader:
 
 def _is_over(unanswered: Unanswered, arrived: list[_LateHead]) -> bool:
     """Read what has arrived, add a complete head to *arrived*; return whether the wait is over."""
-    now = time.monotonic()
+    now = awake_seconds()
     try:
         head = unanswered.reader.read(now + _READ_SECONDS)
     except NoAnswer as failed:

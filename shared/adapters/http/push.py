@@ -8,22 +8,23 @@ a name again after the guard has judged it, and costs several times the processo
 
 from __future__ import annotations
 
+import socket
 import ssl
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import timedelta
-from time import monotonic
 from typing import NamedTuple
 
+from shared.adapters.awake_clock import awake_seconds
 from shared.adapters.http.answer import HeadReader
 from shared.adapters.http.body import read_body
-from shared.adapters.http.connect import connect
-from shared.adapters.http.connection import Endpoint, HttpConnection, NoAnswer
+from shared.adapters.http.connect import connect, new_socket
+from shared.adapters.http.connection import Endpoint, HttpConnection, NoAnswer, failed
 from shared.adapters.http.late import LateReader, Unanswered
 from shared.adapters.http.outbound_guard import Address, OutboundGuard
 from shared.adapters.http.pool import Pool
 from shared.adapters.http.request import Target, parse_url, write_request
-from shared.adapters.http.resolver import Lookup, Resolver, as_literal, system_lookup
+from shared.adapters.http.resolver import Lookup, NameServers, Resolver, as_literal
 from shared.http import Answered, Exchange, Failure, LateAnswerHandler, NotAnswered, OutboundRequest
 
 _CONNECT_SECONDS = 10.0
@@ -67,11 +68,12 @@ class HttpPusher:
         guard: OutboundGuard,
         *,
         tls: ssl.SSLContext | None = None,
-        lookup: Lookup = system_lookup,
+        lookup: Lookup | None = None,
     ) -> None:
         self._guard = guard
         self._tls = tls or default_tls()
-        self._resolver = Resolver(lookup)
+        self._name_servers = NameServers()
+        self._resolver = Resolver(lookup or self._name_servers)
         self._pool = Pool()
         self._late_reader = LateReader()
 
@@ -79,7 +81,7 @@ class HttpPusher:
         self, request: OutboundRequest, timeout: timedelta, late: LateAnswerHandler | None = None
     ) -> Exchange:
         """Send and wait for the response headers for at most *timeout*. Never raises."""
-        begun = monotonic()
+        begun = awake_seconds()
         try:
             target = parse_url(request.url)
             data = write_request(request, target)
@@ -87,14 +89,17 @@ class HttpPusher:
             return self._exchange(
                 _Call(target, data, timeout.total_seconds(), late, request.wants_body)
             )
-        except NoAnswer as failed:
-            return NotAnswered(failed.failure, failed.detail, monotonic() - begun)
-        except OSError as error:  # no more sockets, for one
-            return NotAnswered(Failure.SOCKET, str(error), monotonic() - begun)
+        except NoAnswer as none:
+            return NotAnswered(none.failure, none.detail, awake_seconds() - begun)
+        except OSError as error:
+            return NotAnswered(failed(error).failure, str(error), awake_seconds() - begun)
+        except MemoryError as error:
+            return NotAnswered(Failure.SHORTAGE, repr(error), awake_seconds() - begun)
 
     def close(self) -> None:
-        """Close the connections that are idle or wait for a late answer."""
+        """Close the connections that are idle or wait for a late answer, and end lookups."""
         self._pool.close()
+        self._name_servers.close()
         self._late_reader.close()
 
     def _refuse(self, target: Target) -> None:
@@ -108,23 +113,23 @@ class HttpPusher:
         target = call.target
         endpoint: Endpoint = (target.scheme, target.host, target.port)
         connection = self._pool.take(endpoint)
-        started = monotonic()
+        started = awake_seconds()
         if connection is not None:
             try:
                 return self._converse(connection, call, started)
             except NoAnswer as stale:
                 if stale.failure is not Failure.SOCKET or connection.received:
                     raise
-            limit = min(_CONNECT_SECONDS, started + call.timeout - monotonic())
+            limit = min(_CONNECT_SECONDS, started + call.timeout - awake_seconds())
             return self._converse(self._connect(endpoint, limit), call, started)
         connection = self._connect(endpoint, min(_CONNECT_SECONDS, call.timeout))
-        return self._converse(connection, call, monotonic())
+        return self._converse(connection, call, awake_seconds())
 
     def _connect(self, endpoint: Endpoint, seconds: float) -> HttpConnection:
         scheme, host, port = endpoint
-        deadline = monotonic() + seconds
-        candidates = self._resolver.addresses(host, deadline)
-        connection = connect(self._allowed(candidates, port), endpoint, deadline)
+        deadline = awake_seconds() + seconds
+        allowed = self._allowed(self._addresses(host, deadline), port)
+        connection = connect(allowed, endpoint, deadline, self._pool.close)
         if scheme == "https":
             try:
                 # A certificate names an address in its usual form, and a name without the dot.
@@ -134,6 +139,19 @@ class HttpPusher:
                 connection.close()
                 raise
         return connection
+
+    def _addresses(self, host: str, deadline: float) -> Sequence[Address]:
+        """Resolve a name; that it is unknown is believed only if a socket can be had to ask."""
+        self._need_socket()
+        try:
+            return self._resolver.addresses(host, deadline)
+        except NoAnswer as error:
+            if error.failure is Failure.RESOLUTION:
+                self._need_socket()
+            raise
+
+    def _need_socket(self) -> None:
+        new_socket(socket.AF_INET, self._pool.close).close()
 
     def _allowed(self, candidates: Sequence[Address], port: int) -> list[Address]:
         verdicts = [(address, self._guard.refusal(address, port)) for address in candidates]
@@ -149,15 +167,15 @@ class HttpPusher:
             all_sent = connection.send(call.data, started + call.timeout)
             try:
                 head = reader.read(started + call.timeout)
-            except NoAnswer as failed:
-                if failed.failure is Failure.TIMED_OUT and all_sent and call.late:
+            except NoAnswer as none:
+                if none.failure is Failure.TIMED_OUT and all_sent and call.late:
                     with suppress(OSError):  # No room to wait: the timeout is what counts.
                         late = Unanswered(connection, reader, started, call.late)
                         self._late_reader.wait_for(late)
                         kept = True
                 raise
-            seconds = monotonic() - started
-            body_until = monotonic() + _BODY_SECONDS
+            seconds = awake_seconds() - started
+            body_until = awake_seconds() + _BODY_SECONDS
             if call.wants_body:
                 body_until = max(body_until, started + call.timeout)
             body, complete = read_body(connection, head, body_until)

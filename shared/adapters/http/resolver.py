@@ -1,47 +1,80 @@
-"""Resolves names to addresses within a deadline, which the system's resolver lacks."""
+"""Resolves names to addresses, each until its own deadline."""
 
 from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from ipaddress import IPv4Address, IPv6Address, ip_address
-from time import monotonic
+from threading import Lock
+from typing import Any
 
-from shared.adapters.cache import Cache
+from shared.adapters.awake_clock import awake_seconds
 from shared.adapters.http.connection import NoAnswer
 from shared.adapters.http.outbound_guard import Address
 from shared.http import Failure
 
-Lookup = Callable[[str], Sequence[Address]]
+Found = Future[Sequence[Address]]
+Lookup = Callable[[str], Found]
 
-_REMEMBER_SECONDS = 5.0
-_MAX_REMEMBERED = 1024
+_TIMEOUT, _TRIES = 3.0, 2  # seconds for the first try of each name server; c-ares doubles it
 
 
-def system_lookup(host: str) -> Sequence[Address]:
+class NameServers:
     """
-    Ask the operating system, in its order of preference.
+    Asks the hosts file and the system's name servers, by c-ares.
 
-    Raises:
-        OSError: there is no such name, or no name server answered.
+    One thread serves any number of names, so those whose servers are silent keep no other waiting.
+    Answers are kept as long as their servers say. *options* are those of the c-ares channel.
     """
-    found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    return tuple(ip_address(str(entry[4][0])) for entry in found)
+
+    def __init__(self, **options: Any) -> None:
+        self._options = {"timeout": _TIMEOUT, "tries": _TRIES} | options
+        self._lock = Lock()
+        self._channel: Any = None
+
+    def __call__(self, host: str) -> Found:
+        """Begin to look *host* up; the result may be an OSError or a MemoryError."""
+        import pycares
+
+        found: Found = Future()
+
+        def end(result: Any, code: int | None) -> None:
+            if code is None:
+                found.set_result([_address(node.addr[0]) for node in result.nodes])
+            elif code == pycares.errno.ARES_ETIMEOUT:
+                found.set_exception(TimeoutError("no name server answered"))
+            elif code in {pycares.errno.ARES_ENOMEM, pycares.errno.ARES_EDESTRUCTION}:
+                found.set_exception(MemoryError(pycares.errno.strerror(code)))
+            else:
+                found.set_exception(OSError(pycares.errno.strerror(code)))
+
+        with self._lock:
+            if self._channel is None:
+                self._channel = pycares.Channel(**self._options)
+            channel = self._channel
+        channel.getaddrinfo(host, None, type=socket.SOCK_STREAM, callback=end)
+        return found
+
+    def close(self) -> None:
+        """End the lookups that are under way."""
+        with self._lock:
+            channel, self._channel = self._channel, None
+        if channel:
+            channel.close()
+
+
+def _address(found: bytes) -> Address:
+    return ip_address(found.decode().partition("%")[0])
 
 
 class Resolver:
-    """
-    Looks up each name on a thread of its own, at most one at a time for a name.
+    """Looks names up, each at most once at a time, however many requests wait for it."""
 
-    So a name whose servers are silent occupies one thread, however many requests wait for it, and
-    each waits until its own deadline. Addresses are kept for five seconds.
-    """
-
-    def __init__(self, lookup: Lookup = system_lookup) -> None:
+    def __init__(self, lookup: Lookup) -> None:
         self._lookup = lookup
-        self._cache = Cache[Sequence[Address]](
-            monotonic, lambda _: _REMEMBER_SECONDS, max_entries=_MAX_REMEMBERED
-        )
+        self._lock = Lock()
+        self._under_way: dict[str, Found] = {}
 
     def addresses(self, host: str, deadline: float) -> Sequence[Address]:
         """
@@ -54,21 +87,34 @@ class Resolver:
         if literal is not None:
             return (literal,)
         try:
-            found = self._cache.start(host, lambda: self._find(host))
-        except RuntimeError as error:
-            raise NoAnswer(Failure.RESOLUTION, f"no thread to resolve with: {error}") from error
-        try:
-            return found.result(timeout=max(0.0, deadline - monotonic()))
+            addresses = self._wait(self._start(host), deadline)
         except TimeoutError as error:
-            # A lookup's own OSError of this kind can't be told apart, and means the same.
             raise NoAnswer(Failure.TIMED_OUT, "name not resolved in time") from error
+        except MemoryError as error:
+            raise NoAnswer(Failure.SHORTAGE, f"resolving {host}: {error}") from error
         except (OSError, ValueError) as error:
             raise NoAnswer(Failure.RESOLUTION, f"{host}: {error}") from error
+        if not addresses:
+            raise NoAnswer(Failure.RESOLUTION, f"{host}: no address")
+        return addresses
 
-    def _find(self, host: str) -> Sequence[Address]:
-        if found := self._lookup(host):
-            return found
-        raise OSError("no address")
+    def _start(self, host: str) -> Found:
+        with self._lock:
+            found = self._under_way.get(host)
+            if found is None or found.done():
+                found = self._under_way[host] = self._lookup(host)
+        # Without the lock: c-ares calls back with its own lock held.
+        found.add_done_callback(lambda _: self._under_way.pop(host, None))
+        return found
+
+    def _wait(self, found: Found, deadline: float) -> Sequence[Address]:
+        while True:
+            try:
+                return found.result(timeout=max(0.0, deadline - awake_seconds()))
+            except TimeoutError:
+                # The process may have been stopped meanwhile.
+                if found.done() or awake_seconds() >= deadline:
+                    raise
 
 
 def as_literal(host: str) -> Address | None:

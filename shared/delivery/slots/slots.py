@@ -143,6 +143,10 @@ class Slots:
         else:
             use.limit = min(use.limit + 1, self._most)
 
+    def not_pushed(self, use: SlotUse) -> None:
+        """Record that a push could not be made, for no fault of the endpoint's."""
+        use.moved_at = self._clock()
+
     def lanes(self, use: SlotUse, requests: int) -> int:
         """
         Return how many lanes, at most, should push a line of *requests*.

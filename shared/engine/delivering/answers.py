@@ -22,6 +22,12 @@ class NotNow(NamedTuple):
     held: Held | None = None
 
 
+class Shortage(NamedTuple):
+    """A request could not be made for want of something of ours: no attempt."""
+
+    of: str
+
+
 class Attempted(NamedTuple):
     """The outcome of one request, with its start and end; *jitter* is for all of its events."""
 

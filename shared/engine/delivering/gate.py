@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from shared.clock import Clock
 from shared.delivery.allowed_rate import Allowance, ask
@@ -12,9 +12,11 @@ from shared.delivery.health.endpoint_health import Held, Observation
 from shared.delivery.health.local_health import LocalHealth
 from shared.delivery.requests.line import Line
 from shared.delivery.slots.slots import STUCK_AFTER, Slots, SlotUse
-from shared.engine.delivering.answers import Attempted, NotNow
+from shared.engine.delivering.answers import Attempted, NotNow, Shortage
 from shared.engine.delivering.visit import Entries, Request, Visit, request_of, shares_of
 from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
+
+SHORTAGE_AGAIN_IN = timedelta(seconds=5)  # and up to three times as long, so that all don't meet
 
 _NO_SLOT = "no slot in time"
 
@@ -98,14 +100,23 @@ class Gate:
             self._answer(entries, answer, is_probe=is_probe)
         return None
 
-    def ended(self, request: Request, result: Attempted | Exception) -> None:
-        """Learn from a push, and answer its visits in any case."""
+    def ended(
+        self, request: Request, result: Attempted | Shortage | Exception, seconds: float
+    ) -> None:
+        """Learn from a push that took *seconds*, and answer its visits in any case."""
         self.pushing -= 1
+        if isinstance(result, Shortage):
+            self._not_attempted(request, result)
+            return
         try:
             if isinstance(result, Attempted):
-                self._learn(request, result)
+                self._learn(request, result, seconds)
         finally:
             request.answer(result)
+
+    def after_shortage(self, jitter: float) -> datetime:
+        """Return when to try again what a shortage of ours has kept."""
+        return self.clock.now() + SHORTAGE_AGAIN_IN * (1 + 2 * jitter)
 
     def recheck(self, visit: Visit) -> bool:
         """
@@ -144,8 +155,17 @@ class Gate:
         self.allowance, again_at = ask(self.allowance, subscription.rate, now)
         return again_at
 
-    def _learn(self, request: Request, result: Attempted) -> None:
-        seconds = (result.ended_at - result.began_at).total_seconds()
+    def _not_attempted(self, request: Request, shortage: Shortage) -> None:
+        """Put a request back: it says nothing about the endpoint."""
+        self.rules.not_pushed(self.slots)
+        visit = request.shares[0][0]
+        answer = NotNow(self.after_shortage(visit.jitter), f"a shortage of ours: {shortage.of}")
+        behind = self._return_probe(visit) if request.is_probe else ()
+        request.answer(answer)
+        for each in behind:
+            visit.answer((each.loaded,), answer)
+
+    def _learn(self, request: Request, result: Attempted, seconds: float) -> None:
         self.rules.pushed(self.slots, seconds, succeeded=result.succeeded)
         seen = Observation(
             outcome=result.outcome.outcome,
@@ -174,16 +194,19 @@ class Gate:
 
     def _answer(self, entries: Entries, answer: NotNow, *, is_probe: bool = False) -> None:
         """Answer what was not sent; what waits for the outcome of a probe goes back with it."""
-        if is_probe:
-            self.health.return_probe()
+        owner = entries[0].owner
+        behind = self._return_probe(owner) if is_probe else ()
         for visit, batch in shares_of(entries):
-            behind: Entries = ()
-            if is_probe:
-                behind, visit.behind_probe = visit.behind_probe, ()
-            visit.open += len(behind)
             visit.answer(batch, answer)
-            for each in behind:
-                visit.answer((each.loaded,), answer)
+        for each in behind:
+            owner.answer((each.loaded,), answer)
+
+    def _return_probe(self, visit: Visit) -> Entries:
+        """Let another visit probe; return what waited for the outcome of this one's."""
+        self.health.return_probe()
+        behind, visit.behind_probe = visit.behind_probe, ()
+        visit.open += len(behind)
+        return behind
 
 
 def _requests(visit: Visit, entries: Entries) -> list[Entries]:

@@ -23,7 +23,7 @@ from shared.delivery.outcome import Outcome
 from shared.delivery.policy import DeliveryTerms
 from shared.delivery.requests.line import entries_of
 from shared.delivery.slots.slots import Slots
-from shared.engine.delivering.answers import Attempted, NotNow
+from shared.engine.delivering.answers import Attempted, NotNow, Shortage
 from shared.engine.delivering.gate import Gate
 from shared.engine.delivering.shared_health import SharedHealth
 from shared.engine.delivering.visit import Entries, Request, Visit
@@ -31,7 +31,7 @@ from shared.engine.ports import PushThreads
 from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
 
 MAX_GATES = 10_000  # remembered while idle
-SHORTAGE_AGAIN_IN = timedelta(seconds=5)  # when there is no thread
+SHORTAGE_TOLD_EVERY = timedelta(minutes=1)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -46,11 +46,13 @@ class Gates:
     health: SharedHealth
     slots: Slots
     threads: PushThreads
-    push: Callable[[Request], Attempted]
+    push: Callable[[Request], Attempted | Shortage]
     clock: Clock
     monotonic: Callable[[], float]
     lock: AbstractContextManager[object]
     _known: OrderedDict[SubscriptionKey, Gate] = field(default_factory=OrderedDict)
+    _shortages: int = 0  # that are not told yet
+    _told_at: datetime | None = None
 
     def __len__(self) -> int:
         """Return the number of known endpoints."""
@@ -152,14 +154,17 @@ class Gates:
     def _lane(self, gate: Gate) -> None:
         request = self._next(gate, is_first=True)
         while request:
-            result: Attempted | Exception
+            result: Attempted | Shortage | Exception
+            began = self.monotonic()
             try:
                 result = self.push(request)
             except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
                 result = error if isinstance(error, Exception) else RuntimeError(repr(error))
             with self.lock:
-                self._learned(gate, request, result)
+                self._learned(gate, request, result, self.monotonic() - began)
                 lanes = self._lanes_in_turn()
+            if isinstance(result, Shortage):
+                self._tell(result)
             self._start(lanes)
             request = self._next(gate)
 
@@ -178,9 +183,15 @@ class Gates:
         self._start(lanes)
         return None
 
-    def _learned(self, gate: Gate, request: Request, result: Attempted | Exception) -> None:
+    def _learned(
+        self,
+        gate: Gate,
+        request: Request,
+        result: Attempted | Shortage | Exception,
+        seconds: float,
+    ) -> None:
         try:
-            gate.ended(request, result)
+            gate.ended(request, result, seconds)
         except Exception as error:  # noqa: BLE001 - a lane never raises; its visits have answers
             telemetry.error("delivery.failed", **gate.key._asdict(), detail=repr(error))
 
@@ -190,7 +201,7 @@ class Gates:
             return gate.take()
         except Exception as error:  # noqa: BLE001 - a lane never raises
             telemetry.error("delivery.failed", **gate.key._asdict(), detail=repr(error))
-            gate.turn_away_all(NotNow(self.clock.now() + SHORTAGE_AGAIN_IN, "a fault of ours"))
+            gate.turn_away_all(NotNow(gate.after_shortage(0), "a fault of ours"))
             return None
 
     def _lanes(self, gate: Gate) -> list[Gate]:
@@ -220,14 +231,24 @@ class Gates:
             if not self.threads.start(partial(self._lane, gate)):
                 with self.lock:
                     self._without_thread(gate)
+                self._tell(Shortage("no thread is free"))
+
+    def _tell(self, shortage: Shortage) -> None:
+        """Log a shortage of ours, once a minute."""
+        now = self.clock.now()
+        with self.lock:
+            self._shortages += 1
+            if self._told_at and now - self._told_at < SHORTAGE_TOLD_EVERY:
+                return
+            count, self._shortages, self._told_at = self._shortages, 0, now
+        telemetry.error("delivery.shortage", detail=shortage.of, count=count)
 
     def _without_thread(self, gate: Gate) -> None:
         """Turn everything away if no lane is left: a shortage of ours."""
         self.slots.release(gate.slots)
         if not gate.slots.used:
             self.slots.stop_waiting(gate.slots)
-            again_at = self.clock.now() + SHORTAGE_AGAIN_IN
-            gate.turn_away_all(NotNow(again_at, "no thread is free"))
+            gate.turn_away_all(NotNow(gate.after_shortage(0), "no thread is free"))
 
     def _evict(self) -> None:
         """Forget the gate that was idle for longest, if there are too many."""

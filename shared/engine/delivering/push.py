@@ -9,7 +9,7 @@ from functools import partial
 from shared.clock import Clock
 from shared.delivery.outcome import Outcome, classify
 from shared.delivery.requests.push_request import push_request
-from shared.engine.delivering.answers import Attempted
+from shared.engine.delivering.answers import Attempted, Shortage
 from shared.engine.delivering.visit import Request
 from shared.engine.ports import Pusher
 from shared.http import Answered, Failure, LateAnswerHandler, NotAnswered
@@ -22,7 +22,7 @@ class Push:
     pusher: Pusher
     clock: Clock
 
-    def __call__(self, request: Request) -> Attempted:
+    def __call__(self, request: Request) -> Attempted | Shortage:
         """Push *request*; whatever is wrong with an event is its outcome."""
         part = request.part
         profile, began_at = part.terms.profile, self.clock.now()
@@ -30,8 +30,12 @@ class Push:
         try:
             outbound = push_request(part.subscription, part.terms, request.batch)
             exchange = self.pusher.send(outbound, profile.acknowledgement_timeout, late)
+        except MemoryError as error:
+            return Shortage(repr(error))
         except Exception as error:  # noqa: BLE001 - one event never harms its group
             exchange = NotAnswered(Failure.UNSENDABLE, repr(error), 0.0)
+        if isinstance(exchange, NotAnswered) and exchange.failure is Failure.SHORTAGE:
+            return Shortage(exchange.detail)
         outcome = classify(exchange, profile.success_codes)
         return Attempted(outcome, began_at, self.clock.now(), request.shares[0][0].jitter)
 

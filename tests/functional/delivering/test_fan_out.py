@@ -11,7 +11,7 @@ import pytest
 
 from shared.delivery.messages.message import Part, encode_fan_out
 from shared.delivery.messages.packing import pack
-from shared.engine.delivering.answers import Attempted
+from shared.engine.delivering.answers import Attempted, Shortage
 from shared.engine.delivering.handover import COPY_HIDDEN_FOR
 from shared.engine.delivering.visit import Request
 from shared.engine.ports import Queue, Receipt
@@ -152,7 +152,7 @@ def test_a_part_in_which_we_fail_comes_back_alone(app: Deployment, logged: Logge
     subscribe(app, "one", "two")
     push = app.deliver.gates.push
 
-    def broken(request: Request) -> Attempted:
+    def broken(request: Request) -> Attempted | Shortage:
         if request.part.subscription.name == "one":
             raise RuntimeError("a bug")
         return push(request)

@@ -14,6 +14,7 @@ from shared.delivery.outcome import Outcome
 from shared.delivery.slots.shares import Share
 from shared.engine.delivering import gates as gates_module
 from shared.engine.delivering.answers import Attempted, NotNow
+from shared.engine.delivering.gate import SHORTAGE_AGAIN_IN
 from shared.engine.delivering.visit import Request
 from shared.subscriptions.subscription import Batching
 from tests.builders import terms
@@ -42,7 +43,7 @@ def test_without_a_thread_nothing_is_counted() -> None:
         answers = house.answered(visit)
         assert turned_away(answers) == dict.fromkeys((0, 1), "no thread is free")
         assert {each.due for each in answers.values() if isinstance(each, NotNow)} == {
-            START + gates_module.SHORTAGE_AGAIN_IN
+            START + SHORTAGE_AGAIN_IN
         }
         assert (gate.slots.limit, gate.slots.seconds) == (limit, None)
         assert gate.health.health == health

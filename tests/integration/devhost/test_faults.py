@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
+import resource
+import socket
 import subprocess
 import sys
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
 from devhost.azurite import KEY
 from tests.host.page import same_page
-from tests.host.running import trouble_with_the_command, until
+from tests.host.running import PATIENCE, trouble_with_the_command, until
 from tests.integration.devhost.conftest import CHECKOUT
 from tests.integration.devhost.functions import HELLO, HTTP, QUEUE, TICK, TIMER, WORK
 
@@ -230,3 +235,22 @@ def test_a_faulty_host_cmd_ends_the_suite_at_once():
     assert run.returncode == pytest.ExitCode.USAGE_ERROR
     assert "there is no such command" in run.stdout + run.stderr
     assert "Traceback" not in run.stdout + run.stderr
+
+
+def test_more_connections_than_descriptors_are_no_flood_of_lines(start, function):
+    """A laptop allows 256: asyncio would print a traceback for each turn of its loop."""
+    function("good", HELLO, **HTTP)
+    host = start()
+    address = ("127.0.0.1", urlsplit(host.url).port)
+    said = len(host.lines)
+    limits = resource.prlimit(host.process.pid, resource.RLIMIT_NOFILE)
+    in_use = len(list(Path(f"/proc/{host.process.pid}/fd").iterdir()))
+    resource.prlimit(host.process.pid, resource.RLIMIT_NOFILE, (in_use + 4, limits[1]))
+    with ExitStack() as clients:
+        for _ in range(40):
+            clients.enter_context(socket.create_connection(address, PATIENCE))
+        assert host.idle_cost(1.0) < 1
+    resource.prlimit(host.process.pid, resource.RLIMIT_NOFILE, limits)
+
+    assert host.get("/good") == (200, b"hello")
+    assert len(host.lines) <= said + 1  # that of the request

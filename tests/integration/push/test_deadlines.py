@@ -12,10 +12,10 @@ from time import monotonic
 
 import pytest
 
-from shared.adapters.http import resolver
 from shared.adapters.http.outbound_guard import Address
 from shared.adapters.http.push import HttpPusher
 from shared.http import Answered, Failure, NotAnswered, OutboundRequest
+from tests.integration.push.names import looked_up
 from tests.integration.push.scripted import (
     LOCAL,
     OK,
@@ -118,7 +118,7 @@ def test_connecting_is_bounded(pusher: HttpPusher) -> None:
 
 def test_an_address_that_lets_nobody_in_leaves_time_for_the_next() -> None:
     candidates = [ip_address(each) for each in ("127.0.0.2", "127.0.0.1", "127.0.0.3")]
-    pusher = HttpPusher(LOCAL, lookup=lambda _: candidates)
+    pusher = HttpPusher(LOCAL, lookup=looked_up(lambda _: candidates))
     with Server(once(OK)) as server, full_listener("127.0.0.2", server.port):
         answered = push(pusher, f"http://several.test:{server.port}/", timedelta(seconds=1.5))
         pusher.close()
@@ -126,11 +126,8 @@ def test_an_address_that_lets_nobody_in_leaves_time_for_the_next() -> None:
         assert isinstance(answered, Answered)
 
 
-def test_connecting_once_more_has_only_the_time_that_is_left(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_connecting_once_more_has_only_the_time_that_is_left() -> None:
     """The name server's second answer comes 2.2 s after the request began: too late."""
-    monkeypatch.setattr(resolver, "_REMEMBER_SECONDS", 0.0)
     release, asked = Event(), []
 
     def lookup(host: str) -> Sequence[Address]:
@@ -146,7 +143,7 @@ def test_connecting_once_more_has_only_the_time_that_is_left(
             peer.read()
             peer.stopped.wait(0.4)
 
-    pusher = HttpPusher(LOCAL, lookup=lookup)
+    pusher = HttpPusher(LOCAL, lookup=looked_up(lookup))
     with Server(script) as server:
         url = f"http://again.test:{server.port}/"
         push(pusher, url)
@@ -164,7 +161,7 @@ def test_a_silent_name_server_is_bounded_and_asked_once() -> None:
         release.wait(20)
         raise OSError("no answer")
 
-    pusher = HttpPusher(LOCAL, lookup=lookup)
+    pusher = HttpPusher(LOCAL, lookup=looked_up(lookup))
     outcomes: list[object] = []
     threads = [
         Thread(target=lambda: outcomes.append(push(pusher, "http://silent.test/", SHORT)))

@@ -7,11 +7,21 @@ from ipaddress import ip_address, ip_network
 
 import pytest
 
-from shared.adapters.http import resolver
 from shared.adapters.http.outbound_guard import Address, OutboundGuard
 from shared.adapters.http.push import HttpPusher
+from shared.adapters.http.resolver import NameServers
 from shared.http import Answered, Failure
-from tests.integration.push.scripted import LOCAL, OK, Server, always, failure_of, once, push
+from tests.integration.push.names import looked_up
+from tests.integration.push.scripted import (
+    LOCAL,
+    OK,
+    PATIENCE,
+    Server,
+    always,
+    failure_of,
+    once,
+    push,
+)
 
 CLOSED = OutboundGuard(allow_http=True)
 
@@ -35,15 +45,18 @@ CLOSED = OutboundGuard(allow_http=True)
     ],
 )
 def test_no_name_for_loopback_gets_a_packet(host: str) -> None:
+    system_names = NameServers()
+
     def lookup(name: str) -> Sequence[Address]:
         if name == "inner.test":
             return [ip_address("127.0.0.1"), ip_address("::1")]
-        return resolver.system_lookup(name)
+        return system_names(name).result(PATIENCE)
 
-    pusher = HttpPusher(CLOSED, lookup=lookup)
+    pusher = HttpPusher(CLOSED, lookup=looked_up(lookup))
     with Server(always(OK)) as server:
         assert failure_of(push(pusher, f"http://{host}:{server.port}/")) is Failure.NOT_ALLOWED
         assert server.connections == 0
+    system_names.close()
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "2130706433", "0x7f.1", "[::ffff:127.0.0.1]"])
@@ -53,12 +66,11 @@ def test_an_allowed_address_is_reached_however_written(pusher: HttpPusher, host:
         assert f"Host: {host}:{server.port}\r\n".encode() in server.requests[0]
 
 
-def test_a_name_that_is_bound_again_gets_no_packet(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_that_is_bound_again_gets_no_packet() -> None:
     """127.0.0.2 plays the public address, 127.0.0.1 the one behind the firewall."""
-    monkeypatch.setattr(resolver, "_REMEMBER_SECONDS", 0.0)
     answers = iter(["127.0.0.2", "127.0.0.1"])
     guard = OutboundGuard(allow_http=True, allowed_networks=[ip_network("127.0.0.2/32")])
-    pusher = HttpPusher(guard, lookup=lambda _: [ip_address(next(answers))])
+    pusher = HttpPusher(guard, lookup=looked_up(lambda _: [ip_address(next(answers))]))
     with (
         Server(once(OK), host="127.0.0.2") as outer,
         Server(always(OK), port=outer.port) as inner,
@@ -82,9 +94,9 @@ def test_a_name_is_resolved_once_for_a_connection() -> None:
         asked.append(host)
         return [ip_address("127.0.0.1")]
 
-    pusher = HttpPusher(LOCAL, lookup=lookup)
-    with Server(once(OK)) as server:
-        for _ in range(3):  # within the five seconds that a success is remembered
+    pusher = HttpPusher(LOCAL, lookup=looked_up(lookup))
+    with Server(always(OK)) as server:
+        for _ in range(3):
             assert isinstance(push(pusher, f"http://once.test:{server.port}/"), Answered)
             assert f"Host: once.test:{server.port}".encode() in server.requests[-1]
 
@@ -95,7 +107,7 @@ def test_a_name_is_resolved_once_for_a_connection() -> None:
 def test_of_several_addresses_only_allowed_ones_are_tried() -> None:
     guard = OutboundGuard(allow_http=True, allowed_networks=[ip_network("127.0.0.2/31")])
     candidates = [ip_address(each) for each in ("127.0.0.1", "::1", "127.0.0.3", "127.0.0.2")]
-    pusher = HttpPusher(guard, lookup=lambda _: candidates)
+    pusher = HttpPusher(guard, lookup=looked_up(lambda _: candidates))
     with (
         Server(always(OK), host="127.0.0.2") as allowed,
         Server(always(OK), port=allowed.port) as refused,
@@ -117,7 +129,7 @@ def test_scheme_and_own_host_are_refused_before_anything_is_resolved() -> None:
     guard = OutboundGuard(
         allowed_networks=[ip_network("0.0.0.0/0")], app_addresses=[("app.test", 443)]
     )
-    pusher = HttpPusher(guard, lookup=lookup)
+    pusher = HttpPusher(guard, lookup=looked_up(lookup))
     for url in ("http://other.test/", "https://app.test/", "https://APP.test.:443/"):
         assert failure_of(push(pusher, url)) is Failure.NOT_ALLOWED
     assert asked == []
@@ -155,7 +167,7 @@ def test_a_name_that_is_not_found(found: str) -> None:
             raise OSError(-2, f"{host} unknown")
         return []
 
-    none = push(HttpPusher(LOCAL, lookup=lookup), "http://missing.test/")
+    none = push(HttpPusher(LOCAL, lookup=looked_up(lookup)), "http://missing.test/")
 
     assert failure_of(none) is Failure.RESOLUTION
 

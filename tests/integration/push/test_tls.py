@@ -14,6 +14,7 @@ import pytest
 from shared.adapters.http.push import HttpPusher, default_tls
 from shared.http import Answered, Failure, LateAnswerHandler, NotAnswered, OutboundRequest
 from tests.integration.push.authority import Authority
+from tests.integration.push.names import looked_up
 from tests.integration.push.scripted import (
     LOCAL,
     OK,
@@ -35,7 +36,9 @@ from tests.integration.push.scripted import (
 
 @pytest.fixture
 def tls_pusher(authority: Authority) -> Iterator[HttpPusher]:
-    made = HttpPusher(LOCAL, tls=authority.client(), lookup=lambda _: [ip_address("127.0.0.1")])
+    made = HttpPusher(
+        LOCAL, tls=authority.client(), lookup=looked_up(lambda _: [ip_address("127.0.0.1")])
+    )
     yield made
     made.close()
 

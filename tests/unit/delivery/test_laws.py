@@ -31,13 +31,19 @@ MICROSECOND = timedelta(microseconds=1)
 MOST = 3000  # attempts after which an event is taken for endless
 
 STATUSES = [200, 202, 302, 400, 401, 403, 404, 408, 413, 414, 500, 503]
+no_answers = st.sampled_from([each for each in Failure if each is not Failure.SHORTAGE])
 exchanges = st.one_of(
     st.builds(answered, st.sampled_from(STATUSES), seconds=st.floats(0, 30)),
     st.sampled_from([400, 413]).map(answered),
     st.sampled_from(["1", "45", "999999"]).map(
         lambda asked: answered(503, headers={"retry-after": asked})
     ),
-    st.builds(NotAnswered, st.sampled_from(Failure), st.just(""), st.floats(0, 40)),
+    st.builds(
+        NotAnswered,
+        no_answers,
+        st.just(""),
+        st.floats(0, 40),
+    ),
 )
 failures = exchanges.filter(lambda each: isinstance(each, NotAnswered) or each.status >= 205)
 scripts = st.lists(exchanges, min_size=1, max_size=12) | st.lists(failures, min_size=1, max_size=3)

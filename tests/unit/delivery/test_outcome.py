@@ -51,9 +51,14 @@ def test_an_answer_gives_its_time_and_its_retry_after_but_not_its_body() -> None
     )
 
 
-@pytest.mark.parametrize("failure", Failure, ids=str)
+@pytest.mark.parametrize("failure", FAILURES, ids=str)
 def test_every_failure_has_a_name_and_no_status(failure: Failure) -> None:
     outcome = classify(NotAnswered(failure, "10.0.0.1 refused", 1.5), LATEST)
 
     assert (outcome.outcome, outcome.status) == (FAILURES[failure], None)
     assert (outcome.seconds, outcome.detail) == (1.5, f"{failure}: 10.0.0.1 refused")
+
+
+def test_every_failure_but_a_shortage_of_ours_has_an_outcome() -> None:
+    """A shortage is no attempt."""
+    assert set(Failure) - set(FAILURES) == {Failure.SHORTAGE}

@@ -258,9 +258,9 @@ def test_another_origin_is_refused_with_the_reason(exchange: Exchange, reason: s
     assert reason in caught.value.message
 
 
-def test_only_a_timeout_is_retried() -> None:
+def test_only_a_timeout_and_a_shortage_of_ours_are_retried() -> None:
     retried = [each for each in Failure if should_retry(NotAnswered(each, "", 0))]
 
-    assert retried == [Failure.TIMED_OUT]
+    assert retried == [Failure.TIMED_OUT, Failure.SHORTAGE]
     assert not should_retry(answered(500))
     assert not should_retry(answered(200))

@@ -32,7 +32,7 @@ class FakeConnection:
 @pytest.fixture
 def time(monkeypatch: pytest.MonkeyPatch) -> Seconds:
     made = Seconds()
-    monkeypatch.setattr(pool, "monotonic", made)
+    monkeypatch.setattr(pool, "awake_seconds", made)
     return made
 
 

@@ -1,0 +1,41 @@
+"""Lookups of names for the tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from threading import Thread
+
+from shared.adapters.http.outbound_guard import Address
+from shared.adapters.http.resolver import Lookup, NameServers
+from testbed.name_server import running_name_server
+
+
+def looked_up(find: Callable[[str], Sequence[Address]]) -> Lookup:
+    """Return a lookup that calls *find* on a thread of its own."""
+
+    def lookup(host: str) -> Future[Sequence[Address]]:
+        found: Future[Sequence[Address]] = Future()
+
+        def run() -> None:
+            try:
+                found.set_result(find(host))
+            except (OSError, MemoryError) as error:
+                found.set_exception(error)
+
+        Thread(target=run, daemon=True).start()
+        return found
+
+    return lookup
+
+
+@contextmanager
+def name_servers() -> Iterator[NameServers]:
+    """Look names up at a server that is silent about those with "silent" in them."""
+    with running_name_server(lambda name: "silent" in name) as port:
+        made = NameServers(servers=[f"127.0.0.1:{port}"])
+        try:
+            yield made
+        finally:
+            made.close()

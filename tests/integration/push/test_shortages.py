@@ -1,0 +1,147 @@
+"""What the sender says when the process has no more descriptors, and when it was stopped."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+
+import pytest
+
+from shared.adapters.http import pool
+from shared.adapters.http.connect import new_socket
+from shared.adapters.http.push import HttpPusher
+from shared.http import Answered, Failure
+from tests.integration.push.names import looked_up, name_servers
+from tests.integration.push.scripted import (
+    LOCAL,
+    OK,
+    PATIENT,
+    Peer,
+    Server,
+    always,
+    failure_of,
+    push,
+)
+
+
+@contextmanager
+def no_descriptor() -> Iterator[None]:
+    """Let the process have no more descriptors than it has."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with ExitStack() as held:
+        highest = held.enter_context(socket.socket()).fileno()
+        held.callback(resource.setrlimit, resource.RLIMIT_NOFILE, before)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 100, before[1]))
+        with suppress(OSError):
+            while True:
+                held.enter_context(socket.socket())
+        yield
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "good.test"])
+def test_without_a_descriptor_nothing_is_said_about_the_endpoint(host: str) -> None:
+    with Server(always(OK)) as server, name_servers() as names:
+        pusher = HttpPusher(LOCAL, lookup=names)
+        assert isinstance(push(pusher, f"http://good.other.test:{server.port}/"), Answered)
+        pusher.close()
+        with no_descriptor():
+            none = push(pusher, f"http://{host}:{server.port}/")
+        again = push(pusher, f"http://{host}:{server.port}/", PATIENT)
+        pusher.close()
+
+    assert failure_of(none) is Failure.SHORTAGE
+    assert isinstance(again, Answered)
+
+
+def test_idle_connections_are_closed_first() -> None:
+    pusher = HttpPusher(LOCAL)
+    with Server(always(OK)) as server:
+        assert isinstance(push(pusher, f"http://127.0.0.1:{server.port}/"), Answered)
+        with no_descriptor():
+            assert pusher._pool._count == 1
+            new_socket(socket.AF_INET, pusher._pool.close).close()
+            assert pusher._pool._count == 0
+
+
+@pytest.mark.parametrize(("soft", "most"), [(256, 64), (100_000, 512), (-1, 512)])
+def test_idle_connections_have_a_share_of_the_descriptors(
+    soft: int, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (soft, soft))
+
+    assert pool.Pool()._most == most
+
+
+def test_silent_name_servers_keep_no_other_name_waiting() -> None:
+    """More names than threads could be had for; then one whose servers answer."""
+    with Server(always(OK)) as server, name_servers() as names:
+        silent = [names(f"silent-{number}.test") for number in range(300)]
+        pusher = HttpPusher(LOCAL, lookup=names)
+
+        outcome = push(pusher, f"http://good.test:{server.port}/", PATIENT)
+
+        assert isinstance(outcome, Answered)
+        assert not any(each.done() for each in silent)
+        pusher.close()
+
+
+def test_lookups_that_are_under_way_at_the_end_are_no_answers() -> None:
+    with name_servers() as names:
+        pusher = HttpPusher(LOCAL, lookup=names)
+        found = names("silent.test")
+        names.close()
+
+        assert isinstance(found.exception(30), MemoryError | OSError)
+        pusher.close()
+
+
+def test_a_lookup_without_memory_is_a_shortage() -> None:
+    def lookup(_: str) -> list[object]:
+        raise MemoryError
+
+    pusher = HttpPusher(LOCAL, lookup=looked_up(lookup))  # type: ignore[arg-type]
+
+    assert failure_of(push(pusher, "http://good.test/")) is Failure.SHORTAGE
+    pusher.close()
+
+
+STOPPED = """
+import sys
+from datetime import timedelta
+from shared.adapters import awake_clock
+from tests.integration.push.scripted import LOCAL, push
+from shared.adapters.http.connect import new_socket
+from shared.adapters.http.push import HttpPusher
+awake_clock._BEAT, awake_clock._MISSED = 0.02, 0.1
+outcome = push(HttpPusher(LOCAL), sys.argv[1], timedelta(seconds=0.6))
+print(type(outcome).__name__, outcome.seconds)
+"""
+
+
+def test_a_process_that_was_stopped_waits_on() -> None:
+    """The endpoint answers while the process can't read: that is no timeout of its."""
+
+    def script(peer: Peer) -> None:
+        peer.read()
+        process.send_signal(signal.SIGSTOP)
+        os.waitpid(process.pid, os.WUNTRACED)
+        peer.stopped.wait(1.2)
+        process.send_signal(signal.SIGCONT)
+        peer.stopped.wait(0.1)
+        peer.send(OK)
+
+    with Server(script) as server:
+        url = f"http://127.0.0.1:{server.port}/"
+        process = subprocess.Popen(
+            [sys.executable, "-c", STOPPED, url], stdout=subprocess.PIPE, text=True
+        )
+        kind, seconds = process.communicate()[0].split()
+
+    assert kind == "Answered"
+    assert float(seconds) < 1.2
