@@ -15,6 +15,8 @@ _PLATFORM: tuple[tuple[Network, str], ...] = (
     (IPv4Network("168.63.129.16/32"), "Azure's wire server"),
     (IPv4Network("100.100.100.200/32"), "instance metadata"),
     (IPv4Network("192.0.0.192/32"), "instance metadata"),
+    (IPv6Network("fd00:42::42/128"), "instance metadata"),
+    (IPv6Network("fd00:ec2::23/128"), "pod identity"),
     (IPv6Network("fd00:ec2::254/128"), "instance metadata"),
     (IPv6Network("fd20:ce::254/128"), "instance metadata"),
 )
@@ -149,7 +151,8 @@ def _embedded(address: Address) -> tuple[IPv4Address, ...]:
     if address.teredo is not None:
         found.extend(address.teredo)
     if address in _NAT64_LOCAL:
-        found.append(IPv4Address(packed[6:8] + packed[9:11]))  # RFC 6052, prefix of 48 bits
+        # RFC 6052, 2.2: prefixes of 48, 56 and 64 bits; those of 96 are in _IPV4_LAST.
+        found += [IPv4Address(packed[start:8] + packed[9 : start + 5]) for start in (6, 7, 8)]
     return tuple(found)
 
 

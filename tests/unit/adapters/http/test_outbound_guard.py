@@ -73,6 +73,8 @@ REFUSED = {
     "5f00::1": "segment routing",
     "fc00::1": "private",
     "fd12:3456::1": "private",
+    "fd00:42::42": "instance metadata",
+    "fd00:ec2::23": "pod identity",
     "fd00:ec2::254": "instance metadata",
     "fd20:ce::254": "instance metadata",
     "fe80::1": "link-local",
@@ -162,13 +164,18 @@ def test_an_allowed_network_opens_no_other() -> None:
         "169.254.169.254",
         "169.254.130.1",
         "168.63.129.16",
+        "fd00:42::42",
+        "fd00:ec2::23",
         "fd00:ec2::254",
         "::ffff:169.254.169.254",
         "::169.254.169.254",
         "::ffff:0:169.254.169.254",
         "64:ff9b::169.254.169.254",
         "64:ff9b::168.63.129.16",
-        "64:ff9b:1:a9fe:a9:fe00::",
+        "64:ff9b:1:a9fe:a9:fe00::",  # a prefix of 48 bits
+        "64:ff9b:1:7ea9:fe:a9fe::",  # 56 bits
+        "64:ff9b:1:7e7e:a9:fea9:fe00:0",  # 64 bits
+        "64:ff9b:1:7e7e:7e:7e7e:169.254.169.254",  # 96 bits
         "2002:a9fe:a9fe::1",
         "2001:0:a9fe:a9fe::1",
         "2001:0:0:0:0:0:5601:5601",  # Teredo writes the client's address inverted
