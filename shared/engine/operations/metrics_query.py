@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
+from shared.arm.odata import Tokens
 from shared.engine.operations.metric_names import MetricDefinition
 from shared.errors import Fault, InvalidDocument
 from shared.events.iso_8601 import parse_duration
@@ -25,9 +25,7 @@ INTERVALS = {
 }
 AGGREGATIONS = ("Average", "Count", "Maximum", "Minimum", "Total")
 MAX_POINTS = 50_000  # of one answer
-_EQUALS = re.compile(r"(?i)\(?\s*(?P<name>\w+)\s+eq\s+'(?P<value>(?:[^']|'')*)'\s*\)?")
-_AND = re.compile(r"(?i)\s+and\s+(?=(?:[^']*'[^']*')*[^']*$)")  # not within quotes
-_OR = re.compile(r"(?i)\s+or\s+(?=(?:[^']*'[^']*')*[^']*$)")
+_MAX_TOKENS = 4000  # of a $filter: a thousand values of a dimension
 
 
 class DimensionFilter(NamedTuple):
@@ -152,15 +150,13 @@ def _filters(
     text: str, metrics: Sequence[MetricDefinition], faults: list[Fault]
 ) -> tuple[DimensionFilter, ...]:
     """Read ``A eq 'x' and (B eq 'y' or B eq 'z')``."""
+    try:
+        chosen = _chosen_values(Tokens(text, _MAX_TOKENS)) if text.strip() else []
+    except ValueError as error:
+        _fault(faults, "$filter", f"The $filter can't be read: {error}.")
+        return ()
     filters: list[DimensionFilter] = []
-    for part in _AND.split(text.strip()) if text.strip() else ():
-        found = [_EQUALS.fullmatch(each) for each in _OR.split(part.strip(" ()"))]
-        names = {each["name"].lower() for each in found if each}
-        if None in found or len(names) != 1:
-            _fault(faults, "$filter", f"The $filter can't be read: {part[:100]}")
-            continue
-        values = frozenset(each["value"].replace("''", "'").lower() for each in found if each)
-        (name,) = names
+    for name, values in chosen:
         for metric in metrics:
             valid = {each.lower(): each for each in metric.dimensions}
             if name not in valid:
@@ -169,8 +165,40 @@ def _filters(
                 _fault(faults, "$filter", message)
                 break
         else:
-            filters.append(DimensionFilter(valid[name], values))
+            filters.append(DimensionFilter(valid[name], frozenset(values)))
     return tuple(filters)
+
+
+def _chosen_values(tokens: Tokens) -> list[tuple[str, list[str]]]:
+    """
+    Return dimensions and their values; ``or`` adds a value to the dimension before it.
+
+    Parentheses change nothing, since ``or`` stands between values of one dimension only.
+
+    Raises:
+        ValueError: the filter has another form.
+    """
+    chosen: list[tuple[str, list[str]]] = []
+    depth, follows = 0, "and"
+    while follows:
+        while tokens.take("("):
+            depth += 1
+        name = tokens.take_word()
+        tokens.expect("eq")
+        value = tokens.take_text().lower()
+        if follows == "and":
+            chosen.append((name, [value]))
+        elif chosen[-1][0] == name:
+            chosen[-1][1].append(value)
+        else:
+            raise ValueError(f"or stands between {chosen[-1][0]} and {name}")
+        while depth and tokens.take(")"):
+            depth -= 1
+        follows = next((each for each in ("and", "or") if tokens.take(each)), "")
+    if depth:
+        tokens.expect(")")
+    tokens.end()
+    return chosen
 
 
 def _floor(moment: datetime, interval: timedelta) -> datetime:

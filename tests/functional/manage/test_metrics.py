@@ -190,6 +190,9 @@ def test_all_metrics_of_the_kind_where_none_is_named(counted: ArmApi) -> None:
         ("EventSubscriptionName eq '*'", {"crm": 3, "erp": 4}),
         ("EventSubscriptionName eq 'CRM' and DropReason eq '*'", {"crm/X": 1, "crm/Y's": 2}),
         ("(DropReason eq 'X') and (EventSubscriptionName eq '*')", {"X/crm": 1, "X/erp": 4}),
+        pytest.param("DropReason" + " " * 200_000 + "eq 'X'", {"X": 5}, id="blanks"),
+        ("((DropReason eq 'X') or (DropReason eq 'z'))", {"X": 5}),
+        ("DropReason eq ' and '' or ' or DropReason eq 'X'", {"X": 5}),
     ],
 )
 def test_a_filter_chooses_and_divides(
@@ -218,6 +221,10 @@ def test_a_filter_chooses_and_divides(
         ({"filter": "DropReason eq '*'"}, "$filter", ["DeliverySuccessCount", "DropReason"]),
         ({"filter": "DropReason ne 'X'"}, "$filter", ["can't be read"]),
         ({"filter": "DropReason eq 'X' or Error eq 'Y'"}, "$filter", ["can't be read"]),
+        ({"filter": "(DropReason eq 'X'"}, "$filter", ["can't be read", "')' is missing"]),
+        ({"filter": "DropReason eq 'X')"}, "$filter", ["can't be read", "unexpected )"]),
+        ({"filter": "'X' eq 'X'"}, "$filter", ["can't be read", "a name is missing"]),
+        ({"filter": "DropReason eq 'X' x"}, "$filter", ["can't be read", "unexpected x"]),
         ({"metricnames": "", "filter": "Nonsense eq '*'"}, "$filter", ["no dimension nonsense"]),
     ],
 )
