@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 
 from shared.clock import format_us_datetime
@@ -15,6 +16,7 @@ from shared.http import HttpAnswer, HttpRequest
 _RETRY_AFTER_SECONDS = "5"
 _UNAVAILABLE = 503
 _CLIENT_REQUEST_ID = "x-ms-client-request-id"
+_ECHOED = re.compile(r"[!-~](?:[ -~]{0,126}[!-~])?")  # short, and any header can carry it
 
 
 def accepted_answer(request: HttpRequest, request_id: str) -> HttpAnswer:
@@ -22,8 +24,9 @@ def accepted_answer(request: HttpRequest, request_id: str) -> HttpAnswer:
     body = data_plane(request).accepted
     headers = _headers(request, request_id) | ({"Content-Type": "application/json"} if body else {})
     wants_echo = request.headers.get("x-ms-return-client-request-id", "").lower() == "true"
-    if wants_echo and _CLIENT_REQUEST_ID in request.headers:
-        headers[_CLIENT_REQUEST_ID] = request.headers[_CLIENT_REQUEST_ID]
+    client_id = request.headers.get(_CLIENT_REQUEST_ID, "")
+    if wants_echo and _ECHOED.fullmatch(client_id):
+        headers[_CLIENT_REQUEST_ID] = client_id
     return HttpAnswer(status=200, headers=headers, body=body)
 
 

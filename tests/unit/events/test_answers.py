@@ -108,6 +108,28 @@ def test_acceptance_echoes_the_clients_id(sent, headers):
 
 
 @pytest.mark.parametrize(
+    ("client_id", "is_echoed"),
+    [
+        ("5f0f0f4e-7d4b-5a57-9a3e-1b1f0a1f6a55", True),
+        ("order 17 (second try)", True),
+        ("x" * 128, True),
+        ("x" * 129, False),
+        ("é", False),
+        ("a\x00b", False),
+        ("a\r\nSet-Cookie: b", False),
+        (" a", False),
+        ("", False),
+    ],
+)
+def test_only_a_short_printable_id_is_echoed(client_id: str, is_echoed: bool):
+    sent = {"x-ms-client-request-id": client_id, "x-ms-return-client-request-id": "true"}
+
+    answer = accepted_answer(a_request(headers=sent), _ID)
+
+    assert answer.headers.get("x-ms-client-request-id") == (client_id if is_echoed else None)
+
+
+@pytest.mark.parametrize(
     ("schema", "name"),
     [(InputSchema.EVENT_GRID, "EventGridEvent"), (InputSchema.CLOUD_EVENTS, "CloudEventV10")],
 )
