@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from math import isinf
 from typing import Any
 
@@ -62,14 +63,42 @@ def to_python_number(value: Any) -> Any:
     return float(value.literal) if isinstance(value, Number) else value
 
 
+def decoder_for(size: int, decoder: json.JSONDecoder) -> json.JSONDecoder:
+    """
+    Return a decoder for one document of *size* characters or bytes.
+
+    In a large one it parses each literal with a point or an exponent once, however often it occurs.
+    """
+    if size < LARGE:
+        return decoder
+    return json.JSONDecoder(
+        parse_float=_ParsedOnce(decoder.parse_float).__getitem__,
+        parse_int=decoder.parse_int,
+        parse_constant=decoder.parse_constant,
+    )
+
+
+class _ParsedOnce(dict[str, Any]):
+    """Numbers by their literals."""
+
+    def __init__(self, parse: Callable[[str], Any]) -> None:
+        super().__init__()
+        self._parse = parse
+
+    def __missing__(self, literal: str) -> Any:
+        number = self[literal] = self._parse(literal)
+        return number
+
+
 def loads(text: str | bytes) -> Any:
     """
-    Parse JSON that was validated before.
+    Parse JSON that was validated before; bytes are UTF-8.
 
     Raises:
         ValueError: it is not JSON.
     """
-    return json.loads(text, parse_float=parse_number, parse_int=parse_integer)
+    decoder = decoder_for(len(text), _DECODER)
+    return decoder.decode(text if isinstance(text, str) else text.decode())
 
 
 def dumps(value: object, *, indent: int | None = None) -> str:
@@ -102,11 +131,13 @@ def _unmark(text: str, mark: str) -> str:
     return first + "".join([each.replace('"', "", 1) for each in marked])
 
 
+LARGE = 65_536  # characters: numbers are worth remembering
 MAX_INTEGER = 1000  # characters; parsing an integer takes quadratic time
 _MARK = "\udfff"
 _ASCII_MARK = '"\\udfff'
 _NOT_ZERO = re.compile(r"-?[0.]*[1-9]")
 _COMPACT = (",", ":")
+_DECODER = json.JSONDecoder(parse_float=parse_number, parse_int=parse_integer)
 _ENCODER = json.JSONEncoder(
     allow_nan=False, separators=_COMPACT, check_circular=False, default=_mark
 )

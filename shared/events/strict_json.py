@@ -45,7 +45,7 @@ def parse(body: bytes, decoder: json.JSONDecoder = LITERAL) -> Any:
     except UnicodeDecodeError:
         raise InvalidEvents("The JSON received is not valid UTF-8.") from None
     try:
-        value = decoder.decode(text)
+        value = literals.decoder_for(len(text), decoder).decode(text)
     except json.JSONDecodeError as error:
         raise _malformed_error(error, text) from None
     except literals.OutOfRange:

@@ -46,6 +46,16 @@ REFUSED = {
 }
 
 
+@pytest.mark.parametrize("literal", [b"1E2", b"1.10", b"-0.0", b"0.5"])
+def test_a_number_that_fills_a_body_is_parsed_once(literal: bytes) -> None:
+    """A megabyte of `1E2` costs as much as a megabyte of anything else."""
+    numbers = strict_json.parse(b"[" + b",".join([literal] * 250_000) + b"]")
+
+    assert len(numbers) == 250_000
+    assert len(set(map(id, numbers))) == 1
+    assert strict_json.parse(b"[" + literal + b"]") == numbers[:1]
+
+
 @pytest.mark.parametrize(
     ("body", "message"),
     [(body, message) for message, bodies in REFUSED.items() for body in bodies],
