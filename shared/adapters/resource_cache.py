@@ -33,6 +33,7 @@ class Readers(NamedTuple):
     topic: Callable[[Document], Topic]
     namespace_topic: Callable[[Document, Document], Topic]
     subscription: Callable[[Document], EventSubscription]
+    absent_topic: Callable[[str, Document | None], Topic]
 
 
 class ResourceCache:
@@ -58,6 +59,7 @@ class ResourceCache:
         self._topics = Cache[Topic | None](
             clock, lambda topic: seconds if topic else missing_seconds
         )
+        self._absent = Cache[Topic](clock, lambda _: missing_seconds)
         self._subscriptions = Cache[_ByName](clock, lambda _: seconds)
 
     def topic(self, name: str) -> Topic | None:
@@ -65,6 +67,11 @@ class ResourceCache:
             name.lower(),
             lambda: self._read_topic(name),
             accepts_expired=lambda known: known is not None,  # there may be one by now
+        )
+
+    def absent(self, name: str) -> Topic:
+        return self._absent.get(
+            name.lower(), lambda: self._read_absent(name), accepts_expired=lambda _: False
         )
 
     def knows(self, name: str, most: int) -> bool:
@@ -96,7 +103,8 @@ class ResourceCache:
 
     def forget_namespace(self, namespace: str) -> None:
         """Read its topics anew when they are next asked for: its keys are theirs."""
-        self._topics.forget_all(f"{namespace.lower()}.")
+        for cache in (self._topics, self._absent):
+            cache.forget_all(f"{namespace.lower()}.")
 
     def _of_topic(self, topic: str) -> _ByName:
         return self._subscriptions.get(
@@ -108,6 +116,13 @@ class ResourceCache:
             return self._read_namespace_topic(of_namespace.namespace, name)
         resource = self._store.get(Table.TOPICS, CUSTOM_TOPICS, name)
         return self._parsed(self._readers.topic, resource) if resource else None
+
+    def _read_absent(self, name: str) -> Topic:
+        of_namespace = TopicName.parse(name)
+        parent = None
+        if of_namespace:
+            parent = self._store.get(Table.TOPICS, NAMESPACES, of_namespace.namespace)
+        return self._readers.absent_topic(name, parent.document if parent else None)
 
     def _read_namespace_topic(self, namespace: str, name: str) -> Topic | None:
         resource = self._store.get(Table.TOPICS, NAMESPACE_TOPICS, name)

@@ -128,6 +128,22 @@ def to_namespace_topic(stored: Mapping[str, Any], namespace: Mapping[str, Any]) 
     )
 
 
+def to_absent_topic(name: str, namespace: Mapping[str, Any] | None) -> Topic:
+    """
+    Return what a publisher must satisfy to be told that the topic *name* does not exist.
+
+    That are the keys and networks of its *namespace*. Where there is no such namespace, and of a
+    custom topic, no key is valid.
+    """
+    return Topic(
+        name=name,
+        arm_id=name,
+        input_schema=InputSchema.CLOUD_EVENTS,
+        keys=tuple(namespace["keys"].values()) if namespace else (),
+        inbound_rules=to_networks(namespace["properties"]) if namespace else (),
+    )
+
+
 def to_namespace_parent_topic(stored: Mapping[str, Any], deployment: Deployment) -> ParentTopic:
     """Turn a stored topic into the value that its event subscriptions depend on."""
     return ParentTopic(

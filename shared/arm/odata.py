@@ -17,7 +17,8 @@ class Tokens:
         Raises:
             ValueError: it has more, or a character that begins none.
         """
-        tokens, end, text = [], 0, text.rstrip()
+        tokens: list[str] = []
+        end, text = 0, text.rstrip()
         while end < len(text):
             found = _TOKEN.match(text, end)
             if found is None:

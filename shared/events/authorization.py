@@ -109,7 +109,8 @@ def _check_key(request: HttpRequest, topic: Topic, key: str, carrier: str = KEY)
     given = key.encode("utf-8", "surrogatepass")
     matches = [hmac.compare_digest(given, valid.encode()) for valid in topic.keys]
     if not any(matches):
-        raise _refusal(request, f"The key is not one of the {data_plane(request).key_owner}'s.")
+        owner = data_plane(request).key_owner
+        raise _refusal(request, f"The key is not one of the {owner}'s, or there is no such topic.")
 
 
 def _check_authorization(
@@ -147,7 +148,9 @@ def _check_token(
         )
     signed = [signature.is_by(key) for key in topic.keys]  # every key, for constant time
     if not any(signed):
-        raise _refusal(request, "The signature is not by one of the topic's keys.")
+        raise _refusal(
+            request, "The signature is not by one of the topic's keys, or there is no such topic."
+        )
     if signature.expires <= now:
         raise _refusal(request, "The signature has expired.")
     if not any(signature.covers(url) for url in _accepted_urls(request, public_url)):

@@ -14,7 +14,7 @@ from shared.adapters.storage.blobs import StorageDeadLetters, StoragePayloads
 from shared.adapters.storage.metrics import StorageMetrics
 from shared.adapters.storage.queues import StorageQueues
 from shared.adapters.storage.tables import StorageResources
-from shared.arm.namespace_codec import to_namespace_topic
+from shared.arm.namespace_codec import to_absent_topic, to_namespace_topic
 from shared.arm.subscription_codec import to_subscription_in_force
 from shared.arm.topic_codec import to_topic
 from shared.engine.delivering.deployment_terms import DeploymentTerms
@@ -76,7 +76,7 @@ def metrics() -> BufferedMetrics:
 def resource_cache() -> ResourceCache:
     return ResourceCache(
         resources(),
-        Readers(to_topic, to_namespace_topic, to_subscription_in_force),
+        Readers(to_topic, to_namespace_topic, to_subscription_in_force, to_absent_topic),
         cache_for=settings().cache_for,
         clock=time.monotonic,
     )

@@ -10,6 +10,7 @@ from threading import Event, Lock
 from typing import Any, TypeVar
 
 from shared.adapters.storage.health_table import TableHealth
+from shared.arm.namespace_codec import to_absent_topic
 from shared.delivery.messages.message import DeliveryMessage, NewerMessage, encode
 from shared.delivery.messages.message_reader import decode
 from shared.delivery.slots.slots import Slots
@@ -63,6 +64,7 @@ class Directory(Faulty):
     def __init__(self) -> None:
         super().__init__()
         self.topics: dict[str, Topic] = {}
+        self.namespaces: dict[str, dict[str, Any]] = {}
         self.known: dict[SubscriptionKey, EventSubscription] = {}
         self.stored: dict[SubscriptionKey, EventSubscription] = {}
 
@@ -78,6 +80,11 @@ class Directory(Faulty):
     def topic(self, name: str) -> Topic | None:
         with self._at_work("topic"):
             return self.topics.get(name.lower())
+
+    def absent(self, name: str) -> Topic:
+        namespace, _, _ = name.partition(".")
+        with self._at_work("absent"):
+            return to_absent_topic(name, self.namespaces.get(namespace))
 
     def knows(self, name: str, most: int) -> bool:
         subscriptions = [key for key in self.known if key.topic == name.lower()]

@@ -20,7 +20,9 @@ STRUCTURED = "application/cloudevents+json; charset=utf-8"
 
 
 def deploy_orders(app: Deployment) -> None:
-    """Deploy the topic, which keeps events for two days."""
+    """Deploy the topic, which keeps events for two days; two of the keys are its namespace's."""
+    keys = {"key1": KEYS[0], "key2": KEYS[1]}
+    app.directory.namespaces["shop"] = {"keys": keys, "properties": {}}
     app.directory.topics["shop.orders"] = a_topic(
         name="shop.Orders",
         arm_id=ID,

@@ -64,6 +64,9 @@ class TopicReader(Protocol):
     def topic(self, name: str) -> Topic | None:
         """Return the topic; *name* is case-insensitive."""
 
+    def absent(self, name: str) -> Topic:
+        """Return in place of a topic that does not exist what its publishers must satisfy."""
+
     def knows(self, name: str, most: int) -> bool:
         """Tell whether the topic and its *most* subscriptions can be returned without a read."""
 

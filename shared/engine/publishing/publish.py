@@ -105,7 +105,7 @@ class Publish:
         topic = None
         try:
             topic = self.topics.topic(name) if name else None
-            return self._read(request, topic, request_id)
+            return self._read(request, name, topic, request_id)
         except AppError as error:
             return self._refused(request, topic, error, request_id)
 
@@ -118,15 +118,17 @@ class Publish:
         return error_answer(request, error, request_id=request_id, now=self.clock.now())
 
     def _read(
-        self, request: HttpRequest, topic: Topic | None, request_id: str
+        self, request: HttpRequest, name: str | None, topic: Topic | None, request_id: str
     ) -> HttpAnswer | _Checked:
+        if name:
+            if request.method not in data_plane(request).methods:
+                raise MethodNotAllowed
+            # Without a key, nobody learns which topics exist.
+            self.authorization.check(request, topic or self.topics.absent(name))
         if topic is None:
             raise NotFound(
                 f"No HTTP resource was found that matches the request URI '{request.url}'."
             )
-        if request.method not in data_plane(request).methods:
-            raise MethodNotAllowed
-        self.authorization.check(request, topic)
         if request.method == "OPTIONS":
             return options_answer(request, topic, request_id)
         arrival = Arrival(self.clock.now(), self._publish_id(topic, request))

@@ -54,7 +54,8 @@ def log_refused(
     """
     Log a refused request, with the fields of Event Grid's ``PublishFailures``.
 
-    The error's text is omitted: it may quote the publisher's signature.
+    The error's text is omitted: it may quote the publisher's signature. Only the log says that a
+    topic does not exist.
 
     Source: contract §7, and Event Grid "Enable diagnostic logs for topics" (2021-05).
     """
@@ -82,5 +83,6 @@ def log_refused(
         status=error.status,
         code=code,
         request_id=request_id,
+        unknown_topic=topic is None or None,
         **record,
     )

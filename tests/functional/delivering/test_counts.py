@@ -82,7 +82,7 @@ def test_a_refused_request_is_counted_by_its_error(app: Deployment) -> None:
 
 def test_names_of_topics_that_do_not_exist_are_not_counted(app: Deployment) -> None:
     """Else anybody could fill the memory."""
-    assert publish(app, 1, topic="nobody").status == 404
+    assert publish(app, 1, topic="nobody").status == 401
 
     assert counted(app) == {}
 

@@ -10,7 +10,7 @@ from datetime import timedelta
 import pytest
 
 from shared.adapters.resource_cache import InvalidatingStore, Readers, ResourceCache
-from shared.arm.namespace_codec import to_namespace_topic
+from shared.arm.namespace_codec import to_absent_topic, to_namespace_topic
 from shared.arm.subscription_codec import to_subscription_in_force
 from shared.arm.topic_codec import to_topic
 from shared.delivery.messages.message import encode
@@ -63,7 +63,7 @@ def product(app: Deployment) -> Product:
     """A deployment with the topic ``orders``, whose subscription ``crm`` fails."""
     directory = ResourceCache(
         app.resources,
-        Readers(to_topic, to_namespace_topic, to_subscription_in_force),
+        Readers(to_topic, to_namespace_topic, to_subscription_in_force, to_absent_topic),
         cache_for=timedelta(seconds=5),
         clock=app.clock.monotonic,
     )

@@ -77,7 +77,7 @@ def test_keys_of_the_namespace_and_of_the_topic_are_good(shop: Deployment, key: 
 _NO_TOPIC = 404, "ResourceNotFound", "No HTTP resource"
 _UNAUTHORIZED = 401, "Unauthorized"
 _EMPTY_KEY = 400, "InvalidSas", "a value for SharedAccessKey"
-_WRONG_KEY = *_UNAUTHORIZED, "The key is not one of the namespace's."
+_WRONG_KEY = *_UNAUTHORIZED, "The key is not one of the namespace's, or there is no such topic."
 _CUSTOM_KEY = {"authorization": KEYS[0], "aeg-sas-key": KEYS[0]}
 _MANY = compact([event(number) for number in range(1001)]).encode()
 _LARGE = compact([event(data=noise(1_048_576))]).encode()
@@ -93,6 +93,10 @@ REFUSED: dict[str, tuple[dict[str, Any], int, str, str]] = {
     "another method": ({"method": "OPTIONS"}, 405, "MethodNotAllowed", "does not support"),
     "no key": ({"headers": {"authorization": ""}}, *_UNAUTHORIZED, "unsupported"),
     "an empty key": ({"headers": {"authorization": "SharedAccessKey "}}, *_EMPTY_KEY),
+    "an unknown topic, with the key of a topic": (
+        {"action": "returns:publish", "headers": {"authorization": f"SharedAccessKey {KEYS[2]}"}},
+        *_WRONG_KEY,
+    ),
     "a wrong key": ({"headers": {"authorization": "SharedAccessKey a2V5"}}, *_WRONG_KEY),
     "a custom topic's key": (
         {"headers": _CUSTOM_KEY},

@@ -3,19 +3,66 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from shared.engine.ports import Queue
+from shared.http import HttpAnswer
 from tests.functional.deployment import Deployment, Logged
-from tests.functional.publish_requests import URL, code, event, nothing_stored, publish
+from tests.functional.publish_requests import (
+    URL,
+    code,
+    event,
+    nothing_stored,
+    publish,
+    publish_request,
+)
+from tests.unit.events.signing import sign
+
+CREDENTIALS = {
+    "none": {},
+    "a key": {"aeg-sas-key": "d3Jvbmc="},
+    "an empty key": {"aeg-sas-key": ""},
+    "a key in the query": {},
+    "a signature": {"aeg-sas-token": sign(URL, key="d3Jvbmc=")},
+    "no signature": {"aeg-sas-token": "x"},
+    "a token": {"authorization": "Bearer x"},
+    "another scheme": {"authorization": "Basic eDp5"},
+}
 
 
-def test_an_unknown_topic_is_not_found(app: Deployment) -> None:
-    answer = publish(app, event(), topic="returns")
+@pytest.mark.parametrize("method", ["POST", "OPTIONS", "GET"])
+@pytest.mark.parametrize("credential", CREDENTIALS)
+def test_without_a_key_an_unknown_topic_looks_like_any_other(
+    app: Deployment, credential: str, method: str
+) -> None:
+    query = {"aeg-sas-key": "d3Jvbmc="} if credential == "a key in the query" else {}
+    request = publish_request(event(), method=method)
+    headers = {"content-type": "application/json"} | CREDENTIALS[credential]
 
-    assert (answer.status, code(answer)) == (404, "ResourceNotFound")
-    assert f"request URI '{URL}'" in json.loads(answer.body)["error"]["message"]
+    known, unknown = (
+        app.answer(replace(request, headers=headers, query=query, params={"topic": topic}))
+        for topic in ("orders", "returns")
+    )
+
+    assert known.status >= 400
+    assert replace(known, headers={}, body=b"") == replace(unknown, headers={}, body=b"")
+    assert known.headers.keys() == unknown.headers.keys()
+    assert without_id(known) == without_id(unknown)
+
+
+def test_only_the_log_says_that_a_topic_does_not_exist(app: Deployment, logged: Logged) -> None:
+    publish(app, event(), topic="returns")
+    publish(app, event(), aeg_sas_key="d3Jvbmc=")
+
+    unknown, known = logged("publish.refused")
+    assert (unknown["topic"], unknown["unknown_topic"]) == ("returns", True)
+    assert "unknown_topic" not in known
+
+
+def without_id(answer: HttpAnswer) -> str:
+    return answer.body.decode().replace(answer.headers["x-ms-request-id"], "")
 
 
 def test_the_name_of_a_topic_has_no_case(app: Deployment) -> None:

@@ -13,7 +13,7 @@ from typing import TypeVar
 import pytest
 
 from shared.adapters.resource_cache import Readers, ResourceCache
-from shared.arm.namespace_codec import to_namespace_topic
+from shared.arm.namespace_codec import to_absent_topic, to_namespace_topic
 from shared.arm.subscription_codec import to_subscription_in_force
 from shared.arm.topic_codec import to_topic
 from shared.engine.ports import Resource, Table
@@ -44,7 +44,7 @@ def of_size(size: int) -> HttpRequest:
         pytest.param(of_size(QUICK_BODY), 200, 0, id="as large as may be"),
         pytest.param(of_size(QUICK_BODY + 1), 200, 1, id="larger"),
         pytest.param(publish_request(event(), authorization="Bearer x"), 200, 1, id="with a token"),
-        pytest.param(publish_request(event(), topic="other"), 404, 1, id="not cached"),
+        pytest.param(publish_request(event(), topic="other"), 401, 1, id="not cached"),
         pytest.param(publish_request(event(), aeg_sas_key="no"), 401, 0, id="a wrong key"),
     ],
 )
@@ -95,7 +95,7 @@ class Cached:
         monkeypatch.setattr(self._api.resources, "get", self._read)
         cache = ResourceCache(
             self._api.resources,
-            Readers(to_topic, to_namespace_topic, to_subscription_in_force),
+            Readers(to_topic, to_namespace_topic, to_subscription_in_force, to_absent_topic),
             cache_for=timedelta(seconds=CACHE_FOR),
             clock=self.app.clock.monotonic,
         )

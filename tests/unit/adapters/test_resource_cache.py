@@ -61,6 +61,11 @@ def namespace_topic_of(document: Mapping[str, Any], namespace: Mapping[str, Any]
     return replace(topic_of(document), keys=(namespace["key"],))
 
 
+def absent_topic_of(name: str, namespace: Mapping[str, Any] | None) -> Topic:
+    keys = (namespace["key"],) if namespace else ()
+    return Topic(name=name, arm_id=name, input_schema=InputSchema.CLOUD_EVENTS, keys=keys)
+
+
 def subscription_of(document: Mapping[str, Any]) -> EventSubscription:
     return EventSubscription(
         topic="orders",
@@ -87,7 +92,7 @@ def store() -> CountingResources:
 def directory(store: CountingResources, clock: FakeClock) -> ResourceCache:
     return ResourceCache(
         store,
-        Readers(topic_of, namespace_topic_of, subscription_of),
+        Readers(topic_of, namespace_topic_of, subscription_of, absent_topic_of),
         cache_for=CACHE_FOR,
         clock=clock.monotonic,
     )
@@ -253,6 +258,17 @@ def test_a_topic_of_a_namespace_has_the_keys_of_its_namespace(
     directory.forget("shop.orders")
 
     assert keys_of(directory.topic("Shop.Orders")) == ("k1",)
+
+
+def test_the_keys_of_its_namespace_are_good_for_a_topic_that_does_not_exist(
+    directory: ResourceCache, store: CountingResources
+) -> None:
+    assert [keys_of(directory.absent(name)) for name in ("orders", "shop.orders")] == [(), ()]
+    own = InvalidatingStore(store, directory)
+
+    own.put(Table.TOPICS, NAMESPACES, "Shop", {"name": "Shop", "key": "k1"}, None)
+
+    assert keys_of(directory.absent("Shop.Orders")) == ("k1",)
 
 
 def test_a_changed_namespace_changes_its_topics_alone(

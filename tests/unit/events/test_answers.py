@@ -121,7 +121,7 @@ def test_acceptance_echoes_the_clients_id(sent, headers):
         ("", False),
     ],
 )
-def test_only_a_short_printable_id_is_echoed(client_id: str, is_echoed: bool):
+def test_only_a_short_printable_id_is_echoed(client_id: str, *, is_echoed: bool):
     sent = {"x-ms-client-request-id": client_id, "x-ms-return-client-request-id": "true"}
 
     answer = accepted_answer(a_request(headers=sent), _ID)

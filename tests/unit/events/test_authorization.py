@@ -27,8 +27,8 @@ _REFUSED = (
     "The request authorization key is not authorized for ORDERS.LOCAL-1.EVENTGRID.AZURE.NET."
     " This is due to the reason: "
 )
-_KEY = f"{_REFUSED}The key is not one of the topic's."
-_SIGNER = f"{_REFUSED}The signature is not by one of the topic's keys."
+_KEY = f"{_REFUSED}The key is not one of the topic's, or there is no such topic."
+_SIGNER = f"{_REFUSED}The signature is not by one of the topic's keys, or there is no such topic."
 _EXPIRED = f"{_REFUSED}The signature has expired."
 _RESOURCE = f"{_REFUSED}The signature is for another resource."
 
