@@ -41,7 +41,8 @@ def add_to(commands: Any) -> None:
         "--answers",
         required=True,
         metavar="A,B,…",
-        help="the endpoint's answers: status codes, timeout, refused, dns, tls; the last repeats",
+        help="the endpoint's answers: status codes, timeout, refused, dns, tls, unsendable, "
+        "no-token; the last repeats",
     )
     parser.add_argument(
         "--ttl-minutes", type=int, metavar="N", help="time to live (default: the profile's)"

@@ -83,7 +83,9 @@ class Failure(StrEnum):
     NOT_ALLOWED = "address not allowed"  # refused by the outbound guard; nothing was sent
     UNSENDABLE = "request can't be sent"  # a URL or header that HTTP can't carry; nothing was sent
     MALFORMED = "answer is not HTTP"
-    UNAUTHORIZED = "no token for the endpoint"  # Entra ID gave none; nothing was sent
+    UNAUTHORIZED = "no token for the endpoint"  # Entra ID refused it; nothing was sent
+    NO_AUTHORITY = "Entra ID did not answer"  # so there is no token; nothing was sent
+    FAULT = "fault of the sender"  # an error of ours; nothing is known of what was sent
     SHORTAGE = "a shortage of ours"  # of descriptors, ports or memory: no attempt
 
 

@@ -19,7 +19,7 @@ from shared.events.iso_8601 import parse_duration
 TYPE = f"{PROVIDER}/namespaces/topics/eventsubscriptions"
 _DEAD_LETTER = Wrapper("deadLetterDestination", "deadLetterDestinationWithResourceIdentity")
 _DELIVERY, _FILTERS, _PUSH = "deliveryConfiguration", "filtersConfiguration", "push"
-_SHORTEST = timedelta(minutes=1)
+_MINUTE = timedelta(minutes=1)
 
 
 def parse_namespace_subscription(request: SubscriptionRequest) -> dict[str, Any]:
@@ -126,15 +126,15 @@ def _parse_retry_policy(push: Section, topic: ParentTopic) -> dict[str, Any]:
     text = push.text("eventTimeToLive")
     if text is not None:
         duration = parse_duration(text)
-        longest = topic.retention or timedelta(minutes=limits.minutes[2])
-        if duration is None or not _SHORTEST <= duration <= longest:
+        longest = topic.retention or limits.minutes[2] * _MINUTE
+        if duration is None or duration % _MINUTE or not _MINUTE <= duration <= longest:
             push.refuse(
                 "eventTimeToLive",
-                f"{push.target('eventTimeToLive')} must be an ISO 8601 duration between PT1M and "
-                f"the retention of the topic, P{longest.days}D.",
+                f"{push.target('eventTimeToLive')} must be an ISO 8601 duration in whole minutes, "
+                f"between PT1M and the retention of the topic, P{longest.days}D.",
             )
         else:
-            minutes = duration / timedelta(minutes=1)
+            minutes = duration // _MINUTE
     return {
         "maxDeliveryAttempts": attempts,
         "eventTimeToLiveInMinutes": minutes,

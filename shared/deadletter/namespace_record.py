@@ -16,7 +16,7 @@ _REASONS = {
     EndReason.TIME_TO_LIVE: "Time to live was exceeded.",  # no text is published: by analogy
 }
 _REFUSED = "Undeliverable due to client error"
-_NEVER_TRIED = "Event was not acknowledged nor rejected."
+_NOTHING_ANSWERED = "Event was not acknowledged nor rejected."
 
 
 def namespace_record(delivery: Delivery, text: str, note: DeadLetterNote) -> str:
@@ -33,7 +33,7 @@ def namespace_record(delivery: Delivery, text: str, note: DeadLetterNote) -> str
     properties: dict[str, Any] = {
         "deadletterreason": _REASONS.get(note.reason, _REFUSED),
         "deliveryattempts": delivery.attempts,
-        "deliveryresult": last.outcome if last else _NEVER_TRIED,
+        "deliveryresult": last.outcome if last and last.status else _NOTHING_ANSWERED,
         "publishutc": timestamp(delivery.origin.published_at),
     }
     if last:

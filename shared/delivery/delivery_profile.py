@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from shared.delivery.outcome import Outcome
 from shared.delivery.retry_schedule import Schedule
+from shared.http import Failure
 
 
 class EndpointType(StrEnum):
@@ -33,12 +34,12 @@ class EndpointRules:
     What a status means for one kind of endpoint.
 
     *minimum_delay* is keyed by HTTP status, *other_minimum_delay* holds for any other answer. An
-    attempt without an answer has no minimum; it is never retried if its outcome is in
+    attempt without an answer has no minimum; it is never retried if its failure is in
     *final_failures*.
     """
 
     never_retried: frozenset[int] = frozenset()
-    final_failures: frozenset[Outcome] = frozenset()
+    final_failures: frozenset[Failure] = frozenset()
     minimum_delay: Mapping[int, timedelta] = field(default_factory=dict)
     other_minimum_delay: timedelta = timedelta()
 

@@ -30,6 +30,8 @@ _FAILURES = {
     "refused": Failure.SOCKET,
     "dns": Failure.RESOLUTION,
     "tls": Failure.TLS,
+    "unsendable": Failure.UNSENDABLE,
+    "no-token": Failure.UNAUTHORIZED,
 }
 
 
@@ -71,9 +73,10 @@ def forecast(
     """
     Follow one event from publish to its end.
 
-    *answers* are status codes, ``timeout``, ``refused``, ``dns`` or ``tls``; the last one repeats.
-    Each comes after *takes*, a timeout after the profile's time. There is no jitter, and no other
-    event of the subscription.
+    *answers* are status codes, ``timeout``, ``refused``, ``dns``, ``tls``, ``unsendable`` (no
+    request can be made) or ``no-token`` (Entra ID refuses it); the last one repeats. Each comes
+    after *takes*, a timeout after the profile's time. There is no jitter, and no other event of the
+    subscription.
 
     A success after the profile's timeout cancels what was stored after its own attempt, until that
     is due; a retry that has begun goes on (contract §3.5, late response rule).

@@ -37,8 +37,9 @@ class DeliveryOutcome:
     """
     One attempt's outcome.
 
-    *status* is the HTTP status, ``None`` without an answer. *seconds* is how long the endpoint
-    took. *detail* is for the operator's log only. *retry_after* is that header as it was sent.
+    *status* is the HTTP status; without an answer it is ``None``, and *failure* says why. *seconds*
+    is how long the endpoint took. *detail* is for the operator's log only. *retry_after* is that
+    header as it was sent.
     """
 
     outcome: Outcome
@@ -46,6 +47,7 @@ class DeliveryOutcome:
     seconds: float
     detail: str = ""
     retry_after: str | None = None
+    failure: Failure | None = None
 
 
 _BY_STATUS = {
@@ -67,6 +69,8 @@ _BY_FAILURE = {
     Failure.UNSENDABLE: Outcome.GENERIC_ERROR,
     Failure.MALFORMED: Outcome.GENERIC_ERROR,
     Failure.UNAUTHORIZED: Outcome.GENERIC_ERROR,
+    Failure.NO_AUTHORITY: Outcome.GENERIC_ERROR,
+    Failure.FAULT: Outcome.GENERIC_ERROR,
 }
 
 
@@ -92,4 +96,5 @@ def classify(exchange: Exchange, success_codes: Collection[int]) -> DeliveryOutc
         status=None,
         seconds=exchange.seconds,
         detail=f"{exchange.failure}: {exchange.detail}",
+        failure=exchange.failure,
     )

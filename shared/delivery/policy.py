@@ -229,7 +229,7 @@ def _is_final(outcome: DeliveryOutcome, terms: DeliveryTerms) -> bool:
     if terms.profile.final_only_with_dead_letter and not terms.dead_letter:
         return False
     if outcome.status is None:
-        return outcome.outcome in terms.rules.final_failures
+        return outcome.failure in terms.rules.final_failures
     return outcome.status in terms.rules.never_retried
 
 

@@ -21,6 +21,7 @@ from shared.delivery.delivery_profile import (
 )
 from shared.delivery.outcome import Outcome
 from shared.delivery.retry_schedule import Schedule
+from shared.http import Failure
 
 SECOND = timedelta(seconds=1)
 MINUTE = timedelta(minutes=1)
@@ -173,8 +174,14 @@ _NS_RULES = EndpointRules(
     # the table of failure codes, "Not retried" [19]. 401 and 404 are final for webhooks [18].
     never_retried=frozenset({400, 401, 403, 404, 413, 414}),
     # "TimeoutException, OperationCanceledException, SocketException": no answer is final, an answer
-    # of 408 is not [17].
-    final_failures=frozenset({Outcome.TIMED_OUT, Outcome.SOCKET_ERROR, Outcome.RESOLUTION_ERROR}),
+    # of 408 is not [17]. "ArgumentException": of the event no request can be made.
+    # "UnauthorizedAccessException": no token is given for the webhook.
+    final_failures=frozenset(
+        {
+            *(Failure.TIMED_OUT, Failure.SOCKET, Failure.TLS, Failure.RESOLUTION),
+            *(Failure.UNSENDABLE, Failure.UNAUTHORIZED),
+        }
+    ),
     minimum_delay=_MINIMUMS,
     other_minimum_delay=10 * SECOND,
 )
@@ -205,8 +212,6 @@ _NS = DeliveryProfile(
         ),
     },
     features=frozenset(Feature),
-    # "every 5 min up to 2 days": the newer of two documents about namespaces [8].
-    dead_letter_keep=2 * DAY,
     probation=_PROBATION,
 )
 

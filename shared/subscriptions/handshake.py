@@ -20,6 +20,7 @@ TIME_LIMIT = timedelta(seconds=30)
 RETRY_DELAY = timedelta(seconds=5)
 MAX_ATTEMPTS = 3  # the real number is not published
 _RATE = re.compile(r"0*[1-9][0-9]{0,8}", re.ASCII)
+_NO_TOKEN = frozenset({Failure.UNAUTHORIZED, Failure.NO_AUTHORITY})
 _HOW_TO_ALLOW = (
     "The app's settings PUSHGRID_ALLOWED_NETWORKS and PUSHGRID_ALLOW_HTTP allow addresses that are "
     "not public and endpoints without TLS."
@@ -169,7 +170,7 @@ def _refusal_reason(method: str, exchange: Exchange) -> str:
     reason = f"Http {method} request failed with response code {code}."
     if isinstance(exchange, NotAnswered) and exchange.failure is Failure.NOT_ALLOWED:
         return f"{reason} {_HOW_TO_ALLOW}"
-    if isinstance(exchange, NotAnswered) and exchange.failure is Failure.UNAUTHORIZED:
+    if isinstance(exchange, NotAnswered) and exchange.failure in _NO_TOKEN:
         return f"{reason} The app's log has the answer of Entra ID."
     return reason
 

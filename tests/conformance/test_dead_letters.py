@@ -12,7 +12,8 @@ import pytest
 from shared.clock import timestamp
 from shared.engine.ports import Queue
 from shared.events.topic import FieldMapping, InputSchema, TopicName
-from shared.http import HttpRequest
+from shared.http import Exchange, Failure, HttpRequest, NotAnswered
+from shared.metrics import Metric
 from shared.subscriptions.subscription import (
     DeliveryHeader,
     DeliverySchema,
@@ -27,6 +28,8 @@ from tests.functional.deployment import Deployment
 
 DOCUMENT = json.loads((FOLDER / "dead-letters/cases.json").read_text())
 CASES = {case["name"]: case for case in DOCUMENT["cases"]}
+TIMER = timedelta(minutes=5)
+UNANSWERED = NotAnswered(Failure.TIMED_OUT, "", 0)
 CONTENT_TYPES = {
     InputSchema.CLOUD_EVENTS: "application/cloudevents+json",
     InputSchema.EVENT_GRID: "application/json",
@@ -46,8 +49,12 @@ def test_a_dead_letter_conforms(case: dict[str, Any]) -> None:
     request = publish_request(case)
 
     assert app.answer(request).status == 200
-    play(app)
+    play(app, timedelta(seconds=case.get("locationAwayFor", 0)))
 
+    if case["expect"]["letter"] is None:
+        assert app.dead_letters.blobs == {}
+        assert sum(app.metrics.of(Metric.DROPPED).values()) == 1
+        return
     (((container, path), body),) = app.dead_letters.blobs.items()
     at = app.clock.now()
     hour = f"{at.year}/{at.month}/{at.day}/{at.hour}"
@@ -84,8 +91,12 @@ def deployed(case: dict[str, Any]) -> Deployment:
             event_time_to_live_minutes=policy.get("eventTimeToLiveInMinutes"),
         ),
     )
-    app.pusher.script(URL, *[answered(int(status)) for status in case["answers"]])
+    app.pusher.script(URL, *map(exchange, case["answers"]))
     return app
+
+
+def exchange(answer: str) -> Exchange:
+    return UNANSWERED if answer == "timeout" else answered(int(answer))
 
 
 def header(written: dict[str, Any]) -> DeliveryHeader:
@@ -112,15 +123,18 @@ def publish_request(case: dict[str, Any]) -> HttpRequest:
     )
 
 
-def play(app: Deployment) -> None:
-    """Deliver at once what is due, and write the dead letter when it may be written."""
+def play(app: Deployment, away_for: timedelta) -> None:
+    """Deliver at once what is due; write the dead letter when it may and can be written."""
     for queue in (Queue.DELIVERIES, Queue.RETRIES) * 20:
         for stored in list(app.queues.stored[queue]):
             app.clock.advance(max(stored.visible_at - app.clock.now(), timedelta()))
             app.queues.stored[queue].remove(stored)
             app.deliver.run(stored.text.encode())
-    app.clock.advance(max(app.queues.waits(Queue.DEADLETTERS)))
-    app.write_dead_letters.run(app.in_a_minute())
+    while waits := app.queues.waits(Queue.DEADLETTERS):
+        app.clock.advance(max(*waits, TIMER))
+        if app.clock.now() < START + away_for:
+            app.dead_letters.fail_next("write")
+        app.write_dead_letters.run(app.in_a_minute())
 
 
 def filled_in(expected: Any) -> Any:

@@ -10,16 +10,19 @@ import pytest
 
 from shared.clock import in_words
 from shared.delivery.delivery_profile import DeliveryProfile, EndpointType, Feature
-from shared.delivery.outcome import Outcome
 from shared.delivery.profiles import PROFILES
+from shared.http import Failure
 
 PAGE = (Path(__file__).parents[2] / "docs/delivery-profiles.md").read_text()
 NONE = "\N{EN DASH}"
 STATUSES = (400, 401, 403, 404, 408, 413, 414, 503)
 FAILURES = {
-    "no answer in time": Outcome.TIMED_OUT,
-    "no connection": Outcome.SOCKET_ERROR,
-    "unknown name": Outcome.RESOLUTION_ERROR,
+    "no answer in time": Failure.TIMED_OUT,
+    "no connection": Failure.SOCKET,
+    "unknown name": Failure.RESOLUTION,
+    "no request can be made": Failure.UNSENDABLE,
+    "no token for the webhook": Failure.UNAUTHORIZED,
+    "Entra ID does not answer": Failure.NO_AUTHORITY,
 }
 
 
@@ -88,8 +91,8 @@ def status_cell(profile: DeliveryProfile, endpoint: EndpointType, status: int) -
     return f"end; {least} without dead letters" if profile.final_only_with_dead_letter else "end"
 
 
-def failure_cell(profile: DeliveryProfile, endpoint: EndpointType, outcome: Outcome) -> str:
-    return "end" if outcome in profile.endpoints[endpoint].final_failures else "schedule"
+def failure_cell(profile: DeliveryProfile, endpoint: EndpointType, failure: Failure) -> str:
+    return "end" if failure in profile.endpoints[endpoint].final_failures else "schedule"
 
 
 def answers(endpoint: EndpointType) -> list[list[str]]:
@@ -99,8 +102,8 @@ def answers(endpoint: EndpointType) -> list[list[str]]:
     ]
     rows.append(["others", *(status_cell(row, endpoint, 500) for row in PROFILES.values())])
     return rows + [
-        [name, *(failure_cell(row, endpoint, outcome) for row in PROFILES.values())]
-        for name, outcome in FAILURES.items()
+        [name, *(failure_cell(row, endpoint, failure) for row in PROFILES.values())]
+        for name, failure in FAILURES.items()
     ]
 
 

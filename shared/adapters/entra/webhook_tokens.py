@@ -35,11 +35,12 @@ CredentialFor = Callable[[str], "TokenCredential"]
 
 
 class _TokenResult(NamedTuple):
-    """A token, or in *detail* why there is none; valid for *seconds*."""
+    """A token, or why there is none; valid for *seconds*."""
 
     token: str
-    detail: str
     seconds: float
+    failure: Failure = Failure.UNAUTHORIZED
+    detail: str = ""
 
 
 class WebhookTokens:
@@ -70,9 +71,7 @@ class WebhookTokens:
 
     def _ask(self, audience: Audience) -> _TokenResult:
         if self._credential_for is None:
-            return _TokenResult(
-                "", "no credential is configured for webhooks", FAILED_FOR.total_seconds()
-            )
+            return _none("no credential is configured for webhooks")
         from azure.core.exceptions import AzureError
 
         try:
@@ -81,9 +80,20 @@ class WebhookTokens:
         except (AzureError, ValueError) as error:
             detail = f"{type(error).__name__}: {error}"[:_MOST_DETAIL]
             telemetry.error("token.failed", **audience._asdict(), detail=detail)
-            return _TokenResult("", detail, FAILED_FOR.total_seconds())
+            return _none(detail, _failure(error))
         left = token.expires_on - self._clock.now().timestamp()
-        return _TokenResult(token.token, "", max(left - RENEWED_AHEAD.total_seconds(), 0))
+        return _TokenResult(token.token, max(left - RENEWED_AHEAD.total_seconds(), 0))
+
+
+def _none(detail: str, failure: Failure = Failure.UNAUTHORIZED) -> _TokenResult:
+    return _TokenResult("", FAILED_FOR.total_seconds(), failure, detail)
+
+
+def _failure(error: Exception) -> Failure:
+    """Tell a refusal, which only an operator can change, from an outage of Entra ID."""
+    # azure-identity raises its one error from whatever kept it from getting an answer.
+    is_refusal = isinstance(error.__cause__, ValueError | None)
+    return Failure.UNAUTHORIZED if is_refusal else Failure.NO_AUTHORITY
 
 
 class TokenPusher:
@@ -100,7 +110,7 @@ class TokenPusher:
             return self._pusher.send(request, timeout, late)
         got = self._tokens.get(request.audience)
         if not got.token:
-            return NotAnswered(Failure.UNAUTHORIZED, got.detail, 0)
+            return NotAnswered(got.failure, got.detail, 0)
         headers = {**request.headers, "Authorization": f"Bearer {got.token}"}
         return self._pusher.send(request._replace(headers=headers), timeout, late)
 

@@ -33,7 +33,7 @@ class Push:
         except MemoryError as error:
             return Shortage(repr(error))
         except Exception as error:  # noqa: BLE001 - one event never harms its group
-            exchange = NotAnswered(Failure.UNSENDABLE, repr(error), 0.0)
+            exchange = NotAnswered(Failure.FAULT, repr(error), 0.0)
         if isinstance(exchange, NotAnswered) and exchange.failure is Failure.SHORTAGE:
             return Shortage(exchange.detail)
         outcome = classify(exchange, profile.success_codes)

@@ -6,7 +6,10 @@ import json
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from shared.engine.ports import Queue
+from shared.http import Failure, NotAnswered
 from shared.subscriptions.subscription import (
     DeadLetterDestination,
     DynamicHeader,
@@ -39,6 +42,29 @@ def test_the_profile_of_namespaces_rules_whatever_the_default(shop: Deployment) 
     assert [each.headers["aeg-delivery-count"] for each in (first, second)] == ["0", "1"]
     assert first.headers["Content-Type"] == STRUCTURED
     assert json.loads(first.body) == event()
+
+
+@pytest.mark.parametrize(
+    ("failure", "is_final"),
+    [
+        (Failure.UNSENDABLE, True),
+        (Failure.UNAUTHORIZED, True),
+        (Failure.NO_AUTHORITY, False),
+        (Failure.FAULT, False),
+    ],
+)
+def test_a_request_that_can_not_be_made_is_final_and_no_fault_of_ours_is(
+    shop: Deployment, failure: Failure, *, is_final: bool
+) -> None:
+    """ArgumentException and UnauthorizedAccessException, as the edition lists them."""
+    subscribe(shop, dead_letter=DEAD)
+    shop.pusher.script(URL, NotAnswered(failure, "", 0))
+    publish(shop, event())
+
+    shop.run(shop.on(Queue.DELIVERIES)[0])
+
+    ended, retried = (len(shop.queues.waits(each)) for each in (Queue.DEADLETTERS, Queue.RETRIES))
+    assert (ended, retried) == ((1, 0) if is_final else (0, 1))
 
 
 HEADERS = (

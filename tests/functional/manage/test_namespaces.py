@@ -44,7 +44,7 @@ DEAD_LETTERS = {
 def test_dead_letters_and_limits_are_kept(shop_orders: ArmApi) -> None:
     wanted: dict[str, Any] = {
         "maxDeliveryCount": 3,
-        "eventTimeToLive": "PT90S",
+        "eventTimeToLive": "PT120S",
         "deadLetterDestinationWithResourceIdentity": DEAD_LETTERS,
     }
 
@@ -101,7 +101,9 @@ def test_a_patch_merges_the_delivery_configuration(shop_orders: ArmApi) -> None:
         (push(maxDeliveryCount=11), "maxDeliveryCount", "between 1 and 10"),
         (push(maxDeliveryCount=0), "maxDeliveryCount", "between 1 and 10"),
         (push(eventTimeToLive="PT59S"), "eventTimeToLive", "between PT1M and"),
-        (push(eventTimeToLive="P2DT1S"), "eventTimeToLive", "P2D"),
+        (push(eventTimeToLive="P2DT1M"), "eventTimeToLive", "P2D"),
+        (push(eventTimeToLive="PT90S"), "eventTimeToLive", "in whole minutes"),
+        (push(eventTimeToLive="PT1M0.5S"), "eventTimeToLive", "in whole minutes"),
         (push(eventTimeToLive="1 day"), "eventTimeToLive", "ISO 8601"),
         (
             push()

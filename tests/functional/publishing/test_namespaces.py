@@ -138,7 +138,7 @@ def test_the_route_of_custom_topics_does_not_lead_to_it(shop: Deployment) -> Non
 
 
 def test_as_much_as_allowed_is_accepted_and_kept_for_two_weeks(shop: Deployment) -> None:
-    """Design §2, order of writes 5: longer than 7 days of trying and 2 of writing dead letters."""
+    """Design §2, order of writes 5: longer than 7 days of trying, and 4 hours for the blob."""
     subscribe(shop)
     frame = len(compact([event(data="")]))
 

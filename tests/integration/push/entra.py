@@ -16,7 +16,11 @@ TENANT = "11111111-2222-3333-4444-555555555555"
 
 
 class Entra(ThreadingHTTPServer):
-    """Answers as the token endpoint of Entra ID does; *refusal* is what it refuses with."""
+    """
+    Answers as the token endpoint of Entra ID does; *refusal* is what it refuses with.
+
+    Tokens are valid for *seconds*.
+    """
 
     daemon_threads = True
 
@@ -26,6 +30,8 @@ class Entra(ThreadingHTTPServer):
         self.url = f"https://127.0.0.1:{self.server_address[1]}"
         self.asked: list[dict[str, str]] = []
         self.refusal: str | None = None
+        self.status = 401  # of a refusal
+        self.seconds = 3600
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -48,11 +54,16 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.asked.append({name: value[0] for name, value in parse_qs(body).items()})
         if self.server.refusal:
             error = {"error": "invalid_client", "error_description": self.server.refusal}
-            self._reply(401, error)
+            self._reply(self.server.status, error)
             return
         number = len(self.server.asked)
         self._reply(
-            200, {"token_type": "Bearer", "expires_in": 3600, "access_token": f"token-{number}"}
+            200,
+            {
+                "token_type": "Bearer",
+                "expires_in": self.server.seconds,
+                "access_token": f"token-{number}",
+            },
         )
 
     def _reply(self, status: int, document: Any) -> None:

@@ -105,8 +105,16 @@ def test_an_entra_id_that_is_away_is_an_outcome_too(entra: Entra) -> None:
 
     exchange = TokenPusher(ScriptedPusher(FakeClock()), tokens).send(REQUEST, TIMEOUT)
 
-    assert failure_of(exchange) is Failure.UNAUTHORIZED
+    assert failure_of(exchange) is Failure.NO_AUTHORITY
     assert entra.asked == []
+
+
+@pytest.mark.parametrize("status", [500, 503])
+def test_an_entra_id_that_can_not_answer_now_has_refused_nothing(entra: Entra, status: int) -> None:
+    world = World(entra)
+    entra.refusal, entra.status = "Try again later.", status
+
+    assert failure_of(world.pusher.send(REQUEST, TIMEOUT)) is Failure.NO_AUTHORITY
 
 
 @pytest.mark.parametrize("form", ["pem", "pkcs12"])

@@ -73,6 +73,20 @@ def test_without_an_attempt_there_is_no_time_of_one() -> None:
     assert "deliveryattemptutc" not in properties
 
 
+def test_where_nothing_was_answered_the_result_is_the_documented_one() -> None:
+    """The edition's example has one attempt, and this result."""
+    timed_out = Attempt(Outcome.TIMED_OUT, None, START)
+
+    answered, unanswered = (
+        letter(last=last)["deadLetterProperties"]
+        for last in (timed_out._replace(status=408), timed_out)
+    )
+
+    assert answered["deliveryresult"] == "TimedOut"
+    assert unanswered["deliveryresult"] == "Event was not acknowledged nor rejected."
+    assert unanswered["deliveryattemptutc"] == "2026-02-09T12:00:00.0000000Z"
+
+
 def test_custom_headers_are_those_that_were_sent() -> None:
     """The documented "Custom-Header-1: value1" as set, "34" for a number of the event."""
     headers = (

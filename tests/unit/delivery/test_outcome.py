@@ -29,6 +29,8 @@ FAILURES = {
     Failure.UNSENDABLE: "GenericError",
     Failure.MALFORMED: "GenericError",
     Failure.UNAUTHORIZED: "GenericError",
+    Failure.NO_AUTHORITY: "GenericError",
+    Failure.FAULT: "GenericError",
 }
 
 
@@ -56,6 +58,7 @@ def test_every_failure_has_a_name_and_no_status(failure: Failure) -> None:
     outcome = classify(NotAnswered(failure, "10.0.0.1 refused", 1.5), LATEST)
 
     assert (outcome.outcome, outcome.status) == (FAILURES[failure], None)
+    assert outcome.failure is failure
     assert (outcome.seconds, outcome.detail) == (1.5, f"{failure}: 10.0.0.1 refused")
 
 
