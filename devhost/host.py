@@ -25,6 +25,7 @@ from devhost.triggers import Plan, Triggers
 DRAIN_SECONDS = 30
 
 _THREADS = "PYTHON_THREADPOOL_THREAD_COUNT"
+_PUBLIC_URL = "PUSHGRID_PUBLIC_URL"
 _FORCED = 130
 _NO_SETTINGS = (
     f"{settings.FILE} is missing: `make setup` creates Pushgrid's; for an app of your own create "
@@ -144,7 +145,10 @@ class Host:
             run=self._triggers.run_by_hand,
             routes=None if has_no_home else endpoints,
         )
-        app = HttpApp(endpoints=endpoints, invoker=self._invoker, admin=admin)
+        public_url = self._plan.environ.get(_PUBLIC_URL, "")
+        app = HttpApp(
+            endpoints=endpoints, invoker=self._invoker, admin=admin, public_url=public_url
+        )
         return admin, HttpServer(app, taken, drain_seconds=DRAIN_SECONDS)
 
     def _signalled(self) -> None:

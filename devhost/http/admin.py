@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable
 
 from devhost.errors import InvocationError
 from devhost.functions.loader import Function
+from devhost.http.origin import is_cross_site
 from devhost.http.request import Request
 from devhost.http.response import Response
 
@@ -20,6 +21,7 @@ _HOME = (
     "<!doctype html><title>Local Functions host</title><p>The function app is up and running.\n"
     "<pre>\n{routes}\n</pre>\n"
 )
+_RESERVED = frozenset({"admin", "runtime"})
 _STATUS = b'{"id": "devhost", "state": "Running", "version": "4", "errors": []}'
 
 
@@ -41,6 +43,8 @@ class Admin:
     def answer(self, request: Request, body: bytes) -> Response | None:
         """Return the host's answer to *request*, or None if the request is for a function."""
         parts = request.path.lower().rstrip("/").split("/")
+        if parts[0] in _RESERVED and is_cross_site(request.headers):
+            return Response(status=403)
         match request.method, parts:
             case "GET", [""]:
                 return self._home
@@ -48,10 +52,8 @@ class Admin:
                 return _page(b"application/json; charset=utf-8", _STATUS)
             case "POST", ["admin", "functions", name] if name in self._functions:
                 return self._start(self._functions[name], body)
-            case _, ["admin" | "runtime", *_]:
-                return Response(status=404)
             case _:
-                return None
+                return Response(status=404) if parts[0] in _RESERVED else None
 
     async def drain(self) -> None:
         """Wait for the functions that were started by hand."""

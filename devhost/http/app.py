@@ -11,9 +11,9 @@ from devhost.errors import BadFunctionError, InvocationError
 from devhost.functions.invoke import Invoker
 from devhost.functions.loader import Function
 from devhost.functions.metadata import HttpTrigger
+from devhost.http import origin, routes
 from devhost.http import request as http_request
 from devhost.http import response as http_response
-from devhost.http import routes
 from devhost.http.admin import Admin
 from devhost.http.request import Request
 from devhost.http.response import Response
@@ -63,7 +63,11 @@ def endpoint(function: Function, prefix: str) -> Endpoint:
 
 
 class HttpApp:
-    """Answers requests; a method that no route takes is 404, like an unknown path."""
+    """
+    Answers requests; a method that no route takes is 404, like an unknown path.
+
+    A request for another host than this machine and that of *public_url* is refused.
+    """
 
     def __init__(
         self,
@@ -71,11 +75,13 @@ class HttpApp:
         endpoints: Iterable[Endpoint],
         invoker: Invoker,
         admin: Admin,
+        public_url: str = "",
         body_limit: int = BODY_LIMIT,
     ) -> None:
         self._endpoints = tuple(endpoints)
         self._invoker = invoker
         self._admin = admin
+        self._public_url = public_url
         self._body_limit = body_limit
 
     async def __call__(
@@ -89,6 +95,11 @@ class HttpApp:
             await Response(status=400).send(send)
             return
         request = http_request.read_request(scope)
+        host = request.headers.get("host")
+        if not origin.is_for(host, self._public_url):
+            _log.info("400: the Host header is %.160r, neither loopback nor the public URL", host)
+            await Response(status=400).send(send)
+            return
         try:
             body = await http_request.read_body(request.headers, receive, self._body_limit)
         except http_request.BodyTooLargeError:

@@ -49,7 +49,7 @@ class App:
 
     def send(self, method: str, target: str, headers: dict[str, str], body: bytes) -> Answer:
         """Send bytes; what is refused must not change what is stored."""
-        lines = [f"{method} {target} HTTP/1.1", "Host: x", "Connection: close"]
+        lines = [f"{method} {target} HTTP/1.1", "Host: localhost", "Connection: close"]
         lines += [f"Content-Length: {len(body)}"]
         lines += [f"{name}: {value}" for name, value in headers.items()]
         address = urlsplit(self.host.url)
@@ -164,7 +164,7 @@ def test_no_publish_request_does_harm(
 def test_odd_heads_are_refused(app: App, lines: list[str]) -> None:
     """Some can't be read as HTTP at all; the connection may end before the answer is read."""
     address = urlsplit(app.host.url)
-    head = "\r\n".join([f"PUT {TOPICS}/other?{VERSION} HTTP/1.1", "Host: x", *lines])
+    head = "\r\n".join([f"PUT {TOPICS}/other?{VERSION} HTTP/1.1", "Host: localhost", *lines])
     with socket.create_connection((address.hostname, address.port), 30) as connection:
         connection.settimeout(1)
         try:
@@ -174,3 +174,14 @@ def test_odd_heads_are_refused(app: App, lines: list[str]) -> None:
 
     assert not received or 400 <= _parsed(received).status < 500
     assert app._resources() == app.stored
+
+
+@pytest.mark.parametrize(("host", "status"), [("localhost", 200), ("rebound.example", 400)])
+def test_a_name_that_was_rebound_to_this_machine_reads_no_key(
+    app: App, host: str, status: int
+) -> None:
+    answer = requests.post(
+        f"{app.host.url}{ORDERS}/listKeys?{VERSION}", headers=OPERATOR | {"Host": host}, timeout=60
+    )
+
+    assert (answer.status_code, b"key1" in answer.content) == (status, status == 200)

@@ -50,6 +50,7 @@ def ask():
                 endpoints=endpoints,
                 invoker=invoker,
                 admin=admin,
+                public_url=options.get("public_url", ""),
             )
             scope = {
                 "type": "http",
@@ -59,7 +60,7 @@ def ask():
                 "raw_path": url.path.encode(),
                 "query_string": url.query.encode(),
                 "headers": [
-                    (b"host", b"localhost:7071"),
+                    (b"host", options.get("host", "localhost:7071").encode("latin-1")),
                     *((name.encode(), value.encode()) for name, value in headers),
                     *([(b"content-length", str(len(body)).encode())] if body else []),
                 ],
@@ -205,6 +206,68 @@ def test_the_hosts_own_pages(ask, echo):
     assert json.loads(ask(functions, "/admin/host/status").body)["state"] == "Running"
     assert ask(functions, "/admin/other").status == 404
     assert ask(functions, "/runtime/other", method="POST").status == 404
+
+
+PUBLIC = "https://events.example/grid"
+
+
+@pytest.mark.parametrize(
+    ("host", "public_url", "is_served"),
+    [
+        ("localhost:7071", "", True),
+        ("LocalHost", "", True),
+        ("localhost.", "", True),
+        ("orders.localhost:7071", "", True),
+        ("127.0.0.1:7071", "", True),
+        ("127.1.2.3", "", True),
+        ("[::1]:7071", "", True),
+        ("events.example", PUBLIC, True),
+        ("Events.Example:443", PUBLIC, True),
+        ("events.example", "", False),
+        ("rebound.example:7071", PUBLIC, False),
+        ("localhost.rebound.example", "", False),
+        ("notlocalhost", "", False),
+        ("10.0.0.1", "", False),
+        ("127.0.0.1.rebound.example", "", False),
+        ("rebound.example@localhost", "", True),  # which is localhost
+        ("localhost@rebound.example", "", False),
+        ("[", "", False),
+        ("", "", False),
+        ("\xe9", "", False),
+    ],
+)
+def test_only_requests_for_this_machine_are_answered(ask, echo, *, host, public_url, is_served):
+    """A name that an attacker lets resolve to 127.0.0.1 (DNS rebinding) is in the Host header."""
+    for path in ("/web", "/", "/admin/host/status"):
+        answer = ask([echo()], path, host=host, public_url=public_url)
+        assert answer.status == (200 if is_served else 400)
+
+
+@pytest.mark.parametrize(
+    ("headers", "is_refused"),
+    [
+        ({}, False),
+        ({"Origin": "http://localhost:7071"}, False),
+        ({"Origin": "https://localhost:7071", "Sec-Fetch-Site": "same-origin"}, False),
+        ({"Sec-Fetch-Site": "none"}, False),
+        ({"Origin": "http://localhost:3000"}, True),
+        ({"Origin": "https://page.example"}, True),
+        ({"Origin": "null"}, True),
+        ({"Origin": ""}, True),
+        ({"Sec-Fetch-Site": "cross-site"}, True),
+        ({"Sec-Fetch-Site": "same-site"}, True),
+    ],
+)
+def test_pages_of_other_origins_do_not_reach_the_hosts_own(ask, echo, *, headers, is_refused):
+    ran: list[tuple[str, str]] = []
+    sent = list(headers.items())
+
+    started = ask([echo()], "/admin/functions/web", method="POST", headers=sent, ran=ran)
+    status = ask([echo()], "/admin/host/status", headers=sent)
+
+    assert (started.status, status.status) == ((403, 403) if is_refused else (202, 200))
+    assert bool(ran) != is_refused
+    assert ask([echo()], "/web", headers=sent).status == 200
 
 
 @pytest.mark.parametrize(

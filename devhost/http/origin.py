@@ -1,0 +1,46 @@
+"""
+Tells requests for this machine from those that a web page elsewhere makes a browser send.
+
+A page can't read the answers of another origin, unless its own name resolves to this machine (DNS
+rebinding): then it is in the Host header. A request to the host's own pages does harm even if its
+answer can't be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+_HERE = ("same-origin", "none")  # Sec-Fetch-Site; none: typed or opened by a person
+
+
+@lru_cache(maxsize=64)
+def is_for(host: str | None, public_url: str) -> bool:
+    """Tell whether a Host header names this machine, or the host of *public_url*, if any."""
+    if host is None:  # allowed in HTTP/1.0, and sent by no browser
+        return True
+    name = _name(f"//{host}")
+    return bool(name) and (_is_loopback(name) or name == _name(public_url))
+
+
+def is_cross_site(headers: Mapping[str, str]) -> bool:
+    """Tell whether a page of another origin had this request sent; header names in lower case."""
+    origin = headers.get("origin")
+    is_foreign = origin is not None and origin.partition("://")[2] != headers.get("host")
+    return is_foreign or headers.get("sec-fetch-site", "none") not in _HERE
+
+
+def _name(url: str) -> str:
+    try:
+        return (urlsplit(url).hostname or "").removesuffix(".")
+    except ValueError:
+        return ""
+
+
+def _is_loopback(name: str) -> bool:
+    try:
+        return ip_address(name).is_loopback
+    except ValueError:
+        return name == "localhost" or name.endswith(".localhost")
