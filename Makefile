@@ -35,7 +35,7 @@ $(VENV)/.stamp: FORCE
 $(VENV)/pyvenv.cfg: $(VENV)/.stamp ;
 
 local.settings.json: | local.settings.example.json
-	@cp local.settings.example.json $@
+	@sh setup.sh settings
 
 # Microsoft's worker library, which tests/worker compares with. Made for Python 3.13, it runs on 3.11 too.
 $(WORKER)/.stamp: requirements.txt requirements-worker.txt $(VENV)/pyvenv.cfg

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what local runs and tests need. Without arguments, it installs a virtual environment and
-# Azurite if they are missing or out of date. Other parts: `worker FOLDER`, `celery FOLDER`,
-# `client FILE FOLDER` and `javascript FOLDER`.
+# Azurite if they are missing or out of date. Other parts: `settings`, `worker FOLDER`,
+# `celery FOLDER`, `client FILE FOLDER` and `javascript FOLDER`.
 set -eu
 venv=.venv
 node_from_pypi=24.19.0
@@ -166,8 +166,19 @@ set_up_azurite() {
   echo "$pins" >node_modules/.stamp
 }
 
+# Writes local.settings.json with a management key of its own, readable by its owner only.
+write_settings() {
+  key=$(od -An -N24 -tx1 /dev/urandom | tr -d ' \n')
+  (umask 077 && sed '/"Values": {/a\
+    "PUSHGRID_ADMIN_KEY": "'"$key"'",' local.settings.example.json >local.settings.json.new)
+  mv local.settings.json.new local.settings.json
+  say "wrote local.settings.json with a new management key (PUSHGRID_ADMIN_KEY)"
+}
+
 log=$venv/${1:-setup}.log
 case ${1:-} in
+  settings)
+    write_settings ;;
   worker)
     say "installing the worker's library into $2"
     "$venv/bin/python" -m venv --clear "$2"

@@ -9,13 +9,15 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from devhost.azurite import ACCOUNT, Azurite, running_azurite
 from devhost.errors import HostError
 from devhost.process import running_host
+from devhost.settings import read_local_settings
 from shared.events.literals import dumps, loads
-from testbed.arm import Arm, dead_letter_destination
+from testbed.arm import ADMIN_KEY, Arm, dead_letter_destination
 from testbed.ending import end_on_signals
 from testbed.host_settings import host_settings
 from testbed.subscriber import Push, Subscriber, answers, running_subscriber
@@ -23,6 +25,7 @@ from testbed.subscriber import Push, Subscriber, answers, running_subscriber
 if TYPE_CHECKING:
     from azure.storage.blob import ContainerClient
 
+_ROOT = Path(__file__).parents[1]
 TIME_SCALE = 20
 TOPIC = "orders"
 CONTAINER = "deadletters-demo"
@@ -95,7 +98,11 @@ def _run(options: argparse.Namespace, stack: ExitStack) -> int:
     print("Starting storage (Azurite) and the Functions host …", flush=True)
     azurite = stack.enter_context(running_azurite())
     narrator = _Narrator()
-    settings = host_settings(azurite, PUSHGRID_TIME_SCALE=str(TIME_SCALE))
+    local = read_local_settings(_ROOT).values
+    admin_key = local.get("PUSHGRID_ADMIN_KEY") or ADMIN_KEY
+    settings = host_settings(
+        azurite, PUSHGRID_ADMIN_KEY=admin_key, PUSHGRID_TIME_SCALE=str(TIME_SCALE)
+    )
     host = stack.enter_context(
         running_host(settings, options=("--port", str(options.port)), on_line=narrator.on_line)
     )
@@ -107,7 +114,7 @@ def _run(options: argparse.Namespace, stack: ExitStack) -> int:
     narrator.began = time.monotonic()
     container = _container(azurite)
     container.create_container()
-    arm = Arm(host.url)
+    arm = Arm(host.url, admin_key)
     arm.create_topic(TOPIC)
     narrator.say(f"you          created the topic '{TOPIC}'")
     subscribers = {

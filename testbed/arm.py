@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import requests
 
-ADMIN_KEY = "local-admin-key"
+ADMIN_KEY = secrets.token_hex(24)  # of the hosts that this process starts
 _GROUP = (
     "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/local"
     "/providers/Microsoft.EventGrid"
@@ -22,6 +23,7 @@ class Arm:
     """Calls the management API at *url*; a refused call raises ``requests.HTTPError``."""
 
     url: str
+    admin_key: str = field(default=ADMIN_KEY, repr=False)
 
     def create_topic(self, name: str, profile: str | None = None, **properties: Any) -> Any:
         """Create a topic with the tag of the delivery *profile*, if any."""
@@ -79,7 +81,7 @@ class Arm:
             method,
             f"{self.url}{_GROUP}{path}",
             params={"api-version": _API_VERSION},
-            headers={"Authorization": f"Bearer {ADMIN_KEY}"},
+            headers={"Authorization": f"Bearer {self.admin_key}"},
             json=body,
             timeout=_SECONDS,
         )

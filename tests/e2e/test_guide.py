@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -41,6 +42,7 @@ def test_the_management_code(host: RunningHost, subscriber: Callable[..., Subscr
 
     run = subprocess.run(
         [sys.executable, "-c", program.replace("http://127.0.0.1:7071", host.url)],
+        env=os.environ | {"ADMIN_KEY": ADMIN_KEY},
         capture_output=True,
         text=True,
         timeout=60,

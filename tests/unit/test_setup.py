@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
 import subprocess
 import sys
@@ -11,7 +13,10 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PYTHONS = ("python3.14", "python3.13", "python3.12", "python3.11", "python3")
-TOOLS = ("cat", "cksum", "cp", "grep", "mkdir", "rm", "sed", "sh", "sort", "tail", "wc")
+TOOLS = (
+    *("cat", "cksum", "cp", "grep", "mkdir", "mv", "od", "rm", "sed", "sh", "sort", "tail", "tr"),
+    "wc",
+)
 #: A pyenv shim of a version that is not chosen.
 SHIM = "#!/bin/sh\necho 'command not found' >&2\nexit 127\n"
 NODE = '#!/bin/sh\necho "node $NODE_OPTIONS" >> calls\n'
@@ -68,9 +73,9 @@ class SetUp:
         self.write(f"programs/{name}", text)
         (self.programs / name).chmod(0o755)
 
-    def run(self, **environ: str) -> tuple[int, list[str]]:
+    def run(self, *arguments: str, **environ: str) -> tuple[int, list[str]]:
         done = subprocess.run(
-            [str(self.programs / "sh"), str(ROOT / "setup.sh")],
+            [str(self.programs / "sh"), str(ROOT / "setup.sh"), *arguments],
             cwd=self.folder,
             env={"PATH": str(self.programs)} | environ,
             stdout=subprocess.PIPE,
@@ -98,6 +103,22 @@ def ready(checkout: SetUp) -> SetUp:
     checkout.program("python3.12", interpreter(12))
     (checkout.folder / "calls").unlink()
     return checkout
+
+
+def test_each_set_up_draws_a_management_key_of_its_own(checkout: SetUp) -> None:
+    example = (ROOT / "local.settings.example.json").read_text()
+    checkout.write("local.settings.example.json", example)
+    file = checkout.folder / "local.settings.json"
+    keys = []
+    for _ in range(2):
+        assert checkout.run("settings")[0] == 0
+        written = json.loads(file.read_text())
+        keys.append(written["Values"].pop("PUSHGRID_ADMIN_KEY"))
+        assert written == json.loads(example)
+        assert file.stat().st_mode & 0o777 == 0o600
+
+    assert keys[0] != keys[1]
+    assert all(re.fullmatch("[0-9a-f]{48}", key) for key in keys)
 
 
 def test_python3_is_chosen_if_it_is_the_newest(checkout: SetUp) -> None:
