@@ -135,6 +135,8 @@ set_up_python() {
   rm -f "$venv/.stamp"
   log=$venv/setup.log
   pip "$venv/bin/python" requirements-dev.txt
+  run 1 "command: $venv/bin/pushgrid" "$venv/bin/python" -m pip install --disable-pip-version-check \
+    --progress-bar off --no-deps --editable .
   echo "$pins" >"$venv/.stamp"
 }
 

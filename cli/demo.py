@@ -1,8 +1,7 @@
-"""`python -m cli demo`: runs an end-to-end demo on real components and narrates it."""
+"""`pushgrid demo`: runs an end-to-end demo on real components and narrates it."""
 
 from __future__ import annotations
 
-import argparse
 import json
 import threading
 import time
@@ -10,7 +9,9 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
 
 from devhost.azurite import ACCOUNT, Azurite, running_azurite
 from devhost.errors import HostError
@@ -33,18 +34,19 @@ SUBSCRIBERS = {"healthy": (200,), "recovering": (503, 503, 200), "refusing": (40
 _STEPS_SECONDS = 50.0
 
 
-def add_to(commands: Any) -> None:
-    """Add the command to the parser's sub-commands."""
-    parser = commands.add_parser("demo", help="run an end-to-end demo on real components")
-    parser.add_argument("--once", action="store_true", help="exit when the demo is complete")
-    parser.add_argument(
-        "--port", type=int, default=0, help="port the host listens on (default: a free one)"
-    )
-    parser.set_defaults(run=run)
+class Options(NamedTuple):
+    """What the command line says."""
+
+    once: bool
+    port: int
 
 
-def run(options: argparse.Namespace) -> int:
-    """Run the demo; returns 0 if every step was seen."""
+@click.command("demo")
+@click.option("--once", is_flag=True, help="Exit when the demo is complete.")
+@click.option("--port", type=int, default=0, help="Port of the host; the default is a free one.")
+def demo(once: bool, port: int) -> int:
+    """Run an end-to-end demo on real components, and narrate it."""
+    options = Options(once, port)
     end_on_signals()
     try:
         with ExitStack() as stack:
@@ -94,7 +96,7 @@ def _attempt(entry: dict[str, Any]) -> str:
     return f"{what} {entry['outcome']}; no more attempts ({entry['why']}): {entry['reason']}"
 
 
-def _run(options: argparse.Namespace, stack: ExitStack) -> int:
+def _run(options: Options, stack: ExitStack) -> int:
     print("Starting storage (Azurite) and the Functions host …", flush=True)
     azurite = stack.enter_context(running_azurite())
     narrator = _Narrator()

@@ -1,13 +1,13 @@
-"""`python -m cli explain`: prints when an event is attempted, and the rule behind every time."""
+"""`pushgrid explain`: prints when an event is attempted, and the rule behind every time."""
 
 from __future__ import annotations
 
-import argparse
 import json
-import sys
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
+
+import click
 
 from shared.delivery.delivery_profile import DeliveryProfile, EndpointType, Feature
 from shared.delivery.forecast import Forecast, forecast
@@ -20,67 +20,69 @@ _MINUTE = timedelta(minutes=1)
 _LONGEST_ANSWER = 86400  # seconds: a day, longer than any timeout
 
 
-def add_to(commands: Any) -> None:
-    """Add the command to the parser's sub-commands."""
-    parser = commands.add_parser(
-        "explain",
-        help="when an event is attempted, and the rule behind every time",
-        description="When an event is attempted, and the rule behind every time. Times count from"
-        " publish, without jitter.",
-    )
-    parser.add_argument(
-        "--profile", choices=list(PROFILES), default="latest", help="delivery profile (latest)"
-    )
-    parser.add_argument(
-        "--endpoint",
-        choices=[each.value for each in EndpointType],
-        default="webhook",
-        help="kind of endpoint (webhook)",
-    )
-    parser.add_argument(
-        "--answers",
-        required=True,
-        metavar="A,B,…",
-        help="the endpoint's answers: status codes, timeout, refused, dns, tls, unsendable, "
-        "no-token; the last repeats",
-    )
-    parser.add_argument(
-        "--ttl-minutes", type=int, metavar="N", help="time to live (default: the profile's)"
-    )
-    parser.add_argument(
-        "--max-attempts", type=int, metavar="N", help="attempts in all (default: the profile's)"
-    )
-    parser.add_argument(
-        "--dead-letter", action="store_true", help="a dead-letter destination is configured"
-    )
-    parser.add_argument(
-        "--response-seconds",
-        type=float,
-        default=0.0,
-        metavar="N",
-        help="time that the endpoint takes to answer (0)",
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON; times in seconds")
-    parser.set_defaults(run=run)
+@click.command("explain")
+@click.option(
+    "--profile",
+    type=click.Choice(list(PROFILES)),
+    default="latest",
+    show_default=True,
+    help="Delivery profile.",
+)
+@click.option(
+    "--endpoint",
+    type=click.Choice([each.value for each in EndpointType]),
+    default="webhook",
+    show_default=True,
+    help="Kind of endpoint.",
+)
+@click.option(
+    "--answers",
+    required=True,
+    metavar="A,B,…",
+    help="The endpoint's answers: status codes, timeout, refused, dns, tls, unsendable, no-token. "
+    "The last repeats.",
+)
+@click.option("--ttl-minutes", type=int, metavar="N", help="Time to live; default: the profile's.")
+@click.option("--max-attempts", type=int, metavar="N", help="Attempts; default: the profile's.")
+@click.option("--dead-letter", is_flag=True, help="A dead-letter destination is configured.")
+@click.option(
+    "--response-seconds",
+    type=float,
+    default=0.0,
+    metavar="N",
+    show_default=True,
+    help="Time that the endpoint takes to answer.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON; times are in seconds.")
+def explain(profile: str, answers: str, as_json: bool, **given: Any) -> None:
+    """
+    Forecast when an event is attempted, with the rule behind every time.
 
-
-def run(options: argparse.Namespace) -> int:
-    """Print the attempt table; returns 2 for invalid arguments."""
+    Times count from publish, without jitter.
+    """
+    chosen = PROFILES[profile]
     try:
-        profile = PROFILES[options.profile]
         expected = forecast(
-            [each.strip() for each in options.answers.split(",")],
-            _terms(profile, options),
-            timedelta(seconds=_answer_seconds(options.response_seconds)),
+            [each.strip() for each in answers.split(",")],
+            _terms(chosen, Given(**given)),
+            timedelta(seconds=_answer_seconds(given["response_seconds"])),
         )
     except ValueError as error:
-        print(f"python -m cli explain: {error}", file=sys.stderr)
-        return 2
-    print(json.dumps(_document(profile, expected)) if options.json else _table(profile, expected))
-    return 0
+        raise click.UsageError(str(error)) from None
+    click.echo(json.dumps(_document(chosen, expected)) if as_json else _table(chosen, expected))
 
 
-def _terms(profile: DeliveryProfile, options: argparse.Namespace) -> DeliveryTerms:
+class Given(NamedTuple):
+    """What the options say about the subscription."""
+
+    endpoint: str
+    ttl_minutes: int | None
+    max_attempts: int | None
+    dead_letter: bool
+    response_seconds: float
+
+
+def _terms(profile: DeliveryProfile, options: Given) -> DeliveryTerms:
     terms = default_terms(profile)
     if options.ttl_minutes is not None:
         _, least, most = (each // _MINUTE for each in profile.limits.time_to_live)

@@ -1,81 +1,114 @@
-"""`python -m cli listen`: runs a subscriber that accepts the handshake and prints each push."""
+"""`pushgrid listen`: runs a subscriber that accepts the handshake and prints each push."""
 
 from __future__ import annotations
 
-import argparse
+import sys
 import threading
-from typing import Any
+import time
+from collections import Counter
+from typing import NamedTuple
 
+import click
+
+from cli.failure import REFUSED, CommandFailed
 from shared.events.literals import dumps, loads
 from testbed.ending import end_on_signals
 from testbed.subscriber import Push, Reply, consents, running_subscriber
 
+_FIRST_FINAL, _LAST = 200, 599  # status codes
+_BEYOND_TIMEOUT = 31.0  # seconds: an endpoint has 30
 _USUAL = frozenset({"host", "content-type", "content-length"})  # headers of every push
 
 
-def add_to(commands: Any) -> None:
-    """Add the command to the parser's sub-commands."""
-    parser = commands.add_parser("listen", help="run a subscriber that prints what it receives")
-    parser.add_argument(
-        "--port", type=_port, default=9000, help="port to listen on, 0 for a free one (9000)"
-    )
-    parser.add_argument(
-        "--answer", type=_status, default=200, help="status code to answer every push with (200)"
-    )
-    parser.add_argument("--json", action="store_true", help="print one line of JSON per push")
-    parser.set_defaults(run=run)
+@click.command("listen")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=9000,
+    show_default=True,
+    help="Port to listen on; 0 takes a free one.",
+)
+@click.option(
+    "--answers",
+    "--answer",
+    default="200",
+    metavar="A,B,…",
+    show_default=True,
+    help="What to answer each subscription's pushes with, in order: status codes, timeout (no "
+    "answer for 31 s) or reset (the connection is cut). The last repeats.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON for each push.")
+def listen(port: int, answers: str, as_json: bool) -> int:
+    """
+    Run a subscriber that accepts the handshake and prints each push.
 
-
-def run(options: argparse.Namespace) -> int:
-    """Listen until Ctrl-C; returns 1 if the port is not available."""
+    Ctrl-C stops it.
+    """
+    script = [_answer(each.strip()) for each in answers.split(",")]
     end_on_signals()
     lock = threading.Lock()
+    pushes: Counter[str] = Counter()
 
     def answer(push: Push) -> int:
         with lock:
-            print(_as_json(push) if options.json else _as_text(push, options.answer), flush=True)
-        return int(options.answer)
+            name = _subscription(push)
+            reply = script[min(pushes[name], len(script) - 1)]
+            pushes[name] += 1
+            click.echo(_as_json(push) if as_json else _as_text(push, reply))
+            sys.stdout.flush()
+        return reply.perform()
 
     def consent(handshake: Push) -> Reply:
-        if not options.json:
+        if not as_json:
             with lock:
-                print(f"{_subscription(handshake)}, handshake, accepted", flush=True)
+                click.echo(f"{_subscription(handshake)}, handshake, accepted")
+                sys.stdout.flush()
         return consents(handshake)
 
     try:
-        with running_subscriber(answer, port=options.port, consent=consent) as subscriber:
-            print(f"listening at {subscriber.url.removesuffix('hook')}", flush=True)
+        with running_subscriber(answer, port=port, consent=consent) as subscriber:
+            click.echo(f"listening at {subscriber.url.removesuffix('hook')}")
+            sys.stdout.flush()
             threading.Event().wait()
     except KeyboardInterrupt:
         pass
     except OSError as error:
-        print(f"listen: port {options.port}: {error.strerror}")
-        return 1
+        raise CommandFailed(f"port {port}: {error.strerror}", REFUSED) from None
     return 0
 
 
-def _port(text: str) -> int:
-    return _whole(text, 0, 65535, "a port (0 to 65535)")
+class _Scripted(NamedTuple):
+    """An answer of the script, as the user has written it."""
+
+    text: str
+
+    def perform(self) -> int:
+        """Return the status, after the wait of a timeout; raise to cut the connection."""
+        if self.text == "timeout":
+            time.sleep(_BEYOND_TIMEOUT)
+            return 200
+        if self.text == "reset":
+            raise ConnectionResetError
+        return int(self.text)
 
 
-def _status(text: str) -> int:
-    return _whole(text, 200, 599, "a final status code (200 to 599)")
-
-
-def _whole(text: str, least: int, most: int, what: str) -> int:
-    if not text.isdecimal() or not least <= int(text) <= most:
-        raise argparse.ArgumentTypeError(f"{text!r} is not {what}")
-    return int(text)
+def _answer(text: str) -> _Scripted:
+    is_status = text.isdecimal() and _FIRST_FINAL <= int(text) <= _LAST
+    if not is_status and text not in {"timeout", "reset"}:
+        raise click.UsageError(
+            f"--answers: {text!r} is not a final status code (200 to 599), timeout or reset"
+        )
+    return _Scripted(text)
 
 
 def _as_json(push: Push) -> str:
     return dumps({"headers": dict(push.headers), "body": loads(push.body)})
 
 
-def _as_text(push: Push, status: int) -> str:
+def _as_text(push: Push, reply: _Scripted) -> str:
     headers = push.headers
     attempt = int(headers.get("aeg-delivery-count", 0)) + 1
-    title = f"{_subscription(push)}, attempt {attempt}, answered {status}"
+    title = f"{_subscription(push)}, attempt {attempt}, answered {reply.text}"
     if output_id := headers.get("aeg-output-event-id"):  # a batch has none
         title += f" (aeg-output-event-id {output_id})"
     custom = [f"  {name}: {value}" for name, value in headers.items() if _is_custom(name)]

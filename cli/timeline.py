@@ -1,8 +1,7 @@
-"""`python -m cli timeline`: prints every recorded attempt of the events of a subscription."""
+"""`pushgrid timeline`: prints every recorded attempt of the events of a subscription."""
 
 from __future__ import annotations
 
-import argparse
 import json
 import logging
 import os
@@ -10,7 +9,9 @@ import re
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import click
 
 from cli import event_timeline, subscription_state
 from devhost.errors import HostError
@@ -32,36 +33,41 @@ _UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(day
 _AGO = re.compile(r"([0-9]{1,5})([mhd])")
 
 
-def add_to(commands: Any) -> None:
-    """Add the command to the parser's sub-commands."""
-    parser = commands.add_parser(
-        "timeline", help="show the attempts of events that were not delivered at once, and why"
-    )
-    parser.add_argument("--topic", required=True, help="topic name, or NAMESPACE.TOPIC")
-    parser.add_argument("--subscription", required=True, help="event subscription name")
-    parser.add_argument(
-        "--event", metavar="ID", help="only the event with this publisher-assigned id"
-    )
-    parser.add_argument(
-        "--since",
-        default=f"{KEPT_FOR.days}d",
-        metavar="AGO",
-        help="events published since 90m, 6h or 2d ago, or since a time such as 2026-02-09T12:00"
-        " (UTC); whole hours (default: 7d)",
-    )
-    parser.add_argument(
-        "--most", type=_positive, default=20, metavar="N", help="the latest N events (20)"
-    )
-    parser.add_argument("--json", action="store_true", help="print JSON for programs")
-    parser.set_defaults(run=run)
+class Options(NamedTuple):
+    """What the command line says."""
+
+    topic: str
+    subscription: str
+    event: str | None
+    since: str
+    most: int
+    json: bool
 
 
-def run(options: argparse.Namespace) -> int:
-    """
-    Print the timelines; returns 0, or 1 if there are none.
-
-    Returns 2 if storage could not be read, or there is no such topic or subscription.
-    """
+@click.command("timeline")
+@click.option("--topic", required=True, help="Topic name, or NAMESPACE.TOPIC.")
+@click.option("--subscription", required=True, help="Event subscription name.")
+@click.option("--event", metavar="ID", help="Only the event with this publisher-assigned id.")
+@click.option(
+    "--since",
+    default=f"{KEPT_FOR.days}d",
+    metavar="AGO",
+    show_default=True,
+    help="Events published since 90m, 6h or 2d ago, or since a time such as 2026-02-09T12:00 (UTC);"
+    " whole hours.",
+)
+@click.option(
+    "--most",
+    type=click.IntRange(1),
+    default=20,
+    metavar="N",
+    show_default=True,
+    help="The latest N events.",
+)
+@click.option("--json", is_flag=True, help="Print JSON for programs.")
+def timeline(**given: Any) -> int:
+    """Show the attempts of events that were not delivered at once, and why."""
+    options = Options(**given)
     now = datetime.now(UTC)
     logging.getLogger("pushgrid").addHandler(logging.NullHandler())  # errors are printed here
     try:
@@ -112,7 +118,7 @@ def _explained(error: StorageUnavailable) -> str:
     )
 
 
-def _nothing(options: argparse.Namespace) -> str:
+def _nothing(options: Options) -> str:
     event = f" of event '{options.event}'" if options.event else ""
     return (
         f"No failed attempt{event} is recorded for subscription '{options.subscription}' of topic "
@@ -120,12 +126,6 @@ def _nothing(options: argparse.Namespace) -> str:
         "recorded only if PUSHGRID_ATTEMPT_LOG is 'all'. Events held before their\nfirst attempt "
         "and events that the filters exclude have no record. Records are kept for a week."
     )
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1")
-    return int(text)
 
 
 def _since(text: str, now: datetime) -> datetime:

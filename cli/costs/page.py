@@ -151,7 +151,7 @@ _TABLES: Mapping[str, Callable[[], str]] = {
 }
 
 
-def _compared(  # noqa: PLR0913, PLR0917 - a row of a table
+def _compared(
     events: int, fanout: int, batch: int, size: int, failure_rate: float, memory_mb: int
 ) -> Comparison:
     load = Workload(events=events, fanout=fanout, batch=batch, size=size, failure_rate=failure_rate)

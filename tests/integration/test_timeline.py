@@ -10,7 +10,7 @@ from typing import cast
 
 import pytest
 
-from cli.__main__ import main
+from cli.program import main
 from devhost.azurite import Azurite
 from shared.adapters.storage.account import StorageAccount
 from shared.adapters.storage.attempts import StorageAttempts

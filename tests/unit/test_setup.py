@@ -149,6 +149,7 @@ def test_the_newest_suitable_python_is_chosen(checkout: SetUp) -> None:
             "1 of 3 Python packages",
             "2 of 3 Python packages",
             "3 of 3 Python packages",
+            "1 of 1 command: .venv/bin/pushgrid",
             "1 of 1 Node packages",
         ],
     )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 from urllib.parse import unquote
 
-from shared.engine.manage import metrics_api, namespaces, topics
+from shared.engine.manage import metrics_api, namespaces, surroundings, topics
 from shared.engine.manage.call import Call, ManagePorts
 from shared.engine.manage.metrics_api import MonitoredResource
 from shared.engine.manage.resources import Resources
@@ -88,8 +88,17 @@ _TOPIC = f"{_GROUP}/{_PROVIDER}/topics/{{topic}}"
 _NAMESPACE = f"{_GROUP}/{_PROVIDER}/namespaces/{{namespace}}"
 _NAMESPACE_TOPIC = f"{_NAMESPACE}/topics/{{topic}}"
 
+_STORAGE = f"{_GROUP}/providers/Microsoft.Storage/storageAccounts"
+
 # The first match wins.
 ROUTES = (
+    _route("subscriptions", GET=surroundings.list_subscriptions),
+    _route(_SUBSCRIPTION, GET=surroundings.get_subscription),
+    _route(_GROUP, GET=surroundings.get_group, PUT=surroundings.get_group),
+    _route(_STORAGE, GET=surroundings.list_storage_accounts),
+    _route(f"{_STORAGE}/{{account}}", GET=surroundings.get_storage_account),
+    _route(f"{_SUBSCRIPTION}/{_PROVIDER}", GET=surroundings.get_provider),
+    _route(f"{_SUBSCRIPTION}/{_PROVIDER}/register", POST=surroundings.get_provider),
     _route(f"{_SUBSCRIPTION}/{_PROVIDER}/topics", GET=topics.TOPICS.list),
     *_resource_routes(_TOPIC, topics.TOPICS),
     *_metrics_routes(_TOPIC, metrics_api.TOPIC),

@@ -51,8 +51,6 @@ def test_a_request_needs_a_version(api: ArmApi, version: str, code: str) -> None
 @pytest.mark.parametrize(
     "path",
     [
-        "/subscriptions",
-        "/subscriptions/s1",
         "/subscriptions//providers/Microsoft.EventGrid/topics",
         "/subscriptions/s1/providers/Microsoft.Storage/topics",
         f"{TOPICS}/orders/nothing",

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from cli.__main__ import main
 from cli.costs.report import money
+from cli.program import main
 
 LOAD = "--events 1000000 --fanout 1 --batch 1 --size 1024"
 Cost = Callable[[str], str]
@@ -124,8 +124,8 @@ def test_every_corner_has_an_answer(cost: Cost, size: int, rate: str) -> None:
         ("--failure-rate nan", "--failure-rate: must be 0 to 1\n"),
         ("--events 5 --batch 6", "--batch: must not exceed --events\n"),
         ("--batch 100 --size 16000", "--batch: a publish request holds at most 1536000 bytes\n"),
-        ("--events many", "argument --events: invalid int value: 'many'\n"),
-        ("--memory-mb 1024", "argument --memory-mb: invalid choice: "),
+        ("--events many", "'--events': 'many' is not a valid integer.\n"),
+        ("--memory-mb 1024", "'--memory-mb': '1024' is not one of "),
         ("--what 1", ""),
     ],
 )
@@ -139,7 +139,7 @@ def test_invalid_options_are_refused_in_one_line(
 
     printed = capsys.readouterr()
     assert (code, printed.out, printed.err.count("\n")) == (2, "", 1)
-    assert printed.err.startswith("python -m cli")
+    assert printed.err.startswith("pushgrid ")
     assert complaint in printed.err
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from cli.__main__ import main
 from cli.costs.data import prices
 from cli.costs.page import PAGES, plain, rendered
+from cli.program import main
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)

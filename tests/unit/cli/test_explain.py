@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from cli.__main__ import main
+from cli.program import main
 from shared.delivery.profiles import PROFILES
 from tests.conformance.editions import CASES, Case
 
@@ -143,7 +143,7 @@ def test_bad_arguments_are_refused_in_one_line(
 
     said = capsys.readouterr()
     assert (code, said.out) == (2, "")
-    assert said.err.startswith("python -m cli")
+    assert said.err.startswith("pushgrid ")
     assert said.err.count("\n") == 1
 
 

@@ -1,0 +1,181 @@
+"""Calls a deployment's HTTP API."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import requests
+
+from cli.failure import REFUSED, CommandFailed
+
+DEFAULT_URL = "http://127.0.0.1:7071"
+DEFAULT_SCOPE = "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/local"
+API_VERSION = "2025-02-15"
+_SECONDS = 130.0  # a handshake takes up to 100
+_LOCAL_SETTINGS = "local.settings.json"
+_LOOPBACK = {"127.0.0.1", "localhost", "::1"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deployment:
+    """
+    A running deployment at *url*.
+
+    *token* returns the bearer token of the management API. *scope* is the ARM id of the resource
+    group that the commands work in. Calls raise `CommandFailed`.
+    """
+
+    url: str
+    token: Callable[[], str]
+    scope: str = DEFAULT_SCOPE
+
+    def get(self, path: str, **query: Any) -> Any:
+        """Return the document at the ARM path *path*, below the resource group."""
+        return self._call("GET", path, query=query)
+
+    def list(self, path: str) -> list[Any]:
+        """Return all members of a collection, page after page."""
+        page = self.get(path)
+        found = list(page["value"])
+        while link := page.get("nextLink"):
+            page = self._send("GET", link)
+            found += page["value"]
+        return found
+
+    def put(self, path: str, body: Mapping[str, Any]) -> Any:
+        """Create or replace a resource; return it."""
+        return self._call("PUT", path, body)
+
+    def patch(self, path: str, body: Mapping[str, Any]) -> Any:
+        """Change a resource; return it."""
+        return self._call("PATCH", path, body)
+
+    def post(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        """Run an action of a resource; return its answer."""
+        return self._call("POST", path, body)
+
+    def delete(self, path: str) -> bool:
+        """Delete a resource; return whether there was one."""
+        try:
+            self.get(path)
+        except CommandFailed as error:
+            if error.code == REFUSED:
+                return False
+            raise
+        self._call("DELETE", path)
+        return True
+
+    def publish(self, url: str, headers: Mapping[str, str], body: bytes) -> None:
+        """Publish events to a topic's endpoint."""
+        _raise_if_refused(self._request("POST", url, headers=headers, data=body))
+
+    def storage_account(self) -> str:
+        """Return the ARM id of the deployment's own storage account."""
+        url = f"{self.url}{self.scope}/providers/Microsoft.Storage/storageAccounts"
+        (account,) = self._send("GET", url, query={"api-version": API_VERSION})["value"]
+        return str(account["id"])
+
+    def status(self, what: str) -> Any:
+        """Return the answer of a status route, also if it says that something is wrong."""
+        answer = self._request("GET", f"{self.url}/status/{what}", headers=self._authorization())
+        if answer.status_code not in {HTTPStatus.OK, HTTPStatus.SERVICE_UNAVAILABLE}:
+            _raise_if_refused(answer)
+        return answer.json()
+
+    def _call(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        query: Mapping[str, Any] | None = None,
+    ) -> Any:
+        asked = {name: value for name, value in (query or {}).items() if value is not None}
+        url = f"{self.url}{self.scope}/providers/Microsoft.EventGrid/{path}"
+        return self._send(method, url, body, {"api-version": API_VERSION} | asked)
+
+    def _send(
+        self,
+        method: str,
+        url: str,
+        body: Mapping[str, Any] | None = None,
+        query: Mapping[str, Any] | None = None,
+    ) -> Any:
+        answer = self._request(method, url, params=query, json=body, headers=self._authorization())
+        _raise_if_refused(answer)
+        return answer.json() if answer.content else {}
+
+    def _authorization(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.token()}"}
+
+    def _request(self, method: str, url: str, **options: Any) -> requests.Response:
+        try:
+            return requests.request(method, url, timeout=_SECONDS, **options)
+        except requests.ConnectionError as error:
+            reason = getattr(error.args[0], "reason", error) if error.args else error
+            raise CommandFailed(
+                f"{self.url} does not answer ({_cause(reason)}). Start a local deployment with "
+                "'pushgrid dev', or name another one with --url or PUSHGRID_URL."
+            ) from error
+        except requests.RequestException as error:
+            raise CommandFailed(f"{method} {url}: {error}") from error
+
+
+def topic_path(name: str) -> str:
+    """Return the ARM path of a topic, or of a namespace topic: ``NAMESPACE.TOPIC``."""
+    namespace, dot, topic = name.partition(".")
+    if not dot:
+        return f"topics/{quote(name, safe='')}"
+    return f"namespaces/{quote(namespace, safe='')}/topics/{quote(topic, safe='')}"
+
+
+def local_key(url: str, folder: Path) -> str | None:
+    """Return the admin key in the nearest ``local.settings.json``, for a local *url*."""
+    if urlsplit(url).hostname not in _LOOPBACK:
+        return None
+    for each in (folder, *folder.parents):
+        try:
+            values = json.loads((each / _LOCAL_SETTINGS).read_text())["Values"]
+            return str(values["PUSHGRID_ADMIN_KEY"])
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+    return None
+
+
+def entra_token(audience: str) -> Callable[[], str]:
+    """Return a function that gets a token of Entra ID, by whichever login there is."""
+
+    def token() -> str:
+        from azure.core.exceptions import ClientAuthenticationError
+        from azure.identity import DefaultAzureCredential
+
+        try:
+            return DefaultAzureCredential().get_token(f"{audience}/.default").token
+        except ClientAuthenticationError as error:
+            raise CommandFailed(f"Entra ID gave no token: {error.message}") from error
+
+    return token
+
+
+def _raise_if_refused(answer: requests.Response) -> None:
+    if answer.ok:
+        return
+    try:
+        error = answer.json()["error"]
+        said = [error["message"], *(each["message"] for each in error.get("details") or ())]
+        message = f"{error['code']}: " + "\n  ".join(dict.fromkeys(map(str, said)))
+    except (ValueError, KeyError, TypeError):
+        message = answer.text[:500] or str(answer.reason)
+    if answer.status_code == HTTPStatus.UNAUTHORIZED:
+        message += "\n  Give the admin key with --key or PUSHGRID_ADMIN_KEY, or use --entra."
+    raise CommandFailed(f"{answer.status_code} {message}", REFUSED)
+
+
+def _cause(error: object) -> str:
+    """Return the last part of a chain of messages: what the system said."""
+    return str(error).rpartition(": ")[2].strip("'\")>") or type(error).__name__

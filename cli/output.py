@@ -1,0 +1,47 @@
+"""Prints what commands find: tables for people, JSON for programs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+_WIDE = 1000  # characters
+
+
+def print_json(document: Any) -> None:
+    """Print a document for programs."""
+    click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+
+
+def print_table(rows: Sequence[Mapping[str, object]], nothing: str) -> None:
+    """Print rows with the names of their members as the head; *nothing* if there are none."""
+    if not rows:
+        click.echo(nothing)
+        return
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for name in rows[0]:
+        table.add_column(name, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(_cell(value)) for value in row.values()))
+    # Where nobody looks on, no column is cut to fit.
+    Console(highlight=False, width=None if sys.stdout.isatty() else _WIDE).print(table)
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "-"
+    text = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+    return printable(text)
+
+
+def printable(text: str) -> str:
+    """Return *text* from a publisher or an endpoint without terminal control characters."""
+    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)

@@ -1,0 +1,68 @@
+"""The command `pushgrid`: its commands are loaded when they are used."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+import click
+
+from cli.failure import CommandFailed
+
+# The module and the name of each command.
+_COMMANDS = {
+    "cost": ("cli.cost", "cost"),
+    "demo": ("cli.demo", "demo"),
+    "explain": ("cli.explain", "explain"),
+    "listen": ("cli.listen", "listen"),
+    "namespace": ("cli.namespaces", "namespace"),
+    "publish": ("cli.publish", "publish"),
+    "status": ("cli.status", "status"),
+    "subscription": ("cli.subscriptions", "subscription"),
+    "timeline": ("cli.timeline", "timeline"),
+    "topic": ("cli.topics", "topic"),
+}
+
+
+class _Commands(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        del ctx
+        return sorted(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        del ctx
+        if cmd_name not in _COMMANDS:
+            return None
+        module, name = _COMMANDS[cmd_name]
+        command: click.Command = getattr(import_module(module), name)
+        return command
+
+
+@click.group("pushgrid", cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+def pushgrid() -> None:
+    """
+    Operate Pushgrid: Azure Event Grid's push delivery, self-hosted.
+
+    The commands call a running deployment: http://127.0.0.1:7071, or that of --url.
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; return the exit code: 0, 1 if it was refused or found nothing, 2 if wrong."""
+    try:
+        ended: Any = pushgrid.main(
+            args=list(arguments) if arguments is not None else None,
+            prog_name="pushgrid",
+            standalone_mode=False,
+        )
+    except click.UsageError as error:
+        where = error.ctx.command_path if error.ctx else "pushgrid"
+        click.echo(f"{where}: {error.format_message()}", err=True)
+        return 2
+    except CommandFailed as error:
+        error.show()
+        return error.code
+    except click.Abort:
+        return 130
+    return ended if isinstance(ended, int) else 0

@@ -1,0 +1,181 @@
+"""`pushgrid publish`: publishes events from options, a file or standard input."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, NamedTuple, TextIO
+
+import click
+
+from cli.deployment import Deployment, topic_path
+from cli.failure import CommandFailed
+from cli.options import calls_deployment, prints_json
+from cli.output import print_json
+
+_EVENT_GRID, _CLOUD_EVENTS = "eventgrid", "cloudevents"
+_NAMESPACE_API = "2024-06-01"
+_MOST_EVENTS, _MOST_BYTES = 5000, 1_000_000  # of one request
+
+
+class _Target(NamedTuple):
+    url: str
+    key_header: tuple[str, str]
+    schema: str
+
+
+@click.command("publish")
+@click.argument("topic")
+@click.argument("file", type=click.File("r", encoding="utf-8"), required=False)
+@click.option("--type", "kind", help="Type of the event.")
+@click.option("--subject", help="Subject of the event.")
+@click.option("--data", help="Data of the event: JSON, or a text.")
+@click.option("--id", "event_id", help="Id of the event; the default is a new one.")
+@click.option("--source", default="/pushgrid/cli", show_default=True, help="Of a CloudEvent.")
+@click.option("--count", type=click.IntRange(1, 100_000), default=1, help="Publish so many.")
+@click.option(
+    "--schema",
+    type=click.Choice([_EVENT_GRID, _CLOUD_EVENTS]),
+    help="Schema of the event; the default is the topic's.",
+)
+@prints_json
+@calls_deployment
+def publish(
+    deployment: Deployment,
+    topic: str,
+    file: TextIO | None,
+    kind: str | None,
+    subject: str | None,
+    data: str | None,
+    event_id: str | None,
+    source: str,
+    count: int,
+    schema: str | None,
+    as_json: bool,
+) -> None:
+    """
+    Publish events to TOPIC, or NAMESPACE.TOPIC.
+
+    FILE has events as JSON: one, a list, or one a line; '-' is standard input. Members that the
+    schema requires and that are missing are added: id, time and version. Without FILE, one event is
+    made of the options.
+    """
+    if not file and not kind:
+        raise click.UsageError("Give a FILE, or --type.")
+    target = _target(deployment, topic, schema)
+    if file:
+        given = _read(file)
+    else:
+        given = [{"type": kind, "subject": subject, "data": _data(data), "id": event_id}] * count
+    complete = _cloud_event(source) if target.schema == _CLOUD_EVENTS else _event_grid_event
+    events = [complete(each) for each in given]
+    many = "application/cloudevents-batch+json"
+    content_type = many if target.schema == _CLOUD_EVENTS else "application/json"
+    headers = dict([target.key_header, ("Content-Type", content_type)])
+    requests = _requests(events)
+    for number, body in enumerate(requests, 1):
+        deployment.publish(target.url, headers, body)
+        if len(requests) > 1:
+            click.echo(f"\r{number} of {len(requests)} requests", nl=False, err=True)
+    if len(requests) > 1:
+        click.echo("", err=True)
+    if as_json:
+        print_json([event["id"] for event in events])
+    elif len(events) == 1:
+        click.echo(f"published event {events[0]['id']} to {topic}")
+    else:
+        click.echo(f"published {len(events)} events to {topic}")
+
+
+def _target(deployment: Deployment, topic: str, schema: str | None) -> _Target:
+    """Find where and in which schema a topic is published to, and its key."""
+    path = topic_path(topic)
+    document = deployment.get(path)
+    key = deployment.post(f"{path}/listKeys")["key1"]
+    namespace, dot, name = topic.partition(".")
+    if dot:
+        query = f"api-version={_NAMESPACE_API}"
+        url = f"{deployment.url}/namespaces/{namespace}/topics/{name}:publish?{query}"
+        return _Target(url, ("Authorization", f"SharedAccessKey {key}"), _CLOUD_EVENTS)
+    properties = document["properties"]
+    takes_cloud_events = properties.get("inputSchema") == "CloudEventSchemaV1_0"
+    found = schema or (_CLOUD_EVENTS if takes_cloud_events else _EVENT_GRID)
+    return _Target(f"{deployment.url}/topics/{topic}/api/events", ("aeg-sas-key", key), found)
+
+
+def _read(file: TextIO) -> list[dict[str, Any]]:
+    text, name = file.read(), getattr(file, "name", "standard input")
+    try:
+        found = json.loads(text)
+        events = found if isinstance(found, list) else [found]
+    except ValueError:
+        events = _lines(name, text)
+    if not events or not all(isinstance(each, dict) for each in events):
+        raise CommandFailed(f"{name}: there are no events in it: objects are wanted")
+    return events
+
+
+def _lines(name: str, text: str) -> list[Any]:
+    events = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            events.append(json.loads(line))
+        except ValueError as error:
+            raise CommandFailed(f"{name}, line {number}: no JSON: {error}") from None
+    return events
+
+
+def _data(text: str | None) -> Any:
+    try:
+        return json.loads(text) if text is not None else None
+    except ValueError:
+        return text
+
+
+def _event_grid_event(given: dict[str, Any]) -> dict[str, Any]:
+    event = {
+        "id": str(uuid.uuid4()),
+        "eventType": given.get("type"),
+        "subject": "",
+        "eventTime": _now(),
+        "data": None,
+        "dataVersion": "",
+    }
+    given = {name: value for name, value in given.items() if name != "type" and value is not None}
+    return event | given
+
+
+def _cloud_event(source: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    def complete(given: dict[str, Any]) -> dict[str, Any]:
+        event = {
+            "specversion": "1.0",
+            "id": str(uuid.uuid4()),
+            "source": source,
+            "time": _now(),
+        }
+        return event | {name: value for name, value in given.items() if value is not None}
+
+    return complete
+
+
+def _requests(events: list[dict[str, Any]]) -> list[bytes]:
+    """Divide events into the bodies of as few requests as the limits allow."""
+    bodies: list[bytes] = []
+    lines: list[bytes] = []
+    size = 0
+    for event in events:
+        line = json.dumps(event, ensure_ascii=False).encode()
+        if lines and (size + len(line) > _MOST_BYTES or len(lines) == _MOST_EVENTS):
+            bodies.append(b"[" + b",".join(lines) + b"]")
+            lines, size = [], 0
+        lines.append(line)
+        size += len(line) + 1
+    return [*bodies, b"[" + b",".join(lines) + b"]"]
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat().replace("+00:00", "Z")

@@ -1,0 +1,39 @@
+"""`pushgrid status`: tells whether a deployment works, and what waits in it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from cli.deployment import Deployment
+from cli.failure import REFUSED
+from cli.options import calls_deployment, prints_json
+from cli.output import print_json, print_table
+
+
+@click.command("status")
+@prints_json
+@calls_deployment
+@click.pass_context
+def status(context: click.Context, deployment: Deployment, as_json: bool) -> None:
+    """Show health, queues and timers. The exit code is 1 if something is wrong."""
+    found = deployment.status("health")
+    if as_json:
+        print_json(found)
+    else:
+        _print(deployment.url, found)
+    context.exit(0 if found["status"] == "healthy" else REFUSED)
+
+
+def _print(url: str, found: dict[str, Any]) -> None:
+    click.secho(
+        f"{url} is {found['status']}", fg="green" if found["status"] == "healthy" else "red"
+    )
+    for reason in found.get("reasons", []):
+        click.echo(f"  {reason}")
+    rows = [
+        {"QUEUE": name, "MESSAGES": each.get("messages"), "LATE BY": each.get("lateSeconds")}
+        for name, each in found.get("queues", {}).items()
+    ]
+    print_table(rows, "")

@@ -1,0 +1,138 @@
+"""Builds the ARM document of an event subscription from the options of a command."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+_PLAIN, _FROM_EVENT = "Static", "Dynamic"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriptionOptions:
+    """
+    What the command line says about an event subscription; ``None`` and empty: not given.
+
+    *headers* are pairs of a name and a value, *secret_headers* likewise, *event_headers* pairs of a
+    name and the path of a value in the event. *account* is the ARM id of the storage account of
+    *dead_letter_container*.
+    """
+
+    endpoint: str | None = None
+    event_types: Sequence[str] = ()
+    subject_begins_with: str | None = None
+    subject_ends_with: str | None = None
+    is_case_sensitive: bool = False
+    filters: Sequence[dict[str, Any]] = ()
+    max_attempts: int | None = None
+    time_to_live: timedelta | None = None
+    dead_letter_container: str | None = None
+    account: str | None = None
+    batch: int | None = None
+    batch_kilobytes: int | None = None
+    headers: Sequence[tuple[str, str]] = ()
+    secret_headers: Sequence[tuple[str, str]] = ()
+    event_headers: Sequence[tuple[str, str]] = ()
+    entra_tenant: str | None = None
+    entra_application: str | None = None
+    schema: str | None = None
+    labels: Sequence[str] = ()
+    expires: str | None = None
+
+
+def topic_subscription(options: SubscriptionOptions) -> dict[str, Any]:
+    """Return the document of an event subscription of a custom topic."""
+    minutes = options.time_to_live and options.time_to_live // timedelta(minutes=1)
+    properties = {
+        "destination": _destination(options),
+        "filter": _given(
+            includedEventTypes=list(options.event_types),
+            subjectBeginsWith=options.subject_begins_with,
+            subjectEndsWith=options.subject_ends_with,
+            isSubjectCaseSensitive=options.is_case_sensitive,
+            advancedFilters=list(options.filters),
+        ),
+        "retryPolicy": _given(
+            maxDeliveryAttempts=options.max_attempts, eventTimeToLiveInMinutes=minutes
+        ),
+        "deadLetterDestination": _dead_letter(options),
+        "labels": list(options.labels),
+    }
+    return {"properties": _given(**properties, **_shared(options))}
+
+
+def namespace_subscription(options: SubscriptionOptions) -> dict[str, Any]:
+    """
+    Return the document of an event subscription of a namespace topic.
+
+    Raises:
+        ValueError: an option has no form there.
+    """
+    for value, name in (
+        (options.subject_begins_with, "--subject-begins-with"),
+        (options.subject_ends_with, "--subject-ends-with"),
+        (options.is_case_sensitive, "--case-sensitive"),
+        (options.labels, "--label"),
+    ):
+        if value:
+            instead = "; use --filter" if name.startswith("--subject") else ""
+            raise ValueError(f"{name}: subscriptions of namespace topics have none{instead}")
+    time_to_live = options.time_to_live
+    push = _given(
+        maxDeliveryCount=options.max_attempts,
+        eventTimeToLive=time_to_live and f"PT{time_to_live // timedelta(minutes=1)}M",
+        destination=_destination(options),
+        deadLetterDestination=_dead_letter(options),
+    )
+    filters = _given(includedEventTypes=list(options.event_types), filters=list(options.filters))
+    delivery = {"deliveryMode": "Push", "push": push} if push else None
+    return {
+        "properties": _given(
+            deliveryConfiguration=delivery, filtersConfiguration=filters, **_shared(options)
+        )
+    }
+
+
+def _destination(options: SubscriptionOptions) -> dict[str, Any] | None:
+    mappings = [
+        *(_mapping(name, _PLAIN, value=value, isSecret=False) for name, value in options.headers),
+        *(
+            _mapping(name, _PLAIN, value=value, isSecret=True)
+            for name, value in options.secret_headers
+        ),
+        *(_mapping(name, _FROM_EVENT, sourceField=path) for name, path in options.event_headers),
+    ]
+    properties = _given(
+        endpointUrl=options.endpoint,
+        maxEventsPerBatch=options.batch,
+        preferredBatchSizeInKilobytes=options.batch_kilobytes,
+        deliveryAttributeMappings=mappings,
+        azureActiveDirectoryTenantId=options.entra_tenant,
+        azureActiveDirectoryApplicationIdOrUri=options.entra_application,
+    )
+    return {"endpointType": "WebHook", "properties": properties} if properties else None
+
+
+def _mapping(name: str, kind: str, **properties: Any) -> dict[str, Any]:
+    return {"name": name, "type": kind, "properties": properties}
+
+
+def _dead_letter(options: SubscriptionOptions) -> dict[str, Any] | None:
+    if options.dead_letter_container is None:
+        return None
+    properties = {
+        "resourceId": options.account,
+        "blobContainerName": options.dead_letter_container,
+    }
+    return {"endpointType": "StorageBlob", "properties": properties}
+
+
+def _shared(options: SubscriptionOptions) -> dict[str, Any]:
+    return {"eventDeliverySchema": options.schema, "expirationTimeUtc": options.expires}
+
+
+def _given(**members: Any) -> dict[str, Any]:
+    """Leave out what is empty or not given; 0 is given."""
+    return {name: value for name, value in members.items() if value or type(value) is int}

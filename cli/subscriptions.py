@@ -1,0 +1,250 @@
+"""`pushgrid subscription`: manages event subscriptions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import click
+
+from cli.deployment import Deployment, topic_path
+from cli.failure import REFUSED, CommandFailed
+from cli.options import Duration, FilterExpression, NameValue, calls_deployment, prints_json
+from cli.output import print_json, print_table
+from cli.subscription_document import (
+    SubscriptionOptions,
+    namespace_subscription,
+    topic_subscription,
+)
+
+F = TypeVar("F", bound=Callable[..., Any])
+_SCHEMAS = ("EventGridSchema", "CloudEventSchemaV1_0", "CustomInputSchema")
+
+
+@click.group("subscription")
+def subscription() -> None:
+    """Manage event subscriptions. A namespace topic is written NAMESPACE.TOPIC."""
+
+
+def _of_topic(command: F) -> F:
+    return click.option(
+        "--topic", "-t", required=True, metavar="TOPIC", help="Topic, or NAMESPACE.TOPIC."
+    )(command)
+
+
+def _describes_subscription(command: F) -> F:
+    """Give a command the options that describe an event subscription."""
+    for option in reversed(
+        [
+            click.option("--endpoint", metavar="URL", help="Webhook that receives the events."),
+            click.option(
+                "--event-types", multiple=True, metavar="A,B", help="Only events of these types."
+            ),
+            click.option("--subject-begins-with", metavar="TEXT", help="Only these subjects."),
+            click.option("--subject-ends-with", metavar="TEXT", help="Only these subjects."),
+            click.option("--case-sensitive", is_flag=True, help="Compare subjects exactly."),
+            click.option(
+                "--filter",
+                "filters",
+                type=FilterExpression(),
+                multiple=True,
+                help="Only events for which this is true, such as 'data.total > 10'. All filters "
+                "given must be.",
+            ),
+            click.option("--max-attempts", type=int, metavar="N", help="Attempts, 1 to 30."),
+            click.option(
+                "--time-to-live", type=Duration(), help="How long an event is tried: 90m, 6h."
+            ),
+            click.option(
+                "--dead-letter-container",
+                metavar="NAME",
+                help="Container for events that could not be delivered.",
+            ),
+            click.option(
+                "--dead-letter-account",
+                metavar="ID",
+                help="ARM id of its storage account, if it is not the deployment's own.",
+            ),
+            click.option("--batch", type=int, metavar="N", help="Events in one request, at most."),
+            click.option(
+                "--batch-kilobytes", type=int, metavar="N", help="Preferred size of a request."
+            ),
+            click.option(
+                "--header",
+                "headers",
+                type=NameValue(),
+                multiple=True,
+                help="Send this header with every request.",
+            ),
+            click.option(
+                "--secret-header",
+                "secret_headers",
+                type=NameValue(),
+                multiple=True,
+                help="The same; its value is never shown.",
+            ),
+            click.option(
+                "--header-from",
+                "event_headers",
+                type=NameValue(),
+                multiple=True,
+                help="Send a value of the event as a header, such as X-Tenant=data.tenant.",
+            ),
+            click.option("--entra-tenant", metavar="ID", help="Tenant that protects the endpoint."),
+            click.option("--entra-application", metavar="ID", help="Application that it trusts."),
+            click.option(
+                "--schema",
+                type=click.Choice(_SCHEMAS, case_sensitive=False),
+                help="Schema in which events are delivered.",
+            ),
+            click.option("--label", "labels", multiple=True, help="Add a label."),
+            click.option("--expires", metavar="TIME", help="When it ends: 2027-01-31T00:00:00Z."),
+            click.option(
+                "--show-json", is_flag=True, help="Print the ARM document, and send nothing."
+            ),
+        ]
+    ):
+        command = option(command)
+    return command
+
+
+@subscription.command("list")
+@click.option("--topic", "-t", help="Only those of this topic, or NAMESPACE.TOPIC.")
+@prints_json
+@calls_deployment
+def list_subscriptions(deployment: Deployment, topic: str | None, as_json: bool) -> None:
+    """List event subscriptions, of all topics or of one."""
+    path = f"{topic_path(topic)}/eventSubscriptions" if topic else "eventSubscriptions"
+    found = deployment.list(path)
+    if as_json:
+        print_json(found)
+        return
+    print_table(
+        [_row(each) for each in found],
+        "There are no event subscriptions. Create one with 'pushgrid subscription create'.",
+    )
+
+
+@subscription.command("show")
+@click.argument("name")
+@_of_topic
+@calls_deployment
+def show(deployment: Deployment, topic: str, name: str) -> None:
+    """Show the ARM document of an event subscription."""
+    print_json(deployment.get(_path(topic, name)))
+
+
+@subscription.command("create")
+@click.argument("name")
+@_of_topic
+@_describes_subscription
+@prints_json
+@calls_deployment
+def create(
+    deployment: Deployment, topic: str, name: str, show_json: bool, as_json: bool, **given: Any
+) -> None:
+    """
+    Create an event subscription, or replace the one of this name.
+
+    The endpoint must accept the validation handshake; 'pushgrid listen' runs one that does.
+    """
+    if not given["endpoint"]:
+        raise click.UsageError("Missing option '--endpoint'.")
+    body = _document(topic, given, deployment)
+    if show_json:
+        print_json(body)
+        return
+    made = deployment.put(_path(topic, name), body)
+    if as_json:
+        print_json(made)
+        return
+    state = made["properties"].get("provisioningState")
+    click.echo(f"created event subscription {name} of {topic}: {state}")
+    if state == "AwaitingManualAction":
+        click.echo(
+            "  The endpoint has to open the validation link that it was sent, within ten minutes."
+        )
+
+
+@subscription.command("update")
+@click.argument("name")
+@_of_topic
+@_describes_subscription
+@prints_json
+@calls_deployment
+def update(
+    deployment: Deployment, topic: str, name: str, show_json: bool, as_json: bool, **given: Any
+) -> None:
+    """Change an event subscription; what is not given stays as it is."""
+    body = _document(topic, given, deployment)
+    if not body["properties"]:
+        raise CommandFailed("nothing to change: see 'pushgrid subscription update --help'")
+    if "." not in topic:
+        body = body["properties"]
+    if show_json:
+        print_json(body)
+        return
+    changed = deployment.patch(_path(topic, name), body)
+    if as_json:
+        print_json(changed)
+    else:
+        click.echo(f"updated event subscription {name} of {topic}")
+
+
+@subscription.command("delete")
+@click.argument("name")
+@_of_topic
+@calls_deployment
+def delete(deployment: Deployment, topic: str, name: str) -> None:
+    """Delete an event subscription; its waiting events are dropped."""
+    if not deployment.delete(_path(topic, name)):
+        raise CommandFailed(f"there is no event subscription '{name}' of '{topic}'", REFUSED)
+    click.echo(f"deleted event subscription {name} of {topic}")
+
+
+def _path(topic: str, name: str) -> str:
+    return f"{topic_path(topic)}/eventSubscriptions/{name}"
+
+
+def _document(topic: str, given: dict[str, Any], deployment: Deployment) -> dict[str, Any]:
+    account = given.pop("dead_letter_account")
+    if given["dead_letter_container"] and not account:
+        account = deployment.storage_account()
+    types = [each for part in given.pop("event_types") for each in part.split(",") if each]
+    options = SubscriptionOptions(
+        event_types=types,
+        is_case_sensitive=given.pop("case_sensitive"),
+        account=account,
+        **given,
+    )
+    try:
+        build = namespace_subscription if "." in topic else topic_subscription
+        return build(options)
+    except ValueError as error:
+        raise CommandFailed(str(error)) from None
+
+
+def _row(document: Mapping[str, Any]) -> dict[str, object]:
+    properties = document["properties"]
+    delivery = (properties.get("deliveryConfiguration") or {}).get("push") or properties
+    destination = delivery.get("destination") or {}
+    if "deliveryWithResourceIdentity" in delivery and not destination:
+        destination = (delivery["deliveryWithResourceIdentity"] or {}).get("destination") or {}
+    target = destination.get("properties") or {}
+    return {
+        "TOPIC": _topic_of(document["id"]),
+        "NAME": document["name"],
+        "ENDPOINT": target.get("endpointBaseUrl"),
+        "BATCH": target.get("maxEventsPerBatch"),
+        "SCHEMA": properties.get("eventDeliverySchema"),
+        "STATE": properties.get("provisioningState"),
+    }
+
+
+def _topic_of(arm_id: str) -> str:
+    """Return the topic of an event subscription's ARM id."""
+    parts = arm_id.lower().split("/")
+    topic = arm_id.split("/")[parts.index("topics") + 1]
+    if "namespaces" in parts:
+        return f"{arm_id.split('/')[parts.index('namespaces') + 1]}.{topic}"
+    return topic

@@ -1,0 +1,183 @@
+"""`pushgrid topic`: manages custom topics and namespace topics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from cli.deployment import Deployment, topic_path
+from cli.failure import REFUSED, CommandFailed
+from cli.options import NameValue, calls_deployment, prints_json
+from cli.output import print_json, print_table
+
+_SCHEMAS = ("EventGridSchema", "CloudEventSchemaV1_0", "CustomEventSchema")
+
+
+@click.group("topic")
+def topic() -> None:
+    """Manage topics. A namespace topic is written NAMESPACE.TOPIC."""
+
+
+@topic.command("list")
+@click.option("--namespace", help="List the topics of this namespace.")
+@prints_json
+@calls_deployment
+def list_topics(deployment: Deployment, namespace: str | None, as_json: bool) -> None:
+    """List the topics of the deployment, or of a namespace."""
+    found = deployment.list(f"namespaces/{namespace}/topics" if namespace else "topics")
+    if as_json:
+        print_json(found)
+        return
+    print_table(
+        [_row(each, namespace) for each in found],
+        "There are no topics. Create one with 'pushgrid topic create NAME'.",
+    )
+
+
+@topic.command("show")
+@click.argument("name")
+@calls_deployment
+def show(deployment: Deployment, name: str) -> None:
+    """Show the ARM document of a topic."""
+    print_json(deployment.get(topic_path(name)))
+
+
+@topic.command("create")
+@click.argument("name")
+@click.option(
+    "--input-schema",
+    type=click.Choice(_SCHEMAS, case_sensitive=False),
+    help="Schema of the events that are published.",
+)
+@click.option("--profile", help="Edition of the delivery rules (tag deliveryProfile).")
+@click.option(
+    "--retention-days",
+    type=click.IntRange(1, 7),
+    help="Of a namespace topic: how long events live.",
+)
+@click.option("--tag", "tags", type=NameValue(), multiple=True, help="Add a tag.")
+@prints_json
+@calls_deployment
+def create(
+    deployment: Deployment,
+    name: str,
+    input_schema: str | None,
+    profile: str | None,
+    retention_days: int | None,
+    tags: tuple[tuple[str, str], ...],
+    as_json: bool,
+) -> None:
+    """
+    Create a topic, and print its endpoint and how to get its key.
+
+    A namespace of NAMESPACE.TOPIC is created as well if there is none.
+    """
+    namespace, dot, _ = name.partition(".")
+    if dot:
+        _need_namespace(deployment, namespace)
+        properties: dict[str, Any] = {"inputSchema": input_schema}
+        properties |= {"eventRetentionInDays": retention_days}
+        body: dict[str, Any] = {"properties": _given(properties)}
+    else:
+        if retention_days:
+            raise CommandFailed("--retention-days: only namespace topics have one")
+        all_tags = dict(tags) | ({"deliveryProfile": profile} if profile else {})
+        properties = _given({"inputSchema": input_schema})
+        body = {"location": "local", "tags": all_tags, "properties": properties}
+    made = deployment.put(topic_path(name), body)
+    if as_json:
+        print_json(made)
+        return
+    click.echo(f"created topic {name}")
+    if endpoint := made["properties"].get("endpoint"):
+        click.echo(f"  endpoint  {endpoint}")
+    click.echo(f"  its key   pushgrid topic keys {name}")
+
+
+@topic.command("update")
+@click.argument("name")
+@click.option("--tag", "tags", type=NameValue(), multiple=True, help="Replace the tags.")
+@click.option(
+    "--set",
+    "members",
+    type=NameValue(),
+    multiple=True,
+    help="Set a property, such as disableLocalAuth=true.",
+)
+@prints_json
+@calls_deployment
+def update(
+    deployment: Deployment,
+    name: str,
+    tags: tuple[tuple[str, str], ...],
+    members: tuple[tuple[str, str], ...],
+    as_json: bool,
+) -> None:
+    """Change a topic; what is not given stays as it is."""
+    body = _given({"tags": dict(tags), "properties": {key: _value(text) for key, text in members}})
+    if not body:
+        raise CommandFailed("nothing to change: give --tag or --set")
+    changed = deployment.patch(topic_path(name), body)
+    if as_json:
+        print_json(changed)
+    else:
+        click.echo(f"updated topic {name}")
+
+
+@topic.command("delete")
+@click.argument("name")
+@calls_deployment
+def delete(deployment: Deployment, name: str) -> None:
+    """Delete a topic with its event subscriptions; their waiting events are dropped."""
+    if not deployment.delete(topic_path(name)):
+        raise CommandFailed(f"there is no topic '{name}'", REFUSED)
+    click.echo(f"deleted topic {name}")
+
+
+@topic.command("keys")
+@click.argument("name")
+@click.option("--regenerate", type=click.Choice(["key1", "key2"]), help="Make this key anew first.")
+@prints_json
+@calls_deployment
+def keys(deployment: Deployment, name: str, regenerate: str | None, as_json: bool) -> None:
+    """Print the keys of a topic; a namespace topic has those of its namespace."""
+    path = topic_path(name)
+    if regenerate:
+        found = deployment.post(f"{path}/regenerateKey", {"keyName": regenerate})
+    else:
+        found = deployment.post(f"{path}/listKeys")
+    if as_json:
+        print_json(found)
+    else:
+        click.echo(f"key1  {found['key1']}\nkey2  {found['key2']}")
+
+
+def _need_namespace(deployment: Deployment, namespace: str) -> None:
+    path = f"namespaces/{namespace}"
+    try:
+        deployment.get(path)
+    except CommandFailed as error:
+        if error.code != REFUSED:
+            raise
+        deployment.put(path, {"location": "local"})
+
+
+def _row(document: Mapping[str, Any], namespace: str | None) -> dict[str, object]:
+    properties = document["properties"]
+    name = document["name"] if namespace is None else f"{namespace}.{document['name']}"
+    return {
+        "NAME": name,
+        "INPUT SCHEMA": properties.get("inputSchema"),
+        "ENDPOINT": properties.get("endpoint"),
+        "PROFILE": (document.get("tags") or {}).get("deliveryProfile"),
+    }
+
+
+def _value(text: str) -> Any:
+    return {"true": True, "false": False}.get(text.lower(), text)
+
+
+def _given(members: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in members.items() if value not in (None, {}, [])}

@@ -1,0 +1,255 @@
+"""The command `pushgrid`, as an operator types it, on the running product."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+import uuid
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+import requests
+
+from cli.program import main
+from devhost.process import RunningHost
+from testbed.arm import ADMIN_KEY
+from testbed.subscriber import Subscriber
+
+
+class Printed(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+    @property
+    def document(self) -> Any:
+        return json.loads(self.out)
+
+
+Run = Callable[..., Printed]
+
+
+@pytest.fixture
+def pushgrid(
+    host: RunningHost, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Run:
+    """Run the command on the host; return its exit code, output and errors."""
+    monkeypatch.setenv("PUSHGRID_URL", host.url)
+    monkeypatch.setenv("PUSHGRID_ADMIN_KEY", ADMIN_KEY)
+
+    def run(*arguments: str, given: str = "") -> Printed:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given.encode())))
+        code = main(arguments)
+        out, err = capsys.readouterr()
+        return Printed(code, out, err)
+
+    return run
+
+
+@pytest.fixture
+def name() -> str:
+    return f"t-{uuid.uuid4().hex[:8]}"
+
+
+def test_from_a_topic_to_a_delivery(
+    pushgrid: Run, name: str, subscriber: Callable[..., Subscriber]
+) -> None:
+    there = subscriber()
+
+    made = pushgrid("topic", "create", name)
+    subscribed = pushgrid("subscription", "create", "crm", "-t", name, "--endpoint", there.url)
+    sent = pushgrid("publish", name, "--type", "Placed", "--data", '{"total": 3}', "--json")
+
+    assert [each.code for each in (made, subscribed, sent)] == [0, 0, 0]
+    assert f"/topics/{name}/api/events" in made.out
+    assert subscribed.out == f"created event subscription crm of {name}: Succeeded\n"
+    assert there.wait_for(bool)
+    (push,) = there.pushes
+    assert [push.events[0]["id"]] == sent.document
+    assert push.events[0]["data"] == {"total": 3}
+
+
+def test_from_a_namespace_topic_to_a_delivery(
+    pushgrid: Run, name: str, subscriber: Callable[..., Subscriber]
+) -> None:
+    """Its namespace is created with it; events are read from standard input, one a line."""
+    there, topic = subscriber(), f"{name}.orders"
+    pushgrid("topic", "create", topic)
+    options = ("--endpoint", there.url, "--filter", "data.total > 2")
+    pushgrid("subscription", "create", "crm", "-t", topic, *options)
+    lines = [json.dumps({"type": "a", "data": {"total": total}}) for total in (1, 2, 3)]
+
+    sent = pushgrid("publish", topic, "-", given="\n".join(lines))
+
+    assert sent.out == f"published 3 events to {topic}\n"
+    assert there.wait_for(bool)
+    (push,) = there.pushes
+    assert push.events[0]["data"] == {"total": 3}
+
+
+def test_what_the_options_say_is_what_is_stored(
+    pushgrid: Run, name: str, subscriber: Callable[..., Subscriber]
+) -> None:
+    there = subscriber()
+    pushgrid("topic", "create", name)
+    options = (
+        f"--endpoint {there.url} --event-types A,B --event-types C --subject-begins-with /a "
+        "--subject-ends-with z --case-sensitive --max-attempts 7 --time-to-live 2h --batch 100 "
+        "--batch-kilobytes 128 --header X-One=1 --secret-header X-Two=2 --header-from X-Three=id "
+        "--dead-letter-container dead --label l --expires 2099-01-01T00:00:00Z"
+    ).split()
+    where = ("crm", "-t", name)
+
+    shown = pushgrid("subscription", "create", *where, *options, "--show-json")
+    made = pushgrid("subscription", "create", *where, *options, "--json")
+    read = pushgrid("subscription", "show", *where)
+
+    assert made.document["properties"] == read.document["properties"]
+    stored, sent = read.document["properties"], shown.document["properties"]
+    assert stored["retryPolicy"] == {"maxDeliveryAttempts": 7, "eventTimeToLiveInMinutes": 120}
+    assert stored["filter"]["includedEventTypes"] == ["A", "B", "C"]
+    assert sent["filter"].items() <= stored["filter"].items()
+    assert stored["deadLetterDestination"] == sent["deadLetterDestination"]
+    webhook = stored["destination"]["properties"]
+    assert (webhook["maxEventsPerBatch"], webhook["preferredBatchSizeInKilobytes"]) == (100, 128)
+    hidden = [each["properties"].get("value") for each in webhook["deliveryAttributeMappings"]]
+    assert hidden == ["1", "Hidden", None]
+    assert stored["labels"] == ["l"]
+    assert stored["expirationTimeUtc"].startswith("2099-01-01")
+
+    pushgrid("subscription", "update", *where, "--max-attempts", "3")
+
+    changed = pushgrid("subscription", "show", *where).document["properties"]
+    assert changed["retryPolicy"]["maxDeliveryAttempts"] == 3
+    assert changed["destination"] == stored["destination"]
+
+
+def test_lists_are_tables_or_json(
+    pushgrid: Run, name: str, subscriber: Callable[..., Subscriber]
+) -> None:
+    pushgrid("topic", "create", name, "--input-schema", "CloudEventSchemaV1_0")
+    pushgrid("subscription", "create", "crm", "-t", name, "--endpoint", subscriber().url)
+
+    table = pushgrid("topic", "list").out
+    listed = pushgrid("topic", "list", "--json").document
+    subscriptions = pushgrid("subscription", "list", "-t", name)
+
+    (row,) = [line for line in table.splitlines() if line.startswith(name)]
+    assert row.split()[:2] == [name, "CloudEventSchemaV1_0"]
+    assert name in {each["name"] for each in listed}
+    assert subscriptions.out.splitlines()[2].split()[:2] == [name, "crm"]
+
+
+def test_keys_can_be_replaced(pushgrid: Run, name: str) -> None:
+    pushgrid("topic", "create", name)
+
+    before = pushgrid("topic", "keys", name, "--json").document
+    after = pushgrid("topic", "keys", name, "--regenerate", "key2", "--json").document
+
+    assert after["key1"] == before["key1"]
+    assert after["key2"] != before["key2"]
+
+
+def test_a_namespace_lives_and_ends(pushgrid: Run, name: str) -> None:
+    made = pushgrid("namespace", "create", name, "--tag", "team=shop")
+    listed = pushgrid("namespace", "list").out
+    keys = pushgrid("namespace", "keys", name, "--json").document
+    changed = pushgrid("namespace", "update", name, "--tag", "team=crm")
+    shown = pushgrid("namespace", "show", name).document
+    gone = [pushgrid("namespace", "delete", name) for _ in range(2)]
+
+    assert (made.out, changed.code) == (f"created namespace {name}\n", 0)
+    assert name in listed
+    assert set(keys) == {"key1", "key2"}
+    assert shown["tags"] == {"team": "crm"}
+    assert [each.code for each in gone] == [0, 1]
+
+
+def test_the_status_is_an_exit_code_too(pushgrid: Run) -> None:
+    found = pushgrid("status")
+
+    assert (found.code, found.err) == (0, "")
+    assert found.out.splitlines()[0].endswith("is healthy")
+    assert "deliveries" in found.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        ("topic show no-such-topic", 1, "404 ResourceNotFound"),
+        ("topic create a", 1, "400 InvalidRequest"),
+        ("topic delete no-such-topic", 1, "there is no topic 'no-such-topic'"),
+        ("subscription delete crm -t no-such-topic", 1, "there is no event subscription 'crm'"),
+        ("subscription create crm -t orders", 2, "Missing option '--endpoint'"),
+        ("subscription update crm -t orders", 2, "nothing to change"),
+        ("subscription create a -t b.c --endpoint x --subject-begins-with y", 2, "use --filter"),
+        ("subscription create a -t b --endpoint x --filter data.x", 2, "is not a filter"),
+        ("subscription create a -t b --endpoint x --header nothing", 2, "write name=value"),
+        ("subscription create a -t b --endpoint x --time-to-live soon", 2, "write 90m, 6h or 2d"),
+        ("publish orders", 2, "Give a FILE, or --type"),
+        ("publish no-such-topic --type a", 1, "404 ResourceNotFound"),
+        ("topic list --key wrong", 1, "PUSHGRID_ADMIN_KEY"),
+        ("topic list --url http://127.0.0.1:1", 2, "Start a local deployment with 'pushgrid dev'"),
+        ("topic lst", 2, "No such command 'lst'"),
+    ],
+)
+def test_what_goes_wrong_is_said_on_standard_error(
+    pushgrid: Run, arguments: str, code: int, words: str
+) -> None:
+    found = pushgrid(*arguments.split())
+
+    assert (found.code, found.out) == (code, "")
+    assert words in found.err
+    assert found.err.startswith("pushgrid")
+    assert "Traceback" not in found.err
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("", "there are no events in it"),
+        ("[]", "there are no events in it"),
+        ("[1]", "objects are wanted"),
+        ('{"type": "a"}\n{"type"', "line 2: no JSON"),
+    ],
+)
+def test_a_file_without_events_is_refused(pushgrid: Run, name: str, given: str, words: str) -> None:
+    pushgrid("topic", "create", name)
+
+    found = pushgrid("publish", name, "-", given=given)
+
+    assert (found.code, found.out) == (2, "")
+    assert words in found.err
+
+
+def test_a_large_file_takes_several_requests(pushgrid: Run, name: str) -> None:
+    pushgrid("topic", "create", name)
+    lines = [json.dumps({"type": "a", "data": "x" * 1000}) for _ in range(1500)]
+
+    found = pushgrid("publish", name, "-", given="\n".join(lines))
+
+    assert found.out == f"published 1500 events to {name}\n"
+    assert "2 of 2 requests" in found.err
+
+
+def test_an_arm_client_finds_its_surroundings(host: RunningHost) -> None:
+    """What `az` asks for before anything else."""
+
+    def get(path: str) -> Any:
+        headers = {"Authorization": f"Bearer {ADMIN_KEY}"}
+        found = requests.get(f"{host.url}/{path}?api-version=2021-04-01", headers=headers)  # noqa: S113
+        return found.status_code, found.json()
+
+    group = "subscriptions/s/resourceGroups/g"
+    (_, subscriptions), (_, known) = get("subscriptions"), get(group)
+    status, account = get(f"{group}/providers/Microsoft.Storage/storageAccounts/devstoreaccount1")
+    missing, _ = get(f"{group}/providers/Microsoft.Storage/storageAccounts/other")
+
+    assert [each["state"] for each in subscriptions["value"]] == ["Enabled"]
+    assert (known["name"], known["properties"]) == ("g", {"provisioningState": "Succeeded"})
+    assert (status, account["id"].rpartition("/")[2], missing) == (200, "devstoreaccount1", 404)
+    assert get("subscriptions/s/providers/Microsoft.EventGrid")[1]["registrationState"] == (
+        "Registered"
+    )

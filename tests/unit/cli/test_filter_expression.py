@@ -1,0 +1,119 @@
+"""Filters as an operator types them."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cli.filter_expression import HELP, parse_filter_expression
+from shared.arm.filter_codec import parse_filter
+from shared.arm.sections import document
+from shared.events.topic import InputSchema
+from shared.subscriptions.advanced_filter import Operator
+
+
+def meant(text: str) -> tuple[str, str, object]:
+    found = parse_filter_expression(text)
+    operand = found.get("values", found.get("value"))
+    return found["key"], found["operatorType"], operand
+
+
+@pytest.mark.parametrize(
+    ("text", "operator", "operand"),
+    [
+        ("data.total > 10", "NumberGreaterThan", 10),
+        ("data.total >= 1.5", "NumberGreaterThanOrEquals", 1.5),
+        ("data.total<-2", "NumberLessThan", -2),
+        ("data.total <=1e3", "NumberLessThanOrEquals", 1000.0),
+        ("data.total = 10", "NumberIn", [10]),
+        ("data.total != 10", "NumberNotIn", [10]),
+        ("data.total in (1, 2)", "NumberIn", [1, 2]),
+        ("data.total not in (1, 2)", "NumberNotIn", [1, 2]),
+        ("data.total in 1..5", "NumberInRange", [[1, 5]]),
+        ("data.total in (1..5, -2..2.5)", "NumberInRange", [[1, 5], [-2, 2.5]]),
+        ("data.total not in (1..5)", "NumberNotInRange", [[1, 5]]),
+        ("data.color = red", "StringIn", ["red"]),
+        ("data.color == red", "StringIn", ["red"]),
+        ('data.color = "10"', "StringIn", ["10"]),
+        ("data.color != dark red", "StringNotIn", ["dark red"]),
+        ('data.color in (red, "a, \\"b\\"")', "StringIn", ["red", 'a, "b"']),
+        ("data.color NOT  IN (1, red)", "StringNotIn", ["1", "red"]),
+        ("subject begins with /orders/", "StringBeginsWith", ["/orders/"]),
+        ("subject ends with (.jpg, .png)", "StringEndsWith", [".jpg", ".png"]),
+        ("subject contains x = y", "StringContains", ["x = y"]),
+        ("subject not begins with /a", "StringNotBeginsWith", ["/a"]),
+        ("subject not ends with /a", "StringNotEndsWith", ["/a"]),
+        ("subject not contains /a", "StringNotContains", ["/a"]),
+        ("data.paid = true", "BoolEquals", True),
+        ("data.paid != TRUE", "BoolEquals", False),
+        ("data.note is null", "IsNullOrUndefined", None),
+        ("data.note is  not null", "IsNotNull", None),
+    ],
+)
+def test_an_operator_and_its_operand(text: str, operator: str, operand: object) -> None:
+    key = text.split(maxsplit=1)[0].partition("<")[0]
+
+    assert meant(text) == (key, operator, operand)
+
+
+def test_every_operator_of_event_grid_can_be_written() -> None:
+    texts = ["k > 1", "k >= 1", "k < 1", "k <= 1", "k = 1", "k != 1", "k in 1..2", "k not in 1..2"]
+    texts += [f"k {no}{test} x" for no in ("", "not ") for test in ("begins with", "ends with")]
+    texts += ["k contains x", "k not contains x", "k = x", "k != x", "k = true"]
+    texts += ["k is null", "k is not null"]
+
+    assert {meant(text)[1] for text in texts} == {str(each) for each in Operator}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "is not a filter"),
+        ("data.total", "is not a filter"),
+        ("> 10", "is not a filter"),
+        ("data.total >", "a value is missing after '>'"),
+        ("data.total > ten", "'ten' is not a number"),
+        ("data.total > (1, 2)", "'(1, 2)' is not a number"),
+        ("data.color in (red", "the closing bracket is missing"),
+        ("data.color in ()", "the list is empty"),
+        ('data.color in ("red)', "is not a list of values"),
+        ("data.note is null now", "nothing may follow 'is null'"),
+    ],
+)
+def test_what_is_no_filter_is_refused(text: str, words: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(words)) as raised:
+        parse_filter_expression(text)
+
+    assert text in str(raised.value)
+
+
+def test_each_example_of_the_help_is_a_filter() -> None:
+    examples = [
+        part.strip()
+        for line in HELP.splitlines()
+        if line.startswith("  ")
+        for part in line.split("   ")[:1] + line.split("   ")[1:2]
+    ]
+    shown = [each for each in examples if each and not each.startswith(("also", "a range"))]
+
+    assert len(shown) == 6
+    for each in shown:
+        parse_filter_expression(each)
+
+
+@given(
+    st.sampled_from(["=", "!=", "contains", "begins with"]),
+    st.text(st.characters(codec="ascii", exclude_categories=["Cc"]), min_size=1, max_size=20),
+)
+def test_what_is_parsed_is_accepted_by_the_api(operator: str, text: str) -> None:
+    quoted = text.strip()
+    if not quoted or quoted.startswith(("(", '"')):
+        return
+    section = document(
+        {"advancedFilters": [parse_filter_expression(f"data.x {operator} {quoted}")]}
+    )
+
+    parse_filter(section, InputSchema.EVENT_GRID)
+
+    assert section.faults == []
