@@ -115,4 +115,4 @@ def _silence(stream: TextIO) -> None:
 
 
 def _time_of_day() -> str:
-    return datetime.now().astimezone().isoformat(timespec="milliseconds")[11:23]
+    return datetime.now().isoformat(timespec="milliseconds")[11:]  # noqa: DTZ005 - the local time of day

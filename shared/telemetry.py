@@ -60,9 +60,11 @@ def _write(level: int, event: str, fields: dict[str, Field], text: str | None = 
         line = {"event": event} | {
             name: value for name, value in fields.items() if value is not None
         }
-        record = json.dumps(line, default=_plain, separators=(",", ":"))
-        _log.log(level, "%s", record, extra={"text": text})
+        _log.log(level, "%s", _compact(line), extra={"text": text})
 
 
 def _plain(value: object) -> str:
     return timestamp(value) if isinstance(value, datetime) else str(value)
+
+
+_compact = json.JSONEncoder(default=_plain, separators=(",", ":")).encode

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 from typing import Any, NoReturn
@@ -41,7 +42,7 @@ def parse(body: bytes, decoder: json.JSONDecoder = LITERAL) -> Any:
             1000 characters, or half of a surrogate pair.
     """
     try:
-        text = body.decode("utf-8-sig")
+        text = body.removeprefix(codecs.BOM_UTF8).decode()  # "utf-8-sig" takes many times longer
     except UnicodeDecodeError:
         raise InvalidEvents("The JSON received is not valid UTF-8.") from None
     try:

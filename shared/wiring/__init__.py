@@ -23,16 +23,18 @@ class Answers(Protocol):
 
 def require_settings() -> None:
     """Read the settings as a function is loaded. Raises InvalidSettings with every fault."""
-    from shared.wiring import console, settings
+    from shared.wiring import console, process, settings
 
+    process.collect_garbage_rarely()
     console.print_what_the_host_drops()
     settings.settings()
 
 
 def read_settings() -> None:
     """Read the settings as an HTTP function is loaded: it answers requests with their faults."""
-    from shared.wiring import console, settings
+    from shared.wiring import console, process, settings
 
+    process.collect_garbage_rarely()
     console.print_what_the_host_drops()
     settings.settings_fault()
 

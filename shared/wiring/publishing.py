@@ -15,7 +15,7 @@ from shared.engine.publishing.publish import Publish
 from shared.engine.publishing.publisher_authorization import PublisherAuthorization
 from shared.wiring import storage
 from shared.wiring.entra import publisher_tokens
-from shared.wiring.process import CLOCK, new_id, once
+from shared.wiring.process import CLOCK, new_request_id, once
 from shared.wiring.settings import settings
 
 T = TypeVar("T")
@@ -39,7 +39,7 @@ def publish() -> Publish:
             ThreadPoolExecutor(MAX_UNDER_WAY, thread_name_prefix="commit"),
         ),
         clock=CLOCK,
-        new_id=new_id,
+        new_id=new_request_id,
         metrics=storage.metrics(),
         payloads_kept_for=storage.deployment_terms().payloads_kept_for,
         in_thread=_in_thread,

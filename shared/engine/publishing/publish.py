@@ -131,7 +131,7 @@ class Publish:
             )
         if request.method == "OPTIONS":
             return options_answer(request, topic, request_id)
-        arrival = Arrival(self.clock.now(), self._publish_id(topic, request))
+        arrival = Arrival(self.clock.now(), self._publish_id(topic, request, request_id))
         events = read_events(request, topic, arrival)
         subscriptions = self._subscriptions(topic)
         publication = self._publication(topic, arrival, events, match(events, subscriptions))
@@ -180,14 +180,14 @@ class Publish:
             seconds=round((now - publication.origin.published_at).total_seconds(), 3),
         )
 
-    def _publish_id(self, topic: Topic, request: HttpRequest) -> str:
+    def _publish_id(self, topic: Topic, request: HttpRequest, request_id: str) -> str:
         """
-        Return the id of the request; a retry by the publisher's SDK has the same id.
+        Return the id of what is published; a retry by the publisher's SDK has the same id.
 
         The SDKs keep ``x-ms-client-request-id`` on retries; without it every request is new.
         """
         client_id = request.headers.get("x-ms-client-request-id")
         if not client_id:
-            return uuid.UUID(self.new_id()).hex
+            return request_id.replace("-", "")
         digest = hashlib.sha256(request.body).hexdigest()
         return uuid.uuid5(_PUBLISH_IDS, f"{topic.name.lower()}|{client_id}|{digest}").hex
