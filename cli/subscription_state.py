@@ -28,6 +28,7 @@ from shared.engine.ports import (
     Table,
 )
 from shared.engine.timers.housekeeping import COUNTS_KEPT_FOR
+from shared.errors import UNREADABLE
 from shared.metrics import Metric, total_of
 
 _OF_TOPIC = (Metric.PUBLISH_SUCCESS, Metric.UNMATCHED)
@@ -41,6 +42,10 @@ _OF_SUBSCRIPTION = (
 
 class UnknownName(ValueError):
     """No topic or event subscription has this name."""
+
+
+class UnreadableRow(ValueError):
+    """The event subscription exists, but its row can't be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,21 +74,28 @@ def read_state(
 
     Raises:
         UnknownName: one of them does not exist.
+        UnreadableRow: the subscription's row can't be read.
         StorageUnavailable: storage did not answer.
     """
     topic, name = names
     kinds = (CUSTOM_TOPICS, NAMESPACE_TOPICS)
     if not any(store.get(Table.TOPICS, kind, topic) for kind in kinds):
         listed = [each for kind in kinds for each in store.list(Table.TOPICS, kind)]
-        nearest = _nearest(topic, [str(each.document["name"]) for each in listed])
+        nearest = _nearest(topic, [str(each.document.get("name", each.name)) for each in listed])
         raise UnknownName(f"there is no topic '{topic}'{nearest}")
     stored = store.get(Table.EVENT_SUBSCRIPTIONS, topic, name)
     if stored is None:
         listed = list(store.list(Table.EVENT_SUBSCRIPTIONS, topic))
-        nearest = _nearest(name, [str(each.document["name"]) for each in listed])
+        nearest = _nearest(name, [str(each.document.get("name", each.name)) for each in listed])
         raise UnknownName(f"there is no event subscription '{name}' of topic '{topic}'{nearest}")
     span_of_time = (max(since, now - COUNTS_KEPT_FOR), now)
-    subscription = to_subscription_in_force(stored.document)
+    try:
+        subscription = to_subscription_in_force(stored.document)
+    except UNREADABLE as error:
+        raise UnreadableRow(
+            f"the event subscription '{name}' of topic '{topic}' can't be read: its row is damaged "
+            "or another version's; its events are kept"
+        ) from error
     kept = TableHealth(store, lambda: 0.0).read(subscription.key)
     is_current = kept is not None and kept.health.endpoint == endpoint_id(subscription)
     return SubscriptionState(

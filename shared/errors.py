@@ -142,6 +142,15 @@ class StorageUnavailable(AppError):
     code = "ServiceUnavailable"
 
 
+class UnreadableDocument(StorageUnavailable):
+    """A stored document has another form than this version of the app can read."""
+
+    default_message = (
+        "The resource can't be read: its stored document is damaged, or another version's. PUT "
+        "replaces it, and DELETE deletes it."
+    )
+
+
 class SigningKeysUnavailable(AppError):
     """The signing keys of an issuer are not known, and could not be fetched."""
 

@@ -17,14 +17,20 @@ from shared.engine.ports import (
     ResourceStore,
     Table,
 )
-from shared.errors import UNREADABLE, StorageUnavailable
+from shared.errors import UNREADABLE, UnreadableDocument
 from shared.events.topic import Topic, TopicName
-from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
+from shared.subscriptions.subscription import (
+    UNMATCHED,
+    EventSubscription,
+    SubscriptionKey,
+    stand_in,
+)
 
 MISSING_FOR = timedelta(seconds=1)  # a topic that was just created should be found soon
+SAID_FOR = timedelta(minutes=1)  # an unreadable row is in the log once in that time
 
 V = TypeVar("V")
-_ByName = Mapping[str, EventSubscription]  # in lower case
+_ByName = Mapping[str, EventSubscription]  # in lower case; stand-ins for what can't be read
 
 
 class Readers(NamedTuple):
@@ -41,7 +47,7 @@ class ResourceCache:
     TopicReader and SubscriptionReader over a ResourceStore.
 
     What was read lives for *cache_for* by *clock* (monotonic, in seconds); while storage does not
-    answer, it serves at any age. A document that can't be read is logged and left out.
+    answer, it serves at any age. A row that can't be read is logged; it is not taken for missing.
     """
 
     def __init__(
@@ -61,6 +67,7 @@ class ResourceCache:
         )
         self._absent = Cache[Topic](clock, lambda _: missing_seconds)
         self._subscriptions = Cache[_ByName](clock, lambda _: seconds)
+        self._said = Cache[None](clock, lambda _: SAID_FOR.total_seconds())
 
     def topic(self, name: str) -> Topic | None:
         return self._topics.get(
@@ -83,18 +90,14 @@ class ResourceCache:
         return tuple(self._of_topic(topic).values())
 
     def subscription(self, key: SubscriptionKey) -> EventSubscription | None:
-        return self._of_topic(key.topic).get(key.folded.subscription)
+        return _readable(self._of_topic(key.topic).get(key.folded.subscription))
 
     def read_uncached(self, key: SubscriptionKey) -> EventSubscription | None:
         resource = self._store.get(Table.EVENT_SUBSCRIPTIONS, *key)
-        found = None
-        if resource:
-            found = self._parsed(self._readers.subscription, resource)
-            if found is None:  # None would mean deleted, and end its events
-                raise StorageUnavailable
+        found = self._subscription(key.topic, resource) if resource else None
         topic, name = key.folded
         self._subscriptions.update(topic, lambda known: _with(known, name, found))
-        return found
+        return _readable(found)
 
     def forget(self, topic: str) -> None:
         """Read the topic and its subscriptions anew when they are next asked for."""
@@ -115,7 +118,9 @@ class ResourceCache:
         if of_namespace := TopicName.parse(name):
             return self._read_namespace_topic(of_namespace.namespace, name)
         resource = self._store.get(Table.TOPICS, CUSTOM_TOPICS, name)
-        return self._parsed(self._readers.topic, resource) if resource else None
+        if resource is None:
+            return None
+        return self._parsed(self._readers.topic, Table.TOPICS, CUSTOM_TOPICS, resource)
 
     def _read_absent(self, name: str) -> Topic:
         of_namespace = TopicName.parse(name)
@@ -130,25 +135,38 @@ class ResourceCache:
         if resource is None or parent is None:
             return None
         return self._parsed(
-            lambda document: self._readers.namespace_topic(document, parent.document), resource
+            lambda document: self._readers.namespace_topic(document, parent.document),
+            Table.TOPICS,
+            f"{NAMESPACES} or {NAMESPACE_TOPICS}",
+            resource,
         )
 
     def _read_subscriptions(self, topic: str) -> _ByName:
         resources = self._store.list(Table.EVENT_SUBSCRIPTIONS, topic)
-        parsed = (self._parsed(self._readers.subscription, resource) for resource in resources)
-        return {each.name.lower(): each for each in parsed if each}
+        return {each.name: self._subscription(topic, each) for each in resources}
 
-    def _parsed(self, parse: Callable[[Document], V], resource: Resource) -> V | None:
+    def _subscription(self, topic: str, resource: Resource) -> EventSubscription:
+        """Return the subscription, or its stand-in: an unreadable one costs no other."""
+        read = self._readers.subscription
         try:
-            return parse(resource.document)
+            return self._parsed(read, Table.EVENT_SUBSCRIPTIONS, topic, resource)
+        except UnreadableDocument:
+            return stand_in(SubscriptionKey(topic, resource.name))
+
+    def _parsed(
+        self, parse: Callable[[Document], V], table: Table, partition: str, row: Resource
+    ) -> V:
+        try:
+            return parse(row.document)
         except UNREADABLE as error:
-            telemetry.error(
-                "document.unreadable",
-                id=str(resource.document.get("id")),
-                etag=resource.etag,
-                error=f"{type(error).__name__}: {error}",
+            why = row.fault or f"{type(error).__name__}: {error}"
+            self._said.get(
+                f"{table}/{partition.lower()}/{row.name}",
+                lambda: telemetry.error(
+                    "document.unreadable", table=table, partition=partition, row=row.name, error=why
+                ),
             )
-            return None
+            raise UnreadableDocument from error
 
 
 class InvalidatingStore:
@@ -183,6 +201,12 @@ class InvalidatingStore:
             self._cache.forget_namespace(name)
         else:
             self._cache.forget(name if table is Table.TOPICS else partition)
+
+
+def _readable(found: EventSubscription | None) -> EventSubscription | None:
+    if found and found.generation == UNMATCHED:
+        raise UnreadableDocument
+    return found
 
 
 def _with(known: _ByName, name: str, found: EventSubscription | None) -> _ByName:

@@ -24,6 +24,7 @@ from shared.arm.sections import Section, document, raise_faults
 from shared.arm.webhook_audience_codec import to_audience
 from shared.events.topic import InputSchema
 from shared.subscriptions.subscription import (
+    UNMATCHED,
     DeadLetterDestination,
     DeliverySchema,
     EventSubscription,
@@ -40,6 +41,7 @@ DELIVERY_SCHEMAS = {
         DeliverySchema.CLOUD_EVENTS,
     ),
 }
+_RESTORED = "restored"  # a member, where the generation of the replaced document was lost
 _NAME = re.compile(r"[A-Za-z0-9-]{3,64}")
 
 
@@ -48,7 +50,8 @@ class SubscriptionRequest:
     """
     The *body* of a PUT of a subscription, and the values that its validation depends on.
 
-    *existing* is the stored document that it replaces. *new_id* makes a unique id.
+    *existing* is the stored document that it replaces, *damaged* one that can't be read. *new_id*
+    makes a unique id.
     """
 
     name: str
@@ -58,6 +61,7 @@ class SubscriptionRequest:
     new_id: Callable[[], str]
     now: datetime
     existing: Mapping[str, Any] | None = None
+    damaged: Mapping[str, Any] | None = None
 
 
 ReadForm = Callable[[Section, SubscriptionRequest], dict[str, Any]]
@@ -68,8 +72,8 @@ def parse_form(request: SubscriptionRequest, read_form: ReadForm) -> dict[str, A
     Read a request into the document to store; *read_form* reads what only its form has.
 
     An existing subscription keeps its id and generation, so that waiting events go to the new
-    endpoint; a new one gets its own generation. Whatever the topic's delivery profile lacks is
-    refused.
+    endpoint; a new one gets its own generation. Of one that can't be read only the generation is
+    kept. Whatever the topic's delivery profile lacks is refused.
 
     Raises:
         InvalidDocument: all faults at once.
@@ -92,8 +96,19 @@ def parse_form(request: SubscriptionRequest, read_form: ReadForm) -> dict[str, A
         "topicId": topic.arm_id,
         "inputSchema": str(topic.input_schema),
         "properties": properties,
-        "generation": existing["generation"] if existing else request.new_id(),
+        **_generation(request),
     }
+
+
+def _generation(request: SubscriptionRequest) -> dict[str, Any]:
+    """Return the members that tell which waiting events are the subscription's own."""
+    replaced = request.damaged if request.existing is None else request.existing
+    if replaced is None:
+        return {"generation": request.new_id()}
+    generation = replaced.get("generation")
+    if not isinstance(generation, str) or generation == UNMATCHED:
+        return {"generation": request.new_id(), _RESTORED: True}
+    return {"generation": generation} | ({_RESTORED: True} if replaced.get(_RESTORED) else {})
 
 
 def parse_destinations(
@@ -137,6 +152,7 @@ def to_subscription(stored: Mapping[str, Any]) -> EventSubscription:
         expires_at=expires and datetime.fromisoformat(expires),
         audience=to_audience(destination["properties"]),
         rate=allowed_rate(stored),
+        is_restored=bool(stored.get(_RESTORED)),
     )
 
 

@@ -137,15 +137,10 @@ class RetryAt:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """
-    Give it up: dead-letter it where a destination is configured, else drop it.
-
-    *is_final_answer* means that the endpoint itself refused the event for good.
-    """
+    """Give it up: dead-letter it where a destination is configured, else drop it."""
 
     reason: EndReason
     why: str
-    is_final_answer: bool = False
 
 
 Decision = Delivered | RetryAt | End
@@ -184,7 +179,7 @@ def decide(
     if _is_final(outcome, terms):
         reason = _FINAL.get(outcome.outcome, EndReason.CLIENT_ERROR)
         why = f"{outcome.status or outcome.outcome} is never retried"
-        return End(reason, why, is_final_answer=True)
+        return End(reason, why)
     if not terms.allow_another_after(delivery.attempts):
         return _exhausted(terms)
     return retry(delivery, outcome, terms, now, jitter)

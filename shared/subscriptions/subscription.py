@@ -11,6 +11,9 @@ from shared.events.topic import InputSchema
 from shared.http import Audience
 from shared.subscriptions.filters import MATCH_ALL, EventFilter
 
+# The generation of messages whose events were published while the subscription could not be read:
+# their filter is still to be applied.
+UNMATCHED = ""
 # The origin that CloudEvents endpoints allow; the Functions trigger answers exactly this text.
 WEBHOOK_ORIGIN = "eventgrid.azure.net"
 
@@ -98,8 +101,9 @@ class EventSubscription:
     that wait for an earlier generation are dropped. The query of *endpoint_url* may be secret.
     From *expires_at* on it gets no events; ``None``: it never expires. *audience* is that of the
     tokens that the endpoint requires. *rate* is the most requests a minute that it allows;
-    ``None``: no limit. Before it *has_consented* it gets no events. ``DeliveryTerms`` leave out
-    what the topic's delivery profile lacks.
+    ``None``: no limit. Before it *has_consented* it gets no events. *is_restored*: it replaced one
+    whose generation could not be read, so events of any generation are its own. ``DeliveryTerms``
+    leave out what the topic's delivery profile lacks.
     """
 
     topic: str
@@ -118,6 +122,7 @@ class EventSubscription:
     audience: Audience | None = None
     rate: int | None = None
     has_consented: bool = True
+    is_restored: bool = False
 
     @property
     def key(self) -> SubscriptionKey:
@@ -127,6 +132,23 @@ class EventSubscription:
     def arm_id(self) -> str:
         return f"{self.topic_id}/eventSubscriptions/{self.name}"
 
+    def owns(self, generation: str) -> bool:
+        """Tell whether events that wait for *generation* are its own."""
+        return self.is_restored or generation in (self.generation, UNMATCHED)
+
     def is_expired(self, now: datetime) -> bool:
         """Tell whether it gets no more events and its waiting events are dropped."""
         return self.expires_at is not None and self.expires_at <= now
+
+
+def stand_in(key: SubscriptionKey) -> EventSubscription:
+    """Return a subscription that can't be read, as publishing sees it: it gets every event."""
+    return EventSubscription(
+        topic=key.topic,
+        topic_id="",
+        name=key.subscription,
+        generation=UNMATCHED,
+        endpoint_url="",
+        input_schema=InputSchema.EVENT_GRID,
+        delivery_schema=DeliverySchema.EVENT_GRID,
+    )

@@ -66,6 +66,7 @@ def deliver() -> Deliver:
         payloads=storage.payloads(),
         terms=storage.deployment_terms(),
         requeue=requeue,
+        records=storage.poison_records(),
         metrics=metrics,
         clock=CLOCK,
     )

@@ -18,9 +18,10 @@ from shared.arm.namespace_codec import to_absent_topic, to_namespace_topic
 from shared.arm.subscription_codec import to_subscription_in_force
 from shared.arm.topic_codec import to_topic
 from shared.engine.delivering.deployment_terms import DeploymentTerms
+from shared.engine.delivering.poison_records import PoisonRecords
 from shared.engine.delivering.requeue import Requeue
 from shared.wiring.outbound import storage_pusher
-from shared.wiring.process import CLOCK, once
+from shared.wiring.process import CLOCK, new_id, once
 from shared.wiring.settings import settings
 
 
@@ -57,6 +58,11 @@ def payloads() -> StoragePayloads:
 @once
 def dead_letters() -> StorageDeadLetters:
     return StorageDeadLetters(account())
+
+
+@once
+def poison_records() -> PoisonRecords:
+    return PoisonRecords(store=dead_letters(), clock=CLOCK, new_id=new_id)
 
 
 @once

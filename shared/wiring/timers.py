@@ -7,7 +7,6 @@ from shared.engine.timers.housekeeping import Housekeeping
 from shared.engine.timers.jobs import Job, TimerJobs
 from shared.engine.timers.last_runs import RecordedTimer, TimerRuns
 from shared.engine.timers.poison import ReturnPoison
-from shared.engine.timers.poison_records import PoisonRecords
 from shared.engine.timers.queue_watch import WatchQueues
 from shared.engine.timers.receiving import Intake
 from shared.engine.timers.wake import Wake
@@ -39,7 +38,7 @@ def deadletter_timer() -> RecordedTimer:
             intake=_intake(),
             receiver=storage.queues(),
             requeue=storage.requeue(),
-            records=_records(),
+            records=storage.poison_records(),
             payloads=storage.payloads(),
         ),
         "queues": WatchQueues(watch=storage.queues(), clock=CLOCK),
@@ -61,10 +60,5 @@ def timer_runs() -> TimerRuns:
 
 
 @once
-def _records() -> PoisonRecords:
-    return PoisonRecords(store=storage.dead_letters(), clock=CLOCK, new_id=new_id)
-
-
-@once
 def _intake() -> Intake:
-    return Intake(receiver=storage.queues(), records=_records(), clock=CLOCK)
+    return Intake(receiver=storage.queues(), records=storage.poison_records(), clock=CLOCK)

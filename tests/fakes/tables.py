@@ -39,8 +39,21 @@ class MemoryResources(Faulty):
             if len(text) > 500_000:
                 raise InvalidDocument
             # A copy: nobody changes what is stored from outside.
-            self._rows[key] = Resource(document=json.loads(text), etag=uuid.uuid4().hex)
-            return self._rows[key]
+            return self._keep(key, json.loads(text))
+
+    def damage(self, table: Table, partition: str, name: str, document: object = None) -> None:
+        """Write over a row from outside; what is no JSON object leaves it without a document."""
+        self._keep((table, partition.lower(), name.lower()), document)
+
+    def _keep(self, key: tuple[Table, str, str], document: object) -> Resource:
+        fault = "" if isinstance(document, dict) else "no document"
+        self._rows[key] = Resource(
+            name=key[2],
+            document=document if isinstance(document, dict) else {},
+            etag=uuid.uuid4().hex,
+            fault=fault,
+        )
+        return self._rows[key]
 
     def delete(self, table: Table, partition: str, name: str, etag: str | None = None) -> bool:
         key = (table, partition.lower(), name.lower())

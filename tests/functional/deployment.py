@@ -19,6 +19,7 @@ from shared.engine.delivering.deliver import Deliver
 from shared.engine.delivering.deployment_terms import DeploymentTerms
 from shared.engine.delivering.gates import Gates
 from shared.engine.delivering.parts import Parts
+from shared.engine.delivering.poison_records import PoisonRecords
 from shared.engine.delivering.push import Push
 from shared.engine.delivering.requeue import Requeue
 from shared.engine.delivering.shared_health import SharedHealth
@@ -29,7 +30,6 @@ from shared.engine.publishing.publisher_authorization import PublisherAuthorizat
 from shared.engine.timers.dead_letters import WriteDeadLetters
 from shared.engine.timers.housekeeping import Housekeeping
 from shared.engine.timers.poison import ReturnPoison
-from shared.engine.timers.poison_records import PoisonRecords
 from shared.engine.timers.receiving import Intake
 from shared.engine.timers.wake import Wake
 from shared.events.topic import Topic
@@ -144,6 +144,7 @@ class Deployment:
                 payloads=self.payloads,
                 terms=terms,
                 requeue=requeue,
+                records=records,
                 metrics=self.metrics,
                 clock=self.clock,
             ),

@@ -14,6 +14,7 @@ from shared.errors import UNREADABLE, StorageUnavailable
 from shared.subscriptions.subscription import SubscriptionKey
 
 CACHE_FOR = timedelta(seconds=1)
+SAID_FOR = timedelta(minutes=1)  # an unreadable row is in the log once in that time
 
 _Rows = Mapping[str, StoredHealth]  # by subscription, in lower case
 
@@ -29,6 +30,7 @@ class TableHealth:
     def __init__(self, store: ResourceStore, clock: Callable[[], float]) -> None:
         self._store = store
         self._topics = Cache[_Rows](clock, lambda _: CACHE_FOR.total_seconds())
+        self._said = Cache[None](clock, lambda _: SAID_FOR.total_seconds())
 
     def cached(self, key: SubscriptionKey) -> StoredHealth | None:
         topic, name = key.folded
@@ -41,7 +43,7 @@ class TableHealth:
 
     def read(self, key: SubscriptionKey) -> StoredHealth | None:
         resource = self._store.get(Table.ENDPOINT_HEALTH, *key)
-        return _stored(resource) if resource else None
+        return self._stored(key.topic, resource) if resource else None
 
     def write(self, key: SubscriptionKey, health: Health, etag: str | None) -> None:
         document = {"name": key.subscription, **document_of(health)}
@@ -52,14 +54,17 @@ class TableHealth:
 
     def _rows(self, topic: str) -> _Rows:
         resources = self._store.list(Table.ENDPOINT_HEALTH, topic)
-        return {str(each.document.get("name")).lower(): _stored(each) for each in resources}
+        return {each.name: self._stored(topic, each) for each in resources}
 
-
-def _stored(resource: Resource) -> StoredHealth:
-    try:
-        health = health_of(resource.document)
-    except UNREADABLE as error:
-        # The health of no endpoint: it has no effect, and the next write replaces it.
-        telemetry.error("health.unreadable", etag=resource.etag, error=repr(error))
-        health = Health(endpoint="")
-    return StoredHealth(health, resource.etag)
+    def _stored(self, topic: str, row: Resource) -> StoredHealth:
+        try:
+            health = health_of(row.document)
+        except UNREADABLE as error:
+            why = row.fault or repr(error)
+            self._said.get(
+                f"{topic.lower()}/{row.name}",
+                lambda: telemetry.error("health.unreadable", topic=topic, row=row.name, error=why),
+            )
+            # The health of no endpoint: it has no effect, and the next write replaces it.
+            health = Health(endpoint="")
+        return StoredHealth(health, row.etag)

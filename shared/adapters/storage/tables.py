@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from azure.core.exceptions import HttpResponseError
 
@@ -13,6 +13,9 @@ from shared.adapters.storage.account import StorageAccount
 from shared.adapters.storage.errors import create_if_missing, has_code, none_if_code, storage_errors
 from shared.engine.ports import Document, Resource, Table
 from shared.errors import Conflict, InvalidDocument
+
+if TYPE_CHECKING:
+    from azure.data.tables import TableEntity
 
 _PART_CHARACTERS = 32 * 1024  # UTF-16 units: 64 KiB, all that a property can hold
 _DOCUMENT_CHARACTERS = 500_000  # leaves some of an entity's 1 MiB to its keys and names
@@ -38,7 +41,7 @@ class StorageResources:
                 "ResourceNotFound",
                 _NO_TABLE,
             )
-        return None if entity is None else _resource(entity)
+        return None if entity is None else _resource(entity, _etag(entity))
 
     def put(
         self, table: Table, partition: str, name: str, document: Document, etag: str | None
@@ -65,7 +68,7 @@ class StorageResources:
                 if has_code(error, *_TAKEN):
                     raise Conflict from error
                 raise
-        return Resource(document=_document(entity), etag=answer["etag"])
+        return _resource(entity, str(answer["etag"]))
 
     def delete(self, table: Table, partition: str, name: str, etag: str | None = None) -> bool:
         from azure.core import MatchConditions
@@ -104,7 +107,7 @@ class StorageResources:
                 ),
                 _NO_TABLE,
             )
-        return [_resource(entity) for entity in entities or ()]
+        return [_resource(entity, _etag(entity)) for entity in entities or ()]
 
 
 def _are_keys(*texts: str) -> bool:
@@ -123,17 +126,28 @@ def _entity(partition: str, name: str, document: Document) -> dict[str, str]:
     }
 
 
-def _document(entity: Mapping[str, Any]) -> Mapping[str, Any]:
+def _resource(entity: Mapping[str, Any], etag: str) -> Resource:
+    """Return the document of a row, or why it has none."""
+    document, fault = {}, ""
+    try:
+        document = json.loads(_text(entity))
+    except (ValueError, TypeError, RecursionError) as error:
+        fault = f"the row holds no JSON document: {error}"
+    if not isinstance(document, dict):
+        document, fault = {}, f"the row holds {type(document).__name__} instead of an object"
+    return Resource(name=entity["RowKey"], document=document, etag=etag, fault=fault)
+
+
+def _etag(entity: TableEntity) -> str:
+    return str(entity.metadata["etag"])
+
+
+def _text(entity: Mapping[str, Any]) -> str:
     parts: list[str] = []
     while (part := entity.get(_part(len(parts)))) is not None:
         parts.append(part)
-    document: Document = json.loads("".join(parts))
-    return document
+    return "".join(parts)
 
 
 def _part(number: int) -> str:
     return f"document{number or ''}"
-
-
-def _resource(entity: Any) -> Resource:
-    return Resource(document=_document(entity), etag=entity.metadata["etag"])

@@ -16,13 +16,15 @@ from shared.delivery.policy import EndReason
 from shared.delivery.requests.custom_headers import header_texts
 from shared.events.topic import InputSchema
 from shared.subscriptions.subscription import (
+    UNMATCHED,
     DeadLetterDestination,
     DeliveryHeader,
     DeliverySchema,
     SubscriptionKey,
 )
 
-VERSION = 2
+VERSION = 3
+_PLAIN_VERSION = 2  # of messages without what the latest version added
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _compact = json.JSONEncoder(separators=(",", ":")).encode
@@ -63,7 +65,8 @@ class DeliveryMessage:
     """
     Deliveries of one subscription that are due together.
 
-    *due* is ``None`` for a first attempt. *rounds* counts returns from a poison queue. At most
+    The *generation* ``UNMATCHED`` means that the filter is still to be applied. *due* is ``None``
+    for a first attempt. *rounds* counts returns from a poison queue. At most
     *batch_size* events share a request. With a *dead_letter* note the deliveries have ended and
     wait for their blob.
     """
@@ -124,7 +127,7 @@ def encode_group(message: DeliveryMessage, group: Sequence[Delivery], packed: st
     """Return the text of one group whose events are packed; *message* gives everything else."""
     origins = list(dict.fromkeys(delivery.origin for delivery in group))
     wire: dict[str, Any] = {
-        "pushgrid": VERSION,
+        "pushgrid": _version(message.generation),
         "kind": Kind.DEADLETTER if message.dead_letter else Kind.DELIVERY,
         "topic": message.topic,
         "subscription": message.subscription,
@@ -153,7 +156,7 @@ def encode_fan_out(events: Sequence[Delivery], parts: Sequence[Part], packed: st
     origins = list(dict.fromkeys(event.origin for event in events))
     numbers = {origin: number for number, origin in enumerate(origins)}
     wire = {
-        "pushgrid": VERSION,
+        "pushgrid": max(_version(part.generation) for part in parts),
         "kind": Kind.FANOUT,
         "origins": [_origin(origin) for origin in origins],
         "events": [[numbers[run.sample.origin], run.spans] for run in run_lengths(events)],
@@ -161,6 +164,11 @@ def encode_fan_out(events: Sequence[Delivery], parts: Sequence[Part], packed: st
         "packed": packed,
     }
     return _compact(wire)
+
+
+def _version(generation: str) -> int:
+    """Return the earliest version that can read the message: two may run side by side."""
+    return VERSION if generation == UNMATCHED else _PLAIN_VERSION
 
 
 def _origin(origin: Origin) -> list[Any]:

@@ -11,6 +11,7 @@ from shared.delivery.delivery import Delivery, Origin
 from shared.delivery.messages.message import EPOCH
 from shared.delivery.messages.packing import fits, fits_inline, most_events
 from shared.events.event import Event
+from shared.events.literals import loads
 from shared.subscriptions.event_values import EventValues
 from shared.subscriptions.subscription import EventSubscription
 
@@ -84,6 +85,15 @@ def match(events: Sequence[Event], subscriptions: Sequence[EventSubscription]) -
         for each in subscriptions
     ]
     return [(subscription, positions) for subscription, positions in matched if positions]
+
+
+def wants(subscription: EventSubscription, text: str) -> bool:
+    """Tell whether a subscription gets a stored event; one that can't be read is not left out."""
+    try:
+        event = Event(schema=subscription.input_schema, members=loads(text), text=text)
+        return subscription.filter.matches(EventValues(event))
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        return True
 
 
 def parked_lines(matched: Matched, texts: Sequence[str]) -> list[str]:

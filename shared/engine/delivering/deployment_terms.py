@@ -53,6 +53,18 @@ class DeploymentTerms:
         _, _, longest = self._profile(topic).limits.time_to_live
         return max(2 * longest, LEAST_KEPT)
 
+    def longest_time_to_live(self, name: str) -> timedelta:
+        """
+        Return the real time for which any subscription of a topic may keep an event.
+
+        Raises:
+            StorageUnavailable: the topic can't be read.
+        """
+        topic = self.topics.topic(name)
+        _, _, longest = self._profile(topic).limits.time_to_live
+        retention = topic.retention if topic else None
+        return min(longest, retention or longest) / self.time_scale
+
     def _profile(self, topic: Topic | None) -> DeliveryProfile:
         tagged = PROFILES.get(topic.profile or "") if topic else None
         return tagged or PROFILES[self.default_profile]

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
+from shared import telemetry
 from shared.clock import Clock
 from shared.delivery.delivery import Delivery
-from shared.delivery.messages.message import DeliveryMessage
+from shared.delivery.messages.message import DeliveryMessage, encode_parts
+from shared.delivery.messages.publication import wants
 from shared.delivery.policy import DeliveryTerms, End, EndReason, Go, before_attempt
 from shared.delivery.requests.push_batch import Loaded
 from shared.engine.delivering.deployment_terms import DeploymentTerms
 from shared.engine.delivering.event_texts import texts_of
 from shared.engine.delivering.ledger import log_dropped
-from shared.engine.delivering.requeue import Requeue
-from shared.engine.ports import Metrics, PayloadStore, SubscriptionReader
-from shared.errors import StorageUnavailable
-from shared.subscriptions.subscription import EventSubscription
+from shared.engine.delivering.poison_records import PoisonRecords
+from shared.engine.delivering.requeue import LONG_HOLD, Requeue
+from shared.engine.ports import Metrics, PayloadStore, Queue, SubscriptionReader
+from shared.errors import StorageUnavailable, UnreadableDocument
+from shared.metrics import Metric
+from shared.subscriptions.subscription import UNMATCHED, EventSubscription
 
 EARLY = timedelta(seconds=2)  # what is received more than this before its due time is put back
 UNSURE_AGAIN_IN = timedelta(minutes=1)  # until storage may be back
+UNREADABLE_AGAIN_IN = timedelta(minutes=5)  # until a subscription may be readable
+
+_WithTexts = Sequence[tuple[Delivery, str | None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -47,6 +55,7 @@ class Parts:
     payloads: PayloadStore
     terms: DeploymentTerms
     requeue: Requeue
+    records: PoisonRecords
     metrics: Metrics
     clock: Clock
 
@@ -61,16 +70,14 @@ class Parts:
             self.requeue.at_due(message)
             return None
         try:
-            subscription = self._subscription(message)
-            if isinstance(subscription, EndReason):
-                texts = [delivery.text for delivery in message.deliveries]
-                log_dropped(self.metrics, message.key, subscription, texts)
-                return None
-            return self._judged(message, subscription)
+            try:
+                return self._part(message)
+            except UnreadableDocument:
+                self._keep(message)
         except StorageUnavailable:
             again_at = self.clock.now() + UNSURE_AGAIN_IN
             self.requeue.at_due(replace(message, due=again_at))
-            return None
+        return None
 
     def is_unchanged(self, used: EventSubscription) -> bool:
         """Tell whether *used* is what is stored now; ``False`` if that can't be read."""
@@ -79,27 +86,66 @@ class Parts:
         except StorageUnavailable:
             return False
 
-    def _subscription(self, message: DeliveryMessage) -> EventSubscription | EndReason:
-        """Return the message's subscription, or why it has ended, which is always read uncached."""
+    def _part(self, message: DeliveryMessage) -> Part | None:
+        """Return the part, or drop it; what ends anything is read uncached."""
         found = self._unless_ended(self.subscriptions.subscription(message.key), message)
-        if isinstance(found, EndReason):
-            found = self._unless_ended(self.subscriptions.read_uncached(message.key), message)
-        return found
+        part = None if isinstance(found, EndReason) else self._judged(message, found)
+        if part and not part.ended:
+            return part
+        fresh = self._unless_ended(self.subscriptions.read_uncached(message.key), message)
+        if isinstance(fresh, EndReason):
+            texts = [delivery.text for delivery in message.deliveries]
+            log_dropped(self.metrics, message.key, fresh, texts)
+            return None
+        return part if fresh == found else self._judged(message, fresh)
+
+    def _keep(self, message: DeliveryMessage) -> None:
+        """
+        Put back what waits for a subscription that can't be read; record what is too old.
+
+        Its own time to live is unknown: the longest that its topic allows counts.
+
+        Raises:
+            StorageUnavailable: some may be put back or recorded.
+        """
+        now, longest = self.clock.now(), self.terms.longest_time_to_live(message.topic)
+        kept: list[Delivery] = []
+        old: list[Delivery] = []
+        for each in message.deliveries:
+            (kept if now - each.origin.published_at < longest else old).append(each)
+        for part, text in encode_parts(replace(message, deliveries=tuple(old))):
+            events = [event for _, event in texts_of(part.deliveries, self.payloads)]
+            self.records.write(Queue.RETRIES, text, "its event subscription can't be read", events)
+        if kept:
+            waiting = replace(message, deliveries=tuple(kept), due=now + UNREADABLE_AGAIN_IN)
+            self.requeue.at_due(waiting, long=LONG_HOLD)  # there may be many
+        telemetry.warning(
+            "delivery.unreadable",
+            topic=message.topic,
+            subscription=message.subscription,
+            kept=len(kept),
+            recorded=len(old),
+        )
 
     def _unless_ended(
         self, found: EventSubscription | None, message: DeliveryMessage
     ) -> EventSubscription | EndReason:
-        if found is None or found.generation != message.generation:
+        if found is None or not found.owns(message.generation):
             return EndReason.SUBSCRIPTION_DELETED
+        if not found.has_consented:  # It replaced one that could not be read.
+            raise UnreadableDocument
         is_expired = found.is_expired(self.clock.now())
         return EndReason.SUBSCRIPTION_EXPIRED if is_expired else found
 
     def _judged(self, message: DeliveryMessage, subscription: EventSubscription) -> Part:
         terms, now = self.terms.of(subscription), self.clock.now()
+        loaded: _WithTexts = texts_of(message.deliveries, self.payloads)
+        if message.generation == UNMATCHED:
+            message, loaded = self._matched(message, loaded, subscription)
         to_push: list[Loaded] = []
         ended: list[tuple[Loaded, End]] = []
         lost: list[Delivery] = []
-        for delivery, text in texts_of(message.deliveries, self.payloads):
+        for delivery, text in loaded:
             verdict = before_attempt(delivery, terms, now)
             if text is None:
                 lost.append(delivery)
@@ -115,3 +161,29 @@ class Parts:
             ended=tuple(ended),
             lost=tuple(lost),
         )
+
+    def _matched(
+        self,
+        message: DeliveryMessage,
+        loaded: _WithTexts,
+        subscription: EventSubscription,
+    ) -> tuple[DeliveryMessage, _WithTexts]:
+        """Apply the filter of a subscription that could not be read when it was published to."""
+        wanted = [pair for pair in loaded if pair[1] is None or wants(subscription, pair[1])]
+        topic, name = subscription.key
+        matched = replace(
+            message,
+            topic=topic,
+            subscription=name,
+            generation=subscription.generation,
+            deliveries=tuple(delivery for delivery, _ in wanted),
+        )
+        self.metrics.count(Metric.MATCHED, topic, name, by=len(wanted))
+        telemetry.info(
+            "delivery.matched",
+            topic=topic,
+            subscription=name,
+            events=len(loaded),
+            matched=len(wanted),
+        )
+        return matched, wanted

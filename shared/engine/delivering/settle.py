@@ -36,8 +36,8 @@ class Settlement:
     """
     Takes the gate's answers about one part, and stores what follows in few messages.
 
-    *is_current* tells whether the subscription is unchanged in storage: only then does an
-    endpoint's final answer end an event. *held_by* is what held a delivery last.
+    *is_current* tells whether the subscription is unchanged in storage: only then does an event
+    end. *held_by* is what held a delivery last.
     """
 
     part: Part
@@ -136,7 +136,7 @@ class Settlement:
     def _decide(self, tried: Delivery, attempted: Attempted) -> Decision:
         terms, (outcome, _, ended_at, jitter) = self.part.terms, attempted
         decision = decide(tried, outcome, terms, ended_at, jitter)
-        if isinstance(decision, End) and decision.is_final_answer and not self._is_confirmed():
+        if isinstance(decision, End) and not self._is_confirmed():
             retried = retry(tried, outcome, terms, ended_at, jitter)
             why = f"the end is not confirmed: the subscription may have changed; {retried.why}"
             return replace(retried, why=why)
@@ -154,11 +154,11 @@ class Settlement:
         self.held_by = held
         for loaded in batch:
             kept, end = hold_back(loaded.delivery, held, self.part.terms, self.clock.now())
-            if end:
+            if end and self._is_confirmed():
                 self._end_untried(Loaded(kept, loaded.text), end)
             else:
                 self.counts["held"] += 1
-                self._keep(self._held, answer.due, [kept])
+                self._keep(self._held, answer.due, [loaded.delivery if end else kept])
 
     def _end_untried(self, loaded: Loaded, end: End) -> None:
         self.ledger.ended(loaded, end)

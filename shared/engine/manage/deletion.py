@@ -18,7 +18,7 @@ def delete_subscriptions(ports: ManagePorts, topic: str) -> None:
     deleted = [
         subscription
         for subscription in ports.resources.list(Table.EVENT_SUBSCRIPTIONS, topic)
-        if ports.resources.delete(Table.EVENT_SUBSCRIPTIONS, topic, subscription.document["name"])
+        if ports.resources.delete(Table.EVENT_SUBSCRIPTIONS, topic, subscription.name)
     ]
     delete_health(ports, topic)
     send_deletion_notices(ports, deleted)
@@ -32,7 +32,7 @@ def delete_health(ports: ManagePorts, topic: str, name: str | None = None) -> No
     """
     try:
         rows = [] if name else ports.resources.list(Table.ENDPOINT_HEALTH, topic)
-        for each in [name] if name else [str(row.document.get("name")) for row in rows]:
+        for each in [name] if name else [row.name for row in rows]:
             ports.resources.delete(Table.ENDPOINT_HEALTH, topic, each)
     except StorageUnavailable as error:
         telemetry.error("health.not_deleted", topic=topic, subscription=name, detail=str(error))

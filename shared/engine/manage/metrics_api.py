@@ -121,7 +121,7 @@ class MonitoredResource:
             names = [call.names.get("name", "")]
             if SUBSCRIPTION_DIMENSION in filters:
                 found = ports.resources.list(Table.EVENT_SUBSCRIPTIONS, topic.key)
-                names = [each.document["name"] for each in found]
+                names = [str(each.document.get("name", each.name)) for each in found]
                 names = [name for name in names if filters[SUBSCRIPTION_DIMENSION].accepts(name)]
             for name in names:
                 values = {TOPIC_DIMENSION: topic.name, SUBSCRIPTION_DIMENSION: name}

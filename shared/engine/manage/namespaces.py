@@ -12,12 +12,14 @@ from shared.arm.namespace_codec import (
     render_namespace,
     render_namespace_topic,
     to_namespace_parent_topic,
+    to_namespace_topic,
 )
 from shared.arm.namespace_subscription_codec import (
     parse_namespace_subscription,
     patched_namespace_subscription,
     render_namespace_subscription,
 )
+from shared.arm.network_rules_codec import to_networks
 from shared.arm.tracked_resource import ArmPath, patched_resource
 from shared.engine.manage.call import Call, ManagePorts
 from shared.engine.manage.deletion import delete_subscriptions
@@ -37,15 +39,15 @@ def _parse(ports: ManagePorts, call: Call, body: object, existing: Document | No
 
 
 def _clear(ports: ManagePorts, namespace: str) -> None:
-    for topic in topics_of(ports, namespace):
-        name = _joined_name(topic)
-        delete_subscriptions(ports, name)
-        ports.resources.delete(Table.TOPICS, NAMESPACE_TOPICS, name)
+    for topic in ports.resources.list(Table.TOPICS, NAMESPACE_TOPICS):
+        if topic.name.startswith(f"{namespace.lower()}."):
+            delete_subscriptions(ports, topic.name)
+            ports.resources.delete(Table.TOPICS, NAMESPACE_TOPICS, topic.name)
 
 
 def topics_of(ports: ManagePorts, namespace: str) -> Sequence[Document]:
-    """Return all topics of a namespace."""
-    topics = ports.resources.list(Table.TOPICS, NAMESPACE_TOPICS)
+    """Return all topics of a namespace that can be read."""
+    topics = filter(TOPICS.is_readable, ports.resources.list(Table.TOPICS, NAMESPACE_TOPICS))
     return [each.document for each in topics if _is_in(namespace, each.document)]
 
 
@@ -63,6 +65,7 @@ NAMESPACES = Resources(
     parse=_parse,
     patched=lambda stored, patch: patched_resource(stored, patch, "a namespace"),
     render=render_namespace,
+    check=lambda stored: to_networks(stored["properties"]),
     clear=_clear,
 )
 
@@ -92,6 +95,7 @@ TOPICS = Resources(
     parse=_parse_topic,
     patched=patched_namespace_topic,
     render=lambda stored, _: render_namespace_topic(stored),
+    check=lambda stored: to_namespace_topic(stored, {"keys": {}, "properties": {}}),
     clear=delete_subscriptions,
     parent=NAMESPACES,
 )

@@ -12,7 +12,7 @@ from shared.engine.manage.call import Call, ManagePorts, not_found
 from shared.engine.manage.page import answer_page
 from shared.engine.manage.writing import DocumentKey, write
 from shared.engine.ports import Document, Resource, Table
-from shared.errors import Conflict, NotFound
+from shared.errors import UNREADABLE, Conflict, NotFound, UnreadableDocument
 from shared.http import HttpAnswer
 
 KEY_NAMES = ("key1", "key2")
@@ -28,8 +28,8 @@ class Resources:
     *noun* names the kind in the log, *partition* is where its documents are stored. *name* and
     *arm_id* identify the resource of a path; *name_of* returns the name of a stored one, *covers*
     tells whether the list of a path includes it. *parse*, *patched* and *render* are its codec's.
-    *clear* deletes what a resource contains. Names of a kind without a *parent* are unique in the
-    deployment, across resource groups.
+    *check* raises if it can't read a document. *clear* deletes what a resource contains. Names of a
+    kind without a *parent* are unique in the deployment, across resource groups.
     """
 
     noun: str
@@ -41,6 +41,7 @@ class Resources:
     parse: Callable[[ManagePorts, Call, object, Document | None], Document]
     patched: Callable[[Document, object], object]
     render: Callable[[Document, str], Document]
+    check: Callable[[Document], object]
     clear: Callable[[ManagePorts, str], None]
     parent: Resources | None = None
 
@@ -55,7 +56,7 @@ class Resources:
         self._check_parent(ports, call)
 
         def changed(existing: Resource | None) -> object:
-            if existing is None or not self._is_here(existing, call):
+            if existing is None or not self._is_here(self._readable(existing), call):
                 raise self.not_found(call)
             return self.patched(existing.document, patch)
 
@@ -66,8 +67,12 @@ class Resources:
 
     def delete(self, ports: ManagePorts, call: Call) -> HttpAnswer:
         """Delete a resource with its contents; idempotent: 204 if absent."""
-        if found := self.find(ports, call):
-            name = self.name_of(found.document)
+        try:
+            found = self.find(ports, call)
+            name = found and self.name_of(found.document)
+        except UnreadableDocument:
+            name = self.name(call)
+        if name:
             # Contents first: a deletion that fails half-way can be repeated.
             self.clear(ports, name)
             ports.resources.delete(*self.key(call))
@@ -79,7 +84,9 @@ class Resources:
         """List the resources of a parent, a resource group or a subscription."""
         self._check_parent(ports, call)
         known = ports.resources.list(Table.TOPICS, self.partition)
-        found = [each for each in known if self.covers(call, each.document)]
+        # Of a document that can't be read nobody knows where it belongs.
+        readable = filter(self.is_readable, known)
+        found = [each for each in readable if self.covers(call, each.document)]
         return answer_page(call, found, lambda stored: self.render(stored, call.public_url))
 
     def list_keys(self, ports: ManagePorts, call: Call) -> HttpAnswer:
@@ -106,6 +113,7 @@ class Resources:
 
         Raises:
             NotFound: there is none, or it is in another resource group.
+            UnreadableDocument: its row can't be read.
         """
         found = self.find(ports, call)
         if found is None:
@@ -117,13 +125,28 @@ class Resources:
         if self.parent and self.parent.find(ports, call) is None:
             return None
         found = ports.resources.get(*self.key(call))
-        return found if found and self._is_here(found, call) else None
+        return found if found and self._is_here(self._readable(found), call) else None
+
+    def is_readable(self, row: Resource) -> bool:
+        """Tell whether a row has the form that this version of the app reads."""
+        try:
+            self.check(row.document)
+            self.render(row.document, "")
+            _answer_keys(row.document)
+        except UNREADABLE:
+            return False
+        return True
 
     def not_found(self, call: Call) -> NotFound:
         return not_found(call, self.arm_id(call))
 
     def key(self, call: Call) -> DocumentKey:
         return DocumentKey(Table.TOPICS, self.partition, self.name(call))
+
+    def _readable(self, row: Resource) -> Resource:
+        if not self.is_readable(row):
+            raise UnreadableDocument
+        return row
 
     def _is_here(self, found: Resource, call: Call) -> bool:
         """Tell whether a resource of that name has the ARM id of the path, ignoring case."""
@@ -138,6 +161,9 @@ class Resources:
     def _write(self, ports: ManagePorts, call: Call, status: int, body: Body) -> HttpAnswer:
         def decide(existing: Resource | None) -> Document:
             wanted = body(existing)
+            if existing and not self.is_readable(existing):
+                repaired = self.parse(ports, call, wanted, None)
+                return {**repaired, **_keys_in(existing.document)}
             if existing and not self._is_here(existing, call):
                 name = self.name(call)
                 raise Conflict(f"There is a {self.noun} '{name}' elsewhere in this deployment.")
@@ -154,6 +180,13 @@ class Resources:
 
     def _log_change(self, name: str, action: str) -> None:
         telemetry.info(f"{self.noun}.changed", **{self.noun: name}, action=action)
+
+
+def _keys_in(damaged: Document) -> Document:
+    """Return the member ``keys`` of a damaged document, if publishers could use them."""
+    keys = damaged.get("keys")
+    is_whole = isinstance(keys, dict) and all(isinstance(keys.get(n), str) for n in KEY_NAMES)
+    return {"keys": keys} if is_whole else {}
 
 
 def _answer_keys(stored: Document) -> HttpAnswer:

@@ -9,7 +9,13 @@ from shared import telemetry
 from shared.arm.arm_json import answer, read_json
 from shared.arm.consent import is_awaiting, with_consent, with_provisioning_state
 from shared.arm.deployment import Deployment, ParentTopic
-from shared.arm.subscription_codec import SubscriptionRequest, delivery_attributes, full_url
+from shared.arm.subscription_codec import (
+    SubscriptionRequest,
+    delivery_attributes,
+    full_url,
+    to_subscription,
+    to_subscription_in_force,
+)
 from shared.engine.manage.call import Call, ManagePorts, not_found
 from shared.engine.manage.deletion import delete_health, send_deletion_notices
 from shared.engine.manage.endpoint_validation import Consents
@@ -17,7 +23,7 @@ from shared.engine.manage.page import answer_page
 from shared.engine.manage.resources import Body, Resources
 from shared.engine.manage.writing import DocumentKey, write
 from shared.engine.ports import Document, Resource, Table
-from shared.errors import Conflict, InvalidDocument, NotFound
+from shared.errors import UNREADABLE, Conflict, InvalidDocument, NotFound, UnreadableDocument
 from shared.http import HttpAnswer
 from shared.subscriptions.endpoint_rules import host_addresses
 
@@ -55,6 +61,8 @@ class Subscriptions:
         def merged(existing: Resource | None) -> object:
             if existing is None:
                 raise self._not_found(call)
+            if not _is_readable(existing):
+                raise UnreadableDocument
             return self.patched(existing.document, patch)
 
         return self._write(ports, call, self.patch_status, merged)
@@ -73,14 +81,14 @@ class Subscriptions:
         existing = ports.resources.get(*_key(topic, call)) if topic else None
         if topic and existing and ports.resources.delete(*_key(topic, call)):
             delete_health(ports, topic.name, call.names["name"])
-            _log_change(existing.document, "delete")
+            _log_change(topic, existing, "delete")
             send_deletion_notices(ports, [existing])
         return answer(204)
 
     def list(self, ports: ManagePorts, call: Call) -> HttpAnswer:
         topic = self._topic(ports, call)
-        found = ports.resources.list(Table.EVENT_SUBSCRIPTIONS, topic.name)
-        return answer_page(call, found, lambda stored: self._shown(ports, stored, topic))
+        found = listed(ports, topic)
+        return answer_page(call, found, lambda stored: self.show_listed(ports, stored, topic))
 
     def full_url(self, ports: ManagePorts, call: Call) -> HttpAnswer:
         found = self._named(ports, call, self._topic(ports, call))
@@ -90,6 +98,13 @@ class Subscriptions:
         """Answer the custom headers, secrets in clear text."""
         found = self._named(ports, call, self._topic(ports, call))
         return answer(200, {"value": delivery_attributes(found.document)})
+
+    def show_listed(self, ports: ManagePorts, stored: Document, topic: ParentTopic) -> Document:
+        """Return a stored subscription as a list shows it: one that can't be read has failed."""
+        try:
+            return self._shown(ports, stored, topic)
+        except UNREADABLE:
+            return {**stored, "properties": {"provisioningState": "Failed"}}
 
     def _write(self, ports: ManagePorts, call: Call, status: int, body: Body) -> HttpAnswer:
         """
@@ -107,7 +122,9 @@ class Subscriptions:
             topic = self._topic(ports, call)
             if existing is None and _count(ports, topic) >= MAX_SUBSCRIPTIONS:
                 raise _too_many()
-            before = existing.document if existing else None
+            is_damaged = existing is not None and not _is_readable(existing)
+            found = existing.document if existing else None
+            before = None if is_damaged else found
             stored = self.parse(
                 SubscriptionRequest(
                     name=call.names["name"],
@@ -117,6 +134,7 @@ class Subscriptions:
                     new_id=ports.new_id,
                     now=ports.clock.now(),
                     existing=before,
+                    damaged=found if is_damaged else None,
                 )
             )
             return with_consent(stored, consents.obtain(stored, before), before)
@@ -126,10 +144,10 @@ class Subscriptions:
             return _count(ports, topic) <= MAX_SUBSCRIPTIONS
 
         key = _key(topic, call)
-        stored = write(ports.resources, key, decide, ports.backoff, may_stay).document
-        self._check_topic(ports, call, stored)
-        _log_change(stored, "put")
-        return self._answer(ports, status, stored, topic)
+        written = write(ports.resources, key, decide, ports.backoff, may_stay)
+        self._check_topic(ports, call, written.document)
+        _log_change(topic, written, "put")
+        return self._answer(ports, status, written.document, topic)
 
     def _answer(
         self, ports: ManagePorts, status: int, stored: Document, topic: ParentTopic
@@ -167,14 +185,44 @@ class Subscriptions:
         return self.parent_of(found.document, ports.deployment) if found else None
 
     def _named(self, ports: ManagePorts, call: Call, topic: ParentTopic) -> Resource:
+        """
+        Return the subscription that the path of *call* names.
+
+        Raises:
+            NotFound: there is none.
+            UnreadableDocument: there is one, but its row can't be read.
+        """
         found = ports.resources.get(*_key(topic, call))
         if found is None:
             raise self._not_found(call)
+        if not _is_readable(found):
+            raise UnreadableDocument
         return found
 
     def _not_found(self, call: Call) -> NotFound:
         arm_id = f"{self.topics.arm_id(call)}/eventSubscriptions/{call.names['name']}"
         return not_found(call, arm_id)
+
+
+def listed(ports: ManagePorts, topic: ParentTopic) -> list[Resource]:
+    """Return a topic's subscriptions; of those that can't be read only the names."""
+    found = ports.resources.list(Table.EVENT_SUBSCRIPTIONS, topic.name)
+    return [each if _is_readable(each) else _named_only(each, topic) for each in found]
+
+
+def _named_only(row: Resource, topic: ParentTopic) -> Resource:
+    arm_id = f"{topic.arm_id}/eventSubscriptions/{row.name}"
+    return replace(row, document={"id": arm_id, "name": row.name})
+
+
+def _is_readable(row: Resource) -> bool:
+    """Tell whether a stored subscription has the form that this version of the app reads."""
+    try:
+        to_subscription(row.document)
+        to_subscription_in_force(row.document)
+    except UNREADABLE:
+        return False
+    return bool(row.document["generation"])
 
 
 def _key(topic: ParentTopic, call: Call) -> DocumentKey:
@@ -190,11 +238,11 @@ def _too_many() -> InvalidDocument:
     return InvalidDocument(message, detail_code="QuotaExceeded")
 
 
-def _log_change(stored: Document, action: str) -> None:
+def _log_change(topic: ParentTopic, row: Resource, action: str) -> None:
     telemetry.info(
         "subscription.changed",
-        topic=stored["topicName"],
-        subscription=stored["name"],
-        generation=stored["generation"],
+        topic=topic.name,
+        subscription=str(row.document.get("name", row.name)),
+        generation=str(row.document.get("generation")),
         action=action,
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from shared.arm.consent import with_provisioning_state
 from shared.arm.deployment import ParentTopic
 from shared.arm.topic_codec import TYPE as TOPIC_TYPE
 from shared.arm.topic_codec import to_parent_topic
@@ -17,7 +16,7 @@ from shared.arm.topic_subscription_codec import (
 )
 from shared.engine.manage.call import Call, ManagePorts
 from shared.engine.manage.page import answer_page
-from shared.engine.manage.subscriptions import Subscriptions
+from shared.engine.manage.subscriptions import Subscriptions, listed
 from shared.engine.manage.topics import TOPICS
 from shared.engine.ports import CUSTOM_TOPICS, Document, Resource, Table
 from shared.errors import InvalidDocument
@@ -49,20 +48,21 @@ def list_in_scope(ports: ManagePorts, call: Call) -> HttpAnswer:
     """
     wanted_type = call.names.get("topic_type", _TOPIC_TYPE_NAME)
     found: list[Resource] = []
-    parents: dict[str, ParentTopic] = {}
+    parents: dict[str, ParentTopic] = {}  # by the id of a subscription
     for topic in ports.resources.list(Table.TOPICS, CUSTOM_TOPICS):
         if (
-            wanted_type.casefold() == _TOPIC_TYPE_NAME.casefold()
+            TOPICS.is_readable(topic)
+            and wanted_type.casefold() == _TOPIC_TYPE_NAME.casefold()
             and call.covers(topic.document["id"])
             and _is_in(topic, call.names.get("location"))
         ):
             parent = to_parent_topic(topic.document, ports.deployment)
-            parents[parent.name.casefold()] = parent
-            found += ports.resources.list(Table.EVENT_SUBSCRIPTIONS, parent.name)
+            its = listed(ports, parent)
+            found += its
+            parents.update({each.document["id"]: parent for each in its})
 
     def shown(stored: Document) -> Document:
-        limits = parents[stored["topicName"].casefold()].limits
-        return with_provisioning_state(render_extension(stored, limits), stored, ports.clock.now())
+        return EXTENSION.show_listed(ports, stored, parents[stored["id"]])
 
     return answer_page(call, found, shown)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shared.arm.topic_codec import KIND, TopicSecrets, parse_topic, render_topic
+from shared.arm.topic_codec import KIND, TopicSecrets, parse_topic, render_topic, to_topic
 from shared.arm.tracked_resource import ArmPath, patched_resource
 from shared.engine.manage.call import Call, ManagePorts
 from shared.engine.manage.deletion import delete_subscriptions
@@ -29,5 +29,6 @@ TOPICS = Resources(
     parse=_parse,
     patched=lambda stored, patch: patched_resource(stored, patch, "a topic"),
     render=render_topic,
+    check=to_topic,
     clear=delete_subscriptions,
 )

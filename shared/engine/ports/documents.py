@@ -28,10 +28,17 @@ class Table(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource:
-    """An ARM document as stored, its secrets included. *etag* changes with every write."""
+    """
+    An ARM document as stored, its secrets included.
 
+    *name* is that of its row, in lower case. *etag* changes with every write. *fault* tells why the
+    row has no document; *document* is empty then.
+    """
+
+    name: str
     document: Document
     etag: str
+    fault: str = ""
 
 
 class ResourceStore(Protocol):
@@ -62,7 +69,12 @@ class TopicReader(Protocol):
     """Reads topics for publishing; the answer may be some seconds old."""
 
     def topic(self, name: str) -> Topic | None:
-        """Return the topic; *name* is case-insensitive."""
+        """
+        Return the topic; *name* is case-insensitive.
+
+        Raises:
+            StorageUnavailable: storage did not answer, or its row is an `UnreadableDocument`.
+        """
 
     def absent(self, name: str) -> Topic:
         """Return in place of a topic that does not exist what its publishers must satisfy."""
@@ -75,15 +87,27 @@ class SubscriptionReader(Protocol):
     """Reads subscriptions for delivering; the answer may be some seconds old."""
 
     def of_topic(self, topic: str) -> Sequence[EventSubscription]:
-        """Return all subscriptions of a topic."""
+        """
+        Return all subscriptions of a topic, with a `stand_in` for each that can't be read.
+
+        Raises:
+            StorageUnavailable: storage did not answer.
+        """
 
     def subscription(self, key: SubscriptionKey) -> EventSubscription | None:
-        """Return one subscription."""
+        """
+        Return one subscription.
+
+        Raises:
+            UnreadableDocument: there is one, but its row can't be read.
+            StorageUnavailable: storage did not answer.
+        """
 
     def read_uncached(self, key: SubscriptionKey) -> EventSubscription | None:
         """
         Return one subscription as it is in storage now.
 
         Raises:
+            UnreadableDocument: there is one, but its row can't be read.
             StorageUnavailable: storage did not answer.
         """

@@ -14,7 +14,7 @@ from shared.events.schema_rules import SCHEMA_NAMES
 from shared.events.topic import Topic
 from shared.http import HttpRequest
 from shared.metrics import Metric, error_type
-from shared.subscriptions.subscription import EventSubscription
+from shared.subscriptions.subscription import UNMATCHED, EventSubscription
 
 
 def count_published(
@@ -35,7 +35,8 @@ def count_published(
     if unmatched := events - len({i for _, positions in publication.matched for i in positions}):
         metrics.count(Metric.UNMATCHED, topic, by=unmatched)
     for subscription, positions in publication.matched:
-        metrics.count(Metric.MATCHED, topic, subscription.name, by=len(positions))
+        if subscription.generation != UNMATCHED:  # otherwise they are counted when they match
+            metrics.count(Metric.MATCHED, topic, subscription.name, by=len(positions))
     for each in subscriptions:
         if filters := len(each.filter.advanced):
             metrics.count(Metric.ADVANCED_FILTERS, topic, each.name, by=filters * events)

@@ -8,9 +8,9 @@ from datetime import datetime
 from shared import telemetry
 from shared.delivery.messages.message import DeliveryMessage
 from shared.engine.delivering.event_texts import texts_of
+from shared.engine.delivering.poison_records import PoisonRecords
 from shared.engine.delivering.requeue import Requeue
 from shared.engine.ports import PayloadStore, Queue, Receiver
-from shared.engine.timers.poison_records import PoisonRecords
 from shared.engine.timers.receiving import POISON_QUEUES, Intake, ReadMessage
 
 ROUNDS = 3  # how often a message is returned before it is recorded

@@ -10,9 +10,9 @@ from shared import telemetry
 from shared.clock import Clock
 from shared.delivery.messages.message import DeliveryMessage, NewerMessage
 from shared.delivery.messages.message_reader import decode
+from shared.engine.delivering.poison_records import PoisonRecords
 from shared.engine.delivering.requeue import NEWER_AGAIN_IN
 from shared.engine.ports import Queue, Received, Receiver
-from shared.engine.timers.poison_records import PoisonRecords
 from shared.errors import MalformedMessage, StorageUnavailable
 
 POISON_QUEUES = (Queue.DELIVERIES_POISON, Queue.RETRIES_POISON)

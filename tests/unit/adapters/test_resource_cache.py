@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -13,10 +11,16 @@ import pytest
 
 from shared.adapters.resource_cache import InvalidatingStore, Readers, ResourceCache
 from shared.engine.ports import CUSTOM_TOPICS, NAMESPACE_TOPICS, NAMESPACES, Resource, Table
-from shared.errors import StorageUnavailable
+from shared.errors import StorageUnavailable, UnreadableDocument
 from shared.events.topic import InputSchema, Topic
-from shared.subscriptions.subscription import DeliverySchema, EventSubscription, SubscriptionKey
+from shared.subscriptions.subscription import (
+    UNMATCHED,
+    DeliverySchema,
+    EventSubscription,
+    SubscriptionKey,
+)
 from tests.fakes import FakeClock, MemoryResources
+from tests.functional.deployment import Logged
 
 SECOND = timedelta(seconds=1)
 CACHE_FOR = SECOND * 5
@@ -204,20 +208,63 @@ def test_while_storage_fails_what_is_known_serves_but_not_that_there_is_none(
         directory.read_uncached(SubscriptionKey("orders", "a"))
 
 
-def test_a_document_that_cannot_be_read_is_left_out_but_not_taken_for_deleted(
-    directory: ResourceCache, store: CountingResources, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("damage", [None, [1], {"name": "broken"}])
+def test_a_subscription_that_cannot_be_read_has_a_stand_in(
+    directory: ResourceCache, store: CountingResources, logged: Logged, damage: object
 ) -> None:
     store.put_subscription("a", generation="g1")
-    store.put_subscription("broken")
+    store.damage(Table.EVENT_SUBSCRIPTIONS, "orders", "broken", damage)
+    key = SubscriptionKey("orders", "Broken")
 
-    with caplog.at_level(logging.ERROR):
-        known = generations(directory)
+    known = generations(directory)
 
-    assert known == [("a", "g1")]
-    (line,) = [json.loads(record.message) for record in caplog.records]
-    assert line["event"] == "document.unreadable"
-    with pytest.raises(StorageUnavailable):
-        directory.read_uncached(SubscriptionKey("orders", "broken"))
+    assert known == [("a", "g1"), ("broken", UNMATCHED)]
+    for read in (directory.subscription, directory.read_uncached):
+        with pytest.raises(UnreadableDocument):
+            read(key)
+    assert generations(directory) == known
+    (line,) = logged("document.unreadable")
+    assert (line["table"], line["partition"], line["row"]) == (
+        "eventsubscriptions",
+        "orders",
+        "broken",
+    )
+    store.put_subscription("broken", generation="g1")
+    assert directory.read_uncached(key) is not None
+    assert directory.subscription(key) is not None
+
+
+@pytest.mark.parametrize("damage", [None, [1], {"name": "orders"}])
+@pytest.mark.parametrize(
+    ("name", "kind", "row"),
+    [
+        ("orders", CUSTOM_TOPICS, "orders"),
+        ("shop.orders", NAMESPACE_TOPICS, "shop.orders"),
+        ("shop.orders", NAMESPACES, "shop"),
+    ],
+)
+def test_a_topic_that_cannot_be_read_is_an_outage_and_serves_as_it_was_known(
+    directory: ResourceCache,
+    store: CountingResources,
+    clock: FakeClock,
+    name: str,
+    kind: str,
+    row: str,
+    damage: object,
+) -> None:
+    """Publishers would take 404 for final."""
+    store.put_topic()
+    store.put_topic("shop", NAMESPACES, key="k1")
+    store.put_topic("shop.orders", NAMESPACE_TOPICS)
+    known = directory.topic(name)
+    store.damage(Table.TOPICS, kind, row, damage)
+    clock.advance(CACHE_FOR)
+    served = directory.topic(name)
+    directory.forget(name)
+
+    assert (served, known is not None) == (known, True)
+    with pytest.raises(UnreadableDocument):
+        directory.topic(name)
 
 
 def test_own_changes_are_seen_at_once(directory: ResourceCache, store: CountingResources) -> None:

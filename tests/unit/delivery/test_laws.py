@@ -179,6 +179,5 @@ def test_every_event_has_one_end_and_its_reason_is_true(
     else:
         last = attempts[-1].outcome
         rules = terms.profile.endpoints[terms.endpoint]
-        assert end.is_final_answer
         assert last.status in rules.never_retried or last.failure in rules.final_failures
         assert terms.dead_letter or not terms.profile.final_only_with_dead_letter

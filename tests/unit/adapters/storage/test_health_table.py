@@ -14,6 +14,7 @@ from shared.errors import StorageUnavailable
 from shared.subscriptions.subscription import SubscriptionKey
 from tests.builders import CRM
 from tests.fakes import FakeClock, MemoryResources
+from tests.functional.deployment import Logged
 
 SECOND = timedelta(seconds=1)
 HEALTH = Health(endpoint="g-1", failures=3)
@@ -82,3 +83,25 @@ def test_reading_it_now_and_writing_say_that_storage_failed(
         health.read(CRM)
     with pytest.raises(StorageUnavailable):
         health.write(CRM, HEALTH, None)
+
+
+@pytest.mark.parametrize("damage", [None, [1], {"name": "crm", "hold": {"since": 1}}])
+def test_a_row_that_cannot_be_read_is_ignored_said_and_replaced(
+    clock: FakeClock, table: MemoryResources, logged: Logged, damage: object
+) -> None:
+    health = TableHealth(table, clock.monotonic)
+    others = SubscriptionKey("orders", "erp")
+    health.write(others, HEALTH, None)
+    table.damage(Table.ENDPOINT_HEALTH, "orders", "crm", damage)
+
+    for _ in range(61):
+        clock.advance(SECOND)
+        row, other = health.cached(CRM), health.cached(others)
+
+    assert row
+    assert other
+    assert (row.health, other.health) == (Health(endpoint=""), HEALTH)
+    lines = logged("health.unreadable")
+    assert [(line["topic"], line["row"]) for line in lines] == [("orders", "crm")] * 2
+    health.write(CRM, HEALTH, row.etag)
+    assert health.read(CRM) == health.cached(CRM)
