@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from shared.engine.ports import Queue
-from shared.subscriptions.subscription import RetryPolicy
+from shared.subscriptions.subscription import DeadLetterDestination, RetryPolicy, SubscriptionKey
 from tests.builders import (
     DEAD,
     URL,
@@ -20,6 +20,14 @@ from tests.fakes import START, answered
 from tests.functional.deployment import MINUTE, SECOND, Deployment
 
 HOUR = timedelta(hours=1)
+
+
+def watched(app: Deployment) -> list[SubscriptionKey]:
+    """Return a list that gets each uncached read."""
+    reads: list[SubscriptionKey] = []
+    read = app.directory.read_uncached
+    app.directory.read_uncached = lambda key: (reads.append(key), read(key))[1]  # type: ignore[method-assign,func-returns-value]
+    return reads
 
 
 def test_what_is_never_retried_becomes_a_dead_letter(app: Deployment) -> None:
@@ -75,13 +83,11 @@ def test_a_final_answer_that_cannot_be_confirmed_is_no_end(app: Deployment) -> N
 def test_many_final_answers_cost_one_uncached_read(app: Deployment) -> None:
     app.subscribe()
     app.pusher.script(URL, answered(400))
-    looks = []
-    read = app.directory.read_uncached
-    app.directory.read_uncached = lambda *names: (looks.append(names), read(*names))[1]  # type: ignore[method-assign,func-returns-value]
+    reads = watched(app)
 
     app.run(a_message([a_delivery(number) for number in range(20)]))
 
-    assert len(looks) == 1
+    assert len(reads) == 1
 
 
 def test_the_last_attempt_ends_it_at_once(app: Deployment) -> None:
@@ -138,3 +144,78 @@ def test_ends_for_different_reasons_get_messages_of_their_own(app: Deployment) -
     app.run(a_message([a_delivery(number) for number in range(3)]))
 
     assert [positions for _, positions in app.waiting(Queue.DEADLETTERS)] == [[0, 2], [1]]
+
+
+RAISED = RetryPolicy(max_delivery_attempts=30, event_time_to_live_minutes=1440)
+
+
+@pytest.mark.parametrize("dead_letter", [None, DEAD], ids=["drop", "dead letter"])
+def test_an_end_by_terms_that_were_raised_elsewhere_is_none(
+    app: Deployment, dead_letter: DeadLetterDestination | None
+) -> None:
+    """A PATCH at another instance raised both: ten of ten events were dropped by the old terms."""
+    policy = RetryPolicy(max_delivery_attempts=2, event_time_to_live_minutes=60)
+    app.subscribe(retry_policy=policy, dead_letter=dead_letter)
+    app.directory.change(a_subscription(retry_policy=RAISED, dead_letter=DEAD))
+    app.pusher.script(URL, answered(500))
+    app.clock.advance(HOUR)
+
+    too_old = [a_delivery(number) for number in range(5)]
+    used_up = [a_delivery(number, attempts=2, last=an_attempt()) for number in range(5, 10)]
+    app.run(a_message([*too_old, *used_up], due=START + HOUR))
+
+    assert len(app.pusher.sent) == 10
+    assert sum(len(events) for _, events in app.waiting(Queue.RETRIES)) == 10
+    assert set(app.all_stored()) == {Queue.RETRIES}
+
+
+def test_an_end_by_terms_that_changed_elsewhere_follows_the_new_ones(app: Deployment) -> None:
+    app.subscribe(retry_policy=RetryPolicy(event_time_to_live_minutes=60))
+    new = RetryPolicy(event_time_to_live_minutes=30)
+    app.directory.change(a_subscription(retry_policy=new, dead_letter=DEAD))
+    app.clock.advance(HOUR)
+
+    app.run(a_message(due=START + HOUR))
+
+    assert app.all_stored() == {Queue.DEADLETTERS: 1}
+
+
+def test_the_last_attempt_is_none_where_another_instance_allowed_more(app: Deployment) -> None:
+    app.subscribe(retry_policy=RetryPolicy(max_delivery_attempts=1))
+    app.directory.change(a_subscription(retry_policy=RAISED))
+    app.pusher.script(URL, answered(500))
+
+    app.run(a_message())
+
+    assert app.waiting(Queue.RETRIES) == [(10 * SECOND, [0])]
+    assert app.all_stored() == {Queue.RETRIES: 1}
+
+
+def test_an_end_of_a_subscription_that_cannot_be_read_now_is_put_off(app: Deployment) -> None:
+    app.subscribe(retry_policy=RetryPolicy(event_time_to_live_minutes=60))
+    app.clock.advance(HOUR)
+    app.directory.fail_next("read_uncached")
+
+    app.run(a_message(due=START + HOUR))
+
+    assert app.waiting(Queue.RETRIES) == [(MINUTE, [0])]
+
+
+def test_many_ends_cost_one_uncached_read(app: Deployment) -> None:
+    app.subscribe(retry_policy=RetryPolicy(event_time_to_live_minutes=60), dead_letter=DEAD)
+    app.clock.advance(HOUR)
+    reads = watched(app)
+
+    app.run(a_message([a_delivery(number) for number in range(20)], due=START + HOUR))
+
+    assert len(reads) == 1
+    assert app.all_stored() == {Queue.DEADLETTERS: 1}
+
+
+def test_where_nothing_ends_nothing_is_read_uncached(app: Deployment) -> None:
+    app.subscribe()
+    reads = watched(app)
+
+    app.run(a_message())
+
+    assert reads == []

@@ -234,7 +234,7 @@ def test_a_subscription_that_cannot_be_read_has_a_stand_in(
     assert directory.subscription(key) is not None
 
 
-@pytest.mark.parametrize("damage", [None, [1], {"name": "orders"}])
+@pytest.mark.parametrize("damage", [None, [1], {"later": True}])
 @pytest.mark.parametrize(
     ("name", "kind", "row"),
     [
