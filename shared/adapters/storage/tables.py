@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from azure.core.exceptions import HttpResponseError
 
+from shared import telemetry
 from shared.adapters.storage.account import StorageAccount
 from shared.adapters.storage.errors import create_if_missing, has_code, none_if_code, storage_errors
+from shared.adapters.storage.metric_rows import TOTALS
 from shared.engine.ports import Document, Resource, Table
-from shared.errors import Conflict, InvalidDocument
+from shared.errors import Conflict, InvalidDocument, StorageUnavailable
 
 if TYPE_CHECKING:
     from azure.data.tables import TableEntity
 
+T = TypeVar("T")
+
 _PART_CHARACTERS = 32 * 1024  # UTF-16 units: 64 KiB, all that a property can hold
 _DOCUMENT_CHARACTERS = 500_000  # leaves some of an entity's 1 MiB to its keys and names
+_TABLES = (Table.EVENT_SUBSCRIPTIONS, Table.ENDPOINT_HEALTH, Table.TOPICS)  # as they are made
+_HAVE_ROWS_LATER = (Table.EVENT_SUBSCRIPTIONS, TOTALS)  # not before there is a topic
 _TAKEN = ("EntityAlreadyExists", "UpdateConditionNotSatisfied", "ResourceNotFound")
 _NO_TABLE = "TableNotFound"
 _DELETED = 204
@@ -26,7 +33,12 @@ _KEY = re.compile(r"[^/\\#?\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,500}")
 
 
 class StorageResources:
-    """ResourceStore on Azure tables. A table that is missing is empty, and made by a put."""
+    """
+    ResourceStore on Azure tables.
+
+    The first put of a new deployment makes them all; until then they are empty. A table that is
+    missing later is an outage, except that of endpoint health, which is made again.
+    """
 
     def __init__(self, account: StorageAccount) -> None:
         self._account = account
@@ -36,10 +48,11 @@ class StorageResources:
             return None
         client = self._account.table(table)
         with storage_errors():
-            entity = none_if_code(
-                lambda: client.get_entity(partition.lower(), name.lower()),
-                "ResourceNotFound",
-                _NO_TABLE,
+            entity = self._none_if_new(
+                table,
+                lambda: none_if_code(
+                    lambda: client.get_entity(partition.lower(), name.lower()), "ResourceNotFound"
+                ),
             )
         return None if entity is None else _resource(entity, _etag(entity))
 
@@ -63,7 +76,7 @@ class StorageResources:
 
         with storage_errors():
             try:
-                answer = create_if_missing(write, client.create_table, _NO_TABLE)
+                answer = create_if_missing(write, lambda: self._make(table), _NO_TABLE)
             except HttpResponseError as error:
                 if has_code(error, *_TAKEN):
                     raise Conflict from error
@@ -99,15 +112,44 @@ class StorageResources:
             return []
         client = self._account.table(table)
         with storage_errors():
-            entities = none_if_code(
+            entities = self._none_if_new(
+                table,
                 lambda: list(
                     client.query_entities(
                         "PartitionKey eq @partition", parameters={"partition": partition.lower()}
                     )
                 ),
-                _NO_TABLE,
             )
         return [_resource(entity, _etag(entity)) for entity in entities or ()]
+
+    def _none_if_new(self, table: Table, act: Callable[[], T]) -> T | None:
+        """Act; return ``None`` if the table has not been made yet."""
+        try:
+            return act()
+        except HttpResponseError as error:
+            if not has_code(error, _NO_TABLE):
+                raise
+        self._check_new(table)
+        return None
+
+    def _make(self, table: Table) -> None:
+        """Make a missing table, with all others: which is made last tells that all were made."""
+        self._check_new(table)
+        for each in [table] if table is Table.ENDPOINT_HEALTH else _TABLES:
+            none_if_code(self._account.table(each).create_table, "TableAlreadyExists")
+
+    def _check_new(self, table: Table) -> None:
+        """Raise StorageUnavailable if a table is missing that was made once."""
+        if table is Table.ENDPOINT_HEALTH:
+            return
+        if self._row_of(_TABLES[-1]) is not None or any(map(self._row_of, _HAVE_ROWS_LATER)):
+            telemetry.error("table.missing", table=table)
+            raise StorageUnavailable
+
+    def _row_of(self, table: str) -> Sequence[Any] | None:
+        """Return at most one row of a table; ``None`` if the table is missing."""
+        rows = self._account.table(table).list_entities(results_per_page=1)
+        return none_if_code(lambda: tuple(islice(rows, 1)), _NO_TABLE)
 
 
 def _are_keys(*texts: str) -> bool:
