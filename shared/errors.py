@@ -142,6 +142,10 @@ class StorageUnavailable(AppError):
     code = "ServiceUnavailable"
 
 
+class Unstorable(StorageUnavailable):
+    """Storage refuses what is to be stored, for its size: it is no outage."""
+
+
 class UnreadableDocument(StorageUnavailable):
     """A stored document has another form than this version of the app can read."""
 

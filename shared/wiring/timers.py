@@ -28,6 +28,7 @@ def deadletter_timer() -> RecordedTimer:
         "dead letters": WriteDeadLetters(
             intake=_intake(),
             receiver=storage.queues(),
+            sender=storage.queues(),
             payloads=storage.payloads(),
             store=storage.dead_letters(),
             clock=CLOCK,
@@ -38,8 +39,6 @@ def deadletter_timer() -> RecordedTimer:
             intake=_intake(),
             receiver=storage.queues(),
             requeue=storage.requeue(),
-            records=storage.poison_records(),
-            payloads=storage.payloads(),
         ),
         "queues": WatchQueues(watch=storage.queues(), clock=CLOCK),
         "housekeeping": Housekeeping(
@@ -61,4 +60,9 @@ def timer_runs() -> TimerRuns:
 
 @once
 def _intake() -> Intake:
-    return Intake(receiver=storage.queues(), records=storage.poison_records(), clock=CLOCK)
+    return Intake(
+        receiver=storage.queues(),
+        records=storage.poison_records(),
+        payloads=storage.payloads(),
+        clock=CLOCK,
+    )

@@ -70,6 +70,14 @@ def test_another_blob_is_not_overwritten(subject: Subject) -> None:
     assert subject.stored(subject.container, PATH) == b"first"
 
 
+def test_it_is_known_what_is_there(subject: Subject) -> None:
+    before = subject.store.has(subject.container, PATH)
+    subject.write()
+
+    assert (before, subject.store.has(subject.container, PATH)) == (False, True)
+    assert not subject.store.has(MISSING, PATH)
+
+
 def test_writing_the_same_again_is_no_error(subject: Subject) -> None:
     assert [subject.write(), subject.write()] == [True, True]
 

@@ -12,7 +12,8 @@ import pytest
 
 from shared.adapters.storage.account import StorageAccount
 from shared.adapters.storage.queues import StorageQueues
-from shared.engine.ports import Queue, QueueWatch, Received, Receiver, Sender
+from shared.engine.ports import Queue, QueueWatch, Receipt, Received, Receiver, Sender
+from shared.errors import Unstorable
 from shared.wiring.outbound import storage_pusher
 from tests.fakes import FakeClock, MemoryQueues
 
@@ -209,3 +210,34 @@ def test_looking_leaves_a_queue_as_it_is(subject: Subject) -> None:
         assert all(seen.stored_at.tzinfo for seen in backlog.visible)
     assert subject.texts() == ["one", "two"]
     assert queues.peek(Queue.WAITING).visible == []
+
+
+def test_a_message_that_is_too_large_is_refused_and_no_outage(subject: Subject) -> None:
+    """The service takes 64 KiB."""
+    with pytest.raises(Unstorable):
+        subject.queues.put(Queue.WAITING, "x" * (64 * 1024 + 1))
+
+    assert subject.queues.put(Queue.WAITING, "x" * (48 * 1024))
+
+
+def test_a_message_knows_how_often_it_was_received(subject: Subject) -> None:
+    subject.queues.put(Queue.WAITING, "one")
+    counts = []
+    for _ in range(2):
+        (received,) = subject.queues.receive(Queue.WAITING, SECOND)
+        counts.append(received.count)
+        subject.wait(SECOND * 1.5)
+
+    assert counts == [1, 2]
+
+
+def test_a_received_message_can_be_replaced(subject: Subject) -> None:
+    """Its handle is a receipt."""
+    subject.queues.put(Queue.WAITING, "one")
+    (received,) = subject.queues.receive(Queue.WAITING, HOUR)
+
+    renewed = subject.queues.replace(Queue.WAITING, Receipt(received.handle), "two", timedelta())
+    stale = subject.queues.replace(Queue.WAITING, Receipt(received.handle), "three", HOUR)
+
+    assert (renewed is not None, stale) == (True, None)
+    assert subject.texts() == ["two"]

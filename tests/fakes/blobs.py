@@ -59,6 +59,10 @@ class MemoryDeadLetters(Faulty):
                 raise StorageUnavailable
             return True
 
+    def has(self, container: str, path: str) -> bool:
+        with self._at_work("has"):
+            return (container, path) in self.blobs
+
     def write_poison(self, path: str, body: bytes) -> None:
         with self._at_work("write_poison"):
             if self.poison.setdefault(path, body) != body:

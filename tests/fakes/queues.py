@@ -9,9 +9,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from shared.engine.ports import Backlog, Peeked, Queue, Receipt, Received
-from shared.errors import StorageUnavailable
+from shared.errors import StorageUnavailable, Unstorable
 from tests.fakes.clock import FakeClock
 from tests.fakes.faults import Faulty
+
+MAX_BYTES = 64 * 1024
 
 
 @dataclass(slots=True)
@@ -23,6 +25,7 @@ class Stored:
     stored_at: datetime
     identity: str = field(default_factory=lambda: uuid.uuid4().hex)
     receipt: str = field(default_factory=lambda: uuid.uuid4().hex)
+    count: int = 0
 
 
 class MemoryQueues(Faulty):
@@ -44,6 +47,8 @@ class MemoryQueues(Faulty):
 
     def put(self, queue: Queue, text: str, visible_in: timedelta = timedelta()) -> Receipt:
         with self._at_work("put"):
+            if len(text.encode()) > MAX_BYTES:
+                raise Unstorable
             message = Stored(text, self._in(visible_in), self._clock.now())
             self.stored[queue].append(message)
             return Receipt((message.identity, message.receipt))
@@ -79,8 +84,13 @@ class MemoryQueues(Faulty):
             visible = [message for message in self.stored[queue] if message.visible_at <= now][:32]
             for message in visible:
                 self._hide(message, max(hidden_for, timedelta(seconds=1)))
+                message.count += 1
             return [
-                Received(text=message.text, handle=(message.identity, message.receipt))
+                Received(
+                    text=message.text,
+                    handle=(message.identity, message.receipt),
+                    count=message.count,
+                )
                 for message in visible
             ]
 

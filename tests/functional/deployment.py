@@ -126,7 +126,9 @@ class Deployment:
         terms = DeploymentTerms(topics=self.directory, default_profile="latest", time_scale=1)
         requeue = Requeue(sender=self.queues, clock=self.clock, sleep=self._sleep)
         records = PoisonRecords(store=self.dead_letters, clock=self.clock, new_id=_new_id)
-        self.intake = Intake(receiver=self.queues, records=records, clock=self.clock)
+        self.intake = Intake(
+            receiver=self.queues, records=records, payloads=self.payloads, clock=self.clock
+        )
         self.publish = Publish(
             authorization=PublisherAuthorization(clock=self.clock),
             topics=self.directory,
@@ -165,6 +167,7 @@ class Deployment:
         self.write_dead_letters = WriteDeadLetters(
             intake=self.intake,
             receiver=self.queues,
+            sender=self.queues,
             payloads=self.payloads,
             store=self.dead_letters,
             clock=self.clock,
@@ -175,8 +178,6 @@ class Deployment:
             intake=self.intake,
             receiver=self.queues,
             requeue=requeue,
-            records=records,
-            payloads=self.payloads,
         )
         self.housekeeping = Housekeeping(
             payloads=self.payloads,

@@ -116,6 +116,11 @@ class StorageDeadLetters:
         with storage_errors():
             return none_if_code(lambda: _write_once(client, path, body), *_NO_CONTAINER) is not None
 
+    def has(self, container: str, path: str) -> bool:
+        client = self._account.foreign_container(container)
+        with storage_errors():
+            return bool(client.get_blob_client(path).exists())
+
     def write_poison(self, path: str, body: bytes) -> None:
         client = self._account.container(POISON)
         with storage_errors():

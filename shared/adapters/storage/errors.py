@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from http import HTTPStatus
 from typing import TypeVar
 
 from azure.core.exceptions import AzureError, HttpResponseError
 
 from shared import telemetry
-from shared.errors import StorageUnavailable
+from shared.errors import StorageUnavailable, Unstorable
 
 T = TypeVar("T")
 
@@ -18,6 +19,8 @@ T = TypeVar("T")
 def storage_errors(*, quiet: bool = False) -> Iterator[None]:
     """
     Raise ``StorageUnavailable`` for any error of the SDK that was not handled.
+
+    It is ``Unstorable`` if what was sent is too large.
 
     *quiet*: the caller logs it.
     """
@@ -32,7 +35,8 @@ def storage_errors(*, quiet: bool = False) -> Iterator[None]:
                 status=getattr(error, "status_code", None),
                 code=getattr(error, "error_code", None),
             )
-        raise StorageUnavailable from error
+        is_refused = getattr(error, "status_code", None) == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+        raise (Unstorable if is_refused else StorageUnavailable) from error
 
 
 def create_if_missing(act: Callable[[], T], create: Callable[[], object], code: str) -> T:

@@ -102,7 +102,11 @@ class StorageQueues:
                 lambda: list(next(pages, ())), "QueueNotFound", "QueueBeingDeleted"
             )
         return [
-            Received(text=message.content or "", handle=(message.id, message.pop_receipt))
+            Received(
+                text=message.content or "",
+                handle=(message.id, message.pop_receipt),
+                count=message.dequeue_count or 1,
+            )
             for message in messages or ()
         ]
 

@@ -68,7 +68,7 @@ class DeliveryMessage:
     The *generation* ``UNMATCHED`` means that the filter is still to be applied. *due* is ``None``
     for a first attempt. *rounds* counts returns from a poison queue. At most
     *batch_size* events share a request. With a *dead_letter* note the deliveries have ended and
-    wait for their blob.
+    wait for their *blob*, whose path a message has from shortly before it is written.
     """
 
     topic: str
@@ -79,6 +79,7 @@ class DeliveryMessage:
     rounds: int = 0
     batch_size: int = 1
     dead_letter: DeadLetterNote | None = None
+    blob: str = ""
 
     @property
     def key(self) -> SubscriptionKey:
@@ -145,6 +146,11 @@ def encode_group(message: DeliveryMessage, group: Sequence[Delivery], packed: st
     wire["runs"] = _runs(group, {origin: index for index, origin in enumerate(origins)})
     wire["packed"] = packed
     return _compact(wire)
+
+
+def with_blob(text: str, path: str) -> str:
+    """Return the text of a message of dead letters with the path of the blob that gets them."""
+    return _compact({**json.loads(text), "blob": path})
 
 
 def encode_fan_out(events: Sequence[Delivery], parts: Sequence[Part], packed: str) -> str:

@@ -66,6 +66,7 @@ def decode(text: str | bytes) -> tuple[DeliveryMessage, ...] | NewerMessage:
                 rounds=_number(wire.get("rounds", 0)),
                 batch_size=_number(wire.get("batch", 1), 1, MAX_REQUEST_EVENTS),
                 dead_letter=_note(wire["note"]) if kind is Kind.DEADLETTER else None,
+                blob=_text(wire.get("blob", "")),
             ),
         )
     except _DAMAGED as error:

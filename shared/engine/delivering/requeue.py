@@ -11,7 +11,7 @@ from shared.clock import Clock
 from shared.delivery.delivery import Delivery
 from shared.delivery.messages.message import DeliveryMessage, encode_parts, encode_remaining
 from shared.engine.ports import Queue, Receipt, Sender
-from shared.errors import StorageUnavailable
+from shared.errors import StorageUnavailable, Unstorable
 
 LONG_WAIT = timedelta(minutes=10)  # longer waits must not make Azure scale out
 LONG_HOLD = timedelta(minutes=1)  # likewise for held deliveries, of which there may be many
@@ -90,12 +90,20 @@ class Requeue:
     def put(
         self, queue: Queue, text: str, visible_in: timedelta, patience: timedelta = PATIENCE
     ) -> Receipt:
-        """Put one message; raises StorageUnavailable after failures for as long."""
+        """
+        Put one message.
+
+        Raises:
+            Unstorable: it is too large.
+            StorageUnavailable: puts failed for as long as *patience*.
+        """
         give_up_at = self.clock.now() + patience
         failures = 0
         while True:
             try:
                 return self.sender.put(queue, text, visible_in)
+            except Unstorable:
+                raise
             except StorageUnavailable:
                 if self.clock.now() >= give_up_at:
                     raise

@@ -36,6 +36,14 @@ class DeadLetterStore(Protocol):
             StorageUnavailable: it is not stored, for any other reason.
         """
 
+    def has(self, container: str, path: str) -> bool:
+        """
+        Tell whether there is such a blob.
+
+        Raises:
+            StorageUnavailable: storage did not answer.
+        """
+
     def write_poison(self, path: str, body: bytes) -> None:
         """
         Store a record of a message that can't be handled in the app's container ``poison``.

@@ -27,10 +27,16 @@ class Queue(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Received:
-    """A received message, hidden from other receivers for the requested time."""
+    """
+    A received message, hidden from other receivers for the requested time.
+
+    *count* tells how often it was received, this time included. *handle* is opaque: what deleting
+    or hiding the message needs.
+    """
 
     text: str
-    handle: object  # opaque: what deleting or hiding the message needs
+    handle: object
+    count: int = 1
 
 
 class Sender(Protocol):
@@ -41,6 +47,7 @@ class Sender(Protocol):
         Store one message, hidden for *visible_in*, which is rounded up to whole seconds.
 
         Raises:
+            Unstorable: it is too large.
             StorageUnavailable: it may or may not be stored.
         """
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import NamedTuple
 
 from shared import telemetry
@@ -14,12 +16,20 @@ from shared.deadletter.batching import batches, blob_body, dead_letter_path
 from shared.deadletter.namespace_record import namespace_record
 from shared.deadletter.record import record
 from shared.delivery.delivery import Delivery
-from shared.delivery.messages.message import DeadLetterNote
+from shared.delivery.messages.message import DeadLetterNote, with_blob
 from shared.delivery.policy import EndReason
 from shared.engine.delivering.event_texts import texts_of
 from shared.engine.delivering.ledger import log_dropped
-from shared.engine.ports import DeadLetterStore, Metrics, PayloadStore, Queue, Receiver
-from shared.engine.timers.receiving import Intake, ReadMessage
+from shared.engine.ports import (
+    DeadLetterStore,
+    Metrics,
+    PayloadStore,
+    Queue,
+    Receipt,
+    Receiver,
+    Sender,
+)
+from shared.engine.timers.receiving import HIDDEN_FOR, Intake, ReadMessage
 from shared.errors import StorageUnavailable
 from shared.events.topic import TopicName
 from shared.metrics import Metric
@@ -42,9 +52,25 @@ class _BlobTarget(NamedTuple):
         return _BlobTarget(self.container, self.topic.lower(), self.subscription.lower())
 
 
+_Left = dict[int, ReadMessage]  # the messages of a group that are still to be handled, by number
+
+
+class _DestinationFailed(Exception):
+    """A dead-letter destination can't be written to."""
+
+
+@contextmanager
+def _destination() -> Iterator[None]:
+    try:
+        yield
+    except StorageUnavailable as error:
+        raise _DestinationFailed(str(error)) from error
+
+
 class _Ready(NamedTuple):
     """A message with its events' records, and the deliveries whose payload is missing."""
 
+    number: int
     source: ReadMessage
     records: list[str]
     missing: list[Delivery]
@@ -56,6 +82,7 @@ class WriteDeadLetters:
 
     intake: Intake
     receiver: Receiver
+    sender: Sender
     payloads: PayloadStore
     store: DeadLetterStore
     clock: Clock
@@ -67,41 +94,63 @@ class WriteDeadLetters:
         Write all visible dead letters; delete messages only after their blob is stored.
 
         Raises:
-            StorageUnavailable: a queue failed; the remaining messages stay.
+            StorageUnavailable, Exception: what failed stays, or became a record.
         """
+        fault = None
         while taken := self.intake.take(Queue.DEADLETTERS, deadline):
             groups: dict[_BlobTarget, list[ReadMessage]] = defaultdict(list)
             for each in taken:
                 groups[_target(each).folded].append(each)
-            for group in groups.values():
-                until = min(deadline, self.clock.now() + TIME_PER_TARGET)
-                self._write_group(_target(group[0]), group, until)
+            write = partial(self._write_group, deadline)
+            failed = self.intake.for_each(Queue.DEADLETTERS, groups.values(), write, deadline)
+            fault = fault or failed
+        if fault:
+            raise fault
 
-    def _write_group(
-        self, target: _BlobTarget, group: list[ReadMessage], deadline: datetime
-    ) -> None:
+    def _write_group(self, deadline: datetime, group: list[ReadMessage]) -> None:
         """Write one subscription's blobs; what fails or is not reached stays for the next run."""
-        stored = 0
+        target = _target(group[0])
+        until = min(deadline, self.clock.now() + TIME_PER_TARGET)
+        left = dict(enumerate(group))
         defer = self._hide  # Not reached in time is not a failure.
         try:
-            for batch in batches(self._sized(group)):
-                if self.clock.now() >= deadline:
+            self._delete_written(target, left)
+            for batch in batches(self._sized(left)):
+                if self.clock.now() >= until:
                     break
-                self._store(target, batch)
-                stored += len(batch)
-        except StorageUnavailable as error:
+                self._write_batch(target, batch, left)
+        except _DestinationFailed as error:
             defer = self._keep_or_drop
             telemetry.error("deadletter.failed", **_named(target), detail=str(error))
-        for each in group[:stored]:
-            self.receiver.delete(Queue.DEADLETTERS, each.received)
-        for each in group[stored:]:
+        finally:
+            group[:] = left.values()  # what a fault is about
+        for each in group:
             defer(each)
 
-    def _sized(self, group: list[ReadMessage]) -> Iterable[tuple[_Ready, int, int]]:
+    def _delete_written(self, target: _BlobTarget, left: _Left) -> None:
+        """Delete messages whose blob a run has written that ended before it could delete them."""
+        named = {each.message.blob for each in left.values()} - {""}
+        with _destination():
+            written = {path for path in named if self.store.has(target.container, path)}
+        for number, each in [*left.items()]:
+            if each.message.blob in written:
+                self._delete(number, left)
+
+    def _delete(self, number: int, left: _Left) -> None:
+        self.receiver.delete(Queue.DEADLETTERS, left[number].received)
+        del left[number]
+
+    def _sized(self, left: _Left) -> Iterable[tuple[_Ready, int, int]]:
         """Yield each message with its records, their number and their size in characters."""
-        for each in group:
-            ready = _Ready(each, [], [])
-            for delivery, text in texts_of(each.message.deliveries, self.payloads):
+        for number, each in [*left.items()]:
+            ready = _Ready(number, each, [], [])
+            try:
+                texts = texts_of(each.message.deliveries, self.payloads)
+            except StorageUnavailable as error:
+                telemetry.error("deadletter.failed", **_named(_target(each)), detail=str(error))
+                self._keep_or_drop(left.pop(number))
+                continue
+            for delivery, text in texts:
                 if text is None:
                     ready.missing.append(delivery)
                 else:
@@ -117,16 +166,44 @@ class WriteDeadLetters:
             reason = f"the dead letter can't be built: {error!r}"
             self.intake.records.write(Queue.DEADLETTERS, each.received.text, reason, [text])
 
-    def _store(self, target: _BlobTarget, batch: list[_Ready]) -> None:
+    def _write_batch(self, target: _BlobTarget, batch: list[_Ready], left: _Left) -> None:
+        """
+        Write messages to a blob, and delete them. Each is told the path first.
+
+        So a run that ends half-way repeats nothing: the next one finds the blob there.
+        """
+        key = SubscriptionKey(target.topic, target.subscription)
+        path = dead_letter_path(*key, self.clock.now(), self.new_id())
+        told = [ready for ready in batch if self._tell(ready.number, path, left)]
+        with _destination():
+            self._store(target, told, path)
+        for ready in told:
+            self._delete(ready.number, left)
+
+    def _tell(self, number: int, path: str, left: _Left) -> bool:
+        """Store the path with a message; ``False`` if another run has received it."""
+        each = left[number]
+        text = with_blob(each.received.text, path)
+        receipt = Receipt(each.received.handle)
+        renewed = self.sender.replace(Queue.DEADLETTERS, receipt, text, HIDDEN_FOR)
+        left[number] = replace(each, received=replace(each.received, text=text, handle=renewed))
+        if renewed is None:
+            del left[number]
+        return renewed is not None
+
+    def _store(self, target: _BlobTarget, batch: list[_Ready], last_path: str) -> None:
+        """Write the records of a batch; that of *last_path* is the last blob."""
         named = SubscriptionKey(target.topic, target.subscription)
         records = [
             ((text, _note(ready.source).reason), 1, len(text))
             for ready in batch
             for text in ready.records
         ]
-        for part in batches(records):
+        parts = [*batches(records)]
+        for number, part in enumerate(parts, 1):
             texts = [text for text, _ in part]
             path = dead_letter_path(*named, self.clock.now(), self.new_id())
+            path = last_path if number == len(parts) else path
             stored = self.store.write(target.container, path, blob_body(texts))
             if stored:
                 telemetry.warning("deadletter_batch", **_named(target), path=path, count=len(texts))

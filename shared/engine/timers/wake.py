@@ -30,20 +30,22 @@ class Wake:
         Move all visible messages; delete one only after its replacement is stored.
 
         Raises:
-            StorageUnavailable: the remaining messages stay.
+            StorageUnavailable, Exception: what failed stays, or became a record.
         """
         deadline = self.clock.now() + RUN_FOR
-        moved = 0
+        moved, fault = 0, None
         while taken := self.intake.take(Queue.WAITING, deadline):
             groups: dict[tuple[str, str, str], list[ReadMessage]] = defaultdict(list)
             for each in taken:
                 message = each.message
                 groups[message.topic, message.subscription, message.generation].append(each)
-            for group in groups.values():
-                self._move(group)
+            failed = self.intake.for_each(Queue.WAITING, groups.values(), self._move, deadline)
+            fault = fault or failed
             moved += len(taken)
         if moved:
             telemetry.info("delivery.woken", messages=moved)
+        if fault:
+            raise fault
 
     def _move(self, group: list[ReadMessage]) -> None:
         now = self.clock.now()

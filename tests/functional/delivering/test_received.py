@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from shared.delivery.messages.message import Part, encode, encode_fan_out
+from shared.delivery.messages.message import VERSION, Part, encode, encode_fan_out
 from shared.delivery.messages.packing import pack
 from shared.engine.ports import Queue
 from shared.errors import MalformedMessage
@@ -53,7 +53,7 @@ def test_a_message_far_too_early_waits_on_the_other_queue(app: Deployment) -> No
     assert app.waiting(Queue.WAITING) == [(59 * MINUTE, [0])]
 
 
-@pytest.mark.parametrize("newer", ['{"pushgrid":3}', '{"pushgrid":4,"x":"\u00fc"}'])
+@pytest.mark.parametrize("newer", [f'{{"pushgrid":{VERSION + 1}}}', '{"pushgrid":9,"x":"\u00fc"}'])
 def test_a_newer_message_is_put_back_for_five_minutes(app: Deployment, newer: str) -> None:
     app.deliver.run(newer.encode())
 

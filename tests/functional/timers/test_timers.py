@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from shared.delivery.messages.message import VERSION
 from shared.engine.ports import Queue
 from shared.engine.timers import receiving
 from shared.engine.timers.jobs import Job, TimerJobs
@@ -80,7 +81,7 @@ def test_a_failing_delete_duplicates_and_never_loses(app: Deployment) -> None:
 
 
 def test_wake_ends_though_every_message_is_kept(app: Deployment) -> None:
-    app.queues.put(Queue.WAITING, '{"pushgrid":3}')
+    app.queues.put(Queue.WAITING, f'{{"pushgrid":{VERSION + 1}}}')
 
     app.wake.run()
 

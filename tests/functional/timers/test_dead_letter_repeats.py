@@ -1,0 +1,105 @@
+"""Runs that ended half-way: what they wrote is not written again."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from shared.engine.ports import Queue, Receipt
+from shared.errors import StorageUnavailable
+from tests.builders import a_delivery, a_message, a_note
+from tests.fakes import START
+from tests.functional.deployment import MINUTE, Deployment
+
+HOUR = timedelta(hours=1)
+
+
+def dead(position: int) -> Any:
+    note = a_note(keep_until=START + 24 * HOUR)
+    return a_message([a_delivery(position)], dead_letter=note)
+
+
+def run(app: Deployment) -> None:
+    app.write_dead_letters.run(app.in_a_minute())
+
+
+def written(app: Deployment) -> list[str]:
+    """Return the ids of all records, by blob."""
+    blobs = map(json.loads, app.dead_letters.blobs.values())
+    return [each["id"] for blob in blobs for each in blob]
+
+
+class Killed(BaseException):
+    """The process ends."""
+
+
+@pytest.mark.parametrize("later", [5 * MINUTE, 3 * HOUR], ids=["soon", "in another hour"])
+@pytest.mark.parametrize("after", range(18))
+def test_a_run_that_is_killed_anywhere_loses_and_repeats_nothing(
+    app: Deployment, monkeypatch: pytest.MonkeyPatch, after: int, later: timedelta
+) -> None:
+    """A kill between its deletes repeated each record not yet deleted, 41 of 207."""
+    app.put(Queue.DEADLETTERS, *map(dead, range(7)))
+    calls = iter(range(1000))
+    for store, verb in (
+        (app.queues, "replace"),
+        (app.queues, "delete"),
+        (app.queues, "receive"),
+        (app.dead_letters, "write"),
+    ):
+        act = getattr(store, verb)
+
+        def counted(*args: Any, act: Any = act, **named: Any) -> Any:
+            if next(calls) == after:
+                raise Killed
+            return act(*args, **named)
+
+        monkeypatch.setattr(store, verb, counted)
+    with pytest.raises(Killed):
+        run(app)
+
+    app.clock.advance(later)
+    app.put(Queue.DEADLETTERS, dead(7))  # which came meanwhile
+    run(app)
+
+    assert sorted(written(app)) == [f"e-{number}" for number in range(8)]
+    assert app.all_stored() == {}
+
+
+def test_what_another_run_has_received_meanwhile_is_left_to_it(
+    app: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The five minutes for which it was hidden are over."""
+    app.put(Queue.DEADLETTERS, dead(0), dead(1))
+    replace = app.queues.replace
+    receipts = iter([None])
+
+    def lost_once(*args: Any) -> Receipt | None:
+        return next(receipts, replace(*args))
+
+    monkeypatch.setattr(app.queues, "replace", lost_once)
+
+    run(app)
+
+    assert written(app) == ["e-1"]
+    assert app.waiting(Queue.DEADLETTERS) == [(5 * MINUTE, [0])]
+
+
+def test_a_repeat_of_what_was_written_needs_the_destination_to_answer(app: Deployment) -> None:
+    app.put(Queue.DEADLETTERS, dead(0), dead(1))
+    app.queues.fail_next("delete")
+    with pytest.raises(StorageUnavailable):
+        run(app)
+    app.clock.advance(5 * MINUTE)
+    app.dead_letters.fail_next("has")
+
+    run(app)
+    left = app.queues.waits(Queue.DEADLETTERS)
+    app.clock.advance(MINUTE)
+    run(app)
+
+    assert (left, app.all_stored()) == ([MINUTE] * 2, {})
+    assert written(app) == ["e-0", "e-1"]
