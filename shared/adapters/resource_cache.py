@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 from shared import telemetry
@@ -127,7 +128,10 @@ class ResourceCache:
         parent = None
         if of_namespace:
             parent = self._store.get(Table.TOPICS, NAMESPACES, of_namespace.namespace)
-        return self._readers.absent_topic(name, parent.document if parent else None)
+        if parent is None:
+            return self._readers.absent_topic(name, None)
+        read = partial(self._readers.absent_topic, name)
+        return self._parsed(read, Table.TOPICS, NAMESPACES, parent)
 
     def _read_namespace_topic(self, namespace: str, name: str) -> Topic | None:
         resource = self._store.get(Table.TOPICS, NAMESPACE_TOPICS, name)

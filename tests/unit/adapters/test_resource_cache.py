@@ -336,3 +336,12 @@ def test_a_changed_namespace_changes_its_topics_alone(
     assert keys_of(directory.topic("shop.orders")) == ("k2",)
     directory.topic("shop")
     assert store.reads == reads + 2  # the topic of the namespace and the namespace
+
+
+def test_whose_key_shows_that_a_topic_is_absent_cannot_be_told_from_damage(
+    directory: ResourceCache, store: CountingResources
+) -> None:
+    store.damage(Table.TOPICS, NAMESPACES, "shop", {"later": True})
+
+    with pytest.raises(UnreadableDocument):
+        directory.absent("shop.orders")
