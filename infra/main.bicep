@@ -50,6 +50,15 @@ param allowHttp bool = false
 @description('Networks (CIDR, comma-separated) that may be reached though they are not public.')
 param allowedNetworks string = ''
 
+@description('Name of the Key Vault secret with certificate authorities (PEM) to trust besides the system\'s; empty for none.')
+param caBundleName string = ''
+
+@description('Name of the Key Vault secret with a certificate and its key (PEM) to present to endpoints; empty for none.')
+param clientCertificateName string = ''
+
+@description('Proxy through which endpoints are reached; empty for none.')
+param egressProxy string = ''
+
 @description('Which delivery attempts are kept in tables.')
 param attemptLog attemptLogType = 'failures'
 
@@ -241,6 +250,9 @@ module app 'modules/app.bicep' = {
       publicUrl: publicUrl
       allowHttp: allowHttp
       allowedNetworks: allowedNetworks
+      caBundleName: caBundleName
+      clientCertificateName: clientCertificateName
+      egressProxy: egressProxy
       attemptLog: attemptLog
       honorRetryAfter: honorRetryAfter
       probationCountsAttempt: probationCountsAttempt

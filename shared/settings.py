@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import difflib
-import ipaddress
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
 from shared.errors import Fault, InvalidSettings
+from shared.network_settings import EgressProxy, Network, egress_proxy, name_servers, networks
 from shared.storage_setting import storage_setting
 
-Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 E = TypeVar("E", bound=StrEnum)
 
 LOGIN = "https://login.microsoftonline.com"
@@ -67,6 +65,11 @@ class Settings:
     probation_counts_attempt: bool = False
     probation_ends_events: bool = False
     client_ip_header: str | None = None
+    ca_bundle: str | None = None
+    egress_proxy: EgressProxy | None = None
+    client_certificate: str | None = field(default=None, repr=False)
+    client_key: str | None = field(default=None, repr=False)
+    client_key_password: str | None = field(default=None, repr=False)
     entra_tenant: str | None = None
     entra_issuer: tuple[str, ...] = ()
     entra_jwks_url: str | None = None
@@ -167,35 +170,6 @@ def _boolean(text: str) -> bool:
     return text.lower() in {"true", "1"}
 
 
-def _networks(text: str) -> tuple[Network, ...]:
-    return tuple(_network(part.strip()) for part in text.split(",") if part.strip())
-
-
-def _network(text: str) -> Network:
-    network = ipaddress.ip_network(text, strict=False)
-    if "%" in text:
-        raise ValueError(f"'{text}' has a zone id: remove it")
-    if ipaddress.ip_interface(text).ip != network.network_address:
-        raise ValueError(f"'{text}' has bits set outside the prefix: use {network}")
-    return network
-
-
-def _name_servers(text: str) -> tuple[str, ...]:
-    return tuple(_name_server(each) for each in _texts(text))
-
-
-def _name_server(text: str) -> str:
-    parts = urlsplit(f"//{text}")
-    try:
-        ipaddress.ip_address(parts.hostname or "")
-        is_valid = parts.port != 0 and parts.netloc == text
-    except ValueError:
-        is_valid = False
-    if not is_valid:
-        raise ValueError(f"'{text}' is not an address: use 10.0.0.53, 10.0.0.53:5353 or [fd00::53]")
-    return text
-
-
 def _texts(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
@@ -276,8 +250,8 @@ _SETTINGS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "profile": ("PUSHGRID_PROFILE", str),
     "public_url": ("PUSHGRID_PUBLIC_URL", _url),
     "allow_http": ("PUSHGRID_ALLOW_HTTP", _boolean),
-    "allowed_networks": ("PUSHGRID_ALLOWED_NETWORKS", _networks),
-    "name_servers": ("PUSHGRID_NAME_SERVERS", _name_servers),
+    "allowed_networks": ("PUSHGRID_ALLOWED_NETWORKS", networks),
+    "name_servers": ("PUSHGRID_NAME_SERVERS", name_servers),
     "time_scale": ("PUSHGRID_TIME_SCALE", _scale),
     "cache_for": ("PUSHGRID_CACHE_SECONDS", _seconds),
     "attempt_log": ("PUSHGRID_ATTEMPT_LOG", _choice(AttemptLogging)),
@@ -286,6 +260,11 @@ _SETTINGS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "probation_counts_attempt": ("PUSHGRID_PROBATION_COUNTS_ATTEMPT", _boolean),
     "probation_ends_events": ("PUSHGRID_PROBATION_ENDS_EVENTS", _boolean),
     "client_ip_header": ("PUSHGRID_CLIENT_IP_HEADER", _header),
+    "ca_bundle": ("PUSHGRID_CA_BUNDLE", _secret),
+    "egress_proxy": ("PUSHGRID_EGRESS_PROXY", egress_proxy),
+    "client_certificate": ("PUSHGRID_CLIENT_CERTIFICATE", _secret),
+    "client_key": ("PUSHGRID_CLIENT_KEY", _secret),
+    "client_key_password": ("PUSHGRID_CLIENT_KEY_PASSWORD", _secret),
     "entra_tenant": ("PUSHGRID_ENTRA_TENANT", _tenant),
     "entra_issuer": ("PUSHGRID_ENTRA_ISSUER", _texts),
     "entra_jwks_url": ("PUSHGRID_ENTRA_JWKS_URL", _url),

@@ -140,8 +140,11 @@ resource appSettings 'Microsoft.Web/sites/config@2024-11-01' = {
     PUSHGRID_ALLOWED_NETWORKS: settings.allowedNetworks
     PUSHGRID_ALLOW_HTTP: settings.allowHttp ? 'true' : 'false'
     PUSHGRID_ATTEMPT_LOG: settings.attemptLog
+    PUSHGRID_CA_BUNDLE: empty(settings.caBundleName) ? '' : '@Microsoft.KeyVault(SecretUri=${vaultUri}secrets/${settings.caBundleName})'
+    PUSHGRID_CLIENT_CERTIFICATE: empty(settings.clientCertificateName) ? '' : '@Microsoft.KeyVault(SecretUri=${vaultUri}secrets/${settings.clientCertificateName})'
     PUSHGRID_CLIENT_IP_HEADER: settings.clientIpHeader
     PUSHGRID_DEADLETTER_SCHEDULE: '0 */5 * * * *'
+    PUSHGRID_EGRESS_PROXY: settings.egressProxy
     PUSHGRID_ENTRA_AUDIENCE: settings.entraAudience
     PUSHGRID_ENTRA_MANAGEMENT_AUDIENCE: settings.entraManagementAudience
     PUSHGRID_ENTRA_TENANT: settings.entraTenant

@@ -90,6 +90,15 @@ type settingsType = {
   @description('Networks (CIDR, comma-separated) that may be reached though they are not public.')
   allowedNetworks: string
 
+  @description('Name of the Key Vault secret with certificate authorities to trust as well.')
+  caBundleName: string
+
+  @description('Name of the Key Vault secret with a certificate and its key to present to endpoints.')
+  clientCertificateName: string
+
+  @description('Proxy through which endpoints are reached.')
+  egressProxy: string
+
   @description('Which delivery attempts are kept.')
   attemptLog: attemptLogType
 

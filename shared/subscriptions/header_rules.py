@@ -21,7 +21,7 @@ _REFUSED = {
         r"metadata|metadata-flavor|x-aws-ec2-metadata-.*|x-identity-header"
     ),
     "it would misrepresent the sender of the request": (
-        r"user-agent|cookie|x-ms-client-principal(-.*)?|x-ms-token-.*"
+        r"cookie|x-ms-client-principal(-.*)?|x-ms-token-.*"
     ),
 }
 _RULES = [(why, re.compile(names, re.IGNORECASE)) for why, names in _REFUSED.items()]

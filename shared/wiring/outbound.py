@@ -11,8 +11,9 @@ import certifi
 
 from shared.adapters.entra.webhook_tokens import TokenPusher, WebhookTokens, credential_for
 from shared.adapters.http.outbound_guard import OutboundGuard
-from shared.adapters.http.push import HttpPusher, default_tls
+from shared.adapters.http.push import HttpPusher
 from shared.adapters.http.resolver import NameServers
+from shared.adapters.http.tls import TlsMaterial, client_tls
 from shared.subscriptions.endpoint_rules import host_addresses
 from shared.wiring.process import CLOCK, once
 from shared.wiring.settings import settings
@@ -46,17 +47,29 @@ def http_pusher() -> HttpPusher:
         identity_endpoints=_identity_endpoints(),
     )
     servers = settings().name_servers
-    return HttpPusher(guard, lookup=NameServers(servers=servers) if servers else None)
+    return HttpPusher(
+        guard,
+        tls=client_tls(_tls_material()),
+        lookup=NameServers(servers=servers) if servers else None,
+        proxy=settings().egress_proxy,
+    )
 
 
 def storage_pusher() -> HttpPusher:
     """Return the sender of requests to storage, at any address, trusting what its SDKs trust."""
     everywhere = [ip_network("0.0.0.0/0"), ip_network("::/0")]
     guard = OutboundGuard(allow_http=True, allowed_networks=everywhere)
-    trusted = default_tls()
+    trusted = client_tls()
     bundle = os.environ.get("REQUESTS_CA_BUNDLE") or certifi.where()
     trusted.load_verify_locations(**{"capath" if Path(bundle).is_dir() else "cafile": bundle})
     return HttpPusher(guard, tls=trusted)
+
+
+def _tls_material() -> TlsMaterial:
+    found = settings()
+    return TlsMaterial(
+        found.ca_bundle, found.client_certificate, found.client_key, found.client_key_password
+    )
 
 
 def app_addresses() -> frozenset[tuple[str, int]]:

@@ -20,6 +20,10 @@ _CLOSED = {
     NAMES["admin_key"]: "the management API and the metrics reject every key",
     NAMES["webhook_client_secret"]: "no secret gets tokens for webhooks that Entra ID protects",
     NAMES["webhook_certificate"]: "no certificate gets tokens for webhooks that Entra ID protects",
+    NAMES["ca_bundle"]: "only the authorities of the system are trusted",
+    NAMES["client_certificate"]: "requests to endpoints carry no certificate",
+    NAMES["client_key"]: "the key is looked for beside the client certificate",
+    NAMES["client_key_password"]: "the key of the client certificate is read without a password",
 }
 _TAKEN_LITERALLY = "the text of the reference is used as its value"
 _REMEDY = (
@@ -33,8 +37,29 @@ def settings() -> Settings:
     """Read the settings. Raises InvalidSettings with every fault."""
     found = from_environ(os.environ, frozenset(PROFILES))
     StorageConnection(found.storage)  # raises as well, if it names no storage account
+    _check_certificates(found)
     use_format(found.log_format)
     return found
+
+
+def _check_certificates(found: Settings) -> None:
+    """Raise InvalidSettings if what TLS to endpoints needs can't be loaded."""
+    if found.client_key and not found.client_certificate:
+        missing, key = NAMES["client_certificate"], NAMES["client_key"]
+        raise InvalidSettings(f"{missing} is not set, but {key} is", target=missing)
+    own = (found.client_certificate, found.client_key, found.client_key_password)
+    for name, values in (("ca_bundle", (found.ca_bundle,)), ("client_certificate", (None, *own))):
+        if not any(values):
+            continue
+        import ssl
+
+        from shared.adapters.http.tls import TlsMaterial
+
+        try:
+            TlsMaterial(*values).load(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
+        except OSError as error:
+            detail = f"{NAMES[name]}: its certificates can't be loaded: {error}"
+            raise InvalidSettings(detail, target=NAMES[name]) from error
 
 
 @once

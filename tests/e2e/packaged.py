@@ -19,7 +19,7 @@ from pathlib import Path
 from tests.package_list import ROOT, package_list
 
 SITE_PACKAGES = Path(".python_packages/lib/site-packages")
-_TOOLS = ("devhost", "uvicorn", "click", "httptools")
+_TOOLS = ("devhost", "uvicorn", "click")
 _PIP = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
 _NOBODY = "65534"
 

@@ -9,6 +9,7 @@ from ipaddress import ip_network
 import pytest
 
 from shared.errors import InvalidSettings
+from shared.network_settings import EgressProxy
 from shared.settings import (
     NAMES,
     AttemptLogging,
@@ -98,6 +99,11 @@ def test_another_issuer_can_be_named() -> None:
         ({"NAME_SERVERS": "10.0.0.53:0"}, "'10.0.0.53:0' is not an address"),
         ({"NAME_SERVERS": "fd00::53"}, "'fd00::53' is not an address"),
         ({"NAME_SERVERS": "10.0.0.53/24"}, "'10.0.0.53/24' is not an address"),
+        ({"EGRESS_PROXY": "proxy:8080"}, "PUSHGRID_EGRESS_PROXY: not the URL of a proxy"),
+        ({"EGRESS_PROXY": "https://proxy"}, "use http://host:port"),
+        ({"EGRESS_PROXY": "http://proxy:port"}, "use http://host:port"),
+        ({"EGRESS_PROXY": "http://proxy/path"}, "use http://host:port"),
+        ({"EGRESS_PROXY": "http://:8080"}, "use http://host:port"),
         ({"ALLOWED_NETWORKS": "10.0.0"}, "'10.0.0' does not appear to be an IPv4 or IPv6 network"),
     ],
 )
@@ -123,6 +129,13 @@ def test_what_can_not_be_meant_is_refused(environ: dict[str, str], words: str) -
         ("CLIENT_IP_HEADER", "X-Forwarded-For", "x-forwarded-for"),
         ("CLIENT_IP_HEADER", " ", None),
         ("NAME_SERVERS", "10.0.0.53, [fd00::53]:5353", ("10.0.0.53", "[fd00::53]:5353")),
+        ("EGRESS_PROXY", "http://proxy.example", EgressProxy("proxy.example", 8080)),
+        ("EGRESS_PROXY", "http://[fd00::1]:3128/", EgressProxy("fd00::1", 3128)),
+        (
+            "EGRESS_PROXY",
+            "http://user:p%40ss@proxy.example:80",
+            EgressProxy("proxy.example", 80, "Basic dXNlcjpwQHNz"),
+        ),
         (
             "ALLOWED_NETWORKS",
             "10.0.0.0/8, 192.0.2.7,fd00::/8",
@@ -132,6 +145,15 @@ def test_what_can_not_be_meant_is_refused(environ: dict[str, str], words: str) -
 )
 def test_what_is_read_of_a_setting(name: str, text: str, value: object) -> None:
     assert getattr(read(**{name: text}), name.lower()) == value
+
+
+def test_a_password_of_the_proxy_is_not_shown() -> None:
+    settings = read(EGRESS_PROXY="http://user:secret@proxy.example")
+    with pytest.raises(InvalidSettings) as raised:
+        read(EGRESS_PROXY="http://user:secret@proxy.example/path")
+
+    assert "secret" not in f"{settings}{raised.value.message}"
+    assert "dXNlcjpzZWNyZXQ=" not in f"{settings}"
 
 
 _REFERENCE = (

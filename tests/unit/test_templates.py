@@ -34,10 +34,12 @@ STORAGE = {"blobServiceUri", "queueServiceUri", "tableServiceUri", "credential",
 NOT_WRITTEN = {
     "AzureWebJobsStorage",  # written as a section
     "PUSHGRID_CACHE_SECONDS",
-    "PUSHGRID_NAME_SERVERS",
+    "PUSHGRID_CLIENT_KEY",  # stands beside the certificate in the vault's secret
+    "PUSHGRID_CLIENT_KEY_PASSWORD",
     "PUSHGRID_ENTRA_ISSUER",
     "PUSHGRID_ENTRA_JWKS_URL",
     "PUSHGRID_LOG_FORMAT",
+    "PUSHGRID_NAME_SERVERS",
     "PUSHGRID_TIME_SCALE",
     "PUSHGRID_WEBHOOK_AUTHORITY",
 }
@@ -89,6 +91,8 @@ def test_every_setting_of_the_code_is_written_or_left_out_on_purpose() -> None:
 
 def test_each_setting_is_written_from_the_parameter_of_its_name() -> None:
     others = {
+        "caBundle": "caBundleName",
+        "clientCertificate": "clientCertificateName",
         "webhookCertificate": "webhookCertificateName",
         "webhookClientSecret": "webhookSecretName",
     }

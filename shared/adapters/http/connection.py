@@ -6,6 +6,7 @@ import math
 import select
 import socket
 import ssl
+from collections.abc import Callable
 from errno import EMFILE, ENFILE, ENOBUFS, ENOMEM
 
 from shared.adapters.awake_clock import awake_seconds
@@ -14,12 +15,11 @@ from shared.http import Failure
 # At least one TLS record: a rest would stay inside OpenSSL, where poll can't see it.
 _READ_SIZE = 16 * 1024
 _WRITE_SIZE = 256 * 1024
-_EARLY = (b"HTTP/1.1 1", b"HTTP/1.0 1")
-
 _CLOSED = (ssl.SSLEOFError, ssl.SSLZeroReturnError)
 _SHORTAGES = {EMFILE, ENFILE, ENOBUFS, ENOMEM}
 
 Endpoint = tuple[str, str, int]  # scheme, host, port
+Take = Callable[[bytes], bool]
 
 
 class NoAnswer(Exception):
@@ -37,9 +37,7 @@ class HttpConnection:
 
     All waiting is done in one place, by poll with what is left until the deadline. So a peer that
     sends a byte now and then can't stretch a wait, TLS and plain sockets behave alike, and nothing
-    needs setting per request. *buffer* holds what has arrived and is not used up. What has arrived
-    by a deadline stays there, so that reading can go on later. *received* says whether anything has
-    come since the last send began.
+    needs setting per request. *received* says whether anything has come since the last send began.
     """
 
     __slots__ = (
@@ -47,7 +45,6 @@ class HttpConnection:
         "_poller",
         "_socket",
         "born",
-        "buffer",
         "endpoint",
         "expires",
         "received",
@@ -59,21 +56,24 @@ class HttpConnection:
         self._poller.register(connected.fileno(), select.POLLOUT)
         self._events = select.POLLOUT
         self.endpoint = endpoint
-        self.buffer = bytearray()
         self.born = awake_seconds()
         self.expires = 0.0
         self.received = False
 
-    def start_tls(self, context: ssl.SSLContext, host: str, deadline: float) -> None:
+    def start_tls(
+        self, context: ssl.SSLContext, host: str, deadline: float, session: ssl.SSLSession | None
+    ) -> None:
         """
         Make it a TLS connection to *host*, whose certificate is checked as the context says.
+
+        With *session* that one is resumed, if the peer still knows it.
 
         Raises:
             NoAnswer: the handshake failed, or was not complete in time.
         """
         try:
             wrapped = context.wrap_socket(
-                self._socket, server_hostname=host, do_handshake_on_connect=False
+                self._socket, server_hostname=host, do_handshake_on_connect=False, session=session
             )
             self._socket = wrapped
             while True:
@@ -87,6 +87,21 @@ class HttpConnection:
             raise failed(error) from error
         except ValueError as error:
             raise NoAnswer(Failure.UNSENDABLE, f"no name for TLS: {error}") from error
+
+    @property
+    def is_new(self) -> bool:
+        """Whether it was never kept for another request."""
+        return self.expires == 0.0
+
+    @property
+    def session(self) -> ssl.SSLSession | None:
+        """The TLS session; not before TLS has started and while another thread uses the socket."""
+        return self._socket.session if isinstance(self._socket, ssl.SSLSocket) else None
+
+    @property
+    def is_resumed(self) -> bool:
+        """Whether the peer has resumed the session that TLS was started with."""
+        return isinstance(self._socket, ssl.SSLSocket) and bool(self._socket.session_reused)
 
     def wait(self, events: int, deadline: float) -> int:
         """
@@ -103,16 +118,16 @@ class HttpConnection:
                 return ready[0][1]
         raise NoAnswer(Failure.TIMED_OUT, "no answer in time")
 
-    def is_usable(self) -> bool:
-        """Tell whether the peer of an idle connection has neither closed it nor sent anything."""
+    def is_readable(self) -> bool:
+        """Tell whether anything has arrived, be it the end: an idle connection is unusable then."""
         if self._events != select.POLLIN:
             self._poller.modify(self._socket.fileno(), select.POLLIN)
             self._events = select.POLLIN
-        return not self._poller.poll(0)
+        return bool(self._poller.poll(0))
 
-    def receive(self, deadline: float) -> bool:
+    def receive(self, deadline: float) -> bytes:
         """
-        Add what arrives to the buffer; return whether there was anything before the end.
+        Return what arrives; empty at the end.
 
         Raises:
             NoAnswer: nothing until the deadline, or the connection broke.
@@ -129,16 +144,17 @@ class HttpConnection:
             except OSError as error:
                 raise failed(error) from error
             else:
-                self.buffer += data
                 self.received = self.received or bool(data)
-                return bool(data)
+                return data
 
-    def send(self, data: bytes, deadline: float) -> bool:
+    def send(self, data: bytes, deadline: float, take: Take) -> bool:
         """
         Send all of *data*; return ``False`` if the answer came before all was sent.
 
+        *take* gets what arrives meanwhile, and returns whether that answers the request.
+
         Raises:
-            NoAnswer: not taken until the deadline, or the connection broke before any answer.
+            NoAnswer: not sent until the deadline, or the connection broke before any answer.
         """
         self.received = False
         try:
@@ -148,17 +164,13 @@ class HttpConnection:
         except (BlockingIOError, ssl.SSLWantWriteError, ssl.SSLWantReadError):
             sent = 0
         except OSError as error:
-            return self._answered_anyway(error)
-        return self._send_rest(memoryview(data)[sent:], deadline)
+            return self._answered_anyway(error, take)
+        return self._send_rest(memoryview(data)[sent:], deadline, take)
 
-    def _send_rest(self, rest: memoryview, deadline: float) -> bool:
+    def _send_rest(self, rest: memoryview, deadline: float, take: Take) -> bool:
         while rest:
             ready = self.wait(select.POLLOUT | select.POLLIN, deadline)
-            if (
-                ready & select.POLLIN
-                and self._take_arrived()
-                and not self.buffer.startswith(_EARLY)
-            ):
+            if ready & select.POLLIN and self._take_arrived(take):
                 return False
             if not ready & ~select.POLLIN:
                 continue
@@ -167,11 +179,11 @@ class HttpConnection:
             except (BlockingIOError, ssl.SSLWantWriteError, ssl.SSLWantReadError):
                 continue
             except OSError as error:
-                return self._answered_anyway(error)
+                return self._answered_anyway(error, take)
         return True
 
-    def _take_arrived(self) -> bool:
-        """Buffer what has arrived; return ``False`` if that is nothing, or TLS's own records."""
+    def _take_arrived(self, take: Take) -> bool:
+        """Take what has arrived, if anything but TLS's own records; return what *take* does."""
         try:
             data = self._socket.recv(_READ_SIZE)
         except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
@@ -180,17 +192,17 @@ class HttpConnection:
             raise failed(error) from error
         if not data:
             raise NoAnswer(Failure.SOCKET, "closed while the request was being sent")
-        self.buffer += data
         self.received = True
-        return True
+        return take(data)
 
-    def _answered_anyway(self, error: OSError) -> bool:
+    def _answered_anyway(self, error: OSError, take: Take) -> bool:
         """Look for an answer that was sent before the peer stopped reading."""
         try:
-            if self._take_arrived():
-                return False
+            while self.is_readable():
+                if self._take_arrived(take):
+                    return False
         except NoAnswer as unread:
-            if unread.failure is Failure.TLS:  # an alert says why the peer went away
+            if unread.failure is not Failure.SOCKET:  # a TLS alert says why the peer went away
                 raise
         raise failed(error) from error
 

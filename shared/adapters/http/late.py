@@ -12,7 +12,7 @@ from threading import Lock, Thread
 from typing import NamedTuple
 
 from shared.adapters.awake_clock import awake_seconds
-from shared.adapters.http.answer import Head, HeadReader
+from shared.adapters.http.answer import Answer, await_head
 from shared.adapters.http.connection import HttpConnection, NoAnswer
 from shared.http import Answered, Failure, LateAnswerHandler
 
@@ -22,10 +22,10 @@ _PAUSE_SECONDS = 0.02  # between two polls: a peer that sends single bytes costs
 
 
 class Unanswered(NamedTuple):
-    """A request that was sent at *started*, and what has arrived of its response's head."""
+    """A request that was sent at *started*, and what has arrived of its answer."""
 
     connection: HttpConnection
-    reader: HeadReader
+    answer: Answer
     started: float
     late: LateAnswerHandler
 
@@ -35,7 +35,7 @@ class Unanswered(NamedTuple):
         return self.started + self.late.within.total_seconds()
 
 
-_LateHead = tuple[Unanswered, Head, float]
+_LateAnswer = tuple[Unanswered, float]
 
 
 class LateReader:
@@ -104,7 +104,7 @@ class LateReader:
             with suppress(BlockingIOError):
                 while wakeups.recv(4096):
                     pass
-            arrived: list[_LateHead] = []
+            arrived: list[_LateAnswer] = []
             for number, each in list(waiting.items()):
                 if each.until <= awake_seconds() or (number in ready and _is_over(each, arrived)):
                     poller.unregister(number)
@@ -136,18 +136,18 @@ class LateReader:
             return bool(waiting)
 
 
-def _is_over(unanswered: Unanswered, arrived: list[_LateHead]) -> bool:
+def _is_over(unanswered: Unanswered, arrived: list[_LateAnswer]) -> bool:
     """Read what has arrived, add a complete head to *arrived*; return whether the wait is over."""
     now = awake_seconds()
     try:
-        head = unanswered.reader.read(now + _READ_SECONDS)
+        await_head(unanswered.connection, unanswered.answer, now + _READ_SECONDS)
     except NoAnswer as failed:
         return failed.failure is not Failure.TIMED_OUT
-    arrived.append((unanswered, head, now - unanswered.started))
+    arrived.append((unanswered, now - unanswered.started))
     return True
 
 
-def _report(arrived: Sequence[_LateHead]) -> None:
+def _report(arrived: Sequence[_LateAnswer]) -> None:
     """Report responses, on a thread of their own: the callbacks may wait for storage."""
-    for unanswered, head, seconds in arrived:
-        unanswered.late.report(Answered(head.status, head.headers, b"", seconds))
+    for (_, answer, _, late), seconds in arrived:
+        late.report(Answered(answer.status, answer.headers, b"", seconds))

@@ -40,7 +40,7 @@ class Pool:
                     return None
                 connection = stack.pop()
                 self._count -= 1
-            if connection.expires > awake_seconds() and connection.is_usable():
+            if connection.expires > awake_seconds() and not connection.is_readable():
                 return connection
             connection.close()
 

@@ -8,27 +8,27 @@ a name again after the guard has judged it, and costs several times the processo
 
 from __future__ import annotations
 
-import socket
 import ssl
-from collections.abc import Sequence
 from contextlib import suppress
 from datetime import timedelta
 from typing import NamedTuple
 
 from shared.adapters.awake_clock import awake_seconds
-from shared.adapters.http.answer import HeadReader
-from shared.adapters.http.body import read_body
-from shared.adapters.http.connect import connect, new_socket
+from shared.adapters.http.answer import Answer, await_body, await_head
 from shared.adapters.http.connection import Endpoint, HttpConnection, NoAnswer, failed
+from shared.adapters.http.dialer import Dialer
 from shared.adapters.http.late import LateReader, Unanswered
-from shared.adapters.http.outbound_guard import Address, OutboundGuard
+from shared.adapters.http.outbound_guard import OutboundGuard
 from shared.adapters.http.pool import Pool
 from shared.adapters.http.request import Target, parse_url, write_request
-from shared.adapters.http.resolver import Lookup, NameServers, Resolver, as_literal
+from shared.adapters.http.resolver import Lookup
+from shared.adapters.http.tls import client_tls
 from shared.http import Answered, Exchange, Failure, LateAnswerHandler, NotAnswered, OutboundRequest
+from shared.network_settings import EgressProxy
 
 _CONNECT_SECONDS = 10.0
 _BODY_SECONDS = 2.0
+_STALE = (Failure.SOCKET, Failure.TLS)  # the ends of a connection that the peer gave up
 
 
 class _Call(NamedTuple):
@@ -69,12 +69,11 @@ class HttpPusher:
         *,
         tls: ssl.SSLContext | None = None,
         lookup: Lookup | None = None,
+        proxy: EgressProxy | None = None,
     ) -> None:
         self._guard = guard
-        self._tls = tls or default_tls()
-        self._name_servers = NameServers()
-        self._resolver = Resolver(lookup or self._name_servers)
         self._pool = Pool()
+        self._dialer = Dialer(guard, tls or client_tls(), proxy, lookup, self._pool.close)
         self._late_reader = LateReader()
 
     def send(
@@ -99,7 +98,7 @@ class HttpPusher:
     def close(self) -> None:
         """Close the connections that are idle or wait for a late answer, and end lookups."""
         self._pool.close()
-        self._name_servers.close()
+        self._dialer.close()
         self._late_reader.close()
 
     def _refuse(self, target: Target) -> None:
@@ -118,59 +117,24 @@ class HttpPusher:
             try:
                 return self._converse(connection, call, started)
             except NoAnswer as stale:
-                if stale.failure is not Failure.SOCKET or connection.received:
+                if stale.failure not in _STALE or connection.received:
                     raise
             limit = min(_CONNECT_SECONDS, started + call.timeout - awake_seconds())
-            return self._converse(self._connect(endpoint, limit), call, started)
-        connection = self._connect(endpoint, min(_CONNECT_SECONDS, call.timeout))
+            return self._converse(self._dialer.dial(endpoint, limit), call, started)
+        connection = self._dialer.dial(endpoint, min(_CONNECT_SECONDS, call.timeout))
         return self._converse(connection, call, awake_seconds())
-
-    def _connect(self, endpoint: Endpoint, seconds: float) -> HttpConnection:
-        scheme, host, port = endpoint
-        deadline = awake_seconds() + seconds
-        allowed = self._allowed(self._addresses(host, deadline), port)
-        connection = connect(allowed, endpoint, deadline, self._pool.close)
-        if scheme == "https":
-            try:
-                # A certificate names an address in its usual form, and a name without the dot.
-                name = str(as_literal(host) or host.removesuffix("."))
-                connection.start_tls(self._tls, name, deadline)
-            except BaseException:
-                connection.close()
-                raise
-        return connection
-
-    def _addresses(self, host: str, deadline: float) -> Sequence[Address]:
-        """Resolve a name; that it is unknown is believed only if a socket can be had to ask."""
-        self._need_socket()
-        try:
-            return self._resolver.addresses(host, deadline)
-        except NoAnswer as error:
-            if error.failure is Failure.RESOLUTION:
-                self._need_socket()
-            raise
-
-    def _need_socket(self) -> None:
-        new_socket(socket.AF_INET, self._pool.close).close()
-
-    def _allowed(self, candidates: Sequence[Address], port: int) -> list[Address]:
-        verdicts = [(address, self._guard.refusal(address, port)) for address in candidates]
-        allowed = [address for address, refused in verdicts if refused is None]
-        if not allowed:
-            raise NoAnswer(Failure.NOT_ALLOWED, "; ".join(str(why) for _, why in verdicts))
-        return allowed
 
     def _converse(self, connection: HttpConnection, call: _Call, started: float) -> Answered:
         kept = False
-        reader = HeadReader(connection)
+        answer = Answer()
         try:
-            all_sent = connection.send(call.data, started + call.timeout)
+            all_sent = connection.send(call.data, started + call.timeout, answer.feed)
             try:
-                head = reader.read(started + call.timeout)
+                await_head(connection, answer, started + call.timeout)
             except NoAnswer as none:
                 if none.failure is Failure.TIMED_OUT and all_sent and call.late:
                     with suppress(OSError):  # No room to wait: the timeout is what counts.
-                        late = Unanswered(connection, reader, started, call.late)
+                        late = Unanswered(connection, answer, started, call.late)
                         self._late_reader.wait_for(late)
                         kept = True
                 raise
@@ -178,21 +142,13 @@ class HttpPusher:
             body_until = awake_seconds() + _BODY_SECONDS
             if call.wants_body:
                 body_until = max(body_until, started + call.timeout)
-            body, complete = read_body(connection, head, body_until)
-            if all_sent and complete and head.stays_open and not connection.buffer:
-                self._pool.keep(connection, head.keep_for)
+            await_body(connection, answer, body_until)
+            if connection.is_new:
+                self._dialer.remember(connection)
+            if all_sent and answer.is_reusable:
+                self._pool.keep(connection, answer.keep_for)
                 kept = True
         finally:
             if not kept:
                 connection.close()
-        return Answered(head.status, head.headers, body, seconds)
-
-
-def default_tls() -> ssl.SSLContext:
-    """Return a context that trusts what the system trusts; ``SSL_CERT_FILE`` changes that."""
-    context = ssl.create_default_context()
-    # Python 3.13 and newer would refuse what many private authorities issue and older ones accept.
-    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.set_alpn_protocols(["http/1.1"])
-    return context
+        return Answered(answer.status, answer.headers, bytes(answer.body), seconds)

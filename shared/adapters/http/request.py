@@ -7,6 +7,7 @@ from functools import lru_cache
 from ipaddress import IPv6Address
 from typing import NamedTuple
 
+from shared import VERSION
 from shared.adapters.http.connection import NoAnswer
 from shared.http import Failure, OutboundRequest
 
@@ -18,6 +19,7 @@ TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # such as the name of a head
 _ILLEGAL_VALUE = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]|[^\x00-\xff]")
 _FRAMING = frozenset({"host", "content-length", "connection", "transfer-encoding", "upgrade"})
 _METHODS = frozenset({"POST", "OPTIONS", "GET"})  # pushes, handshakes, keys of tokens
+_USER_AGENT = f"User-Agent: pushgrid/{VERSION}\r\n"
 _PORTS = {"http": 80, "https": 443}
 _MAX_PORT = 65535
 
@@ -75,8 +77,8 @@ def write_request(request: OutboundRequest, target: Target) -> bytes:
     """
     Write head and body as one piece: sent at once they cost one system call and one packet.
 
-    Exactly the request's headers are sent, plus Host and, but for OPTIONS and GET without a body,
-    Content-Length.
+    Exactly the request's headers are sent, plus Host, User-Agent unless it is among them, and, but
+    for OPTIONS and GET without a body, Content-Length.
 
     Raises:
         NoAnswer: a header that HTTP can't carry, or that the sender writes itself; a method
@@ -85,11 +87,14 @@ def write_request(request: OutboundRequest, target: Target) -> bytes:
     if request.method not in _METHODS:
         raise _unsendable("none of POST, OPTIONS and GET")
     lines = [f"{request.method} {target.path} HTTP/1.1\r\nHost: {target.authority}\r\n"]
+    agent = _USER_AGENT
     for name, value in request.headers.items():
-        check_name(name)
+        if check_name(name) == "user-agent":
+            agent = ""
         if _ILLEGAL_VALUE.search(value):
             raise _unsendable(f"illegal value of header {name}")
         lines.append(f"{name}: {value}\r\n")
+    lines.append(agent)
     if request.body or request.method == "POST":
         lines.append(f"Content-Length: {len(request.body)}\r\n")
     lines.append("\r\n")
@@ -97,9 +102,9 @@ def write_request(request: OutboundRequest, target: Target) -> bytes:
 
 
 @lru_cache(maxsize=1024)
-def check_name(name: str) -> None:
+def check_name(name: str) -> str:
     """
-    Check a header's name; few names are ever used, so the result is remembered.
+    Check a header's name, and return it in lower case. Few are ever used: they are remembered.
 
     Raises:
         NoAnswer: it is illegal, or one that frames the message and so is ours alone to write.
@@ -108,6 +113,7 @@ def check_name(name: str) -> None:
         raise _unsendable("illegal header name")
     if name.lower() in _FRAMING:
         raise _unsendable(f"header {name} is written by the sender")
+    return name.lower()
 
 
 def _check_host(host: str) -> None:

@@ -12,6 +12,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
     Encoding,
     NoEncryption,
     PrivateFormat,
@@ -72,22 +73,33 @@ class Authority:
         ends_in: timedelta = timedelta(days=2),
         self_signed: bool = False,
         names_issuers_key: bool = True,
+        is_named: bool = True,
+        password: bytes = b"",
     ) -> Path:
-        """Return a file with a key and its certificate, which is for *host*."""
+        """
+        Return a file with a key and its certificate, which is for *host*.
+
+        Unless *is_named*, only its common name says so. With *password* the key is encrypted.
+        """
         key = ec.generate_private_key(ec.SECP256R1())
         try:
             name: x509.GeneralName = x509.IPAddress(ip_address(host))
         except ValueError:
             name = x509.DNSName(host)
         builder = self._builder(_name(host), ends_in).public_key(key.public_key())
-        builder = builder.add_extension(x509.SubjectAlternativeName([name]), critical=False)
+        if is_named:
+            builder = builder.add_extension(x509.SubjectAlternativeName([name]), critical=False)
         if names_issuers_key:
             issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
             builder = builder.add_extension(issuer, critical=False)
         certificate = builder.sign(key if self_signed else self._key, SHA256())
         both = self._folder / f"{certificate.serial_number}.pem"
         both.write_bytes(
-            key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+            key.private_bytes(
+                Encoding.PEM,
+                PrivateFormat.PKCS8,
+                BestAvailableEncryption(password) if password else NoEncryption(),
+            )
             + certificate.public_bytes(Encoding.PEM)
         )
         return both

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import select
 import socket
 import ssl
 import struct
@@ -12,7 +14,7 @@ from functools import partial
 from ipaddress import ip_network
 from threading import Event, Thread
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from shared.adapters.http.outbound_guard import OutboundGuard
 from shared.adapters.http.push import HttpPusher
@@ -24,6 +26,7 @@ SHORT = timedelta(seconds=0.5)
 PATIENCE = 30.0
 PATIENT = timedelta(seconds=PATIENCE)
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
 EMPTY = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 
 
@@ -35,6 +38,18 @@ class Peer:
         self._socket = accepted
         self._server = server
         self.stopped = server.stopped
+
+    @property
+    def is_resumed(self) -> bool:
+        """Whether the client has resumed an earlier TLS session."""
+        return isinstance(self._socket, ssl.SSLSocket) and bool(self._socket.session_reused)
+
+    @property
+    def client_name(self) -> str:
+        """The common name in the client's certificate; empty without one."""
+        assert isinstance(self._socket, ssl.SSLSocket)
+        certificate: Any = self._socket.getpeercert() or {}
+        return str(dict(each[0] for each in certificate.get("subject", ())).get("commonName", ""))
 
     def read(self) -> bytes:
         """Read one request, by its Content-Length, and keep it; empty at the end."""
@@ -74,6 +89,10 @@ class Peer:
         self._socket.settimeout(PATIENCE)
         self._socket.sendall(data)
 
+    def send_raw(self, data: bytes) -> None:
+        """Send past TLS."""
+        os.write(self._socket.fileno(), data)
+
     def dribble(self, data: bytes, pause: float = 0.05) -> None:
         """Send byte by byte."""
         self._socket.settimeout(PATIENCE)
@@ -81,6 +100,17 @@ class Peer:
             self._socket.sendall(data[position : position + 1])
             if self.stopped.wait(pause):
                 return
+
+    def forward(self, onward: socket.socket) -> None:
+        """Pass bytes on in both directions, until either side ends."""
+        self._socket.settimeout(PATIENCE)
+        both = {self._socket: onward, onward: self._socket}
+        while not self.stopped.is_set():
+            for ready in select.select(list(both), [], [], 0.01)[0]:
+                data = ready.recv(65536)
+                if not data:
+                    return
+                both[ready].sendall(data)
 
     def wait(self) -> None:
         """Do nothing until the test is over."""
@@ -131,6 +161,10 @@ class Server:
             thread.join(PATIENCE)
         self._listener.close()
 
+    def use_tls(self, context: ssl.SSLContext) -> None:
+        """Serve further connections with another context."""
+        self._tls = context
+
     def _start(self, target: Callable[[], None]) -> None:
         thread = Thread(target=target, daemon=True)
         self._threads.append(thread)
@@ -171,6 +205,20 @@ def once(answer: bytes) -> Script:
         peer.send(answer)
 
     return script
+
+
+def forwarding(peer: Peer) -> None:
+    """Do what a proxy does: connect to the address that CONNECT names, and pass bytes on."""
+    target = peer.read().split(b" ", 2)[1].decode()
+    host, _, port = target.rpartition(":")
+    try:
+        onward = socket.create_connection((host.strip("[]"), int(port)), 30)
+    except OSError:
+        peer.send(b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n")
+        return
+    with onward:
+        peer.send(ESTABLISHED)
+        peer.forward(onward)
 
 
 def dribbling(peer: Peer) -> None:

@@ -7,9 +7,11 @@ from time import monotonic
 
 import pytest
 
+from shared.adapters.http import push as sender
 from shared.adapters.http.push import HttpPusher
 from shared.http import Failure
 from tests.integration.push.scripted import (
+    EMPTY,
     OK,
     Peer,
     Script,
@@ -22,7 +24,9 @@ from tests.integration.push.scripted import (
 )
 
 LIMIT = 64 * 1024
-CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+LENGTH = b"Content-Length: 0\r\n\r\n"
+CODED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: %s\r\n\r\n"
+CHUNKED = CODED % b"chunked"
 GZIP = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n"
 PACKED = gzip.compress(bytes(10_000_000))
 
@@ -30,7 +34,12 @@ PACKED = gzip.compress(bytes(10_000_000))
 def many(count: int) -> bytes:
     """Return an answer with so many headers."""
     headers = b"".join(b"X-%d: y\r\n" % number for number in range(count - 1))
-    return b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n" + headers + b"\r\n"
+    return EMPTY[:-2] + headers + b"\r\n"
+
+
+def empty(*lines: bytes) -> bytes:
+    """Return a response without a body and with these header lines before its length."""
+    return b"HTTP/1.1 200 OK\r\n" + b"".join(b"%s\r\n" % line for line in lines) + LENGTH
 
 
 @pytest.mark.parametrize(
@@ -50,8 +59,10 @@ def many(count: int) -> bytes:
             200,
             b"ok",
         ),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 2, 2\r\n\r\nok", 200, b"ok"),
-        (many(100), 200, b""),
+        (b"HTTP/1.1 205 Reset Content\r\nContent-Length: 0\r\n\r\n", 205, b""),
+        (CODED % b"gzip, chunked" + b"2\r\nok\r\n0\r\n\r\n", 200, b"ok"),
+        (CHUNKED + b"2  \r\nok\r\n0\r\n\r\n", 200, b"ok"),
+        (many(1000), 200, b""),
         (
             b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % LIMIT + b"x" * LIMIT,
             200,
@@ -59,7 +70,7 @@ def many(count: int) -> bytes:
         ),
         (GZIP % len(PACKED) + PACKED, 200, PACKED),  # it is not inflated
     ],
-    ids=range(14),
+    ids=range(16),
 )
 def test_an_answer_is_complete_at_its_end(
     pusher: HttpPusher, answer: bytes, status: int, body: bytes
@@ -79,10 +90,8 @@ def test_an_answer_is_complete_at_its_end(
         (b"HTTP/1.0 200 OK\r\n\r\nold", b"old"),
         (b"HTTP/1.1 200 OK\r\n\r\nno length", b"no length"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nshort", b"short"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 1, 2\r\n\r\nab", b"ab"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\nab", b"ab"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: " + b"9" * 5000 + b"\r\n\r\nab", b"ab"),
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\nab", b"ab"),
+        (CODED % b"gzip", b""),
+        (CODED % b"chunked, gzip" + b"2\r\nok\r\n0\r\n\r\n", b"2\r\nok\r\n0\r\n\r\n"),
         (CHUNKED + b"2\r\nok\r\nnonsense\r\n", b"ok"),
         (CHUNKED + b"2\r\nokay\r\n0\r\n\r\n", b"ok"),
         (CHUNKED + b"-1\r\nx", b""),
@@ -175,8 +184,7 @@ def test_redirects_are_answers(pusher: HttpPusher) -> None:
 
 def test_headers_are_lower_case_and_joined(pusher: HttpPusher) -> None:
     answer = (
-        b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nRETRY-After:  7 \r\nX: a\r\nx: b\r\n"
-        b"Folded: one\r\n  two\r\nNone:\r\n\r\n"
+        b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nRETRY-After:  7 \r\nX: a\r\nx: b\r\nNone:\r\n\r\n"
     )
     with Server(always(answer)) as server:
         answered = answer_of(push(pusher, server.url))
@@ -185,7 +193,6 @@ def test_headers_are_lower_case_and_joined(pusher: HttpPusher) -> None:
             "content-length": "0",
             "retry-after": "7",
             "x": "a, b",
-            "folded": "one two",
             "none": "",
         }
 
@@ -197,24 +204,20 @@ def _flood_of_interim(peer: Peer) -> None:
 
 
 NOT_HTTP: dict[str, Script] = {
-    "101 headers": always(many(101)),
-    "10 000 headers": always(many(10_000)),
-    "a header too large": always(b"HTTP/1.1 200 OK\r\nX: " + b"y" * 70_000 + b"\r\n\r\n"),
     "endless informational responses": _flood_of_interim,
+    "a fault in an informational response": once(b"HTTP/1.1 102 Processing\r\nbad name: x\r\n"),
     "HTTP/0.9": once(b"<html>hello</html>"),
     "no status line": once(b"hello\r\n\r\n"),
     "HTTP/2": once(b"HTTP/2 200\r\n\r\n"),
+    "HTTP/2.0": once(b"HTTP/2.0 200 OK\r\n\r\n"),
+    "RTSP": once(b"RTSP/1.0 200 OK\r\n\r\n"),
     "two digits": once(b"HTTP/1.1 20 OK\r\n\r\n"),
     "four digits": once(b"HTTP/1.1 2000 OK\r\n\r\n"),
+    "below 100": once(b"HTTP/1.1 099 OK\r\n\r\n"),
     "no digits": once(b"HTTP/1.1 abc OK\r\n\r\n"),
     "another protocol": once(b"ICY 200 OK\r\n\r\n"),
     "binary": once(b"\x16\x03\x01\x02\x00\x01"),
-    "a line without colon": once(b"HTTP/1.1 200 OK\r\nno colon\r\n\r\n"),
-    "a name with a space": once(b"HTTP/1.1 200 OK\r\nbad name: x\r\n\r\n"),
-    "folded from nothing": once(b"HTTP/1.1 200 OK\r\n folded: nothing\r\n\r\n"),
-    "NUL": once(b"HTTP/1.1 200 OK\r\nx: a\0b\r\n\r\n"),
-    "a lone CR": once(b"HTTP/1.1 200 OK\r\nx: a\rb\r\n\r\n"),
-    "101": once(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\n\r\n"),
+    "101": once(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\n\r\n" + OK),
 }
 
 
@@ -223,6 +226,77 @@ def test_what_is_not_http_is_malformed(pusher: HttpPusher, script: Script) -> No
     with Server(script) as server:
         assert failure_of(push(pusher, server.url)) is Failure.MALFORMED
         assert server.connections == 1
+
+
+IN_THE_HEAD = {
+    "a line without colon": empty(b"no colon"),
+    "a name with a space": empty(b"bad name: x"),
+    "a name with a space at its end": empty(b"name : x"),
+    "a folded line": empty(b"x: y", b" z"),
+    "folded from nothing": empty(b" folded: nothing"),
+    "NUL": empty(b"x: a\0b"),
+    "a lone CR": empty(b"x: a\rb"),
+    "a lone CR in the reason": b"HTTP/1.1 200 O\rK\r\n" + LENGTH,
+    "two lengths": empty(b"Content-Length: 1"),
+    "a list of lengths": b"HTTP/1.1 200 OK\r\nContent-Length: 0, 0\r\n\r\n",
+    "a negative length": b"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\nab",
+    "a huge length": b"HTTP/1.1 200 OK\r\nContent-Length: " + b"9" * 5000 + b"\r\n\r\nab",
+    "a header too large": empty(b"X: " + b"y" * 70_000),
+    "10 000 headers": many(10_000),
+}
+IN_THE_FRAMING = {
+    "a chunk size ending in a bare LF": CHUNKED + b"2\nok\r\n0\r\n\r\n",
+    "a chunk ending in a bare LF": CHUNKED + b"2\r\nok\n0\r\n\r\n",
+    "a chunk size ending in a lone CR": CHUNKED + b"2\rok\r\n0\r\n\r\n",
+    "a chunk without an end": CHUNKED + b"2\r\nok0\r\n\r\n",
+    "a chunk with an odd end": CHUNKED + b"2\r\nok\r\r\n0\r\n\r\n",
+    "the last chunk ending in a bare LF": CHUNKED + b"2\r\nok\r\n0\r\n\n",
+    "a trailer with a bare LF": CHUNKED + b"2\r\nok\r\n0\r\nT: x\n\r\n",
+    "chunked twice": CODED % b"chunked, chunked" + b"2\r\nok\r\n0\r\n\r\n",
+    "chunked in HTTP/1.0": (CHUNKED + b"2\r\nok\r\n0\r\n\r\n").replace(
+        b"1.1 200 OK\r\n", b"1.0 200 OK\r\nConnection: keep-alive\r\n"
+    ),
+    "identity and a length": CODED % b"identity\r\nContent-Length: 2" + b"ok",
+    "identity and no content": CODED % b"identity\r\nContent-Length: 0",
+    "a coding beside 204": (CHUNKED + b"0\r\n\r\n").replace(b"200 OK", b"204 No Content"),
+    "205 without a length": b"HTTP/1.1 205 Reset Content\r\n\r\n",
+}
+
+
+@pytest.fixture
+def endless_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever waits for more of a body than there is waits for ever."""
+    monkeypatch.setattr(sender, "_BODY_SECONDS", 1e6)
+
+
+@pytest.mark.usefixtures("endless_patience")
+@pytest.mark.parametrize("answer", IN_THE_HEAD.values(), ids=IN_THE_HEAD.keys())
+def test_a_fault_after_the_status_line_costs_the_connection_only(
+    pusher: HttpPusher, answer: bytes
+) -> None:
+    with Server(always(answer)) as server:
+        outcomes = [answer_of(push(pusher, server.url)) for _ in range(2)]
+
+        assert [each.status for each in outcomes] == [200, 200]
+        assert server.connections == 2
+
+
+@pytest.mark.usefixtures("endless_patience")
+@pytest.mark.parametrize("answer", IN_THE_FRAMING.values(), ids=IN_THE_FRAMING.keys())
+def test_doubtful_framing_costs_the_connection_only(pusher: HttpPusher, answer: bytes) -> None:
+    with Server(always(answer)) as server:
+        outcomes = [answer_of(push(pusher, server.url)) for _ in range(2)]
+
+        assert [each.status for each in outcomes] == [int(answer[9:12])] * 2
+        assert server.connections == 2
+
+
+def test_headers_before_a_fault_are_used(pusher: HttpPusher) -> None:
+    answer = b"HTTP/1.1 503 Busy\r\nRetry-After: 7\r\nX: y\r\nbad name: z\r\n\r\n"
+    with Server(always(answer)) as server:
+        answered = answer_of(push(pusher, server.url))
+
+        assert (answered.status, answered.headers) == (503, {"retry-after": "7"})
 
 
 def test_an_answer_may_come_in_single_bytes(pusher: HttpPusher) -> None:

@@ -66,6 +66,43 @@ def test_a_broken_connection_fails_and_is_not_tried_again(
         assert server.connections == 1
 
 
+INTERIM = b"HTTP/1.1 100 Continue\r\n\r\n"
+TOO_LARGE = b"HTTP/1.1 413 Content Too Large\r\nConnection: close\r\n\r\n"
+
+
+@pytest.mark.parametrize("pieces", [[INTERIM + TOO_LARGE], [INTERIM, TOO_LARGE], [TOO_LARGE]])
+@pytest.mark.parametrize("ends", ["reset", "never"])
+def test_an_answer_while_the_request_is_being_sent_counts(
+    pusher: HttpPusher, pieces: list[bytes], ends: str
+) -> None:
+    def script(peer: Peer) -> None:
+        peer.receive()
+        for piece in pieces:
+            peer.send(piece)
+            peer.stopped.wait(0.1)
+        if ends == "reset":
+            peer.reset()
+        else:
+            peer.wait()
+
+    with Server(script) as server:
+        answered = answer_of(push(pusher, server.url, body=bytes(20_000_000)))
+
+        assert answered.status == 413
+        assert server.connections == 1
+
+
+def test_an_interim_answer_while_the_request_is_being_sent_is_none(pusher: HttpPusher) -> None:
+    def script(peer: Peer) -> None:
+        peer.send(INTERIM)
+        peer.receive()
+        peer.stopped.wait(0.1)
+        peer.reset()
+
+    with Server(script) as server:
+        assert failure_of(push(pusher, server.url, body=bytes(20_000_000))) is Failure.SOCKET
+
+
 def test_nobody_listens(pusher: HttpPusher) -> None:
     with socket.socket() as bound:  # and so nobody else's port meanwhile
         bound.bind(("127.0.0.1", 0))

@@ -14,7 +14,7 @@ import pytest
 
 from shared.adapters.http.outbound_guard import Address
 from shared.adapters.http.push import HttpPusher
-from shared.http import Answered, Failure, NotAnswered, OutboundRequest
+from shared.http import Failure, NotAnswered, OutboundRequest
 from tests.integration.push.names import looked_up
 from tests.integration.push.scripted import (
     LOCAL,
@@ -27,7 +27,6 @@ from tests.integration.push.scripted import (
     dribbling,
     failure_of,
     never_reading,
-    once,
     push,
 )
 
@@ -114,16 +113,6 @@ def test_connecting_is_bounded(pusher: HttpPusher) -> None:
         assert isinstance(none, NotAnswered)
         assert none.failure is Failure.TIMED_OUT
         assert none.seconds >= 0.5
-
-
-def test_an_address_that_lets_nobody_in_leaves_time_for_the_next() -> None:
-    candidates = [ip_address(each) for each in ("127.0.0.2", "127.0.0.1", "127.0.0.3")]
-    pusher = HttpPusher(LOCAL, lookup=looked_up(lambda _: candidates))
-    with Server(once(OK)) as server, full_listener("127.0.0.2", server.port):
-        answered = push(pusher, f"http://several.test:{server.port}/", timedelta(seconds=1.5))
-        pusher.close()
-
-        assert isinstance(answered, Answered)
 
 
 def test_connecting_once_more_has_only_the_time_that_is_left() -> None:

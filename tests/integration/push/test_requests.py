@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from shared import VERSION
 from shared.adapters.http.push import HttpPusher
 from shared.http import Answered
 from tests.integration.push.scripted import EMPTY, OK, Peer, Server, always, answer_of, push
@@ -15,11 +18,21 @@ def test_the_wire_carries_the_headers_given_and_no_others(pusher: HttpPusher) ->
         push(pusher, server.url, method="OPTIONS", body=b"")
 
         host = b"Host: 127.0.0.1:%d\r\n" % server.port
+        agent = b"User-Agent: pushgrid/%s\r\n" % VERSION.encode()
         assert server.requests == [
             b"POST /hook?code=a%2Fb HTTP/1.1\r\n" + host + b"aeg-event-type: Notification\r\n"
-            b"x: \xe9\t\r\nContent-Length: 3\r\n\r\n[1]",
-            b"OPTIONS /hook?code=a%2Fb HTTP/1.1\r\n" + host + b"\r\n",
+            b"x: \xe9\t\r\n" + agent + b"Content-Length: 3\r\n\r\n[1]",
+            b"OPTIONS /hook?code=a%2Fb HTTP/1.1\r\n" + host + agent + b"\r\n",
         ]
+
+
+@pytest.mark.parametrize("name", ["User-Agent", "user-agent"])
+def test_a_subscription_may_name_another_user_agent(pusher: HttpPusher, name: str) -> None:
+    with Server(always(EMPTY)) as server:
+        push(pusher, server.url, headers={name: "shop/1.0"})
+
+        assert server.requests[0].lower().count(b"user-agent:") == 1
+        assert f"\r\n{name}: shop/1.0\r\n".encode() in server.requests[0]
 
 
 def test_an_early_answer_ends_the_sending(pusher: HttpPusher) -> None:

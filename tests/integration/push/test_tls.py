@@ -11,7 +11,8 @@ from threading import Event
 
 import pytest
 
-from shared.adapters.http.push import HttpPusher, default_tls
+from shared.adapters.http.push import HttpPusher
+from shared.adapters.http.tls import TlsMaterial, client_tls
 from shared.http import Answered, Failure, LateAnswerHandler, NotAnswered, OutboundRequest
 from tests.integration.push.authority import Authority
 from tests.integration.push.names import looked_up
@@ -36,9 +37,8 @@ from tests.integration.push.scripted import (
 
 @pytest.fixture
 def tls_pusher(authority: Authority) -> Iterator[HttpPusher]:
-    made = HttpPusher(
-        LOCAL, tls=authority.client(), lookup=looked_up(lambda _: [ip_address("127.0.0.1")])
-    )
+    tls = client_tls(TlsMaterial(str(authority.bundle)))
+    made = HttpPusher(LOCAL, tls=tls, lookup=looked_up(lambda _: [ip_address("127.0.0.1")]))
     yield made
     made.close()
 
@@ -78,7 +78,7 @@ def test_the_name_is_sent_to_the_server(tls_pusher: HttpPusher, authority: Autho
         assert asked == ["good.test"]
 
 
-@pytest.mark.parametrize("fault", ["wrong name", "expired", "self-signed"])
+@pytest.mark.parametrize("fault", ["wrong name", "expired", "self-signed", "common name only"])
 def test_a_bad_certificate_gets_no_request(
     tls_pusher: HttpPusher, authority: Authority, fault: str
 ) -> None:
@@ -86,6 +86,7 @@ def test_a_bad_certificate_gets_no_request(
         "other.test" if fault == "wrong name" else "good.test",
         ends_in=timedelta(days=-2 if fault == "expired" else 2),
         self_signed=fault == "self-signed",
+        is_named=fault != "common name only",
     )
     with Server(always(OK), context) as server:
         assert failure_of(push(tls_pusher, f"https://good.test:{server.port}/")) is Failure.TLS
@@ -111,11 +112,12 @@ def test_the_systems_trust_does_not_include_ours_unless_set(
 
 
 def test_old_versions_are_not_spoken() -> None:
-    context = default_tls()
+    context = client_tls()
 
     assert context.minimum_version == ssl.TLSVersion.TLSv1_2
     assert context.verify_mode == ssl.CERT_REQUIRED
     assert context.check_hostname
+    assert not context.hostname_checks_common_name
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
@@ -193,6 +195,25 @@ def test_a_stale_connection_is_replaced(tls_pusher: HttpPusher, authority: Autho
         for _ in range(3):
             assert isinstance(push(tls_pusher, f"https://good.test:{server.port}/"), Answered)
 
+        assert len(server.requests) == 3
+
+
+def test_a_connection_that_ends_with_a_tls_error_is_stale_as_well(
+    tls_pusher: HttpPusher, authority: Authority
+) -> None:
+    def script(peer: Peer) -> None:
+        peer.read()
+        peer.send(OK)
+        if peer.number == 1:
+            peer.read()
+            peer.send_raw(b"what a middlebox says after it has forgotten the connection")
+            peer.wait()
+
+    with Server(script, authority.server("good.test")) as server:
+        for _ in range(2):
+            assert answer_of(push(tls_pusher, f"https://good.test:{server.port}/")).status == 200
+
+        assert server.connections == 2
         assert len(server.requests) == 3
 
 

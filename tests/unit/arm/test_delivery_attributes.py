@@ -65,7 +65,7 @@ def test_a_secret_is_never_shown() -> None:
         ("Trailer Transfer-Encoding Upgrade Expect X-Forwarded-For", "belongs to HTTP"),
         ("x-forwarded-proto", "belongs to HTTP"),
         ("Metadata metadata-flavor X-IDENTITY-HEADER X-Aws-Ec2-Metadata-Token", "cloud metadata"),
-        ("User-Agent Cookie X-MS-CLIENT-PRINCIPAL x-ms-client-principal-id", "misrepresent the"),
+        ("Cookie X-MS-CLIENT-PRINCIPAL x-ms-client-principal-id", "misrepresent the"),
         ("X-MS-TOKEN-AAD-ACCESS-TOKEN", "misrepresent the sender"),
     ],
 )
@@ -88,7 +88,7 @@ def test_an_illegal_name_is_refused(name: str) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        *("Authorization", "x", "X-1_!", "hosts", "tee", "x" * 256),
+        *("Authorization", "User-Agent", "x", "X-1_!", "hosts", "tee", "x" * 256),
         *("aegis", "cell", "dates", "cookies", "x-ms-id", "metadata-id"),
     ],
 )

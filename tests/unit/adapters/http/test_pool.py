@@ -22,8 +22,8 @@ class FakeConnection:
         self.closed = False
         self.usable = True
 
-    def is_usable(self) -> bool:
-        return self.usable
+    def is_readable(self) -> bool:
+        return not self.usable
 
     def close(self) -> None:
         self.closed = True

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from shared import VERSION
 from shared.adapters.http.connection import NoAnswer
 from shared.adapters.http.request import Target, parse_url, write_request
 from shared.adapters.http.resolver import as_literal
@@ -16,6 +17,7 @@ from shared.http import Failure, OutboundRequest
 from shared.subscriptions.endpoint_rules import url_fault
 
 ENDPOINT = "https://a.example/hook"
+AGENT = b"User-Agent: pushgrid/%s\r\n" % VERSION.encode()
 
 
 @pytest.mark.parametrize(
@@ -147,7 +149,7 @@ def write(headers: dict[str, str], method: str = "POST", body: bytes = b"") -> b
 def test_a_request_is_its_headers_and_no_others() -> None:
     assert write({"Content-Type": "application/json", "x-name": "ü\t1"}, body=b"[]") == (
         b"POST /hook HTTP/1.1\r\nHost: a.example\r\nContent-Type: application/json\r\n"
-        b"x-name: \xfc\t1\r\nContent-Length: 2\r\n\r\n[]"
+        b"x-name: \xfc\t1\r\n" + AGENT + b"Content-Length: 2\r\n\r\n[]"
     )
 
 
@@ -163,7 +165,7 @@ def test_a_request_is_its_headers_and_no_others() -> None:
 def test_a_length_is_sent_where_a_body_is_expected(method: str, body: bytes, length: bytes) -> None:
     start = b"%s /hook HTTP/1.1\r\nHost: a.example\r\n" % method.encode()
 
-    assert write({}, method, body) == start + length + b"\r\n" + body
+    assert write({}, method, body) == start + AGENT + length + b"\r\n" + body
 
 
 @pytest.mark.parametrize(
@@ -209,7 +211,8 @@ def test_no_header_breaks_out_of_its_line(headers: dict[str, str], body: bytes) 
 
     head, _, rest = written.partition(b"\r\n\r\n")
     assert rest == body
-    assert len(head.split(b"\r\n")) == len(headers) + 3
+    names = {name.lower() for name in headers}
+    assert len(head.split(b"\r\n")) == len(headers) + 4 - ("user-agent" in names)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,180 @@
+"""Certificates of a deployment: authorities to trust as well, and one to present."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from ipaddress import ip_address
+from pathlib import Path
+
+import pytest
+
+from shared.adapters.http.push import HttpPusher
+from shared.adapters.http.tls import TlsMaterial, client_tls
+from shared.http import Exchange, Failure, NotAnswered
+from shared.wiring import outbound, process
+from shared.wiring import settings as wired
+from tests.integration.push.authority import Authority
+from tests.integration.push.names import looked_up
+from tests.integration.push.scripted import (
+    LOCAL,
+    OK,
+    Peer,
+    Server,
+    always,
+    answer_of,
+    failure_of,
+    forwarding,
+    push,
+)
+
+
+def push_with(material: TlsMaterial, server: Server) -> Exchange:
+    """Push to *server*, which is good.test, with a sender of its own."""
+    pusher = HttpPusher(
+        LOCAL, tls=client_tls(material), lookup=looked_up(lambda _: [ip_address("127.0.0.1")])
+    )
+    try:
+        return push(pusher, f"https://good.test:{server.port}/")
+    finally:
+        pusher.close()
+
+
+@pytest.mark.parametrize("is_text", [False, True])
+def test_a_bundle_adds_to_the_systems_authorities(
+    authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_text: bool
+) -> None:
+    system = Authority(tmp_path)
+    monkeypatch.setenv("SSL_CERT_FILE", str(system.bundle))
+    bundle = authority.bundle.read_text() if is_text else str(authority.bundle)
+    with ExitStack() as servers:
+        ours, others = (
+            servers.enter_context(Server(always(OK), each.server("good.test")))
+            for each in (authority, system)
+        )
+
+        assert failure_of(push_with(TlsMaterial(), ours)) is Failure.TLS
+        for server in (ours, others):
+            assert answer_of(push_with(TlsMaterial(bundle), server)).status == 200
+
+
+class Demanding(Server):
+    """Answers clients with a certificate only, and notes whose."""
+
+    def __init__(self, authority: Authority) -> None:
+        self._authority = authority
+        super().__init__(self._answer, self.context_for("good.test"))
+        self.clients: list[str] = []
+
+    def context_for(self, host: str) -> ssl.SSLContext:
+        context = self._authority.server(host)
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.load_verify_locations(self._authority.bundle)
+        return context
+
+    def _answer(self, peer: Peer) -> None:
+        self.clients.append(peer.client_name)
+        always(OK)(peer)
+
+
+@pytest.fixture
+def demanding(authority: Authority) -> Iterator[Demanding]:
+    with Demanding(authority) as server:
+        yield server
+
+
+@pytest.mark.parametrize("form", ["file", "text", "two files", "two texts", "encrypted"])
+def test_a_client_certificate_is_presented(
+    authority: Authority, demanding: Demanding, tmp_path: Path, form: str
+) -> None:
+    password = "known to us" if form == "encrypted" else None
+    both = authority.issue("app.test", password=(password or "").encode())
+    key, mark, chain = both.read_text().partition("-----BEGIN CERTIFICATE")
+    own, own_key = str(both), None
+    if form == "text":
+        own = both.read_text()
+    if form == "two texts":
+        own, own_key = mark + chain, key
+    if form == "two files":
+        (tmp_path / "key.pem").write_text(key)
+        (tmp_path / "chain.pem").write_text(mark + chain)
+        own, own_key = str(tmp_path / "chain.pem"), str(tmp_path / "key.pem")
+    material = TlsMaterial(str(authority.bundle), own, own_key, password)
+
+    assert answer_of(push_with(material, demanding)).status == 200
+    assert demanding.clients == ["app.test"]
+
+
+def test_without_one_such_an_endpoint_answers_nothing(
+    authority: Authority, demanding: Demanding
+) -> None:
+    assert isinstance(push_with(TlsMaterial(str(authority.bundle)), demanding), NotAnswered)
+    assert demanding.clients == []
+
+
+@pytest.fixture
+def configure(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Set the app's settings, as they are without their prefix."""
+    monkeypatch.setenv("AzureWebJobsStorage", "UseDevelopmentStorage=true")
+
+    def set_all(**values: str) -> None:
+        monkeypatch.setattr(process, "_built", {})
+        for name, value in values.items():
+            monkeypatch.setenv(f"PUSHGRID_{name}", value)
+
+    return set_all
+
+
+def test_the_app_sends_with_the_certificates_and_the_proxy_of_its_settings(
+    authority: Authority, demanding: Demanding, configure: Callable[..., None]
+) -> None:
+    # The name is an address here: nothing but the system resolves names for the app.
+    demanding.use_tls(demanding.context_for("127.0.0.1"))
+    with Server(forwarding) as proxy:
+        configure(
+            ALLOWED_NETWORKS="127.0.0.0/8",
+            CA_BUNDLE=str(authority.bundle),
+            CLIENT_CERTIFICATE=str(authority.issue("app.test", password=b"known to us")),
+            CLIENT_KEY_PASSWORD="known to us",
+            EGRESS_PROXY=f"http://127.0.0.1:{proxy.port}",
+        )
+        pusher = outbound.http_pusher()
+        answered = answer_of(push(pusher, f"https://127.0.0.1:{demanding.port}/"))
+        pusher.close()
+
+        assert answered.status == 200
+        assert demanding.clients == ["app.test"]
+        assert proxy.connections == 1
+
+
+@pytest.mark.parametrize(
+    ("fault", "name"),
+    [
+        ({"CA_BUNDLE": "/nowhere.pem"}, "CA_BUNDLE"),
+        ({"CA_BUNDLE": "-----BEGIN nothing"}, "CA_BUNDLE"),
+        ({"CLIENT_CERTIFICATE": "/nowhere.pem"}, "CLIENT_CERTIFICATE"),
+        ({"CLIENT_KEY_PASSWORD": "another"}, "CLIENT_CERTIFICATE"),
+        ({"CLIENT_KEY_PASSWORD": ""}, "CLIENT_CERTIFICATE"),  # OpenSSL would ask at the terminal
+        ({"CLIENT_KEY": "/nowhere.pem"}, "CLIENT_CERTIFICATE"),
+        ({"CLIENT_CERTIFICATE": "", "CLIENT_KEY": "x"}, "CLIENT_CERTIFICATE"),
+    ],
+)
+def test_what_cannot_be_loaded_is_a_fault_of_the_settings(
+    authority: Authority, configure: Callable[..., None], fault: dict[str, str], name: str
+) -> None:
+    right = {
+        "CA_BUNDLE": str(authority.bundle),
+        "CLIENT_CERTIFICATE": str(authority.issue("app.test", password=b"known to us")),
+        "CLIENT_KEY_PASSWORD": "known to us",
+    }
+    configure(**right)
+    assert wired.settings_fault() is None
+
+    configure(**right | fault)
+    found = wired.settings_fault()
+
+    assert found is not None
+    assert [each.target for each in found.faults] == [f"PUSHGRID_{name}"]
+    assert found.message.startswith(f"PUSHGRID_{name}")
+    assert "known to us" not in found.message

@@ -1,0 +1,110 @@
+"""Several addresses of one name: the first that accepts is taken (RFC 8305)."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from datetime import timedelta
+from ipaddress import ip_address
+from threading import Thread
+
+import pytest
+
+from shared.adapters.http import connect as connecting
+from shared.adapters.http import push as sender
+from shared.adapters.http.push import HttpPusher
+from shared.http import Exchange, Failure, NotAnswered
+from tests.integration.push.names import looked_up
+from tests.integration.push.scripted import LOCAL, OK, Server, always, answer_of, push
+
+FOR_EVER = timedelta(days=10)
+
+
+@contextmanager
+def silent(host: str, port: int) -> Iterator[socket.socket]:
+    """Listen with a full backlog, so that nobody else can connect before somebody is accepted."""
+    with socket.socket() as full, ExitStack() as waiting:
+        full.bind((host, port))
+        full.listen(0)
+        for _ in range(4):
+            other = waiting.enter_context(socket.socket())
+            other.setblocking(False)
+            other.connect_ex((host, port))
+        yield full
+
+
+def push_to(addresses: Sequence[str], port: int) -> Exchange:
+    """Push to a name that has these addresses, with all the time in the world."""
+    pusher = HttpPusher(LOCAL, lookup=looked_up(lambda _: [ip_address(each) for each in addresses]))
+    try:
+        return push(pusher, f"http://several.test:{port}/", FOR_EVER)
+    finally:
+        pusher.close()
+
+
+@pytest.fixture(autouse=True)
+def endless_connecting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever waits for an address to the end, or for its share of the time, waits for ever."""
+    monkeypatch.setattr(sender, "_CONNECT_SECONDS", 1e6)
+
+
+@pytest.mark.parametrize("dead", [["127.0.0.2"], ["127.0.0.2", "127.0.0.3"]])
+def test_an_address_that_lets_nobody_in_is_not_waited_for(dead: list[str]) -> None:
+    with Server(always(OK)) as server, ExitStack() as listeners:
+        for host in dead:
+            listeners.enter_context(silent(host, server.port))
+
+        assert answer_of(push_to([*dead, "127.0.0.1"], server.port)).status == 200
+
+
+def test_after_a_refusal_the_next_address_is_tried_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connecting, "_ATTEMPT_SECONDS", 1e6)
+    with Server(always(OK)) as server:
+        answered = answer_of(push_to(["127.0.0.2", "127.0.0.3", "127.0.0.1"], server.port))
+
+        assert answered.status == 200
+
+
+def test_an_attempt_goes_on_beside_those_that_fail() -> None:
+    def serve(accepted: socket.socket) -> None:
+        with accepted, suppress(OSError):
+            if accepted.recv(65536):
+                accepted.sendall(OK)
+
+    def let_in(full: socket.socket) -> None:
+        with suppress(OSError):  # at the end of the test
+            while True:
+                Thread(target=serve, args=(full.accept()[0],)).start()
+
+    with Server(always(OK)) as elsewhere, silent("127.0.0.2", elsewhere.port) as full:
+        addresses = ["127.0.0.2", "127.0.0.3", "127.0.0.4"]
+        thread = Thread(target=let_in, args=(full,))
+        thread.start()
+        answered = answer_of(push_to(addresses, elsewhere.port))
+        full.shutdown(socket.SHUT_RDWR)
+        thread.join()
+
+        assert answered.status == 200
+        assert elsewhere.connections == 0
+
+
+def test_if_all_fail_the_last_failure_counts() -> None:
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        none = push_to(["127.0.0.2", "127.0.0.1"], bound.getsockname()[1])
+
+    assert isinstance(none, NotAnswered)
+    assert none.failure is Failure.SOCKET
+    assert none.detail == "connecting to 127.0.0.1: Connection refused"
+
+
+def test_the_families_take_turns() -> None:
+    addresses = [ip_address(each) for each in ("::1", "::2", "::3", "10.0.0.1", "10.0.0.2")]
+
+    ordered = [str(each) for each in connecting.by_turns(addresses)]
+
+    assert ordered == ["::1", "10.0.0.1", "::2", "10.0.0.2", "::3"]
+    assert [str(each) for each in connecting.by_turns(addresses[3:])] == ["10.0.0.1", "10.0.0.2"]

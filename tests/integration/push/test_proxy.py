@@ -1,0 +1,148 @@
+"""Requests through a proxy: every address is judged as without one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from datetime import timedelta
+from ipaddress import ip_address
+
+import pytest
+
+from shared.adapters.http.outbound_guard import OutboundGuard
+from shared.adapters.http.push import HttpPusher
+from shared.adapters.http.tls import TlsMaterial, client_tls
+from shared.http import Failure, NotAnswered
+from shared.network_settings import egress_proxy
+from tests.integration.push.authority import Authority
+from tests.integration.push.names import looked_up
+from tests.integration.push.scripted import (
+    ESTABLISHED,
+    LOCAL,
+    OK,
+    SHORT,
+    Script,
+    Server,
+    always,
+    answer_of,
+    failure_of,
+    forwarding,
+    never_reading,
+    once,
+    push,
+)
+
+MakePusher = Callable[..., HttpPusher]
+
+
+@pytest.fixture
+def make_pusher(authority: Authority) -> Iterator[MakePusher]:
+    with ExitStack() as made:
+
+        def make(
+            proxy: Server,
+            addresses: Sequence[str] = ("127.0.0.1",),
+            guard: OutboundGuard = LOCAL,
+            user: str = "",
+        ) -> HttpPusher:
+            names = {"target.test": [ip_address(each) for each in addresses]}
+            pusher = HttpPusher(
+                guard,
+                tls=client_tls(TlsMaterial(str(authority.bundle))),
+                lookup=looked_up(lambda host: names.get(host) or [ip_address("127.0.0.1")]),
+                proxy=egress_proxy(f"http://{user}proxy.test:{proxy.port}"),
+            )
+            made.callback(pusher.close)
+            return pusher
+
+        yield make
+
+
+@pytest.mark.parametrize("is_https", [False, True])
+def test_a_request_goes_through_the_proxy(
+    make_pusher: MakePusher, authority: Authority, *, is_https: bool
+) -> None:
+    tls = authority.server("target.test") if is_https else None
+    with Server(always(OK), tls) as server, Server(forwarding) as proxy:
+        pusher = make_pusher(proxy)
+        scheme = "https" if is_https else "http"
+        outcomes = [push(pusher, f"{scheme}://target.test:{server.port}/x") for _ in range(3)]
+
+        assert [answer_of(each).body for each in outcomes] == [b"ok"] * 3
+        assert proxy.connections == 1  # kept, as without a proxy
+        line = b"CONNECT 127.0.0.1:%d HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n\r\n"
+        assert proxy.requests == [line % (server.port, server.port)]
+        assert b"Host: target.test:%d\r\n" % server.port in server.requests[0]
+
+
+def test_the_name_in_the_certificate_is_the_endpoints(
+    make_pusher: MakePusher, authority: Authority
+) -> None:
+    with Server(always(OK), authority.server("proxy.test")) as server, Server(forwarding) as proxy:
+        none = push(make_pusher(proxy), f"https://target.test:{server.port}/")
+
+        assert failure_of(none) is Failure.TLS
+
+
+@pytest.mark.parametrize("address", ["169.254.169.254", "10.0.0.1", "::ffff:168.63.129.16"])
+def test_a_refused_address_never_gets_to_the_proxy(make_pusher: MakePusher, address: str) -> None:
+    with Server(forwarding) as proxy:
+        pusher = make_pusher(proxy, [address], OutboundGuard(allow_http=True))
+
+        assert failure_of(push(pusher, "http://target.test/")) is Failure.NOT_ALLOWED
+        literal = f"[{address}]" if ":" in address else address
+        assert failure_of(push(pusher, f"http://{literal}/")) is Failure.NOT_ALLOWED
+        assert proxy.connections == 0
+
+
+def test_of_several_addresses_only_those_that_are_allowed(make_pusher: MakePusher) -> None:
+    with Server(always(OK)) as server, Server(forwarding) as proxy:
+        pusher = make_pusher(proxy, ["10.0.0.1", "127.0.0.9", "127.0.0.1"])
+
+        assert answer_of(push(pusher, f"http://target.test:{server.port}/")).status == 200
+        assert [each.split()[1] for each in proxy.requests] == [
+            b"127.0.0.9:%d" % server.port,  # where nobody listens
+            b"127.0.0.1:%d" % server.port,
+        ]
+
+
+def test_the_proxy_gets_the_credentials_of_the_setting(make_pusher: MakePusher) -> None:
+    with Server(always(OK)) as server, Server(forwarding) as proxy:
+        pusher = make_pusher(proxy, user="user:p%40ss@")
+        answered = answer_of(push(pusher, f"http://target.test:{server.port}/"))
+
+        assert answered.status == 200
+        assert b"\r\nProxy-Authorization: Basic dXNlcjpwQHNz\r\n" in proxy.requests[0]
+        assert b"authorization" not in server.requests[0].lower()
+
+
+@pytest.mark.parametrize(
+    ("script", "failure", "words"),
+    [
+        (once(b"HTTP/1.1 403 Forbidden\r\n\r\n"), Failure.SOCKET, "the proxy answered 403"),
+        (once(b"HTTP/1.1 407 Who are you?\r\n\r\n"), Failure.SOCKET, "the proxy answered 407"),
+        (once(ESTABLISHED + b"more"), Failure.SOCKET, "the proxy answered 200 with more"),
+        (once(b"hello"), Failure.MALFORMED, ""),
+        (once(b""), Failure.SOCKET, "closed"),
+        (never_reading, Failure.TIMED_OUT, ""),
+    ],
+)
+def test_a_proxy_that_opens_no_tunnel(
+    make_pusher: MakePusher, script: Script, failure: Failure, words: str
+) -> None:
+    with Server(script) as proxy:
+        none = push(make_pusher(proxy), "http://target.test/", SHORT)
+
+        assert isinstance(none, NotAnswered)
+        assert none.failure is failure
+        assert words in none.detail
+
+
+def test_a_proxy_that_is_not_there(make_pusher: MakePusher) -> None:
+    with Server(never_reading) as gone:
+        pusher = make_pusher(gone)
+    none = push(pusher, "http://target.test/", timedelta(seconds=5))
+
+    assert isinstance(none, NotAnswered)
+    assert none.failure is Failure.SOCKET
+    assert none.detail == "the proxy: connecting to 127.0.0.1: Connection refused"
