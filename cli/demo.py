@@ -136,8 +136,7 @@ def _run(options: Options, stack: ExitStack) -> int:
         narrator.say("The demo is complete.")
     if options.once or not complete:
         return 0 if complete else 1
-    storage = azurite.connection_string
-    print(_GOODBYE.format(url=host.url, key=key, topic=TOPIC, storage=storage), flush=True)
+    print(_GOODBYE.format(url=host.url, topic=TOPIC), flush=True)
     while host.process.poll() is None:
         time.sleep(0.5)
     return 1
@@ -213,15 +212,10 @@ def _container(azurite: Azurite) -> ContainerClient:
 
 
 _GOODBYE = """
-The host keeps running until Ctrl-C. Publish an event of your own:
+The host keeps running until Ctrl-C. Publish an event of your own, and show why another one was not
+delivered at its first attempt:
 
-  curl -i "{url}/topics/{topic}/api/events" -H "aeg-sas-key: {key}" \\
-    -H "Content-Type: application/json" \\
-    -d '[{{"id":"1","subject":"/orders/18","eventType":"Shop.OrderPaid","data":{{}},
-          "eventTime":"2026-01-01T00:00:00Z","dataVersion":"1"}}]'
-
-Show why an event was not delivered at its first attempt:
-
-  AzureWebJobsStorage='{storage}' \\
-    .venv/bin/python -m cli timeline --topic {topic} --subscription recovering
+  export PUSHGRID_URL={url}
+  .venv/bin/pushgrid publish {topic} --type Shop.OrderPaid --subject /orders/18
+  .venv/bin/pushgrid timeline --topic {topic} --subscription recovering
 """

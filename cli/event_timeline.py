@@ -1,132 +1,78 @@
-"""Prints the recorded attempts of an event in order, for people and for programs."""
+"""Prints the timeline of an event: a line for each attempt, and how it ended."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from shared.clock import timestamp
-from shared.delivery.attempt_record import AttemptRecord
+from cli.output import printable
 
 _HEADER = (
     f"{'when':>12}  {'UTC':<19}  {'#':>3}  {'answer':<24}  {'took':>8}  {'next':>12}  because of"
 )
 
 
-@dataclass(frozen=True, slots=True)
-class EventTimeline:
-    """The records of one event for one subscription, in order; never empty."""
-
-    records: Sequence[AttemptRecord]
-
-    @property
-    def event_id(self) -> str | None:
-        return next((each.event_id for each in self.records if each.event_id), None)
-
-    @property
-    def end(self) -> AttemptRecord | None:
-        """The last record, if the event's delivery ended with it."""
-        return self.records[-1] if self.records[-1].state else None
-
-
-def latest(days: Iterable[Sequence[AttemptRecord]], limit: int) -> list[EventTimeline]:
-    """
-    Return the timelines of the *limit* events published last, oldest first.
-
-    *days* are the records by day of publishing, newest day first; no more days are read than
-    needed.
-    """
-    timelines: list[EventTimeline] = []
-    for day in days:
-        by_event: dict[str, list[AttemptRecord]] = {}
-        for record in day:
-            by_event.setdefault(record.system_id, []).append(record)
-        timelines += [EventTimeline(records) for records in by_event.values()]
-        if len(timelines) >= limit:
-            break
-    return sorted(timelines, key=lambda each: each.records[0].published_at)[-limit:]
-
-
-def document(timeline: EventTimeline) -> dict[str, Any]:
-    """Return a timeline as JSON members: times in UTC, durations in seconds."""
-    first, end = timeline.records[0], timeline.end
-    return {
-        "eventId": timeline.event_id,
-        "systemId": first.system_id,
-        "publishedAt": timestamp(first.published_at),
-        "attempts": [
-            {
-                "number": each.number,
-                "at": timestamp(each.at),
-                "status": each.outcome.status,
-                "outcome": each.outcome.outcome,
-                "detail": each.outcome.detail or None,
-                "seconds": each.outcome.seconds,
-                "nextAt": _timestamp(each.next_at),
-                "why": each.why or None,
-            }
-            for each in timeline.records
-            if each.outcome
-        ],
-        "end": end
-        and {
-            "state": end.state,
-            "reason": end.reason,
-            "why": end.why or None,
-            "at": timestamp(_ended_at(end)),
-            "blobDueAt": _timestamp(end.blob_due_at),
-        },
-    }
-
-
-def table(timeline: EventTimeline, now: datetime) -> str:
-    """Return a timeline as text: a line per attempt, with times since publish and in UTC."""
-    first = timeline.records[0]
-    name = "(gone)" if timeline.event_id is None else timeline.event_id
-    published = f"{_clock(first.published_at)}, {span(now - first.published_at)} ago"
-    title = f"{_printable(name)}  published {published}  (aeg-output-event-id {first.system_id})"
+def table(event: Mapping[str, Any], now: datetime) -> str:
+    """Return an event's timeline as text, with times since publish and in UTC."""
+    published = datetime.fromisoformat(event["publishedAt"])
+    name = "(gone)" if event["eventId"] is None else event["eventId"]
+    since = f"{_clock(published)}, {span(now - published)} ago"
+    title = f"{printable(name)}  published {since}  (aeg-output-event-id {event['systemId']})"
     lines = [title, _HEADER]
-    for each in timeline.records:
-        if each.outcome is None:
-            continue
-        outcome = each.outcome
-        answer = f"{outcome.status or '-'} {outcome.outcome}"
-        next_in = span(each.next_at - first.published_at) if each.next_at else "-"
-        detail = f" ({_printable(outcome.detail)})" if outcome.detail else ""
+    for each in event["attempts"]:
+        at, next_at = datetime.fromisoformat(each["at"]), _time(each["nextAt"])
+        answer = f"{each['status'] or '-'} {each['outcome']}"
+        next_in = span(next_at - published) if next_at else "-"
+        detail = f" ({printable(each['detail'])})" if each["detail"] else ""
         lines.append(
-            f"{span(each.at - first.published_at):>12}  {_clock(each.at)}  {each.number:>3}  "
-            f"{answer:<24}  {outcome.seconds:>6.2f} s  {next_in:>12}  {each.why}{detail}".rstrip()
+            f"{span(at - published):>12}  {_clock(at)}  {each['number']:>3}  {answer:<24}  "
+            f"{each['seconds']:>6.2f} s  {next_in:>12}  {each['why'] or ''}{detail}".rstrip()
         )
-    return "\n".join([*lines, _last_line(timeline, now)])
+    return "\n".join([*lines, _last_line(event, published, now)])
 
 
-def _last_line(timeline: EventTimeline, now: datetime) -> str:
-    first, last = timeline.records[0], timeline.records[-1]
-    if end := timeline.end:
-        at = _ended_at(end)
-        reason = f": {end.reason} ({end.why})" if end.reason else ""
-        text = f"{end.state}{reason}"
-        if due := end.blob_due_at:
+def state_text(state: Mapping[str, Any] | None, since: datetime, now: datetime) -> str:
+    """Return a subscription's state as text: what holds events back, and what was counted."""
+    if state is None:
+        return "The event subscription no longer exists."
+    lines = []
+    if not state["hasConsented"]:
+        lines.append("Not delivering: the endpoint has not completed the validation handshake.")
+    if (held := state["held"]) and (until := _time(held["until"])):
+        left = span(timedelta(seconds=max(round((until - now).total_seconds()), 0)))
+        lines.append(f"Held: the endpoint is sent nothing for another {left} ({held['why']}).")
+    elif held:
+        lines.append("Held: the hold has expired, and one event is sent first as a probe.")
+    counts = state["counts"]
+    lines.append(
+        f"Counted since {since:%Y-%m-%d %H:%M} (UTC): {counts['PublishSuccessCount']} events "
+        f"published, of which {counts['MatchedEventCount']} matched this subscription and "
+        f"{counts['UnmatchedEventCount']} matched none; {counts['DeliverySuccessCount']} "
+        f"delivered, {counts['DeadLetteredCount']} dead-lettered, {counts['DroppedEventCount']} "
+        "dropped."
+    )
+    if counts["PublishSuccessCount"] and not counts["MatchedEventCount"]:
+        lines.append("Its filters matched none of them.")
+    return "\n".join(lines)
+
+
+def _last_line(event: Mapping[str, Any], published: datetime, now: datetime) -> str:
+    if end := event["end"]:
+        at = datetime.fromisoformat(end["at"])
+        reason = f": {end['reason']} ({end['why']})" if end["reason"] else ""
+        text = f"{end['state']}{reason}"
+        if due := _time(end["blobDueAt"]):
             text = f"given up{reason}; its blob {'is' if due > now else 'was'} due at {_clock(due)}"
-        return f"{span(at - first.published_at):>12}  {_clock(at)}  {text}"
-    if last.next_at and last.next_at > now:
-        return f"{'':>12}  waiting: the next attempt is due in {span(last.next_at - now)}"
+        return f"{span(at - published):>12}  {_clock(at)}  {text}"
+    next_at = _time(event["attempts"][-1]["nextAt"]) if event["attempts"] else None
+    if next_at and next_at > now:
+        return f"{'':>12}  waiting: the next attempt is due in {span(next_at - now)}"
     return f"{'':>12}  no failure recorded since: the event was delivered or is held"
 
 
-def _ended_at(end: AttemptRecord) -> datetime:
-    return end.at + timedelta(seconds=end.outcome.seconds if end.outcome else 0)
-
-
-def _timestamp(moment: datetime | None) -> str | None:
-    return timestamp(moment) if moment else None
-
-
-def _printable(text: str) -> str:
-    """Return *text* from a publisher or an endpoint without terminal control characters."""
-    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)
+def _time(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None
 
 
 def _clock(moment: datetime) -> str:

@@ -2,150 +2,93 @@
 
 from __future__ import annotations
 
-import json
-import logging
-import os
 import re
-import sys
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
-from cli import event_timeline, subscription_state
-from devhost.errors import HostError
-from devhost.settings import read_local_settings
-from shared.adapters.storage.account import StorageAccount
-from shared.adapters.storage.attempts import StorageAttempts
-from shared.adapters.storage.metrics import StorageMetrics
-from shared.adapters.storage.tables import StorageResources
-from shared.clock import SystemClock
-from shared.delivery.attempt_record import KEPT_FOR
-from shared.delivery.profiles import PROFILES
-from shared.errors import InvalidSettings, StorageUnavailable
-from shared.settings import STORAGE, Settings, from_environ
-from shared.storage_setting import storage_setting
+from cli.deployment import Deployment, topic_path
+from cli.event_timeline import state_text, table
+from cli.options import calls_deployment, prints_json
+from cli.output import print_json
 
-_ROOT = Path(__file__).parents[1]
-_EMPTY, _FAILED = 1, 2  # exit codes: nothing is recorded; storage could not be read
+_NOTHING = 1  # exit code: nothing is recorded
 _UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
 _AGO = re.compile(r"([0-9]{1,5})([mhd])")
 
 
-class Options(NamedTuple):
-    """What the command line says."""
+class Since(click.ParamType[Any]):
+    """A time ago, such as ``6h``, or a time of ISO 8601; both in UTC."""
 
-    topic: str
-    subscription: str
-    event: str | None
-    since: str
-    most: int
-    json: bool
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return a datetime."""
+        if isinstance(value, datetime):
+            return value
+        try:
+            if ago := _AGO.fullmatch(value):
+                return datetime.now(UTC) - int(ago[1]) * _UNITS[ago[2]]
+            moment = datetime.fromisoformat(value)
+            return moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC)
+        except (ValueError, OverflowError):
+            self.fail(f"'{value}' is neither like 6h nor a time", param, ctx)
 
 
 @click.command("timeline")
-@click.option("--topic", required=True, help="Topic name, or NAMESPACE.TOPIC.")
-@click.option("--subscription", required=True, help="Event subscription name.")
+@click.option("--topic", "-t", required=True, help="Topic, or NAMESPACE.TOPIC.")
+@click.option("--subscription", "-s", required=True, help="Event subscription.")
 @click.option("--event", metavar="ID", help="Only the event with this publisher-assigned id.")
 @click.option(
     "--since",
-    default=f"{KEPT_FOR.days}d",
-    metavar="AGO",
+    type=Since(),
+    default="7d",
     show_default=True,
     help="Events published since 90m, 6h or 2d ago, or since a time such as 2026-02-09T12:00 (UTC);"
     " whole hours.",
 )
 @click.option(
     "--most",
-    type=click.IntRange(1),
+    type=click.IntRange(1, 1000),
     default=20,
     metavar="N",
     show_default=True,
     help="The latest N events.",
 )
-@click.option("--json", is_flag=True, help="Print JSON for programs.")
-def timeline(**given: Any) -> int:
-    """Show the attempts of events that were not delivered at once, and why."""
-    options = Options(**given)
-    now = datetime.now(UTC)
-    logging.getLogger("pushgrid").addHandler(logging.NullHandler())  # errors are printed here
-    try:
-        account, clock = StorageAccount(_settings().storage), SystemClock()
-        since = _since(options.since, now)
-        names = (options.topic, options.subscription)
-        days = StorageAttempts(account, clock).read(*names, since, options.event)
-        timelines = event_timeline.latest(days, options.most)
-        try:
-            state = subscription_state.read_state(
-                StorageResources(account), StorageMetrics(account, clock), names, since, now
-            )
-        except subscription_state.UnknownName:
-            if not timelines:
-                raise
-            state = None  # Deleted; its attempts are kept.
-    except (ValueError, InvalidSettings, HostError) as error:
-        print(f"timeline: {error}", file=sys.stderr)
-        return _FAILED
-    except StorageUnavailable as error:
-        print(f"timeline: {_explained(error)}", file=sys.stderr)
-        return _FAILED
-    if options.json:
-        document = {
-            "topic": options.topic,
-            "subscription": options.subscription,
-            "situation": state and subscription_state.document(state),
-            "events": [event_timeline.document(each) for each in timelines],
-        }
-        print(json.dumps(document))
+@prints_json
+@calls_deployment
+def timeline(
+    deployment: Deployment,
+    topic: str,
+    subscription: str,
+    event: str | None,
+    since: datetime,
+    most: int,
+    as_json: bool,
+) -> int:
+    """
+    Show the attempts of events that were not delivered at once, and why.
+
+    The exit code is 1 if nothing is recorded.
+    """
+    path = f"{topic_path(topic)}/eventSubscriptions/{subscription}/attempts"
+    query = {"since": since.isoformat(), "event": event, "$top": most}
+    found = deployment.get(path, **query)
+    events, now = found["value"], datetime.fromisoformat(found["at"])
+    if as_json:
+        print_json(found)
     else:
-        parts = [event_timeline.table(each, now) for each in timelines] or [_nothing(options)]
-        gone = "The event subscription no longer exists."
-        parts.append(subscription_state.text(state, since, now) if state else gone)
-        print("\n\n".join(parts))
-    return 0 if timelines else _EMPTY
+        parts = [table(each, now) for each in events] or [_nothing(topic, subscription, event)]
+        click.echo("\n\n".join([*parts, state_text(found["state"], since, now)]))
+    return 0 if events else _NOTHING
 
 
-def _explained(error: StorageUnavailable) -> str:
-    """Say why storage could not be read, and what to check."""
-    what = type(error.__cause__ or error).__name__
-    if status := getattr(error.__cause__, "status_code", None):
-        return f"the storage in {STORAGE} answered {status} ({what})"
+def _nothing(topic: str, subscription: str, event: str | None) -> str:
+    of_event = f" of event '{event}'" if event else ""
     return (
-        f"the storage in {STORAGE} does not answer ({what}). A host with --azurite prints its "
-        f"storage at the start:\n  {STORAGE}='DefaultEndpointsProtocol=…' python -m cli "
-        "timeline …\nThe storage of local.settings.json is started by `make azurite`."
+        f"No failed attempt{of_event} is recorded for subscription '{subscription}' of topic "
+        f"'{topic}' in this time.\nEvents delivered at the first attempt are recorded only if "
+        "PUSHGRID_ATTEMPT_LOG is 'all'. Events held before their\nfirst attempt and events that "
+        "the filters exclude have no record. Records are kept for a week."
     )
-
-
-def _nothing(options: Options) -> str:
-    event = f" of event '{options.event}'" if options.event else ""
-    return (
-        f"No failed attempt{event} is recorded for subscription '{options.subscription}' of topic "
-        f"'{options.topic}' since {options.since}.\nEvents delivered at the first attempt are "
-        "recorded only if PUSHGRID_ATTEMPT_LOG is 'all'. Events held before their\nfirst attempt "
-        "and events that the filters exclude have no record. Records are kept for a week."
-    )
-
-
-def _since(text: str, now: datetime) -> datetime:
-    """Read a time, absolute or ago. Raises ValueError for anything else."""
-    if ago := _AGO.fullmatch(text):
-        return now - int(ago[1]) * _UNITS[ago[2]]
-    try:
-        moment = datetime.fromisoformat(text)
-        return moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC)
-    except (ValueError, OverflowError):
-        raise ValueError(f"--since: '{text}' is neither like 6h nor a time") from None
-
-
-def _settings() -> Settings:
-    """
-    Return the app's settings as its host reads them: the environment wins over the file.
-
-    An environment that names a storage in any form replaces the whole storage section of the file.
-    """
-    local = read_local_settings(_ROOT).values
-    if storage_setting(STORAGE, os.environ):
-        local = {name: text for name, text in local.items() if not name.startswith(STORAGE)}
-    return from_environ({**local, **os.environ}, frozenset(PROFILES))

@@ -28,6 +28,7 @@ def validate() -> Validate:
 def manage() -> Manage:
     # Validation links need none of these: cold starts.
     from shared.adapters.http.notifier import ParallelNotifier
+    from shared.adapters.storage.health_table import TableHealth
     from shared.arm.deployment import Deployment, profile_limits
     from shared.delivery.profiles import PROFILES
     from shared.engine.manage.api import Manage
@@ -38,6 +39,8 @@ def manage() -> Manage:
     return Manage(
         resources=_resources(),
         counts=storage.counts(),
+        attempts=storage.attempts(),
+        health=TableHealth(storage.resources(), time.monotonic),
         pusher=pusher(),
         notifier=ParallelNotifier(pusher()),
         clock=CLOCK,

@@ -15,7 +15,8 @@ import requests
 from cli.program import main
 from devhost.process import RunningHost
 from testbed.arm import ADMIN_KEY
-from testbed.subscriber import Subscriber
+from testbed.subscriber import Subscriber, answers
+from tests.host.running import until
 
 
 class Printed(NamedTuple):
@@ -142,6 +143,29 @@ def test_lists_are_tables_or_json(
     assert subscriptions.out.splitlines()[2].split()[:2] == [name, "crm"]
 
 
+def test_the_timeline_tells_each_attempt(
+    pushgrid: Run, name: str, subscriber: Callable[..., Subscriber]
+) -> None:
+    there = subscriber(answers(503, 200))
+    where = ("--topic", name, "--subscription", "crm")
+    pushgrid("topic", "create", name)
+    pushgrid("subscription", "create", "crm", "-t", name, "--endpoint", there.url)
+    nothing = pushgrid("timeline", *where)
+    (event,) = pushgrid("publish", name, "--type", "Placed", "--json").document
+    assert there.wait_for(bool)
+    assert until(lambda: pushgrid("timeline", *where).code == 0)
+
+    table = pushgrid("timeline", *where, "--event", event, "--since", "2h")
+    document = pushgrid("timeline", *where, "--json").document
+
+    assert nothing.code == 1
+    assert "No failed attempt is recorded for subscription 'crm'" in nothing.out
+    assert table.out.startswith(f"{event}  published ")
+    assert "503 Busy" in table.out
+    assert "minimum for 503" in table.out
+    assert [each["eventId"] for each in document["value"]] == [event]
+
+
 def test_keys_can_be_replaced(pushgrid: Run, name: str) -> None:
     pushgrid("topic", "create", name)
 
@@ -192,6 +216,9 @@ def test_the_status_is_an_exit_code_too(pushgrid: Run) -> None:
         ("publish no-such-topic --type a", 1, "404 ResourceNotFound"),
         ("topic list --key wrong", 1, "PUSHGRID_ADMIN_KEY"),
         ("topic list --url http://127.0.0.1:1", 2, "Start a local deployment with 'pushgrid dev'"),
+        ("timeline -t no-such-topic -s crm", 1, "There is no topic 'no-such-topic'"),
+        ("timeline -t a -s b --since yesterday", 2, "'yesterday' is neither like 6h nor a time"),
+        ("timeline -t a -s b --most 0", 2, "'--most'"),
         ("topic lst", 2, "No such command 'lst'"),
     ],
 )

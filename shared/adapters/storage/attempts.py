@@ -31,7 +31,7 @@ Row = dict[str, Any]
 
 
 class StorageAttempts:
-    """AttemptLog on Azure tables, and what reads them. A table that is missing is made."""
+    """AttemptLog and AttemptReader on Azure tables. A table that is missing is made."""
 
     def __init__(self, account: StorageAccount, clock: Clock) -> None:
         self._account = account
@@ -53,13 +53,6 @@ class StorageAttempts:
     def read(
         self, topic: str, subscription: str, since: datetime, event_id: str | None = None
     ) -> Iterator[Sequence[AttemptRecord]]:
-        """
-        Yield the records of events published since the hour of *since*: a day at a time, the last
-        day first, within a day by hour, event and attempt.
-
-        Raises:
-            StorageUnavailable: storage did not answer.
-        """
         with storage_errors():
             names = [name for name, day in self._days.days() if day >= since.astimezone(UTC).date()]
         first, end = partitions_since(topic, subscription, since)

@@ -7,7 +7,15 @@ from dataclasses import dataclass, field
 
 from shared.arm.deployment import Deployment
 from shared.clock import Clock
-from shared.engine.ports import CountReader, Notifier, Pusher, ResourceStore, TokenVerifier
+from shared.engine.ports import (
+    AttemptReader,
+    CountReader,
+    HealthStore,
+    Notifier,
+    Pusher,
+    ResourceStore,
+    TokenVerifier,
+)
 from shared.errors import NotFound
 
 
@@ -23,6 +31,8 @@ class ManagePorts:
 
     resources: ResourceStore
     counts: CountReader
+    attempts: AttemptReader
+    health: HealthStore
     pusher: Pusher
     notifier: Notifier
     clock: Clock

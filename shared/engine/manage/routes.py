@@ -7,6 +7,7 @@ from typing import NamedTuple
 from urllib.parse import unquote
 
 from shared.engine.manage import metrics_api, namespaces, surroundings, topics
+from shared.engine.manage.attempts_api import attempts_of
 from shared.engine.manage.call import Call, ManagePorts
 from shared.engine.manage.metrics_api import MonitoredResource
 from shared.engine.manage.resources import Resources
@@ -50,6 +51,7 @@ def _subscription_routes(path: str, form: Subscriptions) -> tuple[Route, ...]:
         _route(
             f"{path}/{{name}}", GET=form.get, PUT=form.put, PATCH=form.patch, DELETE=form.delete
         ),
+        _route(f"{path}/{{name}}/attempts", GET=attempts_of(form)),
         _route(f"{path}/{{name}}/getFullUrl", POST=form.full_url),
         _route(f"{path}/{{name}}/getDeliveryAttributes", POST=form.delivery_attributes),
     )

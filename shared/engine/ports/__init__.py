@@ -33,7 +33,14 @@ from shared.engine.ports.queues import (
     Receiver,
     Sender,
 )
-from shared.engine.ports.records import AttemptLog, CountReader, CountSink, MetricRetention, Metrics
+from shared.engine.ports.records import (
+    AttemptLog,
+    AttemptReader,
+    CountReader,
+    CountSink,
+    MetricRetention,
+    Metrics,
+)
 from shared.engine.ports.tokens import Tokens, TokenVerifier
 
 __all__ = [
@@ -41,6 +48,7 @@ __all__ = [
     "NAMESPACES",
     "NAMESPACE_TOPICS",
     "AttemptLog",
+    "AttemptReader",
     "Backlog",
     "Commits",
     "Committed",

@@ -31,6 +31,21 @@ class AttemptLog(Protocol):
         """
 
 
+class AttemptReader(Protocol):
+    """Reads recorded attempts. Names are case-insensitive."""
+
+    def read(
+        self, topic: str, subscription: str, since: datetime, event_id: str | None = None
+    ) -> Iterator[Sequence[AttemptRecord]]:
+        """
+        Yield the records of events published since the hour of *since*: a day at a time, the last
+        day first, within a day by hour, event and attempt.
+
+        Raises:
+            StorageUnavailable: storage did not answer.
+        """
+
+
 class Metrics(Protocol):
     """Counts metrics in memory; a background thread stores the counts."""
 

@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
+from shared.adapters.storage.health_table import TableHealth
 from shared.arm.deployment import Deployment, profile_limits
 from shared.arm.subscription_codec import to_subscription_in_force
 from shared.delivery.profiles import PROFILES
@@ -21,6 +22,7 @@ from shared.subscriptions.subscription import EventSubscription
 from tests.fakes import (
     FakeClock,
     InlineNotifier,
+    MemoryAttempts,
     MemoryCounts,
     MemoryResources,
     ScriptedPusher,
@@ -81,6 +83,7 @@ class ArmApi:
 
     resources: MemoryResources = field(default_factory=MemoryResources)
     counts: MemoryCounts = field(default_factory=MemoryCounts)
+    attempts: MemoryAttempts = field(default_factory=MemoryAttempts)
     clock: FakeClock = field(default_factory=FakeClock)
     slept: list[float] = field(default_factory=list)
     backoffs: list[int] = field(default_factory=list)  # after how many lost races
@@ -92,6 +95,8 @@ class ArmApi:
         self.manage = Manage(
             resources=self.resources,
             counts=self.counts,
+            attempts=self.attempts,
+            health=TableHealth(self.resources, self.clock.monotonic),
             pusher=self.pusher,
             notifier=InlineNotifier(self.pusher),
             clock=self.clock,

@@ -9,10 +9,11 @@ from datetime import timedelta
 
 import pytest
 
-from cli.event_timeline import EventTimeline, document, latest, table
+from cli.event_timeline import table
 from shared.delivery.attempt_record import AttemptRecord
 from shared.delivery.outcome import DeliveryOutcome, Outcome
 from shared.delivery.policy import EndReason, EndState
+from shared.engine.operations.event_timeline import EventTimeline, document, latest
 from tests.builders import a_record, an_outcome
 from tests.fakes import START
 
@@ -43,7 +44,7 @@ EXPIRED = a_record(
 
 
 def test_people_read_a_line_per_attempt_and_one_for_the_end() -> None:
-    shown = table(EventTimeline([a_record(), LAST]), START + 3600 * SECOND)
+    shown = table(document(EventTimeline([a_record(), LAST])), START + 3600 * SECOND)
 
     assert shown.splitlines() == [
         f"e-0  published 2026-02-09 12:00:00, 1:00:00 ago  (aeg-output-event-id {ID})",
@@ -101,7 +102,7 @@ def test_people_read_a_line_per_attempt_and_one_for_the_end() -> None:
 def test_the_last_line_says_what_became_of_it(
     records: list[AttemptRecord], seconds: int, last: str
 ) -> None:
-    shown = table(EventTimeline(records), START + seconds * SECOND)
+    shown = table(document(EventTimeline(records)), START + seconds * SECOND)
 
     assert shown.splitlines()[-1].strip() == last
     assert len(shown.splitlines()) == 4
@@ -146,7 +147,11 @@ def test_a_delivered_event_ends_so() -> None:
     )
 
     assert document(EventTimeline([a_record(), taken]))["end"]["state"] == "delivered"
-    assert table(EventTimeline([taken]), START).splitlines()[-1].endswith("12:00:00  delivered")
+    assert (
+        table(document(EventTimeline([taken])), START)
+        .splitlines()[-1]
+        .endswith("12:00:00  delivered")
+    )
 
 
 def test_the_latest_events_are_shown_and_no_more_days_are_read() -> None:

@@ -1,0 +1,182 @@
+"""The attempts of a subscription's events, and its state, as the management API answers them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from cli.event_timeline import state_text
+from shared.adapters.storage.health_table import TableHealth
+from shared.delivery.health.endpoint_health import Health, Hold, endpoint_id
+from shared.delivery.outcome import Outcome
+from shared.engine.ports import Table
+from shared.metrics import CountRow, Metric, Series, Span, Sum
+from tests.builders import CRM as KEY
+from tests.builders import a_record
+from tests.fakes import START
+from tests.functional.manage.arm_api import CRM, ArmApi, hook
+
+MINUTE = timedelta(minutes=1)
+NOW = START + MINUTE
+ATTEMPTS = f"{CRM}/attempts"
+
+
+@pytest.fixture
+def crm(orders: ArmApi) -> ArmApi:
+    """A topic with the subscription crm, a minute after START."""
+    orders.json("PUT", CRM, hook(), status=201)
+    orders.clock.advance(NOW - orders.clock.now())
+    return orders
+
+
+def hold(arm: ArmApi, until: timedelta, endpoint: str | None = None) -> None:
+    """Keep what is sent to the endpoint back for so long after START."""
+    wanted = Hold(
+        since=START,
+        until=START + until,
+        why="probation for Busy: 10 s",
+        sent_at=START,
+        probation=Outcome.BUSY,
+    )
+    health = Health(endpoint=endpoint or endpoint_id(arm.in_force()), hold=wanted)
+    TableHealth(arm.resources, lambda: 0.0).write(KEY, health, None)
+
+
+def count(arm: ArmApi, name: str, counts: Mapping[Metric, int], at: timedelta = MINUTE / 2) -> None:
+    counted = {Series(metric): Sum(count, 1, count, count) for metric, count in counts.items()}
+    arm.counts.write([CountRow(Span.MINUTE, START + at, "orders", name, "i-1", counted)])
+
+
+def found(arm: ArmApi, query: str = "") -> Any:
+    return arm.json("GET", f"{ATTEMPTS}?{query}" if query else ATTEMPTS)
+
+
+def printed(arm: ArmApi) -> str:
+    """Return the state as an operator reads it, of the last hour."""
+    since = NOW - 60 * MINUTE
+    state = found(arm, f"since={since.strftime('%Y-%m-%dT%H:%M:%SZ')}")["state"]
+    return state_text(state, since, NOW)
+
+
+def test_events_with_attempts_come_with_the_oldest_first(crm: ArmApi) -> None:
+    crm.attempts.write(
+        [
+            a_record(
+                system_id=f"s-{age}",
+                event_id=f"e-{age}",
+                published_at=START - timedelta(hours=age),
+                at=START - timedelta(hours=age),
+            )
+            for age in (0, 1, 2, 24)
+        ]
+    )
+
+    def events(query: str = "") -> list[str]:
+        return [each["eventId"] for each in found(crm, query)["value"]]
+
+    assert events() == ["e-24", "e-2", "e-1", "e-0"]
+    assert events("$top=2") == ["e-1", "e-0"]
+    assert events("event=e-24") == ["e-24"]
+    assert events("since=2026-02-09T10:30:00Z") == ["e-2", "e-1", "e-0"]
+    assert found(crm)["value"][0]["attempts"][0]["outcome"] == "Busy"
+
+
+@pytest.mark.parametrize(
+    ("target", "status", "words"),
+    [
+        (ATTEMPTS.replace("orders", "orderz"), 404, "no topic 'orderz'; the nearest is 'orders'"),
+        (ATTEMPTS.replace("orders", "xyz"), 404, "There is no topic 'xyz'."),
+        (ATTEMPTS.replace("crm", "crn"), 404, "'crn' of topic 'orders'; the nearest is 'crm'"),
+        (f"{ATTEMPTS}?since=yesterday", 400, "'yesterday' is not a time"),
+        (f"{ATTEMPTS}?$top=0", 400, "$top must be a whole number from 1 to 1000"),
+        (f"{ATTEMPTS}?$top=1001", 400, "$top must be a whole number from 1 to 1000"),
+        (f"{ATTEMPTS}?$top=x", 400, "$top must be a whole number from 1 to 1000"),
+    ],
+)
+def test_what_can_not_be_meant_is_refused(
+    crm: ArmApi, target: str, status: int, words: str
+) -> None:
+    assert words in crm.error("GET", target, status=status)["message"]
+
+
+def test_attempts_of_a_deleted_subscription_are_kept(crm: ArmApi) -> None:
+    crm.attempts.write([a_record()])
+    crm.resources.delete(Table.EVENT_SUBSCRIPTIONS, "orders", "crm")
+
+    answered = found(crm)
+
+    assert len(answered["value"]) == 1
+    assert answered["state"] is None
+    assert state_text(None, START, NOW) == "The event subscription no longer exists."
+
+
+def test_a_row_that_can_not_be_read_is_an_outage_of_its_own(crm: ArmApi) -> None:
+    where = (Table.EVENT_SUBSCRIPTIONS, "orders", "crm")
+    stored = crm.resources.get(*where)
+    assert stored
+    crm.resources.put(*where, {"name": "crm"}, stored.etag)
+
+    assert crm.error("GET", ATTEMPTS, status=503)["code"]
+
+
+def test_a_hold_is_shown_while_it_lasts(crm: ArmApi) -> None:
+    hold(crm, MINUTE * 3)
+
+    assert found(crm)["state"]["held"] == {
+        "until": "2026-02-09T12:03:00.0000000Z",
+        "why": "probation for Busy: 10 s",
+    }
+    assert printed(crm).startswith(
+        "Held: the endpoint is sent nothing for another 0:02:00 (probation for"
+    )
+
+
+def test_a_hold_that_is_over_awaits_its_probe(crm: ArmApi) -> None:
+    hold(crm, timedelta(seconds=1))
+
+    assert found(crm)["state"]["held"] == {"until": None, "why": "a probe is due"}
+    assert "one event is sent first" in printed(crm)
+
+
+def test_a_hold_of_an_endpoint_that_was_corrected_is_none(crm: ArmApi) -> None:
+    hold(crm, MINUTE * 3, endpoint="another")
+
+    assert found(crm)["state"]["held"] is None
+    assert "Held" not in printed(crm)
+
+
+def test_filtered_events_are_counted(crm: ArmApi) -> None:
+    count(crm, "", {Metric.PUBLISH_SUCCESS: 5, Metric.UNMATCHED: 2})
+
+    text = printed(crm)
+
+    assert "5 events published, of which 0 matched this subscription and 2 matched none" in text
+    assert text.endswith("Its filters matched none of them.")
+
+
+def test_what_matched_is_counted(crm: ArmApi) -> None:
+    ends = {Metric.DELIVERY_SUCCESS: 1, Metric.DEAD_LETTERED: 2, Metric.DROPPED: 1}
+    count(crm, "crm", {Metric.MATCHED: 4} | ends)
+
+    text = printed(crm)
+
+    assert "4 matched this subscription" in text
+    assert "1 delivered, 2 dead-lettered, 1 dropped" in text
+    assert "matched none of them" not in text
+    assert found(crm)["state"]["counts"]["MatchedEventCount"] == 4
+
+
+def test_counts_of_before_are_left_out(crm: ArmApi) -> None:
+    count(crm, "", {Metric.PUBLISH_SUCCESS: 5}, at=-90 * MINUTE)
+
+    assert "0 events published" in printed(crm)
+
+
+def test_an_endpoint_without_consent_is_sent_nothing() -> None:
+    counts = dict.fromkeys(Metric, 0)
+    state = {"hasConsented": False, "held": None, "counts": counts}
+
+    assert state_text(state, START, NOW).startswith("Not delivering: the endpoint has not")
