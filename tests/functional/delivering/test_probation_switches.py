@@ -10,6 +10,7 @@ from tests.builders import (
     URL,
     a_delivery,
     a_message,
+    a_subscription,
     an_attempt,
 )
 from tests.fakes import answered
@@ -30,6 +31,21 @@ def test_a_held_slot_may_be_the_last_attempt(app: Deployment) -> None:
     assert message.dead_letter
     assert message.dead_letter.reason == "MaxDeliveryAttemptsExceeded"
     assert message.deliveries[0].last == PROBATION
+
+
+def test_a_held_slot_is_not_the_last_attempt_where_another_instance_allowed_more(
+    app: Deployment,
+) -> None:
+    switch(app, probation_counts_attempt=True)
+    app.subscribe(retry_policy=RetryPolicy(max_delivery_attempts=2), dead_letter=DEAD)
+    fail(app)
+    app.directory.change(a_subscription(retry_policy=RetryPolicy(max_delivery_attempts=3)))
+    waiting = a_delivery(1, attempts=1, last=an_attempt())
+
+    app.run(a_message([waiting]))
+
+    held = app.on(Queue.RETRIES)[-1]
+    assert (held.deliveries, app.on(Queue.DEADLETTERS)) == ((waiting,), [])
 
 
 def test_a_client_errors_probation_ends_events_where_so_set(app: Deployment) -> None:

@@ -9,7 +9,13 @@ import pytest
 from hypothesis import given
 
 from shared.delivery.delivery import Attempt
-from shared.delivery.messages.message import DeliveryMessage, Part, encode, encode_fan_out
+from shared.delivery.messages.message import (
+    DeliveryMessage,
+    Part,
+    encode,
+    encode_fan_out,
+    with_blob,
+)
 from shared.delivery.messages.message_reader import decode
 from shared.delivery.messages.packing import (
     EVENT_WIDTH,
@@ -24,6 +30,7 @@ from shared.delivery.outcome import Outcome
 from shared.delivery.policy import EndReason
 from shared.delivery.requests.custom_headers import dead_letter_headers
 from shared.subscriptions.subscription import (
+    UNMATCHED,
     DeadLetterDestination,
     DeliverySchema,
     DynamicHeader,
@@ -271,3 +278,23 @@ def test_a_dead_letter_with_all_its_headers_fits_into_a_queue_message() -> None:
     assert note.headers
     assert len(message) < 64 * 1024
     assert read(message).dead_letter == note
+
+
+def test_what_is_still_to_be_matched_is_for_this_version() -> None:
+    """An instance of the version before would drop it: no subscription has that generation."""
+    kept = a_message(generation=UNMATCHED)
+    event = a_delivery()
+    parts = [Part("orders", "crm", "g-1", 1, (0,)), Part("orders", "audit", UNMATCHED, 1, (0,))]
+    shared = encode_fan_out([event], parts, pack([event.text or ""]))
+
+    assert wire(kept)["pushgrid"] == json.loads(shared)["pushgrid"] == 3
+    assert read(encode(kept)[0]) == kept
+    assert [part.generation for part in read_parts(shared)] == ["g-1", UNMATCHED]
+
+
+def test_dead_letters_are_told_their_blob() -> None:
+    (text,) = encode(a_message(dead_letter=a_note()))
+
+    told = read(with_blob(with_blob(text, "other"), "CRM/2026/2/9/12/1.json"))
+
+    assert told == a_message(dead_letter=a_note(), blob="CRM/2026/2/9/12/1.json")
