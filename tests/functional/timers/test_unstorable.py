@@ -162,3 +162,23 @@ def test_after_its_time_a_run_with_a_fault_begins_nothing_more(app: Deployment) 
     assert isinstance(fault, StorageUnavailable)
     assert app.clock.now() - began < 8 * MINUTE  # one put's patience, and the time until the next
     assert app.all_stored() == {Queue.WAITING: 9}
+
+
+@pytest.mark.parametrize("queue", [Queue.WAITING, Queue.RETRIES_POISON, Queue.DEADLETTERS], ids=str)
+@pytest.mark.parametrize("events", [1, 2])
+def test_what_unpacks_to_30_megabytes_is_recorded_at_once(
+    app: Deployment, queue: Queue, events: int
+) -> None:
+    """Reading it stops at the limit of a message."""
+    note = a_note() if queue is Queue.DEADLETTERS else None
+    whole = a_message([a_delivery(number) for number in range(events)], dead_letter=note)
+    texts = b"\n".join([b"0" * (30_000_000 // events)] * events)
+    packed = base64.b64encode(zlib.compress(texts, 9)).decode()
+    app.queues.put(queue, compact(wire(whole) | {"packed": packed}))
+    app.put(queue, whole)
+
+    raised = run(app, job_of(app, queue), times=1)
+
+    (record,) = recorded(app)
+    assert (raised, record["queue"], "too large" in record["reason"]) == ([], queue, True)
+    assert sum(app.all_stored().values()) + len(app.dead_letters.blobs) == 1
