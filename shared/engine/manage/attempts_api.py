@@ -30,9 +30,9 @@ def attempts_of(form: Subscriptions) -> Callable[[ManagePorts, Call], HttpAnswer
         days = ports.attempts.read(topic, name, since, event)
         timelines = event_timeline.latest(days, top)
         stored = _stored(ports, form, call) if not timelines else _find(ports, topic, name)
-        state = stored and subscription_state.read_state(
-            stored, ports.health, ports.counts, since, now
-        )
+        state = None
+        if stored is not None:
+            state = subscription_state.read_state(stored, ports.health, ports.counts, since, now)
         found = {
             "topic": topic,
             "subscription": name,
@@ -62,7 +62,8 @@ def _stored(ports: ManagePorts, form: Subscriptions, call: Call) -> Document:
     if form.topics.find(ports, call) is None:
         known = ports.resources.list(Table.TOPICS, form.topics.partition)
         raise NotFound(f"There is no topic '{topic}'{_nearest(topic, known)}.")
-    if found := _find(ports, topic, name):
+    found = _find(ports, topic, name)
+    if found is not None:
         return found
     known = ports.resources.list(Table.EVENT_SUBSCRIPTIONS, topic)
     where = f"event subscription '{name}' of topic '{topic}'"

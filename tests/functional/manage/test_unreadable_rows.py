@@ -55,6 +55,7 @@ def api() -> ArmApi:
         ("GET", CRM),
         ("GET", f"{EXTENSION}/crm"),
         ("PATCH", CRM),
+        ("GET", f"{CRM}/attempts"),
         ("POST", f"{CRM}/getFullUrl"),
         ("POST", f"{CRM}/getDeliveryAttributes"),
     ],
