@@ -1,4 +1,4 @@
-"""What a deployment uploads: what `.funcignore` leaves. As a program: list, size, and zip."""
+"""What a deployment uploads: what `.funcignore` names. As a program: list, size, and zip."""
 
 from __future__ import annotations
 

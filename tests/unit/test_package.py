@@ -42,6 +42,19 @@ LEFT_BEHIND = [
     "scratch/publish.py",
     "tests/unit/test_package.py",
     "tools/bicepcheck/check.py",
+    # What nobody has thought of:
+    "backup/orders.json",
+    "certificate.pem",
+    "certificate.pfx",
+    "id_rsa",
+    "notes.txt",
+    "publish_function/.env",
+    "publish_function/notes/secret.py",
+    "scripts/deploy.py",
+    "shared/.env",
+    "shared/certificate.pem",
+    "shared/engine/requirements.txt",
+    "sub/host.json",
 ]
 
 
