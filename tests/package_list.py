@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from packaging.requirements import Requirement
 from pathspec import GitIgnoreSpec
 
 ROOT = Path(__file__).parents[1]
@@ -39,11 +40,17 @@ def size_of(paths: list[Path], root: Path = ROOT) -> int:
     return sum((root / path).stat().st_size for path in paths)
 
 
+def requirements(file: str) -> list[tuple[Requirement, list[str]]]:
+    """Return the pins of a file in the root, with their hashes; without those of other files."""
+    lines = (ROOT / file).read_text().replace("\\\n", "").splitlines()
+    pins = [line.split(" --hash=") for line in lines if line and line[0] not in "#-"]
+    return [(Requirement(pin), [each.strip() for each in hashes]) for pin, *hashes in pins]
+
+
 @cache
 def size_of_requirements() -> int:
     """Return the bytes that `requirements.txt` takes, installed as it is here."""
-    lines = (ROOT / "requirements.txt").read_text().splitlines()
-    names = [line.partition("==")[0] for line in lines if line and not line.startswith("#")]
+    names = {each.name for each, _ in requirements("requirements.txt")}
     files = [file for name in names for file in importlib.metadata.files(name) or ()]
     paths = [Path(str(file.locate())) for file in files if file.suffix != ".pyc"]
     return sum(path.stat().st_size for path in paths if path.is_file())

@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from packaging.requirements import Requirement
 
 from shared import VERSION, settings
+from tests.package_list import requirements
 
 ROOT = Path(__file__).parents[2]
 PYTHONS = ["3.11", "3.12", "3.13", "3.14"]
@@ -71,8 +71,7 @@ def test_lock_files_hold_no_download_addresses(folder: str):
 
 def _pins(python: str) -> list[tuple[str, str]]:
     """Return name and version of each pin in requirements.txt that holds for *python*."""
-    lines = (ROOT / "requirements.txt").read_text().splitlines()
-    wanted = [Requirement(line) for line in lines if line and not line.startswith("#")]
+    wanted = [requirement for requirement, _ in requirements("requirements.txt")]
     environment = {"python_version": python}
     holding = [each for each in wanted if not each.marker or each.marker.evaluate(environment)]
     return [(each.name, str(each.specifier).removeprefix("==")) for each in holding]
@@ -85,6 +84,20 @@ def test_runtime_requirements_are_pinned_exactly(python: str):
     assert all(re.fullmatch(r"[0-9.]+", version) for _, version in pins)
     assert len(dict(pins)) == len(pins) > 10
     assert dict(pins)["azure-functions"].startswith("1." if python < "3.13" else "2.")
+
+
+@pytest.mark.parametrize("kind", ["", "-dev", "-worker"])
+def test_nothing_is_installed_without_one_of_its_hashes(kind: str):
+    file = f"requirements{kind}.txt"
+    text = (ROOT / file).read_text()
+    pins = requirements(file)
+
+    assert ("\n-r requirements.txt\n" if kind else "\n--require-hashes\n") in text
+    assert len(pins) == len(re.findall(r"^[\w.-]+==", text, re.MULTILINE)) >= 3
+    for requirement, hashes in pins:
+        assert hashes, requirement
+        assert all(re.fullmatch("sha256:[0-9a-f]{64}", each) for each in hashes), requirement
+    assert "://" not in text
 
 
 def test_what_is_installed_is_what_is_pinned():
