@@ -122,7 +122,7 @@ param storageSku storageSkuType = 'Standard_ZRS'
 @maxValue(365)
 param payloadRetentionDays int = 21
 
-@description('Whether the storage account is reached through private endpoints only.')
+@description('Whether the storage account and the vault are reached through private endpoints only.')
 param vnetEnabled bool = false
 
 @description('Days that logs are kept.')
@@ -166,6 +166,15 @@ module identity 'modules/identity.bicep' = {
   }
 }
 
+module packageIdentity 'modules/identity.bicep' = {
+  scope: group
+  params: {
+    name: '${abbreviations.identity}package-${suffix}'
+    location: location
+    tags: tags
+  }
+}
+
 module monitoring 'modules/monitoring.bicep' = {
   scope: group
   params: {
@@ -197,6 +206,7 @@ module keyVault 'modules/keyvault.bicep' = {
     name: '${abbreviations.keyVault}${token}'
     location: location
     tags: tags
+    publicAccess: !vnetEnabled
     adminKey: adminKey
   }
 }
@@ -209,6 +219,8 @@ module network 'modules/network.bicep' = if (vnetEnabled) {
     tags: tags
     storageAccountId: storage.outputs.id
     storageAccountName: storage.outputs.name
+    vaultId: keyVault.outputs.id
+    vaultName: keyVault.outputs.name
   }
 }
 
@@ -216,9 +228,11 @@ module rbac 'modules/rbac.bicep' = {
   scope: group
   params: {
     appPrincipalId: identity.outputs.identity.principalId
+    packagePrincipalId: packageIdentity.outputs.identity.principalId
     deployerPrincipalId: principalId
     deployerKind: principalType
     storageAccountName: storage.outputs.name
+    packageContainerName: storage.outputs.packageContainerName
     insightsName: monitoring.outputs.insightsName
     vaultName: keyVault.outputs.name
   }
@@ -233,6 +247,7 @@ module app 'modules/app.bicep' = {
     location: location
     tags: tags
     identity: identity.outputs.identity
+    packageIdentityId: packageIdentity.outputs.identity.id
     storageEndpoints: storage.outputs.endpoints
     packageContainerUrl: storage.outputs.packageContainerUrl
     insightsName: monitoring.outputs.insightsName

@@ -71,10 +71,10 @@ def _beside() -> str:
     ready = (
         prices()["always_ready_gb_second"].of(MONTH * memory / 1024) for memory in (_LARGE, _SMALL)
     )
-    polls, endpoints = prices()["queue"].of(MONTH), prices()["private_endpoint"].of(3)
+    polls, endpoints = prices()["queue"].of(MONTH), prices()["private_endpoint"].of(4)
     rows = [
         ("one always-ready instance, without its executions", *map(money, ready)),
-        ("a private network: three endpoints, without their traffic", *[money(endpoints)] * 2),
+        ("a private network: four endpoints, without their traffic", *[money(endpoints)] * 2),
         ("the scale controller, if it polled both queues every second", *[money(2 * polls)] * 2),
     ]
     return _table(("not included", "2,048 MB", "512 MB"), rows)

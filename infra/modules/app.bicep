@@ -20,6 +20,9 @@ param tags tagsType
 @description('Identity under which the app runs.')
 param identity identityType
 
+@description('Resource id of the identity under which the platform writes and reads the package.')
+param packageIdentityId string
+
 @description('Service addresses of the storage account.')
 param storageEndpoints storageEndpointsType
 
@@ -73,6 +76,7 @@ resource site 'Microsoft.Web/sites@2024-11-01' = {
     type: 'UserAssigned'
     userAssignedIdentities: {
       '${identity.id}': {}
+      '${packageIdentityId}': {}
     }
   }
   properties: {
@@ -94,7 +98,7 @@ resource site 'Microsoft.Web/sites@2024-11-01' = {
           value: packageContainerUrl
           authentication: {
             type: 'UserAssignedIdentity'
-            userAssignedIdentityResourceId: identity.id
+            userAssignedIdentityResourceId: packageIdentityId
           }
         }
       }
@@ -120,6 +124,23 @@ resource site 'Microsoft.Web/sites@2024-11-01' = {
         }
       }
     }
+  }
+}
+
+// Code is deployed with a token of Entra ID only, never with a name and a password.
+resource noScmPassword 'Microsoft.Web/sites/basicPublishingCredentialsPolicies@2024-11-01' = {
+  parent: site
+  name: 'scm'
+  properties: {
+    allow: false
+  }
+}
+
+resource noFtpPassword 'Microsoft.Web/sites/basicPublishingCredentialsPolicies@2024-11-01' = {
+  parent: site
+  name: 'ftp'
+  properties: {
+    allow: false
   }
 }
 

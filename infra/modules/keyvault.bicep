@@ -13,6 +13,9 @@ param location string
 @description('Tags of every resource.')
 param tags tagsType
 
+@description('Whether the vault answers on its public address. False needs a private endpoint.')
+param publicAccess bool
+
 @description('Key of the management API.')
 @secure()
 @minLength(32)
@@ -32,10 +35,11 @@ resource vault 'Microsoft.KeyVault/vaults@2024-11-01' = {
     enableSoftDelete: true
     softDeleteRetentionInDays: 7
     enablePurgeProtection: true
-    publicNetworkAccess: 'Enabled'
+    publicNetworkAccess: publicAccess ? 'Enabled' : 'Disabled'
     networkAcls: {
+      // Deployments write the secret through Azure Resource Manager.
       bypass: 'AzureServices'
-      defaultAction: 'Allow'
+      defaultAction: publicAccess ? 'Allow' : 'Deny'
     }
   }
 }
@@ -51,6 +55,9 @@ resource adminKeySecret 'Microsoft.KeyVault/vaults/secrets@2024-11-01' = {
 
 @description('Name of the vault.')
 output name string = vault.name
+
+@description('Resource id of the vault.')
+output id string = vault.id
 
 @description('Address of the management key, without a version, so that a new version is picked up.')
 output adminKeySecretUri string = adminKeySecret.properties.secretUri

@@ -3,10 +3,10 @@ metadata description = 'Every role assignment of the deployment, made from one t
 import { principalKindType } from 'types.bicep'
 
 @description('What a role is granted on.')
-type roleTargetType = 'blob' | 'queue' | 'table' | 'monitoring' | 'vault'
+type roleTargetType = 'blob' | 'package' | 'queue' | 'table' | 'monitoring' | 'vault'
 
-@description('Who a role is granted to: the app, or whoever deploys.')
-type roleHolderType = 'app' | 'deployer'
+@description('Who a role is granted to: the app, the platform that handles its package, or whoever deploys.')
+type roleHolderType = 'app' | 'platform' | 'deployer'
 
 @description('One row of the role table.')
 type roleType = {
@@ -28,6 +28,9 @@ type roleType = {
 @description('Object id of the identity of the app.')
 param appPrincipalId string
 
+@description('Object id of the identity under which the platform writes and reads the package.')
+param packagePrincipalId string
+
 @description('Object id of whoever deploys; empty to grant nothing to them.')
 param deployerPrincipalId string
 
@@ -37,15 +40,19 @@ param deployerKind principalKindType
 @description('Name of the storage account.')
 param storageAccountName string
 
+@description('Name of the container that holds the deployed package.')
+param packageContainerName string
+
 @description('Name of the Application Insights component.')
 param insightsName string
 
 @description('Name of the vault.')
 param vaultName string
 
-// The app. Its host needs the blob role (locks, keys, package) and the table role (diagnostic events). The app puts messages
+// The app. Its host needs the blob role (locks, keys) and the table role (diagnostic events). The app puts messages
 // back and makes a table a day, and both make what is missing: the narrower roles for queues and tables allow neither.
-// Containers, too, are not listed one by one: dead letters go to those that event subscriptions name.
+// Containers, too, are not listed one by one: dead letters go to those that event subscriptions name. The one that it
+// must not write holds its own code; a condition excludes it, and the package has an identity of its own.
 // Who deploys makes containers for dead letters and reads them, reads queues and tables (python -m cli timeline), and
 // fetches the management key.
 @description('The role table.')
@@ -104,12 +111,29 @@ param roles roleType[] = [
     target: 'vault'
     holder: 'deployer'
   }
+  {
+    role: 'Storage Blob Data Contributor'
+    id: 'ba92f5b4-2d11-453d-a403-e96b0029c9fe'
+    target: 'package'
+    holder: 'platform'
+  }
 ]
+
+// Anything but reading needs another container: the conditions of Azure's role assignments.
+var blobs = 'Microsoft.Storage/storageAccounts/blobServices/containers'
+var packageIsReadOnly = '((ActionMatches{\'${blobs}/blobs/read\'}) OR (@Resource[${blobs}:name] StringNotEquals \'${packageContainerName}\'))'
 
 var appGrants = map(filter(roles, row => row.holder == 'app'), row => {
   target: row.target
   roleId: row.id
   principalId: appPrincipalId
+  principalType: 'ServicePrincipal'
+})
+
+var platformGrants = map(filter(roles, row => row.holder == 'platform'), row => {
+  target: row.target
+  roleId: row.id
+  principalId: packagePrincipalId
   principalType: 'ServicePrincipal'
 })
 
@@ -120,7 +144,7 @@ var deployerGrants = map(filter(roles, row => row.holder == 'deployer' && !empty
   principalType: deployerKind
 })
 
-var grants = concat(appGrants, deployerGrants)
+var grants = concat(appGrants, platformGrants, deployerGrants)
 
 resource account 'Microsoft.Storage/storageAccounts@2025-01-01' existing = {
   name: storageAccountName
@@ -129,6 +153,11 @@ resource account 'Microsoft.Storage/storageAccounts@2025-01-01' existing = {
 resource blobService 'Microsoft.Storage/storageAccounts/blobServices@2025-01-01' existing = {
   parent: account
   name: 'default'
+}
+
+resource packageContainer 'Microsoft.Storage/storageAccounts/blobServices/containers@2025-01-01' existing = {
+  parent: blobService
+  name: packageContainerName
 }
 
 resource queueService 'Microsoft.Storage/storageAccounts/queueServices@2025-01-01' existing = {
@@ -153,6 +182,20 @@ resource blobRoles 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
   for grant in filter(grants, g => g.target == 'blob'): {
     scope: blobService
     name: guid(blobService.id, grant.principalId, grant.roleId)
+    properties: {
+      principalId: grant.principalId
+      principalType: grant.principalType
+      roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', grant.roleId)
+      condition: grant.principalId == appPrincipalId ? packageIsReadOnly : null
+      conditionVersion: grant.principalId == appPrincipalId ? '2.0' : null
+    }
+  }
+]
+
+resource packageRoles 'Microsoft.Authorization/roleAssignments@2022-04-01' = [
+  for grant in filter(grants, g => g.target == 'package'): {
+    scope: packageContainer
+    name: guid(packageContainer.id, grant.principalId, grant.roleId)
     properties: {
       principalId: grant.principalId
       principalType: grant.principalType

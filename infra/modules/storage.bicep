@@ -215,5 +215,8 @@ output endpoints storageEndpointsType = {
   table: account.properties.primaryEndpoints.table
 }
 
+@description('Name of the container that holds the deployed package.')
+output packageContainerName string = packageContainerName
+
 @description('Address of the container that holds the deployed package.')
 output packageContainerUrl string = '${account.properties.primaryEndpoints.blob}${packageContainerName}'

@@ -7,12 +7,19 @@ from collections.abc import Iterator
 from typing import Any
 
 from tools.bicepcheck.evaluation.deployment import Deployment
-from tools.bicepcheck.evaluation.values import Deployed, Located, Ref, leaves, shown
+from tools.bicepcheck.evaluation.values import Deployed, Input, Located, Ref, leaves, shown
 from tools.bicepcheck.problems import Problem
 from tools.bicepcheck.rules import azure
 from tools.bicepcheck.rules.app import App
 
 _SERVICES = ("blob", "queue", "table")
+_OWNERS = {
+    azure.STORAGE: frozenset({*_SERVICES, "file", "dfs", "web"}),
+    azure.VAULT: frozenset({"vault"}),
+}
+"""What private endpoints lead to, and the services there."""
+_ZONES = {"vault": "vaultcore"}
+"""The zone of a service, where it has another name."""
 _FLEX_CONSUMPTION = "Microsoft.App/environments"
 _MAX_APP_PREFIX = 27  # Flex Consumption takes an address for each instance
 _MAX_PREFIX = 29
@@ -31,6 +38,26 @@ def check(deployment: Deployment, _app: App) -> Iterator[Problem]:
         yield from _app_subnet(site, deployment)
     for group in deployment.of(azure.ZONE_GROUP):
         yield from _zone_group(group)
+    for endpoint in deployment.of(azure.ENDPOINT):
+        yield from _endpoint(endpoint)
+
+
+def _endpoint(endpoint: Deployed) -> Iterator[Problem]:
+    """An endpoint leads to a service of a storage account or of a vault."""
+    path = ("properties", "privateLinkServiceConnections")
+    for connection in endpoint.items(*path):
+        properties = connection.get("properties", {})
+        owner = properties.get("privateLinkServiceId")
+        if owner is None or isinstance(owner, Input):
+            continue
+        if not (isinstance(owner, Ref) and owner.path == ("id",) and owner.of.type in _OWNERS):
+            message = "privateLinkServiceId must be the id of a storage account or of a vault"
+            yield endpoint.problem("network", message, *path)
+            continue
+        for service in properties.get("groupIds") or []:
+            if service not in _OWNERS[owner.of.type]:
+                message = f"a {owner.of.type} has no service '{service}'"
+                yield endpoint.problem("network", message, *path)
 
 
 def _services(endpoint: Deployed) -> list[Any]:
@@ -67,9 +94,6 @@ def _private_account(account: Deployed, deployment: Deployment) -> Iterator[Prob
             yield link.problem("network", message, *path)
     grouped = {id(one.parent) for one in deployment.of(azure.ZONE_GROUP)}
     for endpoint in endpoints:
-        for service in _services(endpoint):
-            if service not in {*_SERVICES, "file", "dfs", "web"}:
-                yield endpoint.problem("network", f"storage has no service '{service}'")
         if id(endpoint) not in grouped:
             yield endpoint.problem("network", "the endpoint has no zone group; add one")
     sites = deployment.of(azure.SITE)
@@ -94,11 +118,12 @@ def _vault(vault: Deployed, deployment: Deployment) -> Iterator[Problem]:
 def _zone_group(group: Deployed) -> Iterator[Problem]:
     """The zone of an endpoint is that of its service."""
     services = _services(group.parent) if group.parent else []
+    zones = [_ZONES.get(service, service) for service in services]
     for config in group.items("properties", "privateDnsZoneConfigs"):
         zone = config.get("properties", {}).get("privateDnsZoneId")
         name = shown(zone.of.name).split(".") if isinstance(zone, Ref) else []
-        if services and len(name) > 1 and name[1] not in services:
-            message = f"an endpoint of {services[0]} needs the zone of {services[0]}, not {name[1]}"
+        if zones and len(name) > 1 and name[1] not in zones:
+            message = f"an endpoint of {services[0]} needs the zone of {zones[0]}, not {name[1]}"
             yield group.problem("network", message)
     if group.parent and not any(isinstance(leaf, Ref) for leaf in leaves(group.body)):
         yield group.problem("network", "the zone group has no zone; add one")

@@ -30,7 +30,6 @@ IDS = {
     "subnet.id": f"{azure.NETWORK}/subnets",
     "virtualNetwork.id": azure.NETWORK,
     "privateDnsZoneId": azure.ZONE,
-    "privateLinkServiceId": azure.STORAGE,
     "actionGroupId": azure.ACTION_GROUP,
     "actionGroups": azure.ACTION_GROUP,
     "contactGroups": azure.ACTION_GROUP,
