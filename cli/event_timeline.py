@@ -44,6 +44,9 @@ def state_text(state: Mapping[str, Any] | None, since: datetime, now: datetime) 
         lines.append(f"Held: the endpoint is sent nothing for another {left} ({held['why']}).")
     elif held:
         lines.append("Held: the hold has expired, and one event is sent first as a probe.")
+    if place := state.get("deadLetter"):
+        where = f"container '{place['container']}' of storage account '{place['account']}'"
+        lines.append(f"Dead letters: {where}.")
     counts = state["counts"]
     lines.append(
         f"Counted since {since:%Y-%m-%d %H:%M} (UTC): {counts['PublishSuccessCount']} events "

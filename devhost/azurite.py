@@ -44,9 +44,11 @@ class Azurite:
 
 
 @contextlib.contextmanager
-def running_azurite(*, certificate: Path | None = None) -> Iterator[Azurite]:
+def running_azurite(
+    *, certificate: Path | None = None, account: str = ACCOUNT
+) -> Iterator[Azurite]:
     """
-    Run an empty Azurite until the block ends or this process is killed.
+    Run an empty Azurite with one *account* until the block ends or this process is killed.
 
     With a *certificate* (of 127.0.0.1, with its key in the same file) it serves https and accepts
     Entra ID tokens, whose signature it does not verify.
@@ -54,20 +56,20 @@ def running_azurite(*, certificate: Path | None = None) -> Iterator[Azurite]:
     Raises:
         HostError: Node or Azurite is missing, or Azurite does not start.
     """
-    azurite = _start(certificate)
+    azurite = _start(certificate, account)
     try:
         yield azurite
     finally:
         _kill(azurite.process)
 
 
-def _start(certificate: Path | None) -> Azurite:
+def _start(certificate: Path | None, account: str) -> Azurite:
     command = _command() + _secured(certificate)
     scheme = "https" if certificate else "http"
     for _ in range(_TRIES):
         ports = _free_ports(3)
         with tempfile.TemporaryFile() as output:
-            process = _spawn(command, ports, output)
+            process = _spawn(command, account, ports, output)
             # Azurite ends if another process has taken a port first; it is started again then.
             try:
                 listens = _listens(process, ports)
@@ -75,7 +77,7 @@ def _start(certificate: Path | None) -> Azurite:
                 _kill(process)
                 raise
             if listens:
-                return _azurite(process, scheme, ports)
+                return _azurite(process, scheme, account, ports)
             _kill(process)
             output.seek(0)
             last_lines = output.read().decode(errors="replace").strip().splitlines()
@@ -101,7 +103,9 @@ def _secured(certificate: Path | None) -> list[str]:
     return ["--oauth", "basic", "--cert", str(certificate), "--key", str(certificate)]
 
 
-def _spawn(command: list[str], ports: list[int], output: IO[bytes]) -> subprocess.Popen[bytes]:
+def _spawn(
+    command: list[str], account: str, ports: list[int], output: IO[bytes]
+) -> subprocess.Popen[bytes]:
     named = zip(("blob", "queue", "table"), ports, strict=True)
     addresses = [flag for service, port in named for flag in _address(service, port)]
     quiet = ["--inMemoryPersistence", "--disableTelemetry", "--skipApiVersionCheck"]
@@ -111,6 +115,7 @@ def _spawn(command: list[str], ports: list[int], output: IO[bytes]) -> subproces
         stdout=output,
         stderr=output,
         cwd=tempfile.gettempdir(),
+        env={**os.environ, "AZURITE_ACCOUNTS": f"{account}:{KEY}"},
         # Ctrl-C in a terminal must not reach it: the host needs storage until it is drained.
         start_new_session=True,
     )
@@ -143,11 +148,13 @@ def _is_open(port: int) -> bool:
         return client.connect_ex(("127.0.0.1", port)) == 0
 
 
-def _azurite(process: subprocess.Popen[bytes], scheme: str, ports: list[int]) -> Azurite:
-    blob_url, queue_url, table_url = (f"{scheme}://127.0.0.1:{port}/{ACCOUNT}" for port in ports)
+def _azurite(
+    process: subprocess.Popen[bytes], scheme: str, account: str, ports: list[int]
+) -> Azurite:
+    blob_url, queue_url, table_url = (f"{scheme}://127.0.0.1:{port}/{account}" for port in ports)
     return Azurite(
         connection_string=(
-            f"DefaultEndpointsProtocol={scheme};AccountName={ACCOUNT};AccountKey={KEY};"
+            f"DefaultEndpointsProtocol={scheme};AccountName={account};AccountKey={KEY};"
             f"BlobEndpoint={blob_url};QueueEndpoint={queue_url};TableEndpoint={table_url};"
         ),
         blob_url=blob_url,

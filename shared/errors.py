@@ -155,6 +155,10 @@ class UnreadableDocument(StorageUnavailable):
     )
 
 
+class StorageUnreachable(StorageUnavailable):
+    """Storage gave no answer at all."""
+
+
 class SigningKeysUnavailable(AppError):
     """The signing keys of an issuer are not known, and could not be fetched."""
 

@@ -10,6 +10,12 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Any, TypeVar
 
+from shared.deadletter_accounts import (
+    UNRESOLVED,
+    Connection,
+    deadletter_accounts,
+    settings_named,
+)
 from shared.errors import Fault, InvalidSettings
 from shared.network_settings import EgressProxy, Network, egress_proxy, name_servers, networks
 from shared.storage_setting import storage_setting
@@ -43,14 +49,15 @@ class Settings:
 
     *admin_key* ``None`` closes the management API to keys. *public_url* ``None``: taken from the
     request. *client_ip_header* is in lower case; ``None``: the clients' addresses are unknown.
-    *storage* is a connection as `storage_setting` returns it. The host reads the schedules; without
-    one it leaves out that timer only. *entra_tenant* has its effect through *entra_issuer* and
-    *entra_jwks_url*, whose defaults are derived from it.
+    *storage* is a connection as `storage_setting` returns it, and so are *deadletter_accounts*.
+    The host reads the schedules; without one it leaves out that timer only. *entra_tenant* has its
+    effect through *entra_issuer* and *entra_jwks_url*, whose defaults are derived from it.
     """
 
     storage: Mapping[str, str] = field(repr=False)
     wake_schedule: str | None = None
     deadletter_schedule: str | None = None
+    deadletter_accounts: Mapping[str, Connection] = field(default_factory=dict, repr=False)
     admin_key: str | None = field(default=None, repr=False)
     profile: str = "latest"
     public_url: str | None = None
@@ -96,7 +103,6 @@ STORAGE = "AzureWebJobsStorage"
 _GUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _HEADER = re.compile(r"[a-z0-9-]+")
 _OURS = "PUSHGRID_"
-_UNRESOLVED = "@Microsoft.KeyVault("  # the value of a setting whose reference can't be resolved
 
 
 def from_environ(environ: Mapping[str, str], profiles: frozenset[str]) -> Settings:
@@ -108,10 +114,14 @@ def from_environ(environ: Mapping[str, str], profiles: frozenset[str]) -> Settin
     """
     faults: list[Fault] = []
     values: dict[str, Any] = {"storage": _storage(environ, faults)}
+    needing: dict[str, Callable[[str], Any]] = {
+        "profile": _one_of(profiles),
+        "deadletter_accounts": lambda text: deadletter_accounts(text, environ),
+    }
     for member, (name, parse) in _SETTINGS.items():
         if text := environ.get(name, "").strip():
             try:
-                values[member] = (_one_of(profiles) if member == "profile" else parse)(text)
+                values[member] = needing.get(member, parse)(text)
             except ValueError as error:
                 faults.append(Fault(code="InvalidSetting", message=f"{name}: {error}", target=name))
     _complete_entra(values, faults)
@@ -126,15 +136,15 @@ def unresolved(environ: Mapping[str, str]) -> tuple[str, ...]:
 
     A secret among them counts as unset: the text of a reference is not secret.
     """
-    return tuple(
-        name for name in NAMES.values() if environ.get(name, "").strip().startswith(_UNRESOLVED)
-    )
+    names = (*NAMES.values(), *_named_by_setting(environ))
+    return tuple(name for name in names if environ.get(name, "").strip().startswith(UNRESOLVED))
 
 
 def unknown(environ: Mapping[str, str]) -> Mapping[str, str | None]:
     """Return variables named like settings that are none, each with the nearest setting."""
     known = sorted(name.removeprefix(_OURS) for name in NAMES.values() if name.startswith(_OURS))
-    given = (name.removeprefix(_OURS) for name in sorted(environ) if name.startswith(_OURS))
+    ours = {name for name in environ if name.startswith(_OURS)} - {*_named_by_setting(environ)}
+    given = (name.removeprefix(_OURS) for name in sorted(ours))
     nearest = {
         name: difflib.get_close_matches(name, known, 1) for name in given if name not in known
     }
@@ -161,7 +171,12 @@ def _storage(environ: Mapping[str, str], faults: list[Fault]) -> Mapping[str, st
 
 
 def _secret(text: str) -> str | None:
-    return None if text.startswith(_UNRESOLVED) else text
+    return None if text.startswith(UNRESOLVED) else text
+
+
+def _named_by_setting(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the names of the settings that hold connection strings of other accounts."""
+    return tuple(settings_named(environ.get(NAMES["deadletter_accounts"], "")))
 
 
 def _boolean(text: str) -> bool:
@@ -246,6 +261,7 @@ def _one_of(allowed: frozenset[str]) -> Callable[[str], str]:
 _SETTINGS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "wake_schedule": ("PUSHGRID_WAKE_SCHEDULE", str),
     "deadletter_schedule": ("PUSHGRID_DEADLETTER_SCHEDULE", str),
+    "deadletter_accounts": ("PUSHGRID_DEADLETTER_ACCOUNTS", str),
     "admin_key": ("PUSHGRID_ADMIN_KEY", _secret),
     "profile": ("PUSHGRID_PROFILE", str),
     "public_url": ("PUSHGRID_PUBLIC_URL", _url),

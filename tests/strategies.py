@@ -94,7 +94,7 @@ notes = st.builds(
     DeadLetterNote,
     reason=st.sampled_from(EndReason),
     keep_until=moments,
-    destination=st.builds(DeadLetterDestination, container=names),
+    destination=st.builds(DeadLetterDestination, container=names, account=st.just("") | names),
     topic_id=any_text,
     input_schema=st.sampled_from(InputSchema),
     delivery_schema=st.sampled_from(DeliverySchema),

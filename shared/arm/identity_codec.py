@@ -2,7 +2,7 @@
 Unwraps and wraps destinations that are given with a managed identity.
 
 The identity is stored and given back, but not used: webhooks get no token from it, and dead letters
-are written to the app's own account with the app's own identity.
+are written with the app's own identity, or with a connection string of the deployment.
 """
 
 from __future__ import annotations

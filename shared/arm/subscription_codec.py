@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any
 
 from shared.arm.consent import allowed_rate, in_force
-from shared.arm.dead_letter_codec import parse_dead_letter
+from shared.arm.dead_letter_codec import parse_dead_letter, to_dead_letter
 from shared.arm.delivery_attributes_codec import MEMBER
 from shared.arm.deployment import Deployment, ParentTopic
 from shared.arm.destination_codec import parse_destination, to_batching, to_custom_headers
@@ -25,7 +25,6 @@ from shared.arm.webhook_audience_codec import to_audience
 from shared.events.topic import InputSchema
 from shared.subscriptions.subscription import (
     UNMATCHED,
-    DeadLetterDestination,
     DeliverySchema,
     EventSubscription,
     RetryPolicy,
@@ -129,7 +128,7 @@ def parse_destinations(
 def to_subscription(stored: Mapping[str, Any]) -> EventSubscription:
     """Turn a stored subscription, as written last, into a value."""
     properties = stored["properties"]
-    retry, dead_letter = properties["retryPolicy"], properties["deadLetterDestination"]
+    retry = properties["retryPolicy"]
     destination = properties["destination"]
     expires = properties.get("expirationTimeUtc")
     return EventSubscription(
@@ -145,8 +144,7 @@ def to_subscription(stored: Mapping[str, Any]) -> EventSubscription:
             max_delivery_attempts=retry["maxDeliveryAttempts"],
             event_time_to_live_minutes=retry["eventTimeToLiveInMinutes"],
         ),
-        dead_letter=dead_letter
-        and DeadLetterDestination(container=dead_letter["properties"]["blobContainerName"]),
+        dead_letter=to_dead_letter(properties["deadLetterDestination"]),
         batching=to_batching(destination),
         headers=to_custom_headers(destination),
         expires_at=expires and datetime.fromisoformat(expires),

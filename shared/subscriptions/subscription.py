@@ -40,9 +40,10 @@ class RetryPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetterDestination:
-    """A blob container in the app's own storage account."""
+    """A blob container of the storage account *account*; empty: the app's own."""
 
     container: str
+    account: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from shared import telemetry
-from shared.adapters.storage.connection import StorageConnection
+from shared.adapters.storage.connection import connections_beside
 from shared.delivery.profiles import PROFILES
 from shared.errors import InvalidSettings
 from shared.settings import NAMES, Settings, from_environ, unknown, unresolved
@@ -25,6 +25,7 @@ _CLOSED = {
     NAMES["client_key"]: "the key is looked for beside the client certificate",
     NAMES["client_key_password"]: "the key of the client certificate is read without a password",
 }
+_ACCOUNT_CLOSED = "dead letters for its storage account wait, for as long as for one that is away"
 _TAKEN_LITERALLY = "the text of the reference is used as its value"
 _REMEDY = (
     "check the reference under the app's environment variables, check that the vault has the "
@@ -36,7 +37,7 @@ _REMEDY = (
 def settings() -> Settings:
     """Read the settings. Raises InvalidSettings with every fault."""
     found = from_environ(os.environ, frozenset(PROFILES))
-    StorageConnection(found.storage)  # raises as well, if it names no storage account
+    connections_beside(found.storage, found.deadletter_accounts)  # raises as well, if one is wrong
     _check_certificates(found)
     use_format(found.log_format)
     return found
@@ -105,7 +106,8 @@ def log_doubtful_settings() -> None:
     that are written while functions are loaded.
     """
     for name in unresolved(os.environ):
-        effect = f"it counts as unset: {_CLOSED[name]}" if name in _CLOSED else _TAKEN_LITERALLY
+        closed = _CLOSED.get(name) or (_ACCOUNT_CLOSED if name not in NAMES.values() else None)
+        effect = f"it counts as unset: {closed}" if closed else _TAKEN_LITERALLY
         detail = f"Key Vault returned no value for it, so {effect}. To fix it: {_REMEDY}."
         telemetry.error("setting.unresolved", setting=name, detail=detail)
     for name, nearest in unknown(os.environ).items():

@@ -11,6 +11,7 @@ from shared.adapters.resource_cache import Readers, ResourceCache
 from shared.adapters.storage.account import StorageAccount
 from shared.adapters.storage.attempts import StorageAttempts
 from shared.adapters.storage.blobs import StorageDeadLetters, StoragePayloads
+from shared.adapters.storage.connection import Service, connections_beside
 from shared.adapters.storage.metrics import StorageMetrics
 from shared.adapters.storage.queues import StorageQueues
 from shared.adapters.storage.tables import StorageResources
@@ -57,7 +58,11 @@ def payloads() -> StoragePayloads:
 
 @once
 def dead_letters() -> StorageDeadLetters:
-    return StorageDeadLetters(account())
+    others = connections_beside(settings().storage, settings().deadletter_accounts)
+    return StorageDeadLetters(
+        account(),
+        {name: StorageAccount(each, services=[Service.BLOB]) for name, each in others.items()},
+    )
 
 
 @once
@@ -94,6 +99,7 @@ def deployment_terms() -> DeploymentTerms:
         topics=resource_cache(),
         default_profile=settings().profile,
         time_scale=settings().time_scale,
+        account=account().account_name,
         honor_retry_after=settings().honor_retry_after,
         probation_counts_attempt=settings().probation_counts_attempt,
         probation_ends_events=settings().probation_ends_events,

@@ -9,10 +9,14 @@ from collections.abc import Iterator
 import pytest
 from azure.core.exceptions import ResourceNotFoundError
 
-from devhost.azurite import Azurite
+from devhost.azurite import Azurite, running_azurite
 from shared.adapters.storage.account import StorageAccount
+from shared.adapters.storage.connection import Service, connections_beside
+from shared.deadletter_accounts import deadletter_accounts
 from shared.storage_setting import storage_setting
 from tests.managed_identity import SecuredStorage, running_secured_storage
+
+OTHER = "archive1"
 
 
 @pytest.fixture(scope="session")
@@ -44,6 +48,44 @@ def account(
             monkeypatch.setenv(name, value)
         setting = dict(storage_setting("AzureWebJobsStorage", secured.settings))
     made = StorageAccount(setting, prefix=f"t{uuid.uuid4().hex[:12]}")
+    yield made
+    _delete_all(made)
+
+
+@pytest.fixture(scope="session")
+def other_azurite() -> Iterator[Azurite]:
+    with running_azurite(account=OTHER) as azurite:
+        yield azurite
+
+
+@pytest.fixture(scope="session")
+def other_secured_azurite(secured_storage: SecuredStorage) -> Iterator[Azurite]:
+    """Run an account that takes tokens only, trusted like the app's own."""
+    certificate = secured_storage.authority.issue("127.0.0.1")
+    with running_azurite(certificate=certificate, account=OTHER) as azurite:
+        yield azurite
+
+
+@pytest.fixture
+def other_account(
+    kind: str, account: StorageAccount | None, request: pytest.FixtureRequest
+) -> Iterator[StorageAccount | None]:
+    """Give the account `OTHER` as an operator names it for dead letters; ``None``: memory."""
+    if account is None:
+        yield None
+        return
+    if kind == "azurite":
+        azurite: Azurite = request.getfixturevalue("other_azurite")
+        own = {"": "UseDevelopmentStorage=true"}
+        named = deadletter_accounts(f"{OTHER}=ARCHIVE", {"ARCHIVE": azurite.connection_string})
+    else:
+        secured: SecuredStorage = request.getfixturevalue("secured_storage")
+        azurite = request.getfixturevalue("other_secured_azurite")
+        own = dict(storage_setting("AzureWebJobsStorage", secured.settings))
+        named = deadletter_accounts(f"{OTHER}={azurite.blob_url}", {})
+    prefix = f"t{uuid.uuid4().hex[:12]}"
+    (connection,) = connections_beside(own, named).values()
+    made = StorageAccount(connection, prefix=prefix, services=[Service.BLOB])
     yield made
     _delete_all(made)
 

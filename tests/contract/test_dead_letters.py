@@ -1,9 +1,9 @@
-"""DeadLetterStore: blobs for the subscriber's eyes, in memory and on Azurite."""
+"""DeadLetterStore: blobs for the subscriber's eyes, in memory and on two Azurites."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -11,6 +11,7 @@ from shared.adapters.storage.account import POISON, StorageAccount
 from shared.adapters.storage.blobs import StorageDeadLetters
 from shared.engine.ports import DeadLetterStore
 from shared.errors import StorageUnavailable
+from shared.subscriptions.subscription import DeadLetterDestination
 from tests.fakes import MemoryDeadLetters
 
 PATH = "orders/new/2026/2/9/12/8a5f9e5c.json"
@@ -22,43 +23,55 @@ class Subject:
     """An implementation, a container it may write to, and what is stored."""
 
     store: DeadLetterStore
-    container: str
-    stored: Callable[[str, str], bytes]
+    destination: DeadLetterDestination
+    stored: Callable[[DeadLetterDestination, str], bytes]
     poison: Callable[[str], bytes]
 
     def write(self, body: bytes = b"[{}]") -> bool:
-        return self.store.write(self.container, PATH, body)
+        return self.store.write(self.destination, PATH, body)
 
 
-@pytest.fixture
-def subject(account: StorageAccount | None) -> Subject:
-    if account is None:
+@pytest.fixture(params=["own", "other"])
+def subject(
+    request: pytest.FixtureRequest,
+    account: StorageAccount | None,
+    other_account: StorageAccount | None,
+) -> Subject:
+    """Give a destination in the app's own account, or in another that the operator names."""
+    is_own = request.param == "own"
+    if account is None or other_account is None:
         memory = MemoryDeadLetters()
         memory.missing.update({MISSING, "Bad_Name", "x"})
         return Subject(
             memory,
-            "dead",
-            lambda name, path: memory.blobs[name, path],
+            DeadLetterDestination(container="dead", account="" if is_own else "archive1"),
+            lambda there, path: memory.blobs[there.container, path],
             lambda path: memory.poison[path],
         )
-    container = account.container("dead")
+    holder = account if is_own else other_account
+    container = holder.container("dead")
     container.create_container()
     return Subject(
-        StorageDeadLetters(account),
-        container.container_name,
-        lambda name, path: account.foreign_container(name).download_blob(path).readall(),
+        StorageDeadLetters(account, {other_account.account_name: other_account}),
+        DeadLetterDestination(
+            container=container.container_name,
+            account="" if is_own else other_account.account_name,
+        ),
+        lambda there, path: holder.foreign_container(there.container).download_blob(path).readall(),
         lambda path: account.container(POISON).download_blob(path).readall(),
     )
 
 
 def test_a_dead_letter_is_stored_as_it_is(subject: Subject) -> None:
     assert subject.write(b'[{"id":"\xc3\xbc"}]')
-    assert subject.stored(subject.container, PATH) == b'[{"id":"\xc3\xbc"}]'
+    assert subject.stored(subject.destination, PATH) == b'[{"id":"\xc3\xbc"}]'
 
 
 @pytest.mark.parametrize("container", [MISSING, "Bad_Name", "x"])
 def test_a_missing_container_is_said(subject: Subject, container: str) -> None:
-    assert not subject.store.write(container, PATH, b"[]")
+    missing = replace(subject.destination, container=container)
+
+    assert not subject.store.write(missing, PATH, b"[]")
 
 
 def test_another_blob_is_not_overwritten(subject: Subject) -> None:
@@ -67,15 +80,15 @@ def test_another_blob_is_not_overwritten(subject: Subject) -> None:
     with pytest.raises(StorageUnavailable):
         subject.write(b"second")
 
-    assert subject.stored(subject.container, PATH) == b"first"
+    assert subject.stored(subject.destination, PATH) == b"first"
 
 
 def test_it_is_known_what_is_there(subject: Subject) -> None:
-    before = subject.store.has(subject.container, PATH)
+    before = subject.store.has(subject.destination, PATH)
     subject.write()
 
-    assert (before, subject.store.has(subject.container, PATH)) == (False, True)
-    assert not subject.store.has(MISSING, PATH)
+    assert (before, subject.store.has(subject.destination, PATH)) == (False, True)
+    assert not subject.store.has(replace(subject.destination, container=MISSING), PATH)
 
 
 def test_writing_the_same_again_is_no_error(subject: Subject) -> None:
@@ -88,3 +101,25 @@ def test_poison_is_stored_without_a_container(subject: Subject) -> None:
 
     assert subject.poison("deliveries/1.json") == b"{}"
     assert subject.poison("deliveries/2.json") == b"[]"
+
+
+def test_the_app_s_own_account_may_be_named(account: StorageAccount | None) -> None:
+    if account is None:
+        pytest.skip("a fake has no name of its own")
+    container = account.container("dead")
+    container.create_container()
+    named = DeadLetterDestination(container=container.container_name, account=account.account_name)
+
+    assert StorageDeadLetters(account).write(named, PATH, b"[]")
+
+
+def test_an_account_that_the_operator_does_not_name_is_away(
+    account: StorageAccount | None,
+) -> None:
+    """It was named when the subscription was written: its dead letters wait."""
+    if account is None:
+        pytest.skip("a fake knows every account")
+    gone = DeadLetterDestination(container="dead", account="archive9")
+
+    with pytest.raises(StorageUnavailable, match="does not name the storage account 'archive9'"):
+        StorageDeadLetters(account).write(gone, PATH, b"[]")

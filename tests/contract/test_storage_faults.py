@@ -23,7 +23,7 @@ from shared.adapters.storage.tables import StorageResources
 from shared.engine.ports import Queue, Received, Table
 from shared.errors import StorageUnavailable
 from shared.wiring.outbound import storage_pusher
-from tests.builders import a_record
+from tests.builders import DEAD, a_record
 from tests.contract.scripted_storage import STORED, Answer, ScriptedStorage
 from tests.fakes import START, FakeClock
 from tests.serving import serving
@@ -84,7 +84,7 @@ def read_payload(account: StorageAccount) -> None:
 
 
 def write_dead_letter(account: StorageAccount) -> None:
-    StorageDeadLetters(account).write("dead", "a.json", b"[]")
+    StorageDeadLetters(account).write(DEAD, "a.json", b"[]")
 
 
 def write_attempt(account: StorageAccount) -> None:
@@ -277,7 +277,7 @@ def test_a_container_that_is_being_deleted_is_missing(storage: ScriptedStorage) 
     storage.script = [Answer(409, "ContainerBeingDeleted")]
     store = StorageDeadLetters(account_at(storage.server_port))
 
-    assert not store.write("dead", "a.json", b"[]")
+    assert not store.write(DEAD, "a.json", b"[]")
 
 
 def test_a_table_that_is_being_deleted_is_not_empty(storage: ScriptedStorage) -> None:

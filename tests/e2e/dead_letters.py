@@ -18,24 +18,25 @@ from tests.integration.push.authority import Authority
 
 @dataclass(frozen=True, slots=True)
 class DeadLetters:
-    """What is written to one container of the app's own account."""
+    """What is written to one container of *account*."""
 
     container: ContainerClient
+    account: str = ACCOUNT
 
     @classmethod
     def into_a_new_container(
-        cls, azurite: Azurite, authority: Authority | None = None
+        cls, azurite: Azurite, authority: Authority | None = None, account: str = ACCOUNT
     ) -> DeadLetters:
         service = BlobServiceClient.from_connection_string(
             azurite.connection_string,
             connection_verify=str(authority.bundle) if authority else True,
         )
-        return cls(service.create_container(f"dead-{uuid.uuid4().hex[:8]}"))
+        return cls(service.create_container(f"dead-{uuid.uuid4().hex[:8]}"), account)
 
     @property
     def destination(self) -> dict[str, Any]:
         """The member ``deadLetterDestination`` of a subscription."""
-        return dead_letter_destination(ACCOUNT, self.container.container_name)
+        return dead_letter_destination(self.account, self.container.container_name)
 
     def wait_for(self, blobs: int) -> dict[str, list[dict[str, Any]]]:
         """Return the letters by the names of their blobs, once there are so many of these."""

@@ -6,7 +6,8 @@ import uuid
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from shared.errors import StorageUnavailable
+from shared.errors import StorageUnavailable, StorageUnreachable
+from shared.subscriptions.subscription import DeadLetterDestination
 from tests.fakes.clock import FakeClock
 from tests.fakes.faults import Faulty
 
@@ -43,25 +44,37 @@ class MemoryPayloads(Faulty):
 
 
 class MemoryDeadLetters(Faulty):
-    """DeadLetterStore. Every container exists but those in *missing*."""
+    """
+    DeadLetterStore. Every container exists but those in *missing*, of every account.
+
+    Accounts in *away* do not answer.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.missing: set[str] = set()
+        self.away: set[str] = set()
         self.blobs: dict[tuple[str, str], bytes] = {}  # by container and path
+        self.accounts: dict[tuple[str, str], str] = {}  # where each of them is
         self.poison: dict[str, bytes] = {}
 
-    def write(self, container: str, path: str, body: bytes) -> bool:
+    def write(self, destination: DeadLetterDestination, path: str, body: bytes) -> bool:
         with self._at_work("write"):
+            container = destination.container
+            if destination.account in self.away:
+                raise StorageUnreachable
             if container in self.missing:
                 return False
             if self.blobs.setdefault((container, path), body) != body:
                 raise StorageUnavailable
+            self.accounts[container, path] = destination.account
             return True
 
-    def has(self, container: str, path: str) -> bool:
+    def has(self, destination: DeadLetterDestination, path: str) -> bool:
         with self._at_work("has"):
-            return (container, path) in self.blobs
+            if destination.account in self.away:
+                raise StorageUnreachable
+            return (destination.container, path) in self.blobs
 
     def write_poison(self, path: str, body: bytes) -> None:
         with self._at_work("write_poison"):

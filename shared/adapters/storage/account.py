@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from copy import copy
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -38,12 +38,19 @@ class StorageAccount:
     """
     Makes the clients when they are first needed; they may be used from any thread.
 
-    *storage* is ``Settings.storage``. *prefix* precedes all names of queues, tables and
+    *storage* is a connection such as ``Settings.storage``, with the addresses of *services* at
+    least. *prefix* precedes all names of queues, tables and
     containers, so that tests can share an account; it has lower-case letters and digits.
     """
 
-    def __init__(self, storage: Mapping[str, str], *, prefix: str = "") -> None:
-        self._connection = StorageConnection(storage)
+    def __init__(
+        self,
+        storage: Mapping[str, str],
+        *,
+        prefix: str = "",
+        services: Collection[Service] = tuple(Service),
+    ) -> None:
+        self._connection = StorageConnection(storage, services)
         self._prefix = prefix
         self._lock = threading.RLock()
         self._made: dict[str, Any] = {}

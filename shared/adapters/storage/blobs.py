@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 import uuid
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from azure.core.exceptions import HttpResponseError
@@ -15,6 +16,8 @@ from shared.adapters.storage.account import PAYLOADS, POISON, StorageAccount
 from shared.adapters.storage.errors import create_if_missing, has_code, none_if_code, storage_errors
 from shared.clock import Clock
 from shared.errors import StorageUnavailable
+from shared.settings import NAMES
+from shared.subscriptions.subscription import DeadLetterDestination
 
 if TYPE_CHECKING:
     from azure.storage.blob import ContainerClient
@@ -106,20 +109,36 @@ def _delete(client: ContainerClient, names: Sequence[str]) -> int:
 
 
 class StorageDeadLetters:
-    """DeadLetterStore on blobs of the app's own account. Nothing is overwritten."""
+    """
+    DeadLetterStore on blobs of the app's own *account* and of *others*. Nothing is overwritten.
+    """
 
-    def __init__(self, account: StorageAccount) -> None:
+    def __init__(
+        self, account: StorageAccount, others: Mapping[str, StorageAccount] = MappingProxyType({})
+    ) -> None:
         self._account = account
+        self._others = others
 
-    def write(self, container: str, path: str, body: bytes) -> bool:
-        client = self._account.foreign_container(container)
+    def write(self, destination: DeadLetterDestination, path: str, body: bytes) -> bool:
+        client = self._account_of(destination).foreign_container(destination.container)
         with storage_errors():
             return none_if_code(lambda: _write_once(client, path, body), *_NO_CONTAINER) is not None
 
-    def has(self, container: str, path: str) -> bool:
-        client = self._account.foreign_container(container)
+    def has(self, destination: DeadLetterDestination, path: str) -> bool:
+        client = self._account_of(destination).foreign_container(destination.container)
         with storage_errors():
             return bool(client.get_blob_client(path).exists())
+
+    def _account_of(self, destination: DeadLetterDestination) -> StorageAccount:
+        name = destination.account
+        if name in ("", self._account.account_name):
+            return self._account
+        if name not in self._others:
+            raise StorageUnavailable(
+                f"{NAMES['deadletter_accounts']} does not name the storage account '{name}', or its"
+                " connection string is not resolved."
+            )
+        return self._others[name]
 
     def write_poison(self, path: str, body: bytes) -> None:
         client = self._account.container(POISON)

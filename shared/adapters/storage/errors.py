@@ -10,7 +10,7 @@ from typing import TypeVar
 from azure.core.exceptions import AzureError, HttpResponseError
 
 from shared import telemetry
-from shared.errors import StorageUnavailable, Unstorable
+from shared.errors import StorageUnavailable, StorageUnreachable, Unstorable
 
 T = TypeVar("T")
 
@@ -20,7 +20,8 @@ def storage_errors(*, quiet: bool = False) -> Iterator[None]:
     """
     Raise ``StorageUnavailable`` for any error of the SDK that was not handled.
 
-    It is ``Unstorable`` if what was sent is too large.
+    It is ``Unstorable`` if what was sent is too large, and ``StorageUnreachable`` if there was no
+    answer.
 
     *quiet*: the caller logs it.
     """
@@ -35,8 +36,10 @@ def storage_errors(*, quiet: bool = False) -> Iterator[None]:
                 status=getattr(error, "status_code", None),
                 code=getattr(error, "error_code", None),
             )
-        is_refused = getattr(error, "status_code", None) == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
-        raise (Unstorable if is_refused else StorageUnavailable) from error
+        if getattr(error, "status_code", None) == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
+            raise Unstorable from error
+        is_answered = isinstance(error, HttpResponseError) and error.response is not None
+        raise (StorageUnavailable if is_answered else StorageUnreachable) from error
 
 
 def create_if_missing(act: Callable[[], T], create: Callable[[], object], code: str) -> T:

@@ -128,7 +128,7 @@ def encode_group(message: DeliveryMessage, group: Sequence[Delivery], packed: st
     """Return the text of one group whose events are packed; *message* gives everything else."""
     origins = list(dict.fromkeys(delivery.origin for delivery in group))
     wire: dict[str, Any] = {
-        "pushgrid": _version(message.generation),
+        "pushgrid": _version(message.generation, message.dead_letter),
         "kind": Kind.DEADLETTER if message.dead_letter else Kind.DELIVERY,
         "topic": message.topic,
         "subscription": message.subscription,
@@ -172,9 +172,10 @@ def encode_fan_out(events: Sequence[Delivery], parts: Sequence[Part], packed: st
     return _compact(wire)
 
 
-def _version(generation: str) -> int:
+def _version(generation: str, note: DeadLetterNote | None = None) -> int:
     """Return the earliest version that can read the message: two may run side by side."""
-    return VERSION if generation == UNMATCHED else _PLAIN_VERSION
+    has_account = note is not None and note.destination.account
+    return VERSION if generation == UNMATCHED or has_account else _PLAIN_VERSION
 
 
 def _origin(origin: Origin) -> list[Any]:
@@ -194,7 +195,7 @@ def _runs(group: Sequence[Delivery], origins: dict[Origin, int]) -> list[list[An
 
 
 def _note(note: DeadLetterNote) -> list[Any]:
-    return [
+    written = [
         note.reason,
         _micros(note.keep_until),
         note.destination.container,
@@ -203,6 +204,8 @@ def _note(note: DeadLetterNote) -> list[Any]:
         note.delivery_schema,
         header_texts(note.headers),
     ]
+    account = note.destination.account
+    return [*written, account] if account else written
 
 
 def _micros(moment: datetime) -> int:

@@ -159,11 +159,12 @@ def _attempt(outcome: object, status: object, at: object) -> Attempt:
 
 
 def _note(wire: list[Any]) -> DeadLetterNote:
-    reason, keep_until, container, topic_id, input_schema, delivery_schema, headers = wire
+    reason, keep_until, container, topic_id, input_schema, delivery_schema, headers, *more = wire
+    (account,) = more or [""]
     return DeadLetterNote(
         reason=EndReason(reason),
         keep_until=_moment(keep_until),
-        destination=DeadLetterDestination(container=_text(container)),
+        destination=DeadLetterDestination(container=_text(container), account=_text(account)),
         topic_id=_text(topic_id),
         input_schema=InputSchema(input_schema),
         delivery_schema=DeliverySchema(delivery_schema),

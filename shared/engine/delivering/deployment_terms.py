@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from shared.delivery.delivery_profile import DeliveryProfile, Feature
@@ -10,7 +10,12 @@ from shared.delivery.policy import DeliveryTerms
 from shared.delivery.profiles import PROFILES
 from shared.engine.ports import TopicReader
 from shared.events.topic import Topic
-from shared.subscriptions.subscription import NO_BATCHING, EventSubscription, RetryPolicy
+from shared.subscriptions.subscription import (
+    NO_BATCHING,
+    DeadLetterDestination,
+    EventSubscription,
+    RetryPolicy,
+)
 
 # A day of trying, waits, holds, a dead letter's writes, and a reserve.
 LEAST_KEPT = timedelta(days=4)
@@ -18,11 +23,16 @@ LEAST_KEPT = timedelta(days=4)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeploymentTerms:
-    """The deployment's part of the terms: profile, time scale, and what editions leave open."""
+    """
+    The deployment's part of the terms: profile, time scale, and what editions leave open.
+
+    *account* is the app's storage account.
+    """
 
     topics: TopicReader
     default_profile: str
     time_scale: float
+    account: str = ""
     honor_retry_after: bool = False
     probation_counts_attempt: bool = False
     probation_ends_events: bool = False
@@ -39,7 +49,7 @@ class DeploymentTerms:
             profile=profile,
             max_attempts=max_attempts,
             time_to_live=time_to_live,
-            dead_letter=subscription.dead_letter if has(Feature.DEAD_LETTERS) else None,
+            dead_letter=self._dead_letter(subscription) if has(Feature.DEAD_LETTERS) else None,
             batching=subscription.batching if has(Feature.OUTPUT_BATCHING) else NO_BATCHING,
             headers=subscription.headers if has(Feature.CUSTOM_HEADERS) else (),
             time_scale=self.time_scale,
@@ -64,6 +74,11 @@ class DeploymentTerms:
         _, _, longest = self._profile(topic).limits.time_to_live
         retention = topic.retention if topic else None
         return min(longest, retention or longest) / self.time_scale
+
+    def _dead_letter(self, subscription: EventSubscription) -> DeadLetterDestination | None:
+        """Return the destination; the app's own account is not named: it may be moved."""
+        given = subscription.dead_letter
+        return replace(given, account="") if given and given.account == self.account else given
 
     def _profile(self, topic: Topic | None) -> DeliveryProfile:
         tagged = PROFILES.get(topic.profile or "") if topic else None

@@ -1,4 +1,4 @@
-"""Reads the current state of one event subscription: consent, hold, counts."""
+"""Reads the current state of one event subscription: consent, hold, dead letters, counts."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from shared.engine.ports import CountReader, Document, HealthStore
 from shared.engine.timers.housekeeping import COUNTS_KEPT_FOR
 from shared.errors import UNREADABLE, UnreadableDocument
 from shared.metrics import Metric, total_of
+from shared.subscriptions.subscription import DeadLetterDestination
 
 _OF_TOPIC = (Metric.PUBLISH_SUCCESS, Metric.UNMATCHED)
 _OF_SUBSCRIPTION = (
@@ -37,12 +38,13 @@ class SubscriptionState:
     The current state of one subscription.
 
     *availability* tells whether its endpoint is sent anything, if it *has_consented*. *counts*
-    covers all events since the requested time.
+    covers all events since the requested time. *dead_letter* ``None``: events that end are dropped.
     """
 
     has_consented: bool
     availability: Availability
     counts: dict[Metric, int]
+    dead_letter: DeadLetterDestination | None
 
 
 def read_state(
@@ -72,12 +74,14 @@ def read_state(
         availability=availability(kept.health, now) if kept and is_current else Open(),
         counts=_sums(counts, key.topic, "", _OF_TOPIC, span_of_time)
         | _sums(counts, key.topic, key.subscription, _OF_SUBSCRIPTION, span_of_time),
+        dead_letter=subscription.dead_letter,
     )
 
 
 def document(state: SubscriptionState) -> dict[str, Any]:
     """Return a state as JSON members."""
     held: dict[str, Any] | None = None
+    place = state.dead_letter
     match state.availability:
         case Held(until=until, why=why):
             held = {"until": timestamp(until), "why": why}
@@ -86,6 +90,7 @@ def document(state: SubscriptionState) -> dict[str, Any]:
     return {
         "hasConsented": state.has_consented,
         "held": held,
+        "deadLetter": place and {"account": place.account, "container": place.container},
         "counts": {metric.value: count for metric, count in state.counts.items()},
     }
 

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Protocol
 
+from shared.subscriptions.subscription import DeadLetterDestination
+
 
 class PayloadStore(Protocol):
     """Stores events that don't fit into messages: a blob a publish request, a line an event."""
@@ -28,20 +30,21 @@ class PayloadStore(Protocol):
 class DeadLetterStore(Protocol):
     """Writes to dead-letter containers, and to the container of poison records."""
 
-    def write(self, container: str, path: str, body: bytes) -> bool:
+    def write(self, destination: DeadLetterDestination, path: str, body: bytes) -> bool:
         """
         Store a blob of JSON; return ``False`` if the account has no such container.
 
         Raises:
+            StorageUnreachable: the account did not answer; it may or may not be stored.
             StorageUnavailable: it is not stored, for any other reason.
         """
 
-    def has(self, container: str, path: str) -> bool:
+    def has(self, destination: DeadLetterDestination, path: str) -> bool:
         """
         Tell whether there is such a blob.
 
         Raises:
-            StorageUnavailable: storage did not answer.
+            StorageUnreachable, StorageUnavailable: as `write`.
         """
 
     def write_poison(self, path: str, body: bytes) -> None:

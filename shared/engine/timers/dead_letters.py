@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import NamedTuple
 
@@ -30,26 +30,27 @@ from shared.engine.ports import (
     Sender,
 )
 from shared.engine.timers.receiving import HIDDEN_FOR, Intake, ReadMessage
-from shared.errors import StorageUnavailable
+from shared.errors import StorageUnavailable, StorageUnreachable
 from shared.events.topic import TopicName
 from shared.metrics import Metric
-from shared.subscriptions.subscription import SubscriptionKey
+from shared.subscriptions.subscription import DeadLetterDestination, SubscriptionKey
 
 AGAIN_IN = timedelta(minutes=1)  # until a failed destination is tried again
+_NEVER = datetime.min.replace(tzinfo=UTC)
 TIME_PER_TARGET = timedelta(minutes=1)  # of one run: no container delays the others
 
 
 class _BlobTarget(NamedTuple):
-    """The container and subscription of a blob: a subscription's dead letters share one."""
+    """The destination and subscription of a blob: a subscription's dead letters share one."""
 
-    container: str
+    destination: DeadLetterDestination
     topic: str
     subscription: str
 
     @property
     def folded(self) -> _BlobTarget:
         """The target with case-folded names: names are compared without case."""
-        return _BlobTarget(self.container, self.topic.lower(), self.subscription.lower())
+        return _BlobTarget(self.destination, self.topic.lower(), self.subscription.lower())
 
 
 _Left = dict[int, ReadMessage]  # the messages of a group that are still to be handled, by number
@@ -57,14 +58,6 @@ _Left = dict[int, ReadMessage]  # the messages of a group that are still to be h
 
 class _DestinationFailed(Exception):
     """A dead-letter destination can't be written to."""
-
-
-@contextmanager
-def _destination() -> Iterator[None]:
-    try:
-        yield
-    except StorageUnavailable as error:
-        raise _DestinationFailed(str(error)) from error
 
 
 class _Ready(NamedTuple):
@@ -88,6 +81,7 @@ class WriteDeadLetters:
     clock: Clock
     new_id: Callable[[], str]
     metrics: Metrics
+    _away: dict[str, datetime] = field(default_factory=dict)  # by account: when it did not answer
 
     def run(self, deadline: datetime) -> None:
         """
@@ -96,21 +90,29 @@ class WriteDeadLetters:
         Raises:
             StorageUnavailable, Exception: what failed stays, or became a record.
         """
-        fault = None
+        fault, began_at = None, self.clock.now()
         while taken := self.intake.take(Queue.DEADLETTERS, deadline):
             groups: dict[_BlobTarget, list[ReadMessage]] = defaultdict(list)
             for each in taken:
                 groups[_target(each).folded].append(each)
-            write = partial(self._write_group, deadline)
-            failed = self.intake.for_each(Queue.DEADLETTERS, groups.values(), write, deadline)
+            write = partial(self._write_group, began_at, deadline)
+            # Accounts that did not answer come last, and are asked once a run: each takes seconds.
+            ordered = sorted(groups.values(), key=lambda group: self._last_away(_target(group[0])))
+            failed = self.intake.for_each(Queue.DEADLETTERS, ordered, write, deadline)
             fault = fault or failed
         if fault:
             raise fault
 
-    def _write_group(self, deadline: datetime, group: list[ReadMessage]) -> None:
+    def _write_group(
+        self, began_at: datetime, deadline: datetime, group: list[ReadMessage]
+    ) -> None:
         """Write one subscription's blobs; what fails or is not reached stays for the next run."""
         target = _target(group[0])
         until = min(deadline, self.clock.now() + TIME_PER_TARGET)
+        if self._last_away(target) >= began_at:
+            for each in group:
+                self._keep_or_drop(each)
+            return
         left = dict(enumerate(group))
         defer = self._hide  # Not reached in time is not a failure.
         try:
@@ -127,11 +129,23 @@ class WriteDeadLetters:
         for each in group:
             defer(each)
 
+    def _last_away(self, target: _BlobTarget) -> datetime:
+        return self._away.get(target.destination.account, _NEVER)
+
+    @contextmanager
+    def _at(self, target: _BlobTarget) -> Iterator[None]:
+        try:
+            yield
+        except StorageUnavailable as error:
+            if isinstance(error, StorageUnreachable):
+                self._away[target.destination.account] = self.clock.now()
+            raise _DestinationFailed(str(error)) from error
+
     def _delete_written(self, target: _BlobTarget, left: _Left) -> None:
         """Delete messages whose blob a run has written that ended before it could delete them."""
         named = {each.message.blob for each in left.values()} - {""}
-        with _destination():
-            written = {path for path in named if self.store.has(target.container, path)}
+        with self._at(target):
+            written = {path for path in named if self.store.has(target.destination, path)}
         for number, each in [*left.items()]:
             if each.message.blob in written:
                 self._delete(number, left)
@@ -175,7 +189,7 @@ class WriteDeadLetters:
         key = SubscriptionKey(target.topic, target.subscription)
         path = dead_letter_path(*key, self.clock.now(), self.new_id())
         told = [ready for ready in batch if self._tell(ready.number, path, left)]
-        with _destination():
+        with self._at(target):
             self._store(target, told, path)
         for ready in told:
             self._delete(ready.number, left)
@@ -204,7 +218,7 @@ class WriteDeadLetters:
             texts = [text for text, _ in part]
             path = dead_letter_path(*named, self.clock.now(), self.new_id())
             path = last_path if number == len(parts) else path
-            stored = self.store.write(target.container, path, blob_body(texts))
+            stored = self.store.write(target.destination, path, blob_body(texts))
             if stored:
                 telemetry.warning("deadletter_batch", **_named(target), path=path, count=len(texts))
                 for reason, count in Counter(reason for _, reason in part).items():
@@ -212,13 +226,8 @@ class WriteDeadLetters:
                         Metric.DEAD_LETTERED, *named, by=count, DeadLetterReason=reason
                     )
             else:
-                log_dropped(
-                    self.metrics,
-                    named,
-                    EndReason.CONTAINER_NOT_FOUND,
-                    texts,
-                    container=target.container,
-                )
+                reason_to_drop = EndReason.CONTAINER_NOT_FOUND
+                log_dropped(self.metrics, named, reason_to_drop, texts, **_place(target))
         for ready in batch:
             if ready.missing:
                 gone = [None] * len(ready.missing)
@@ -231,7 +240,7 @@ class WriteDeadLetters:
             message = each.message
             texts = [delivery.text for delivery in message.deliveries]
             reason = EndReason.DESTINATION_UNAVAILABLE
-            log_dropped(self.metrics, message.key, reason, texts)
+            log_dropped(self.metrics, message.key, reason, texts, **_place(_target(each)))
             self.receiver.delete(Queue.DEADLETTERS, each.received)
 
     def _hide(self, each: ReadMessage) -> None:
@@ -240,7 +249,7 @@ class WriteDeadLetters:
 
 def _target(each: ReadMessage) -> _BlobTarget:
     message = each.message
-    return _BlobTarget(_note(each).destination.container, message.topic, message.subscription)
+    return _BlobTarget(_note(each).destination, message.topic, message.subscription)
 
 
 def _named(target: _BlobTarget) -> dict[str, str]:
@@ -248,8 +257,13 @@ def _named(target: _BlobTarget) -> dict[str, str]:
     return {
         "topic": target.topic,
         "subscription": target.subscription,
-        "container": target.container,
-    }
+    } | _place(target)
+
+
+def _place(target: _BlobTarget) -> dict[str, str]:
+    """Return the log fields of a destination; the app's own account is not named."""
+    container, account = target.destination.container, target.destination.account
+    return {"container": container} | ({"account": account} if account else {})
 
 
 def _note(each: ReadMessage) -> DeadLetterNote:

@@ -18,6 +18,7 @@ from tests.builders import CRM as KEY
 from tests.builders import a_record
 from tests.fakes import START
 from tests.functional.manage.arm_api import CRM, ArmApi, hook
+from tests.unit.arm.documents import dead_letter
 
 MINUTE = timedelta(minutes=1)
 NOW = START + MINUTE
@@ -167,6 +168,16 @@ def test_what_matched_is_counted(crm: ArmApi) -> None:
     assert "1 delivered, 2 dead-lettered, 1 dropped" in text
     assert "matched none of them" not in text
     assert found(crm)["state"]["counts"]["MatchedEventCount"] == 4
+
+
+def test_the_place_of_dead_letters_is_shown(crm: ArmApi) -> None:
+    assert found(crm)["state"]["deadLetter"] is None
+    assert "Dead letters" not in printed(crm)
+
+    crm.json("PATCH", CRM, {"deadLetterDestination": dead_letter()}, status=201)
+
+    assert found(crm)["state"]["deadLetter"] == {"account": "acct", "container": "dead"}
+    assert "Dead letters: container 'dead' of storage account 'acct'." in printed(crm)
 
 
 def test_counts_of_before_are_left_out(crm: ArmApi) -> None:

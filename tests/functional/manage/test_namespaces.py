@@ -32,11 +32,12 @@ def test_what_is_wrong_is_refused(
     assert fault in shop.error("PUT", target, body, status=400)["message"]
 
 
+ACCOUNT = "/subscriptions/s1/resourceGroups/rg/providers/Microsoft.Storage/storageAccounts/acct"
 DEAD_LETTERS = {
     "identity": {"type": "SystemAssigned", "userAssignedIdentity": None},
     "deadLetterDestination": {
         "endpointType": "StorageBlob",
-        "properties": {"resourceId": "/x/storageAccounts/acct", "blobContainerName": "dead"},
+        "properties": {"resourceId": ACCOUNT, "blobContainerName": "dead"},
     },
 }
 

@@ -142,6 +142,71 @@ def test_one_destination_that_fails_leaves_others_alone(app: Deployment) -> None
     assert app.waiting(Queue.DEADLETTERS) == [(MINUTE, [0])]
 
 
+ARCHIVE = DeadLetterDestination(container="dead", account="archive1")
+SLOW = DeadLetterDestination(container="dead", account="slow")
+
+
+def test_dead_letters_go_to_the_account_that_their_note_names(
+    app: Deployment, logged: Logged
+) -> None:
+    app.put(Queue.DEADLETTERS, dead(0), dead(1, note=a_note(destination=ARCHIVE)))
+
+    run(app)
+
+    assert sorted(app.dead_letters.accounts.values()) == ["", "archive1"]
+    assert [line.get("account") for line in logged("deadletter_batch")] == [None, "archive1"]
+    assert app.all_stored() == {}
+
+
+@pytest.mark.parametrize(
+    ("age", "left"), [(4 * HOUR - SECOND, 1), (4 * HOUR, 0)], ids=["just before", "4 h"]
+)
+def test_an_account_that_is_away_is_a_location_that_is_away(
+    app: Deployment, logged: Logged, age: timedelta, left: int
+) -> None:
+    app.put(Queue.DEADLETTERS, dead(0, note=a_note(destination=ARCHIVE)))
+    app.clock.advance(age)
+    app.dead_letters.away.add("archive1")
+
+    run(app)
+
+    assert len(app.on(Queue.DEADLETTERS)) == left
+    told = [(line["reason"], line["account"]) for line in logged("delivery.dropped")]
+    assert told == [("DeadLetterDestinationUnavailable", "archive1")] * (1 - left)
+
+
+def test_accounts_that_do_not_answer_are_asked_last_and_once_a_run(
+    app: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each try can take the time of a whole run: others would never get theirs."""
+    for number, destination in enumerate([SLOW, ARCHIVE, SLOW, ARCHIVE]):
+        note = a_note(destination=destination)
+        app.put(Queue.DEADLETTERS, dead(number, note=note, subscription=f"s-{number}"))
+    app.put(Queue.DEADLETTERS, dead(4))
+    app.dead_letters.away |= {"slow", "archive1"}
+    asked: list[str] = []
+    write = app.dead_letters.write
+
+    def slow_write(destination: DeadLetterDestination, *blob: Any) -> bool:
+        asked.append(destination.account)
+        if destination.account in app.dead_letters.away:
+            app.clock.advance(16 * SECOND)
+        return write(destination, *blob)
+
+    monkeypatch.setattr(app.dead_letters, "write", slow_write)
+
+    run(app)
+    first, asked[:] = asked[:], []
+    app.clock.advance(10 * MINUTE)
+    app.put(Queue.DEADLETTERS, dead(5))
+    app.dead_letters.away.clear()
+    run(app)
+
+    assert first == ["slow", "archive1", ""]
+    assert asked == ["", "slow", "slow", "archive1", "archive1"]
+    assert app.all_stored() == {}
+
+
 def test_an_event_without_a_dead_letter_never_harms_the_others(app: Deployment) -> None:
     """It used to raise at every run, and the timer wrote nothing more."""
     broken = a_delivery(1, text='["damaged"]')

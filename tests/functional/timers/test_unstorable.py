@@ -15,6 +15,7 @@ import pytest
 from shared.engine.ports import Queue
 from shared.engine.timers.receiving import MAX_RECEIVES
 from shared.errors import StorageUnavailable, Unstorable
+from shared.subscriptions.subscription import DeadLetterDestination
 from tests.builders import ORIGIN, a_delivery, a_message, a_note, compact, noise, text
 from tests.fakes import START
 from tests.functional.deployment import MINUTE, Deployment, Logged
@@ -93,9 +94,9 @@ def test_a_dead_letter_that_no_path_can_name_becomes_a_record(app: Deployment) -
     """A lone surrogate in a name."""
     write = app.dead_letters.write
 
-    def strict(container: Any, path: str, body: bytes) -> bool:
+    def strict(destination: DeadLetterDestination, path: str, body: bytes) -> bool:
         path.encode()  # as every request does
-        return write(container, path, body)
+        return write(destination, path, body)
 
     app.dead_letters.write = strict  # type: ignore[method-assign]
     bad = a_message(dead_letter=a_note(), subscription=f"crm{SURROGATE}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -19,6 +20,8 @@ from shared.subscriptions.subscription import (
     RetryPolicy,
 )
 from tests.unit.arm.documents import (
+    ACCOUNT_ID,
+    DEPLOYMENT,
     HTTP_DEPLOYMENT,
     LATEST,
     MAPPING,
@@ -110,7 +113,7 @@ def test_deliveries_see_everything_they_need() -> None:
             included_event_types=frozenset({"a.b"}), subject_begins_with="/a", subject_ends_with="z"
         ),
         retry_policy=RetryPolicy(max_delivery_attempts=3, event_time_to_live_minutes=5),
-        dead_letter=DeadLetterDestination(container="dead"),
+        dead_letter=DeadLetterDestination(container="dead", account="acct"),
     )
     assert to_subscription(subscription()).dead_letter is None
 
@@ -169,7 +172,25 @@ def test_a_legal_name_is_accepted(name: str) -> None:
 def test_a_legal_container_is_accepted(container: str) -> None:
     stored = subscription(deadLetterDestination=dead_letter(container=container))
 
-    assert to_subscription(stored).dead_letter == DeadLetterDestination(container=container)
+    assert to_subscription(stored).dead_letter == DeadLetterDestination(
+        container=container, account="acct"
+    )
+
+
+@pytest.mark.parametrize("resource_id", [ACCOUNT_ID, ACCOUNT_ID.swapcase()], ids=["", "any case"])
+@pytest.mark.parametrize("container", ["dead", "payloads"])
+def test_an_account_that_the_operator_names_is_accepted(resource_id: str, container: str) -> None:
+    """The app's own containers are in its own account only."""
+    wanted = dead_letter(container=container)
+    wanted["properties"]["resourceId"] = resource_id.rpartition("/")[0] + "/archive1"
+    deployment = replace(DEPLOYMENT, dead_letter_accounts=["archive1"])
+
+    stored = subscription(deployment=deployment, deadLetterDestination=wanted)
+
+    assert stored["properties"]["deadLetterDestination"] == wanted
+    assert to_subscription(stored).dead_letter == DeadLetterDestination(
+        container=container, account="archive1"
+    )
 
 
 @pytest.mark.parametrize(("attempts", "minutes"), [(1, 1), (30, 1440)])

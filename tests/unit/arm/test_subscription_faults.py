@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.unit.arm.documents import (
+    ACCOUNT_ID,
     dead_letter,
     faults,
     refusal,
@@ -55,13 +56,36 @@ CLOUD = "CloudEventSchemaV1_0"
         (f"{DEAD}.endpointType", None, "missing"),
         (f"{DEAD}.endpointType", "EventHub", "it can be: StorageBlob"),
         (f"{DEAD}.properties.resourceId", None, "is missing"),
-        (f"{DEAD}.properties.resourceId", "accounts/other", "account, not to 'other'"),
-        (f"{DEAD}.properties.resourceId", "accounts/acct2", "account, not to 'acct2'"),
-        (f"{DEAD}.properties.resourceId", "accounts/cct", "account, not to 'cct'"),
-        (f"{DEAD}.properties.resourceId", "accounts/AC", "the ARM id of a storage account"),
-        (f"{DEAD}.properties.resourceId", "accounts/acct/", "the ARM id of a storage account"),
-        (f"{DEAD}.properties.resourceId", "acct.evil.example", "the ARM id of a storage account"),
-        (f"{DEAD}.properties.resourceId", "a" * 25, "the ARM id of a storage account"),
+        *(
+            (
+                f"{DEAD}.properties.resourceId",
+                ACCOUNT_ID.format(account=account),
+                f"account, not to '{account}'",
+            )
+            for account in ("other", "acct2", "cct")
+        ),
+        *(
+            (f"{DEAD}.properties.resourceId", resource_id, "the ARM id of a storage account")
+            for resource_id in (
+                "acct",
+                "/storageAccounts/acct",
+                *(ACCOUNT_ID.format(account=name) for name in ("AC", "ACCT", "a" * 25, "a.b", "")),
+                *(ACCOUNT_ID.format(account=name) for name in ("acct/", "acct\n", "acct/x/y")),
+                f"https://management.azure.com{ACCOUNT_ID.format(account='acct')}",
+                *(
+                    ACCOUNT_ID.format(account="acct").replace(part, wrong)
+                    for part, wrong in {
+                        "/subscriptions/s1": "",
+                        "s1": "s/1",
+                        "resourceGroups": "groups",
+                        "rg": "r.",
+                        "/rg": "/",
+                        "Microsoft.Storage": "Microsoft-Storage",
+                        "storageAccounts": "classicStorageAccounts",
+                    }.items()
+                ),
+            )
+        ),
         (f"{DEAD}.properties.blobContainerName", None, "is missing"),
         *(
             (f"{DEAD}.properties.blobContainerName", name, "must be 3-63 lower-case")

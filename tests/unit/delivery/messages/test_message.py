@@ -10,6 +10,7 @@ from hypothesis import given
 
 from shared.delivery.delivery import Attempt
 from shared.delivery.messages.message import (
+    VERSION,
     DeliveryMessage,
     Part,
     encode,
@@ -156,7 +157,7 @@ def test_the_computed_widths_are_never_exceeded() -> None:
     topic_id = f"/subscriptions/{'s' * 64}/resourceGroups/{'r' * 90}/providers/Microsoft.EventGrid"
     note = a_note(
         reason=max(EndReason, key=len),
-        destination=DeadLetterDestination(container="c" * 63),
+        destination=DeadLetterDestination(container="c" * 63, account="a" * 24),
         topic_id=f"{topic_id}/namespaces/{'n' * 50}/topics/{'t' * 50}",
     )
     origins = [PARKED._replace(publish_id=f"{number:032x}") for number in range(64)]
@@ -232,8 +233,19 @@ def test_the_form_of_a_version_never_changes() -> None:
     assert [unpack(document.pop("packed"), 4) for document in (written, dead)] == [texts, texts]
     assert written == FORM
     assert dead == FORM | {"kind": "deadletter", "note": NOTE}
-    for version in (1, 2):
+    for version in (1, 2, 3):
         assert read(compact(FORM | {"pushgrid": version, "packed": pack(texts)})) == message
+
+
+def test_another_account_needs_the_latest_version() -> None:
+    """An earlier app requeues the message, where it would write to its own account."""
+    note = a_note(destination=DeadLetterDestination(container="dead", account="archive1"))
+
+    written = wire(message := a_message(dead_letter=note))
+
+    assert written["pushgrid"] == VERSION
+    assert written["note"][-1] == "archive1"
+    assert read(compact(written)) == message
 
 
 def test_the_form_of_a_fan_out_message_never_changes() -> None:

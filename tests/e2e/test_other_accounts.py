@@ -1,0 +1,69 @@
+"""Dead letters in a storage account beside the app's own."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+
+import pytest
+import requests
+
+from devhost.azurite import Azurite, running_azurite
+from devhost.process import RunningHost, running_host
+from testbed.arm import Arm, dead_letter_destination
+from testbed.host_settings import host_settings
+from testbed.subscriber import Subscriber, answers
+from tests.e2e.dead_letters import DeadLetters
+from tests.e2e.publishing import an_event, send
+
+OTHER = "archive1"
+SCALE = "100"
+
+
+@pytest.fixture(scope="module")
+def other() -> Iterator[Azurite]:
+    with running_azurite(account=OTHER) as azurite:
+        yield azurite
+
+
+@pytest.fixture(scope="module")
+def host(own_azurite: Azurite, other: Azurite) -> Iterator[RunningHost]:
+    settings = host_settings(
+        own_azurite,
+        PUSHGRID_TIME_SCALE=SCALE,
+        PUSHGRID_DEADLETTER_ACCOUNTS=f"{OTHER}=ARCHIVE_CONNECTION",
+        ARCHIVE_CONNECTION=other.connection_string,
+    )
+    with running_host(settings) as running:
+        yield running
+
+
+def test_a_dead_letter_goes_to_the_account_that_its_subscription_names(
+    host: RunningHost, arm: Arm, other: Azurite, subscriber: Callable[..., Subscriber]
+):
+    topic = f"archived-{uuid.uuid4().hex[:8]}"
+    arm.create_topic(topic)
+    receiver = subscriber(answers(400))
+    dead_letters = DeadLetters.into_a_new_container(other, account=OTHER)
+    destination = dead_letters.destination
+    arm.create_subscription(topic, "archived", receiver.url, deadLetterDestination=destination)
+    event = an_event()
+
+    send(host.url, topic, arm.key(topic), [event])
+    ((_, letters),) = dead_letters.wait_for(1).items()
+
+    assert [each["id"] for each in letters] == [event.id]
+
+
+def test_an_account_that_nobody_names_is_refused(
+    arm: Arm, subscriber: Callable[..., Subscriber], name: str
+):
+    arm.create_topic(name)
+    destination = dead_letter_destination("archive2", "dead")
+
+    with pytest.raises(requests.HTTPError, match="400") as caught:
+        arm.create_subscription(name, "crm", subscriber().url, deadLetterDestination=destination)
+
+    error = caught.value.response.json()["error"]
+    assert error["code"] == "InvalidRequest"
+    assert error["message"].endswith("the app's own storage account, not to 'archive2'.")

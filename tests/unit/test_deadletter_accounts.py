@@ -1,0 +1,165 @@
+"""Other accounts for dead letters: how the setting names them, and how they are reached."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from shared.adapters.storage.account import StorageAccount
+from shared.adapters.storage.connection import Service, connections_beside
+from shared.deadletter_accounts import deadletter_accounts
+from shared.errors import InvalidSettings
+from shared.settings import from_environ, unknown, unresolved
+from shared.wiring import settings as wired
+
+NAME = "PUSHGRID_DEADLETTER_ACCOUNTS"
+ENDPOINT = "https://archive1.blob.core.windows.net"
+CONNECTION = "AccountName=archive2;AccountKey=a2V5;EndpointSuffix=core.windows.net"
+IDENTITY = {"accountName": "acc", "credential": "managedidentity", "clientId": "id"}
+REFERENCE = "@Microsoft.KeyVault(SecretUri=https://kv-x.vault.azure.net/secrets/archive2)"
+
+
+def test_an_account_is_named_with_its_endpoint_or_with_a_setting() -> None:
+    text = f" archive1={ENDPOINT}/ , archive2 = ARCHIVE2,"
+
+    assert deadletter_accounts(text, {"ARCHIVE2": f" {CONNECTION} "}) == {
+        "archive1": {"blobServiceUri": ENDPOINT},
+        "archive2": {"": CONNECTION},
+    }
+
+
+@pytest.mark.parametrize(
+    "endpoint",
+    [
+        "https://archive1.z01.blob.storage.azure.net",
+        "https://archive1.blob.core.chinacloudapi.cn",
+        "https://127.0.0.1:10000/archive1",
+    ],
+)
+def test_an_endpoint_can_be_of_any_cloud(endpoint: str) -> None:
+    assert deadletter_accounts(f"archive1={endpoint}", {}) == {
+        "archive1": {"blobServiceUri": endpoint}
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("archive1", "'archive1' needs its blob endpoint, or the name of a setting, after '='"),
+        ("archive1=", "'archive1' needs its blob endpoint, or the name of a setting, after '='"),
+        ("archive1=a b", "'archive1' needs its blob endpoint, or the name of a setting, after"),
+        (ENDPOINT, f"'{ENDPOINT}' is not the name of a storage account"),
+        (f"Archive1={ENDPOINT}", "'Archive1' is not the name of a storage account"),
+        (f"={ENDPOINT}", "'' is not the name of a storage account"),
+        (
+            f"archive1={ENDPOINT};archive2=ARCHIVE2",
+            "'archive1' needs its blob endpoint, like https",
+        ),
+        (f"archive1={ENDPOINT},archive1=ARCHIVE2", "'archive1' is named twice"),
+        ("archive1=ARCHIVE1", "'archive1' names the setting ARCHIVE1, which is not set"),
+        ("archive1=http://archive1.blob.core.windows.net", "tokens need https"),
+        (f"archive1={ENDPOINT}/dead", "'archive1' needs its blob endpoint, like https"),
+        (f"archive1={ENDPOINT}?sv=2024&sig=x", "'archive1' needs its blob endpoint, like https"),
+        (f"archive2={ENDPOINT}", "'archive2' needs its blob endpoint, like https"),
+        (
+            "archive1=https://archive1@evil.example/archive1",
+            "'archive1' needs its blob endpoint, like",
+        ),
+        (
+            "archive1=AccountKey=a2V5;BlobEndpoint=https://b",
+            "the endpoint of 'archive1' is no https",
+        ),
+        ("archive1=https://127.0.0.1/archive1/x", "'archive1' needs its blob endpoint, like https"),
+    ],
+)
+def test_what_can_not_be_meant_is_refused_at_the_start(text: str, words: str) -> None:
+    environ = {"AzureWebJobsStorage": "x", "ARCHIVE2": CONNECTION, NAME: text}
+
+    with pytest.raises(InvalidSettings) as raised:
+        from_environ(environ, frozenset())
+
+    (fault,) = raised.value.faults
+    assert fault.target == NAME
+    assert fault.message.startswith(f"{NAME}: ")
+    assert words in fault.message
+    assert "a2V5" not in fault.message
+    assert "sig" not in fault.message
+
+
+@pytest.mark.parametrize(
+    ("own", "others", "words"),
+    [
+        (
+            {"": "UseDevelopmentStorage=true"},
+            {"archive1": {"blobServiceUri": ENDPOINT}},
+            "the blob endpoint of 'archive1' needs an identity, which AzureWebJobsStorage has not",
+        ),
+        (IDENTITY, {"acc": {"": "x"}}, "'acc' is the app's own account: leave it out"),
+        (IDENTITY, {"archive1": {"": CONNECTION}}, "of 'archive1' is that of 'archive2'"),
+        (IDENTITY, {"archive1": {"": "hello"}}, "of 'archive1' is that of ''"),
+        (IDENTITY, {"archive1": {"": "AccountName=archive1"}}, "has no AccountKey"),
+    ],
+)
+def test_a_connection_that_does_not_fit_is_refused(
+    own: Mapping[str, str], others: Mapping[str, Mapping[str, str]], words: str
+) -> None:
+    with pytest.raises(InvalidSettings) as raised:
+        connections_beside(own, others)
+
+    assert words in raised.value.message
+    assert raised.value.faults[0].target == NAME
+
+
+def test_it_is_refused_when_the_app_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AzureWebJobsStorage", "UseDevelopmentStorage=true")
+    monkeypatch.setenv(NAME, "devstoreaccount1=ARCHIVE2")
+    monkeypatch.setenv("ARCHIVE2", CONNECTION)
+
+    with pytest.raises(InvalidSettings, match="the app's own account"):
+        wired.settings.__wrapped__()  # type: ignore[attr-defined]
+
+
+def test_an_endpoint_is_reached_with_the_identity_of_the_app() -> None:
+    for own in (
+        IDENTITY,
+        {
+            "blobserviceuri": "https://acc.blob.core.windows.net",
+            "queueServiceUri": "https://acc.queue.core.windows.net",
+            "tableserviceuri": "https://acc.table.core.windows.net",
+            "credential": "managedidentity",
+            "clientId": "id",
+        },
+    ):
+        others = {"archive1": {"blobServiceUri": ENDPOINT}, "archive2": {"": CONNECTION}}
+
+        found = connections_beside(own, others)
+
+        assert found["archive1"] == {
+            "blobServiceUri": ENDPOINT,
+            "credential": "managedidentity",
+            "clientId": "id",
+        }
+        for name, connection in found.items():
+            account = StorageAccount(connection, services=[Service.BLOB])
+            assert account.foreign_container("dead").url == (
+                f"https://{name}.blob.core.windows.net/dead"
+            )
+
+
+def test_a_secret_that_is_not_resolved_leaves_the_app_running() -> None:
+    """Its account is known and away: dead letters for it wait."""
+    environ = {"AzureWebJobsStorage": "x", "PUSHGRID_X": REFERENCE, NAME: "archive2=PUSHGRID_X"}
+
+    settings = from_environ(environ, frozenset())
+
+    assert settings.deadletter_accounts == {"archive2": {}}
+    assert connections_beside(IDENTITY, settings.deadletter_accounts) == {}
+    assert unresolved(environ) == ("PUSHGRID_X",)
+    assert unknown(environ) == {}
+
+
+def test_no_secret_is_shown() -> None:
+    environ = {"AzureWebJobsStorage": "x", "ARCHIVE2": CONNECTION, NAME: "archive2=ARCHIVE2"}
+
+    assert "a2V5" not in repr(from_environ(environ, frozenset()))
