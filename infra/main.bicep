@@ -92,6 +92,9 @@ param webhookSecretName string = ''
 @description('Name of the Key Vault secret with the certificate of that application, instead of a secret.')
 param webhookCertificateName string = ''
 
+@description('Resource ids of other storage accounts to which dead letters may go, comma-separated; empty for none.')
+param deadletterAccountIds string = ''
+
 // ---- size: docs/deploy.md has the reasons
 
 @description('Memory of one instance, in MB. 2048 comes with a whole core; 512 is a quarter of the price with a quarter of a core.')
@@ -147,6 +150,8 @@ param budgetStartDate string = ''
 var abbreviations = loadJsonContent('abbreviations.json')
 var token = uniqueString(subscription().id, environmentName, location)
 var suffix = 'pushgrid-${token}'
+var deadletterIds = filter(map(split(deadletterAccountIds, ','), text => trim(text)), id => !empty(id))
+var deadletterAccounts = map(deadletterIds, id => '${last(split(id, '/'))}=https://${last(split(id, '/'))}.blob.${environment().suffixes.storage}')
 var tags = {
   'azd-env-name': environmentName
 }
@@ -238,6 +243,16 @@ module rbac 'modules/rbac.bicep' = {
   }
 }
 
+module deadletters 'modules/deadletters.bicep' = [
+  for id in deadletterIds: {
+    scope: resourceGroup(split(id, '/')[2], split(id, '/')[4])
+    params: {
+      appPrincipalId: identity.outputs.identity.principalId
+      storageAccountName: last(split(id, '/'))
+    }
+  }
+]
+
 module app 'modules/app.bicep' = {
   scope: group
   params: {
@@ -279,11 +294,13 @@ module app 'modules/app.bicep' = {
       webhookClientId: webhookClientId
       webhookSecretName: webhookSecretName
       webhookCertificateName: webhookCertificateName
+      deadletterAccounts: join(deadletterAccounts, ',')
     }
   }
-  // Nothing of rbac is used here, yet without the roles the app cannot read its own package.
+  // Nothing of these is used here, yet without the roles the app cannot read its own package.
   dependsOn: [
     rbac
+    deadletters
   ]
 }
 

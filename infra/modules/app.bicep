@@ -164,6 +164,7 @@ resource appSettings 'Microsoft.Web/sites/config@2024-11-01' = {
     PUSHGRID_CA_BUNDLE: empty(settings.caBundleName) ? '' : '@Microsoft.KeyVault(SecretUri=${vaultUri}secrets/${settings.caBundleName})'
     PUSHGRID_CLIENT_CERTIFICATE: empty(settings.clientCertificateName) ? '' : '@Microsoft.KeyVault(SecretUri=${vaultUri}secrets/${settings.clientCertificateName})'
     PUSHGRID_CLIENT_IP_HEADER: settings.clientIpHeader
+    PUSHGRID_DEADLETTER_ACCOUNTS: settings.deadletterAccounts
     PUSHGRID_DEADLETTER_SCHEDULE: '0 */5 * * * *'
     PUSHGRID_EGRESS_PROXY: settings.egressProxy
     PUSHGRID_ENTRA_AUDIENCE: settings.entraAudience

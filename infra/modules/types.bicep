@@ -131,6 +131,9 @@ type settingsType = {
 
   @description('Name of the Key Vault secret with the certificate of that application, instead of a secret.')
   webhookCertificateName: string
+
+  @description('Other storage accounts to which dead letters may go, each name=endpoint, comma-separated.')
+  deadletterAccounts: string
 }
 
 @export()

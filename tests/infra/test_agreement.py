@@ -9,7 +9,9 @@ import pytest
 from shared.delivery.profiles import PROFILES
 from shared.settings import from_environ
 from tools.bicepcheck.check import check
+from tools.bicepcheck.evaluation.deployment import Deployment
 from tools.bicepcheck.evaluation.scenarios import deployments
+from tools.bicepcheck.evaluation.values import shown
 from tools.bicepcheck.problems import Report
 from tools.bicepcheck.reading.folder import Folder
 from tools.bicepcheck.score import ROOT, copied
@@ -71,6 +73,54 @@ def test_one_side_alone_is_red(copy: Path, file: str, old: str, new: str) -> Non
     assert old in text
     path.write_text(text.replace(old, new), encoding="utf-8")
     assert check(copy / "infra").problems
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code"),
+    [
+        ("resourceGroup(split(id, '/')[2], split(id, '/')[4])", "group", "reference"),
+        ("    rbac\n    deadletters\n", "    rbac\n", "role"),
+        (
+            "identity.outputs.identity.principalId\n      storageAccountName: last",
+            "identity.outputs.identity.clientId\n      storageAccountName: last",
+            "role",
+        ),
+    ],
+    ids=["in the app's resource group", "after the app", "to another id"],
+)
+def test_a_role_on_another_account_that_has_no_effect_is_red(
+    copy: Path, old: str, new: str, code: str
+) -> None:
+    path = copy / "infra/main.bicep"
+    text = path.read_text(encoding="utf-8")
+    assert text.count(old) == 1
+    path.write_text(text.replace(old, new), encoding="utf-8")
+    assert {one.code for one in check(copy / "infra").problems} == {code}
+
+
+def test_other_accounts_for_dead_letters_get_a_role_and_are_named() -> None:
+    folder = Folder(ROOT / "infra", Report())
+    names = ["archive1", "archive2"]
+    ids = [
+        f"/subscriptions/s/resourceGroups/r/providers/Microsoft.Storage/storageAccounts/{name}"
+        for name in names
+    ]
+    deployment = Deployment(folder, {"deadletterAccountIds": f" {ids[0]}, {ids[1]},"})
+    scopes = [
+        one.scope.parent.name
+        for one in deployment.of("Microsoft.Authorization/roleAssignments")
+        if one.file.endswith("deadletters.bicep")
+    ]
+    settings = next(
+        one.at("properties")
+        for one in deployment.of("Microsoft.Web/sites/config")
+        if one.name == "appsettings"
+    )
+
+    assert scopes == names
+    assert shown(settings["PUSHGRID_DEADLETTER_ACCOUNTS"]) == (
+        "archive1=https://archive1.blob.…,archive2=https://archive2.blob.…"
+    )
 
 
 @pytest.mark.parametrize("schedule", ["0 * * * *", "0 60 * * * *", "0 0 0 * * x", "0 0 0 31 2 *"])

@@ -171,7 +171,9 @@ def kept_azurite(folder: Path, ports: list[int]) -> Iterator[str]:
     )
     try:
         assert azurite_module._listens(process, ports)
-        yield azurite_module._azurite(process, "http", ports).connection_string
+        yield azurite_module._azurite(
+            process, "http", azurite_module.ACCOUNT, ports
+        ).connection_string
     finally:
         process.terminate()
         # Its data is written when its three services are closed; then it waits for connections

@@ -57,12 +57,23 @@ class Deployment:
 
 
 class Environment:
-    """One file, with the values of its parameters."""
+    """
+    One file, with the values of its parameters.
 
-    def __init__(self, deployment: Deployment, file: File, params: Mapping[str, Any]) -> None:
+    *elsewhere* is the scope of its module, if that is a scope that the deployment does not create.
+    """
+
+    def __init__(
+        self,
+        deployment: Deployment,
+        file: File,
+        params: Mapping[str, Any],
+        elsewhere: Computed | None = None,
+    ) -> None:
         self.deployment = deployment
         self.file = file
         self.params = params
+        self.elsewhere = elsewhere
         self._values: dict[str, Any] = {}
         self._evaluating: set[str] = set()
 
@@ -127,7 +138,13 @@ class Environment:
             return Computed("module", (one.name,))
         params = body.get("params")
         values = self.value(params.value, local) if params else {}
-        inner = Environment(self.deployment, there, values if isinstance(values, Mapping) else {})
+        scope = self.value(prop.value, local) if (prop := body.get("scope")) else None
+        inner = Environment(
+            self.deployment,
+            there,
+            values if isinstance(values, Mapping) else {},
+            scope if isinstance(scope, Computed) and scope.args else self.elsewhere,
+        )
         self.deployment.modules[one.name] = inner
         inner.deploy()
         outputs = {out.name: out for out in there.all(s.Output)}
@@ -150,6 +167,7 @@ class Environment:
             line=one.line,
             existing=one.existing,
             parent=outer,
+            scope=self.elsewhere if one.existing else None,
         )
         single = not local and outer is None
         if single:

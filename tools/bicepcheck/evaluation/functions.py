@@ -143,7 +143,7 @@ _RULES: dict[str, Callable[..., Any]] = {
     "last": lambda many: many[-1],
     "flatten": lambda many: _lists(*many),
     "objectKeys": sorted,
-    "join": lambda many, by: by.join(many),
+    "join": lambda many, by: text_of([part for one in _lists(many) for part in (by, one)][1:]),
     "replace": lambda text, old, new: text.replace(old, new),
     "split": lambda text, by: text.split(by),
     "skip": lambda many, count: many[count:],
