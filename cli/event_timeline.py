@@ -18,7 +18,9 @@ def table(event: Mapping[str, Any], now: datetime) -> str:
     published = datetime.fromisoformat(event["publishedAt"])
     name = "(gone)" if event["eventId"] is None else event["eventId"]
     since = f"{_clock(published)}, {span(now - published)} ago"
-    title = f"{printable(name)}  published {since}  (aeg-output-event-id {event['systemId']})"
+    trace = f", trace {event['traceId']}" if event.get("traceId") else ""
+    ids = f"aeg-output-event-id {event['systemId']}{trace}"
+    title = f"{printable(name)}  published {since}  ({ids})"
     lines = [title, _HEADER]
     for each in event["attempts"]:
         at, next_at = datetime.fromisoformat(each["at"]), _time(each["nextAt"])

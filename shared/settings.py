@@ -68,6 +68,7 @@ class Settings:
     cache_for: timedelta = timedelta(seconds=5)
     attempt_log: AttemptLogging = AttemptLogging.FAILURES
     log_format: LogFormat = LogFormat.JSON
+    trace_context: bool = True
     honor_retry_after: bool = False
     probation_counts_attempt: bool = False
     probation_ends_events: bool = False
@@ -272,6 +273,7 @@ _SETTINGS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "cache_for": ("PUSHGRID_CACHE_SECONDS", _seconds),
     "attempt_log": ("PUSHGRID_ATTEMPT_LOG", _choice(AttemptLogging)),
     "log_format": ("PUSHGRID_LOG_FORMAT", _choice(LogFormat)),
+    "trace_context": ("PUSHGRID_TRACE_CONTEXT", _boolean),
     "honor_retry_after": ("PUSHGRID_HONOR_RETRY_AFTER", _boolean),
     "probation_counts_attempt": ("PUSHGRID_PROBATION_COUNTS_ATTEMPT", _boolean),
     "probation_ends_events": ("PUSHGRID_PROBATION_ENDS_EVENTS", _boolean),

@@ -17,6 +17,7 @@ from shared.delivery.policy import DeliveryTerms, EndReason
 from shared.delivery.profiles import PROFILES
 from shared.events.event import Event
 from shared.events.topic import InputSchema, Topic
+from shared.events.trace_context import TraceContext
 from shared.subscriptions.subscription import (
     DeadLetterDestination,
     DeliverySchema,
@@ -31,6 +32,8 @@ URL = "https://crm.example/hook?code=s3cret"
 CRM = SubscriptionKey("orders", "crm")
 DEAD = DeadLetterDestination(container="dead")
 ORIGIN = Origin(uuid.UUID(int=1).hex, START, None)
+TRACE = TraceContext(f"00-{'4bf92f35' * 4}-00f067aa0ba902b7-01", "vendor=a1,other=b2")
+LONGEST_TRACE = TRACE._replace(state="k=" + "v" * 510)
 PARKED = ORIGIN._replace(payload=f"2026021312/{uuid.UUID(int=1).hex}-0123456789ab")
 
 

@@ -26,7 +26,7 @@ from shared.subscriptions.subscription import (
     DynamicHeader,
     StaticHeader,
 )
-from tests.builders import compact, noise, terms
+from tests.builders import LONGEST_TRACE, TRACE, compact, noise, terms
 from tests.fakes import START
 
 # Plain Unicode without lone surrogates, which publishing refuses.
@@ -49,13 +49,15 @@ attempts = st.builds(
     Attempt, st.sampled_from(Outcome), st.none() | st.integers(100, 599), at=moments
 )
 _hex = st.integers(0, 2**128 - 1).map(lambda number: uuid.UUID(int=number).hex)
-inline_origins = st.builds(Origin, _hex, moments, st.none(), st.just(0))
+traces = st.sampled_from([None, None, TRACE, TRACE._replace(state=""), LONGEST_TRACE])
+inline_origins = st.builds(Origin, _hex, moments, st.none(), st.just(0), traces)
 parked_origins = st.builds(
     Origin,
     _hex,
     moments,
     _hex.map(lambda name: f"2026021312/{name}"),
     st.just(0) | st.integers(0, 10_000),
+    traces,
 )
 
 

@@ -20,7 +20,8 @@ class AttemptRecord:
     *event_id* is the publisher's, ``None`` if the event is gone. *number* counts attempts, this one
     included; *at* is when it began, or when the end was found. *next_at* is when the next one is
     due. *state* and *reason* say how the delivery ended, if it did, and *blob_due_at* when its dead
-    letter may be written, if it gets one. *why* names the rule that decided.
+    letter may be written, if it gets one. *why* names the rule that decided. *trace_id* is that of
+    the event's trace, if it has one.
     """
 
     topic: str
@@ -36,3 +37,4 @@ class AttemptRecord:
     reason: EndReason | None = None
     blob_due_at: datetime | None = None
     why: str = ""
+    trace_id: str | None = None

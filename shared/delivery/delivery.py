@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from shared.delivery.outcome import DeliveryOutcome, Outcome
+from shared.events.trace_context import TraceContext, trace_of_event
 from shared.subscriptions.subscription import SubscriptionKey
 
 _SYSTEM_IDS = uuid.UUID("6f1c0d0e-6a53-4a3e-9a55-6c3a4b5f7d21")
@@ -26,13 +27,15 @@ class Origin(NamedTuple):
     The publish request that an event came with.
 
     *payload* names the blob that holds the request's events, if they are kept in one.
-    *first_line* is the line of the request's first event there: requests can share a blob.
+    *first_line* is the line of the request's first event there: requests can share a blob. *trace*
+    is the request's; an event can have another one.
     """
 
     publish_id: str
     published_at: datetime
     payload: str | None
     first_line: int = 0
+    trace: TraceContext | None = None
 
 
 DeliveryKey = tuple[Origin, int]  # identifies a delivery within its subscription
@@ -56,6 +59,10 @@ class Delivery:
     @property
     def key(self) -> DeliveryKey:
         return self.origin, self.position
+
+    def trace(self, text: str | None) -> TraceContext | None:
+        """Return the trace of the event *text*: its own, or else that of its publish request."""
+        return trace_of_event(text or "") or self.origin.trace
 
     def tried(self, outcome: DeliveryOutcome, at: datetime) -> Delivery:
         """Return the delivery with one more attempt, which began *at*."""

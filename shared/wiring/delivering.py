@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import random
+import secrets
 import time
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
@@ -83,13 +84,21 @@ def deliver() -> Deliver:
     )
 
 
+def _new_span_id() -> str:
+    return secrets.token_hex(8)
+
+
 def _gates() -> Gates:
     lock = Lock()
     return Gates(
         health=SharedHealth(TableHealth(storage.resources(), time.monotonic), CLOCK, lock),
         slots=Slots(awake_seconds),
         threads=PooledThreads(),
-        push=Push(pusher=pusher(), clock=CLOCK),
+        push=Push(
+            pusher=pusher(),
+            clock=CLOCK,
+            new_span_id=_new_span_id if settings().trace_context else None,
+        ),
         clock=CLOCK,
         monotonic=awake_seconds,
         lock=lock,

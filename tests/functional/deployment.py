@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import uuid
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
@@ -123,6 +124,7 @@ class Deployment:
         self.invocation_ended = Event()
         self.slept: list[float] = []
         self.jitter = 0.0
+        self.spans = itertools.count(1)
         terms = DeploymentTerms(topics=self.directory, default_profile="latest", time_scale=1)
         requeue = Requeue(sender=self.queues, clock=self.clock, sleep=self._sleep)
         records = PoisonRecords(store=self.dead_letters, clock=self.clock, new_id=_new_id)
@@ -195,7 +197,7 @@ class Deployment:
             health=SharedHealth(store, self.clock, lock),
             slots=Slots(self.clock.monotonic),
             threads=self.threads,
-            push=Push(pusher=self.pusher, clock=self.clock),
+            push=self._push(self.pusher),
             clock=self.clock,
             monotonic=self.clock.monotonic,
             lock=lock,
@@ -203,7 +205,10 @@ class Deployment:
 
     def push_with(self, pusher: Pusher) -> None:
         """Push with another sender."""
-        self.deliver.gates.push = Push(pusher=pusher, clock=self.clock)
+        self.deliver.gates.push = self._push(pusher)
+
+    def _push(self, pusher: Pusher) -> Push:
+        return Push(pusher=pusher, clock=self.clock, new_span_id=lambda: f"{next(self.spans):016x}")
 
     def set_terms(self, **choices: Any) -> None:
         """Change the deployment's terms."""

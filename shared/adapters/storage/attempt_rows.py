@@ -42,6 +42,7 @@ def entity_of(record: AttemptRecord) -> dict[str, Any]:
         "Subscription": record.subscription,
         "SystemId": record.system_id,
         "EventId": event_id_of(record.event_id) if record.event_id is not None else None,
+        "TraceId": record.trace_id,
         "PublishedAt": record.published_at,
         "Number": record.number,
         "At": record.at,
@@ -85,6 +86,7 @@ def record_of(row: Mapping[str, Any]) -> AttemptRecord:
         reason=EndReason(row["Reason"]) if "Reason" in row else None,
         blob_due_at=row.get("BlobDueAt"),
         why=row.get("Why", ""),
+        trace_id=row.get("TraceId"),
     )
 
 

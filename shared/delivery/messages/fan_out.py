@@ -19,8 +19,8 @@ from shared.delivery.messages.packing import (
     MAX_MESSAGE_EVENTS,
     MAX_STORED,
     MAX_UNPACKED,
-    ORIGIN_WIDTH,
     most_events,
+    origins_width,
     pack,
     split,
     surely_fits,
@@ -150,7 +150,7 @@ class _Packing:
         named = sum(_PART_WIDTH + sum(map(len, part[:3])) for part in parts)
         listed = _PLACE_WIDTH * sum(len(part.places) for part in parts)
         counters = EVENT_WIDTH * len(places)
-        return HEADER_WIDTH + ORIGIN_WIDTH * len(origins) + counters + named + listed + len(packed)
+        return HEADER_WIDTH + origins_width(origins) + counters + named + listed + len(packed)
 
     def _pack(self, places: Places) -> str:
         if places not in self._packed:

@@ -128,7 +128,7 @@ def encode_group(message: DeliveryMessage, group: Sequence[Delivery], packed: st
     """Return the text of one group whose events are packed; *message* gives everything else."""
     origins = list(dict.fromkeys(delivery.origin for delivery in group))
     wire: dict[str, Any] = {
-        "pushgrid": _version(message.generation, message.dead_letter),
+        "pushgrid": _version(origins, [message.generation], message.dead_letter),
         "kind": Kind.DEADLETTER if message.dead_letter else Kind.DELIVERY,
         "topic": message.topic,
         "subscription": message.subscription,
@@ -162,7 +162,7 @@ def encode_fan_out(events: Sequence[Delivery], parts: Sequence[Part], packed: st
     origins = list(dict.fromkeys(event.origin for event in events))
     numbers = {origin: number for number, origin in enumerate(origins)}
     wire = {
-        "pushgrid": max(_version(part.generation) for part in parts),
+        "pushgrid": _version(origins, [part.generation for part in parts]),
         "kind": Kind.FANOUT,
         "origins": [_origin(origin) for origin in origins],
         "events": [[numbers[run.sample.origin], run.spans] for run in run_lengths(events)],
@@ -172,14 +172,19 @@ def encode_fan_out(events: Sequence[Delivery], parts: Sequence[Part], packed: st
     return _compact(wire)
 
 
-def _version(generation: str, note: DeadLetterNote | None = None) -> int:
+def _version(
+    origins: Sequence[Origin], generations: Sequence[str], note: DeadLetterNote | None = None
+) -> int:
     """Return the earliest version that can read the message: two may run side by side."""
     has_account = note is not None and note.destination.account
-    return VERSION if generation == UNMATCHED or has_account else _PLAIN_VERSION
+    is_newer = UNMATCHED in generations or has_account or any(origin.trace for origin in origins)
+    return VERSION if is_newer else _PLAIN_VERSION
 
 
 def _origin(origin: Origin) -> list[Any]:
     written = [origin.publish_id, _micros(origin.published_at), origin.payload]
+    if origin.trace:
+        return [*written, origin.first_line, *filter(None, origin.trace)]
     return [*written, origin.first_line] if origin.first_line else written
 
 

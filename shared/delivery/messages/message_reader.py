@@ -30,6 +30,7 @@ from shared.delivery.policy import EndReason
 from shared.errors import MalformedMessage
 from shared.events.data_plane import MAX_REQUEST_EVENTS
 from shared.events.topic import InputSchema
+from shared.events.trace_context import TraceContext
 from shared.subscriptions.subscription import (
     DeadLetterDestination,
     DeliveryHeader,
@@ -142,13 +143,18 @@ def _deliveries(wire: dict[str, Any], most: int = MAX_REQUEST_EVENTS) -> Iterato
 
 
 def _origin(
-    publish_id: object, published_at: object, payload: object, first_line: object = 0
+    publish_id: object,
+    published_at: object,
+    payload: object,
+    first_line: object = 0,
+    *trace: object,
 ) -> Origin:
     return Origin(
         _text(publish_id),
         _moment(published_at),
         None if payload is None else _text(payload),
         _number(first_line),
+        TraceContext(*map(_text, trace)) if trace else None,
     )
 
 

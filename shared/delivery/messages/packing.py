@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import base64
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 
-from shared.delivery.delivery import Delivery
+from shared.delivery.delivery import Delivery, Origin
 from shared.delivery.messages.run_length import run_lengths
 
 MAX_STORED = 48 * 1024  # bytes of a queue message; the service's own limit is 64 KiB
@@ -17,7 +17,8 @@ MAX_EVENT = 5 * 1024 * 1024  # bytes of such an event: a request of 1.5 MB, esca
 MAX_BLOBS = 8  # payload blobs of one message: delivering it reads them all
 EVENT_WIDTH = 72  # bytes of one event's counters at their longest
 GAP_WIDTH = 12  # bytes of each further gap among the events of one batch
-ORIGIN_WIDTH = 160  # bytes of an event's publish request
+ORIGIN_WIDTH = 160  # bytes of an event's publish request, without its trace
+_TRACE_WIDTH = 8  # bytes of a trace, without its texts
 HEADER_WIDTH = 1024  # bytes of everything else in a message, with the longest names
 _LEEWAY_SHARE = 0.1  # of its wait: how much later a delivery may be due to share a message
 _LEAST_LEEWAY = timedelta(seconds=0.5)
@@ -47,11 +48,18 @@ def unpack(packed: str, count: int) -> list[str]:
     return texts
 
 
-def fits_inline(text: str) -> bool:
+def fits_inline(text: str, origin: Origin) -> bool:
     """Tell whether an event fits into a message of its own, now and at every retry."""
-    room = MAX_STORED - HEADER_WIDTH - ORIGIN_WIDTH - EVENT_WIDTH
+    room = MAX_STORED - HEADER_WIDTH - origins_width([origin]) - EVENT_WIDTH
     shortest_that_may_not = room // 2  # base64 and zlib never double a text
     return len(text) <= shortest_that_may_not or len(pack([text])) <= room
+
+
+def origins_width(origins: Collection[Origin]) -> int:
+    """Return the longest text that publish requests can have in a message."""
+    traces = [each.trace for each in origins if each.trace]
+    texts = sum(_TRACE_WIDTH + len(trace.parent) + len(trace.state) for trace in traces)
+    return ORIGIN_WIDTH * len(origins) + texts
 
 
 def most_events(batch_size: int) -> int:
@@ -134,14 +142,14 @@ def _width(group: Sequence[Delivery], packed: int, batch_size: int) -> int:
     Events that are pushed one by one get counters of their own; those of a batch keep sharing
     theirs, and batches need not share a message.
     """
-    origins = len({delivery.origin for delivery in group})
+    origins = origins_width({delivery.origin for delivery in group})
     if batch_size > 1:
         runs = run_lengths(group)
         gaps = sum(len(run.spans) // 2 - 1 for run in runs)
         counters = EVENT_WIDTH * len(runs) + GAP_WIDTH * gaps
     else:
         counters = EVENT_WIDTH * len(group)
-    return HEADER_WIDTH + ORIGIN_WIDTH * origins + counters + packed
+    return HEADER_WIDTH + origins + counters + packed
 
 
 def _whole_batches(deliveries: Sequence[Delivery], start: int, count: int) -> int:

@@ -8,7 +8,6 @@ from datetime import datetime
 from typing import NamedTuple
 
 from shared.delivery.delivery import Delivery, Origin
-from shared.delivery.messages.message import EPOCH
 from shared.delivery.messages.packing import fits, fits_inline, most_events
 from shared.events.event import Event
 from shared.events.literals import loads
@@ -17,7 +16,6 @@ from shared.subscriptions.subscription import EventSubscription
 
 Positions = tuple[int, ...]
 Matched = Sequence[tuple[EventSubscription, Positions]]
-_UNKNOWN = Origin("", EPOCH, "")  # a placeholder until the payload blob is written
 
 
 class Load(NamedTuple):
@@ -96,22 +94,23 @@ def wants(subscription: EventSubscription, text: str) -> bool:
         return True
 
 
-def parked_lines(matched: Matched, texts: Sequence[str]) -> list[str]:
+def parked_lines(matched: Matched, texts: Sequence[str], origin: Origin) -> list[str]:
     """
-    Return the lines of the request's events in a payload blob; none if all fit into messages.
+    Return the lines in a payload blob of the events of *origin*; none if all fit into messages.
 
     The line of an event has its text if a subscription gets it and it is too large for a message,
     or for the message of its batch; otherwise the line is empty.
     """
     wanted = {position for _, positions in matched for position in positions}
-    parked = {position for position in wanted if not fits_inline(texts[position])}
+    parked = {position for position in wanted if not fits_inline(texts[position], origin)}
     batched = {
         (positions, subscription.batching.max_events)
         for subscription, positions in matched
         if subscription.batching.max_events > 1
     }
     lines = [text if i in parked else "" for i, text in enumerate(texts)] if parked else []
-    deliveries = _deliveries(_UNKNOWN, texts, lines) if batched else []
+    parked_origin = origin._replace(payload="")  # until the blob is written
+    deliveries = _deliveries(parked_origin, texts, lines) if batched else []
     if not all(_fit_in_batches(positions, size, deliveries) for positions, size in batched):
         # All of them: a batch that is partly in the blob needs counters for every event.
         parked.update(position for positions, _ in batched for position in positions)

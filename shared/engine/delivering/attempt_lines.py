@@ -12,6 +12,7 @@ from shared.delivery.outcome import DeliveryOutcome
 from shared.delivery.policy import DeliveryTerms, End, RetryAt
 from shared.delivery.requests.delivery_failure import delivery_failure
 from shared.delivery.requests.push_batch import PushBatch
+from shared.delivery.requests.traces import distinct, trace_id
 from shared.events.event_ids import event_id, event_ids
 from shared.subscriptions.subscription import EventSubscription
 
@@ -90,6 +91,7 @@ class AttemptLines(NamedTuple):
             "subscription": self.message.subscription,
             "count": len(batch),
             "event_ids": event_ids([text for _, text in batch]),
+            "trace_ids": distinct(trace_id(*each) for each in batch),
         }
 
     def _named(self, delivery: Delivery, text: str) -> dict[str, telemetry.Field]:
@@ -100,4 +102,5 @@ class AttemptLines(NamedTuple):
             "subscription": key.subscription,
             "event_id": event_id(text),
             "system_id": delivery.system_id(key),
+            "trace_id": trace_id(delivery, text),
         }

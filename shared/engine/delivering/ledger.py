@@ -11,6 +11,7 @@ from shared.delivery.delivery import Delivery
 from shared.delivery.outcome import DeliveryOutcome
 from shared.delivery.policy import Decision, Delivered, End, EndReason
 from shared.delivery.requests.push_batch import Loaded, PushBatch
+from shared.delivery.requests.traces import trace_id
 from shared.engine.delivering.answers import Attempted
 from shared.engine.delivering.attempt_history import MessageHistory
 from shared.engine.delivering.attempt_lines import AttemptLines
@@ -66,8 +67,8 @@ class Ledger:
 
     def dropped(self, delivery: Delivery, text: str | None, reason: EndReason) -> None:
         """Record that nothing is left of an event."""
-        system_id = delivery.system_id(self.key)
-        log_dropped(self.metrics, self.key, reason, [text], system_id=system_id)
+        named = {"system_id": delivery.system_id(self.key), "trace_id": trace_id(delivery, text)}
+        log_dropped(self.metrics, self.key, reason, [text], **named)
 
     def answered_late(
         self, batch: PushBatch, outcome: DeliveryOutcome, *, is_cancelled: bool
@@ -97,7 +98,7 @@ def log_dropped(
     key: SubscriptionKey,
     reason: EndReason,
     texts: Sequence[str | None],
-    **fields: str,
+    **fields: telemetry.Field,
 ) -> None:
     """
     Count dropped events of one subscription, and log which and why.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -9,6 +10,7 @@ from functools import partial
 from shared.clock import Clock
 from shared.delivery.outcome import Outcome, classify
 from shared.delivery.requests.push_request import push_request
+from shared.delivery.requests.traces import with_trace
 from shared.engine.delivering.answers import Attempted, Shortage
 from shared.engine.delivering.visit import Request
 from shared.engine.ports import Pusher
@@ -17,10 +19,15 @@ from shared.http import Answered, Failure, LateAnswerHandler, NotAnswered
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Push:
-    """Sends the request of a batch, and classifies its outcome."""
+    """
+    Sends the request of a batch, and classifies its outcome.
+
+    *new_span_id* ``None``: requests carry no trace context.
+    """
 
     pusher: Pusher
     clock: Clock
+    new_span_id: Callable[[], str] | None = None
 
     def __call__(self, request: Request) -> Attempted | Shortage:
         """Push *request*; whatever is wrong with an event is its outcome."""
@@ -29,6 +36,8 @@ class Push:
         late = _late_handler(request, profile.late_answers_for, began_at)
         try:
             outbound = push_request(part.subscription, part.terms, request.batch)
+            if self.new_span_id:
+                outbound = with_trace(outbound, request.batch, self.new_span_id)
             exchange = self.pusher.send(outbound, profile.acknowledgement_timeout, late)
         except MemoryError as error:
             return Shortage(repr(error))

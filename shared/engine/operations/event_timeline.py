@@ -51,6 +51,7 @@ def document(timeline: EventTimeline) -> dict[str, Any]:
     return {
         "eventId": timeline.event_id,
         "systemId": first.system_id,
+        "traceId": first.trace_id,
         "publishedAt": timestamp(first.published_at),
         "attempts": [
             {

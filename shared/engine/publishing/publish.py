@@ -30,6 +30,7 @@ from shared.events.event import Event
 from shared.events.publish_request import read_events
 from shared.events.schema_rules import Arrival
 from shared.events.topic import Topic
+from shared.events.trace_context import trace_context
 from shared.http import HttpAnswer, HttpRequest
 from shared.subscriptions.subscription import EventSubscription
 
@@ -134,7 +135,9 @@ class Publish:
         arrival = Arrival(self.clock.now(), self._publish_id(topic, request, request_id))
         events = read_events(request, topic, arrival)
         subscriptions = self._subscriptions(topic)
-        publication = self._publication(topic, arrival, events, match(events, subscriptions))
+        matched, trace = match(events, subscriptions), trace_context(request.headers)
+        origin = Origin(arrival.publish_id, self.clock.now(), None, trace=trace)
+        publication = self._publication(topic, origin, events, matched)
         return _Checked(topic, arrival, publication, subscriptions)
 
     def _subscriptions(self, topic: Topic) -> list[EventSubscription]:
@@ -144,17 +147,16 @@ class Publish:
         return [each for each in known if each.has_consented and not each.is_expired(now)]
 
     def _publication(
-        self, topic: Topic, arrival: Arrival, events: Sequence[Event], matched: Matched
+        self, topic: Topic, origin: Origin, events: Sequence[Event], matched: Matched
     ) -> Publication:
-        now = self.clock.now()
         texts = [event.text for event in events]
         return Publication(
             topic=topic.name,
-            origin=Origin(arrival.publish_id, now, None),
+            origin=origin,
             texts=texts,
             matched=matched,
-            parked=parked_lines(matched, texts),
-            keep_until=now + self.payloads_kept_for(topic),
+            parked=parked_lines(matched, texts, origin),
+            keep_until=origin.published_at + self.payloads_kept_for(topic),
         )
 
     def _report(
@@ -171,6 +173,7 @@ class Publish:
             "event.published",
             topic=publication.topic,
             publish_id=arrival.publish_id,
+            trace_id=trace.trace_id if (trace := publication.origin.trace) else None,
             events=len(publication.texts),
             unmatched=unmatched,
             deliveries=publication.load.deliveries,

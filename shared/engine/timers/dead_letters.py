@@ -18,6 +18,7 @@ from shared.deadletter.record import record
 from shared.delivery.delivery import Delivery
 from shared.delivery.messages.message import DeadLetterNote, with_blob
 from shared.delivery.policy import EndReason
+from shared.delivery.requests.traces import distinct, trace_id
 from shared.engine.delivering.event_texts import texts_of
 from shared.engine.delivering.ledger import log_dropped
 from shared.engine.ports import (
@@ -60,12 +61,19 @@ class _DestinationFailed(Exception):
     """A dead-letter destination can't be written to."""
 
 
+class _Record(NamedTuple):
+    """The dead letter of an event, and the id of the event's trace."""
+
+    text: str
+    trace_id: str | None
+
+
 class _Ready(NamedTuple):
     """A message with its events' records, and the deliveries whose payload is missing."""
 
     number: int
     source: ReadMessage
-    records: list[str]
+    records: list[_Record]
     missing: list[Delivery]
 
 
@@ -169,13 +177,13 @@ class WriteDeadLetters:
                     ready.missing.append(delivery)
                 else:
                     ready.records.extend(self._record(each, delivery, text))
-            yield ready, len(ready.records), sum(map(len, ready.records))
+            yield ready, len(ready.records), sum(len(each.text) for each in ready.records)
 
-    def _record(self, each: ReadMessage, delivery: Delivery, text: str) -> Iterator[str]:
+    def _record(self, each: ReadMessage, delivery: Delivery, text: str) -> Iterator[_Record]:
         """Yield the event's record; if none can be made, write the event to ``poison``."""
         try:
             form = namespace_record if TopicName.parse(each.message.topic) else record
-            yield form(delivery, text, _note(each))
+            yield _Record(form(delivery, text, _note(each)), trace_id(delivery, text))
         except (ValueError, TypeError, LookupError, RecursionError) as error:
             reason = f"the dead letter can't be built: {error!r}"
             self.intake.records.write(Queue.DEADLETTERS, each.received.text, reason, [text])
@@ -209,25 +217,28 @@ class WriteDeadLetters:
         """Write the records of a batch; that of *last_path* is the last blob."""
         named = SubscriptionKey(target.topic, target.subscription)
         records = [
-            ((text, _note(ready.source).reason), 1, len(text))
+            ((each, _note(ready.source).reason), 1, len(each.text))
             for ready in batch
-            for text in ready.records
+            for each in ready.records
         ]
         parts = [*batches(records)]
         for number, part in enumerate(parts, 1):
-            texts = [text for text, _ in part]
+            texts = [each.text for each, _ in part]
+            traces = {"trace_ids": distinct(each.trace_id for each, _ in part)}
             path = dead_letter_path(*named, self.clock.now(), self.new_id())
             path = last_path if number == len(parts) else path
             stored = self.store.write(target.destination, path, blob_body(texts))
             if stored:
-                telemetry.warning("deadletter_batch", **_named(target), path=path, count=len(texts))
+                telemetry.warning(
+                    "deadletter_batch", **_named(target), path=path, count=len(texts), **traces
+                )
                 for reason, count in Counter(reason for _, reason in part).items():
                     self.metrics.count(
                         Metric.DEAD_LETTERED, *named, by=count, DeadLetterReason=reason
                     )
             else:
                 reason_to_drop = EndReason.CONTAINER_NOT_FOUND
-                log_dropped(self.metrics, named, reason_to_drop, texts, **_place(target))
+                log_dropped(self.metrics, named, reason_to_drop, texts, **_place(target), **traces)
         for ready in batch:
             if ready.missing:
                 gone = [None] * len(ready.missing)

@@ -31,12 +31,13 @@ def a_publication(
 ) -> Publication:
     texts = [text(id=f"{number}-{position}", data=data) for position in range(events)]
     matched = [(each, tuple(range(events))) for each in wanted_by]
+    origin = Origin(f"{number:032x}", START, None)
     return Publication(
         topic=topic,
-        origin=Origin(f"{number:032x}", START, None),
+        origin=origin,
         texts=texts,
         matched=matched,
-        parked=parked_lines(matched, texts),
+        parked=parked_lines(matched, texts, origin),
         keep_until=START + keep,
     )
 

@@ -14,7 +14,7 @@ from shared.delivery.attempt_record import AttemptRecord
 from shared.delivery.outcome import DeliveryOutcome, Outcome
 from shared.delivery.policy import EndReason, EndState
 from shared.engine.operations.event_timeline import EventTimeline, document, latest
-from tests.builders import a_record, an_outcome
+from tests.builders import TRACE, a_record, an_outcome
 from tests.fakes import START
 
 SECOND = timedelta(seconds=1)
@@ -65,6 +65,15 @@ def test_people_read_a_line_per_attempt_and_one_for_the_end() -> None:
             " (all 2 attempts made); its blob was due at 2026-02-09 12:05:30"
         ),
     ]
+
+
+def test_the_trace_is_shown_if_there_is_one() -> None:
+    traced = document(EventTimeline([a_record(trace_id=TRACE.trace_id)]))
+
+    title, *_ = table(traced, START).splitlines()
+    assert title.endswith(f"(aeg-output-event-id {ID}, trace {TRACE.trace_id})")
+    assert traced["traceId"] == TRACE.trace_id
+    assert document(EventTimeline([a_record()]))["traceId"] is None
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ def a_publication(
     events: Sequence[Event], matched: Matched, origin: Origin | None = None
 ) -> Publication:
     texts = [event.text for event in events]
-    lines = parked_lines(matched, texts)
+    lines = parked_lines(matched, texts, origin or ORIGIN)
     return Publication(
         topic="orders",
         origin=origin or (PARKED if lines else ORIGIN),

@@ -24,7 +24,17 @@ from shared.delivery.messages.publication import Publication, match, parked_line
 from shared.delivery.outcome import Outcome
 from shared.subscriptions.filters import EventFilter
 from shared.subscriptions.subscription import Batching, EventSubscription
-from tests.builders import ORIGIN, PARKED, a_subscription, an_event, an_outcome, compact, noise
+from tests.builders import (
+    LONGEST_TRACE,
+    ORIGIN,
+    PARKED,
+    TRACE,
+    a_subscription,
+    an_event,
+    an_outcome,
+    compact,
+    noise,
+)
 from tests.fakes import START
 from tests.unit.delivery.messages.publishing import a_publication
 from tests.unit.delivery.messages.wire import read_shared
@@ -205,7 +215,7 @@ def test_inline_and_parked_events_travel_together() -> None:
 
     ((message,),) = read([publication])
 
-    found = [(each.origin[2:], each.position, each.text) for each in message.deliveries]
+    found = [(each.origin[2:4], each.position, each.text) for each in message.deliveries]
     assert found == [
         ((None, 0), 0, EVENTS[0].text),
         ((PARKED.payload, 5), 1, None),
@@ -227,8 +237,8 @@ def test_only_what_is_wanted_and_too_large_is_parked() -> None:
     large = an_event(data=noise(60_000)).text
     texts = ["{}", large, large]
 
-    assert parked_lines([(ALL, (0, 1))], texts) == ["", large, ""]
-    assert parked_lines([(ALL, (0,))], texts) == []
+    assert parked_lines([(ALL, (0, 1))], texts, ORIGIN) == ["", large, ""]
+    assert parked_lines([(ALL, (0,))], texts, ORIGIN) == []
 
 
 @st.composite
@@ -255,8 +265,10 @@ def _publications(draw: st.DrawFn) -> list[Publication]:
             for each in subscriptions
             if (positions := tuple(range(draw(st.integers(0, 2)), len(texts), 1 + len(texts) % 2)))
         ]
-        parked = parked_lines(matched, texts)
-        origin = Origin(f"{number:032x}", START, PARKED.payload if parked else None, number)
+        trace = draw(st.sampled_from([None, None, TRACE, LONGEST_TRACE]))
+        origin = Origin(f"{number:032x}", START, None, number, trace)
+        parked = parked_lines(matched, texts, origin)
+        origin = origin._replace(payload=PARKED.payload if parked else None)
         publications.append(
             Publication(
                 topic="orders",

@@ -10,20 +10,18 @@ from hypothesis import given
 
 from shared.delivery.delivery import Attempt
 from shared.delivery.messages.message import (
-    VERSION,
     DeliveryMessage,
     Part,
     encode,
     encode_fan_out,
-    with_blob,
 )
 from shared.delivery.messages.message_reader import decode
 from shared.delivery.messages.packing import (
     EVENT_WIDTH,
     HEADER_WIDTH,
     MAX_STORED,
-    ORIGIN_WIDTH,
     fits_inline,
+    origins_width,
     pack,
     unpack,
 )
@@ -38,6 +36,7 @@ from shared.subscriptions.subscription import (
     StaticHeader,
 )
 from tests.builders import (
+    LONGEST_TRACE,
     ORIGIN,
     PARKED,
     a_delivery,
@@ -160,7 +159,8 @@ def test_the_computed_widths_are_never_exceeded() -> None:
         destination=DeadLetterDestination(container="c" * 63, account="a" * 24),
         topic_id=f"{topic_id}/namespaces/{'n' * 50}/topics/{'t' * 50}",
     )
-    origins = [PARKED._replace(publish_id=f"{number:032x}") for number in range(64)]
+    parked = PARKED._replace(trace=LONGEST_TRACE)
+    origins = [parked._replace(publish_id=f"{number:032x}") for number in range(64)]
     group = [
         a_delivery(4999, origin=origin, text=None, attempts=30, last=widest) for origin in origins
     ]
@@ -171,7 +171,7 @@ def test_the_computed_widths_are_never_exceeded() -> None:
     header = document | {"runs": [], "origins": []}
     assert len(compact(header)) <= HEADER_WIDTH
     assert len(compact(document["runs"])) <= EVENT_WIDTH
-    assert len(compact(document["origins"])) <= ORIGIN_WIDTH
+    assert len(compact(document["origins"])) <= origins_width(origins[:1])
 
 
 FORM = {
@@ -237,17 +237,6 @@ def test_the_form_of_a_version_never_changes() -> None:
         assert read(compact(FORM | {"pushgrid": version, "packed": pack(texts)})) == message
 
 
-def test_another_account_needs_the_latest_version() -> None:
-    """An earlier app requeues the message, where it would write to its own account."""
-    note = a_note(destination=DeadLetterDestination(container="dead", account="archive1"))
-
-    written = wire(message := a_message(dead_letter=note))
-
-    assert written["pushgrid"] == VERSION
-    assert written["note"][-1] == "archive1"
-    assert read(compact(written)) == message
-
-
 def test_the_form_of_a_fan_out_message_never_changes() -> None:
     events = [a_delivery(number) for number in (0, 1, 4)]
     events += [a_delivery(6, origin=PARKED._replace(first_line=12), text=None)]
@@ -283,7 +272,9 @@ def test_a_dead_letter_with_all_its_headers_fits_into_a_queue_message() -> None:
     """The service's limit is 64 KiB; a single event may take all of ours, of 48."""
     header = StaticHeader(name="x", value='"' * 4000)
     note = a_note(headers=dead_letter_headers([header] * 10))
-    size = next(size for size in range(47_000, 0, -100) if fits_inline(compact(noise(size))))
+    size = next(
+        size for size in range(47_000, 0, -100) if fits_inline(compact(noise(size)), ORIGIN)
+    )
 
     (message,) = encode(a_message([a_delivery(text=compact(noise(size)))], dead_letter=note))
 
@@ -302,11 +293,3 @@ def test_what_is_still_to_be_matched_is_for_this_version() -> None:
     assert wire(kept)["pushgrid"] == json.loads(shared)["pushgrid"] == 3
     assert read(encode(kept)[0]) == kept
     assert [part.generation for part in read_parts(shared)] == ["g-1", UNMATCHED]
-
-
-def test_dead_letters_are_told_their_blob() -> None:
-    (text,) = encode(a_message(dead_letter=a_note()))
-
-    told = read(with_blob(with_blob(text, "other"), "CRM/2026/2/9/12/1.json"))
-
-    assert told == a_message(dead_letter=a_note(), blob="CRM/2026/2/9/12/1.json")

@@ -22,7 +22,17 @@ from shared.delivery.messages.packing import (
     split,
     unpack,
 )
-from tests.builders import ORIGIN, PARKED, a_delivery, a_message, compact, noise
+from shared.events.trace_context import TraceContext
+from tests.builders import (
+    LONGEST_TRACE,
+    ORIGIN,
+    PARKED,
+    TRACE,
+    a_delivery,
+    a_message,
+    compact,
+    noise,
+)
 from tests.strategies import event_texts
 
 
@@ -164,17 +174,18 @@ def test_events_of_other_requests_inline_need_no_blob() -> None:
     ],
 )
 def test_an_event_is_inline_if_a_message_holds_it(text: str, *, fits: bool) -> None:
-    assert fits_inline(text) is fits
+    assert fits_inline(text, ORIGIN) is fits
 
 
-def test_whatever_fits_inline_fits_a_message_of_its_own() -> None:
+@pytest.mark.parametrize("trace", [None, TRACE, LONGEST_TRACE])
+def test_whatever_fits_inline_fits_a_message_of_its_own(trace: TraceContext | None) -> None:
     """Also at the sizes where it begins not to fit, and all smaller ones do as well."""
-    verdicts = []
+    verdicts, origin = [], ORIGIN._replace(trace=trace)
     for size in range(23_000, 50_000, 450):
         text = noise(size)
-        verdicts.append(fits_inline(text))
+        verdicts.append(fits_inline(text, origin))
         if verdicts[-1]:
-            (message,) = encode(a_message([a_delivery(text=text)]))
+            (message,) = encode(a_message([a_delivery(text=text, origin=origin)]))
             assert len(message) <= MAX_STORED
     assert all(before or not after for before, after in pairwise(verdicts))
     assert {True, False} == set(verdicts)
