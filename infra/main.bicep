@@ -71,6 +71,9 @@ param probationCountsAttempt bool = false
 @description('Whether probation after a client error dead-letters held events.')
 param probationEndsEvents bool = false
 
+@description('Whether deliveries carry the trace context of their events.')
+param traceContext bool = true
+
 @description('Header in which the front end tells the address of a publisher; empty where topics have no rules about addresses.')
 param clientIpHeader string = ''
 
@@ -287,6 +290,7 @@ module app 'modules/app.bicep' = {
       honorRetryAfter: honorRetryAfter
       probationCountsAttempt: probationCountsAttempt
       probationEndsEvents: probationEndsEvents
+      traceContext: traceContext
       clientIpHeader: clientIpHeader
       entraTenant: entraTenant
       entraAudience: entraAudience

@@ -111,6 +111,9 @@ type settingsType = {
   @description('Whether probation after a client error dead-letters held events.')
   probationEndsEvents: bool
 
+  @description('Whether deliveries carry the trace context of their events.')
+  traceContext: bool
+
   @description('Header in which the front end tells the address of a publisher.')
   clientIpHeader: string
 

@@ -16,7 +16,7 @@ from shared.delivery.attempt_record import AttemptRecord
 from shared.delivery.outcome import Outcome
 from shared.delivery.policy import EndReason, EndState
 from shared.engine.ports import AttemptLog
-from tests.builders import a_record, an_outcome
+from tests.builders import TRACE, a_record, an_outcome
 from tests.fakes import START, FakeClock, MemoryAttempts
 
 HOUR = timedelta(hours=1)
@@ -51,6 +51,7 @@ EVERY_KIND = [
         reason=EndReason.MAX_ATTEMPTS,
         blob_due_at=START + timedelta(minutes=5, milliseconds=250),
         why="all 3 attempts made",
+        trace_id=TRACE.trace_id,
     ),
     a_record(
         number=3,
