@@ -57,9 +57,11 @@ def fits_inline(text: str, origin: Origin) -> bool:
 
 def origins_width(origins: Collection[Origin]) -> int:
     """Return the longest text that publish requests can have in a message."""
-    traces = [each.trace for each in origins if each.trace]
-    texts = sum(_TRACE_WIDTH + len(trace.parent) + len(trace.state) for trace in traces)
-    return ORIGIN_WIDTH * len(origins) + texts
+    width = ORIGIN_WIDTH * len(origins)
+    for origin in origins:
+        if origin.trace:
+            width += _TRACE_WIDTH + sum(map(len, origin.trace))
+    return width
 
 
 def most_events(batch_size: int) -> int:

@@ -1,0 +1,31 @@
+"""What a setting changes in delivering."""
+
+from __future__ import annotations
+
+import re
+from typing import cast
+
+import pytest
+
+from shared.engine.delivering.push import Push
+from shared.wiring import delivering, process
+
+
+@pytest.mark.parametrize(("text", "is_sent"), [("", True), ("true", True), ("false", False)])
+def test_the_trace_context_is_sent_unless_it_is_switched_off(
+    text: str, monkeypatch: pytest.MonkeyPatch, *, is_sent: bool
+) -> None:
+    monkeypatch.setattr(process, "_built", {})
+    monkeypatch.setenv("AzureWebJobsStorage", "UseDevelopmentStorage=true")
+    monkeypatch.setenv("PUSHGRID_TRACE_CONTEXT", text)
+
+    push = cast("Push", delivering._gates().push)
+
+    assert (push.new_span_id is delivering._new_span_id) is is_sent
+
+
+def test_span_ids_are_new_and_of_sixteen_digits() -> None:
+    found = {delivering._new_span_id() for _ in range(100)}
+
+    assert len(found) == 100
+    assert all(re.fullmatch("[0-9a-f]{16}", each) for each in found)
