@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import logging
+import socket
 import threading
 import time
 import warnings
@@ -21,7 +22,7 @@ from shared.adapters.storage.blobs import StorageDeadLetters, StoragePayloads
 from shared.adapters.storage.queues import StorageQueues
 from shared.adapters.storage.tables import StorageResources
 from shared.engine.ports import Queue, Received, Table
-from shared.errors import StorageUnavailable
+from shared.errors import StorageUnavailable, StorageUnreachable
 from shared.wiring.outbound import storage_pusher
 from tests.builders import DEAD, a_record
 from tests.contract.scripted_storage import STORED, Answer, ScriptedStorage
@@ -271,6 +272,20 @@ def test_a_refusal_by_any_service_is_unavailable_and_not_repeated(
     (line,) = [json.loads(record.message) for record in caplog.records]
     assert (line["event"], line["status"]) == ("storage.failed", status)
     assert line["code"] == "AuthorizationPermissionMismatch"
+
+
+def test_a_dead_letter_account_that_does_not_answer_is_told_from_one_that_refuses(
+    storage: ScriptedStorage,
+) -> None:
+    storage.script = [Answer(403, "AuthorizationPermissionMismatch")]
+    with pytest.raises(StorageUnavailable) as refused:
+        write_dead_letter(account_at(storage.server_port))
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        with pytest.raises(StorageUnreachable):
+            write_dead_letter(account_at(unused.getsockname()[1]))
+
+    assert not isinstance(refused.value, StorageUnreachable)
 
 
 def test_a_container_that_is_being_deleted_is_missing(storage: ScriptedStorage) -> None:

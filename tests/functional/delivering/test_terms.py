@@ -48,6 +48,18 @@ def test_terms_are_the_policy_within_the_profile() -> None:
     assert terms.dead_letter == DEAD
 
 
+@pytest.mark.parametrize(("named", "seen"), [("acct", ""), ("archive1", "archive1"), ("", "")])
+def test_the_app_s_own_account_is_not_named_in_messages(named: str, seen: str) -> None:
+    """Only what names another account needs the latest version of messages."""
+    deployment = DeploymentTerms(
+        topics=Directory(), default_profile="latest", time_scale=1, account="acct"
+    )
+
+    terms = deployment.of(a_subscription(dead_letter=replace(DEAD, account=named)))
+
+    assert terms.dead_letter == replace(DEAD, account=seen)
+
+
 @pytest.mark.parametrize(("minutes", "expected"), [(None, 2880), (1.5, 1.5), (5000, 2880)])
 def test_no_event_lives_longer_than_its_topic_keeps_it(
     minutes: float | None, expected: float
