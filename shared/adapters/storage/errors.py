@@ -29,17 +29,17 @@ def storage_errors(*, quiet: bool = False) -> Iterator[None]:
         yield
     except AzureError as error:
         # Not the error's text: it may hold a URL with its signature.
+        status = getattr(error, "status_code", None)
         if not quiet:
             telemetry.error(
                 "storage.failed",
                 error=type(error).__name__,
-                status=getattr(error, "status_code", None),
+                status=status,
                 code=getattr(error, "error_code", None),
             )
-        if getattr(error, "status_code", None) == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
+        if status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
             raise Unstorable from error
-        is_answered = isinstance(error, HttpResponseError) and error.response is not None
-        raise (StorageUnavailable if is_answered else StorageUnreachable) from error
+        raise (StorageUnavailable if status else StorageUnreachable) from error
 
 
 def create_if_missing(act: Callable[[], T], create: Callable[[], object], code: str) -> T:
