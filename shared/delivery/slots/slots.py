@@ -20,6 +20,8 @@ IN_FLIGHT = Share(total=24)  # messages of a function: batchSize + newBatchThres
 THREADS = Share(total=128, reserved=IN_FLIGHT.half)  # a thread for every message
 SOONEST, LATEST = timedelta(seconds=10), timedelta(minutes=5)  # to try for a slot again
 CLEARED_IN = 0.05  # seconds: lanes beyond those that clear the line in this time are not started
+BRIEF = 0.02  # seconds: a push that takes less is largely work of the processor
+BRIEF_LANES = 16  # of all subscriptions with brief pushes: more would only wait for each other
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -39,6 +41,11 @@ class SlotUse:
     seconds: float | None = None
     moved_at: float = 0.0
     booked_until: float = 0.0
+
+    @property
+    def is_brief(self) -> bool:
+        """Whether its pushes take little more than the processor's time."""
+        return self.seconds is not None and self.seconds < BRIEF
 
 
 class Slots:
@@ -152,11 +159,15 @@ class Slots:
         Return how many lanes, at most, should push a line of *requests*.
 
         A lane is a thread that pushes one request after the other. Of a quick subscription a few
-        clear the line as fast as many do, and cost less.
+        clear the line as fast as many do, and cost less. Threads that wait for the processor make
+        pushes take longer, which must not start more of them.
         """
         if use.seconds is None or use.seconds > QUICK:
             return requests
-        return min(requests, max(1, math.ceil(requests * use.seconds / CLEARED_IN)))
+        lanes = math.ceil(requests * use.seconds / CLEARED_IN)
+        if use.is_brief:
+            lanes = min(lanes, BRIEF_LANES // max(1, sum(each.is_brief for each in self._active)))
+        return min(requests, max(1, lanes))
 
     def is_slow(self, use: SlotUse) -> bool:
         """Tell whether the subscription is not known to be quick."""

@@ -202,6 +202,8 @@ def test_what_has_neither_messages_nor_slots_is_not_counted() -> None:
         (0.001, 50, 1),  # which one lane clears in 50 ms
         (0.001, 64, 2),
         (0.01, 64, 13),
+        (0.01, 1000, 16),  # brief pushes: more would only wait for each other
+        (0.02, 1000, 400),
         (0.1, 64, 64),
         (1.0, 64, 64),
         (1.1, 64, 64),  # not quick: as many as it may have
@@ -214,6 +216,24 @@ def test_a_few_lanes_clear_the_line_of_a_quick_subscription(
     use = pushed(slots, new(slots), seconds)
 
     assert slots.lanes(use, requests) == lanes
+
+
+def test_subscriptions_with_brief_pushes_share_a_few_lanes() -> None:
+    """Pushes that wait for the processor take longer; that must not start more of them."""
+    slots, _ = slots_of()
+    brief = [pushed(slots, entered(slots, f"brief-{i}"), 0.01) for i in range(3)]
+    assert [slots.lanes(use, 1000) for use in brief] == [5, 5, 5]
+
+    pushed(slots, entered(slots, "slow"), 2.0)
+    pushed(slots, entered(slots, "quick"), 0.1)
+    assert slots.lanes(brief[0], 1000) == 5
+
+    others = [pushed(slots, entered(slots, f"other-{i}"), 0.01) for i in range(30)]
+    assert {slots.lanes(use, 1000) for use in (*brief, *others)} == {1}
+
+    for use in (*brief[1:], *others):
+        slots.leave(use)
+    assert slots.lanes(brief[0], 1000) == 16
 
 
 def test_of_a_new_subscription_every_request_gets_a_lane() -> None:
