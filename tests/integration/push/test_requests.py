@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+import socket
+
 import pytest
 
 from shared import VERSION
+from shared.adapters.awake_clock import awake_seconds
+from shared.adapters.http.answer import Answer
+from shared.adapters.http.connection import HttpConnection
 from shared.adapters.http.push import HttpPusher
 from shared.http import Answered
-from tests.integration.push.scripted import EMPTY, OK, Peer, Server, always, answer_of, push
+from tests.integration.push.scripted import (
+    EMPTY,
+    OK,
+    PATIENCE,
+    Peer,
+    Server,
+    always,
+    answer_of,
+    push,
+)
 
 
 def test_the_wire_carries_the_headers_given_and_no_others(pusher: HttpPusher) -> None:
@@ -48,6 +62,20 @@ def test_an_early_answer_ends_the_sending(pusher: HttpPusher) -> None:
 
         assert answered.status == 413
         assert server.connections == 2  # half a request is on the first one
+
+
+def test_an_answer_that_came_before_the_connection_broke_counts() -> None:
+    """More informational responses come first than are received at once."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        interim = b"HTTP/1.1 103 Early Hints\r\nLink: %s\r\n\r\n" % (b"x" * 20_000)
+        theirs.sendall(interim + b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n")
+        theirs.close()
+        answer = Answer()
+        connection = HttpConnection(ours, ("http", "a.test", 80))
+
+        assert not connection.send(b"POST", awake_seconds() + PATIENCE, answer.feed)
+        assert answer.status == 413
 
 
 def test_a_large_body_arrives_whole(pusher: HttpPusher) -> None:
