@@ -86,6 +86,7 @@ def test_a_first_put_that_died_half_way_is_repeated(on_storage: StorageAccount, 
 def test_the_table_of_health_is_made_again(on_storage: StorageAccount) -> None:
     """What it holds is known anew within minutes."""
     store = StorageResources(on_storage)
+    store.put(Table.TOPICS, "topic", "orders", DOCUMENT, None)
     store.put(Table.ENDPOINT_HEALTH, "orders", "new", DOCUMENT, None)
     _drop(on_storage, Table.ENDPOINT_HEALTH)
 
