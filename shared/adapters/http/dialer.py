@@ -10,7 +10,7 @@ from shared.adapters.awake_clock import awake_seconds
 from shared.adapters.http.connect import MakeRoom, connect, new_socket
 from shared.adapters.http.connection import Endpoint, HttpConnection, NoAnswer
 from shared.adapters.http.outbound_guard import Address, OutboundGuard
-from shared.adapters.http.proxy import Proxy
+from shared.adapters.http.proxy import Proxy, no_proxy
 from shared.adapters.http.resolver import Lookup, NameServers, Resolver
 from shared.adapters.http.tls import Tls
 from shared.http import Failure
@@ -51,8 +51,7 @@ class Dialer:
         deadline = awake_seconds() + seconds
         allowed = self._allowed(self._addresses(host, deadline), port)
         if self._proxy:
-            proxy = Proxy(self._proxy, self._addresses(self._proxy.host, deadline), self._make_room)
-            connection = proxy.connect(allowed, endpoint, deadline)
+            connection = self._through(self._proxy, deadline).connect(allowed, endpoint, deadline)
         else:
             connected = connect(allowed, port, deadline, self._make_room)
             connection = HttpConnection(connected, endpoint)
@@ -71,6 +70,12 @@ class Dialer:
     def close(self) -> None:
         """End the lookups that are under way."""
         self._name_servers.close()
+
+    def _through(self, proxy: EgressProxy, deadline: float) -> Proxy:
+        try:
+            return Proxy(proxy, self._addresses(proxy.host, deadline), self._make_room)
+        except NoAnswer as none:
+            raise no_proxy(none) from none
 
     def _addresses(self, host: str, deadline: float) -> Sequence[Address]:
         """Resolve a name; that it is unknown is believed only if a socket can be had to ask."""

@@ -15,6 +15,7 @@ from shared.http import Failure
 from shared.network_settings import EgressProxy
 
 _SUCCESSFUL = range(200, 300)
+_AUTHENTICATION_REQUIRED = 407
 
 
 class Proxy(NamedTuple):
@@ -33,7 +34,8 @@ class Proxy(NamedTuple):
         The proxy gets an address and not the name, so that it reaches what the guard has judged.
 
         Raises:
-            NoAnswer: it reached none; the failure is that of the last one.
+            NoAnswer: it reached none; the failure is that of the last one, or a shortage of ours
+                if the proxy can't be used.
         """
         for left in range(len(targets), 1, -1):
             until = awake_seconds() + (deadline - awake_seconds()) / left
@@ -55,7 +57,7 @@ class Proxy(NamedTuple):
         try:
             connected = connect(self.addresses, self.setting.port, deadline, self.make_room)
         except NoAnswer as none:
-            raise NoAnswer(none.failure, f"the proxy: {none.detail}") from none
+            raise no_proxy(none) from none
         connection = HttpConnection(connected, endpoint)
         answer = Answer()
         try:
@@ -64,8 +66,15 @@ class Proxy(NamedTuple):
             if answer.status not in _SUCCESSFUL or answer.body:
                 more = " with more than a head" if answer.body else ""
                 detail = f"the proxy answered {answer.status}{more} for {target}"
-                raise NoAnswer(Failure.SOCKET, detail)  # noqa: TRY301 - closed below
+                is_ours = answer.status == _AUTHENTICATION_REQUIRED
+                failure = Failure.SHORTAGE if is_ours else Failure.SOCKET
+                raise NoAnswer(failure, detail)  # noqa: TRY301 - closed below
         except BaseException:
             connection.close()
             raise
         return connection
+
+
+def no_proxy(none: NoAnswer) -> NoAnswer:
+    """Return what to raise if the proxy itself can't be reached: no endpoint is to blame."""
+    return NoAnswer(Failure.SHORTAGE, f"the proxy: {none.detail}")

@@ -9,7 +9,7 @@ from ipaddress import ip_address
 
 import pytest
 
-from shared.adapters.http.outbound_guard import OutboundGuard
+from shared.adapters.http.outbound_guard import Address, OutboundGuard
 from shared.adapters.http.push import HttpPusher
 from shared.adapters.http.tls import TlsMaterial, client_tls
 from shared.http import Failure, NotAnswered
@@ -120,7 +120,7 @@ def test_the_proxy_gets_the_credentials_of_the_setting(make_pusher: MakePusher) 
     ("script", "failure", "words"),
     [
         (once(b"HTTP/1.1 403 Forbidden\r\n\r\n"), Failure.SOCKET, "the proxy answered 403"),
-        (once(b"HTTP/1.1 407 Who are you?\r\n\r\n"), Failure.SOCKET, "the proxy answered 407"),
+        (once(b"HTTP/1.1 407 Who are you?\r\n\r\n"), Failure.SHORTAGE, "the proxy answered 407"),
         (once(ESTABLISHED + b"more"), Failure.SOCKET, "the proxy answered 200 with more"),
         (once(b"hello"), Failure.MALFORMED, ""),
         (once(b""), Failure.SOCKET, "closed"),
@@ -144,5 +144,21 @@ def test_a_proxy_that_is_not_there(make_pusher: MakePusher) -> None:
     none = push(pusher, "http://target.test/", timedelta(seconds=5))
 
     assert isinstance(none, NotAnswered)
-    assert none.failure is Failure.SOCKET
+    assert none.failure is Failure.SHORTAGE
     assert none.detail == "the proxy: connecting to 127.0.0.1: Connection refused"
+
+
+def test_a_proxy_whose_name_is_not_known() -> None:
+    def find(host: str) -> list[Address]:
+        if host == "proxy.test":
+            raise OSError("no such name")
+        return [ip_address("127.0.0.1")]
+
+    proxy = egress_proxy("http://proxy.test")
+    pusher = HttpPusher(LOCAL, lookup=looked_up(find), proxy=proxy)
+    none = push(pusher, "http://target.test/")
+    pusher.close()
+
+    assert isinstance(none, NotAnswered)
+    assert none.failure is Failure.SHORTAGE
+    assert none.detail == "the proxy: proxy.test: no such name"

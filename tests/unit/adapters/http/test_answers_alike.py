@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.adapters.http.answer import Answer
-from tests.fuzz.answers import DIFFERENCES, compare, main
+from tests.fuzz.answers import compare, main
 
 
 @given(seed=st.integers(0, 2**32))
@@ -18,12 +18,6 @@ def test_answers_are_read_as_h11_reads_them(seed: int) -> None:
     _, unlisted = compare(Random(seed), 50)
 
     assert unlisted == []
-
-
-def test_every_listed_difference_occurs() -> None:
-    found, _ = compare(Random(1), 20_000)
-
-    assert found.keys() >= DIFFERENCES.keys()
 
 
 def test_a_reader_that_keeps_too_much_is_found(
