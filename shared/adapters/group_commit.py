@@ -55,6 +55,8 @@ class GroupCommit:
         self._is_beginning = self._has_news = False
 
     async def commit(self, publication: Publication) -> Committed:
+        if not self._gathering.has_room:
+            raise StorageUnavailable
         loop = asyncio.get_running_loop()
         waiter = _Waiter(publication, loop.create_future())
         self._gathering.arrive(waiter)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
-from functools import partial
+from functools import cached_property, partial
 from typing import NamedTuple, TypeVar
 
 from shared import telemetry
@@ -31,7 +31,15 @@ MISSING_FOR = timedelta(seconds=1)  # a topic that was just created should be fo
 SAID_FOR = timedelta(minutes=1)  # an unreadable row is in the log once in that time
 
 V = TypeVar("V")
-_ByName = Mapping[str, EventSubscription]  # in lower case; stand-ins for what can't be read
+
+
+class _ByName(dict[str, EventSubscription]):
+    """Subscriptions by name in lower case; stand-ins for what can't be read."""
+
+    @cached_property
+    def weight(self) -> int:
+        """The sum of their filters' weights."""
+        return sum(each.filter.weight for each in self.values())
 
 
 class Readers(NamedTuple):
@@ -85,7 +93,7 @@ class ResourceCache:
     def knows(self, name: str, most: int) -> bool:
         key = name.lower()
         is_known = self._topics.has(key) and self._subscriptions.has(key)
-        return is_known and len(self._of_topic(name)) <= most
+        return is_known and self._of_topic(name).weight <= most
 
     def of_topic(self, topic: str) -> Sequence[EventSubscription]:
         return tuple(self._of_topic(topic).values())
@@ -147,7 +155,7 @@ class ResourceCache:
 
     def _read_subscriptions(self, topic: str) -> _ByName:
         resources = self._store.list(Table.EVENT_SUBSCRIPTIONS, topic)
-        return {each.name: self._subscription(topic, each) for each in resources}
+        return _ByName({each.name: self._subscription(topic, each) for each in resources})
 
     def _subscription(self, topic: str, resource: Resource) -> EventSubscription:
         """Return the subscription, or its stand-in: an unreadable one costs no other."""
@@ -214,5 +222,7 @@ def _readable(found: EventSubscription | None) -> EventSubscription | None:
 
 
 def _with(known: _ByName, name: str, found: EventSubscription | None) -> _ByName:
-    others = {each: known[each] for each in known if each != name}
-    return others if found is None else others | {name: found}
+    others = _ByName({each: known[each] for each in known if each != name})
+    if found:
+        others[name] = found
+    return others

@@ -23,6 +23,11 @@ class EventFilter:
     is_subject_case_sensitive: bool = False
     advanced: tuple[AdvancedFilter, ...] = ()
 
+    @property
+    def weight(self) -> int:
+        """Return how many comparisons an event may need, and one for itself."""
+        return 1 + sum(1 + len(each.values) for each in self.advanced)
+
     def matches(self, values: EventValues) -> bool:
         """
         Tell whether the event with these *values* is wanted.

@@ -88,8 +88,8 @@ class Directory(Faulty):
             return to_absent_topic(name, self.namespaces.get(namespace))
 
     def knows(self, name: str, most: int) -> bool:
-        subscriptions = [key for key in self.known if key.topic == name.lower()]
-        return name.lower() in self.topics and len(subscriptions) <= most
+        weights = [each.filter.weight for each in self.known.values() if each.topic == name.lower()]
+        return name.lower() in self.topics and sum(weights) <= most
 
     def of_topic(self, topic: str) -> Sequence[EventSubscription]:
         with self._at_work("of_topic"):

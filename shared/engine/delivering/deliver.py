@@ -44,6 +44,11 @@ class _Course:
     handover: Handover
     began_at: datetime
 
+    @property
+    def fetches_token(self) -> bool:
+        """Whether a token has to be there before it enters its gate."""
+        return self.visit.part.subscription.audience is not None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deliver:
@@ -73,15 +78,22 @@ class Deliver:
         inbox: Inbox[Visit] = self.gates.threads.inbox()
         faults: _Faults = []
         courses: dict[Visit, _Course] = {}
-        for message in messages:
+        with_token: list[_Course] = []
+        for message in self._quick_first(messages):
             try:
-                if part := self.parts.of(message):
-                    course = self._course(part, inbox)
-                    courses[course.visit] = course
+                part = self.parts.of(message)
+                course = self._course(part, inbox) if part else None
             except Exception as fault:  # noqa: BLE001 - raised again when all parts have ended
                 _log_fault(message, fault)
                 faults.append((message, fault))
-        for course in sorted(courses.values(), key=_fetches_token):
+                continue
+            if course:
+                courses[course.visit] = course
+                if course.fetches_token:
+                    with_token.append(course)
+                else:
+                    self._safely(self._enter, course, courses, faults)
+        for course in with_token:
             self._safely(self._enter, course, courses, faults)
         self._until_all_end(inbox, courses, faults, end_invocation)
         for failed, reason in faults:
@@ -97,6 +109,10 @@ class Deliver:
         if any(message.dead_letter for message in messages):
             raise MalformedMessage("dead letters are not delivered")
         return messages
+
+    def _quick_first(self, messages: Sequence[DeliveryMessage]) -> Sequence[DeliveryMessage]:
+        """Let those that wait for storage keep no other from its endpoint."""
+        return sorted(messages, key=self.parts.reads_storage) if len(messages) > 1 else messages
 
     def _put_back(self, message: DeliveryMessage) -> bool:
         """Store a part that failed as its subscription's own message, so that no other repeats."""
@@ -237,6 +253,7 @@ class Deliver:
             **course.settlement.counts,
             held_until=hold.until if hold else None,
             held_because=hold.why if hold else None,
+            put_back_because=course.settlement.put_back_because,
             seconds=round((self.clock.now() - course.began_at).total_seconds(), 3),
         )
 
@@ -248,7 +265,3 @@ def _log_fault(message: DeliveryMessage, fault: Exception) -> None:
         subscription=message.subscription,
         detail=repr(fault),
     )
-
-
-def _fetches_token(course: _Course) -> bool:
-    return course.visit.part.subscription.audience is not None

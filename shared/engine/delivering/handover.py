@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from shared import telemetry
 from shared.clock import Clock
@@ -15,6 +15,7 @@ from shared.errors import StorageUnavailable
 
 COPY_HIDDEN_FOR = timedelta(minutes=1)  # and again, while pushes go on
 RENEWED_BEFORE = timedelta(seconds=30)
+AGAIN_AFTER = timedelta(seconds=15)  # a failed put: a slow push leads to three copies at most
 
 
 @dataclass(slots=True, kw_only=True)
@@ -31,15 +32,24 @@ class Handover:
     requeue: Requeue
     clock: Clock
     is_done: bool = False
+    _failed_at: datetime | None = None
     _copies: list[Queued] = field(default_factory=list)
 
     def begin(self, undecided: Sequence[Delivery]) -> None:
-        """Try once to store the copy: then it *is_done*, and the message is not needed."""
-        due = self.clock.now() + COPY_HIDDEN_FOR
+        """
+        Try once to store the copy: then it *is_done*, and the message is not needed.
+
+        What failed may be stored all the same, so it is tried again only after a while.
+        """
+        now = self.clock.now()
+        if self._failed_at and now - self._failed_at < AGAIN_AFTER:
+            return
+        due = now + COPY_HIDDEN_FOR
         try:
             copy = replace(self.message, deliveries=tuple(undecided), due=due, rounds=0)
             self._copies = self.requeue.at_due(copy, patience=timedelta())
         except StorageUnavailable:
+            self._failed_at = now
             return
         self.is_done = True
 

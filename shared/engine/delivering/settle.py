@@ -47,6 +47,7 @@ class Settlement:
     clock: Clock
     is_current: Callable[[], bool]
     held_by: Held | None = None
+    put_back_because: str | None = None
     counts: Counter[str] = field(default_factory=Counter)
     _retries: _Due = field(default_factory=list)
     _held: _Due = field(default_factory=list)
@@ -88,6 +89,7 @@ class Settlement:
             self._hold(batch, result, result.held)
         else:
             self.counts["put_back"] += len(batch)
+            self.put_back_because = result.why
             self._keep(self._retries, result.due, [each.delivery for each in batch])
 
     def flush(self, *, only_old: bool = False) -> None:

@@ -80,7 +80,11 @@ class TopicReader(Protocol):
         """Return in place of a topic that does not exist what its publishers must satisfy."""
 
     def knows(self, name: str, most: int) -> bool:
-        """Tell whether the topic and its *most* subscriptions can be returned without a read."""
+        """
+        Tell whether the topic and its subscriptions can be returned without a read.
+
+        Their filters together have a weight of *most* at most.
+        """
 
 
 class SubscriptionReader(Protocol):

@@ -13,8 +13,10 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from shared.delivery.messages.publication import Load, Publication
 
-MAX_UNDER_WAY = 4  # commits; at most one of them is not full
+MAX_UNDER_WAY = 5  # commits; at most one of them is not full, and only that one is the last
 
+
+MAX_WAITING = 32_000_000  # bytes of events; they take a few times as much memory
 
 # 16 full messages, as many as are put at a time; as much as one request may have.
 LIMIT = Load(requests=64, deliveries=1024, size=1_536_000)
@@ -45,7 +47,7 @@ class Gathering(Generic[R]):
         # By topic: the first one's turn is next.
         self._waiting: OrderedDict[str, deque[tuple[R, Load]]] = OrderedDict()
         self._load = Load()
-        self._under_way = 0
+        self._full = 0  # commits under way that are full
         self._partial = False  # whether one that is not full is under way
 
     def arrive(self, request: R) -> None:
@@ -56,8 +58,10 @@ class Gathering(Generic[R]):
 
     def finish(self, group: Group[R]) -> None:
         """Note the end of a commit."""
-        self._under_way -= 1
-        self._partial = self._partial and group.is_full
+        if group.is_full:
+            self._full -= 1
+        else:
+            self._partial = False
 
     def withdraw(self, request: R) -> bool:
         """Remove a request that waits; ``False`` if it is in a commit by now."""
@@ -70,6 +74,11 @@ class Gathering(Generic[R]):
         return False
 
     @property
+    def has_room(self) -> bool:
+        """Whether another request may wait: the memory of those that do is bounded."""
+        return self._load.size < MAX_WAITING
+
+    @property
     def is_full(self) -> bool:
         """Whether what waits fills a commit."""
         return self._load.reaches(self._limit)
@@ -77,13 +86,15 @@ class Gathering(Generic[R]):
     def begin(self) -> list[Group[R]]:
         """Return the commits that begin now."""
         begun = []
-        while self._waiting and self._under_way < MAX_UNDER_WAY:
+        while self._waiting:
             is_full = self.is_full
-            if self._partial and not is_full:
+            if self._full == MAX_UNDER_WAY - 1 if is_full else self._partial:
                 break
             begun.append(Group(tuple(self._take()), is_full))
-            self._under_way += 1
-            self._partial = self._partial or not is_full
+            if is_full:
+                self._full += 1
+            else:
+                self._partial = True
         return begun
 
     def _take(self) -> list[R]:

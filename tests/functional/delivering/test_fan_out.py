@@ -12,13 +12,13 @@ import pytest
 from shared.delivery.messages.message import Part, encode_fan_out
 from shared.delivery.messages.packing import pack
 from shared.engine.delivering.answers import Attempted, Shortage
-from shared.engine.delivering.handover import COPY_HIDDEN_FOR
+from shared.engine.delivering.handover import AGAIN_AFTER, COPY_HIDDEN_FOR
 from shared.engine.delivering.visit import Request
 from shared.engine.ports import Queue, Receipt
 from shared.errors import StorageUnavailable
 from shared.http import Failure, NotAnswered
 from shared.metrics import Metric
-from shared.subscriptions.subscription import Batching
+from shared.subscriptions.subscription import Batching, EventSubscription, SubscriptionKey
 from tests.builders import DEAD, a_delivery, a_message, a_topic
 from tests.fakes import START, answered
 from tests.functional.delivering.led import Led, led
@@ -103,6 +103,33 @@ def test_of_ten_subscriptions_each_goes_by_its_own_rule(app: Deployment, logged:
     assert len(app.metrics.of(Metric.DELIVERY_SUCCESS)) == 7
 
 
+def test_a_part_that_waits_for_storage_keeps_no_other_from_its_endpoint(app: Deployment) -> None:
+    """The deleted one's row is read anew, which may take long; it comes first in the message."""
+    subscribe(app, "deleted", *SIX)
+    for known in (app.directory.known, app.directory.stored):
+        known.pop(next(key for key in known if key.subscription == "deleted"))
+    read_uncached, reached_before = app.directory.read_uncached, Counter[str]()
+
+    def slowly(key: SubscriptionKey) -> EventSubscription | None:
+        reached_before.update(reached(app))
+        return read_uncached(key)
+
+    app.directory.read_uncached = slowly  # type: ignore[method-assign]
+    app.deliver.run(fan_out("deleted", *SIX).encode())
+
+    assert reached_before == dict.fromkeys(SIX, 1)
+
+
+def test_why_a_part_was_put_back_is_in_the_log(app: Deployment, logged: Logged) -> None:
+    subscribe(app, "one")
+    app.threads.are_scarce = True
+
+    app.deliver.run(fan_out("one").encode())
+
+    (line,) = logged("delivery.run")
+    assert (line["put_back"], line["put_back_because"]) == (1, "no thread is free")
+
+
 def test_each_dead_letter_is_of_its_own_subscription(app: Deployment) -> None:
     subscribe(app, "one", "two", dead_letter=DEAD)
     subscribe(app, "three")
@@ -173,7 +200,7 @@ def test_a_part_that_can_not_be_read_or_put_back_stops_no_other(
 ) -> None:
     subscribe(app, "one", "two")
     fail_for(app, monkeypatch, "one")
-    app.directory.fail_next("subscription")
+    app.directory.fail_next("subscription", 3)  # also when it is asked who may go first
 
     with pytest.raises(StorageUnavailable):
         app.deliver.run(fan_out("one", "two").encode())
@@ -220,6 +247,7 @@ def test_an_invocation_ends_when_all_parts_left_are_handed_over(
         assert not invocation.has_ended
 
         failing.clear()
+        leading.pass_time(AGAIN_AFTER.total_seconds())
         invocation.tick()
 
         assert invocation.has_ended

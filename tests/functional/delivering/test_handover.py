@@ -8,7 +8,7 @@ import pytest
 
 from shared.delivery.messages.message import DeliveryMessage
 from shared.engine.delivering.deliver import TICK
-from shared.engine.delivering.handover import COPY_HIDDEN_FOR, RENEWED_BEFORE
+from shared.engine.delivering.handover import AGAIN_AFTER, COPY_HIDDEN_FOR, RENEWED_BEFORE
 from shared.engine.delivering.requeue import LONG_WAIT
 from shared.engine.ports import Queue, Receipt
 from tests.builders import URL, a_delivery, a_message
@@ -112,6 +112,20 @@ def test_what_follows_is_stored_before_the_copy_is_deleted(
     assert [each.deliveries[0].attempts for each in seen] == [0, 1]
     assert app.waiting(Queue.RETRIES) == [(30 * SECOND, [0])]
     assert app.on(Queue.RETRIES)[0].deliveries[0].attempts == 1
+
+
+def test_lost_answers_of_storage_lead_to_few_copies(slow: Led) -> None:
+    """Each put is done, and its answer is lost: each copy that is not known is a duplicate."""
+    invocation = slow.begin(a_message())
+    slow.pusher.begun(1)
+    slow.app.queues.fail_next("put", 100, after=True)
+    for _ in range(30):
+        slow.pass_time(1.0)
+        invocation.tick()
+
+    assert len(slow.app.on(Queue.RETRIES)) == 2
+    slow.pusher.let_go()
+    invocation.wait()
 
 
 def test_the_copy_stays_when_what_follows_can_not_be_stored(slow: Led, logged: Logged) -> None:
@@ -267,6 +281,7 @@ def test_an_invocation_ends_when_its_copy_can_be_stored_at_last(slow: Led) -> No
     invocation.tick()
     assert not invocation.has_ended
 
+    slow.pass_time(AGAIN_AFTER.total_seconds())
     invocation.tick()
 
     assert invocation.has_ended

@@ -52,9 +52,9 @@ def test_a_request_fails_with_any_of_its_messages_and_no_other_does() -> None:
 def test_requests_share_a_payload_blob_which_is_kept_for_the_longest() -> None:
     queues, payloads = FaultyPuts(), MemoryPayloads(FakeClock())
     publications = [
-        a_publication(0, 2, data=LARGE),
+        a_publication(0, 3, data=LARGE),
         a_publication(1),
-        a_publication(2, 1, data=LARGE, keep=timedelta(days=14)),
+        a_publication(2, 2, data=LARGE, keep=timedelta(days=14)),
         a_publication(3, 1, data=LARGE),
     ]
 

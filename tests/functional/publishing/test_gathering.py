@@ -96,13 +96,13 @@ def test_what_arrives_during_a_commit_is_the_next_one() -> None:
     ("events", "data"), [(1, ""), (5, ""), (1, "x" * 3000)], ids=["requests", "deliveries", "size"]
 )
 def test_full_commits_run_side_by_side(events: int, data: str) -> None:
-    """Four at most; then requests wait their turn."""
+    """Four at most, beside one that is not full; then requests wait their turn."""
     schedule = Schedule()
     for _ in range(MAX_UNDER_WAY * 4 + 1):
         schedule.arrive(events=events, data=data)
 
     assert len(schedule.under_way) == MAX_UNDER_WAY
-    assert [group.is_full for group in schedule.begun] == [False, True, True, True]
+    assert [group.is_full for group in schedule.begun] == [False, True, True, True, True]
     assert schedule.waiting
 
     schedule.finish(3)
@@ -117,6 +117,16 @@ def test_a_large_request_keeps_no_small_one_waiting() -> None:
     schedule.arrive("small")
 
     assert schedule.numbers() == [[0], [1]]
+
+
+def test_full_commits_leave_room_for_one_that_is_not() -> None:
+    """A lone small request does not wait until one of many large ones is stored."""
+    schedule = Schedule()
+    for _ in range(MAX_UNDER_WAY - 1):
+        schedule.arrive("large", events=50)
+    schedule.arrive("small")
+
+    assert schedule.numbers()[-1] == [MAX_UNDER_WAY - 1]
 
 
 def test_topics_take_turns() -> None:
@@ -134,14 +144,15 @@ def test_topics_take_turns() -> None:
 
 def test_a_topic_that_was_passed_over_is_first_in_the_next_commit() -> None:
     schedule = Schedule()
-    for _ in range(MAX_UNDER_WAY):
+    schedule.arrive()
+    for _ in range(MAX_UNDER_WAY - 1):
         schedule.arrive("large", 50)
     for topic in ("a", "a", "a", "b", "b"):
         schedule.arrive(topic, 15)
     while schedule.under_way:
         schedule.finish()
 
-    assert schedule.numbers()[MAX_UNDER_WAY:] == [[4], [7], [5], [8], [6]]
+    assert schedule.numbers()[MAX_UNDER_WAY:] == [[5], [8], [6], [9], [7]]
 
 
 def test_the_end_of_a_full_commit_begins_no_second_one_that_is_not() -> None:

@@ -19,6 +19,8 @@ from shared.arm.topic_codec import to_topic
 from shared.engine.ports import Resource, Table
 from shared.engine.publishing.publish import QUICK_BODY, QUICK_MATCH
 from shared.http import HttpRequest
+from shared.subscriptions.advanced_filter import AdvancedFilter, Operator
+from shared.subscriptions.filters import EventFilter
 from shared.wiring import publishing
 from tests.functional.deployment import Deployment, finished
 from tests.functional.manage.arm_api import TOPICS, ArmApi, hook
@@ -63,12 +65,18 @@ def test_what_is_small_and_cached_is_answered_without_a_thread(
     assert (finished(publish.run(request_)).status, len(hopped)) == (status, hops)
 
 
-@pytest.mark.parametrize(("subscriptions", "hops"), [(16, 0), (17, 1)])
-def test_what_many_subscriptions_match_takes_a_thread(
-    app: Deployment, subscriptions: int, hops: int
+@pytest.mark.parametrize(
+    ("subscriptions", "values", "hops"), [(16, 0, 0), (17, 0, 1), (1, 14, 0), (1, 15, 1)]
+)
+def test_what_takes_many_comparisons_takes_a_thread(
+    app: Deployment, subscriptions: int, values: int, hops: int
 ) -> None:
+    """Each subscription is one, and so are each of its filters and each of their values."""
+    texts = tuple(map(str, range(values)))
+    test = AdvancedFilter(operator=Operator.STRING_CONTAINS, key=("data", "x"), values=texts)
+    wanted = EventFilter(advanced=(test,) if values else ())
     for number in range(subscriptions):
-        app.subscribe(name=f"crm-{number}")
+        app.subscribe(name=f"crm-{number}", filter=wanted)
     hopped = []
 
     async def in_thread(call: Callable[[], T]) -> T:

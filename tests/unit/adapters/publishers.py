@@ -84,11 +84,10 @@ class Publishers:
         results = [self.answer(number) for number in numbers_of(publications)]
         return [each for each in results if each is not NO_RESULT]
 
-    def send(self, *numbers: int) -> list[Request]:
+    def send(self, *numbers: int, data: str = "") -> list[Request]:
         """Send requests, which arrive in the next turn."""
-        return [
-            self.loop.create_task(self.commits.commit(a_publication(number))) for number in numbers
-        ]
+        publications = [a_publication(number, data=data) for number in numbers]
+        return [self.loop.create_task(self.commits.commit(each)) for each in publications]
 
     def turn(self, times: int = 1) -> None:
         """Let the loop do what is to be done now, and not what that leads to."""
@@ -96,9 +95,9 @@ class Publishers:
             self.loop.call_soon(self.loop.stop)
             self.loop.run_forever()
 
-    def arrive(self, *numbers: int) -> list[Request]:
+    def arrive(self, *numbers: int, data: str = "") -> list[Request]:
         """Let requests arrive, and all that follows from it."""
-        sent = self.send(*numbers)
+        sent = self.send(*numbers, data=data)
         self.turn(FEW_TURNS)
         return sent
 

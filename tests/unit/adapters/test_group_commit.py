@@ -15,6 +15,7 @@ import pytest
 from shared.adapters.group_commit import WAIT_SECONDS, GroupCommit
 from shared.delivery.messages.publication import Publication
 from shared.engine.ports import Committed
+from shared.engine.publishing import gathering
 from shared.engine.publishing.commit import Result
 from shared.engine.publishing.gathering import LIMIT, MAX_UNDER_WAY
 from shared.errors import StorageUnavailable
@@ -106,6 +107,20 @@ def test_publishers_that_wait_for_their_answers_share_all_commits(publishers: Pu
     assert all(request.done() for request in requests)
 
 
+def test_the_memory_of_what_waits_is_bounded(
+    publishers: Publishers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While storage hangs, more is refused at once; what waits is stored when it is back."""
+    monkeypatch.setattr(gathering, "MAX_WAITING", 1500)
+    first, *waiting = (publishers.arrive(number, data="x" * 900) for number in range(3))
+    (refused,) = publishers.arrive(3)
+
+    assert results([refused]) == [StorageUnavailable]
+    for _ in range(2):
+        publishers.end()
+    assert results([request for each in (first, *waiting) for request in each]) == [None] * 3
+
+
 def test_what_arrives_during_a_commit_shares_the_next(publishers: Publishers) -> None:
     first = publishers.arrive(0)
     others = [*publishers.arrive(1), *publishers.arrive(2, 3)]
@@ -163,9 +178,10 @@ def test_without_a_thread_a_commit_fails_and_the_next_does_not(publishers: Publi
 def test_full_commits_end_in_any_order(publishers: Publishers) -> None:
     full, rest = LIMIT.requests * MAX_UNDER_WAY, 3
     requests = publishers.arrive(*range(full + rest))
-    assert [len(commit) for commit in publishers.begun] == [LIMIT.requests] * MAX_UNDER_WAY
+    assert [len(commit) for commit in publishers.begun] == [LIMIT.requests] * (MAX_UNDER_WAY - 1)
 
     publishers.end(place=2)
+    assert [len(commit) for commit in publishers.begun[MAX_UNDER_WAY - 1 :]] == [LIMIT.requests, 3]
     assert publishers.begun[-1] == [full, full + 1, full + 2]
     for _ in range(MAX_UNDER_WAY):
         publishers.end(place=-1)

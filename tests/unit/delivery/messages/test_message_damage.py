@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -16,10 +17,11 @@ from shared.delivery.messages.message import (
     encode_fan_out,
 )
 from shared.delivery.messages.message_reader import decode
-from shared.delivery.messages.packing import pack
+from shared.delivery.messages.packing import MAX_BLOBS, pack
 from shared.errors import MalformedMessage
 from shared.events.data_plane import MAX_REQUEST_EVENTS
 from tests.builders import (
+    ORIGIN,
     PARKED,
     a_delivery,
     a_message,
@@ -41,6 +43,23 @@ def _with_headers(headers: object) -> str:
     document = wire(a_message(dead_letter=a_note()))
     note = document["note"][:-1] + ([] if headers is ... else [headers])
     return compact(document | {"note": note})
+
+
+def _with_blobs(count: int) -> str:
+    """Write a message whose every delivery has its event in another payload blob."""
+    origins = [
+        ORIGIN._replace(publish_id=f"p-{n}", payload=f"blob-{min(n, MAX_BLOBS - 1)}")
+        for n in range(count)
+    ]
+    deliveries = [replace(a_delivery(n), origin=each, text=None) for n, each in enumerate(origins)]
+    document = wire(a_message(deliveries))
+    for number, origin in enumerate(document["origins"]):
+        origin[2] = f"blob-{number}"
+    return compact(document)
+
+
+def test_as_many_blobs_as_a_message_may_have_are_read() -> None:
+    assert len(read(_with_blobs(MAX_BLOBS)).deliveries) == MAX_BLOBS
 
 
 DAMAGED = {
@@ -86,7 +105,7 @@ DAMAGED = {
     "a first line below zero": compact(wire(origins=[["p", 0, "blob", -1]])),
     "a first line that is no number": compact(wire(origins=[["p", 0, "blob", "1"]])),
     "an origin too long": compact(wire(origins=[["p", 0, "blob", 1, 1]])),
-    "too many blobs": compact(wire(origins=[["p", 0, f"blob-{n}"] for n in range(9)])),
+    "too many blobs": _with_blobs(MAX_BLOBS + 1),
     "an origin before the first": compact(wire(runs=[[-1, [0, 1], 0]])),
     "an origin after the last": compact(wire(runs=[[1, [0, 1], 0]])),
     "no runs": compact(wire(runs=[], packed="")),
