@@ -61,7 +61,7 @@ def event(filler: bytes) -> bytes:
 def fillers() -> list[bytes]:
     """Return random texts of 800 characters, which compress as badly as real data."""
     letters = string.ascii_letters + string.digits + " "
-    chance = random.Random(7)  # noqa: S311 - the same texts at every run
+    chance = random.Random(7)
     return ["".join(chance.choices(letters, k=800)).encode() for _ in range(200)]
 
 

@@ -215,7 +215,7 @@ def _subscribed(arm: Arm, scenario: Scenario, url: str) -> str:
 
 def _publish(host: RunningHost, key: str, scenario: Scenario) -> list[float]:
     """Publish one request after the other; return the seconds that each took."""
-    chance = random.Random(7)  # noqa: S311 - the same texts at every run
+    chance = random.Random(7)
     took = []
     with requests.Session() as session:
         for start in range(0, scenario.events, scenario.batch):
@@ -242,7 +242,7 @@ def an_event(number: int = 0, size: int = 4096, chance: random.Random | None = N
         "dataVersion": "1.0",
         "data": {"text": ""},
     }
-    chance = chance or random.Random(7)  # noqa: S311 - as above
+    chance = chance or random.Random(7)
     missing = max(0, size - len(json.dumps(event)))
     return event | {"data": {"text": "".join(chance.choices(_LETTERS, k=missing))}}
 

@@ -1,4 +1,4 @@
-"""Runs a private Azurite in memory on free ports."""
+"""Runs a private Azurite on free ports, in memory or on disk."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ _END_WITH_PARENT = (
     "process.stdin.on('end',()=>process.kill(process.pid,'SIGKILL'))"
 )
 _START_SECONDS = 120.0
+_END_SECONDS = 60.0
 _TRIES = 3
 
 
@@ -45,10 +46,12 @@ class Azurite:
 
 @contextlib.contextmanager
 def running_azurite(
-    *, certificate: Path | None = None, account: str = ACCOUNT
+    *, certificate: Path | None = None, account: str = ACCOUNT, folder: Path | None = None
 ) -> Iterator[Azurite]:
     """
     Run an empty Azurite with one *account* until the block ends or this process is killed.
+
+    With a *folder* it keeps its data there, and finds what an earlier one has left.
 
     With a *certificate* (of 127.0.0.1, with its key in the same file) it serves https and accepts
     Entra ID tokens, whose signature it does not verify.
@@ -56,15 +59,18 @@ def running_azurite(
     Raises:
         HostError: Node or Azurite is missing, or Azurite does not start.
     """
-    azurite = _start(certificate, account)
+    azurite = _start(certificate, account, folder)
     try:
         yield azurite
     finally:
+        if folder:
+            _end(azurite.process)
         _kill(azurite.process)
 
 
-def _start(certificate: Path | None, account: str) -> Azurite:
+def _start(certificate: Path | None, account: str, folder: Path | None) -> Azurite:
     command = _command() + _secured(certificate)
+    command += ["--location", str(folder)] if folder else ["--inMemoryPersistence"]
     scheme = "https" if certificate else "http"
     for _ in range(_TRIES):
         ports = _free_ports(3)
@@ -108,7 +114,7 @@ def _spawn(
 ) -> subprocess.Popen[bytes]:
     named = zip(("blob", "queue", "table"), ports, strict=True)
     addresses = [flag for service, port in named for flag in _address(service, port)]
-    quiet = ["--inMemoryPersistence", "--disableTelemetry", "--skipApiVersionCheck"]
+    quiet = ["--disableTelemetry", "--skipApiVersionCheck"]
     return subprocess.Popen(
         [*command, *quiet, "--silent", *addresses],
         stdin=subprocess.PIPE,
@@ -162,6 +168,13 @@ def _azurite(
         table_url=table_url,
         process=process,
     )
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Let it store what it still has in memory."""
+    process.terminate()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(_END_SECONDS)
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

@@ -1,23 +1,63 @@
-"""A proxy in front of Azurite that counts requests by operation and can fail them on demand."""
+"""A proxy in front of Azurite that counts requests by operation and fails them on demand."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import re
+import socket
+import struct
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from devhost.azurite import Azurite
 from testbed.storage_requests import kind_of
 
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
-_UNAVAILABLE = (
-    b"HTTP/1.1 503 Server Busy\r\nx-ms-error-code: ServerBusy\r\nContent-Length: 0\r\n\r\n"
-)
+_LINGER_NOT = struct.pack("ii", 1, 0)  # closing resets the connection
+
+
+class Failure(StrEnum):
+    """A way in which a request fails."""
+
+    ERROR = "500"
+    BUSY = "503"
+    TIMEOUT = "timeout"
+    RESET = "reset before"
+    UNANSWERED = "done, unanswered"
+    TRUNCATED = "answer truncated"
+
+
+_REFUSALS = {
+    Failure.ERROR: b"HTTP/1.1 500 Internal Server Error\r\nx-ms-error-code: InternalError\r\n"
+    b"Content-Length: 0\r\n\r\n",
+    Failure.BUSY: b"HTTP/1.1 503 Server Busy\r\nx-ms-error-code: ServerBusy\r\n"
+    b"Content-Length: 0\r\n\r\n",
+}
+_PASSED_ON = (Failure.UNANSWERED, Failure.TRUNCATED)
+
+
+class StorageRequest(NamedTuple):
+    """A request to storage; *kind* names its operation, such as ``queue put deliveries``."""
+
+    service: str
+    verb: str
+    target: str
+    kind: str
+    body: bytes
+
+
+class Attack(NamedTuple):
+    """How a request fails; *when_done* is called when Azurite has answered it."""
+
+    failure: Failure
+    when_done: Callable[[], object] = lambda: None
+
 
 Fault = Callable[[str, str, str], bool]  # service, verb, path → whether it gets 503
 
@@ -27,22 +67,53 @@ class StorageProxy:
     """
     A running proxy.
 
-    *azurite* is Azurite as reached through the proxy. *requests* counts requests by operation,
-    such as ``queue put deliveries``. A request for which *fault* returns true is answered 503, and
-    so is one whose body has more than *most_bytes*.
+    *azurite* is Azurite as reached through the proxy, *ports* are where it really listens.
+    *requests* counts requests by operation. A request for which *fault* returns true is answered
+    503, and so is one whose body has more than *most_bytes*. *attack* fails a request in another
+    way. *rewrite* returns the target to request instead; a signed request does not survive that.
+    All of them are called on the proxy's thread, which serves no other request meanwhile.
     """
 
     azurite: Azurite
+    ports: dict[str, int] = field(default_factory=dict)
     requests: Counter[str] = field(default_factory=Counter)
     fault: Fault | None = None
     most_bytes: int | None = None
+    attack: Callable[[StorageRequest], Attack | None] | None = None
+    rewrite: Callable[[StorageRequest], str] | None = None
 
-    def count(self, service: str, head: bytes, body: bytes) -> bool:
-        """Count a request; return whether to fail it."""
-        verb, path, _ = head.split(b"\r\n", 1)[0].decode("latin-1").split(" ", 2)
-        self.requests[kind_of(service, verb, path)] += 1
-        is_too_long = self.most_bytes is not None and len(body) > self.most_bytes
-        return is_too_long or bool(self.fault and self.fault(service, verb, path))
+    def stand_before(self, azurite: Azurite) -> None:
+        """Pass requests on to *azurite*, which may have been started again elsewhere."""
+        self.ports = {
+            service: urlsplit(url).port or 0
+            for service, url in zip(("blob", "queue", "table"), _urls(azurite), strict=True)
+        }
+
+    def judge(self, request: StorageRequest) -> Attack | None:
+        """Count a request; return how it fails, if it does."""
+        self.requests[request.kind] += 1
+        is_too_long = self.most_bytes is not None and len(request.body) > self.most_bytes
+        if is_too_long or (self.fault and self.fault(*request[:3])):
+            return Attack(Failure.BUSY)
+        return self.attack(request) if self.attack else None
+
+    def rewritten(self, service: str, head: bytes, body: bytes) -> tuple[StorageRequest, bytes]:
+        """Return a request and its head, as they go on."""
+        request = _read(service, head, body)
+        if self.rewrite is None:
+            return request, head
+        before, after = (f" {each} ".encode() for each in (request.target, self.rewrite(request)))
+        head = head.replace(before, after, 1)
+        return _read(service, head, body), head
+
+
+def _read(service: str, head: bytes, body: bytes) -> StorageRequest:
+    verb, target, _ = head.split(b"\r\n", 1)[0].decode("latin-1").split(" ", 2)
+    return StorageRequest(service, verb, target, kind_of(service, verb, target), body)
+
+
+def _urls(azurite: Azurite) -> tuple[str, str, str]:
+    return azurite.blob_url, azurite.queue_url, azurite.table_url
 
 
 @contextlib.contextmanager
@@ -52,24 +123,23 @@ def running_storage_proxy(azurite: Azurite) -> Iterator[StorageProxy]:
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     proxy = StorageProxy(azurite=azurite)
+    proxy.stand_before(azurite)
     servers: list[asyncio.Server] = []
-    connection_string = azurite.connection_string
-    urls = {"blob": azurite.blob_url, "queue": azurite.queue_url, "table": azurite.table_url}
+    connection_string, urls = azurite.connection_string, []
     try:
-        for service, url in urls.items():
-            behind = urlsplit(url).port
-            start = _listen(proxy, service, behind or 0)
-            server = asyncio.run_coroutine_threadsafe(start, loop).result()
+        for (service, behind), url in zip(proxy.ports.items(), _urls(azurite), strict=True):
+            server = asyncio.run_coroutine_threadsafe(_listen(proxy, service), loop).result()
             servers.append(server)
             port = server.sockets[0].getsockname()[1]
             connection_string = connection_string.replace(f":{behind}/", f":{port}/")
-            urls[service] = url.replace(f":{behind}/", f":{port}/")
+            urls.append(url.replace(f":{behind}/", f":{port}/"))
+        blob, queue, table = urls
         proxy.azurite = replace(
             azurite,
             connection_string=connection_string,
-            blob_url=urls["blob"],
-            queue_url=urls["queue"],
-            table_url=urls["table"],
+            blob_url=blob,
+            queue_url=queue,
+            table_url=table,
         )
         yield proxy
     finally:
@@ -79,30 +149,43 @@ def running_storage_proxy(azurite: Azurite) -> Iterator[StorageProxy]:
         loop.close()
 
 
-async def _listen(proxy: StorageProxy, service: str, behind: int) -> asyncio.Server:
+async def _listen(proxy: StorageProxy, service: str) -> asyncio.Server:
     def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        serving = asyncio.create_task(_serve(proxy, service, behind, reader, writer))
+        serving = asyncio.create_task(_serve(proxy, service, reader, _Client(writer)))
         # Closed here, as a task that is cancelled before it begins closes nothing.
         serving.add_done_callback(lambda _: writer.close())
 
     return await asyncio.start_server(serve, "127.0.0.1", 0, limit=2**20)
 
 
+@dataclass(slots=True)
+class _Client:
+    """A client's connection, and the *attack* on the request under way, if any."""
+
+    writer: asyncio.StreamWriter
+    attack: Attack | None = None
+
+    async def send(self, data: bytes) -> None:
+        self.writer.write(data)
+        await self.writer.drain()
+
+    def reset(self) -> None:
+        client: socket.socket = self.writer.get_extra_info("socket")
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_NOT)
+        self.writer.transport.abort()
+
+
 async def _serve(
-    proxy: StorageProxy,
-    service: str,
-    behind: int,
-    reader: asyncio.StreamReader,
-    writer: asyncio.StreamWriter,
+    proxy: StorageProxy, service: str, reader: asyncio.StreamReader, client: _Client
 ) -> None:
     with contextlib.suppress(OSError, asyncio.IncompleteReadError):
-        inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", behind)
-        answers = asyncio.create_task(_pass_on(inner_reader, writer))
+        inner_reader, inner = await asyncio.open_connection("127.0.0.1", proxy.ports[service])
+        answers = asyncio.create_task(_pass_on(inner_reader, client))
         try:
-            await _requests(proxy, service, reader, inner_writer, writer)
+            await _requests(proxy, service, reader, inner, client)
         finally:
             answers.cancel()
-            inner_writer.close()
+            inner.close()
 
 
 async def _requests(
@@ -110,26 +193,38 @@ async def _requests(
     service: str,
     reader: asyncio.StreamReader,
     inner: asyncio.StreamWriter,
-    outer: asyncio.StreamWriter,
+    client: _Client,
 ) -> None:
     while True:
         head = await reader.readuntil(b"\r\n\r\n")
         found = _LENGTH.search(head)
         body = await reader.readexactly(int(found[1])) if found else b""
-        if proxy.count(service, head, body):
-            outer.write(_UNAVAILABLE)
-            await outer.drain()
-        else:
+        request, head = proxy.rewritten(service, head, body)
+        attack = proxy.judge(request)
+        if attack is None or attack.failure in _PASSED_ON:
+            client.attack = attack
             inner.write(head + body)
             await inner.drain()
+        elif attack.failure is Failure.RESET:
+            client.reset()
+            return
+        elif attack.failure is not Failure.TIMEOUT:
+            await client.send(_REFUSALS[attack.failure])
 
 
-async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _pass_on(reader: asyncio.StreamReader, client: _Client) -> None:
     with contextlib.suppress(OSError):
         while data := await reader.read(2**16):
-            writer.write(data)
-            await writer.drain()
-    writer.close()  # Azurite closes idle connections: the client must see that, not wait.
+            if attack := client.attack:
+                attack.when_done()
+                if attack.failure is Failure.UNANSWERED:
+                    client.reset()
+                    return
+                data = data[: len(data) // 2]
+            await client.send(data)
+            if attack:
+                break
+    client.writer.close()  # Azurite closes idle connections: the client must see that, not wait.
 
 
 async def _end(servers: list[asyncio.Server]) -> None:

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import gc
+import re
 import socket
 import socketserver
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 import pytest
 
 from devhost.azurite import Azurite
-from testbed.storage_proxy import running_storage_proxy
+from testbed.storage_proxy import (
+    Attack,
+    Failure,
+    StorageProxy,
+    StorageRequest,
+    running_storage_proxy,
+)
 from tests.serving import serving
 
 PATIENCE = 60.0  # seconds after which a wait ends for what does not come
@@ -84,3 +91,80 @@ def test_connections_that_arrive_at_the_end_are_closed():
                     client = socket.create_connection((url.hostname, url.port), PATIENCE)
                     clients.enter_context(client)
         gc.collect()
+
+
+class Recording(socketserver.StreamRequestHandler):
+    """Keeps which targets were requested, and answers each."""
+
+    targets: ClassVar[list[str]] = []
+
+    def handle(self) -> None:
+        while line := self.rfile.readline():
+            if target := re.match(rb"GET (\S+)", line):
+                self.targets.append(target[1].decode())
+            if not line.strip():
+                self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\ncomplete")
+
+
+@pytest.fixture
+def recorded() -> Iterator[tuple[StorageProxy, list[str]]]:
+    Recording.targets.clear()
+    with storage_that_is(Recording) as storage, running_storage_proxy(storage) as proxy:
+        yield proxy, Recording.targets
+
+
+def ask(proxy: StorageProxy) -> bytes:
+    """Ask once, and return all that is answered until the connection ends or for half a second."""
+    url = urlsplit(proxy.azurite.queue_url)
+    with socket.create_connection((url.hostname, url.port), PATIENCE) as client:
+        client.sendall(b"GET /account/deliveries/messages HTTP/1.1\r\nHost: a\r\n\r\n")
+        client.settimeout(0.5)
+        received = b""
+        try:
+            while data := client.recv(4096):
+                received += data
+        except TimeoutError:
+            return received + b" and waiting"
+        except ConnectionResetError:
+            return received + b" and reset"
+        return received + b" and closed"
+
+
+@pytest.mark.parametrize(
+    ("failure", "passed_on", "answer"),
+    [
+        (Failure.ERROR, 0, rb"HTTP/1.1 500 .* and waiting"),
+        (Failure.BUSY, 0, rb"HTTP/1.1 503 .* and waiting"),
+        (Failure.TIMEOUT, 0, rb" and waiting"),
+        (Failure.RESET, 0, rb" and reset"),
+        (Failure.UNANSWERED, 1, rb" and reset"),
+        (Failure.TRUNCATED, 1, rb"HTTP/1.1 200 (?!.*complete).* and closed"),
+    ],
+)
+def test_a_request_fails_as_it_is_told(
+    failure: Failure, passed_on: int, answer: bytes, recorded: tuple[StorageProxy, list[str]]
+):
+    proxy, targets = recorded
+    done: list[str] = []
+    proxy.attack = lambda request: Attack(failure, lambda: done.append(request.kind))
+
+    assert re.fullmatch(answer, ask(proxy), re.DOTALL)
+    assert len(targets) == passed_on
+    assert done == ["queue get deliveries"] * passed_on
+
+    proxy.attack = None
+    assert b"complete" in ask(proxy)
+
+
+def test_a_rewritten_request_is_attacked_and_counted_as_what_it_is(
+    recorded: tuple[StorageProxy, list[str]],
+):
+    proxy, targets = recorded
+    attacked: list[StorageRequest] = []
+    proxy.rewrite = lambda request: request.target.replace("deliveries", "waiting")
+    proxy.attack = attacked.append
+
+    assert b"complete" in ask(proxy)
+    assert targets == ["/account/waiting/messages"]
+    assert [request.kind for request in attacked] == ["queue get waiting"]
+    assert proxy.requests == {"queue get waiting": 1}

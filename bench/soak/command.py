@@ -1,0 +1,155 @@
+"""Plays scenarios for some minutes, and prints one table of what became of all deliveries."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from random import Random
+from typing import NamedTuple
+
+from bench.load import progress
+from bench.soak import faults, kills, outages, poison
+from bench.soak.deployment import Stage, Step, running_deployment
+from bench.soak.ledger import Row
+from bench.soak.state import State, read, table
+
+FOLDER = Path(__file__).parents[2] / ".soak"
+
+
+Steps = Callable[[Random], list[Step]]
+
+
+class Scenario(NamedTuple):
+    """Steps on one deployment after the other; *brief* are those of the short form, if it is in."""
+
+    stage: Stage
+    steps: Steps
+    brief: Steps | None = None
+
+
+SCENARIOS = {
+    "kill": Scenario(kills.STAGE, kills.steps, kills.brief_steps),
+    "faults": Scenario(faults.STAGE, faults.steps, faults.brief_steps),
+    "storage": Scenario(Stage(is_on_disk=True), outages.storage_steps, outages.storage_steps),
+    "missing": Scenario(Stage(), outages.missing_steps),
+    "twins": Scenario(Stage(hosts=2), outages.twin_steps, outages.twin_steps),
+    "shortages": Scenario(
+        Stage(has_names=True), outages.shortage_steps, outages.brief_shortage_steps
+    ),
+    "poison": Scenario(poison.STAGE, poison.steps, poison.steps),
+}
+
+
+@dataclass(slots=True, kw_only=True)
+class Soak:
+    """A run of scenarios; *saved* is called after each step."""
+
+    state: State
+    ends_at: float
+    saved: Callable[[], object] = lambda: None
+    is_over: threading.Event = field(default_factory=threading.Event)
+
+    def play(self, part: str, stage: Stage, steps: Steps) -> None:
+        """Play the steps of *part* that are left; the time ends it between two of them."""
+        chance = Random(f"{self.state.seed} {part}")
+        left = steps(chance)[self.state.done.get(part, 0) :]
+        if not left or self._has_ended():
+            return
+        with running_deployment(stage, chance) as deployment:
+            for step in left:
+                if self._has_ended():
+                    return
+                row = deployment.play(step)
+                self.state.add(part, row)
+                self.saved()
+                progress(f"{part}: {_line(row)}")
+
+    def _has_ended(self) -> bool:
+        return self.is_over.is_set() or time.monotonic() >= self.ends_at
+
+    def rounds(self, names: Sequence[str], jobs: int) -> None:
+        """Play rounds of the named scenarios, *jobs* at a time, until the time is over."""
+        parts = ((f"round {number} {name}", name) for number in count(1) for name in names)
+        lock = threading.Lock()
+
+        def work() -> None:
+            while not self._has_ended():
+                with lock:
+                    part, name = next(parts)
+                self.play(part, SCENARIOS[name].stage, SCENARIOS[name].steps)
+
+        with ThreadPoolExecutor(jobs) as threads, self._ended_at_interrupt():
+            for future in [threads.submit(work) for _ in range(jobs)]:
+                future.result()
+
+    @contextmanager
+    def _ended_at_interrupt(self) -> Iterator[None]:
+        try:
+            yield
+        except KeyboardInterrupt:
+            progress("ends after the steps under way")
+            self.is_over.set()
+        except BaseException:
+            self.is_over.set()
+            raise
+
+
+def play_brief(seed: int) -> list[Row]:
+    """Play the short form of all scenarios that have one, side by side; return their rows."""
+    soak = Soak(state=State(seed=seed), ends_at=float("inf"))
+    parts = [(name, each.stage, each.brief) for name, each in SCENARIOS.items() if each.brief]
+    with ThreadPoolExecutor(len(parts)) as threads:
+        for future in [threads.submit(soak.play, *part) for part in parts]:
+            future.result()
+    return sorted(soak.state.rows.values())
+
+
+def _line(row: Row) -> str:
+    return (
+        f"{row.scenario}: {row.accepted} accepted, {row.delivered} delivered, {row.dead} dead, "
+        f"{row.waiting} waiting, {row.lost} lost, {row.repeated} repeated (of {row.bound})"
+    )
+
+
+def main(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> int:
+    """Print the table; returns 1 if a delivery was lost or waits for ever."""
+    parser.add_argument("--minutes", type=float, default=30, help="how long it plays (30)")
+    parser.add_argument("--seed", type=int, default=1, help="of all that is left to chance (1)")
+    parser.add_argument(
+        "--only", choices=SCENARIOS, action="append", metavar="SCENARIO", help=", ".join(SCENARIOS)
+    )
+    parser.add_argument("--jobs", type=int, default=2, help="deployments at a time (2)")
+    parser.add_argument("--resume", action="store_true", help=f"go on with {FOLDER.name}/")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    options = parser.parse_args(arguments)
+    file = FOLDER / "state.json"
+    state = State(seed=options.seed)
+    if options.resume:
+        try:
+            state = read(file)
+        except (OSError, ValueError, KeyError, TypeError) as fault:
+            print(f"soak: nothing to go on with: {fault}", file=sys.stderr)
+            return 2
+    began, before = time.monotonic(), state.seconds
+
+    def save() -> None:
+        state.seconds = before + time.monotonic() - began
+        state.save(file)
+
+    soak = Soak(state=state, ends_at=began + 60 * options.minutes, saved=save)
+    soak.rounds(options.only or list(SCENARIOS), options.jobs)
+    rows = sorted(state.rows.values())
+    if options.json:
+        print(json.dumps({"seconds": round(state.seconds), "rows": [r._asdict() for r in rows]}))
+    else:
+        print(f"{table(rows)}\n\n{state.seconds / 60:.0f} minutes, seed {state.seed}")
+    return 1 if any(row.lost or row.waiting for row in rows) else 0

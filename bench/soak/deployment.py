@@ -1,0 +1,295 @@
+"""Runs hosts, storage behind a proxy, publishers and subscribers, and plays attacks on them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
+from urllib.parse import parse_qs, urlsplit
+
+from azure.core.exceptions import AzureError
+from azure.storage.blob import (
+    BlobLeaseClient,
+    BlobServiceClient,
+    ResourceTypes,
+    generate_account_sas,
+)
+from azure.storage.queue import QueueServiceClient
+
+from bench.soak.ledger import Ledger, Row
+from bench.soak.traffic import ANSWERS, TOPIC, Traffic, container_of, promises_of, subscribe
+from devhost.azurite import ACCOUNT, KEY, Azurite, running_azurite
+from devhost.process import RunningHost, running_host
+from testbed.arm import Arm
+from testbed.host_settings import host_settings
+from testbed.name_server import running_name_server
+from testbed.storage_proxy import StorageProxy, StorageRequest, running_storage_proxy
+from testbed.subscriber import Push, running_subscriber
+
+DELIVERIES = 64  # at most, in one message
+PATIENCE = 180.0  # seconds in which nothing happens, until what waits is taken to hang
+HIDDEN = 4  # seconds that a received message is hidden: what a killed host had comes back then
+SETTINGS = {
+    "PUSHGRID_TIME_SCALE": "120",
+    "PUSHGRID_CACHE_SECONDS": "1",
+    "PUSHGRID_WAKE_SCHEDULE": "* * * * * *",
+    "PUSHGRID_DEADLETTER_SCHEDULE": "* * * * * *",
+    "AzureFunctionsJobHost__extensions__queues__maxPollingInterval": "00:00:00.200",
+    "AzureFunctionsJobHost__extensions__queues__visibilityTimeout": "00:00:02",
+    "AzureFunctionsJobHost__singleton__listenerLockRecoveryPollingInterval": "00:00:01",
+}
+
+
+class Attacked(NamedTuple):
+    """How many attacks took place, and in how many messages deliveries may come again."""
+
+    runs: int
+    messages: int
+
+
+class Stage(NamedTuple):
+    """What a scenario's deployment has; its endpoints have addresses or *names*."""
+
+    hosts: int = 1
+    is_on_disk: bool = False
+    has_names: bool = False
+    settings: Mapping[str, str] = MappingProxyType({})
+
+
+class Step(NamedTuple):
+    """One run: *attack* is played on a deployment whose publishers are paused."""
+
+    row: str
+    attack: Callable[[Deployment], Attacked]
+
+
+@dataclass(slots=True, kw_only=True)
+class Deployment:
+    """A running deployment; *chance* is that of its scenario and round."""
+
+    chance: random.Random
+    azurite: Azurite
+    proxy: StorageProxy
+    hosts: list[RunningHost] = field(default_factory=list)
+    ledger: Ledger = field(default_factory=Ledger)
+    traffic: Traffic = field(init=False)
+    on_push: Callable[[Push], object] | None = None
+    is_silent: threading.Event = field(default_factory=threading.Event)
+    _stack: ExitStack
+    _storage: ExitStack
+    _folder: Path | None
+    _settings: dict[str, str]
+    _seen: set[str] = field(default_factory=set)
+
+    @property
+    def url(self) -> str:
+        """Where one of the hosts listens; a port where none does if all are dead."""
+        alive = [host for host in self.hosts if host.process.poll() is None]
+        return self.chance.choice(alive or self.hosts).url
+
+    def play(self, step: Step) -> Row:
+        """Attack, then wait until everything has come to its end."""
+        self.ledger = Ledger()
+        attacked = step.attack(self)
+        self.proxy.attack = self.on_push = None
+        is_queue_empty = self._settle()
+        return self.ledger.row(
+            step.row,
+            runs=attacked.runs,
+            bound=attacked.messages * DELIVERIES,
+            is_queue_empty=is_queue_empty,
+        )
+
+    def answer(self, push: Push) -> int:
+        """Answer as the subscription's kind does, and enter what was accepted."""
+        if self.on_push:
+            self.on_push(push)
+        name = push.path.rpartition("/")[2]
+        status = ANSWERS.get(name, ANSWERS["steady"])(push)
+        if status == 200:
+            self.ledger.deliver(promises_of(push))
+        return status
+
+    def start_host(self) -> None:
+        settings = host_settings(self.proxy.azurite, **SETTINGS | self._settings)
+        host = running_host(settings, options=("--invisibility", str(HIDDEN)))
+        self.hosts.append(self._stack.enter_context(host))
+
+    def restart_hosts(self) -> None:
+        """Start a host for each one that was killed, whose locks have expired meanwhile."""
+        alive = [host for host in self.hosts if host.process.poll() is None]
+        if not alive:
+            self._expire_locks()
+        dead, self.hosts = len(self.hosts) - len(alive), alive
+        for _ in range(dead):
+            self.start_host()
+
+    def kill_hosts(self) -> None:
+        """End them as they are: nobody waits for what is on its way."""
+        for host in self.hosts:
+            host.kill()
+
+    def messages(self) -> int:
+        """Return the number of messages on all queues, hidden or not."""
+        with self.queues() as queues:
+            named = [queues.get_queue_client(each) for each in queues.list_queues()]
+            return sum(each.get_queue_properties().approximate_message_count or 0 for each in named)
+
+    def stop_storage(self) -> None:
+        """Stop Azurite, whose data stays on disk."""
+        self._storage.close()
+
+    def start_storage(self) -> None:
+        self.azurite = self._storage.enter_context(running_azurite(folder=self._folder))
+        self.proxy.stand_before(self.azurite)
+
+    def put(self, queue: str, text: str) -> None:
+        """Put a message on a queue, past the proxy."""
+        with self.queues() as queues:
+            queues.get_queue_client(queue).send_message(text)
+
+    def delete_queues(self) -> None:
+        with self.queues() as queues:
+            for each in queues.list_queues():
+                queues.delete_queue(each)
+
+    def _settle(self) -> bool:
+        """Wait for the ends; return whether no message is left that could still be one."""
+        seen, since, empty = (0, 0), time.monotonic(), 0
+        while time.monotonic() - since < PATIENCE:
+            messages = self.messages()
+            self._collect_dead_letters()
+            empty = 0 if messages else empty + 1
+            if empty == 3 or (empty and not self.ledger.open):
+                return True
+            if (now := (messages, self.ledger.entries)) != seen:
+                seen, since = now, time.monotonic()
+            time.sleep(0.4)
+        return False
+
+    def _collect_dead_letters(self) -> None:
+        with self.blobs() as blobs:
+            for container in [each for each in blobs.list_containers() if each.name != "payloads"]:
+                client = blobs.get_container_client(container.name)
+                name = container.name.removeprefix("dead-")
+                for path in client.list_blob_names():
+                    if name not in (*ANSWERS, "poison") or f"{name} {path}" in self._seen:
+                        continue
+                    self._seen.add(f"{name} {path}")
+                    found = json.loads(client.download_blob(path).readall())
+                    if name == "poison":
+                        self.ledger.bury([("poison", digest(found["body"]))])
+                    else:
+                        self.ledger.bury((name, event["id"]) for event in found)
+
+    def _expire_locks(self) -> None:
+        """Let expire the leases of timers, which Azure keeps for at least 15 seconds."""
+        with self.blobs() as blobs, suppress(AzureError):
+            locks = blobs.get_container_client("azure-webjobs-hosts")
+            for path in locks.list_blob_names(name_starts_with="locks/"):
+                with suppress(AzureError):
+                    BlobLeaseClient(locks.get_blob_client(path)).break_lease(0)
+
+    def create_places(self) -> None:
+        """Create the dead letters' containers, and the queues to which messages are redirected."""
+        with self.blobs() as blobs, self.queues() as queues:
+            for name in ANSWERS:
+                blobs.create_container(container_of(name))
+            for name in ("waiting", "deliveries-poison"):
+                queues.create_queue(name)
+
+    def queues(self) -> QueueServiceClient:
+        return QueueServiceClient.from_connection_string(self.azurite.connection_string)
+
+    def blobs(self) -> BlobServiceClient:
+        return BlobServiceClient.from_connection_string(self.azurite.connection_string)
+
+    def redirect(self, request: StorageRequest) -> str:
+        """
+        Spend a part of the short waits on ``waiting``, and return some messages as if poisoned.
+
+        The app does both only after minutes. What timers receive comes back as early as what the
+        host received.
+        """
+        target = request.target
+        query = parse_qs(urlsplit(target).query)
+        hidden = int(query.get("visibilitytimeout", ["0"])[0])
+        if request.kind == "queue put retries" and hidden and self.chance.random() < 0.4:
+            return target.replace("/retries/", "/waiting/")
+        if request.kind == "queue put deliveries" and self.chance.random() < 0.04:
+            return target.replace("/deliveries/", "/deliveries-poison/")
+        if request.verb != "POST" and hidden > HIDDEN:
+            return target.replace(f"visibilitytimeout={hidden}", f"visibilitytimeout={HIDDEN}")
+        return target
+
+
+def digest(body: str) -> str:
+    """Return what stands for a poison message in the ledger."""
+    return hashlib.sha256(body.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+@contextmanager
+def running_deployment(stage: Stage, chance: random.Random) -> Iterator[Deployment]:
+    """Run a deployment whose topic and subscriptions exist, until the block ends."""
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory()) if stage.is_on_disk else None
+        storage = stack.enter_context(ExitStack())
+        azurite = storage.enter_context(running_azurite(folder=Path(folder) if folder else None))
+        proxy = stack.enter_context(running_storage_proxy(azurite))
+        is_silent = threading.Event()
+        names = stack.enter_context(running_name_server(lambda _: is_silent.is_set()))
+        _sign_by_query(proxy)
+        made = Deployment(
+            chance=chance,
+            azurite=azurite,
+            proxy=proxy,
+            is_silent=is_silent,
+            _stack=stack,
+            _storage=storage,
+            _folder=Path(folder) if folder else None,
+            _settings={**stage.settings, "PUSHGRID_NAME_SERVERS": f"127.0.0.1:{names}"},
+        )
+        proxy.rewrite = made.redirect
+        made.create_places()
+        hook = stack.enter_context(running_subscriber(made.answer)).url
+        for _ in range(stage.hosts):
+            made.start_host()
+        stack.callback(made.kill_hosts)
+        arm = Arm(made.url)
+        subscribe(arm, ACCOUNT, lambda name: f"{_named(hook, name, stage)}/{name}")
+        made.traffic = Traffic(
+            url=lambda: made.url, key=arm.key(TOPIC), hook=hook, ledger=lambda: made.ledger
+        )
+        with made.traffic.running():
+            yield made
+
+
+def _named(hook: str, name: str, stage: Stage) -> str:
+    return hook.replace("127.0.0.1", f"{name}.soak.test") if stage.has_names else hook
+
+
+def _sign_by_query(proxy: StorageProxy) -> None:
+    """Give hosts a signature that stays valid when the proxy changes a request."""
+    signature = generate_account_sas(
+        ACCOUNT,
+        KEY,
+        resource_types=ResourceTypes(service=True, container=True, object=True),
+        permission="rwdlacup",
+        expiry="2099-01-01T00:00:00Z",
+        services="bqt",
+    )
+    azurite = proxy.azurite
+    proxy.azurite = replace(
+        azurite,
+        connection_string=f"BlobEndpoint={azurite.blob_url};QueueEndpoint={azurite.queue_url};"
+        f"TableEndpoint={azurite.table_url};SharedAccessSignature={signature}",
+    )

@@ -1,0 +1,163 @@
+"""Kills the host at a storage request of each kind, before or after it is passed on."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from random import Random
+
+from azure.data.tables import TableServiceClient
+
+from bench.soak.deployment import Attacked, Deployment, Stage, Step
+from testbed.storage_proxy import Attack, Failure, StorageRequest
+from testbed.subscriber import Push
+
+#: Each kind that the traffic causes within seconds; rarer ones come after a longer wait.
+KINDS = (
+    "queue put deliveries",
+    "queue get deliveries",
+    "queue delete deliveries",
+    "queue put retries",
+    "queue get retries",
+    "queue delete retries",
+    "queue put waiting",
+    "queue get waiting",
+    "queue delete waiting",
+    "queue put deadletters",
+    "queue get deadletters",
+    "queue delete deadletters",
+    "queue put deliveries-poison",
+    "queue get deliveries-poison",
+    "queue delete deliveries-poison",
+    "blob write payloads",
+    "blob read payloads",
+    "blob batch payloads",
+    "blob list payloads",
+    "blob write dead-refusing",
+    "blob lease azure-webjobs-hosts",
+    "blob write azure-webjobs-hosts",
+    "table query topics",
+    "table insert topics",
+    "table write topics",
+    "table query eventsubscriptions",
+    "table insert eventsubscriptions",
+    "table delete eventsubscriptions",
+    "table query endpointhealth",
+    "table insert endpointhealth",
+    "table write endpointhealth",
+    "table delete endpointhealth",
+    "table batch",
+    "table write metrics",
+)
+BRIEF = KINDS[::3]
+SIDES = ("before", "after")
+STAGE = Stage()
+REACHED_IN = 40.0  # seconds; a kind that does not come counts as no run
+_PUSH = "push received, unanswered"
+
+
+def steps(chance: Random) -> list[Step]:
+    """Return a step for each kind, in which the host is killed before one and after another."""
+    attacks = {
+        kind: [killed_at(kind, side, chance.randint(1, 3)) for side in SIDES] for kind in KINDS
+    }
+    attacks[_PUSH] = [killed_at_push(chance.randint(5, 60)) for _ in SIDES]
+    found = [Step(f"kill -9: {kind}", one_after_the_other(two)) for kind, two in attacks.items()]
+    chance.shuffle(found)
+    return found
+
+
+def brief_steps(chance: Random) -> list[Step]:
+    """Return one step that kills at some kinds, one after the other."""
+    attacks = [killed_at(kind, chance.choice(SIDES), chance.randint(1, 2)) for kind in BRIEF]
+    return [Step("kill -9", one_after_the_other([*attacks, killed_at_push(40)]))]
+
+
+def one_after_the_other(
+    attacks: Sequence[Callable[[Deployment], Attacked]],
+) -> Callable[[Deployment], Attacked]:
+    """Make one attack of several, between which nothing is awaited."""
+
+    def attack(deployment: Deployment) -> Attacked:
+        done = [each(deployment) for each in attacks]
+        return Attacked(sum(each.runs for each in done), sum(each.messages for each in done))
+
+    return attack
+
+
+def killed_at(kind: str, side: str, place: int) -> Callable[[Deployment], Attacked]:
+    """Make an attack that kills the host at the request of *kind* with this *place*, from 1."""
+
+    def attack(deployment: Deployment) -> Attacked:
+        left, victim = [place], deployment.hosts[0]
+
+        def at(request: StorageRequest) -> Attack | None:
+            if request.kind != kind or victim.process.poll() is not None:
+                return None
+            left[0] -= 1
+            if left[0]:
+                return None
+            if side == "before":
+                victim.kill()
+                return Attack(Failure.RESET)
+            return Attack(Failure.UNANSWERED, victim.kill)
+
+        deployment.proxy.attack = at
+        _let_housekeeping_run(deployment)
+        return _killed(deployment)
+
+    return attack
+
+
+def killed_at_push(place: int) -> Callable[[Deployment], Attacked]:
+    """Make an attack that kills the host when a push has arrived: others are half answered."""
+
+    def attack(deployment: Deployment) -> Attacked:
+        left, lock, victim = [place], threading.Lock(), deployment.hosts[0]
+
+        def at(_: Push) -> None:
+            with lock:
+                left[0] -= 1
+                if left[0] == 0:
+                    victim.kill()
+
+        deployment.on_push = at
+        return _killed(deployment)
+
+    return attack
+
+
+def _killed(deployment: Deployment) -> Attacked:
+    """Publish until the first host is dead, and start it again."""
+    victim = deployment.hosts[0].process
+    with deployment.traffic.flowing():
+        ends = time.monotonic() + REACHED_IN
+        while victim.poll() is None and time.monotonic() < ends:
+            time.sleep(0.05)
+    deployment.proxy.attack = deployment.on_push = None
+    if victim.poll() is None:
+        return Attacked(0, 0)
+    messages = deployment.messages()
+    deployment.restart_hosts()
+    return Attacked(1, messages)
+
+
+def _let_housekeeping_run(deployment: Deployment) -> None:
+    """Let the last housekeeping be two hours ago, and leave a payload that has expired."""
+    with deployment.blobs() as blobs:
+        payloads = blobs.get_container_client("payloads")
+        if not payloads.exists():
+            payloads.create_container()
+        payloads.upload_blob("2026010100/expired", b"{}", overwrite=True)
+    now = datetime.now(UTC)
+    last, paused = now - timedelta(hours=2), now - timedelta(hours=1)
+    row = {
+        "PartitionKey": "state",
+        "RowKey": "housekeeping",
+        "document": f'{{"lastRun":"{last.isoformat()}","holdUntil":"{paused.isoformat()}"}}',
+    }
+    connection = deployment.azurite.connection_string
+    with TableServiceClient.from_connection_string(connection) as tables:
+        tables.get_table_client("topics").upsert_entity(row)

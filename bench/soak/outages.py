@@ -1,0 +1,148 @@
+"""Takes storage, tables, queues, a host, descriptors, names or the processor away for seconds."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from random import Random
+
+from azure.data.tables import TableServiceClient
+
+from bench.soak.deployment import Attacked, Deployment, Step
+from bench.soak.kills import one_after_the_other
+
+SECONDS = 5.0  # of an outage, of what comes before it, and of what comes after it
+_DESCRIPTORS = 6  # that a starved host may open beyond those that it has
+_TABLES = ("eventsubscriptions", "topics", "endpointhealth")
+
+Outage = Callable[[Deployment], AbstractContextManager[None]]
+
+
+def during(outage: Outage) -> Callable[[Deployment], Attacked]:
+    """Make an attack in which publishers go on before, during and after an *outage*."""
+
+    def attack(deployment: Deployment) -> Attacked:
+        with deployment.traffic.flowing():
+            time.sleep(SECONDS)
+            messages = deployment.messages()
+            with outage(deployment):
+                time.sleep(SECONDS)
+            time.sleep(SECONDS)
+        return Attacked(1, messages + deployment.messages())
+
+    return attack
+
+
+@contextmanager
+def stopped_storage(deployment: Deployment) -> Iterator[None]:
+    """Stop Azurite, and start it with the data that it has on disk."""
+    deployment.stop_storage()
+    try:
+        yield
+    finally:
+        deployment.start_storage()
+
+
+def missing_table(name: str) -> Outage:
+    """Delete a table, and create it with its rows again."""
+
+    @contextmanager
+    def outage(deployment: Deployment) -> Iterator[None]:
+        connection = deployment.azurite.connection_string
+        with TableServiceClient.from_connection_string(connection) as tables:
+            client = tables.get_table_client(name)
+            rows = list(client.list_entities())
+            tables.delete_table(name)
+            try:
+                yield
+            finally:
+                tables.create_table_if_not_exists(name)
+                for row in rows:
+                    client.upsert_entity(row)
+
+    return outage
+
+
+def delete_queues(deployment: Deployment) -> Attacked:
+    """Delete all queues, which are empty, and publish."""
+    deployment.delete_queues()
+    with deployment.traffic.flowing():
+        time.sleep(2 * SECONDS)
+    return Attacked(1, 0)
+
+
+@contextmanager
+def killed_twin(deployment: Deployment) -> Iterator[None]:
+    """Kill one of two hosts, and start another in its place."""
+    deployment.hosts[0].kill()
+    try:
+        yield
+    finally:
+        deployment.restart_hosts()
+
+
+@contextmanager
+def few_descriptors(deployment: Deployment) -> Iterator[None]:
+    """Let the host open few files and connections more."""
+    import resource
+
+    pid = deployment.hosts[0].process.pid
+    limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    has = len(list(Path(f"/proc/{pid}/fd").iterdir()))
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (has + _DESCRIPTORS, limits[1]))
+    try:
+        yield
+    finally:
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
+
+
+@contextmanager
+def silent_names(deployment: Deployment) -> Iterator[None]:
+    """Leave all questions for the endpoints' names unanswered."""
+    deployment.is_silent.set()
+    try:
+        yield
+    finally:
+        deployment.is_silent.clear()
+
+
+@contextmanager
+def frozen_host(deployment: Deployment) -> Iterator[None]:
+    """Stop the host's process until its messages have become visible again."""
+    pid = deployment.hosts[0].process.pid
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def storage_steps(_: Random) -> list[Step]:
+    return [Step("Azurite stopped and started", during(stopped_storage))]
+
+
+def missing_steps(_: Random) -> list[Step]:
+    steps = [Step(f"table deleted: {name}", during(missing_table(name))) for name in _TABLES]
+    return [*steps, Step("queues deleted", delete_queues)]
+
+
+def twin_steps(_: Random) -> list[Step]:
+    return [Step("one of two hosts killed", during(killed_twin))]
+
+
+def shortage_steps(_: Random) -> list[Step]:
+    return [
+        Step("few descriptors", during(few_descriptors)),
+        Step("silent name servers", during(silent_names)),
+        Step("host frozen", during(frozen_host)),
+    ]
+
+
+def brief_shortage_steps(chance: Random) -> list[Step]:
+    """Return one step with all shortages, one after the other."""
+    attacks = [each.attack for each in shortage_steps(chance)]
+    return [Step("shortages", one_after_the_other(attacks))]
