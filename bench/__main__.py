@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from testbed.ending import end_on_signals
 
-MEASUREMENTS = ("throughput", "isolation", "filters", "operations", "soak", "peers")
+MEASUREMENTS = ("throughput", "isolation", "filters", "operations", "ratios", "soak", "peers")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

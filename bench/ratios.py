@@ -1,5 +1,5 @@
 """
-Runs a host under trouble for minutes, prints figures, and judges ratios only.
+Runs a host under trouble for minutes, prints figures, and judges ratios (`make soak OF=ratios`).
 
 `slow`: thousands of events for an endpoint that takes 3 s, beside a healthy endpoint, whose delays
 are compared with those it had alone. `outage`: an endpoint is down for a while; the most requests a

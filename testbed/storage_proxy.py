@@ -59,26 +59,20 @@ class Attack(NamedTuple):
     when_done: Callable[[], object] = lambda: None
 
 
-Fault = Callable[[str, str, str], bool]  # service, verb, path → whether it gets 503
-
-
 @dataclass(slots=True, kw_only=True)
 class StorageProxy:
     """
     A running proxy.
 
     *azurite* is Azurite as reached through the proxy, *ports* are where it really listens.
-    *requests* counts requests by operation. A request for which *fault* returns true is answered
-    503, and so is one whose body has more than *most_bytes*. *attack* fails a request in another
-    way. *rewrite* returns the target to request instead; a signed request does not survive that.
-    All of them are called on the proxy's thread, which serves no other request meanwhile.
+    *requests* counts requests by operation. *attack* returns how a request fails, if it does.
+    *rewrite* returns the target to request instead; a signed request does not survive that.
+    Both are called on the proxy's thread, which serves no other request meanwhile.
     """
 
     azurite: Azurite
     ports: dict[str, int] = field(default_factory=dict)
     requests: Counter[str] = field(default_factory=Counter)
-    fault: Fault | None = None
-    most_bytes: int | None = None
     attack: Callable[[StorageRequest], Attack | None] | None = None
     rewrite: Callable[[StorageRequest], str] | None = None
 
@@ -92,9 +86,6 @@ class StorageProxy:
     def judge(self, request: StorageRequest) -> Attack | None:
         """Count a request; return how it fails, if it does."""
         self.requests[request.kind] += 1
-        is_too_long = self.most_bytes is not None and len(request.body) > self.most_bytes
-        if is_too_long or (self.fault and self.fault(*request[:3])):
-            return Attack(Failure.BUSY)
         return self.attack(request) if self.attack else None
 
     def rewritten(self, service: str, head: bytes, body: bytes) -> tuple[StorageRequest, bytes]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import random
 import tempfile
@@ -25,7 +24,7 @@ from azure.storage.blob import (
 )
 from azure.storage.queue import QueueServiceClient
 
-from bench.soak.ledger import Ledger, Row
+from bench.soak.ledger import Ledger, Row, digest
 from bench.soak.traffic import ANSWERS, TOPIC, Traffic, container_of, promises_of, subscribe
 from devhost.azurite import ACCOUNT, KEY, Azurite, running_azurite
 from devhost.process import RunningHost, running_host
@@ -232,9 +231,12 @@ class Deployment:
         return target
 
 
-def digest(body: str) -> str:
-    """Return what stands for a poison message in the ledger."""
-    return hashlib.sha256(body.encode("utf-8", "surrogatepass")).hexdigest()
+def wait_until(condition: Callable[[], bool], seconds: float) -> bool:
+    """Wait at most *seconds*; return whether *condition* became true."""
+    ends = time.monotonic() + seconds
+    while not (truth := condition()) and time.monotonic() < ends:
+        time.sleep(0.05)
+    return truth
 
 
 @contextmanager

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from random import Random
 
-from bench.soak.deployment import Attacked, Deployment, Stage, Step
+from bench.soak.deployment import Attacked, Deployment, Stage, Step, wait_until
 from testbed.storage_proxy import Attack, Failure, StorageRequest
 
 VERBS = {
@@ -57,9 +56,7 @@ def failing(
 
         deployment.proxy.attack = at
         with deployment.traffic.flowing():
-            ends = time.monotonic() + _SECONDS
-            while hits[0] < enough and time.monotonic() < ends:
-                time.sleep(0.1)
+            wait_until(lambda: hits[0] >= enough, _SECONDS)
         deployment.proxy.attack = None
         return Attacked(1, hits[0])
 

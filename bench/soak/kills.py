@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from random import Random
 
 from azure.data.tables import TableServiceClient
 
-from bench.soak.deployment import Attacked, Deployment, Stage, Step
+from bench.soak.deployment import Attacked, Deployment, Stage, Step, wait_until
 from testbed.storage_proxy import Attack, Failure, StorageRequest
 from testbed.subscriber import Push
 
@@ -104,9 +103,11 @@ def killed_at(kind: str, side: str, place: int) -> Callable[[Deployment], Attack
                 return Attack(Failure.RESET)
             return Attack(Failure.UNANSWERED, victim.kill)
 
-        deployment.proxy.attack = at
-        _let_housekeeping_run(deployment)
-        return _killed(deployment)
+        def arm() -> None:
+            deployment.proxy.attack = at
+            _let_housekeeping_run(deployment)
+
+        return _killed(deployment, arm)
 
     return attack
 
@@ -123,25 +124,26 @@ def killed_at_push(place: int) -> Callable[[Deployment], Attacked]:
                 if left[0] == 0:
                     victim.kill()
 
-        deployment.on_push = at
-        return _killed(deployment)
+        def arm() -> None:
+            deployment.on_push = at
+
+        return _killed(deployment, arm)
 
     return attack
 
 
-def _killed(deployment: Deployment) -> Attacked:
-    """Publish until the first host is dead, and start it again."""
-    victim = deployment.hosts[0].process
+def _killed(deployment: Deployment, arm: Callable[[], None]) -> Attacked:
+    """Publish, arm the attack, publish until the first host is dead, and start it again."""
+    victim, accepted = deployment.hosts[0].process, deployment.ledger.accepted
+    before = len(accepted)
     with deployment.traffic.flowing():
-        ends = time.monotonic() + REACHED_IN
-        while victim.poll() is None and time.monotonic() < ends:
-            time.sleep(0.05)
+        wait_until(lambda: len(accepted) > before, REACHED_IN)
+        arm()
+        is_reached = wait_until(lambda: victim.poll() is not None, REACHED_IN)
     deployment.proxy.attack = deployment.on_push = None
-    if victim.poll() is None:
-        return Attacked(0, 0)
     messages = deployment.messages()
     deployment.restart_hosts()
-    return Attacked(1, messages)
+    return Attacked(int(is_reached), messages * is_reached)
 
 
 def _let_housekeeping_run(deployment: Deployment) -> None:

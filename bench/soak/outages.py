@@ -14,6 +14,7 @@ from azure.data.tables import TableServiceClient
 
 from bench.soak.deployment import Attacked, Deployment, Step
 from bench.soak.kills import one_after_the_other
+from testbed.storage_proxy import Attack, Failure, StorageRequest
 
 SECONDS = 5.0  # of an outage, of what comes before it, and of what comes after it
 _DESCRIPTORS = 6  # that a starved host may open beyond those that it has
@@ -48,21 +49,36 @@ def stopped_storage(deployment: Deployment) -> Iterator[None]:
 
 
 def missing_table(name: str) -> Outage:
-    """Delete a table, and create it with its rows again."""
+    """Delete a table and restore it; no host reaches it while it is copied or half restored."""
+
+    @contextmanager
+    def closed(deployment: Deployment) -> Iterator[None]:
+        def busy(request: StorageRequest) -> Attack | None:
+            is_refused = request.service == "table" and request.kind.endswith((name, "batch"))
+            return Attack(Failure.BUSY) if is_refused else None
+
+        deployment.proxy.attack = busy
+        time.sleep(1)  # requests under way end
+        try:
+            yield
+        finally:
+            deployment.proxy.attack = None
 
     @contextmanager
     def outage(deployment: Deployment) -> Iterator[None]:
         connection = deployment.azurite.connection_string
         with TableServiceClient.from_connection_string(connection) as tables:
             client = tables.get_table_client(name)
-            rows = list(client.list_entities())
-            tables.delete_table(name)
+            with closed(deployment):
+                rows = list(client.list_entities())
+                tables.delete_table(name)
             try:
                 yield
             finally:
-                tables.create_table_if_not_exists(name)
-                for row in rows:
-                    client.upsert_entity(row)
+                with closed(deployment):
+                    tables.create_table_if_not_exists(name)
+                    for row in rows:
+                        client.upsert_entity(row)
 
     return outage
 

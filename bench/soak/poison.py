@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any
 
-from bench.soak.deployment import Attacked, Deployment, Stage, Step, digest
+from bench.soak.deployment import Attacked, Deployment, Stage, Step
+from bench.soak.ledger import digest
 from testbed.storage_proxy import StorageRequest
 
 QUEUES = ("deliveries", "retries", "waiting", "deadletters", "deliveries-poison")

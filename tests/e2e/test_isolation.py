@@ -1,7 +1,7 @@
 """
 Endpoints that hang keep nobody else waiting. Design §2, Isolation.
 
-`make soak` prints how long the others take, and compares that with how long they take alone.
+`make soak OF=ratios` prints how long the others take beside them and alone.
 """
 
 from __future__ import annotations

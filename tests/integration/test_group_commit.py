@@ -25,12 +25,13 @@ from shared.engine.publishing.commit import Commit, Result
 from shared.engine.publishing.gathering import MAX_UNDER_WAY
 from shared.errors import StorageUnavailable
 from shared.wiring.outbound import storage_pusher
-from testbed.storage_proxy import running_storage_proxy
+from testbed.storage_proxy import Attack, Failure, running_storage_proxy
 from tests.builders import noise
 from tests.functional.publishing.publications import a_publication, events_of
 
 OTHERS = range(2, 17)  # the publishers beside the one whose put fails
 UNLUCKY = 1
+BUSY = Attack(Failure.BUSY)
 MOST_BYTES = 44_000  # of a request to storage that does not fail
 SMALL = noise(2000)  # 15 of them share a message of less
 TRIES = 3  # of a request that fails
@@ -84,7 +85,7 @@ def test_only_requests_in_the_failed_put_fail_and_nothing_else_is_lost(
         account = StorageAccount(setting, prefix=f"t{uuid.uuid4().hex[:12]}")
         queues = StorageQueues(account, pusher.send)
         store = Commit(payloads=StoragePayloads(account, SystemClock()), sender=queues)
-        proxy.most_bytes = MOST_BYTES
+        proxy.attack = lambda request: BUSY if len(request.body) > MOST_BYTES else None
 
         faults = asyncio.run(publish_all(commit, begun, all_arrived, size))
         stored = [each.text for each in queues.receive(Queue.DELIVERIES, timedelta(hours=1))]
