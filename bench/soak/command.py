@@ -38,6 +38,7 @@ class Scenario(NamedTuple):
 
 SCENARIOS = {
     "kill": Scenario(kills.STAGE, kills.steps, kills.brief_steps),
+    "late": Scenario(kills.LATE_STAGE, kills.late_steps),
     "faults": Scenario(faults.STAGE, faults.steps, faults.brief_steps),
     "storage": Scenario(Stage(is_on_disk=True), outages.storage_steps, outages.storage_steps),
     "missing": Scenario(Stage(), outages.missing_steps),

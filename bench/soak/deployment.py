@@ -172,7 +172,7 @@ class Deployment:
                 return True
             if (now := (messages, self.ledger.entries)) != seen:
                 seen, since = now, time.monotonic()
-            time.sleep(0.4)
+            time.sleep(0.8)
         return False
 
     def _collect_dead_letters(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from random import Random
@@ -10,6 +11,7 @@ from random import Random
 from azure.data.tables import TableServiceClient
 
 from bench.soak.deployment import Attacked, Deployment, Stage, Step, wait_until
+from devhost.process import RunningHost
 from testbed.storage_proxy import Attack, Failure, StorageRequest
 from testbed.subscriber import Push
 
@@ -36,7 +38,6 @@ KINDS = (
     "blob list payloads",
     "blob write dead-refusing",
     "blob lease azure-webjobs-hosts",
-    "blob write azure-webjobs-hosts",
     "table query topics",
     "table insert topics",
     "table write topics",
@@ -44,7 +45,6 @@ KINDS = (
     "table insert eventsubscriptions",
     "table delete eventsubscriptions",
     "table query endpointhealth",
-    "table insert endpointhealth",
     "table write endpointhealth",
     "table delete endpointhealth",
     "table batch",
@@ -65,6 +65,8 @@ BRIEF = (
 )
 SIDES = ("before", "after")
 STAGE = Stage()
+LATE_STAGE = Stage(settings={"PUSHGRID_TIME_SCALE": "4"})  # the retry is hidden for 2.5 s
+_LATE = 30.5  # seconds: half a second after the acknowledgement timeout, which is never scaled
 REACHED_IN = 40.0  # seconds; a kind that does not come counts as no run
 _PUSH = "push received, unanswered"
 
@@ -102,26 +104,32 @@ def killed_at(kind: str, side: str, place: int) -> Callable[[Deployment], Attack
     """Make an attack that kills the host at the request of *kind* with this *place*, from 1."""
 
     def attack(deployment: Deployment) -> Attacked:
-        left, victim = [place], deployment.hosts[0]
-
-        def at(request: StorageRequest) -> Attack | None:
-            if request.kind != kind or victim.process.poll() is not None:
-                return None
-            left[0] -= 1
-            if left[0]:
-                return None
-            if side == "before":
-                victim.kill()
-                return Attack(Failure.RESET)
-            return Attack(Failure.UNANSWERED, victim.kill)
-
         def arm() -> None:
-            deployment.proxy.attack = at
+            deployment.proxy.attack = _kill_at(kind, side, place, deployment.hosts[0])
             _let_housekeeping_run(deployment)
 
         return _killed(deployment, arm)
 
     return attack
+
+
+def _kill_at(
+    kind: str, side: str, place: int, victim: RunningHost
+) -> Callable[[StorageRequest], Attack | None]:
+    left = [place]
+
+    def at(request: StorageRequest) -> Attack | None:
+        if request.kind != kind or victim.process.poll() is not None:
+            return None
+        left[0] -= 1
+        if left[0]:
+            return None
+        if side == "before":
+            victim.kill()
+            return Attack(Failure.RESET)
+        return Attack(Failure.UNANSWERED, victim.kill)
+
+    return at
 
 
 def killed_at_push(place: int) -> Callable[[Deployment], Attacked]:
@@ -144,14 +152,46 @@ def killed_at_push(place: int) -> Callable[[Deployment], Attacked]:
     return attack
 
 
+def late_steps(_: Random) -> list[Step]:
+    """Return a step that kills when a late answer takes its retry back."""
+    attacks = [killed_at_late_answer(side) for side in SIDES]
+    return [Step("kill -9: late answer, queue delete retries", one_after_the_other(attacks))]
+
+
+def killed_at_late_answer(side: str) -> Callable[[Deployment], Attacked]:
+    """Make an attack that kills the host at the request that a late answer causes."""
+
+    def attack(deployment: Deployment) -> Attacked:
+        is_held, victim = threading.Event(), deployment.hosts[0]
+
+        def hold(push: Push) -> None:
+            if push.path.endswith("/steady") and not is_held.is_set():
+                is_held.set()
+                time.sleep(_LATE)
+                deployment.proxy.attack = _kill_at("queue delete retries", side, 1, victim)
+
+        deployment.on_push = hold
+        with deployment.traffic.flowing():
+            wait_until(is_held.is_set, REACHED_IN)
+        return _after(deployment, victim, _LATE + REACHED_IN)
+
+    return attack
+
+
 def _killed(deployment: Deployment, arm: Callable[[], None]) -> Attacked:
-    """Publish, arm the attack, publish until the first host is dead, and start it again."""
-    victim, accepted = deployment.hosts[0].process, deployment.ledger.accepted
+    """Publish, arm the attack, and publish until the first host is dead."""
+    victim, accepted = deployment.hosts[0], deployment.ledger.accepted
     before = len(accepted)
     with deployment.traffic.flowing():
         wait_until(lambda: len(accepted) > before, REACHED_IN)
         arm()
-        is_reached = wait_until(lambda: victim.poll() is not None, REACHED_IN)
+        wait_until(lambda: victim.process.poll() is not None, REACHED_IN)
+    return _after(deployment, victim, 0)
+
+
+def _after(deployment: Deployment, victim: RunningHost, seconds: float) -> Attacked:
+    """Wait until the *victim* is dead, and start another."""
+    is_reached = wait_until(lambda: victim.process.poll() is not None, seconds)
     deployment.proxy.attack = deployment.on_push = None
     messages = deployment.messages()
     deployment.restart_hosts()
