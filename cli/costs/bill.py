@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cli.costs.data import measured, prices
-from cli.costs.model import Traffic, Usage, dollars, fixed_costs, grants, groups, usage
+from cli.costs.model import REQUESTS, Traffic, Usage, dollars, fixed_costs, grants, groups, usage
 from cli.costs.workload import Work, Workload, work_of
 
 _MILLION = 1_000_000
@@ -57,13 +57,18 @@ class Comparison:
 def compare(workload: Workload, memory_mb: int = 2048) -> Comparison:
     """Compute both bills, Pushgrid's on instances of *memory_mb*."""
     found, list_prices = measured(), prices()
-    work = work_of(workload, found.runs["stored byte"])
+    stored_byte = found.runs["stored byte"]
+    work = work_of(workload, stored_byte)
+    works = {
+        Traffic.SPREAD: work,
+        Traffic.BURSTS: work_of(workload, stored_byte, at_a_time=REQUESTS),
+    }
     counted = work.event_grid_operations
     meter = list_prices["event_grid"]
     return Comparison(
         work=work,
         memory_mb=memory_mb,
-        bills={traffic: _bill(work, traffic, memory_mb) for traffic in Traffic},
+        bills={traffic: _bill(works[traffic], traffic, memory_mb) for traffic in Traffic},
         run_seconds={each.name: each.seconds for each in groups(work, found) if each.runs},
         event_grid=meter.of(counted),
         event_grid_total=meter.of(max(0.0, counted - meter.free)),

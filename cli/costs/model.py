@@ -133,7 +133,7 @@ def work_operations(work: Work, steps: Mapping[str, Mapping[str, float]]) -> dic
         "delivery message": work.waves[0].messages,
         "retry message": retries,
         "long wait": long,
-        "parked request": work.requests if work.parked else 0.0,
+        "parked request": work.commits if work.parked else 0.0,
         "parked message": parked_messages,
         "failed run": work.failed_runs,
         "dead letter message": work.dead_messages,
@@ -161,8 +161,10 @@ def usage(work: Work, measured: Measured, traffic: Traffic, memory_mb: int) -> U
     busy = {group.name: group.busy(traffic, cores) for group in active}
     executions = sum(group.runs for group in active)
     failed = work.attempts * work.workload.failure_rate
-    # The host's record of a run and ours; a line for each failed attempt.
-    records = min(2 * executions + failed, _SAMPLED * sum(busy.values()) + _SAMPLED)
+    # The host's record of a run, and ours of a request or a part; a line for each failed attempt.
+    again = sum(each.messages for each in work.waves[1:])
+    ours = work.requests + work.parts + again + failed
+    records = min(executions + ours, _SAMPLED * sum(busy.values()) + _SAMPLED)
     parked_bytes = work.workload.events * work.workload.size if work.parked else 0
     return Usage(
         operations=operations,

@@ -13,6 +13,7 @@ from shared.delivery.messages import packing
 from shared.delivery.policy import default_terms
 from shared.delivery.profiles import PROFILES
 from shared.engine.delivering.requeue import LONG_WAIT
+from shared.engine.publishing.gathering import LIMIT
 
 _FAILING = "500"  # an answer without a minimum delay or a probation of its own
 _CHUNK = 64 * 1024  # bytes of an event that Event Grid counts as one operation
@@ -47,12 +48,15 @@ class Work:
     """
     What a workload causes in a month.
 
-    *waves* are first attempts, second ones, and so on; *dead_messages* carry the events that are
-    given up. *parked* tells whether events are too large for messages.
+    *commits* are the requests that are stored together. *parts* are the subscriptions' shares of
+    first messages. *waves* are first attempts, second ones, and so on; *dead_messages* carry the
+    events that are given up. *parked* tells whether events are too large for messages.
     """
 
     workload: Workload
     requests: int
+    commits: int
+    parts: float
     waves: tuple[Wave, ...]
     dead_messages: float
     dead_letters: float
@@ -82,25 +86,31 @@ class Work:
         return chunks * (self.workload.events + self.attempts)
 
 
-def work_of(workload: Workload, stored_byte: float, profile: str = "latest") -> Work:
+def work_of(
+    workload: Workload, stored_byte: float, profile: str = "latest", *, at_a_time: int = 1
+) -> Work:
     """
     Compute the work; *stored_byte* is how many bytes of a message one byte of an event takes.
+
+    Requests that arrive *at_a_time* are stored together, as far as one commit takes them.
 
     First attempts of several subscriptions share messages. A subscription's *n* events of one
     message need another attempt, in a message of their own, if one of them does.
     """
     requests = math.ceil(workload.events / workload.batch)
+    together = min(at_a_time, requests, _most_together(workload))
+    commits, committed = math.ceil(requests / together), workload.batch * together
     capacity = _capacity(workload.size * stored_byte)
     group = capacity or packing.MAX_MESSAGE_EVENTS
-    parts = requests * math.ceil(workload.batch / group) * workload.fanout
+    parts = commits * math.ceil(committed / group) * workload.fanout
     deliveries = workload.events * workload.fanout
-    together = deliveries / parts if parts else 0.0
+    in_a_part = deliveries / parts if parts else 0.0
     rate, waits = workload.failure_rate, _waits(PROFILES[profile])
 
     def with_one_left(share: float) -> float:
-        return parts * (1.0 - math.pow(1.0 - share, together))
+        return parts * (1.0 - math.pow(1.0 - share, in_a_part))
 
-    messages = requests * _first_messages(workload, group)
+    messages = commits * _first_messages(committed, workload.fanout, group)
     waves = [Wave(messages=messages, attempts=deliveries, waited_long=False)]
     waves += [
         Wave(
@@ -114,6 +124,8 @@ def work_of(workload: Workload, stored_byte: float, profile: str = "latest") -> 
     return Work(
         workload=workload,
         requests=requests,
+        commits=commits,
+        parts=parts,
         waves=tuple(waves),
         dead_messages=with_one_left(ended),
         dead_letters=deliveries * ended,
@@ -121,13 +133,18 @@ def work_of(workload: Workload, stored_byte: float, profile: str = "latest") -> 
     )
 
 
-def _first_messages(workload: Workload, group: int) -> int:
-    """Return the messages of a lone request, if at most *group* events fit into one."""
-    full, rest = divmod(workload.batch, group)
+def _first_messages(events: int, fanout: int, group: int) -> int:
+    """Return the messages of one commit, if at most *group* of its events fit into one."""
+    full, rest = divmod(events, group)
     groups = [group] * full + ([rest] if rest else [])
-    return sum(
-        math.ceil(workload.fanout / max(1, packing.MAX_MESSAGE_EVENTS // size)) for size in groups
-    )
+    return sum(math.ceil(fanout / max(1, packing.MAX_MESSAGE_EVENTS // size)) for size in groups)
+
+
+def _most_together(workload: Workload) -> int:
+    """Return how many requests one commit takes; a larger one is a commit of its own."""
+    deliveries = LIMIT.deliveries // (workload.batch * workload.fanout)
+    size = LIMIT.size // (workload.batch * workload.size)
+    return max(1, min(LIMIT.requests, deliveries, size))
 
 
 def _capacity(stored: float) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import resource
 import signal
@@ -34,7 +35,10 @@ from tests.integration.push.scripted import (
 def no_descriptor() -> Iterator[None]:
     """Let the process have no more descriptors than it has."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    gc.collect()  # What is collected meanwhile may have to be reported, which opens files.
     with ExitStack() as held:
+        gc.disable()
+        held.callback(gc.enable)
         highest = held.enter_context(socket.socket()).fileno()
         held.callback(resource.setrlimit, resource.RLIMIT_NOFILE, before)
         resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 100, before[1]))

@@ -71,6 +71,26 @@ def test_as_few_messages_as_the_events_fit_into(load: Workload, messages: int):
     assert work_of(load, 1.0).waves[0].messages == messages
 
 
+@pytest.mark.parametrize(
+    ("load", "commits", "messages"),
+    [
+        (a_load(events=1600), 100, 100),  # 16 events of a KiB fit into one message
+        (a_load(events=1600, fanout=10), 100, 300),  # 160 deliveries, in whole parts of 16
+        (a_load(events=1600, size=10_000), 100, 400),  # four events of 10 KB fit
+        (a_load(events=1600, batch=100), 2, 48),  # ten requests: 1,024 deliveries at most
+        (a_load(events=1600, batch=100, fanout=20), 16, 720),  # too large to share
+        (a_load(events=3), 1, 1),
+    ],
+    ids=str,
+)
+def test_requests_that_arrive_together_share_messages(
+    load: Workload, commits: int, messages: int
+) -> None:
+    work = work_of(load, 1.0, at_a_time=16)
+
+    assert (work.commits, work.waves[0].messages) == (commits, messages)
+
+
 @pytest.mark.parametrize(("size", "parked"), [(1024, False), (47_000, False), (49_000, True)])
 def test_what_fits_into_no_message_is_parked(size: int, *, parked: bool):
     assert work_of(a_load(size=size), 1.0).parked is parked
@@ -271,3 +291,19 @@ def test_the_idle_host_that_was_watched_had_its_timers_run():
 
     assert idle["queue get waiting"] == 60
     assert idle["queue get deadletters"] == 12
+
+
+def test_the_bounds_of_the_performance_page_are_those_of_the_model():
+    """A put, a delete and a share of a get for each message; 2,000 messages a second."""
+    page = (ROOT / "docs/performance.md").read_text()
+    rows = re.findall(r"^\| (.+) \| (\d+) \| ([\d,]+) \| ([\d.]+) \|$", page, re.MULTILINE)
+    computed = []
+    for fanout, batch, at_a_time in ((1, 1, 1), (10, 1, 1), (1, 1, 16), (10, 1, 16), (1, 100, 16)):
+        load = a_load(events=160_000, fanout=fanout, batch=batch)
+        work = work_of(load, measured().runs["stored byte"], at_a_time=at_a_time)
+        computed.append(work.deliveries / work.waves[0].messages)
+
+    assert [int(row[1]) for row in rows] == [round(each) for each in computed]
+    for (_, _, rate, operations), each in zip(rows, computed, strict=True):
+        assert int(rate.replace(",", "")) == pytest.approx(2000 * each, rel=0.01)
+        assert float(operations) == pytest.approx(3 / each, abs=0.006)
