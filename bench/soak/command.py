@@ -73,6 +73,8 @@ class Soak:
                 self.state.add(part, row)
                 self.saved()
                 progress(f"{part}: {_line(row)}")
+                if row.lost or row.waiting:
+                    progress(f"without an end: {sorted(deployment.ledger.open)[:20]}")
 
     def _has_ended(self) -> bool:
         return self.is_over.is_set() or time.monotonic() >= self.ends_at

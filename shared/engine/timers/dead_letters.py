@@ -192,18 +192,32 @@ class WriteDeadLetters:
         """
         Write messages to a blob, and delete them. Each is told the path first.
 
-        So a run that ends half-way repeats nothing: the next one finds the blob there.
+        So a run that ends half-way repeats nothing: the next one finds the blob there. A path is
+        used only if it is known that every message told of it is in the blob.
         """
-        key = SubscriptionKey(target.topic, target.subscription)
-        path = dead_letter_path(*key, self.clock.now(), self.new_id())
-        told = [ready for ready in batch if self._tell(ready.number, path, left)]
+        path, told = self._told(target, batch, left)
+        while len(told) < len(batch):
+            batch = told
+            path, told = self._told(target, batch, left)
         with self._at(target):
             self._store(target, told, path)
         for ready in told:
             self._delete(ready.number, left)
 
+    def _told(
+        self, target: _BlobTarget, batch: list[_Ready], left: _Left
+    ) -> tuple[str, list[_Ready]]:
+        """Return the path of a new blob, and which messages of the batch know it."""
+        key = SubscriptionKey(target.topic, target.subscription)
+        path = dead_letter_path(*key, self.clock.now(), self.new_id())
+        return path, [ready for ready in batch if self._tell(ready.number, path, left)]
+
     def _tell(self, number: int, path: str, left: _Left) -> bool:
-        """Store the path with a message; ``False`` if another run has received it."""
+        """
+        Store the path with a message.
+
+        ``False`` if another run has received it, or if it was told and the answer was lost.
+        """
         each = left[number]
         text = with_blob(each.received.text, path)
         receipt = Receipt(each.received.handle)

@@ -88,6 +88,28 @@ def test_what_another_run_has_received_meanwhile_is_left_to_it(
     assert app.waiting(Queue.DEADLETTERS) == [(5 * MINUTE, [0])]
 
 
+@pytest.mark.parametrize("unanswered", range(3))
+def test_a_message_that_may_have_been_told_a_path_is_not_taken_for_written(
+    app: Deployment, monkeypatch: pytest.MonkeyPatch, unanswered: int
+) -> None:
+    """The path was stored, its answer was lost, and the SDK's repeat found the receipt stale."""
+    app.put(Queue.DEADLETTERS, *map(dead, range(3)))
+    replace, calls = app.queues.replace, iter(range(1000))
+
+    def unanswered_once(*args: Any) -> Receipt | None:
+        done = replace(*args)
+        return None if next(calls) == unanswered else done
+
+    monkeypatch.setattr(app.queues, "replace", unanswered_once)
+    run(app)
+    app.clock.advance(5 * MINUTE)
+
+    run(app)
+
+    assert sorted(written(app)) == ["e-0", "e-1", "e-2"]
+    assert app.all_stored() == {}
+
+
 def test_a_repeat_of_what_was_written_needs_the_destination_to_answer(app: Deployment) -> None:
     app.put(Queue.DEADLETTERS, dead(0), dead(1))
     app.queues.fail_next("delete")

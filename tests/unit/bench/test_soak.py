@@ -92,6 +92,7 @@ class _Deployment:
 
     def __init__(self, lost: int) -> None:
         self._lost = lost
+        self.ledger = Ledger()
 
     def __enter__(self) -> Self:
         return self
