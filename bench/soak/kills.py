@@ -55,13 +55,9 @@ BRIEF = (
     "queue put deliveries",
     "queue delete deliveries",
     "queue put retries",
-    "queue delete retries",
-    "queue put waiting",
     "queue delete waiting",
-    "queue put deadletters",
     "queue delete deadletters",
     "blob write payloads",
-    "blob write dead-refusing",
 )
 SIDES = ("before", "after")
 STAGE = Stage()

@@ -15,7 +15,7 @@ def test_nothing_accepted_is_lost(report: Callable[[str], None]):
     """
     Six deployments at a time.
 
-    The host is killed at a dozen kinds of storage requests and in the middle of pushes, every other
+    The host is killed at six kinds of storage requests and in the middle of pushes, every other
     request fails in some way, Azurite is stopped and started, one of two hosts is killed, the host
     is short of descriptors, names and processor time, and queues have messages that are none.
     """
