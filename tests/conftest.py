@@ -18,8 +18,8 @@ _MARKED = {"contract", "integration", "e2e", "host", "perf", "worker", "fuzz"}
 #: Seconds for each test of another host than ours, which hides a message for ten minutes.
 _ANOTHER_HOST = 3600
 
-#: Their files take longest: they begin first, so that no process ends long after the others.
-_FIRST = ("conformance", "fuzz", "host", "e2e", "integration")
+#: What takes longest begins first, so that no process ends long after the others.
+_FIRST = ("e2e/test_soak.py", "conformance", "fuzz", "host", "e2e", "integration")
 
 # The developer's own settings must not reach the tests.
 for _name in list(os.environ):
@@ -44,8 +44,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         path = Path(item.path)
         return path.relative_to(tests).parts[0] if path.is_relative_to(tests) else ""
 
-    places = {folder: number for number, folder in enumerate(_FIRST)}
-    items.sort(key=lambda item: places.get(folder_of(item), len(places)))  # stable: random within
+    def place_of(item: pytest.Item) -> int:
+        path = f"{Path(item.path).relative_to(config.rootpath)}/"
+        places = (place for place, each in enumerate(_FIRST) if path.startswith(f"tests/{each}/"))
+        return next(places, len(_FIRST))
+
+    items.sort(key=place_of)  # stable: random within
     for item in items:
         folder = folder_of(item)
         if folder in _MARKED:

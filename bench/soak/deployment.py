@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
-from azure.core.exceptions import AzureError
+from azure.core.exceptions import AzureError, ResourceExistsError
 from azure.storage.blob import (
     BlobLeaseClient,
     BlobServiceClient,
@@ -152,9 +152,12 @@ class Deployment:
         self.proxy.stand_before(self.azurite)
 
     def put(self, queue: str, text: str) -> None:
-        """Put a message on a queue, past the proxy."""
+        """Put a message on a queue, past the proxy; the app may not have made it yet."""
         with self.queues() as queues:
-            queues.get_queue_client(queue).send_message(text)
+            client = queues.get_queue_client(queue)
+            with suppress(ResourceExistsError):
+                client.create_queue()
+            client.send_message(text)
 
     def delete_queues(self) -> None:
         with self.queues() as queues:
