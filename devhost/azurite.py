@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -30,7 +30,12 @@ _END_WITH_PARENT = (
 )
 _START_SECONDS = 120.0
 _END_SECONDS = 60.0
-_TRIES = 3
+# Chosen by the system when it binds: a port that was free before could be another's by now.
+ANY_PORTS = (0, 0, 0)
+_CLOSED = "successfully closed"
+_MOST_PRINTED = 65536  # bytes that are read of it
+_SERVICES = ("blob", "queue", "table")
+_LISTENS = re.compile(r"Azurite (\w+) service is successfully listening at \S+:(\d+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +51,11 @@ class Azurite:
 
 @contextlib.contextmanager
 def running_azurite(
-    *, certificate: Path | None = None, account: str = ACCOUNT, folder: Path | None = None
+    *,
+    certificate: Path | None = None,
+    account: str = ACCOUNT,
+    folder: Path | None = None,
+    ports: Sequence[int] = ANY_PORTS,
 ) -> Iterator[Azurite]:
     """
     Run an empty Azurite with one *account* until the block ends or this process is killed.
@@ -59,37 +68,17 @@ def running_azurite(
     Raises:
         HostError: Node or Azurite is missing, or Azurite does not start.
     """
-    azurite = _start(certificate, account, folder)
-    try:
-        yield azurite
-    finally:
-        if folder:
-            _end(azurite.process)
-        _kill(azurite.process)
-
-
-def _start(certificate: Path | None, account: str, folder: Path | None) -> Azurite:
-    command = _command() + _secured(certificate)
+    command = _command() + _secured(certificate) + _addresses(ports)
     command += ["--location", str(folder)] if folder else ["--inMemoryPersistence"]
-    scheme = "https" if certificate else "http"
-    for _ in range(_TRIES):
-        ports = _free_ports(3)
-        with tempfile.TemporaryFile() as output:
-            process = _spawn(command, account, ports, output)
-            # Azurite ends if another process has taken a port first; it is started again then.
-            try:
-                listens = _listens(process, ports)
-            except BaseException:
-                _kill(process)
-                raise
-            if listens:
-                return _azurite(process, scheme, account, ports)
+    with tempfile.TemporaryFile() as output:
+        process = _spawn(command, account, output)
+        try:
+            taken = _ports(process, output)
+            yield _azurite(process, "https" if certificate else "http", account, taken)
+            if folder:
+                _end(process, output)
+        finally:
             _kill(process)
-            output.seek(0)
-            last_lines = output.read().decode(errors="replace").strip().splitlines()
-    raise HostError(
-        f"Azurite does not start: {last_lines[-1] if last_lines else 'it printed nothing'}"
-    )
 
 
 def _command() -> list[str]:
@@ -109,14 +98,10 @@ def _secured(certificate: Path | None) -> list[str]:
     return ["--oauth", "basic", "--cert", str(certificate), "--key", str(certificate)]
 
 
-def _spawn(
-    command: list[str], account: str, ports: list[int], output: IO[bytes]
-) -> subprocess.Popen[bytes]:
-    named = zip(("blob", "queue", "table"), ports, strict=True)
-    addresses = [flag for service, port in named for flag in _address(service, port)]
+def _spawn(command: list[str], account: str, output: IO[bytes]) -> subprocess.Popen[bytes]:
     quiet = ["--disableTelemetry", "--skipApiVersionCheck"]
     return subprocess.Popen(
-        [*command, *quiet, "--silent", *addresses],
+        [*command, *quiet, "--silent"],
         stdin=subprocess.PIPE,
         stdout=output,
         stderr=output,
@@ -127,31 +112,27 @@ def _spawn(
     )
 
 
-def _address(service: str, port: int) -> list[str]:
-    return [f"--{service}Host", "127.0.0.1", f"--{service}Port", str(port)]
+def _addresses(ports: Sequence[int]) -> list[str]:
+    named = zip(_SERVICES, ports, strict=True)
+    flags = [[f"--{name}Host", "127.0.0.1", f"--{name}Port", str(port)] for name, port in named]
+    return [flag for each in flags for flag in each]
 
 
-def _free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
-
-
-def _listens(process: subprocess.Popen[bytes], ports: list[int]) -> bool:
+def _ports(process: subprocess.Popen[bytes], output: IO[bytes]) -> list[int]:
+    """Wait until the services listen; return their ports."""
     deadline = time.monotonic() + _START_SECONDS
-    waiting = list(ports)
-    while waiting and process.poll() is None and time.monotonic() < deadline:
-        waiting = [port for port in waiting if not _is_open(port)]
-        if waiting:
-            time.sleep(0.02)
-    return not waiting and process.poll() is None
+    while process.poll() is None and time.monotonic() < deadline:
+        found = {name.lower(): port for name, port in _LISTENS.findall(_printed(output))}
+        if len(found) == len(_SERVICES):
+            return [int(found[service]) for service in _SERVICES]
+        time.sleep(0.02)
+    last_lines = _printed(output).splitlines()[-1:] or ["it printed nothing"]
+    raise HostError(f"Azurite does not start: {last_lines[0]}")
 
 
-def _is_open(port: int) -> bool:
-    with socket.socket() as client:
-        return client.connect_ex(("127.0.0.1", port)) == 0
+def _printed(output: IO[bytes]) -> str:
+    # Without moving the place at which it writes, which it shares with this process.
+    return os.pread(output.fileno(), _MOST_PRINTED, 0).decode(errors="replace").strip()
 
 
 def _azurite(
@@ -170,11 +151,14 @@ def _azurite(
     )
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Let it store what it still has in memory."""
+def _end(process: subprocess.Popen[bytes], output: IO[bytes]) -> None:
+    """Let it store what it has in memory: it has when it has closed its services."""
     process.terminate()
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(_END_SECONDS)
+    deadline = time.monotonic() + _END_SECONDS
+    while process.poll() is None and time.monotonic() < deadline:
+        if _printed(output).count(_CLOSED) == len(_SERVICES):
+            return  # It goes on until all connections are closed.
+        time.sleep(0.02)
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import shutil
-import subprocess
 import uuid
 from collections.abc import Iterator
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 from azure.storage.queue import QueueClient
 
-from devhost import azurite as azurite_module
+from devhost.azurite import running_azurite
 from tests.host.proxy import Proxy, proxy_to
 from tests.host.running import until
 from tests.integration.devhost.functions import HELLO, HTTP, QUEUE, TICK, TIMER, WORK
@@ -127,10 +124,12 @@ def test_an_outage_loses_no_message_and_leaves_the_timer_to_another_host(
 def test_a_restart_of_azurite_loses_no_message(start, function, tmp_path):
     function("work", WORK, queueName="jobs", **QUEUE)
     function("clock", TICK, **TIMER)
-    ports = azurite_module._free_ports(3)
     kept = tmp_path / "kept"
     with contextlib.ExitStack() as first, contextlib.ExitStack() as last:
-        storage = first.enter_context(kept_azurite(kept, ports))
+        azurite = first.enter_context(running_azurite(folder=kept))
+        urls = (azurite.blob_url, azurite.queue_url, azurite.table_url)
+        ports = [urlsplit(url).port or 0 for url in urls]
+        storage = azurite.connection_string
         jobs = last.enter_context(QueueClient.from_connection_string(storage, "jobs"))
         jobs.create_queue()
         host: Program = start("--invisibility", "2", AzureWebJobsStorage=storage)
@@ -143,7 +142,7 @@ def test_a_restart_of_azurite_loses_no_message(start, function, tmp_path):
         host.wait_for("queue jobs: storage is failing")
         (tmp_path / "gate").touch()
         ticks = host.count("clock  ok")
-        with kept_azurite(kept, ports):
+        with running_azurite(folder=kept, ports=ports):
             host.wait_for("queue jobs: storage is available again")
             host.wait_for("out slow one")
             host.wait_for("out parked")
@@ -151,34 +150,3 @@ def test_a_restart_of_azurite_loses_no_message(start, function, tmp_path):
             until(lambda: host.count("clock  ok") > ticks + 1)
             host.assert_no_traceback()
             assert host.stop() == 0
-
-
-@contextlib.contextmanager
-def kept_azurite(folder: Path, ports: list[int]) -> Iterator[str]:
-    """Run an Azurite that stores its data in *folder*; yields its connection string."""
-    flags = [
-        flag
-        for service, port in zip(("blob", "queue", "table"), ports, strict=True)
-        for flag in azurite_module._address(service, port)
-    ]
-    quiet = ["--silent", "--disableTelemetry", "--skipApiVersionCheck", "--location", str(folder)]
-    process = subprocess.Popen(
-        [*azurite_module._command(), *quiet, *flags],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    try:
-        assert azurite_module._listens(process, ports)
-        yield azurite_module._azurite(
-            process, "http", azurite_module.ACCOUNT, ports
-        ).connection_string
-    finally:
-        process.terminate()
-        # Its data is written when its three services are closed; then it waits for connections
-        # that are kept open.
-        closed = (line for line in process.stdout or () if b"successfully closed" in line)
-        assert len(list(itertools.islice(closed, 3))) == 3
-        process.kill()
-        process.communicate()
