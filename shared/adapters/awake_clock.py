@@ -29,10 +29,13 @@ class AwakeClock:
         """Return the time."""
         if self._beat is None:
             self._start()
+        return self._read()[1]
+
+    def _read(self) -> tuple[float, float]:
+        """Return the time by the system's clock and by this one, both of the same moment."""
         now = time.monotonic()
         at, awake = self._beat or (now, now)
-        passed = now - at
-        return awake + min(passed, _MISSED)
+        return now, awake + min(now - at, _MISSED)
 
     def _start(self) -> None:
         with self._lock:
@@ -53,8 +56,7 @@ class AwakeClock:
     def _run(self) -> None:
         while True:
             time.sleep(_BEAT)
-            awake = self()
-            self._beat = time.monotonic(), awake
+            self._beat = self._read()
 
 
 awake_seconds = AwakeClock()
