@@ -80,18 +80,14 @@ class Parts:
         return None
 
     def reads_storage(self, message: DeliveryMessage) -> bool:
-        """Tell whether the part of a message can't be read from memory alone."""
+        """Tell whether the part of a message is known to need more than what is in memory."""
         if any(each.text is None for each in message.deliveries):
             return True
         try:
             found = self.subscriptions.subscription(message.key)
+            return isinstance(self._unless_ended(found, message), EndReason)
         except StorageUnavailable:
             return True
-        return (
-            found is None
-            or not found.owns(message.generation)
-            or found.is_expired(self.clock.now())
-        )
 
     def is_unchanged(self, used: EventSubscription) -> bool:
         """Tell whether *used* is what is stored now; ``False`` if that can't be read."""
