@@ -60,16 +60,32 @@ class Deployment:
         """Run an action of a resource; return its answer."""
         return self._call("POST", path, body)
 
-    def delete(self, path: str) -> bool:
-        """Delete a resource; return whether there was one."""
+    def has(self, path: str) -> bool:
+        """Return whether there is a resource, be it one that can't be read now."""
         try:
             self.get(path)
         except CommandFailed as error:
-            if error.code == REFUSED:
-                return False
-            raise
-        self._call("DELETE", path)
+            if error.status == HTTPStatus.SERVICE_UNAVAILABLE:
+                return True
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
+            return False
         return True
+
+    def keys(self, path: str, regenerate: str | None) -> Mapping[str, str]:
+        """Return the access keys of a resource, after making the one named anew."""
+        if regenerate:
+            found = self.post(f"{path}/regenerateKey", {"keyName": regenerate})
+        else:
+            found = self.post(f"{path}/listKeys")
+        return dict(found)
+
+    def delete(self, path: str) -> bool:
+        """Delete a resource; return whether there was one."""
+        found = self.has(path)
+        if found:
+            self._call("DELETE", path)
+        return found
 
     def publish(self, url: str, headers: Mapping[str, str], body: bytes) -> None:
         """Publish events to a topic's endpoint."""
@@ -126,12 +142,22 @@ class Deployment:
             raise CommandFailed(f"{method} {url}: {error}") from error
 
 
+def namespace_path(name: str) -> str:
+    """Return the ARM path of a namespace."""
+    return f"namespaces/{quote(name, safe='')}"
+
+
 def topic_path(name: str) -> str:
     """Return the ARM path of a topic, or of a namespace topic: ``NAMESPACE.TOPIC``."""
     namespace, dot, topic = name.partition(".")
     if not dot:
         return f"topics/{quote(name, safe='')}"
-    return f"namespaces/{quote(namespace, safe='')}/topics/{quote(topic, safe='')}"
+    return f"{namespace_path(namespace)}/topics/{quote(topic, safe='')}"
+
+
+def subscription_path(topic: str, name: str) -> str:
+    """Return the ARM path of an event subscription."""
+    return f"{topic_path(topic)}/eventSubscriptions/{quote(name, safe='')}"
 
 
 def local_key(url: str, folder: Path) -> str | None:
@@ -173,7 +199,7 @@ def _raise_if_refused(answer: requests.Response) -> None:
         message = answer.text[:500] or str(answer.reason)
     if answer.status_code == HTTPStatus.UNAUTHORIZED:
         message += "\n  Give the admin key with --key or PUSHGRID_ADMIN_KEY, or use --entra."
-    raise CommandFailed(f"{answer.status_code} {message}", REFUSED)
+    raise CommandFailed(f"{answer.status_code} {message}", REFUSED, answer.status_code)
 
 
 def _cause(error: object) -> str:

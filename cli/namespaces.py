@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from cli.deployment import Deployment
+from cli.deployment import Deployment, namespace_path
 from cli.failure import REFUSED, CommandFailed
 from cli.options import NameValue, calls_deployment, prints_json
-from cli.output import print_json, print_table
+from cli.output import print_json, print_keys, print_table
 
 
 @click.group("namespace")
@@ -39,7 +39,7 @@ def list_namespaces(deployment: Deployment, as_json: bool) -> None:
 @calls_deployment
 def show(deployment: Deployment, name: str) -> None:
     """Show the ARM document of a namespace."""
-    print_json(deployment.get(f"namespaces/{name}"))
+    print_json(deployment.get(namespace_path(name)))
 
 
 @namespace.command("create")
@@ -51,7 +51,7 @@ def create(
     deployment: Deployment, name: str, tags: tuple[tuple[str, str], ...], as_json: bool
 ) -> None:
     """Create a namespace."""
-    made = deployment.put(f"namespaces/{name}", {"location": "local", "tags": dict(tags)})
+    made = deployment.put(namespace_path(name), {"location": "local", "tags": dict(tags)})
     if as_json:
         print_json(made)
     else:
@@ -64,7 +64,7 @@ def create(
 @calls_deployment
 def update(deployment: Deployment, name: str, tags: tuple[tuple[str, str], ...]) -> None:
     """Replace the tags of a namespace."""
-    deployment.patch(f"namespaces/{name}", {"tags": dict(tags)})
+    deployment.patch(namespace_path(name), {"tags": dict(tags)})
     click.echo(f"updated namespace {name}")
 
 
@@ -73,7 +73,7 @@ def update(deployment: Deployment, name: str, tags: tuple[tuple[str, str], ...])
 @calls_deployment
 def delete(deployment: Deployment, name: str) -> None:
     """Delete a namespace with its topics and their event subscriptions."""
-    if not deployment.delete(f"namespaces/{name}"):
+    if not deployment.delete(namespace_path(name)):
         raise CommandFailed(f"there is no namespace '{name}'", REFUSED)
     click.echo(f"deleted namespace {name}")
 
@@ -85,12 +85,4 @@ def delete(deployment: Deployment, name: str) -> None:
 @calls_deployment
 def keys(deployment: Deployment, name: str, regenerate: str | None, as_json: bool) -> None:
     """Print the keys that publish to all topics of a namespace."""
-    path = f"namespaces/{name}"
-    if regenerate:
-        found = deployment.post(f"{path}/regenerateKey", {"keyName": regenerate})
-    else:
-        found = deployment.post(f"{path}/listKeys")
-    if as_json:
-        print_json(found)
-    else:
-        click.echo(f"key1  {found['key1']}\nkey2  {found['key2']}")
+    print_keys(deployment.keys(namespace_path(name), regenerate), as_json=as_json)

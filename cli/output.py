@@ -21,6 +21,14 @@ def print_json(document: Any) -> None:
     click.echo(json.dumps(document, indent=2, ensure_ascii=False))
 
 
+def print_keys(keys: Mapping[str, str], *, as_json: bool) -> None:
+    """Print the two access keys of a resource."""
+    if as_json:
+        print_json(keys)
+    else:
+        click.echo(f"key1  {keys['key1']}\nkey2  {keys['key2']}")
+
+
 def print_table(rows: Sequence[Mapping[str, object]], nothing: str) -> None:
     """Print rows with the names of their members as the head; *nothing* if there are none."""
     if not rows:

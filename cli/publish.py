@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, TextIO
 
@@ -15,7 +14,8 @@ from cli.failure import CommandFailed
 from cli.options import calls_deployment, prints_json
 from cli.output import print_json
 
-_EVENT_GRID, _CLOUD_EVENTS = "eventgrid", "cloudevents"
+_EVENT_GRID, _CLOUD_EVENTS, _CUSTOM = "eventgrid", "cloudevents", "custom"
+_SCHEMAS = {"CloudEventSchemaV1_0": _CLOUD_EVENTS, "CustomEventSchema": _CUSTOM}
 _NAMESPACE_API = "2024-06-01"
 _MOST_EVENTS, _MOST_BYTES = 5000, 1_000_000  # of one request
 
@@ -34,7 +34,6 @@ class _Target(NamedTuple):
 @click.option("--data", help="Data of the event: JSON, or a text.")
 @click.option("--id", "event_id", help="Id of the event; the default is a new one.")
 @click.option("--source", default="/pushgrid/cli", show_default=True, help="Of a CloudEvent.")
-@click.option("--count", type=click.IntRange(1, 100_000), default=1, help="Publish so many.")
 @click.option(
     "--schema",
     type=click.Choice([_EVENT_GRID, _CLOUD_EVENTS]),
@@ -51,7 +50,6 @@ def publish(
     data: str | None,
     event_id: str | None,
     source: str,
-    count: int,
     schema: str | None,
     as_json: bool,
 ) -> None:
@@ -65,12 +63,22 @@ def publish(
     if not file and not kind:
         raise click.UsageError("Give a FILE, or --type.")
     target = _target(deployment, topic, schema)
-    if file:
-        given = _read(file)
+    if target.schema == _CUSTOM and not file:
+        raise CommandFailed(f"{topic} has a schema of its own: give a FILE")
+    described = {"type": kind, "subject": subject, "data": _data(data), "id": event_id}
+    given = _read(file) if file else [described]
+    events = [_completed(each, target.schema, source) for each in given]
+    _send(deployment, target, events)
+    if as_json:
+        print_json([event.get("id") for event in events])
+    elif len(events) == 1 and "id" in events[0]:
+        click.echo(f"published event {events[0]['id']} to {topic}")
     else:
-        given = [{"type": kind, "subject": subject, "data": _data(data), "id": event_id}] * count
-    complete = _cloud_event(source) if target.schema == _CLOUD_EVENTS else _event_grid_event
-    events = [complete(each) for each in given]
+        click.echo(f"published {len(events)} event{'s' * (len(events) > 1)} to {topic}")
+
+
+def _send(deployment: Deployment, target: _Target, events: list[dict[str, Any]]) -> None:
+    """Publish events in as few requests as the limits allow."""
     many = "application/cloudevents-batch+json"
     content_type = many if target.schema == _CLOUD_EVENTS else "application/json"
     headers = dict([target.key_header, ("Content-Type", content_type)])
@@ -81,12 +89,6 @@ def publish(
             click.echo(f"\r{number} of {len(requests)} requests", nl=False, err=True)
     if len(requests) > 1:
         click.echo("", err=True)
-    if as_json:
-        print_json([event["id"] for event in events])
-    elif len(events) == 1:
-        click.echo(f"published event {events[0]['id']} to {topic}")
-    else:
-        click.echo(f"published {len(events)} events to {topic}")
 
 
 def _target(deployment: Deployment, topic: str, schema: str | None) -> _Target:
@@ -100,9 +102,8 @@ def _target(deployment: Deployment, topic: str, schema: str | None) -> _Target:
         url = f"{deployment.url}/namespaces/{namespace}/topics/{name}:publish?{query}"
         return _Target(url, ("Authorization", f"SharedAccessKey {key}"), _CLOUD_EVENTS)
     properties = document["properties"]
-    takes_cloud_events = properties.get("inputSchema") == "CloudEventSchemaV1_0"
-    found = schema or (_CLOUD_EVENTS if takes_cloud_events else _EVENT_GRID)
-    return _Target(f"{deployment.url}/topics/{topic}/api/events", ("aeg-sas-key", key), found)
+    found = schema or _SCHEMAS.get(properties.get("inputSchema"), _EVENT_GRID)
+    return _Target(f"{deployment.url}/{topic_path(topic)}/api/events", ("aeg-sas-key", key), found)
 
 
 def _read(file: TextIO) -> list[dict[str, Any]]:
@@ -136,6 +137,13 @@ def _data(text: str | None) -> Any:
         return text
 
 
+def _completed(given: dict[str, Any], schema: str, source: str) -> dict[str, Any]:
+    """Add the members that *schema* requires and that are missing; own schemas stay as they are."""
+    if schema == _CUSTOM:
+        return given
+    return _cloud_event(given, source) if schema == _CLOUD_EVENTS else _event_grid_event(given)
+
+
 def _event_grid_event(given: dict[str, Any]) -> dict[str, Any]:
     event = {
         "id": str(uuid.uuid4()),
@@ -149,17 +157,9 @@ def _event_grid_event(given: dict[str, Any]) -> dict[str, Any]:
     return event | given
 
 
-def _cloud_event(source: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    def complete(given: dict[str, Any]) -> dict[str, Any]:
-        event = {
-            "specversion": "1.0",
-            "id": str(uuid.uuid4()),
-            "source": source,
-            "time": _now(),
-        }
-        return event | {name: value for name, value in given.items() if value is not None}
-
-    return complete
+def _cloud_event(given: dict[str, Any], source: str) -> dict[str, Any]:
+    event = {"specversion": "1.0", "id": str(uuid.uuid4()), "source": source, "time": _now()}
+    return event | {name: value for name, value in given.items() if value is not None}
 
 
 def _requests(events: list[dict[str, Any]]) -> list[bytes]:

@@ -32,8 +32,14 @@ def _print(url: str, found: dict[str, Any]) -> None:
     )
     for reason in found.get("reasons", []):
         click.echo(f"  {reason}")
-    rows = [
-        {"QUEUE": name, "MESSAGES": each.get("messages"), "LATE BY": each.get("lateSeconds")}
+    queues = [
+        {"QUEUE": name, "MESSAGES": each["messages"], "OLDEST (S)": each["oldestSeconds"]}
         for name, each in found.get("queues", {}).items()
     ]
-    print_table(rows, "")
+    timers = [
+        {"TIMER": name, "LAST RUN": each["lastRun"], "FAILED": ", ".join(each["failed"]) or None}
+        for name, each in found.get("timers", {}).items()
+    ]
+    if found["storage"] == "reachable":
+        print_table(queues, "There are no queues yet.")
+        print_table(timers, "No timer has run yet.")

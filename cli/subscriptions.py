@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from cli.deployment import Deployment, topic_path
+from cli.deployment import Deployment, subscription_path, topic_path
 from cli.failure import REFUSED, CommandFailed
 from cli.options import Duration, FilterExpression, NameValue, calls_deployment, prints_json
 from cli.output import print_json, print_table
@@ -131,7 +131,7 @@ def list_subscriptions(deployment: Deployment, topic: str | None, as_json: bool)
 @calls_deployment
 def show(deployment: Deployment, topic: str, name: str) -> None:
     """Show the ARM document of an event subscription."""
-    print_json(deployment.get(_path(topic, name)))
+    print_json(deployment.get(subscription_path(topic, name)))
 
 
 @subscription.command("create")
@@ -154,7 +154,7 @@ def create(
     if show_json:
         print_json(body)
         return
-    made = deployment.put(_path(topic, name), body)
+    made = deployment.put(subscription_path(topic, name), body)
     if as_json:
         print_json(made)
         return
@@ -184,7 +184,7 @@ def update(
     if show_json:
         print_json(body)
         return
-    changed = deployment.patch(_path(topic, name), body)
+    changed = deployment.patch(subscription_path(topic, name), body)
     if as_json:
         print_json(changed)
     else:
@@ -197,13 +197,9 @@ def update(
 @calls_deployment
 def delete(deployment: Deployment, topic: str, name: str) -> None:
     """Delete an event subscription; its waiting events are dropped."""
-    if not deployment.delete(_path(topic, name)):
+    if not deployment.delete(subscription_path(topic, name)):
         raise CommandFailed(f"there is no event subscription '{name}' of '{topic}'", REFUSED)
     click.echo(f"deleted event subscription {name} of {topic}")
-
-
-def _path(topic: str, name: str) -> str:
-    return f"{topic_path(topic)}/eventSubscriptions/{name}"
 
 
 def _document(topic: str, given: dict[str, Any], deployment: Deployment) -> dict[str, Any]:

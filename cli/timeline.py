@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from cli.deployment import Deployment, topic_path
+from cli.deployment import Deployment, subscription_path
 from cli.event_timeline import state_text, table
 from cli.options import calls_deployment, prints_json
 from cli.output import print_json
@@ -72,7 +72,7 @@ def timeline(
 
     The exit code is 1 if nothing is recorded.
     """
-    path = f"{topic_path(topic)}/eventSubscriptions/{subscription}/attempts"
+    path = f"{subscription_path(topic, subscription)}/attempts"
     query = {"since": since.isoformat(), "event": event, "$top": most}
     found = deployment.get(path, **query)
     events, now = found["value"], datetime.fromisoformat(found["at"])

@@ -7,12 +7,13 @@ from typing import Any
 
 import click
 
-from cli.deployment import Deployment, topic_path
+from cli.deployment import Deployment, namespace_path, topic_path
 from cli.failure import REFUSED, CommandFailed
 from cli.options import NameValue, calls_deployment, prints_json
-from cli.output import print_json, print_table
+from cli.output import print_json, print_keys, print_table
 
-_SCHEMAS = ("EventGridSchema", "CloudEventSchemaV1_0", "CustomEventSchema")
+# A schema of one's own needs a mapping, which is a document: `curl` or an ARM client sends it.
+_SCHEMAS = ("EventGridSchema", "CloudEventSchemaV1_0")
 
 
 @click.group("topic")
@@ -26,7 +27,7 @@ def topic() -> None:
 @calls_deployment
 def list_topics(deployment: Deployment, namespace: str | None, as_json: bool) -> None:
     """List the topics of the deployment, or of a namespace."""
-    found = deployment.list(f"namespaces/{namespace}/topics" if namespace else "topics")
+    found = deployment.list(f"{namespace_path(namespace)}/topics" if namespace else "topics")
     if as_json:
         print_json(found)
         return
@@ -76,7 +77,10 @@ def create(
     """
     namespace, dot, _ = name.partition(".")
     if dot:
-        _need_namespace(deployment, namespace)
+        if profile or tags:
+            raise CommandFailed("--profile, --tag: only custom topics have these")
+        if not deployment.has(namespace_path(namespace)):
+            deployment.put(namespace_path(namespace), {"location": "local"})
         properties: dict[str, Any] = {"inputSchema": input_schema}
         properties |= {"eventRetentionInDays": retention_days}
         body: dict[str, Any] = {"properties": _given(properties)}
@@ -143,25 +147,7 @@ def delete(deployment: Deployment, name: str) -> None:
 @calls_deployment
 def keys(deployment: Deployment, name: str, regenerate: str | None, as_json: bool) -> None:
     """Print the keys of a topic; a namespace topic has those of its namespace."""
-    path = topic_path(name)
-    if regenerate:
-        found = deployment.post(f"{path}/regenerateKey", {"keyName": regenerate})
-    else:
-        found = deployment.post(f"{path}/listKeys")
-    if as_json:
-        print_json(found)
-    else:
-        click.echo(f"key1  {found['key1']}\nkey2  {found['key2']}")
-
-
-def _need_namespace(deployment: Deployment, namespace: str) -> None:
-    path = f"namespaces/{namespace}"
-    try:
-        deployment.get(path)
-    except CommandFailed as error:
-        if error.code != REFUSED:
-            raise
-        deployment.put(path, {"location": "local"})
+    print_keys(deployment.keys(topic_path(name), regenerate), as_json=as_json)
 
 
 def _row(document: Mapping[str, Any], namespace: str | None) -> dict[str, object]:

@@ -14,7 +14,7 @@ import requests
 
 from cli.program import main
 from devhost.process import RunningHost
-from testbed.arm import ADMIN_KEY
+from testbed.arm import ADMIN_KEY, Arm
 from testbed.subscriber import Subscriber, answers
 from tests.host.running import until
 
@@ -194,9 +194,15 @@ def test_a_namespace_lives_and_ends(pushgrid: Run, name: str) -> None:
 def test_the_status_is_an_exit_code_too(pushgrid: Run) -> None:
     found = pushgrid("status")
 
+    lines = [line.split() for line in found.out.splitlines() if line.strip()]
     assert (found.code, found.err) == (0, "")
     assert found.out.splitlines()[0].endswith("is healthy")
-    assert "deliveries" in found.out
+    assert ["QUEUE", "MESSAGES", "OLDEST", "(S)"] in lines
+    assert [line[0] for line in lines if line[0] in {"deliveries", "retries"}] == [
+        "deliveries",
+        "retries",
+    ]
+    assert any(line[0] == "TIMER" for line in lines) or "No timer has run yet." in found.out
 
 
 @pytest.mark.parametrize(
@@ -212,6 +218,8 @@ def test_the_status_is_an_exit_code_too(pushgrid: Run) -> None:
         ("subscription create a -t b --endpoint x --filter data.x", 2, "is not a filter"),
         ("subscription create a -t b --endpoint x --header nothing", 2, "write name=value"),
         ("subscription create a -t b --endpoint x --time-to-live soon", 2, "write 90m, 6h or 2d"),
+        ("topic create a.b --profile 2019", 2, "only custom topics have these"),
+        ("topic create a.b --tag x=y", 2, "only custom topics have these"),
         ("publish orders", 2, "Give a FILE, or --type"),
         ("publish no-such-topic --type a", 1, "404 ResourceNotFound"),
         ("topic list --key wrong", 1, "PUSHGRID_ADMIN_KEY"),
@@ -231,6 +239,69 @@ def test_what_goes_wrong_is_said_on_standard_error(
     assert words in found.err
     assert found.err.startswith("pushgrid")
     assert "Traceback" not in found.err
+
+
+def test_a_wrong_key_is_not_taken_for_a_missing_resource(pushgrid: Run, name: str) -> None:
+    """Whoever is refused must not hear that there was nothing to delete."""
+    pushgrid("topic", "create", name)
+
+    refused = pushgrid("topic", "delete", name, "--key", "wrong")
+    unmade = pushgrid("topic", "create", f"{name}.orders", "--key", "wrong")
+
+    assert (refused.code, unmade.code) == (1, 1)
+    assert refused.err.startswith("pushgrid: 401")
+    assert unmade.err.startswith("pushgrid: 401")
+    assert pushgrid("topic", "show", name).code == 0
+
+
+def test_a_resource_that_can_not_be_read_can_be_deleted(
+    pushgrid: Run, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its row is damaged: GET answers 503, DELETE deletes it."""
+    pushgrid("topic", "create", name)
+    get = requests.request
+
+    def unreadable(method: str, url: str, **options: Any) -> requests.Response:
+        answer = get(method, url, **options)
+        if method == "GET":
+            answer.status_code = 503
+        return answer
+
+    with monkeypatch.context() as patched:
+        patched.setattr(requests, "request", unreadable)
+        deleted = pushgrid("topic", "delete", name)
+
+    assert deleted.out == f"deleted topic {name}\n"
+    assert pushgrid("topic", "show", name).code == 1
+
+
+def test_events_of_an_own_schema_are_published_as_they_are(
+    pushgrid: Run, arm: Arm, name: str, subscriber: Callable[..., Subscriber]
+) -> None:
+    there = subscriber()
+    constant = {"id": {"sourceField": "order"}, "eventType": {"defaultValue": "Shop.Placed"}}
+    constant |= {member: {"defaultValue": "1"} for member in ("subject", "dataVersion")}
+    mapping = {"inputSchemaMappingType": "Json", "properties": constant}
+    arm.create_topic(name, inputSchema="CustomEventSchema", inputSchemaMapping=mapping)
+    options = ("--endpoint", there.url, "--schema", "CustomInputSchema")
+    assert pushgrid("subscription", "create", "crm", "-t", name, *options).code == 0
+
+    sent = pushgrid("publish", name, "-", given='{"order": "7"}')
+    described = pushgrid("publish", name, "--type", "Placed")
+
+    assert (sent.out, described.code) == (f"published 1 event to {name}\n", 2)
+    assert there.wait_for(bool)
+    assert there.pushes[0].events == [{"order": "7"}]
+
+
+@pytest.mark.parametrize("name_", ["a/b", "a?b=c", "a#b"])
+def test_a_name_stays_one_segment_of_the_path(pushgrid: Run, name_: str) -> None:
+    """Otherwise ``namespace delete a/topics/b`` would delete a topic."""
+    for command in (("namespace", "show"), ("topic", "show"), ("timeline", "-t", "a", "-s")):
+        found = pushgrid(*command, name_)
+
+        assert (found.code, found.out) == (1, "")
+        assert found.err.startswith("pushgrid: 40")
 
 
 @pytest.mark.parametrize(
