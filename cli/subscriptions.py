@@ -109,11 +109,11 @@ def _describes_subscription(command: F) -> F:
 
 
 @subscription.command("list")
-@click.option("--topic", "-t", help="Only those of this topic, or NAMESPACE.TOPIC.")
+@click.option("--topic", "-t", help="Topic, or NAMESPACE.TOPIC.")
 @prints_json
 @calls_deployment
 def list_subscriptions(deployment: Deployment, topic: str | None, as_json: bool) -> None:
-    """List event subscriptions, of all topics or of one."""
+    """List the event subscriptions of all custom topics, or of one topic."""
     path = f"{topic_path(topic)}/eventSubscriptions" if topic else "eventSubscriptions"
     found = deployment.list(path)
     if as_json:
