@@ -2,7 +2,7 @@
 
 import azure.functions as func
 
-from shared import wiring
+from pushgrid import wiring
 
 wiring.require_settings()  # A fault shows when the app is loaded.
 

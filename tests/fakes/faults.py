@@ -7,7 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 
-from shared.errors import StorageUnavailable
+from pushgrid.errors import StorageUnavailable
 
 
 class Faulty:

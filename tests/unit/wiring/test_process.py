@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from shared import wiring
+from pushgrid import wiring
 
 
 @pytest.fixture(autouse=True)
