@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 import requests
@@ -29,6 +30,7 @@ from testbed.host_settings import host_settings
 from testbed.storage_proxy import running_storage_proxy
 from testbed.subscriber import Push, running_subscriber
 
+_ROOT = Path(__file__).parents[1]
 _NEVER = "0 0 0 1 1 *"  # a schedule that does not fire: timers are measured separately
 _TIMEOUT = 90.0  # seconds for the scenario to end
 _QUIET = 3.0  # seconds in which the host deletes its last messages
@@ -147,11 +149,11 @@ def play(scenario: Scenario) -> Counted:
         RuntimeError: it did not end in time.
     """
     lines: list[str] = []
-    schedules = {"PUSHGRID_WAKE_SCHEDULE": _NEVER, "PUSHGRID_DEADLETTER_SCHEDULE": _NEVER}
+    timing = _polling() | {"PUSHGRID_WAKE_SCHEDULE": _NEVER, "PUSHGRID_DEADLETTER_SCHEDULE": _NEVER}
     with ExitStack() as stack:
         azurite = stack.enter_context(_storage())
         proxy = stack.enter_context(running_storage_proxy(azurite))
-        settings = host_settings(proxy.azurite, **(schedules | scenario.settings))
+        settings = host_settings(proxy.azurite, **(timing | scenario.settings))
         host = stack.enter_context(running_host(settings, on_line=lines.append))
         subscriber = stack.enter_context(running_subscriber(_answer(scenario)))
         key = _subscribed(Arm(host.url), scenario, subscriber.url)
@@ -172,6 +174,13 @@ def play(scenario: Scenario) -> Counted:
             publish=publish,
             deliver=[line["seconds"] for line in _lines(lines, "delivery.run")],
         )
+
+
+def _polling() -> dict[str, str]:
+    """Return the setting with which the queues are polled as on Azure, not as on a laptop."""
+    queues = json.loads((_ROOT / "host.json").read_text())["extensions"]["queues"]
+    name = "AzureFunctionsJobHost__extensions__queues__maxPollingInterval"
+    return {name: queues["maxPollingInterval"]}
 
 
 @contextmanager
