@@ -8,7 +8,7 @@ OLDER := .clients
 JAVASCRIPT := tests/clients/javascript
 BULLMQ := bench/peers/bullmq
 CELERY := .venv-celery
-CODE := pushgrid devhost cli testbed bench tests tools $(wildcard *_function)
+CODE := pushgrid shared devhost cli testbed bench tests tools $(wildcard *_function)
 QUICK := tests/unit tests/functional
 # Unit and functional tests never wait: as many processes as cores.
 PARALLEL := -n logical --maxprocesses 8

@@ -8,10 +8,10 @@ import statistics
 import time
 from typing import Any
 
-from pushgrid.arm.filter_codec import to_filter
-from pushgrid.events.event import Event
-from pushgrid.events.topic import InputSchema
-from pushgrid.subscriptions.event_values import EventValues
+from shared.arm.filter_codec import to_filter
+from shared.events.event import Event
+from shared.events.topic import InputSchema
+from shared.subscriptions.event_values import EventValues
 
 _MEMBERS = {
     "id": "e-0",

@@ -23,8 +23,8 @@ from azure.storage.queue import QueueServiceClient
 from bench.throughput import cpu_seconds
 from devhost.azurite import ACCOUNT, Azurite, running_azurite
 from devhost.process import RunningHost, running_host
-from pushgrid.adapters.storage.account import PAYLOADS, POISON
-from pushgrid.engine.ports import Queue, Table
+from shared.adapters.storage.account import PAYLOADS, POISON
+from shared.engine.ports import Queue, Table
 from testbed.arm import Arm, dead_letter_destination
 from testbed.host_settings import host_settings
 from testbed.storage_proxy import running_storage_proxy

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bench.scenario import an_event
-from pushgrid.delivery.messages.packing import pack
+from shared.delivery.messages.packing import pack
 
 Document = Mapping[str, Any]
 Steps = dict[str, dict[str, float]]

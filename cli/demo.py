@@ -17,7 +17,7 @@ from devhost.azurite import ACCOUNT, Azurite, running_azurite
 from devhost.errors import HostError
 from devhost.process import running_host
 from devhost.settings import read_local_settings
-from pushgrid.events.literals import dumps, loads
+from shared.events.literals import dumps, loads
 from testbed.arm import ADMIN_KEY, Arm, dead_letter_destination
 from testbed.ending import end_on_signals
 from testbed.host_settings import host_settings

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 import click
 
-from pushgrid.delivery.delivery_profile import DeliveryProfile, EndpointType, Feature
-from pushgrid.delivery.forecast import Forecast, forecast
-from pushgrid.delivery.policy import DeliveryTerms, default_terms
-from pushgrid.delivery.profiles import PROFILES
-from pushgrid.subscriptions.subscription import DeadLetterDestination
+from shared.delivery.delivery_profile import DeliveryProfile, EndpointType, Feature
+from shared.delivery.forecast import Forecast, forecast
+from shared.delivery.policy import DeliveryTerms, default_terms
+from shared.delivery.profiles import PROFILES
+from shared.subscriptions.subscription import DeadLetterDestination
 
 _ANY_CONTAINER = DeadLetterDestination(container="")
 _MINUTE = timedelta(minutes=1)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import click
 
 from cli.failure import REFUSED, CommandFailed
-from pushgrid.events.literals import dumps, loads
+from shared.events.literals import dumps, loads
 from testbed.ending import end_on_signals
 from testbed.subscriber import Push, Reply, consents, running_subscriber
 

@@ -2,7 +2,7 @@
 
 import azure.functions as func
 
-from pushgrid import wiring
+from shared import wiring
 
 wiring.require_settings()  # A fault shows when the app is loaded.
 

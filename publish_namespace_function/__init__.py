@@ -2,8 +2,8 @@
 
 import azure.functions as func
 
-from pushgrid import wiring
-from pushgrid.adapters.functions_http import to_request, to_response
+from shared import wiring
+from shared.adapters.functions_http import to_request, to_response
 
 wiring.read_settings()  # A fault is the answer to every request.
 

@@ -1,3 +1,1 @@
-"""Holds all the code of the app; the function folders beside it only translate."""
-
-VERSION = "0.1.0"
+"""The package that an installation brings: the command, and what tests of users import."""

@@ -9,16 +9,16 @@ from datetime import timedelta
 from random import Random
 from typing import Any
 
-from pushgrid.delivery.attempt_record import AttemptRecord
-from pushgrid.delivery.delivery import Attempt, Delivery, Origin
-from pushgrid.delivery.messages.message import DeadLetterNote, DeliveryMessage
-from pushgrid.delivery.outcome import DeliveryOutcome, Outcome
-from pushgrid.delivery.policy import DeliveryTerms, EndReason
-from pushgrid.delivery.profiles import PROFILES
-from pushgrid.events.event import Event
-from pushgrid.events.topic import InputSchema, Topic
-from pushgrid.events.trace_context import TraceContext
-from pushgrid.subscriptions.subscription import (
+from shared.delivery.attempt_record import AttemptRecord
+from shared.delivery.delivery import Attempt, Delivery, Origin
+from shared.delivery.messages.message import DeadLetterNote, DeliveryMessage
+from shared.delivery.outcome import DeliveryOutcome, Outcome
+from shared.delivery.policy import DeliveryTerms, EndReason
+from shared.delivery.profiles import PROFILES
+from shared.events.event import Event
+from shared.events.topic import InputSchema, Topic
+from shared.events.trace_context import TraceContext
+from shared.subscriptions.subscription import (
     DeadLetterDestination,
     DeliverySchema,
     EventSubscription,

@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 
 from hypothesis import strategies as st
 
-from pushgrid.delivery.delivery import Attempt, Delivery, Origin
-from pushgrid.delivery.health.endpoint_health import (
+from shared.delivery.delivery import Attempt, Delivery, Origin
+from shared.delivery.health.endpoint_health import (
     Health,
     NeedsProbe,
     Observation,
@@ -16,11 +16,11 @@ from pushgrid.delivery.health.endpoint_health import (
     claim_probe,
     observe,
 )
-from pushgrid.delivery.messages.message import DeadLetterNote, DeliveryMessage
-from pushgrid.delivery.outcome import Outcome
-from pushgrid.delivery.policy import EndReason
-from pushgrid.events.topic import InputSchema
-from pushgrid.subscriptions.subscription import (
+from shared.delivery.messages.message import DeadLetterNote, DeliveryMessage
+from shared.delivery.outcome import Outcome
+from shared.delivery.policy import EndReason
+from shared.events.topic import InputSchema
+from shared.subscriptions.subscription import (
     DeadLetterDestination,
     DeliverySchema,
     DynamicHeader,

@@ -2,8 +2,8 @@
 
 import azure.functions as func
 
-from pushgrid import wiring
-from pushgrid.adapters import functions_http
+from shared import wiring
+from shared.adapters import functions_http
 
 wiring.read_settings()  # A fault is the answer to every request.
 

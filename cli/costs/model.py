@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from cli.costs.data import Measured, Price, meter_of
 from cli.costs.workload import Work
-from pushgrid.delivery.slots.slots import IN_FLIGHT, MAX_SLOTS, THREADS
+from shared.delivery.slots.slots import IN_FLIGHT, MAX_SLOTS, THREADS
 
 HOURS = 730.0  # of a month
 MONTH = HOURS * 3600  # seconds

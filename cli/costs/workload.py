@@ -7,13 +7,13 @@ import math
 from dataclasses import dataclass
 from datetime import timedelta
 
-from pushgrid.delivery.delivery_profile import DeliveryProfile
-from pushgrid.delivery.forecast import forecast
-from pushgrid.delivery.messages import packing
-from pushgrid.delivery.policy import default_terms
-from pushgrid.delivery.profiles import PROFILES
-from pushgrid.engine.delivering.requeue import LONG_WAIT
-from pushgrid.engine.publishing.gathering import LIMIT
+from shared.delivery.delivery_profile import DeliveryProfile
+from shared.delivery.forecast import forecast
+from shared.delivery.messages import packing
+from shared.delivery.policy import default_terms
+from shared.delivery.profiles import PROFILES
+from shared.engine.delivering.requeue import LONG_WAIT
+from shared.engine.publishing.gathering import LIMIT
 
 _FAILING = "500"  # an answer without a minimum delay or a probation of its own
 _CHUNK = 64 * 1024  # bytes of an event that Event Grid counts as one operation

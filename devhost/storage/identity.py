@@ -1,4 +1,4 @@
-"""Chooses the identity for storage; a copy of pushgrid/adapters/storage/identity.py."""
+"""Chooses the identity for storage; a copy of shared/adapters/storage/identity.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads a connection to storage as the real host does; a copy of pushgrid/storage_setting.py."""
+"""Reads a connection to storage as the real host does; a copy of shared/storage_setting.py."""
 
 from __future__ import annotations
 

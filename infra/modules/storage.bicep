@@ -27,7 +27,7 @@ param payloadRetentionDays int
 @description('Log Analytics workspace that receives the transaction metrics.')
 param workspaceId string
 
-// All names are the code's (pushgrid/engine/ports, pushgrid/adapters). A queue with a queue trigger has a poison queue, to
+// All names are the code's (shared/engine/ports, shared/adapters). A queue with a queue trigger has a poison queue, to
 // which the host moves a message that keeps failing; `waiting` and `deadletters` are emptied by timers.
 var queueNames = [
   'deliveries'

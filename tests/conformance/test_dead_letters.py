@@ -9,12 +9,12 @@ from typing import Any
 import fastjsonschema
 import pytest
 
-from pushgrid.clock import timestamp
-from pushgrid.engine.ports import Queue
-from pushgrid.events.topic import FieldMapping, InputSchema, TopicName
-from pushgrid.http import Exchange, Failure, HttpRequest, NotAnswered
-from pushgrid.metrics import Metric
-from pushgrid.subscriptions.subscription import (
+from shared.clock import timestamp
+from shared.engine.ports import Queue
+from shared.events.topic import FieldMapping, InputSchema, TopicName
+from shared.http import Exchange, Failure, HttpRequest, NotAnswered
+from shared.metrics import Metric
+from shared.subscriptions.subscription import (
     DeliveryHeader,
     DeliverySchema,
     DynamicHeader,

@@ -10,10 +10,10 @@ import pytest
 from azure.core.exceptions import ResourceNotFoundError
 
 from devhost.azurite import Azurite, running_azurite
-from pushgrid.adapters.storage.account import StorageAccount
-from pushgrid.adapters.storage.connection import Service, connections_beside
-from pushgrid.deadletter_accounts import deadletter_accounts
-from pushgrid.storage_setting import storage_setting
+from shared.adapters.storage.account import StorageAccount
+from shared.adapters.storage.connection import Service, connections_beside
+from shared.deadletter_accounts import deadletter_accounts
+from shared.storage_setting import storage_setting
 from tests.managed_identity import SecuredStorage, running_secured_storage
 
 OTHER = "archive1"

@@ -10,12 +10,12 @@ from typing import Any, Protocol
 
 import pytest
 
-from pushgrid.adapters.storage.account import StorageAccount
-from pushgrid.adapters.storage.attempts import StorageAttempts
-from pushgrid.delivery.attempt_record import AttemptRecord
-from pushgrid.delivery.outcome import Outcome
-from pushgrid.delivery.policy import EndReason, EndState
-from pushgrid.engine.ports import AttemptLog
+from shared.adapters.storage.account import StorageAccount
+from shared.adapters.storage.attempts import StorageAttempts
+from shared.delivery.attempt_record import AttemptRecord
+from shared.delivery.outcome import Outcome
+from shared.delivery.policy import EndReason, EndState
+from shared.engine.ports import AttemptLog
 from tests.builders import TRACE, a_record, an_outcome
 from tests.fakes import START, FakeClock, MemoryAttempts
 

@@ -8,11 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from pushgrid.adapters.group_commit import GroupCommit
-from pushgrid.delivery.messages.publication import Publication
-from pushgrid.engine.ports import Committed, Queue
-from pushgrid.engine.publishing.commit import Commit
-from pushgrid.errors import StorageUnavailable
+from shared.adapters.group_commit import GroupCommit
+from shared.delivery.messages.publication import Publication
+from shared.engine.ports import Committed, Queue
+from shared.engine.publishing.commit import Commit
+from shared.errors import StorageUnavailable
 from tests.fakes import FakeClock, InlineCommits, MemoryPayloads, MemoryQueues
 from tests.functional.publishing.publications import a_publication
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from pushgrid.adapters.storage.account import StorageAccount
-from pushgrid.adapters.storage.metrics import StorageMetrics
-from pushgrid.metrics import CountRow, Counts, Metric, Series, Span, Sum
+from shared.adapters.storage.account import StorageAccount
+from shared.adapters.storage.metrics import StorageMetrics
+from shared.metrics import CountRow, Counts, Metric, Series, Span, Sum
 from tests.fakes import START, FakeClock, MemoryCounts
 
 MINUTE = timedelta(minutes=1)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from pushgrid.adapters.storage.account import StorageAccount
-from pushgrid.adapters.storage.errors import create_if_missing
-from pushgrid.adapters.storage.metric_rows import TOTALS
-from pushgrid.adapters.storage.tables import StorageResources
-from pushgrid.engine.ports import Table
-from pushgrid.errors import StorageUnavailable
+from shared.adapters.storage.account import StorageAccount
+from shared.adapters.storage.errors import create_if_missing
+from shared.adapters.storage.metric_rows import TOTALS
+from shared.adapters.storage.tables import StorageResources
+from shared.engine.ports import Table
+from shared.errors import StorageUnavailable
 from tests.functional.deployment import Logged
 
 pytestmark = pytest.mark.parametrize("kind", ["azurite", "identity"], indirect=True)

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from pushgrid.adapters.storage.account import POISON, StorageAccount
-from pushgrid.adapters.storage.blobs import StorageDeadLetters
-from pushgrid.engine.ports import DeadLetterStore
-from pushgrid.errors import StorageUnavailable
-from pushgrid.subscriptions.subscription import DeadLetterDestination
+from shared.adapters.storage.account import POISON, StorageAccount
+from shared.adapters.storage.blobs import StorageDeadLetters
+from shared.engine.ports import DeadLetterStore
+from shared.errors import StorageUnavailable
+from shared.subscriptions.subscription import DeadLetterDestination
 from tests.fakes import MemoryDeadLetters
 
 PATH = "orders/new/2026/2/9/12/8a5f9e5c.json"

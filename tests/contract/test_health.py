@@ -7,14 +7,14 @@ from datetime import timedelta
 
 import pytest
 
-from pushgrid.adapters.storage.account import StorageAccount
-from pushgrid.adapters.storage.health_table import TableHealth
-from pushgrid.adapters.storage.tables import StorageResources
-from pushgrid.delivery.health.endpoint_health import Health, Hold
-from pushgrid.delivery.outcome import Outcome
-from pushgrid.engine.ports import ResourceStore, StoredHealth, Table
-from pushgrid.errors import Conflict
-from pushgrid.subscriptions.subscription import SubscriptionKey
+from shared.adapters.storage.account import StorageAccount
+from shared.adapters.storage.health_table import TableHealth
+from shared.adapters.storage.tables import StorageResources
+from shared.delivery.health.endpoint_health import Health, Hold
+from shared.delivery.outcome import Outcome
+from shared.engine.ports import ResourceStore, StoredHealth, Table
+from shared.errors import Conflict
+from shared.subscriptions.subscription import SubscriptionKey
 from tests.builders import CRM
 from tests.fakes import START, FakeClock, MemoryResources
 

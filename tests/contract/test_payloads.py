@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import pytest
 
-from pushgrid.adapters.storage import blobs
-from pushgrid.adapters.storage.account import PAYLOADS, StorageAccount
-from pushgrid.adapters.storage.blobs import StoragePayloads
-from pushgrid.engine.ports import PayloadStore
+from shared.adapters.storage import blobs
+from shared.adapters.storage.account import PAYLOADS, StorageAccount
+from shared.adapters.storage.blobs import StoragePayloads
+from shared.engine.ports import PayloadStore
 from tests.fakes import START, FakeClock, MemoryPayloads
 
 HOUR = timedelta(hours=1)

@@ -10,11 +10,11 @@ from typing import Protocol
 
 import pytest
 
-from pushgrid.adapters.storage.account import StorageAccount
-from pushgrid.adapters.storage.queues import StorageQueues
-from pushgrid.engine.ports import Queue, QueueWatch, Receipt, Received, Receiver, Sender
-from pushgrid.errors import Unstorable
-from pushgrid.wiring.outbound import storage_pusher
+from shared.adapters.storage.account import StorageAccount
+from shared.adapters.storage.queues import StorageQueues
+from shared.engine.ports import Queue, QueueWatch, Receipt, Received, Receiver, Sender
+from shared.errors import Unstorable
+from shared.wiring.outbound import storage_pusher
 from tests.fakes import FakeClock, MemoryQueues
 
 SECOND = timedelta(seconds=1)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from pushgrid.adapters.storage.account import StorageAccount
-from pushgrid.adapters.storage.tables import StorageResources
-from pushgrid.engine.ports import ResourceStore, Table
-from pushgrid.errors import Conflict, InvalidDocument
+from shared.adapters.storage.account import StorageAccount
+from shared.adapters.storage.tables import StorageResources
+from shared.engine.ports import ResourceStore, Table
+from shared.errors import Conflict, InvalidDocument
 from tests.fakes import MemoryResources
 
 TABLE = Table.EVENT_SUBSCRIPTIONS

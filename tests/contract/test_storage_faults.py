@@ -15,15 +15,15 @@ from datetime import timedelta
 import pytest
 from azure.storage.queue import ExponentialRetry
 
-from pushgrid.adapters.storage import account, attempts
-from pushgrid.adapters.storage.account import StorageAccount
-from pushgrid.adapters.storage.attempts import StorageAttempts
-from pushgrid.adapters.storage.blobs import StorageDeadLetters, StoragePayloads
-from pushgrid.adapters.storage.queues import StorageQueues
-from pushgrid.adapters.storage.tables import StorageResources
-from pushgrid.engine.ports import Queue, Received, Table
-from pushgrid.errors import StorageUnavailable, StorageUnreachable
-from pushgrid.wiring.outbound import storage_pusher
+from shared.adapters.storage import account, attempts
+from shared.adapters.storage.account import StorageAccount
+from shared.adapters.storage.attempts import StorageAttempts
+from shared.adapters.storage.blobs import StorageDeadLetters, StoragePayloads
+from shared.adapters.storage.queues import StorageQueues
+from shared.adapters.storage.tables import StorageResources
+from shared.engine.ports import Queue, Received, Table
+from shared.errors import StorageUnavailable, StorageUnreachable
+from shared.wiring.outbound import storage_pusher
 from tests.builders import DEAD, a_record
 from tests.contract.scripted_storage import STORED, Answer, ScriptedStorage
 from tests.fakes import START, FakeClock

@@ -41,7 +41,7 @@ _PROBE = """
 import pathlib, sys
 package = pathlib.Path(sys.argv[1])
 assert (package / "host.json").read_bytes()
-for folder in (package, package / "pushgrid"):
+for folder in (package, package / "shared"):
     try:
         (folder / "probe").write_bytes(b"")
     except OSError:

@@ -12,9 +12,9 @@ from itertools import chain
 
 from devhost.azurite import Azurite
 from devhost.process import RunningHost
-from pushgrid.adapters.storage.account import StorageAccount
-from pushgrid.adapters.storage.attempts import StorageAttempts
-from pushgrid.clock import SystemClock
+from shared.adapters.storage.account import StorageAccount
+from shared.adapters.storage.attempts import StorageAttempts
+from shared.clock import SystemClock
 from testbed.arm import Arm
 from testbed.subscriber import Subscriber, answers
 from tests.e2e.dead_letters import DeadLetters

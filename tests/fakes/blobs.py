@@ -6,8 +6,8 @@ import uuid
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from pushgrid.errors import StorageUnavailable, StorageUnreachable
-from pushgrid.subscriptions.subscription import DeadLetterDestination
+from shared.errors import StorageUnavailable, StorageUnreachable
+from shared.subscriptions.subscription import DeadLetterDestination
 from tests.fakes.clock import FakeClock
 from tests.fakes.faults import Faulty
 

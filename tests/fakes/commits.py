@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from pushgrid.delivery.messages.publication import Publication
-from pushgrid.engine.ports import Committed
-from pushgrid.engine.publishing.commit import Result
+from shared.delivery.messages.publication import Publication
+from shared.engine.ports import Committed
+from shared.engine.publishing.commit import Result
 
 
 class InlineCommits:

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any
 
-from pushgrid.metrics import DEFINITIONS, CountRow, Counts, Metric, Span, total_of
-from pushgrid.subscriptions.subscription import SubscriptionKey
+from shared.metrics import DEFINITIONS, CountRow, Counts, Metric, Span, total_of
+from shared.subscriptions.subscription import SubscriptionKey
 from tests.fakes.faults import Faulty
 
 

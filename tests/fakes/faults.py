@@ -7,7 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 
-from pushgrid.errors import StorageUnavailable
+from shared.errors import StorageUnavailable
 
 
 class Faulty:

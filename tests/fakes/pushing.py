@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from pushgrid.http import Answered, Audience, Exchange, LateAnswerHandler, OutboundRequest
+from shared.http import Answered, Audience, Exchange, LateAnswerHandler, OutboundRequest
 from tests.fakes.clock import FakeClock
 
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from pushgrid.engine.ports import Backlog, Peeked, Queue, Receipt, Received
-from pushgrid.errors import StorageUnavailable, Unstorable
+from shared.engine.ports import Backlog, Peeked, Queue, Receipt, Received
+from shared.errors import StorageUnavailable, Unstorable
 from tests.fakes.clock import FakeClock
 from tests.fakes.faults import Faulty
 

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any
 
-from pushgrid.delivery.attempt_record import AttemptRecord
-from pushgrid.engine.ports import Resource, Table
-from pushgrid.errors import Conflict, InvalidDocument
+from shared.delivery.attempt_record import AttemptRecord
+from shared.engine.ports import Resource, Table
+from shared.errors import Conflict, InvalidDocument
 from tests.fakes.faults import Faulty
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pushgrid.errors import SigningKeysUnavailable
-from pushgrid.events.token_claims import Claims, TokenFault
+from shared.errors import SigningKeysUnavailable
+from shared.events.token_claims import Claims, TokenFault
 
 
 class Tokens:

@@ -10,33 +10,33 @@ from datetime import datetime, timedelta
 from threading import Event, Lock
 from typing import Any, TypeVar
 
-from pushgrid.adapters.storage.health_table import TableHealth
-from pushgrid.arm.namespace_codec import to_absent_topic
-from pushgrid.delivery.messages.message import DeliveryMessage, NewerMessage, encode
-from pushgrid.delivery.messages.message_reader import decode
-from pushgrid.delivery.slots.slots import Slots
-from pushgrid.engine.delivering.attempt_history import AttemptHistory
-from pushgrid.engine.delivering.deliver import Deliver
-from pushgrid.engine.delivering.deployment_terms import DeploymentTerms
-from pushgrid.engine.delivering.gates import Gates
-from pushgrid.engine.delivering.parts import Parts
-from pushgrid.engine.delivering.poison_records import PoisonRecords
-from pushgrid.engine.delivering.push import Push
-from pushgrid.engine.delivering.requeue import Requeue
-from pushgrid.engine.delivering.shared_health import SharedHealth
-from pushgrid.engine.ports import Pusher, Queue
-from pushgrid.engine.publishing.commit import Commit
-from pushgrid.engine.publishing.publish import Publish
-from pushgrid.engine.publishing.publisher_authorization import PublisherAuthorization
-from pushgrid.engine.timers.dead_letters import WriteDeadLetters
-from pushgrid.engine.timers.housekeeping import Housekeeping
-from pushgrid.engine.timers.poison import ReturnPoison
-from pushgrid.engine.timers.receiving import Intake
-from pushgrid.engine.timers.wake import Wake
-from pushgrid.events.topic import Topic
-from pushgrid.http import HttpAnswer, HttpRequest
-from pushgrid.settings import AttemptLogging
-from pushgrid.subscriptions.subscription import EventSubscription, SubscriptionKey
+from shared.adapters.storage.health_table import TableHealth
+from shared.arm.namespace_codec import to_absent_topic
+from shared.delivery.messages.message import DeliveryMessage, NewerMessage, encode
+from shared.delivery.messages.message_reader import decode
+from shared.delivery.slots.slots import Slots
+from shared.engine.delivering.attempt_history import AttemptHistory
+from shared.engine.delivering.deliver import Deliver
+from shared.engine.delivering.deployment_terms import DeploymentTerms
+from shared.engine.delivering.gates import Gates
+from shared.engine.delivering.parts import Parts
+from shared.engine.delivering.poison_records import PoisonRecords
+from shared.engine.delivering.push import Push
+from shared.engine.delivering.requeue import Requeue
+from shared.engine.delivering.shared_health import SharedHealth
+from shared.engine.ports import Pusher, Queue
+from shared.engine.publishing.commit import Commit
+from shared.engine.publishing.publish import Publish
+from shared.engine.publishing.publisher_authorization import PublisherAuthorization
+from shared.engine.timers.dead_letters import WriteDeadLetters
+from shared.engine.timers.housekeeping import Housekeeping
+from shared.engine.timers.poison import ReturnPoison
+from shared.engine.timers.receiving import Intake
+from shared.engine.timers.wake import Wake
+from shared.events.topic import Topic
+from shared.http import HttpAnswer, HttpRequest
+from shared.settings import AttemptLogging
+from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
 from tests.builders import a_subscription, a_topic
 from tests.fakes import (
     Counted,
@@ -105,7 +105,7 @@ class Directory(Faulty):
 
 
 class Deployment:
-    """Everything wired, as `pushgrid/wiring` does it; the topic ``orders``, no subscription."""
+    """Everything wired, as `shared/wiring` does it; the topic ``orders``, no subscription."""
 
     def __init__(self) -> None:
         self.clock = FakeClock()

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from pushgrid.events.topic import InputSchema
-from pushgrid.http import HttpAnswer, HttpRequest
-from pushgrid.subscriptions.subscription import DeliverySchema, EventSubscription
+from shared.events.topic import InputSchema
+from shared.http import HttpAnswer, HttpRequest
+from shared.subscriptions.subscription import DeliverySchema, EventSubscription
 from tests.builders import a_topic, compact
 from tests.functional.deployment import Deployment
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from pushgrid.http import HttpAnswer, HttpRequest
+from shared.http import HttpAnswer, HttpRequest
 from tests.builders import KEY
 from tests.functional.deployment import Deployment
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pushgrid.engine.ports import Queue
-from pushgrid.engine.timers.queue_watch import WatchQueues
+from shared.engine.ports import Queue
+from shared.engine.timers.queue_watch import WatchQueues
 from tests.builders import a_delivery, a_message, a_note
 from tests.functional.deployment import MINUTE, Deployment, Logged
 

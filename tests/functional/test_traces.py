@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from pushgrid.delivery.delivery import Origin
-from pushgrid.engine.delivering.push import Push
-from pushgrid.engine.ports import Queue
-from pushgrid.engine.publishing.commit import Commit
-from pushgrid.events.topic import InputSchema
-from pushgrid.subscriptions.subscription import Batching, DeliverySchema, StaticHeader
+from shared.delivery.delivery import Origin
+from shared.engine.delivering.push import Push
+from shared.engine.ports import Queue
+from shared.engine.publishing.commit import Commit
+from shared.events.topic import InputSchema
+from shared.subscriptions.subscription import Batching, DeliverySchema, StaticHeader
 from tests.builders import DEAD, URL, a_topic, noise
 from tests.fakes import START, answered
 from tests.functional.deployment import Deployment, Logged

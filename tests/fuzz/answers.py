@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 import h11
 
-from pushgrid.adapters.http.answer import MAX_BODY, Answer
-from pushgrid.adapters.http.connection import NoAnswer
+from shared.adapters.http.answer import MAX_BODY, Answer
+from shared.adapters.http.connection import NoAnswer
 from tests.fuzz.answer_draws import Draw
 
 

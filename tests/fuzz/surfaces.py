@@ -15,14 +15,14 @@ from typing import Any
 import azure.functions as func
 from azure.functions.http import HttpResponseConverter
 
-from pushgrid.adapters.functions_http import to_request, to_response
-from pushgrid.adapters.resource_cache import Readers, ResourceCache
-from pushgrid.arm.namespace_codec import to_absent_topic, to_namespace_topic
-from pushgrid.arm.subscription_codec import to_subscription_in_force
-from pushgrid.arm.topic_codec import to_topic
-from pushgrid.engine.ports import Queue
-from pushgrid.http import HttpAnswer, HttpRequest
-from pushgrid.subscriptions.subscription import SubscriptionKey
+from shared.adapters.functions_http import to_request, to_response
+from shared.adapters.resource_cache import Readers, ResourceCache
+from shared.arm.namespace_codec import to_absent_topic, to_namespace_topic
+from shared.arm.subscription_codec import to_subscription_in_force
+from shared.arm.topic_codec import to_topic
+from shared.engine.ports import Queue
+from shared.http import HttpAnswer, HttpRequest
+from shared.subscriptions.subscription import SubscriptionKey
 from tests.functional.deployment import Deployment, finished
 from tests.functional.manage.arm_api import (
     CRM,

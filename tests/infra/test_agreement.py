@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pushgrid.delivery.profiles import PROFILES
-from pushgrid.settings import from_environ
+from shared.delivery.profiles import PROFILES
+from shared.settings import from_environ
 from tools.bicepcheck.check import check
 from tools.bicepcheck.evaluation.deployment import Deployment
 from tools.bicepcheck.evaluation.scenarios import deployments
@@ -18,35 +18,35 @@ from tools.bicepcheck.score import ROOT, copied
 from tools.bicepcheck.types.declared import Types
 
 RENAMES = [
-    ("setting in the code", "pushgrid/settings.py", '"PUSHGRID_PROFILE"', '"PUSHGRID_EDITION"'),
+    ("setting in the code", "shared/settings.py", '"PUSHGRID_PROFILE"', '"PUSHGRID_EDITION"'),
     ("setting in Bicep", "infra/modules/app.bicep", "PUSHGRID_PROFILE:", "PUSHGRID_EDITION:"),
     ("schedule in the code", "wake_function/function.json", "WAKE_SCHEDULE", "WAKING_SCHEDULE"),
     ("schedule in Bicep", "infra/modules/app.bicep", "WAKE_SCHEDULE", "WAKING_SCHEDULE"),
-    ("queue in the code", "pushgrid/engine/ports/queues.py", '"waiting"', '"later"'),
+    ("queue in the code", "shared/engine/ports/queues.py", '"waiting"', '"later"'),
     ("queue in Bicep", "infra/modules/storage.bicep", "'waiting'", "'later'"),
     ("triggered queue in the code", "retry_function/function.json", '"retries"', '"again"'),
     ("poison queue in Bicep", "infra/modules/storage.bicep", "'retries-poison'", "'poison'"),
-    ("table in the code", "pushgrid/engine/ports/documents.py", '"topics"', '"topic"'),
+    ("table in the code", "shared/engine/ports/documents.py", '"topics"', '"topic"'),
     ("table in Bicep", "infra/modules/storage.bicep", "'topics'", "'topic'"),
     (
         "table of totals in the code",
-        "pushgrid/adapters/storage/metric_rows.py",
+        "shared/adapters/storage/metric_rows.py",
         '"metrictotals"',
         '"sums"',
     ),
-    ("container in the code", "pushgrid/adapters/storage/account.py", '"payloads"', '"bodies"'),
+    ("container in the code", "shared/adapters/storage/account.py", '"payloads"', '"bodies"'),
     ("container in Bicep", "infra/modules/storage.bicep", "'payloads'", "'bodies'"),
     ("service in azure.yaml", "azure.yaml", "  api:", "  app:"),
     ("service in Bicep", "infra/main.bicep", "'api'", "'app'"),
     (
         "log line in the code",
-        "pushgrid/engine/timers/queue_watch.py",
+        "shared/engine/timers/queue_watch.py",
         '"queue.depth"',
         '"queue.state"',
     ),
     ("log line in Bicep", "infra/modules/alerts.bicep", "queue.depth", "queue.state"),
     ("connection of a trigger", "retry_function/function.json", "WebJobsStorage", "JobsStorage"),
-    ("connection in the code", "pushgrid/settings.py", '"AzureWebJobsStorage"', '"AzureStorage"'),
+    ("connection in the code", "shared/settings.py", '"AzureWebJobsStorage"', '"AzureStorage"'),
     ("connection in Bicep", "infra/modules/app.bicep", "AzureWebJobsStorage__", "Storage__"),
     ("parameter in Bicep", "infra/main.bicep", "param attemptLog ", "param attemptLogging "),
     ("parameter in the file", "infra/main.parameters.json", '"attemptLog"', '"attemptLogging"'),

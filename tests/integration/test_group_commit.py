@@ -14,17 +14,17 @@ from datetime import timedelta
 import pytest
 
 from devhost.azurite import Azurite
-from pushgrid.adapters.group_commit import GroupCommit
-from pushgrid.adapters.storage.account import StorageAccount
-from pushgrid.adapters.storage.blobs import StoragePayloads
-from pushgrid.adapters.storage.queues import StorageQueues
-from pushgrid.clock import SystemClock
-from pushgrid.delivery.messages.publication import Publication
-from pushgrid.engine.ports import Committed, Queue
-from pushgrid.engine.publishing.commit import Commit, Result
-from pushgrid.engine.publishing.gathering import MAX_UNDER_WAY
-from pushgrid.errors import StorageUnavailable
-from pushgrid.wiring.outbound import storage_pusher
+from shared.adapters.group_commit import GroupCommit
+from shared.adapters.storage.account import StorageAccount
+from shared.adapters.storage.blobs import StoragePayloads
+from shared.adapters.storage.queues import StorageQueues
+from shared.clock import SystemClock
+from shared.delivery.messages.publication import Publication
+from shared.engine.ports import Committed, Queue
+from shared.engine.publishing.commit import Commit, Result
+from shared.engine.publishing.gathering import MAX_UNDER_WAY
+from shared.errors import StorageUnavailable
+from shared.wiring.outbound import storage_pusher
 from testbed.storage_proxy import Attack, Failure, running_storage_proxy
 from tests.builders import noise
 from tests.functional.publishing.publications import a_publication, events_of

@@ -14,13 +14,13 @@ from azure.core.exceptions import AzureError, ClientAuthenticationError, Service
 from devhost.queue.storage import RestQueue
 from devhost.storage.account import find_account
 from devhost.storage.errors import StorageBusyError, StorageRefusedError
-from pushgrid.adapters.http.push import HttpPusher
-from pushgrid.adapters.storage.account import StorageAccount
-from pushgrid.adapters.storage.queues import StorageQueues
-from pushgrid.engine.ports import Queue
-from pushgrid.errors import StorageUnavailable
-from pushgrid.storage_setting import storage_setting
-from pushgrid.wiring.outbound import storage_pusher
+from shared.adapters.http.push import HttpPusher
+from shared.adapters.storage.account import StorageAccount
+from shared.adapters.storage.queues import StorageQueues
+from shared.engine.ports import Queue
+from shared.errors import StorageUnavailable
+from shared.storage_setting import storage_setting
+from shared.wiring.outbound import storage_pusher
 from tests.managed_identity import SecuredStorage, running_secured_storage
 
 NAME = "AzureWebJobsStorage"

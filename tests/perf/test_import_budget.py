@@ -48,7 +48,7 @@ began = time.process_time()
 import azure.functions, azure.data.tables
 sdks = time.process_time() - began
 import {folder}
-from pushgrid.wiring import {module}
+from shared.wiring import {module}
 {module}.{use_case}()
 print((time.process_time() - began) / sdks)
 print(*sorted(sys.modules))

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 import pytest
 
-from pushgrid.adapters.storage.account import StorageAccount
-from pushgrid.adapters.storage.connection import Service, connections_beside
-from pushgrid.deadletter_accounts import deadletter_accounts
-from pushgrid.errors import InvalidSettings
-from pushgrid.settings import from_environ, unknown, unresolved
-from pushgrid.wiring import settings as wired
+from shared.adapters.storage.account import StorageAccount
+from shared.adapters.storage.connection import Service, connections_beside
+from shared.deadletter_accounts import deadletter_accounts
+from shared.errors import InvalidSettings
+from shared.settings import from_environ, unknown, unresolved
+from shared.wiring import settings as wired
 
 NAME = "PUSHGRID_DEADLETTER_ACCOUNTS"
 ENDPOINT = "https://archive1.blob.core.windows.net"

@@ -36,8 +36,8 @@ LEFT_BEHIND = [
     "local.settings.json",
     "node_modules/azurite/package.json",
     "publish_function/__pycache__/__init__.cpython-311.pyc",
-    "pushgrid/__pycache__/x.cpython-311.pyc",
-    "pushgrid/engine/__pycache__/x.cpython-311.pyc",
+    "shared/__pycache__/x.cpython-311.pyc",
+    "shared/engine/__pycache__/x.cpython-311.pyc",
     "scratch/.gitkeep",
     "scratch/publish.py",
     "tests/unit/test_package.py",
@@ -51,9 +51,9 @@ LEFT_BEHIND = [
     "publish_function/.env",
     "publish_function/notes/secret.py",
     "scripts/deploy.py",
-    "pushgrid/.env",
-    "pushgrid/certificate.pem",
-    "pushgrid/engine/requirements.txt",
+    "shared/.env",
+    "shared/certificate.pem",
+    "shared/engine/requirements.txt",
     "sub/host.json",
 ]
 
@@ -61,7 +61,7 @@ LEFT_BEHIND = [
 def test_the_package_holds_the_app_and_nothing_else() -> None:
     functions = {path.parent for path in ROOT.glob("*_function/function.json")}
     app = {Path("host.json"), Path("requirements.txt")}
-    app |= {each.relative_to(ROOT) for each in (ROOT / "pushgrid").rglob("*.py")}
+    app |= {each.relative_to(ROOT) for each in (ROOT / "shared").rglob("*.py")}
     for folder in functions:
         app |= {Path(folder.name) / "__init__.py", Path(folder.name) / "function.json"}
 
@@ -75,7 +75,7 @@ def test_every_module_that_the_app_imports_is_in_the_package() -> None:
     imported = {name for path in code for name in _imports((ROOT / path).read_text())}
     ours = {name for name in imported if name.partition(".")[0] in _TOP_LEVEL}
 
-    assert {name.partition(".")[0] for name in ours} == {"pushgrid"}
+    assert {name.partition(".")[0] for name in ours} == {"shared"}
     for name in ours:
         path = Path(*name.split("."))
         assert path / "__init__.py" in packed or path.with_suffix(".py") in packed, name
@@ -83,13 +83,13 @@ def test_every_module_that_the_app_imports_is_in_the_package() -> None:
 
 @pytest.mark.parametrize("path", LEFT_BEHIND)
 def test_what_work_leaves_behind_is_not_uploaded(tmp_path: Path, path: str) -> None:
-    for each in (path, "host.json", "pushgrid/clock.py"):
+    for each in (path, "host.json", "shared/clock.py"):
         file = tmp_path / each
         file.parent.mkdir(parents=True, exist_ok=True)
         file.touch()
     (tmp_path / ".funcignore").write_text((ROOT / ".funcignore").read_text())
 
-    assert package_list(tmp_path) == [Path("host.json"), Path("pushgrid/clock.py")]
+    assert package_list(tmp_path) == [Path("host.json"), Path("shared/clock.py")]
 
 
 def test_what_git_ignores_is_not_uploaded(tmp_path: Path) -> None:

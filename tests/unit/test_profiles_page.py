@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from pushgrid.clock import in_words
-from pushgrid.delivery.delivery_profile import DeliveryProfile, EndpointType, Feature
-from pushgrid.delivery.profiles import PROFILES
-from pushgrid.http import Failure
+from shared.clock import in_words
+from shared.delivery.delivery_profile import DeliveryProfile, EndpointType, Feature
+from shared.delivery.profiles import PROFILES
+from shared.http import Failure
 
 PAGE = (Path(__file__).parents[2] / "docs/delivery-profiles.md").read_text()
 NONE = "\N{EN DASH}"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pushgrid import VERSION, settings
+from shared import VERSION, settings
 from tests.package_list import requirements
 
 ROOT = Path(__file__).parents[2]
@@ -57,9 +57,9 @@ def test_the_programming_models_are_not_mixed():
     assert not (ROOT / "function_app.py").exists()
 
 
-def test_nothing_installed_brings_a_top_level_pushgrid():
-    """The app's root stands last in ``sys.path``: another one that is installed would win."""
-    owners = importlib.metadata.packages_distributions().get("pushgrid", [])
+def test_nothing_installed_brings_a_top_level_shared():
+    """The app's root stands last in ``sys.path``: an installed ``shared`` would win."""
+    owners = importlib.metadata.packages_distributions().get("shared", [])
 
     assert [owner for owner in owners if owner != "pushgrid"] == []
 

@@ -8,9 +8,9 @@ from ipaddress import ip_network
 
 import pytest
 
-from pushgrid.errors import InvalidSettings
-from pushgrid.network_settings import EgressProxy
-from pushgrid.settings import (
+from shared.errors import InvalidSettings
+from shared.network_settings import EgressProxy
+from shared.settings import (
     NAMES,
     AttemptLogging,
     LogFormat,
@@ -19,8 +19,8 @@ from pushgrid.settings import (
     unknown,
     unresolved,
 )
-from pushgrid.wiring import managing, process, storage, timers
-from pushgrid.wiring import settings as wired
+from shared.wiring import managing, process, storage, timers
+from shared.wiring import settings as wired
 
 _TENANT = "11111111-2222-3333-4444-555555555555"
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from pushgrid.storage_setting import storage_setting
+from shared.storage_setting import storage_setting
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from pushgrid import settings
-from pushgrid.adapters.storage import account
-from pushgrid.arm.dead_letter_codec import _OWN_CONTAINER
-from pushgrid.delivery.profiles import PROFILES
-from pushgrid.engine.delivering.deployment_terms import DeploymentTerms
+from shared import settings
+from shared.adapters.storage import account
+from shared.arm.dead_letter_codec import _OWN_CONTAINER
+from shared.delivery.profiles import PROFILES
+from shared.engine.delivering.deployment_terms import DeploymentTerms
 from tests.builders import a_topic
 
 ROOT = Path(__file__).parents[2]

@@ -85,7 +85,7 @@ def copied(base: str, folder: Path) -> Path:
     if base == "example":
         shutil.copytree(EXAMPLE, copy)
         return copy
-    for name in ("pushgrid", "infra"):
+    for name in ("shared", "infra"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     for path in [*ROOT.glob("*_function/function.json"), ROOT / "azure.yaml", ROOT / "host.json"]:
         there = folder / path.relative_to(ROOT)

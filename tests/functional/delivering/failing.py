@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from pushgrid.delivery.health.endpoint_health import Availability
-from pushgrid.engine.delivering.gates import Gates
-from pushgrid.subscriptions.subscription import EventSubscription
+from shared.delivery.health.endpoint_health import Availability
+from shared.engine.delivering.gates import Gates
+from shared.subscriptions.subscription import EventSubscription
 from tests.builders import URL, a_delivery, a_message
 from tests.fakes import answered
 from tests.functional.deployment import Deployment

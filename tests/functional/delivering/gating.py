@@ -10,21 +10,21 @@ from datetime import datetime, timedelta
 from queue import SimpleQueue
 from typing import Any, cast
 
-from pushgrid.adapters.push_threads import PooledThreads
-from pushgrid.adapters.storage.health_table import TableHealth
-from pushgrid.delivery.outcome import Outcome
-from pushgrid.delivery.policy import DeliveryTerms
-from pushgrid.delivery.requests.push_batch import Loaded
-from pushgrid.delivery.slots.shares import Share
-from pushgrid.delivery.slots.slots import THREADS, Slots
-from pushgrid.engine.delivering.answers import Attempted, NotNow, Result
-from pushgrid.engine.delivering.gate import Gate
-from pushgrid.engine.delivering.gates import Gates
-from pushgrid.engine.delivering.late_answers import LateAnswers
-from pushgrid.engine.delivering.parts import Part
-from pushgrid.engine.delivering.shared_health import SharedHealth
-from pushgrid.engine.delivering.visit import Request, Visit
-from pushgrid.subscriptions.subscription import EventSubscription
+from shared.adapters.push_threads import PooledThreads
+from shared.adapters.storage.health_table import TableHealth
+from shared.delivery.outcome import Outcome
+from shared.delivery.policy import DeliveryTerms
+from shared.delivery.requests.push_batch import Loaded
+from shared.delivery.slots.shares import Share
+from shared.delivery.slots.slots import THREADS, Slots
+from shared.engine.delivering.answers import Attempted, NotNow, Result
+from shared.engine.delivering.gate import Gate
+from shared.engine.delivering.gates import Gates
+from shared.engine.delivering.late_answers import LateAnswers
+from shared.engine.delivering.parts import Part
+from shared.engine.delivering.shared_health import SharedHealth
+from shared.engine.delivering.visit import Request, Visit
+from shared.subscriptions.subscription import EventSubscription
 from tests.builders import a_delivery, a_message, a_subscription, an_outcome, terms
 from tests.fakes import FakeClock, MemoryResources
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pushgrid.http import Failure, NotAnswered
-from pushgrid.subscriptions.subscription import RetryPolicy
+from shared.http import Failure, NotAnswered
+from shared.subscriptions.subscription import RetryPolicy
 from tests.builders import URL, a_delivery, a_message, a_topic
 from tests.fakes import answered
 from tests.functional.deployment import Deployment

@@ -11,11 +11,11 @@ from datetime import timedelta
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from pushgrid.adapters.push_threads import PooledThreads
-from pushgrid.delivery.messages.message import DeliveryMessage, encode
-from pushgrid.delivery.slots.slots import Slots
-from pushgrid.engine.delivering.gates import Gates
-from pushgrid.http import Exchange, LateAnswerHandler, OutboundRequest
+from shared.adapters.push_threads import PooledThreads
+from shared.delivery.messages.message import DeliveryMessage, encode
+from shared.delivery.slots.slots import Slots
+from shared.engine.delivering.gates import Gates
+from shared.http import Exchange, LateAnswerHandler, OutboundRequest
 from tests.fakes import ScriptedPusher
 from tests.functional.deployment import SECOND, Deployment
 

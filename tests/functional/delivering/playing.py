@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pushgrid.engine.ports import Queue
+from shared.engine.ports import Queue
 from tests.builders import a_delivery, a_message
 from tests.functional.deployment import MINUTE, SECOND, Deployment
 

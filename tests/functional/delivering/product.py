@@ -6,13 +6,13 @@ import json
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from pushgrid.adapters.resource_cache import InvalidatingStore, Readers, ResourceCache
-from pushgrid.arm.namespace_codec import to_absent_topic, to_namespace_topic
-from pushgrid.arm.subscription_codec import to_subscription_in_force
-from pushgrid.arm.topic_codec import to_topic
-from pushgrid.delivery.messages.message import encode
-from pushgrid.engine.ports import Queue
-from pushgrid.http import HttpRequest
+from shared.adapters.resource_cache import InvalidatingStore, Readers, ResourceCache
+from shared.arm.namespace_codec import to_absent_topic, to_namespace_topic
+from shared.arm.subscription_codec import to_subscription_in_force
+from shared.arm.topic_codec import to_topic
+from shared.delivery.messages.message import encode
+from shared.engine.ports import Queue
+from shared.http import HttpRequest
 from tests.fakes import answered
 from tests.functional.deployment import Deployment
 from tests.functional.manage.arm_api import CRM, ORDERS, URL, ArmApi, hook

@@ -10,13 +10,13 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any
 
-from pushgrid.delivery.messages.message import DeliveryMessage
-from pushgrid.delivery.profiles import PROFILES
-from pushgrid.engine.delivering.deployment_terms import DeploymentTerms
-from pushgrid.engine.ports import Queue
-from pushgrid.errors import StorageUnavailable
-from pushgrid.http import Exchange, LateAnswerHandler, OutboundRequest
-from pushgrid.subscriptions.subscription import EventSubscription
+from shared.delivery.messages.message import DeliveryMessage
+from shared.delivery.profiles import PROFILES
+from shared.engine.delivering.deployment_terms import DeploymentTerms
+from shared.engine.ports import Queue
+from shared.errors import StorageUnavailable
+from shared.http import Exchange, LateAnswerHandler, OutboundRequest
+from shared.subscriptions.subscription import EventSubscription
 from tests.builders import a_subscription
 from tests.fakes import FakeClock, ScriptedPusher, Stored, answered
 from tests.functional.deployment import Deployment

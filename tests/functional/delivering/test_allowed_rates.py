@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from pushgrid.engine.ports import Queue
-from pushgrid.http import Failure, NotAnswered
+from shared.engine.ports import Queue
+from shared.http import Failure, NotAnswered
 from tests.builders import URL, a_delivery, a_message
 from tests.fakes import START, answered
 from tests.functional.delivering.failing import pushed

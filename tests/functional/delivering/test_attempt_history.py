@@ -8,14 +8,14 @@ from datetime import timedelta
 
 import pytest
 
-from pushgrid.delivery.attempt_record import AttemptRecord
-from pushgrid.delivery.outcome import Outcome
-from pushgrid.delivery.policy import EndReason, EndState
-from pushgrid.engine.delivering.attempt_history import QUIET_FOR, AttemptHistory
-from pushgrid.engine.ports import Queue
-from pushgrid.errors import StorageUnavailable
-from pushgrid.settings import AttemptLogging
-from pushgrid.subscriptions.subscription import RetryPolicy
+from shared.delivery.attempt_record import AttemptRecord
+from shared.delivery.outcome import Outcome
+from shared.delivery.policy import EndReason, EndState
+from shared.engine.delivering.attempt_history import QUIET_FOR, AttemptHistory
+from shared.engine.ports import Queue
+from shared.errors import StorageUnavailable
+from shared.settings import AttemptLogging
+from shared.subscriptions.subscription import RetryPolicy
 from tests.builders import (
     CRM,
     DEAD,

@@ -13,13 +13,13 @@ from datetime import timedelta
 import pytest
 
 from devhost.log import Console, LogLines, running
-from pushgrid.delivery.outcome import DeliveryOutcome, Outcome
-from pushgrid.delivery.policy import End, EndReason, RetryAt
-from pushgrid.delivery.requests.push_batch import Loaded
-from pushgrid.engine.delivering.attempt_lines import AttemptLines
-from pushgrid.settings import LogFormat
-from pushgrid.telemetry import LOGGER
-from pushgrid.wiring.console import use_format
+from shared.delivery.outcome import DeliveryOutcome, Outcome
+from shared.delivery.policy import End, EndReason, RetryAt
+from shared.delivery.requests.push_batch import Loaded
+from shared.engine.delivering.attempt_lines import AttemptLines
+from shared.settings import LogFormat
+from shared.telemetry import LOGGER
+from shared.wiring.console import use_format
 from tests.builders import a_delivery, a_message, a_subscription, an_outcome, terms, text
 from tests.fakes import START
 

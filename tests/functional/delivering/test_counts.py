@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from pushgrid.delivery.delivery import Delivery
-from pushgrid.delivery.outcome import Outcome
-from pushgrid.delivery.policy import EndReason
-from pushgrid.engine.ports import Queue
-from pushgrid.http import Failure, HttpAnswer, HttpRequest, NotAnswered
-from pushgrid.metrics import Metric
-from pushgrid.subscriptions.advanced_filter import AdvancedFilter, Operator
-from pushgrid.subscriptions.filters import EventFilter
-from pushgrid.subscriptions.subscription import Batching
+from shared.delivery.delivery import Delivery
+from shared.delivery.outcome import Outcome
+from shared.delivery.policy import EndReason
+from shared.engine.ports import Queue
+from shared.http import Failure, HttpAnswer, HttpRequest, NotAnswered
+from shared.metrics import Metric
+from shared.subscriptions.advanced_filter import AdvancedFilter, Operator
+from shared.subscriptions.filters import EventFilter
+from shared.subscriptions.subscription import Batching
 from tests.builders import CRM, DEAD, KEY, PARKED, URL, a_delivery, a_message, compact, members
 from tests.fakes import answered
 from tests.functional.deployment import Deployment, Logged

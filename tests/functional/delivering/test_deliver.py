@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from pushgrid.adapters.push_threads import PooledThreads, QueueInbox
-from pushgrid.delivery.messages.message import DeliveryMessage
-from pushgrid.delivery.messages.message_reader import decode
-from pushgrid.delivery.outcome import Outcome
-from pushgrid.delivery.slots.slots import Slots
-from pushgrid.engine.ports import Queue, Receipt
-from pushgrid.errors import StorageUnavailable
-from pushgrid.http import Exchange, Failure, LateAnswerHandler, NotAnswered, OutboundRequest
+from shared.adapters.push_threads import PooledThreads, QueueInbox
+from shared.delivery.messages.message import DeliveryMessage
+from shared.delivery.messages.message_reader import decode
+from shared.delivery.outcome import Outcome
+from shared.delivery.slots.slots import Slots
+from shared.engine.ports import Queue, Receipt
+from shared.errors import StorageUnavailable
+from shared.http import Exchange, Failure, LateAnswerHandler, NotAnswered, OutboundRequest
 from tests.builders import (
     DEAD,
     URL,

@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from pushgrid.engine.ports import Queue
-from pushgrid.subscriptions.subscription import DeadLetterDestination, RetryPolicy, SubscriptionKey
+from shared.engine.ports import Queue
+from shared.subscriptions.subscription import DeadLetterDestination, RetryPolicy, SubscriptionKey
 from tests.builders import (
     DEAD,
     URL,

@@ -9,16 +9,16 @@ from datetime import timedelta
 
 import pytest
 
-from pushgrid.delivery.messages.message import Part, encode_fan_out
-from pushgrid.delivery.messages.packing import pack
-from pushgrid.engine.delivering.answers import Attempted, Shortage
-from pushgrid.engine.delivering.handover import AGAIN_AFTER, COPY_HIDDEN_FOR
-from pushgrid.engine.delivering.visit import Request
-from pushgrid.engine.ports import Queue, Receipt
-from pushgrid.errors import StorageUnavailable
-from pushgrid.http import Failure, NotAnswered
-from pushgrid.metrics import Metric
-from pushgrid.subscriptions.subscription import Batching, EventSubscription, SubscriptionKey
+from shared.delivery.messages.message import Part, encode_fan_out
+from shared.delivery.messages.packing import pack
+from shared.engine.delivering.answers import Attempted, Shortage
+from shared.engine.delivering.handover import AGAIN_AFTER, COPY_HIDDEN_FOR
+from shared.engine.delivering.visit import Request
+from shared.engine.ports import Queue, Receipt
+from shared.errors import StorageUnavailable
+from shared.http import Failure, NotAnswered
+from shared.metrics import Metric
+from shared.subscriptions.subscription import Batching, EventSubscription, SubscriptionKey
 from tests.builders import DEAD, a_delivery, a_message, a_topic
 from tests.fakes import START, answered
 from tests.functional.delivering.led import Led, led

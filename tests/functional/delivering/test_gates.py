@@ -7,11 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from pushgrid.delivery.policy import DeliveryTerms
-from pushgrid.delivery.slots.shares import Share
-from pushgrid.engine.delivering.answers import Attempted, NotNow, Result
-from pushgrid.engine.delivering.visit import Request
-from pushgrid.subscriptions.subscription import Batching
+from shared.delivery.policy import DeliveryTerms
+from shared.delivery.slots.shares import Share
+from shared.engine.delivering.answers import Attempted, NotNow, Result
+from shared.engine.delivering.visit import Request
+from shared.subscriptions.subscription import Batching
 from tests.builders import terms
 from tests.functional.delivering.gating import (
     PATIENCE,

@@ -9,14 +9,14 @@ from dataclasses import replace
 
 import pytest
 
-from pushgrid.adapters.push_threads import PooledThreads
-from pushgrid.delivery.outcome import Outcome
-from pushgrid.delivery.slots.shares import Share
-from pushgrid.engine.delivering import gates as gates_module
-from pushgrid.engine.delivering.answers import Attempted, NotNow
-from pushgrid.engine.delivering.gate import SHORTAGE_AGAIN_IN
-from pushgrid.engine.delivering.visit import Request
-from pushgrid.subscriptions.subscription import Batching
+from shared.adapters.push_threads import PooledThreads
+from shared.delivery.outcome import Outcome
+from shared.delivery.slots.shares import Share
+from shared.engine.delivering import gates as gates_module
+from shared.engine.delivering.answers import Attempted, NotNow
+from shared.engine.delivering.gate import SHORTAGE_AGAIN_IN
+from shared.engine.delivering.visit import Request
+from shared.subscriptions.subscription import Batching
 from tests.builders import terms
 from tests.fakes import START
 from tests.functional.delivering.gating import (

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from pushgrid.delivery.health.endpoint_health import Held
-from pushgrid.engine.ports import Queue
-from pushgrid.subscriptions.subscription import Batching, RetryPolicy
+from shared.delivery.health.endpoint_health import Held
+from shared.engine.ports import Queue
+from shared.subscriptions.subscription import Batching, RetryPolicy
 from tests.builders import (
     URL,
     a_delivery,

@@ -9,9 +9,9 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pushgrid.delivery.profiles import PROFILES
-from pushgrid.http import Exchange, Failure, NotAnswered
-from pushgrid.subscriptions.subscription import Batching, EventSubscription, RetryPolicy
+from shared.delivery.profiles import PROFILES
+from shared.http import Exchange, Failure, NotAnswered
+from shared.subscriptions.subscription import Batching, EventSubscription, RetryPolicy
 from tests.builders import DEAD, a_delivery, a_message, a_subscription
 from tests.fakes import START, answered
 from tests.functional.delivering.simulation import Simulation

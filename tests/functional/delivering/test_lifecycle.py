@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from pushgrid.metrics import Metric
+from shared.metrics import Metric
 from tests.fakes import answered
 from tests.functional.delivering.product import Product, a_product
 from tests.functional.deployment import Deployment, Logged

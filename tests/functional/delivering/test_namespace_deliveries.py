@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from pushgrid.engine.ports import Queue
-from pushgrid.http import Failure, NotAnswered
-from pushgrid.subscriptions.subscription import (
+from shared.engine.ports import Queue
+from shared.http import Failure, NotAnswered
+from shared.subscriptions.subscription import (
     DeadLetterDestination,
     DynamicHeader,
     RetryPolicy,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pushgrid.delivery.outcome import Outcome
-from pushgrid.engine.ports import Queue
-from pushgrid.subscriptions.subscription import Batching, RetryPolicy
+from shared.delivery.outcome import Outcome
+from shared.engine.ports import Queue
+from shared.subscriptions.subscription import Batching, RetryPolicy
 from tests.builders import (
     DEAD,
     URL,

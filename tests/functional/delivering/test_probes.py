@@ -8,10 +8,10 @@ from threading import Event
 
 import pytest
 
-from pushgrid.delivery.health.endpoint_health import Held, Open
-from pushgrid.engine.ports import Queue
-from pushgrid.errors import StorageUnavailable
-from pushgrid.http import Failure, NotAnswered
+from shared.delivery.health.endpoint_health import Held, Open
+from shared.engine.ports import Queue
+from shared.errors import StorageUnavailable
+from shared.http import Failure, NotAnswered
 from tests.builders import (
     URL,
     a_delivery,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, cast
 
-from pushgrid.delivery.requests.push_batch import Loaded, PushBatch
-from pushgrid.engine.delivering.answers import Attempted
-from pushgrid.engine.delivering.push import Push
-from pushgrid.engine.delivering.visit import Request, Visit
-from pushgrid.http import Failure, NotAnswered
+from shared.delivery.requests.push_batch import Loaded, PushBatch
+from shared.engine.delivering.answers import Attempted
+from shared.engine.delivering.push import Push
+from shared.engine.delivering.visit import Request, Visit
+from shared.http import Failure, NotAnswered
 from tests.builders import a_delivery, a_message, a_subscription, terms
 from tests.fakes import FakeClock, ScriptedPusher, answered
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from pushgrid.delivery.messages.message import VERSION, Part, encode, encode_fan_out
-from pushgrid.delivery.messages.packing import pack
-from pushgrid.engine.ports import Queue
-from pushgrid.errors import MalformedMessage
+from shared.delivery.messages.message import VERSION, Part, encode, encode_fan_out
+from shared.delivery.messages.packing import pack
+from shared.engine.ports import Queue
+from shared.errors import MalformedMessage
 from tests.builders import (
     DEAD,
     ORIGIN,

@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from pushgrid.http import Exchange, Failure, LateAnswerHandler, NotAnswered, OutboundRequest
+from shared.http import Exchange, Failure, LateAnswerHandler, NotAnswered, OutboundRequest
 from tests.builders import a_topic
 from tests.fakes import START, FakeClock, ScriptedPusher, answered
 from tests.functional.delivering.playing import RATE, play

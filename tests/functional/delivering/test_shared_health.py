@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from pushgrid.delivery.health.endpoint_health import Held, Observation, endpoint_id
-from pushgrid.delivery.outcome import Outcome
-from pushgrid.engine.ports import Queue, Resource, Table
+from shared.delivery.health.endpoint_health import Held, Observation, endpoint_id
+from shared.delivery.outcome import Outcome
+from shared.engine.ports import Queue, Resource, Table
 from tests.builders import (
     URL,
     a_delivery,

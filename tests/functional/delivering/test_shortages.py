@@ -6,11 +6,11 @@ from datetime import timedelta
 
 import pytest
 
-from pushgrid.delivery.profiles import PROFILES
-from pushgrid.engine.ports import Queue
-from pushgrid.http import Failure, NotAnswered
-from pushgrid.metrics import Metric
-from pushgrid.subscriptions.subscription import Batching
+from shared.delivery.profiles import PROFILES
+from shared.engine.ports import Queue
+from shared.http import Failure, NotAnswered
+from shared.metrics import Metric
+from shared.subscriptions.subscription import Batching
 from tests.builders import DEAD, a_delivery, a_message
 from tests.fakes import START, answered
 from tests.functional.deployment import SECOND, Deployment, Logged

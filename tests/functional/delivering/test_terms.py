@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from pushgrid.delivery.profiles import PROFILES
-from pushgrid.engine.delivering.deployment_terms import DeploymentTerms
-from pushgrid.events.topic import Topic
-from pushgrid.subscriptions.subscription import Batching, RetryPolicy, StaticHeader
+from shared.delivery.profiles import PROFILES
+from shared.engine.delivering.deployment_terms import DeploymentTerms
+from shared.events.topic import Topic
+from shared.subscriptions.subscription import Batching, RetryPolicy, StaticHeader
 from tests.builders import DEAD, a_subscription, a_topic
 from tests.functional.deployment import MINUTE, Directory
 
@@ -28,7 +28,7 @@ def test_the_topics_tag_wins_over_the_default(
 ) -> None:
     quick = replace(PROFILES["latest"], name="quick")
     monkeypatch.setattr(
-        "pushgrid.engine.delivering.deployment_terms.PROFILES", {**PROFILES, "quick": quick}
+        "shared.engine.delivering.deployment_terms.PROFILES", {**PROFILES, "quick": quick}
     )
     directory = Directory()
     directory.topics["orders"] = a_topic(profile=tagged)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from pushgrid.engine.ports import Queue, Resource, Table
-from pushgrid.metrics import Metric
+from shared.engine.ports import Queue, Resource, Table
+from shared.metrics import Metric
 from tests.fakes import answered
 from tests.functional.delivering.product import Product, a_product
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pushgrid.engine.ports import Queue
-from pushgrid.http import Audience, Failure, NotAnswered
+from shared.engine.ports import Queue
+from shared.http import Audience, Failure, NotAnswered
 from tests.builders import URL, a_delivery, a_message
 from tests.functional.delivering.failing import pushed
 from tests.functional.deployment import Deployment

@@ -10,15 +10,15 @@ from datetime import timedelta
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from pushgrid.adapters.storage.health_table import TableHealth
-from pushgrid.arm.deployment import Deployment, profile_limits
-from pushgrid.arm.subscription_codec import to_subscription_in_force
-from pushgrid.delivery.profiles import PROFILES
-from pushgrid.engine.manage.api import Manage
-from pushgrid.engine.manage.validation_links import Validate
-from pushgrid.engine.ports import Table
-from pushgrid.http import Exchange, HttpAnswer, HttpRequest, LateAnswerHandler, OutboundRequest
-from pushgrid.subscriptions.subscription import EventSubscription
+from shared.adapters.storage.health_table import TableHealth
+from shared.arm.deployment import Deployment, profile_limits
+from shared.arm.subscription_codec import to_subscription_in_force
+from shared.delivery.profiles import PROFILES
+from shared.engine.manage.api import Manage
+from shared.engine.manage.validation_links import Validate
+from shared.engine.ports import Table
+from shared.http import Exchange, HttpAnswer, HttpRequest, LateAnswerHandler, OutboundRequest
+from shared.subscriptions.subscription import EventSubscription
 from tests.fakes import (
     FakeClock,
     InlineNotifier,

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from cli.event_timeline import state_text
-from pushgrid.adapters.storage.health_table import TableHealth
-from pushgrid.delivery.health.endpoint_health import Health, Hold, endpoint_id
-from pushgrid.delivery.outcome import Outcome
-from pushgrid.engine.ports import Table
-from pushgrid.metrics import CountRow, Metric, Series, Span, Sum
+from shared.adapters.storage.health_table import TableHealth
+from shared.delivery.health.endpoint_health import Health, Hold, endpoint_id
+from shared.delivery.outcome import Outcome
+from shared.engine.ports import Table
+from shared.metrics import CountRow, Metric, Series, Span, Sum
 from tests.builders import CRM as KEY
 from tests.builders import a_record
 from tests.fakes import START

@@ -18,7 +18,7 @@ from azure.core.pipeline.transport import RequestsTransport
 from azure.mgmt.eventgrid import EventGridManagementClient
 from azure.mgmt.eventgrid import models as m
 
-from pushgrid.http import Audience
+from shared.http import Audience
 from tests.fakes import answered
 from tests.functional.manage.arm_api import CRM, HOST, KEY, URL, ArmApi, hook
 

@@ -8,10 +8,10 @@ from urllib.parse import quote
 
 import pytest
 
-from pushgrid.engine.operations.metric_names import TOPIC_METRICS
-from pushgrid.engine.operations.metrics_query import parse_query
-from pushgrid.errors import InvalidDocument
-from pushgrid.metrics import DEFINITIONS, CountRow, Metric, Series, Span, Sum
+from shared.engine.operations.metric_names import TOPIC_METRICS
+from shared.engine.operations.metrics_query import parse_query
+from shared.errors import InvalidDocument
+from shared.metrics import DEFINITIONS, CountRow, Metric, Series, Span, Sum
 from tests.fakes import START
 from tests.functional.manage.arm_api import CRM, ORDERS, ArmApi, hook
 

@@ -9,8 +9,8 @@ from urllib.parse import quote
 import pytest
 from azure.mgmt.monitor import models
 
-from pushgrid.delivery.policy import EndReason
-from pushgrid.metrics import CountRow, Metric, Series, Span, Sum
+from shared.delivery.policy import EndReason
+from shared.metrics import CountRow, Metric, Series, Span, Sum
 from tests.fakes import START
 from tests.functional.manage.arm_api import (
     CRM,

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from pushgrid.events.token_claims import Claims, TokenFault
-from pushgrid.http import HttpAnswer
+from shared.events.token_claims import Claims, TokenFault
+from shared.http import HttpAnswer
 from tests.fakes.tokens import Tokens
 from tests.functional.manage.arm_api import KEY, ORDERS, TOPICS, ArmApi
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pushgrid.engine.ports import Table
+from shared.engine.ports import Table
 from tests.functional.manage.arm_api import (
     CRM,
     ORDERS,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pushgrid.errors import Conflict, StorageUnavailable
+from shared.errors import Conflict, StorageUnavailable
 from tests.fakes import answered
 from tests.functional.manage.arm_api import CRM, HOST, ORDERS, SHOP_CRM, URL, ArmApi, hook, push
 

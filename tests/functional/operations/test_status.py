@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from pushgrid.delivery.messages.message import DeliveryMessage, encode
-from pushgrid.engine.operations.status import LATE, Status, take_snapshot
-from pushgrid.engine.ports import Queue, Table
-from pushgrid.engine.timers.jobs import TimerJobs
-from pushgrid.engine.timers.last_runs import JobsFailed, RecordedTimer, TimerRuns
-from pushgrid.engine.timers.queue_watch import WatchQueues
-from pushgrid.errors import StorageUnavailable
-from pushgrid.http import HttpAnswer, HttpRequest
-from pushgrid.metrics import CountRow, Metric, Series, Span, Sum
+from shared.delivery.messages.message import DeliveryMessage, encode
+from shared.engine.operations.status import LATE, Status, take_snapshot
+from shared.engine.ports import Queue, Table
+from shared.engine.timers.jobs import TimerJobs
+from shared.engine.timers.last_runs import JobsFailed, RecordedTimer, TimerRuns
+from shared.engine.timers.queue_watch import WatchQueues
+from shared.errors import StorageUnavailable
+from shared.http import HttpAnswer, HttpRequest
+from shared.metrics import CountRow, Metric, Series, Span, Sum
 from tests.builders import a_message
 from tests.fakes import START
 from tests.functional.deployment import Deployment, Logged

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection
 from datetime import timedelta
 
-from pushgrid.delivery.delivery import Origin
-from pushgrid.delivery.messages.message import NewerMessage
-from pushgrid.delivery.messages.message_reader import decode
-from pushgrid.delivery.messages.publication import Publication, parked_lines
-from pushgrid.engine.ports import Queue, Receipt
-from pushgrid.errors import StorageUnavailable
-from pushgrid.subscriptions.subscription import EventSubscription
+from shared.delivery.delivery import Origin
+from shared.delivery.messages.message import NewerMessage
+from shared.delivery.messages.message_reader import decode
+from shared.delivery.messages.publication import Publication, parked_lines
+from shared.engine.ports import Queue, Receipt
+from shared.errors import StorageUnavailable
+from shared.subscriptions.subscription import EventSubscription
 from tests.builders import a_subscription, text
 from tests.fakes import START, FakeClock, MemoryQueues
 

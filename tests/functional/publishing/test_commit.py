@@ -8,11 +8,11 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pushgrid.delivery.messages.publication import Publication
-from pushgrid.engine.delivering.event_texts import texts_of
-from pushgrid.engine.ports import Committed, Queue
-from pushgrid.engine.publishing.commit import Commit, Result
-from pushgrid.errors import StorageUnavailable
+from shared.delivery.messages.publication import Publication
+from shared.engine.delivering.event_texts import texts_of
+from shared.engine.ports import Committed, Queue
+from shared.engine.publishing.commit import Commit, Result
+from shared.errors import StorageUnavailable
 from tests.builders import a_subscription, noise
 from tests.fakes import START, FakeClock, MemoryPayloads
 from tests.functional.publishing.publications import FaultyPuts, a_publication, events_of

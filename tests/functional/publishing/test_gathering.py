@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pushgrid.delivery.messages.publication import Load, Publication
-from pushgrid.engine.publishing.gathering import MAX_UNDER_WAY, Gathering, Group
+from shared.delivery.messages.publication import Load, Publication
+from shared.engine.publishing.gathering import MAX_UNDER_WAY, Gathering, Group
 from tests.builders import a_subscription
 from tests.functional.publishing.publications import a_publication
 

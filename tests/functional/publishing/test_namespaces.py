@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from pushgrid.engine.ports import Queue
-from pushgrid.http import HttpAnswer, HttpRequest
+from shared.engine.ports import Queue
+from shared.http import HttpAnswer, HttpRequest
 from tests.builders import compact, noise
 from tests.fakes import START
 from tests.functional.deployment import Deployment

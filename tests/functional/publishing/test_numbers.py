@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from pushgrid.engine.ports import Queue
-from pushgrid.events.topic import FieldMapping, InputSchema
-from pushgrid.subscriptions.advanced_filter import AdvancedFilter, Operator
-from pushgrid.subscriptions.filters import EventFilter
-from pushgrid.subscriptions.subscription import Batching, DeliverySchema, DynamicHeader
+from shared.engine.ports import Queue
+from shared.events.topic import FieldMapping, InputSchema
+from shared.subscriptions.advanced_filter import AdvancedFilter, Operator
+from shared.subscriptions.filters import EventFilter
+from shared.subscriptions.subscription import Batching, DeliverySchema, DynamicHeader
 from tests.builders import DEAD, URL, a_topic
 from tests.fakes import answered
 from tests.functional.deployment import Deployment

@@ -8,8 +8,8 @@ from datetime import timedelta
 
 import pytest
 
-from pushgrid.engine.ports import Queue
-from pushgrid.subscriptions.filters import EventFilter
+from shared.engine.ports import Queue
+from shared.subscriptions.filters import EventFilter
 from tests.builders import TOPIC_ID, noise
 from tests.fakes import START
 from tests.functional.deployment import MINUTE, Deployment, Logged

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from pushgrid.engine.ports import Queue
-from pushgrid.http import HttpAnswer
+from shared.engine.ports import Queue
+from shared.http import HttpAnswer
 from tests.functional.deployment import Deployment, Logged
 from tests.functional.publish_requests import (
     URL,

@@ -12,16 +12,16 @@ from typing import TypeVar
 
 import pytest
 
-from pushgrid.adapters.resource_cache import Readers, ResourceCache
-from pushgrid.arm.namespace_codec import to_absent_topic, to_namespace_topic
-from pushgrid.arm.subscription_codec import to_subscription_in_force
-from pushgrid.arm.topic_codec import to_topic
-from pushgrid.engine.ports import Resource, Table
-from pushgrid.engine.publishing.publish import QUICK_BODY, QUICK_MATCH
-from pushgrid.http import HttpRequest
-from pushgrid.subscriptions.advanced_filter import AdvancedFilter, Operator
-from pushgrid.subscriptions.filters import EventFilter
-from pushgrid.wiring import publishing
+from shared.adapters.resource_cache import Readers, ResourceCache
+from shared.arm.namespace_codec import to_absent_topic, to_namespace_topic
+from shared.arm.subscription_codec import to_subscription_in_force
+from shared.arm.topic_codec import to_topic
+from shared.engine.ports import Resource, Table
+from shared.engine.publishing.publish import QUICK_BODY, QUICK_MATCH
+from shared.http import HttpRequest
+from shared.subscriptions.advanced_filter import AdvancedFilter, Operator
+from shared.subscriptions.filters import EventFilter
+from shared.wiring import publishing
 from tests.functional.deployment import Deployment, finished
 from tests.functional.manage.arm_api import TOPICS, ArmApi, hook
 from tests.functional.publish_requests import event, publish_request

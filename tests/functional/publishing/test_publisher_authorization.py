@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from pushgrid.engine.publishing.publisher_authorization import PublisherAuthorization
-from pushgrid.events.token_claims import Claims, TokenFault
-from pushgrid.events.topic import InputSchema
-from pushgrid.http import HttpAnswer, HttpRequest
-from pushgrid.metrics import Metric
+from shared.engine.publishing.publisher_authorization import PublisherAuthorization
+from shared.events.token_claims import Claims, TokenFault
+from shared.events.topic import InputSchema
+from shared.http import HttpAnswer, HttpRequest
+from shared.metrics import Metric
 from tests.builders import KEY, a_topic
 from tests.fakes.tokens import Tokens
 from tests.functional.deployment import Deployment

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from pushgrid.engine.ports import Queue, Receipt
-from pushgrid.errors import StorageUnavailable
+from shared.engine.ports import Queue, Receipt
+from shared.errors import StorageUnavailable
 from tests.builders import a_delivery, a_message, a_note
 from tests.fakes import START
 from tests.functional.deployment import MINUTE, Deployment

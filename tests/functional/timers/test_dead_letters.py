@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from pushgrid.engine.ports import Queue
-from pushgrid.errors import StorageUnavailable
-from pushgrid.subscriptions.subscription import DeadLetterDestination
+from shared.engine.ports import Queue
+from shared.errors import StorageUnavailable
+from shared.subscriptions.subscription import DeadLetterDestination
 from tests.builders import ORIGIN, a_delivery, a_message, a_note, text
 from tests.fakes import START
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged

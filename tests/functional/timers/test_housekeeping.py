@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from pushgrid.engine.ports import Table
-from pushgrid.errors import Conflict
+from shared.engine.ports import Table
+from shared.errors import Conflict
 from tests.fakes import START
 from tests.functional.deployment import MINUTE, SECOND, Deployment
 

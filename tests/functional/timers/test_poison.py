@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from pushgrid.delivery.messages.message import Part, encode, encode_fan_out
-from pushgrid.delivery.messages.packing import pack
-from pushgrid.engine.ports import Queue, Receipt
-from pushgrid.errors import StorageUnavailable
+from shared.delivery.messages.message import Part, encode, encode_fan_out
+from shared.delivery.messages.packing import pack
+from shared.engine.ports import Queue, Receipt
+from shared.errors import StorageUnavailable
 from tests.builders import ORIGIN, PARKED, a_delivery, a_message, text
 from tests.fakes import START
 from tests.functional.deployment import Deployment

@@ -8,12 +8,12 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from pushgrid.delivery.messages.message import VERSION
-from pushgrid.engine.ports import Queue
-from pushgrid.engine.timers import receiving
-from pushgrid.engine.timers.jobs import Job, TimerJobs
-from pushgrid.engine.timers.receiving import ReadMessage
-from pushgrid.errors import StorageUnavailable
+from shared.delivery.messages.message import VERSION
+from shared.engine.ports import Queue
+from shared.engine.timers import receiving
+from shared.engine.timers.jobs import Job, TimerJobs
+from shared.engine.timers.receiving import ReadMessage
+from shared.errors import StorageUnavailable
 from tests.builders import a_delivery, a_message, a_note
 from tests.fakes import START, FakeClock
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged

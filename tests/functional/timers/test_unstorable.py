@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from pushgrid.engine.ports import Queue
-from pushgrid.engine.timers.receiving import MAX_RECEIVES
-from pushgrid.errors import StorageUnavailable, Unstorable
-from pushgrid.subscriptions.subscription import DeadLetterDestination
+from shared.engine.ports import Queue
+from shared.engine.timers.receiving import MAX_RECEIVES
+from shared.errors import StorageUnavailable, Unstorable
+from shared.subscriptions.subscription import DeadLetterDestination
 from tests.builders import ORIGIN, a_delivery, a_message, a_note, compact, noise, text
 from tests.fakes import START
 from tests.functional.deployment import MINUTE, Deployment, Logged

@@ -12,11 +12,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from devhost.azurite import Azurite
-from pushgrid.adapters.storage.account import StorageAccount
-from pushgrid.adapters.storage.tables import StorageResources
-from pushgrid.engine.manage import subscriptions
-from pushgrid.engine.manage.writing import backoff_seconds
-from pushgrid.engine.ports import Table
+from shared.adapters.storage.account import StorageAccount
+from shared.adapters.storage.tables import StorageResources
+from shared.engine.manage import subscriptions
+from shared.engine.manage.writing import backoff_seconds
+from shared.engine.ports import Table
 from tests.functional.manage.arm_api import CRM, ORDERS, ArmApi, hook
 
 WRITERS = 24

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import NameOID
 
-from pushgrid.clock import SystemClock
+from shared.clock import SystemClock
 
 SIGNS_CERTIFICATES = x509.KeyUsage(
     digital_signature=False,

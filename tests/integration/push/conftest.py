@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pushgrid.adapters.http.push import HttpPusher
+from shared.adapters.http.push import HttpPusher
 from tests.integration.push.authority import Authority
 from tests.integration.push.scripted import LOCAL
 

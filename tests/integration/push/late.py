@@ -9,15 +9,8 @@ from datetime import timedelta
 from queue import Empty, SimpleQueue
 from threading import Event
 
-from pushgrid.adapters.http.push import HttpPusher
-from pushgrid.http import (
-    Answered,
-    Exchange,
-    Failure,
-    LateAnswerHandler,
-    NotAnswered,
-    OutboundRequest,
-)
+from shared.adapters.http.push import HttpPusher
+from shared.http import Answered, Exchange, Failure, LateAnswerHandler, NotAnswered, OutboundRequest
 from tests.integration.push.scripted import OK, PATIENCE, Peer, Script
 
 TIMEOUT = timedelta(seconds=0.3)

@@ -7,8 +7,8 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from threading import Thread
 
-from pushgrid.adapters.http.outbound_guard import Address
-from pushgrid.adapters.http.resolver import Lookup, NameServers
+from shared.adapters.http.outbound_guard import Address
+from shared.adapters.http.resolver import Lookup, NameServers
 from testbed.name_server import running_name_server
 
 

@@ -16,9 +16,9 @@ from threading import Event, Thread
 from types import TracebackType
 from typing import Any, Self
 
-from pushgrid.adapters.http.outbound_guard import OutboundGuard
-from pushgrid.adapters.http.push import HttpPusher
-from pushgrid.http import Answered, Exchange, Failure, NotAnswered, OutboundRequest
+from shared.adapters.http.outbound_guard import OutboundGuard
+from shared.adapters.http.push import HttpPusher
+from shared.http import Answered, Exchange, Failure, NotAnswered, OutboundRequest
 
 LOCAL = OutboundGuard(allow_http=True, allowed_networks=[ip_network("127.0.0.0/8")])
 SHORT = timedelta(seconds=0.5)

@@ -7,9 +7,9 @@ from time import monotonic
 
 import pytest
 
-from pushgrid.adapters.http import push as sender
-from pushgrid.adapters.http.push import HttpPusher
-from pushgrid.http import Failure
+from shared.adapters.http import push as sender
+from shared.adapters.http.push import HttpPusher
+from shared.http import Failure
 from tests.integration.push.scripted import (
     EMPTY,
     OK,

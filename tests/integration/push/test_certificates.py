@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from pushgrid.adapters.http.push import HttpPusher
-from pushgrid.adapters.http.tls import TlsMaterial, client_tls
-from pushgrid.http import Exchange, Failure, NotAnswered
-from pushgrid.wiring import outbound, process
-from pushgrid.wiring import settings as wired
+from shared.adapters.http.push import HttpPusher
+from shared.adapters.http.tls import TlsMaterial, client_tls
+from shared.http import Exchange, Failure, NotAnswered
+from shared.wiring import outbound, process
+from shared.wiring import settings as wired
 from tests.integration.push.authority import Authority
 from tests.integration.push.names import looked_up
 from tests.integration.push.scripted import (

@@ -11,10 +11,10 @@ from threading import Thread
 
 import pytest
 
-from pushgrid.adapters.http import connect as connecting
-from pushgrid.adapters.http import push as sender
-from pushgrid.adapters.http.push import HttpPusher
-from pushgrid.http import Exchange, Failure, NotAnswered
+from shared.adapters.http import connect as connecting
+from shared.adapters.http import push as sender
+from shared.adapters.http.push import HttpPusher
+from shared.http import Exchange, Failure, NotAnswered
 from tests.integration.push.names import looked_up
 from tests.integration.push.scripted import LOCAL, OK, Server, always, answer_of, push
 

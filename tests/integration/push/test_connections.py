@@ -8,8 +8,8 @@ from threading import Thread
 
 import pytest
 
-from pushgrid.adapters.http.push import HttpPusher
-from pushgrid.http import Answered, Failure, NotAnswered
+from shared.adapters.http.push import HttpPusher
+from shared.http import Answered, Failure, NotAnswered
 from tests.integration.push.scripted import (
     OK,
     Peer,

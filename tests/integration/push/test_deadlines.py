@@ -12,9 +12,9 @@ from time import monotonic
 
 import pytest
 
-from pushgrid.adapters.http.outbound_guard import Address
-from pushgrid.adapters.http.push import HttpPusher
-from pushgrid.http import Failure, NotAnswered, OutboundRequest
+from shared.adapters.http.outbound_guard import Address
+from shared.adapters.http.push import HttpPusher
+from shared.http import Failure, NotAnswered, OutboundRequest
 from tests.integration.push.names import looked_up
 from tests.integration.push.scripted import (
     LOCAL,

@@ -7,14 +7,14 @@ from datetime import timedelta
 
 import pytest
 
-from pushgrid.adapters.entra.webhook_tokens import TokenPusher, WebhookTokens
-from pushgrid.adapters.http.notifier import ParallelNotifier
-from pushgrid.adapters.http.outbound_guard import OutboundGuard
-from pushgrid.adapters.http.push import HttpPusher
-from pushgrid.http import Failure
-from pushgrid.subscriptions.handshake import build_challenge
-from pushgrid.subscriptions.subscription import DeliverySchema
-from pushgrid.subscriptions.system_event import build_deletion_notice
+from shared.adapters.entra.webhook_tokens import TokenPusher, WebhookTokens
+from shared.adapters.http.notifier import ParallelNotifier
+from shared.adapters.http.outbound_guard import OutboundGuard
+from shared.adapters.http.push import HttpPusher
+from shared.http import Failure
+from shared.subscriptions.handshake import build_challenge
+from shared.subscriptions.subscription import DeliverySchema
+from shared.subscriptions.system_event import build_deletion_notice
 from tests.builders import a_subscription
 from tests.fakes import START, FakeClock
 from tests.integration.push.scripted import OK, Server, always, failure_of

@@ -7,10 +7,10 @@ from ipaddress import ip_address, ip_network
 
 import pytest
 
-from pushgrid.adapters.http.outbound_guard import Address, OutboundGuard
-from pushgrid.adapters.http.push import HttpPusher
-from pushgrid.adapters.http.resolver import NameServers
-from pushgrid.http import Answered, Failure
+from shared.adapters.http.outbound_guard import Address, OutboundGuard
+from shared.adapters.http.push import HttpPusher
+from shared.adapters.http.resolver import NameServers
+from shared.http import Answered, Failure
 from tests.integration.push.names import looked_up
 from tests.integration.push.scripted import (
     LOCAL,

@@ -12,8 +12,8 @@ from threading import Event
 
 import pytest
 
-from pushgrid.adapters.http.push import HttpPusher
-from pushgrid.http import Answered, LateAnswerHandler, OutboundRequest
+from shared.adapters.http.push import HttpPusher
+from shared.http import Answered, LateAnswerHandler, OutboundRequest
 from tests.integration.push.late import (
     MINUTE,
     TIMEOUT,
@@ -293,7 +293,7 @@ class NoMoreThreads(threading.Thread):
 def test_no_room_to_wait_is_a_timeout_all_the_same(
     waiting: Waiting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pushgrid.adapters.http.late.Thread", NoMoreThreads)
+    monkeypatch.setattr("shared.adapters.http.late.Thread", NoMoreThreads)
     ended = Event()
     with Server(until_the_end(ended)) as server:
         exchange = waiting.send(server.url)

@@ -6,12 +6,12 @@ import socket
 
 import pytest
 
-from pushgrid import VERSION
-from pushgrid.adapters.awake_clock import awake_seconds
-from pushgrid.adapters.http.answer import Answer
-from pushgrid.adapters.http.connection import HttpConnection
-from pushgrid.adapters.http.push import HttpPusher
-from pushgrid.http import Answered
+from shared import VERSION
+from shared.adapters.awake_clock import awake_seconds
+from shared.adapters.http.answer import Answer
+from shared.adapters.http.connection import HttpConnection
+from shared.adapters.http.push import HttpPusher
+from shared.http import Answered
 from tests.integration.push.scripted import (
     EMPTY,
     OK,

@@ -14,10 +14,10 @@ from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
 
-from pushgrid.adapters.http import pool
-from pushgrid.adapters.http.connect import new_socket
-from pushgrid.adapters.http.push import HttpPusher
-from pushgrid.http import Answered, Failure
+from shared.adapters.http import pool
+from shared.adapters.http.connect import new_socket
+from shared.adapters.http.push import HttpPusher
+from shared.http import Answered, Failure
 from tests.integration.push.names import looked_up, name_servers
 from tests.integration.push.scripted import (
     LOCAL,
@@ -118,10 +118,10 @@ def test_a_lookup_without_memory_is_a_shortage() -> None:
 STOPPED = """
 import sys
 from datetime import timedelta
-from pushgrid.adapters import awake_clock
+from shared.adapters import awake_clock
 from tests.integration.push.scripted import LOCAL, push
-from pushgrid.adapters.http.connect import new_socket
-from pushgrid.adapters.http.push import HttpPusher
+from shared.adapters.http.connect import new_socket
+from shared.adapters.http.push import HttpPusher
 awake_clock._BEAT, awake_clock._MISSED = 0.02, 0.1
 outcome = push(HttpPusher(LOCAL), sys.argv[1], timedelta(seconds=0.6))
 print(type(outcome).__name__, outcome.seconds)

@@ -11,9 +11,9 @@ from threading import Event
 
 import pytest
 
-from pushgrid.adapters.http.push import HttpPusher
-from pushgrid.adapters.http.tls import TlsMaterial, client_tls
-from pushgrid.http import Answered, Failure, LateAnswerHandler, NotAnswered, OutboundRequest
+from shared.adapters.http.push import HttpPusher
+from shared.adapters.http.tls import TlsMaterial, client_tls
+from shared.http import Answered, Failure, LateAnswerHandler, NotAnswered, OutboundRequest
 from tests.integration.push.authority import Authority
 from tests.integration.push.names import looked_up
 from tests.integration.push.scripted import (

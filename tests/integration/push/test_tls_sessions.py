@@ -8,8 +8,8 @@ from ipaddress import ip_address
 
 import pytest
 
-from pushgrid.adapters.http import tls
-from pushgrid.adapters.http.push import HttpPusher
+from shared.adapters.http import tls
+from shared.adapters.http.push import HttpPusher
 from tests.fakes import Seconds
 from tests.integration.push.authority import Authority
 from tests.integration.push.names import looked_up

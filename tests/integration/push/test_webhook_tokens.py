@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from pushgrid.adapters.entra.webhook_tokens import TokenPusher, WebhookTokens, credential_for
-from pushgrid.http import Audience, Failure, NotAnswered, OutboundRequest
+from shared.adapters.entra.webhook_tokens import TokenPusher, WebhookTokens, credential_for
+from shared.http import Audience, Failure, NotAnswered, OutboundRequest
 from tests.fakes import FakeClock, ScriptedPusher
 from tests.integration.push.authority import Authority
 from tests.integration.push.entra import TENANT, Entra, running_entra

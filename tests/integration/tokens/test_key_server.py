@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from pushgrid.adapters.entra.access_tokens import EntraTokenVerifier
-from pushgrid.adapters.entra.signing_keys import SigningKeys
-from pushgrid.adapters.http.outbound_guard import OutboundGuard
-from pushgrid.adapters.http.push import HttpPusher
-from pushgrid.errors import SigningKeysUnavailable
-from pushgrid.events.token_claims import Claims, TokenFault
+from shared.adapters.entra.access_tokens import EntraTokenVerifier
+from shared.adapters.entra.signing_keys import SigningKeys
+from shared.adapters.http.outbound_guard import OutboundGuard
+from shared.adapters.http.push import HttpPusher
+from shared.errors import SigningKeysUnavailable
+from shared.events.token_claims import Claims, TokenFault
 from tests.integration.push.scripted import LOCAL, Peer, Server
 from tests.tokens import AUDIENCE, ISSUER, a_token, key_set
 

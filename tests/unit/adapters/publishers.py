@@ -9,11 +9,11 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
-from pushgrid.adapters.group_commit import GroupCommit
-from pushgrid.delivery.messages.publication import Publication
-from pushgrid.engine.ports import Committed
-from pushgrid.engine.publishing.commit import Result
-from pushgrid.errors import StorageUnavailable
+from shared.adapters.group_commit import GroupCommit
+from shared.delivery.messages.publication import Publication
+from shared.engine.ports import Committed
+from shared.engine.publishing.commit import Result
+from shared.errors import StorageUnavailable
 from tests.fakes import FakeClock
 from tests.functional.publishing.publications import a_publication
 

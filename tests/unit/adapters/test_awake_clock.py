@@ -9,11 +9,11 @@ import time
 
 import pytest
 
-from pushgrid.adapters.awake_clock import AwakeClock
+from shared.adapters.awake_clock import AwakeClock
 
 STOPPED = """
 import sys, time
-from pushgrid.adapters import awake_clock
+from shared.adapters import awake_clock
 awake_clock._BEAT, awake_clock._MISSED = 0.02, 0.1
 awake_seconds = awake_clock.AwakeClock()
 began, awake = time.monotonic(), awake_seconds()

@@ -9,9 +9,9 @@ from datetime import timedelta
 
 import pytest
 
-from pushgrid.adapters import cache as module
-from pushgrid.adapters.cache import Cache
-from pushgrid.errors import StorageUnavailable
+from shared.adapters import cache as module
+from shared.adapters.cache import Cache
+from shared.errors import StorageUnavailable
 from tests.fakes import FakeClock
 
 KEEP = 5.0

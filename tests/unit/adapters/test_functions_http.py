@@ -8,8 +8,8 @@ import azure.functions as func
 import pytest
 from azure.functions.http import HttpResponseConverter
 
-from pushgrid.adapters.functions_http import to_request, to_response
-from pushgrid.http import HttpAnswer, HttpRequest
+from shared.adapters.functions_http import to_request, to_response
+from shared.http import HttpAnswer, HttpRequest
 
 URL = "https://host/topics/orders/api/events?api-version=2018-01-01&empty=&a=1&a=%C3%BC+x"
 

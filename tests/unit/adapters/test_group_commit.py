@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from pushgrid.adapters.group_commit import WAIT_SECONDS, GroupCommit
-from pushgrid.delivery.messages.publication import Publication
-from pushgrid.engine.ports import Committed
-from pushgrid.engine.publishing import gathering
-from pushgrid.engine.publishing.commit import Result
-from pushgrid.engine.publishing.gathering import LIMIT, MAX_UNDER_WAY
-from pushgrid.errors import StorageUnavailable
+from shared.adapters.group_commit import WAIT_SECONDS, GroupCommit
+from shared.delivery.messages.publication import Publication
+from shared.engine.ports import Committed
+from shared.engine.publishing import gathering
+from shared.engine.publishing.commit import Result
+from shared.engine.publishing.gathering import LIMIT, MAX_UNDER_WAY
+from shared.errors import StorageUnavailable
 from tests.fakes import FakeClock
 from tests.functional.publishing.publications import a_publication
 from tests.unit.adapters.publishers import (

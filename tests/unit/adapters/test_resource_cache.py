@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from pushgrid.adapters.resource_cache import InvalidatingStore, Readers, ResourceCache
-from pushgrid.engine.ports import CUSTOM_TOPICS, NAMESPACE_TOPICS, NAMESPACES, Resource, Table
-from pushgrid.errors import StorageUnavailable, UnreadableDocument
-from pushgrid.events.topic import InputSchema, Topic
-from pushgrid.subscriptions.subscription import (
+from shared.adapters.resource_cache import InvalidatingStore, Readers, ResourceCache
+from shared.engine.ports import CUSTOM_TOPICS, NAMESPACE_TOPICS, NAMESPACES, Resource, Table
+from shared.errors import StorageUnavailable, UnreadableDocument
+from shared.events.topic import InputSchema, Topic
+from shared.subscriptions.subscription import (
     UNMATCHED,
     DeliverySchema,
     EventSubscription,

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from pushgrid.arm.deployment import Deployment, ProfileLimits
-from pushgrid.arm.namespace_codec import parse_namespace
-from pushgrid.arm.subscription_codec import SubscriptionRequest
-from pushgrid.arm.topic_codec import TopicSecrets, parse_topic, to_parent_topic
-from pushgrid.arm.topic_subscription_codec import parse_subscription
-from pushgrid.arm.tracked_resource import ArmPath
-from pushgrid.errors import Fault, InvalidDocument
+from shared.arm.deployment import Deployment, ProfileLimits
+from shared.arm.namespace_codec import parse_namespace
+from shared.arm.subscription_codec import SubscriptionRequest
+from shared.arm.topic_codec import TopicSecrets, parse_topic, to_parent_topic
+from shared.arm.topic_subscription_codec import parse_subscription
+from shared.arm.tracked_resource import ArmPath
+from shared.errors import Fault, InvalidDocument
 from tests.fakes import START
 
 ACCOUNT_ID = (

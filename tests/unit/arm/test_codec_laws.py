@@ -9,12 +9,12 @@ from azure.mgmt.eventgrid import models
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pushgrid.arm.namespace_codec import render_namespace
-from pushgrid.arm.subscription_codec import to_subscription
-from pushgrid.arm.topic_codec import render_topic, to_topic
-from pushgrid.arm.topic_subscription_codec import patched_subscription, render_subscription
-from pushgrid.arm.tracked_resource import ArmPath, patched_resource
-from pushgrid.errors import AppError, InvalidDocument
+from shared.arm.namespace_codec import render_namespace
+from shared.arm.subscription_codec import to_subscription
+from shared.arm.topic_codec import render_topic, to_topic
+from shared.arm.topic_subscription_codec import patched_subscription, render_subscription
+from shared.arm.tracked_resource import ArmPath, patched_resource
+from shared.errors import AppError, InvalidDocument
 from tests.strategies import json_values
 from tests.unit.arm.documents import LATEST, dead_letter, namespace, subscription, topic, webhook
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from pushgrid.arm.subscription_codec import to_subscription
-from pushgrid.arm.topic_subscription_codec import render_subscription
-from pushgrid.subscriptions.subscription import DeliveryHeader, DynamicHeader, StaticHeader
+from shared.arm.subscription_codec import to_subscription
+from shared.arm.topic_subscription_codec import render_subscription
+from shared.subscriptions.subscription import DeliveryHeader, DynamicHeader, StaticHeader
 from tests.unit.arm.documents import LATEST, refusal, subscription, targets, webhook
 
 MAPPINGS = "properties.destination.properties.deliveryAttributeMappings"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pushgrid.arm.name_search import parse_filter
+from shared.arm.name_search import parse_filter
 from tests.unit.arm.documents import refusal
 
 

@@ -9,8 +9,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pushgrid.arm.deployment import Deployment
-from pushgrid.arm.namespace_codec import (
+from shared.arm.deployment import Deployment
+from shared.arm.namespace_codec import (
     parse_namespace,
     parse_namespace_topic,
     render_namespace,
@@ -18,14 +18,14 @@ from pushgrid.arm.namespace_codec import (
     to_namespace_parent_topic,
     to_namespace_topic,
 )
-from pushgrid.arm.namespace_subscription_codec import (
+from shared.arm.namespace_subscription_codec import (
     parse_namespace_subscription,
     patched_namespace_subscription,
     render_namespace_subscription,
 )
-from pushgrid.arm.subscription_codec import SubscriptionRequest, full_url, to_subscription
-from pushgrid.arm.tracked_resource import ArmPath
-from pushgrid.events.topic import TopicName
+from shared.arm.subscription_codec import SubscriptionRequest, full_url, to_subscription
+from shared.arm.tracked_resource import ArmPath
+from shared.events.topic import TopicName
 from tests.fakes import START
 from tests.strategies import json_values
 from tests.unit.arm.documents import LATEST, dead_letter, webhook

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pushgrid.arm.odata import Tokens
+from shared.arm.odata import Tokens
 
 LONG = 1_000_000  # what takes quadratic time runs into the test's time limit
 

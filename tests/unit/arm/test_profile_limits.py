@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from pushgrid.arm.deployment import profile_limits
-from pushgrid.arm.subscription_codec import to_subscription
-from pushgrid.arm.topic_subscription_codec import render_subscription
-from pushgrid.delivery.profiles import PROFILES
-from pushgrid.subscriptions.subscription import RetryPolicy
+from shared.arm.deployment import profile_limits
+from shared.arm.subscription_codec import to_subscription
+from shared.arm.topic_subscription_codec import render_subscription
+from shared.delivery.profiles import PROFILES
+from shared.subscriptions.subscription import RetryPolicy
 from tests.unit.arm.documents import (
     DEPLOYMENT,
     dead_letter,

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from pushgrid.arm.subscription_codec import to_subscription
-from pushgrid.arm.topic_subscription_codec import render_subscription
-from pushgrid.events.topic import InputSchema
-from pushgrid.subscriptions.filters import EventFilter
-from pushgrid.subscriptions.subscription import (
+from shared.arm.subscription_codec import to_subscription
+from shared.arm.topic_subscription_codec import render_subscription
+from shared.events.topic import InputSchema
+from shared.subscriptions.filters import EventFilter
+from shared.subscriptions.subscription import (
     Batching,
     DeadLetterDestination,
     DeliverySchema,

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from pushgrid.arm.topic_codec import render_topic, to_topic
-from pushgrid.arm.tracked_resource import ArmPath
-from pushgrid.events.topic import InputSchema, Topic
+from shared.arm.topic_codec import render_topic, to_topic
+from shared.arm.tracked_resource import ArmPath
+from shared.events.topic import InputSchema, Topic
 from tests.unit.arm.documents import MAPPING as INPUT_MAPPING
 from tests.unit.arm.documents import PATH, TOPIC_ID, namespace, refusal, targets, topic
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from pushgrid.arm.subscription_codec import to_subscription
-from pushgrid.arm.topic_subscription_codec import render_subscription
-from pushgrid.http import Audience
+from shared.arm.subscription_codec import to_subscription
+from shared.arm.topic_subscription_codec import render_subscription
+from shared.http import Audience
 from tests.unit.arm.documents import DEPLOYMENT, LATEST, refusal, subscription, targets, webhook
 
 TENANT = "11111111-2222-3333-4444-555555555555"

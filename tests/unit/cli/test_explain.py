@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from cli.program import main
-from pushgrid.delivery.profiles import PROFILES
+from shared.delivery.profiles import PROFILES
 from tests.conformance.editions import CASES, Case
 
 ROOT = Path(__file__).parents[3]

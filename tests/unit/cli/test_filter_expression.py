@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli.filter_expression import HELP, parse_filter_expression
-from pushgrid.arm.filter_codec import parse_filter
-from pushgrid.arm.sections import document
-from pushgrid.events.topic import InputSchema
-from pushgrid.subscriptions.advanced_filter import Operator
+from shared.arm.filter_codec import parse_filter
+from shared.arm.sections import document
+from shared.events.topic import InputSchema
+from shared.subscriptions.advanced_filter import Operator
 
 
 def meant(text: str) -> tuple[str, str, object]:

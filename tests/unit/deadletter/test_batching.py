@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pushgrid.deadletter.batching import (
+from shared.deadletter.batching import (
     MAX_BLOB_BYTES,
     MAX_BLOB_RECORDS,
     batches,

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from pushgrid.deadletter.namespace_record import namespace_record
-from pushgrid.delivery.delivery import Attempt
-from pushgrid.delivery.outcome import Outcome
-from pushgrid.delivery.policy import EndReason
-from pushgrid.events.topic import InputSchema
-from pushgrid.subscriptions.subscription import DeliverySchema, DynamicHeader, StaticHeader
+from shared.deadletter.namespace_record import namespace_record
+from shared.delivery.delivery import Attempt
+from shared.delivery.outcome import Outcome
+from shared.delivery.policy import EndReason
+from shared.events.topic import InputSchema
+from shared.subscriptions.subscription import DeliverySchema, DynamicHeader, StaticHeader
 from tests.builders import a_delivery, a_note, compact
 from tests.fakes import START
 from tests.strategies import json_values

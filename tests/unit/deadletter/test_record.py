@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from pushgrid.deadletter.record import record
-from pushgrid.delivery.delivery import Attempt
-from pushgrid.delivery.outcome import Outcome
-from pushgrid.delivery.policy import EndReason
-from pushgrid.events.topic import InputSchema
-from pushgrid.subscriptions.subscription import DeliverySchema
+from shared.deadletter.record import record
+from shared.delivery.delivery import Attempt
+from shared.delivery.outcome import Outcome
+from shared.delivery.policy import EndReason
+from shared.events.topic import InputSchema
+from shared.subscriptions.subscription import DeliverySchema
 from tests.builders import TOPIC_ID, a_delivery, a_note, compact, members, text
 from tests.fakes import START
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from pushgrid.delivery.health.endpoint_health import (
+from shared.delivery.health.endpoint_health import (
     Health,
     Observation,
     observe,
 )
-from pushgrid.delivery.outcome import Outcome
-from pushgrid.delivery.policy import DeliveryTerms
+from shared.delivery.outcome import Outcome
+from shared.delivery.policy import DeliveryTerms
 from tests.builders import terms
 from tests.fakes import START
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pushgrid.delivery.allowed_rate import Allowance, ask
+from shared.delivery.allowed_rate import Allowance, ask
 from tests.fakes import START
 
 MINUTE = timedelta(minutes=1)

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from pushgrid.delivery.forecast import forecast
+from shared.delivery.forecast import forecast
 from tests.builders import DEAD, terms
 
 D, L, X = "delivered", "deadLettered", "dropped"

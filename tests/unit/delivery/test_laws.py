@@ -10,10 +10,10 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pushgrid.delivery.delivery import Delivery
-from pushgrid.delivery.delivery_profile import EndpointType
-from pushgrid.delivery.outcome import DeliveryOutcome, classify
-from pushgrid.delivery.policy import (
+from shared.delivery.delivery import Delivery
+from shared.delivery.delivery_profile import EndpointType
+from shared.delivery.outcome import DeliveryOutcome, classify
+from shared.delivery.policy import (
     Delivered,
     DeliveryTerms,
     End,
@@ -21,8 +21,8 @@ from pushgrid.delivery.policy import (
     before_attempt,
     decide,
 )
-from pushgrid.delivery.profiles import PROFILES
-from pushgrid.http import Exchange, Failure, NotAnswered
+from shared.delivery.profiles import PROFILES
+from shared.http import Exchange, Failure, NotAnswered
 from tests.builders import DEAD, a_delivery
 from tests.fakes import START, answered
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pushgrid.delivery.outcome import DeliveryOutcome, Outcome, classify
-from pushgrid.delivery.profiles import PROFILES
-from pushgrid.http import Failure, NotAnswered
+from shared.delivery.outcome import DeliveryOutcome, Outcome, classify
+from shared.delivery.profiles import PROFILES
+from shared.http import Failure, NotAnswered
 from tests.fakes import answered
 
 LATEST = PROFILES["latest"].success_codes

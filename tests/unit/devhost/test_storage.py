@@ -135,7 +135,7 @@ def test_the_app_and_the_local_host_read_identities_alike(host, app):
     """They must not import each other, so each has a copy of the same code."""
     ours, theirs = (
         path.read_text().partition("\n")[2]
-        for path in (ROOT / "devhost/storage" / host, ROOT / "pushgrid" / app)
+        for path in (ROOT / "devhost/storage" / host, ROOT / "shared" / app)
     )
 
     assert ours == theirs

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from pushgrid.errors import AppError
-from pushgrid.events.event import Event
-from pushgrid.events.publish_request import read_events
-from pushgrid.events.schema_rules import Arrival
-from pushgrid.events.topic import InputSchema, Topic
-from pushgrid.http import HttpRequest
+from shared.errors import AppError
+from shared.events.event import Event
+from shared.events.publish_request import read_events
+from shared.events.schema_rules import Arrival
+from shared.events.topic import InputSchema, Topic
+from shared.http import HttpRequest
 from tests import builders
 
 NOW = datetime(2025, 1, 2, 3, 4, 5, tzinfo=UTC)

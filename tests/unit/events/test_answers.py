@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from pushgrid.errors import (
+from shared.errors import (
     InvalidEvents,
     MethodNotAllowed,
     NotFound,
@@ -15,8 +15,8 @@ from pushgrid.errors import (
     TooLarge,
     Unauthenticated,
 )
-from pushgrid.events.answers import accepted_answer, error_answer, options_answer
-from pushgrid.events.topic import InputSchema
+from shared.events.answers import accepted_answer, error_answer, options_answer
+from shared.events.topic import InputSchema
 from tests.unit.events.publishing import NOW, a_request, a_topic
 
 _ID = "3f0c1c8e-0000-4000-8000-000000000001"

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pushgrid.errors import InvalidSignature, Unauthenticated
-from pushgrid.events.authorization import authorize
+from shared.errors import InvalidSignature, Unauthenticated
+from shared.events.authorization import authorize
 from tests.builders import KEY
 from tests.unit.events.publishing import KEY2, NOW, URL, a_request, a_topic, refusal
 from tests.unit.events.signing import VECTORS, sign

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from pushgrid.events.authorization import authorize, bearer_token
-from pushgrid.events.token_claims import Claims, TokenFault
+from shared.events.authorization import authorize, bearer_token
+from shared.events.token_claims import Claims, TokenFault
 from tests.builders import KEY, TOPIC_ID, a_topic
 from tests.unit.events.publishing import NOW, a_request, refusal
 from tests.unit.events.signing import sign

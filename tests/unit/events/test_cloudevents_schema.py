@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pushgrid.events.topic import InputSchema
+from shared.events.topic import InputSchema
 from tests.unit.events.publishing import (
     BATCH,
     CONFIGURED,

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from pushgrid.delivery.requests.conversion import convert
-from pushgrid.events.event import Event
-from pushgrid.events.publish_request import read_events
-from pushgrid.events.schema_rules import Arrival
-from pushgrid.events.topic import FieldMapping, InputSchema, Topic
-from pushgrid.subscriptions.subscription import DeliverySchema
+from shared.delivery.requests.conversion import convert
+from shared.events.event import Event
+from shared.events.publish_request import read_events
+from shared.events.schema_rules import Arrival
+from shared.events.topic import FieldMapping, InputSchema, Topic
+from shared.subscriptions.subscription import DeliverySchema
 from tests import builders
 from tests.unit.events.publishing import ARRIVAL, NOW, a_request, body_of, refusal
 

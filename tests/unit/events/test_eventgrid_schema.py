@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from pushgrid.events.topic import InputSchema
+from shared.events.topic import InputSchema
 from tests.builders import TOPIC_ID
 from tests.unit.events.publishing import (
     CONFIGURED,

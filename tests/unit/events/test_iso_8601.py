@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pushgrid.events.iso_8601 import as_rfc_3339, is_iso_8601, is_rfc_3339, parse_duration
+from shared.events.iso_8601 import as_rfc_3339, is_iso_8601, is_rfc_3339, parse_duration
 
 
 @pytest.mark.parametrize(

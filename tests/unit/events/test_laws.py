@@ -9,9 +9,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pushgrid.errors import AppError
-from pushgrid.events.publish_request import read_events
-from pushgrid.events.topic import InputSchema
+from shared.errors import AppError
+from shared.events.publish_request import read_events
+from shared.events.topic import InputSchema
 from tests.builders import TOPIC_ID
 from tests.strategies import any_text, json_values
 from tests.unit.events.publishing import (

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pushgrid.events import strict_json
-from pushgrid.events.literals import Number, dumps, dumps_unicode, loads, to_python_number
+from shared.events import strict_json
+from shared.events.literals import Number, dumps, dumps_unicode, loads, to_python_number
 
 # As JSON allows them, within a double's range.
 LITERALS = st.from_regex(

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from pushgrid.events.authorization import authorize
-from pushgrid.events.publish_request import read_events
-from pushgrid.events.topic import InputSchema
-from pushgrid.http import HttpRequest
+from shared.events.authorization import authorize
+from shared.events.publish_request import read_events
+from shared.events.topic import InputSchema
+from shared.http import HttpRequest
 from tests.builders import TOPIC_ID
 from tests.unit.events.publishing import (
     ARRIVAL,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pushgrid.events import strict_json
+from shared.events import strict_json
 from tests.unit.events.publishing import bad_json, refusal
 
 _RANGE = "The JSON received has a number that is out of range."

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pushgrid.events.trace_context import MAX_STATE, TraceContext, trace_context, trace_of_event
+from shared.events.trace_context import MAX_STATE, TraceContext, trace_context, trace_of_event
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 PARENT = f"00-{TRACE}-{SPAN}-01"

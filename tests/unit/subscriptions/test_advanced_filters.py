@@ -9,11 +9,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pushgrid.arm.subscription_codec import to_subscription
-from pushgrid.events.event import Event
-from pushgrid.events.topic import InputSchema
-from pushgrid.subscriptions.advanced_filter import Operator
-from pushgrid.subscriptions.event_values import EventValues
+from shared.arm.subscription_codec import to_subscription
+from shared.events.event import Event
+from shared.events.topic import InputSchema
+from shared.subscriptions.advanced_filter import Operator
+from shared.subscriptions.event_values import EventValues
 from tests.unit.arm.documents import subscription
 
 NOTHING = object()  # the key is missing

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pushgrid.arm.subscription_codec import to_subscription
-from pushgrid.events.event import Event
-from pushgrid.events.topic import InputSchema
-from pushgrid.subscriptions.event_values import EventValues
-from pushgrid.subscriptions.filters import EventFilter
+from shared.arm.subscription_codec import to_subscription
+from shared.events.event import Event
+from shared.events.topic import InputSchema
+from shared.subscriptions.event_values import EventValues
+from shared.subscriptions.filters import EventFilter
 from tests.unit.arm.documents import subscription
 
 TYPES = ["Shop.OrderPlaced", "Shop.OrderPaid"]

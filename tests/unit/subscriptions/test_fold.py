@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pushgrid.subscriptions.event_values import fold_case
+from shared.subscriptions.event_values import fold_case
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from pushgrid.arm.subscription_codec import to_subscription
-from pushgrid.errors import HandshakeFailed
-from pushgrid.http import Answered, Exchange, Failure, NotAnswered
-from pushgrid.settings import NAMES
-from pushgrid.subscriptions.handshake import (
+from shared.arm.subscription_codec import to_subscription
+from shared.errors import HandshakeFailed
+from shared.http import Answered, Exchange, Failure, NotAnswered
+from shared.settings import NAMES
+from shared.subscriptions.handshake import (
     MAX_ATTEMPTS,
     RETRY_DELAY,
     TIME_LIMIT,

@@ -11,10 +11,10 @@ from types import ModuleType
 
 import pytest
 
-from pushgrid import telemetry, wiring
-from pushgrid.settings import LogFormat
-from pushgrid.telemetry import LOGGER
-from pushgrid.wiring import console, process
+from shared import telemetry, wiring
+from shared.settings import LogFormat
+from shared.telemetry import LOGGER
+from shared.wiring import console, process
 
 _current = threading.local()
 

@@ -7,8 +7,8 @@ from typing import cast
 
 import pytest
 
-from pushgrid.engine.delivering.push import Push
-from pushgrid.wiring import delivering, process
+from shared.engine.delivering.push import Push
+from shared.wiring import delivering, process
 
 
 @pytest.mark.parametrize(("text", "is_sent"), [("", True), ("true", True), ("false", False)])

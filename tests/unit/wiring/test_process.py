@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pushgrid import wiring
+from shared import wiring
 
 
 @pytest.fixture(autouse=True)

@@ -92,7 +92,7 @@ def _parsed(text: str) -> tuple[ast.Module, tuple[ast.Call, ...]]:
 
 def read(root: Path) -> App:
     """Return what the code in *root* says."""
-    paths = sorted((root / "pushgrid").rglob("*.py"))
+    paths = sorted((root / "shared").rglob("*.py"))
     parsed = [_parsed(path.read_text(encoding="utf-8")) for path in paths]
     trees, calls = [tree for tree, _ in parsed], [call for _, many in parsed for call in many]
     constants = {name: value for tree in trees for name, value in _constants(tree)}
@@ -149,7 +149,7 @@ def _passed(calls: list[ast.Call], method: str, constants: dict[str, str]) -> fr
 
 
 def _settings(trees: list[ast.Module]) -> set[str]:
-    """Return the names in `_SETTINGS` of pushgrid/settings.py: `member: (name, conversion)`."""
+    """Return the names in `_SETTINGS` of shared/settings.py: `member: (name, conversion)`."""
     for tree in trees:
         for node in tree.body:
             match node:

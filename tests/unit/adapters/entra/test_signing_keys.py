@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from pushgrid.adapters.entra.signing_keys import SigningKeys
-from pushgrid.errors import SigningKeysUnavailable
-from pushgrid.http import Exchange, Failure, NotAnswered
+from shared.adapters.entra.signing_keys import SigningKeys
+from shared.errors import SigningKeysUnavailable
+from shared.http import Exchange, Failure, NotAnswered
 from tests.fakes.clock import FakeClock
 from tests.fakes.pushing import ScriptedPusher, answered
 from tests.tokens import jwk, key_set

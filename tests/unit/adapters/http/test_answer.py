@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pushgrid.adapters.http.answer import MAX_BODY, MAX_HEAD, Answer
-from pushgrid.adapters.http.connection import NoAnswer
-from pushgrid.http import Failure
+from shared.adapters.http.answer import MAX_BODY, MAX_HEAD, Answer
+from shared.adapters.http.connection import NoAnswer
+from shared.http import Failure
 
 _PARTS = [b"HTTP/1.1 200 OK", b"HTTP/1.1 100 Continue", b"HTTP/1.0 503 Busy", b"\r\n", b"\n", b"\r"]
 _PARTS += [b"Content-Length: 2", b"Transfer-Encoding: chunked", b"Connection: close", b"ok", b"0"]

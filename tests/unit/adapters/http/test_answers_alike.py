@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pushgrid.adapters.http.answer import Answer
+from shared.adapters.http.answer import Answer
 from tests.fuzz.answers import compare, main
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from datetime import timedelta
 
-from pushgrid.adapters.http.notifier import THREADS, ParallelNotifier
-from pushgrid.http import Exchange, LateAnswerHandler, OutboundRequest
+from shared.adapters.http.notifier import THREADS, ParallelNotifier
+from shared.http import Exchange, LateAnswerHandler, OutboundRequest
 from tests.fakes import answered
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis.strategies import ip_addresses
 
-from pushgrid.adapters.http.outbound_guard import OutboundGuard
+from shared.adapters.http.outbound_guard import OutboundGuard
 
 ANY = [ip_network("0.0.0.0/0"), ip_network("::/0")]
 

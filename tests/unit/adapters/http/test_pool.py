@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from pushgrid.adapters.http import pool
-from pushgrid.adapters.http.connection import Endpoint
-from pushgrid.adapters.http.pool import Pool
+from shared.adapters.http import pool
+from shared.adapters.http.connection import Endpoint
+from shared.adapters.http.pool import Pool
 from tests.fakes import Seconds
 
 

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pushgrid import VERSION
-from pushgrid.adapters.http.connection import NoAnswer
-from pushgrid.adapters.http.request import Target, parse_url, write_request
-from pushgrid.adapters.http.resolver import as_literal
-from pushgrid.http import Failure, OutboundRequest
-from pushgrid.subscriptions.endpoint_rules import url_fault
+from shared import VERSION
+from shared.adapters.http.connection import NoAnswer
+from shared.adapters.http.request import Target, parse_url, write_request
+from shared.adapters.http.resolver import as_literal
+from shared.http import Failure, OutboundRequest
+from shared.subscriptions.endpoint_rules import url_fault
 
 ENDPOINT = "https://a.example/hook"
 AGENT = b"User-Agent: pushgrid/%s\r\n" % VERSION.encode()

@@ -7,10 +7,10 @@ from datetime import timedelta
 
 import pytest
 
-from pushgrid.adapters.storage.account import StorageAccount
-from pushgrid.adapters.storage.connection import StorageConnection
-from pushgrid.adapters.storage.queues import whole_seconds
-from pushgrid.errors import InvalidSettings
+from shared.adapters.storage.account import StorageAccount
+from shared.adapters.storage.connection import StorageConnection
+from shared.adapters.storage.queues import whole_seconds
+from shared.errors import InvalidSettings
 
 KEY = "a2V5"
 URIS = {

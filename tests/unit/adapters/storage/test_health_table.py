@@ -7,11 +7,11 @@ from datetime import timedelta
 
 import pytest
 
-from pushgrid.adapters.storage.health_table import TableHealth
-from pushgrid.delivery.health.endpoint_health import Health
-from pushgrid.engine.ports import Resource, Table
-from pushgrid.errors import StorageUnavailable
-from pushgrid.subscriptions.subscription import SubscriptionKey
+from shared.adapters.storage.health_table import TableHealth
+from shared.delivery.health.endpoint_health import Health
+from shared.engine.ports import Resource, Table
+from shared.errors import StorageUnavailable
+from shared.subscriptions.subscription import SubscriptionKey
 from tests.builders import CRM
 from tests.fakes import FakeClock, MemoryResources
 from tests.functional.deployment import Logged

@@ -8,7 +8,7 @@ from typing import Any
 import azure.identity
 import pytest
 
-from pushgrid.adapters.storage.identity import identity_of
+from shared.adapters.storage.identity import identity_of
 
 MANAGED = {"credential": "managedidentity"}
 SECRET = {"tenantid": "t", "clientid": "c", "clientsecret": "s"}

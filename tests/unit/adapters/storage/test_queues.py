@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from pushgrid.adapters.storage.queues import StorageQueues
-from pushgrid.engine.ports import Queue, Receipt
-from pushgrid.errors import StorageUnavailable
+from shared.adapters.storage.queues import StorageQueues
+from shared.engine.ports import Queue, Receipt
+from shared.errors import StorageUnavailable
 
 PATIENCE = 60  # seconds after which a test that hangs fails
 

@@ -7,11 +7,11 @@ import sys
 
 import pytest
 
-QUEUE = "import pushgrid.adapters.storage.queues as q, pushgrid.adapters.storage.account as a"
+QUEUE = "import shared.adapters.storage.queues as q, shared.adapters.storage.account as a"
 MADE = f"{QUEUE}\na.StorageAccount({{'': 'UseDevelopmentStorage=true'}}).queue('deliveries')"
 
 SECTION = "{'accountName': 'acc', 'credential': 'managedidentity'}"
-READ = f"{QUEUE}\nimport pushgrid.adapters.storage.connection as c\nc.StorageConnection({SECTION})"
+READ = f"{QUEUE}\nimport shared.adapters.storage.connection as c\nc.StorageConnection({SECTION})"
 
 
 @pytest.mark.parametrize(

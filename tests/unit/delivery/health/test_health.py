@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from pushgrid.delivery.health.endpoint_health import (
+from shared.delivery.health.endpoint_health import (
     Held,
     Hold,
     NeedsProbe,
@@ -16,8 +16,8 @@ from pushgrid.delivery.health.endpoint_health import (
     merge,
     return_probe,
 )
-from pushgrid.delivery.outcome import Outcome
-from pushgrid.delivery.policy import DeliveryTerms
+from shared.delivery.outcome import Outcome
+from shared.delivery.policy import DeliveryTerms
 from tests.builders import terms
 from tests.fakes import START
 from tests.unit.delivery.observed import LATEST, NEW, after, at, seen

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pushgrid.delivery.health.endpoint_health import (
+from shared.delivery.health.endpoint_health import (
     Health,
     Held,
     NeedsProbe,
@@ -20,8 +20,8 @@ from pushgrid.delivery.health.endpoint_health import (
     merge,
     observe,
 )
-from pushgrid.delivery.health.health_document import document_of, health_of
-from pushgrid.delivery.outcome import Outcome
+from shared.delivery.health.health_document import document_of, health_of
+from shared.delivery.outcome import Outcome
 from tests.builders import compact, terms
 from tests.fakes import START
 from tests.strategies import healths, observations

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from pushgrid.delivery.health.endpoint_health import (
+from shared.delivery.health.endpoint_health import (
     Held,
     NeedsProbe,
     Open,
@@ -15,7 +15,7 @@ from pushgrid.delivery.health.endpoint_health import (
     merge,
     return_probe,
 )
-from pushgrid.delivery.outcome import Outcome
+from shared.delivery.outcome import Outcome
 from tests.unit.delivery.observed import LATEST, after, at, seen
 
 ACKNOWLEDGED_BY = timedelta(seconds=40)  # 30 s for the answer, 10 s of margin

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from pushgrid.delivery.health.endpoint_health import Held
-from pushgrid.delivery.health.held_deliveries import hold_back
-from pushgrid.delivery.outcome import Outcome
-from pushgrid.delivery.policy import End, EndReason
+from shared.delivery.health.endpoint_health import Held
+from shared.delivery.health.held_deliveries import hold_back
+from shared.delivery.outcome import Outcome
+from shared.delivery.policy import End, EndReason
 from tests.builders import DEAD, a_delivery, an_attempt, terms
 from tests.fakes import START
 from tests.unit.delivery.observed import at

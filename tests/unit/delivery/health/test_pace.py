@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from pushgrid.delivery.health.pace import EventRate, ReturnTimes
+from shared.delivery.health.pace import EventRate, ReturnTimes
 from tests.fakes import START
 
 SECOND = timedelta(seconds=1)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pushgrid.delivery.health.endpoint_health import Observation
-from pushgrid.delivery.health.streak import Streak
-from pushgrid.delivery.outcome import Outcome
+from shared.delivery.health.endpoint_health import Observation
+from shared.delivery.health.streak import Streak
+from shared.delivery.outcome import Outcome
 from tests.builders import terms
 from tests.unit.delivery.observed import LATEST, seen
 

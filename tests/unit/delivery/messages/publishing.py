@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pushgrid.delivery.delivery import Origin
-from pushgrid.delivery.messages.fan_out import fan_out
-from pushgrid.delivery.messages.message import DeliveryMessage
-from pushgrid.delivery.messages.publication import Matched, Publication, match, parked_lines
-from pushgrid.events.event import Event
-from pushgrid.subscriptions.subscription import EventSubscription
+from shared.delivery.delivery import Origin
+from shared.delivery.messages.fan_out import fan_out
+from shared.delivery.messages.message import DeliveryMessage
+from shared.delivery.messages.publication import Matched, Publication, match, parked_lines
+from shared.events.event import Event
+from shared.subscriptions.subscription import EventSubscription
 from tests.builders import ORIGIN, PARKED
 from tests.fakes import START
 from tests.unit.delivery.messages.wire import read_shared

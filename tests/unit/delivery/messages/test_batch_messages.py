@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pushgrid.delivery.delivery import Attempt, Delivery
-from pushgrid.delivery.messages.message import encode
-from pushgrid.delivery.messages.packing import EVENT_WIDTH, GAP_WIDTH, most_events
-from pushgrid.delivery.messages.run_length import positions_of, run_lengths
-from pushgrid.delivery.outcome import Outcome
-from pushgrid.subscriptions.subscription import Batching, EventSubscription
+from shared.delivery.delivery import Attempt, Delivery
+from shared.delivery.messages.message import encode
+from shared.delivery.messages.packing import EVENT_WIDTH, GAP_WIDTH, most_events
+from shared.delivery.messages.run_length import positions_of, run_lengths
+from shared.delivery.outcome import Outcome
+from shared.subscriptions.subscription import Batching, EventSubscription
 from tests.builders import (
     PARKED,
     a_delivery,

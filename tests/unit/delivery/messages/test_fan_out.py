@@ -9,21 +9,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pushgrid.delivery.delivery import Delivery, Origin
-from pushgrid.delivery.messages import fan_out as fan_out_module
-from pushgrid.delivery.messages.fan_out import fan_out
-from pushgrid.delivery.messages.message import DeliveryMessage, encode
-from pushgrid.delivery.messages.packing import (
+from shared.delivery.delivery import Delivery, Origin
+from shared.delivery.messages import fan_out as fan_out_module
+from shared.delivery.messages.fan_out import fan_out
+from shared.delivery.messages.message import DeliveryMessage, encode
+from shared.delivery.messages.packing import (
     MAX_MESSAGE_EVENTS,
     MAX_UNPACKED,
     most_events,
     pack,
     surely_fits,
 )
-from pushgrid.delivery.messages.publication import Publication, match, parked_lines
-from pushgrid.delivery.outcome import Outcome
-from pushgrid.subscriptions.filters import EventFilter
-from pushgrid.subscriptions.subscription import Batching, EventSubscription
+from shared.delivery.messages.publication import Publication, match, parked_lines
+from shared.delivery.outcome import Outcome
+from shared.subscriptions.filters import EventFilter
+from shared.subscriptions.subscription import Batching, EventSubscription
 from tests.builders import (
     LONGEST_TRACE,
     ORIGIN,
@@ -168,7 +168,7 @@ def test_the_events_of_a_message_are_packed_once(monkeypatch: pytest.MonkeyPatch
         return pack(texts)
 
     monkeypatch.setattr(fan_out_module, "pack", counted)
-    monkeypatch.setattr("pushgrid.delivery.messages.packing.pack", counted)
+    monkeypatch.setattr("shared.delivery.messages.packing.pack", counted)
 
     fan_out(requests(16, 1, some(10)))
     assert packed == [16]  # three messages

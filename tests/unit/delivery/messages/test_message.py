@@ -8,15 +8,15 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
-from pushgrid.delivery.delivery import Attempt
-from pushgrid.delivery.messages.message import (
+from shared.delivery.delivery import Attempt
+from shared.delivery.messages.message import (
     DeliveryMessage,
     Part,
     encode,
     encode_fan_out,
 )
-from pushgrid.delivery.messages.message_reader import decode
-from pushgrid.delivery.messages.packing import (
+from shared.delivery.messages.message_reader import decode
+from shared.delivery.messages.packing import (
     EVENT_WIDTH,
     HEADER_WIDTH,
     MAX_STORED,
@@ -25,10 +25,10 @@ from pushgrid.delivery.messages.packing import (
     pack,
     unpack,
 )
-from pushgrid.delivery.outcome import Outcome
-from pushgrid.delivery.policy import EndReason
-from pushgrid.delivery.requests.custom_headers import dead_letter_headers
-from pushgrid.subscriptions.subscription import (
+from shared.delivery.outcome import Outcome
+from shared.delivery.policy import EndReason
+from shared.delivery.requests.custom_headers import dead_letter_headers
+from shared.subscriptions.subscription import (
     UNMATCHED,
     DeadLetterDestination,
     DeliverySchema,

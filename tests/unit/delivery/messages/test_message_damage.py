@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pushgrid.delivery.messages.message import (
+from shared.delivery.messages.message import (
     VERSION,
     NewerMessage,
     Part,
     encode,
     encode_fan_out,
 )
-from pushgrid.delivery.messages.message_reader import decode
-from pushgrid.delivery.messages.packing import MAX_BLOBS, pack
-from pushgrid.errors import MalformedMessage
-from pushgrid.events.data_plane import MAX_REQUEST_EVENTS
+from shared.delivery.messages.message_reader import decode
+from shared.delivery.messages.packing import MAX_BLOBS, pack
+from shared.errors import MalformedMessage
+from shared.events.data_plane import MAX_REQUEST_EVENTS
 from tests.builders import (
     ORIGIN,
     PARKED,

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from pushgrid.delivery.delivery import Origin
-from pushgrid.delivery.messages.message import VERSION, Part, encode, encode_fan_out, with_blob
-from pushgrid.delivery.messages.packing import pack
-from pushgrid.subscriptions.subscription import DeadLetterDestination
+from shared.delivery.delivery import Origin
+from shared.delivery.messages.message import VERSION, Part, encode, encode_fan_out, with_blob
+from shared.delivery.messages.packing import pack
+from shared.subscriptions.subscription import DeadLetterDestination
 from tests.builders import (
     ORIGIN,
     PARKED,

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pushgrid.delivery.delivery import Origin
-from pushgrid.delivery.messages.message import encode
-from pushgrid.delivery.messages.packing import (
+from shared.delivery.delivery import Origin
+from shared.delivery.messages.message import encode
+from shared.delivery.messages.packing import (
     MAX_BLOBS,
     MAX_EVENT,
     MAX_MESSAGE_EVENTS,
@@ -22,7 +22,7 @@ from pushgrid.delivery.messages.packing import (
     split,
     unpack,
 )
-from pushgrid.events.trace_context import TraceContext
+from shared.events.trace_context import TraceContext
 from tests.builders import (
     LONGEST_TRACE,
     ORIGIN,

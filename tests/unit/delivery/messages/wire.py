@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from pushgrid.delivery.messages.message import DeliveryMessage, NewerMessage, encode
-from pushgrid.delivery.messages.message_reader import decode
-from pushgrid.delivery.messages.packing import MAX_STORED
+from shared.delivery.messages.message import DeliveryMessage, NewerMessage, encode
+from shared.delivery.messages.message_reader import decode
+from shared.delivery.messages.packing import MAX_STORED
 from tests.builders import (
     a_message,
 )

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from cloudevents.core.formats.json import JSONFormat
 
-from pushgrid.delivery.requests.conversion import convert
-from pushgrid.events.publish_request import read_events
-from pushgrid.events.topic import InputSchema
-from pushgrid.subscriptions.subscription import DeliverySchema
+from shared.delivery.requests.conversion import convert
+from shared.events.publish_request import read_events
+from shared.events.topic import InputSchema
+from shared.subscriptions.subscription import DeliverySchema
 from tests.builders import a_topic
 from tests.unit.events.publishing import ARRIVAL, a_request, body_of
 

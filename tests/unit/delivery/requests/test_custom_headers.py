@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from pushgrid.delivery.requests.custom_headers import (
+from shared.delivery.requests.custom_headers import (
     MAX_DEAD_LETTER_HEADERS,
     custom_headers,
     dead_letter_headers,
 )
-from pushgrid.subscriptions.subscription import DynamicHeader, StaticHeader
+from shared.subscriptions.subscription import DynamicHeader, StaticHeader
 from tests.builders import TOPIC_ID, compact, text
 from tests.strategies import json_values
 

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pushgrid.delivery.delivery import Attempt
-from pushgrid.delivery.outcome import Outcome
-from pushgrid.delivery.policy import DeliveryTerms
-from pushgrid.delivery.requests.line import Line, entries_of
-from pushgrid.delivery.requests.push_batch import Loaded, PushBatch
-from pushgrid.delivery.requests.push_request import push_request
-from pushgrid.subscriptions.subscription import (
+from shared.delivery.delivery import Attempt
+from shared.delivery.outcome import Outcome
+from shared.delivery.policy import DeliveryTerms
+from shared.delivery.requests.line import Line, entries_of
+from shared.delivery.requests.push_batch import Loaded, PushBatch
+from shared.delivery.requests.push_request import push_request
+from shared.subscriptions.subscription import (
     Batching,
     DeliverySchema,
     DynamicHeader,

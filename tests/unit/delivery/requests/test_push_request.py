@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from pushgrid.delivery.requests.conversion import convert
-from pushgrid.delivery.requests.push_batch import Loaded, PushBatch
-from pushgrid.delivery.requests.push_request import push_request
-from pushgrid.events.topic import InputSchema
-from pushgrid.http import OutboundRequest
-from pushgrid.subscriptions.subscription import (
+from shared.delivery.requests.conversion import convert
+from shared.delivery.requests.push_batch import Loaded, PushBatch
+from shared.delivery.requests.push_request import push_request
+from shared.events.topic import InputSchema
+from shared.http import OutboundRequest
+from shared.subscriptions.subscription import (
     Batching,
     DeliverySchema,
     DynamicHeader,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pushgrid.delivery.slots.shares import Share
-from pushgrid.delivery.slots.slots import IN_FLIGHT, Slots, SlotUse
-from pushgrid.subscriptions.subscription import SubscriptionKey
+from shared.delivery.slots.shares import Share
+from shared.delivery.slots.slots import IN_FLIGHT, Slots, SlotUse
+from shared.subscriptions.subscription import SubscriptionKey
 from tests.fakes import Seconds
 
 

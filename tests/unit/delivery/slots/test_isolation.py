@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pushgrid.delivery.slots.shares import Speed
-from pushgrid.delivery.slots.slots import IN_FLIGHT, THREADS
+from shared.delivery.slots.shares import Speed
+from shared.delivery.slots.slots import IN_FLIGHT, THREADS
 from tests.unit.delivery.slots.keys import (
     entered,
     enters,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from pushgrid.delivery.slots.shares import Share
-from pushgrid.delivery.slots.slots import SlotUse
+from shared.delivery.slots.shares import Share
+from shared.delivery.slots.slots import SlotUse
 from tests.unit.delivery.slots.keys import entered, enters, hanging, new, slots_of, slow
 
 

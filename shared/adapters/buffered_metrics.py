@@ -1,0 +1,154 @@
+"""Counts in memory, by the minute, and writes the counts in the background."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+
+from shared import telemetry
+from shared.clock import Clock
+from shared.engine.ports import CountSink
+from shared.errors import StorageUnavailable
+from shared.metrics import CountRow, Metric, Series, Span, Sum, add
+
+EVERY = timedelta(seconds=10)  # at most: nothing is written while nothing is counted
+TRIED_FOR = timedelta(hours=1)  # after a row's time, while storage fails
+MAX_SERIES = 50_000  # in memory between two writes
+MAX_ROWS = 20_000  # in memory while storage fails
+_GRACE = timedelta(minutes=1)  # after its time in which a row may still be counted to
+_LENGTHS = {Span.MINUTE: timedelta(minutes=1), Span.HOUR: timedelta(hours=1)}
+
+
+# Minute since 1970, topic, subscription, metric and dimensions: plain values, cheap to hash.
+_Key = tuple[int, str, str, str, tuple[tuple[str, str], ...]]
+
+
+class _RowKey(NamedTuple):
+    start: datetime
+    span: Span
+    topic: str
+    subscription: str
+
+
+class _Row:
+    """All that was counted for one row so far; *is_stored*: the stored row has it."""
+
+    def __init__(self) -> None:
+        self.counts: dict[Series, Sum] = {}
+        self.is_stored = False
+
+
+class BufferedMetrics:
+    """
+    Metrics: `count` adds to a dictionary; a thread of its own writes the rows that have changed.
+
+    *instance* is unique to this process. Counts that can't be written within an hour after their
+    time are lost, and so are those beyond the limits of memory.
+    """
+
+    def __init__(self, sink: CountSink, clock: Clock, instance: str) -> None:
+        self._sink = sink
+        self._clock = clock
+        self._instance = instance
+        self._lock = threading.Lock()
+        self._new: dict[_Key, tuple[float, int, float, float]] = {}
+        self._is_lossy = False
+        self._writing = threading.Lock()
+        self._rows: dict[_RowKey, _Row] = {}  # only under _writing
+        self._fails = False
+
+    def count(
+        self,
+        metric: Metric,
+        topic: str,
+        subscription: str = "",
+        *,
+        by: float = 1,
+        **dimensions: str,
+    ) -> None:
+        minute = int(self._clock.now().timestamp()) // 60
+        named = tuple(sorted((n, str(v)) for n, v in dimensions.items())) if dimensions else ()
+        key = (minute, topic, subscription, metric.value, named)
+        with self._lock:
+            values = self._new.get(key)
+            if values is not None:
+                total, times, least, most = values
+                self._new[key] = (total + by, times + 1, min(least, by), max(most, by))
+            elif len(self._new) < MAX_SERIES:
+                self._new[key] = (by, 1, by, by)
+            else:
+                self._is_lossy = True
+
+    def start(self, sleep: Callable[[float], object]) -> None:
+        """Write every few seconds from now on; *sleep* takes seconds."""
+
+        def run() -> None:
+            while True:
+                sleep(EVERY.total_seconds())
+                self.flush()
+
+        threading.Thread(target=run, name="metrics", daemon=True).start()
+
+    def flush(self) -> None:
+        """Write the rows that have changed. Never raises; rows that can't be written are kept."""
+        with self._writing:
+            with self._lock:
+                new, self._new = self._new, {}
+                is_lossy, self._is_lossy = self._is_lossy, False
+            for (minute, topic, subscription, metric, dimensions), sum_ in new.items():
+                start = datetime.fromtimestamp(minute * 60, UTC)
+                series = Series(Metric(metric), dimensions)
+                self._add(start, topic.lower(), subscription.lower(), series, Sum(*sum_))
+            lost = self._drop_old()
+            if is_lossy or lost:
+                telemetry.error("metrics.lost", rows=lost)
+            self._write()
+
+    def _add(
+        self, minute: datetime, topic: str, subscription: str, series: Series, sum_: Sum
+    ) -> None:
+        hour = minute.replace(minute=0)
+        keys = {
+            _RowKey(minute, Span.MINUTE, topic, subscription),
+            _RowKey(minute, Span.MINUTE, topic, ""),  # with the sums over its subscriptions
+            _RowKey(hour, Span.HOUR, topic, subscription),
+        }
+        for key in keys:
+            row = self._rows.setdefault(key, _Row())
+            add(row.counts, {series: sum_})
+            row.is_stored = False
+
+    def _drop_old(self) -> int:
+        """Drop rows that are over and stored, and those to give up; return how many are lost."""
+        now = self._clock.now()
+        lost = 0
+        for key in sorted(self._rows):
+            row = self._rows[key]
+            end = key.start + _LENGTHS[key.span]
+            too_late = now - end > TRIED_FOR or len(self._rows) > MAX_ROWS
+            if too_late or (row.is_stored and end + _GRACE <= now):
+                del self._rows[key]
+                lost += not row.is_stored
+        return lost
+
+    def _write(self) -> None:
+        changed = [key for key, row in self._rows.items() if not row.is_stored]
+        if not changed:
+            return
+        rows = [
+            CountRow(**key._asdict(), instance=self._instance, counts=self._rows[key].counts)
+            for key in changed
+        ]
+        try:
+            self._sink.write(rows)
+        except Exception as error:  # noqa: BLE001 - counting must not fail
+            if not self._fails:
+                detail = str(error) if isinstance(error, StorageUnavailable) else repr(error)
+                telemetry.error("metrics.unsaved", rows=len(rows), detail=detail)
+            self._fails = True
+            return
+        self._fails = False
+        for key in changed:
+            self._rows[key].is_stored = True

@@ -1,0 +1,151 @@
+"""
+Gets tokens from Entra ID for webhooks that it protects.
+
+They come from a credential that is configured for this purpose alone, never from the identity that
+reads storage: subscriptions choose the audience of a token.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import logging
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from shared import telemetry
+from shared.adapters.cache import Cache
+from shared.clock import Clock
+from shared.engine.ports import Pusher
+from shared.http import Audience, Exchange, Failure, LateAnswerHandler, NotAnswered, OutboundRequest
+
+if TYPE_CHECKING:
+    from azure.core.credentials import TokenCredential
+
+RENEWED_AHEAD = timedelta(minutes=5)  # of a token's end: longer than any invocation pushes
+FAILED_FOR = timedelta(seconds=30)  # until it is tried again
+_MOST_TENANTS = 100
+_MOST_DETAIL = 500
+_LIMITS: dict[str, Any] = {"connection_timeout": 5, "read_timeout": 10, "retry_total": 1}
+
+CredentialFor = Callable[[str], "TokenCredential"]
+
+
+class _TokenResult(NamedTuple):
+    """A token, or why there is none; valid for *seconds*."""
+
+    token: str
+    seconds: float
+    failure: Failure = Failure.UNAUTHORIZED
+    detail: str = ""
+
+
+class WebhookTokens:
+    """
+    Implements the port ``Tokens``: a token is fetched once, and kept until shortly before its end.
+
+    *credential_for* returns the credential for a tenant; ``None``: none is configured. *monotonic*
+    is in seconds.
+    """
+
+    def __init__(
+        self,
+        credential_for: CredentialFor | None,
+        clock: Clock,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._credential_for = credential_for
+        self._clock = clock
+        self._tokens = Cache[_TokenResult](monotonic, lambda got: got.seconds)
+
+    def fetch(self, audience: Audience) -> None:
+        self.get(audience)
+
+    def get(self, audience: Audience) -> _TokenResult:
+        """Return the token for *audience*, or why there is none. Never raises."""
+        key = f"{audience.tenant} {audience.application}"
+        return self._tokens.get(key, lambda: self._ask(audience), accepts_expired=lambda _: True)
+
+    def _ask(self, audience: Audience) -> _TokenResult:
+        if self._credential_for is None:
+            return _none("no credential is configured for webhooks")
+        from azure.core.exceptions import AzureError
+
+        try:
+            credential = self._credential_for(audience.tenant)
+            token = credential.get_token(f"{audience.application.rstrip('/')}/.default")
+        except (AzureError, ValueError) as error:
+            detail = f"{type(error).__name__}: {error}"[:_MOST_DETAIL]
+            telemetry.error("token.failed", **audience._asdict(), detail=detail)
+            return _none(detail, _failure(error))
+        left = token.expires_on - self._clock.now().timestamp()
+        return _TokenResult(token.token, max(left - RENEWED_AHEAD.total_seconds(), 0))
+
+
+def _none(detail: str, failure: Failure = Failure.UNAUTHORIZED) -> _TokenResult:
+    return _TokenResult("", FAILED_FOR.total_seconds(), failure, detail)
+
+
+def _failure(error: Exception) -> Failure:
+    """Tell a refusal, which only an operator can change, from an outage of Entra ID."""
+    # azure-identity raises its one error from whatever kept it from getting an answer.
+    is_refusal = isinstance(error.__cause__, ValueError | None)
+    return Failure.UNAUTHORIZED if is_refusal else Failure.NO_AUTHORITY
+
+
+class TokenPusher:
+    """Pusher that adds the token to requests that need one; without it nothing is sent."""
+
+    def __init__(self, pusher: Pusher, tokens: WebhookTokens) -> None:
+        self._pusher = pusher
+        self._tokens = tokens
+
+    def send(
+        self, request: OutboundRequest, timeout: timedelta, late: LateAnswerHandler | None = None
+    ) -> Exchange:
+        if request.audience is None:
+            return self._pusher.send(request, timeout, late)
+        got = self._tokens.get(request.audience)
+        if not got.token:
+            return NotAnswered(got.failure, got.detail, 0)
+        headers = {**request.headers, "Authorization": f"Bearer {got.token}"}
+        return self._pusher.send(request._replace(headers=headers), timeout, late)
+
+
+def credential_for(
+    client_id: str, *, secret: str | None, certificate: str | None, authority: str
+) -> CredentialFor:
+    """
+    Return a function that makes the credential of an application in a tenant.
+
+    *certificate* is PEM with its key, or PKCS #12 in Base64 as Key Vault gives it; it wins over
+    *secret*. *authority* is the URL of Entra ID.
+    """
+
+    @lru_cache(_MOST_TENANTS)
+    def make(tenant: str) -> TokenCredential:
+        from azure.identity import CertificateCredential, ClientSecretCredential
+
+        for name in ("azure.identity", "msal"):
+            logging.getLogger(name).setLevel(logging.WARNING)
+        settings = _LIMITS | {"authority": authority, "disable_instance_discovery": True}
+        if certificate:
+            data = _certificate(certificate)
+            return CertificateCredential(tenant, client_id, certificate_data=data, **settings)
+        return ClientSecretCredential(tenant, client_id, secret or "", **settings)
+
+    return make
+
+
+def _certificate(text: str) -> bytes:
+    if "-----BEGIN" in text:
+        return text.replace("\\n", "\n").encode()
+    try:
+        return base64.b64decode(text, validate=True)
+    except binascii.Error as error:
+        raise ValueError(
+            "the certificate for webhooks is neither PEM nor Base64-encoded PKCS #12"
+        ) from error

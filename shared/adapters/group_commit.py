@@ -1,0 +1,124 @@
+"""Commits publications together, on the event loop of their requests."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from functools import partial
+
+from shared.delivery.messages.publication import Publication
+from shared.engine.ports import Committed
+from shared.engine.publishing.commit import Result
+from shared.engine.publishing.gathering import Gathering, Group
+from shared.errors import StorageUnavailable
+
+WAIT_SECONDS = 200.0  # Azure's front end gives a request 230
+
+
+class _Waiter:
+    """A request that waits for the result of its commit."""
+
+    def __init__(self, publication: Publication, result: asyncio.Future[Committed]) -> None:
+        self.publication = publication
+        self.result = result
+
+    def tell(self, result: Result | BaseException) -> None:
+        if self.result.done():  # It has given up.
+            return
+        if isinstance(result, Committed):
+            self.result.set_result(result)
+        elif isinstance(result, StorageUnavailable):
+            self.result.set_exception(result)
+        else:
+            self.result.set_exception(RuntimeError(f"the commit failed: {result!r}"))
+
+
+class GroupCommit:
+    """
+    Implements the port ``Commits``: a thread makes each commit, the loop gathers the next.
+
+    *commit* stores publications and returns the result of each. All calls are made on one loop.
+    """
+
+    def __init__(
+        self,
+        commit: Callable[[Sequence[Publication]], Sequence[Result]],
+        threads: Executor,
+        *,
+        wait_seconds: float = WAIT_SECONDS,
+    ) -> None:
+        self._commit = commit
+        self._threads = threads
+        self._wait_seconds = wait_seconds
+        self._gathering = Gathering[_Waiter]()
+        self._is_beginning = self._has_news = False
+
+    async def commit(self, publication: Publication) -> Committed:
+        if not self._gathering.has_room:
+            raise StorageUnavailable
+        loop = asyncio.get_running_loop()
+        waiter = _Waiter(publication, loop.create_future())
+        self._gathering.arrive(waiter)
+        self._begin_soon()
+        patience = loop.call_later(self._wait_seconds, self._give_up, waiter)
+        try:
+            return await waiter.result
+        finally:
+            patience.cancel()
+            if waiter.result.cancelled():
+                self._gathering.withdraw(waiter)
+
+    def _begin_soon(self) -> None:
+        """Begin commits once the loop has read all requests that are there: they join."""
+        self._has_news = True
+        if not self._is_beginning:
+            self._is_beginning = True
+            self._after_a_turn(self._begin)
+
+    def _begin(self) -> None:
+        if self._has_news and not self._gathering.is_full:
+            self._has_news = False
+            self._after_a_turn(self._begin)
+            return
+        self._is_beginning = False
+        for group in self._gathering.begin():
+            self._start(group)
+
+    def _start(self, group: Group[_Waiter]) -> None:
+        publications = [each.publication for each in group.requests]
+        loop = asyncio.get_running_loop()
+        try:
+            work = loop.run_in_executor(self._threads, self._store, publications)
+        except RuntimeError:  # No thread can be had; it may still be stored.
+            self._finish(group, [StorageUnavailable()] * len(publications))
+        else:
+            work.add_done_callback(partial(self._stored, group))
+
+    def _stored(
+        self, group: Group[_Waiter], done: asyncio.Future[Sequence[Result | BaseException]]
+    ) -> None:
+        lost = [StorageUnavailable()] * len(group.requests)  # The process ends.
+        self._finish(group, lost if done.cancelled() else done.result())
+
+    def _store(self, publications: Sequence[Publication]) -> Sequence[Result | BaseException]:
+        try:
+            results: Sequence[Result | BaseException] = self._commit(publications)
+        except BaseException as error:  # noqa: BLE001 - raised in each request
+            return [error] * len(publications)
+        is_complete = len(results) == len(publications)
+        return results if is_complete else [ValueError("a result is missing")] * len(publications)
+
+    def _finish(self, group: Group[_Waiter], results: Sequence[Result | BaseException]) -> None:
+        for waiter, result in zip(group.requests, results, strict=True):
+            waiter.tell(result)
+        self._gathering.finish(group)
+        self._begin_soon()
+
+    def _after_a_turn(self, call: Callable[[], None]) -> None:
+        loop = asyncio.get_running_loop()
+        loop.call_soon(loop.call_soon, call)
+
+    def _give_up(self, waiter: _Waiter) -> None:
+        self._gathering.withdraw(waiter)  # unless it is in a commit by now
+        waiter.tell(StorageUnavailable())

@@ -1,0 +1,98 @@
+"""Opens connections to endpoints: resolves, judges, connects and starts TLS."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import Sequence
+
+from shared.adapters.awake_clock import awake_seconds
+from shared.adapters.http.connect import MakeRoom, connect, new_socket
+from shared.adapters.http.connection import Endpoint, HttpConnection, NoAnswer
+from shared.adapters.http.outbound_guard import Address, OutboundGuard
+from shared.adapters.http.proxy import Proxy, no_proxy
+from shared.adapters.http.resolver import Lookup, NameServers, Resolver
+from shared.adapters.http.tls import Tls
+from shared.http import Failure
+from shared.network_settings import EgressProxy
+
+
+class Dialer:
+    """
+    Connects to addresses that *guard* allows, and to no others, through *proxy* if there is one.
+
+    The guard does not judge the proxy's own address, which the operator has set. *make_room* is as
+    for `new_socket`.
+    """
+
+    def __init__(
+        self,
+        guard: OutboundGuard,
+        tls: ssl.SSLContext,
+        proxy: EgressProxy | None,
+        lookup: Lookup | None,
+        make_room: MakeRoom,
+    ) -> None:
+        self._guard = guard
+        self._tls = Tls(tls)
+        self._proxy = proxy
+        self._name_servers = NameServers()
+        self._resolver = Resolver(lookup or self._name_servers)
+        self._make_room = make_room
+
+    def dial(self, endpoint: Endpoint, seconds: float) -> HttpConnection:
+        """
+        Open a connection within so many seconds.
+
+        Raises:
+            NoAnswer: there is none.
+        """
+        scheme, host, port = endpoint
+        deadline = awake_seconds() + seconds
+        allowed = self._allowed(self._addresses(host, deadline), port)
+        if self._proxy:
+            connection = self._through(self._proxy, deadline).connect(allowed, endpoint, deadline)
+        else:
+            connected = connect(allowed, port, deadline, self._make_room)
+            connection = HttpConnection(connected, endpoint)
+        if scheme == "https":
+            try:
+                self._tls.start(connection, deadline)
+            except BaseException:
+                connection.close()
+                raise
+        return connection
+
+    def remember(self, connection: HttpConnection) -> None:
+        """Remember how *connection*, which has got an answer, can be opened again for less."""
+        self._tls.remember(connection)
+
+    def close(self) -> None:
+        """End the lookups that are under way."""
+        self._name_servers.close()
+
+    def _through(self, proxy: EgressProxy, deadline: float) -> Proxy:
+        try:
+            return Proxy(proxy, self._addresses(proxy.host, deadline), self._make_room)
+        except NoAnswer as none:
+            raise no_proxy(none) from none
+
+    def _addresses(self, host: str, deadline: float) -> Sequence[Address]:
+        """Resolve a name; that it is unknown is believed only if a socket can be had to ask."""
+        self._need_socket()
+        try:
+            return self._resolver.addresses(host, deadline)
+        except NoAnswer as error:
+            if error.failure is Failure.RESOLUTION:
+                self._need_socket()
+            raise
+
+    def _need_socket(self) -> None:
+        new_socket(socket.AF_INET, self._make_room).close()
+
+    def _allowed(self, candidates: Sequence[Address], port: int) -> list[Address]:
+        verdicts = [(address, self._guard.refusal(address, port)) for address in candidates]
+        allowed = [address for address, refused in verdicts if refused is None]
+        if not allowed:
+            raise NoAnswer(Failure.NOT_ALLOWED, "; ".join(str(why) for _, why in verdicts))
+        return allowed

@@ -1,0 +1,154 @@
+"""
+Pushes requests to endpoints over HTTP/1.1, on sockets of its own.
+
+The library requests has no total deadline (a server that sends a byte now and then holds a request
+for ever), follows proxies of the environment and redirects, inflates bodies, adds headers, resolves
+a name again after the guard has judged it, and costs several times the processor time.
+"""
+
+from __future__ import annotations
+
+import ssl
+from contextlib import suppress
+from datetime import timedelta
+from typing import NamedTuple
+
+from shared.adapters.awake_clock import awake_seconds
+from shared.adapters.http.answer import Answer, await_body, await_head
+from shared.adapters.http.connection import Endpoint, HttpConnection, NoAnswer, failed
+from shared.adapters.http.dialer import Dialer
+from shared.adapters.http.late import LateReader, Unanswered
+from shared.adapters.http.outbound_guard import OutboundGuard
+from shared.adapters.http.pool import Pool
+from shared.adapters.http.request import Target, parse_url, write_request
+from shared.adapters.http.resolver import Lookup
+from shared.adapters.http.tls import client_tls
+from shared.http import Answered, Exchange, Failure, LateAnswerHandler, NotAnswered, OutboundRequest
+from shared.network_settings import EgressProxy
+
+_CONNECT_SECONDS = 10.0
+_BODY_SECONDS = 2.0
+_STALE = (Failure.SOCKET, Failure.TLS)  # the ends of a connection that the peer gave up
+
+
+class _Call(NamedTuple):
+    """
+    A request as bytes, the time it may take once it is on its way, and who waits beyond it.
+
+    *wants_body*: that time is for the body, too.
+    """
+
+    target: Target
+    data: bytes
+    timeout: float
+    late: LateAnswerHandler | None
+    wants_body: bool
+
+
+class HttpPusher:
+    """
+    Sends requests through the outbound guard, from any number of threads.
+
+    The timeout runs from the start of the send to the end of the response headers. Before it,
+    connecting has a limit of its own: the same, but at most ten seconds. After it, the body gets at
+    most two seconds more, or what is left of the timeout where it is wanted, and never changes the
+    outcome.
+
+    A connection used before may have been closed by the peer just when we send. If it ends before
+    a byte of an answer, the request is sent once more on a new connection, within the same
+    timeout. The peer may have handled the first one: delivery is at least once, and a duplicate is
+    better than a failure that the endpoint has not caused.
+
+    With *late* a request that was sent whole, and not answered in time, leaves its connection to
+    ``LateReader``.
+    """
+
+    def __init__(
+        self,
+        guard: OutboundGuard,
+        *,
+        tls: ssl.SSLContext | None = None,
+        lookup: Lookup | None = None,
+        proxy: EgressProxy | None = None,
+    ) -> None:
+        self._guard = guard
+        self._pool = Pool()
+        self._dialer = Dialer(guard, tls or client_tls(), proxy, lookup, self._pool.close)
+        self._late_reader = LateReader()
+
+    def send(
+        self, request: OutboundRequest, timeout: timedelta, late: LateAnswerHandler | None = None
+    ) -> Exchange:
+        """Send and wait for the response headers for at most *timeout*. Never raises."""
+        begun = awake_seconds()
+        try:
+            target = parse_url(request.url)
+            data = write_request(request, target)
+            self._refuse(target)
+            return self._exchange(
+                _Call(target, data, timeout.total_seconds(), late, request.wants_body)
+            )
+        except NoAnswer as none:
+            return NotAnswered(none.failure, none.detail, awake_seconds() - begun)
+        except OSError as error:
+            return NotAnswered(failed(error).failure, str(error), awake_seconds() - begun)
+        except MemoryError as error:
+            return NotAnswered(Failure.SHORTAGE, repr(error), awake_seconds() - begun)
+
+    def close(self) -> None:
+        """Close the connections that are idle or wait for a late answer, and end lookups."""
+        self._pool.close()
+        self._dialer.close()
+        self._late_reader.close()
+
+    def _refuse(self, target: Target) -> None:
+        refused = self._guard.refuse_scheme(target.scheme) or self._guard.refuse_host(
+            target.host, target.port
+        )
+        if refused:
+            raise NoAnswer(Failure.NOT_ALLOWED, refused)
+
+    def _exchange(self, call: _Call) -> Answered:
+        target = call.target
+        endpoint: Endpoint = (target.scheme, target.host, target.port)
+        connection = self._pool.take(endpoint)
+        started = awake_seconds()
+        if connection is not None:
+            try:
+                return self._converse(connection, call, started)
+            except NoAnswer as stale:
+                if stale.failure not in _STALE or connection.received:
+                    raise
+            limit = min(_CONNECT_SECONDS, started + call.timeout - awake_seconds())
+            return self._converse(self._dialer.dial(endpoint, limit), call, started)
+        connection = self._dialer.dial(endpoint, min(_CONNECT_SECONDS, call.timeout))
+        return self._converse(connection, call, awake_seconds())
+
+    def _converse(self, connection: HttpConnection, call: _Call, started: float) -> Answered:
+        kept = False
+        answer = Answer()
+        try:
+            all_sent = connection.send(call.data, started + call.timeout, answer.feed)
+            try:
+                await_head(connection, answer, started + call.timeout)
+            except NoAnswer as none:
+                if none.failure is Failure.TIMED_OUT and all_sent and call.late:
+                    with suppress(OSError):  # No room to wait: the timeout is what counts.
+                        late = Unanswered(connection, answer, started, call.late)
+                        self._late_reader.wait_for(late)
+                        kept = True
+                raise
+            seconds = awake_seconds() - started
+            body_until = awake_seconds() + _BODY_SECONDS
+            if call.wants_body:
+                body_until = max(body_until, started + call.timeout)
+            await_body(connection, answer, body_until)
+            if connection.is_new:
+                self._dialer.remember(connection)
+            if all_sent and answer.is_reusable:
+                self._pool.keep(connection, answer.keep_for)
+                kept = True
+        finally:
+            if not kept:
+                connection.close()
+        return Answered(answer.status, answer.headers, bytes(answer.body), seconds)

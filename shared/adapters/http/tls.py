@@ -1,0 +1,124 @@
+"""Makes connections to endpoints TLS connections, and resumes earlier sessions."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from tempfile import NamedTemporaryFile
+from threading import Lock
+from typing import NamedTuple
+
+from shared.adapters.awake_clock import awake_seconds
+from shared.adapters.http.connection import Endpoint, HttpConnection, NoAnswer
+from shared.adapters.http.resolver import as_literal
+
+_MAX_SESSIONS = 1024
+_RESUMED_FOR = 3600.0  # seconds, then the certificate is verified again
+
+
+class TlsMaterial(NamedTuple):
+    """
+    Authorities to trust besides the system's, and a certificate to present with its key.
+
+    Each is PEM, or the path of a PEM file. Without *key* it stands beside the certificate.
+    """
+
+    ca_bundle: str | None = None
+    certificate: str | None = None
+    key: str | None = None
+    password: str | None = None
+
+    def load(self, context: ssl.SSLContext) -> None:
+        """
+        Load it into *context*.
+
+        Raises:
+            OSError: a file can't be read, or has not what is needed.
+        """
+        if self.ca_bundle:
+            with _file(self.ca_bundle) as path:
+                context.load_verify_locations(cafile=path)
+        if self.certificate:
+            password = self.password or ""  # Without one, OpenSSL would ask at the terminal.
+            with _file(self.certificate) as path, _file(self.key or self.certificate) as key:
+                context.load_cert_chain(path, key, lambda: password)
+
+
+@contextmanager
+def _file(pem: str) -> Iterator[str]:
+    """Yield the path of a file; OpenSSL reads a certificate with a key from nothing else."""
+    if not pem.startswith("-----BEGIN"):
+        yield pem
+        return
+    with NamedTemporaryFile("w") as written:
+        written.write(pem)
+        written.flush()
+        yield written.name
+
+
+def client_tls(material: TlsMaterial | None = None) -> ssl.SSLContext:
+    """
+    Return a context that trusts what the system trusts; ``SSL_CERT_FILE`` changes that.
+
+    Raises:
+        OSError: *material* can't be used.
+    """
+    context = ssl.create_default_context()
+    # Python 3.13 and newer would refuse what many private authorities issue and older ones accept.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    # A name is in the certificate's subjectAltName (RFC 9110, 4.3.4), not in its common name.
+    context.hostname_checks_common_name = False
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    if material:
+        material.load(context)
+    return context
+
+
+class Tls:
+    """
+    Starts TLS, and remembers the latest session of each endpoint.
+
+    A resumed session saves the exchange and verification of certificates. That was done for the
+    session's first connection, to the same endpoint, at most an hour ago.
+    """
+
+    def __init__(self, context: ssl.SSLContext) -> None:
+        self._context = context
+        self._lock = Lock()
+        self._sessions: dict[Endpoint, tuple[ssl.SSLSession, float]] = {}
+
+    def start(self, connection: HttpConnection, deadline: float) -> None:
+        """
+        Make it a TLS connection to its endpoint.
+
+        Raises:
+            NoAnswer: the handshake failed, or was not complete in time.
+        """
+        host = connection.endpoint[1]
+        # A certificate names an address in its usual form, and a name without the dot.
+        name = str(as_literal(host) or host.removesuffix("."))
+        with self._lock:
+            session, verified = self._sessions.get(connection.endpoint, (None, 0.0))
+        if verified + _RESUMED_FOR < awake_seconds():
+            session = None
+        try:
+            connection.start_tls(self._context, name, deadline, session)
+        except NoAnswer:
+            with self._lock:
+                self._sessions.pop(connection.endpoint, None)
+            raise
+
+    def remember(self, connection: HttpConnection) -> None:
+        """Remember the session of *connection*, after an answer: TLS 1.3 sends it so late."""
+        session = connection.session
+        if session is None or not session.has_ticket:
+            return
+        with self._lock:
+            _, verified = self._sessions.pop(connection.endpoint, (None, 0.0))
+            if not connection.is_resumed:
+                verified = awake_seconds()
+            self._sessions[connection.endpoint] = session, verified
+            if len(self._sessions) > _MAX_SESSIONS:
+                del self._sessions[next(iter(self._sessions))]

@@ -1,0 +1,228 @@
+"""Caches topics and subscriptions, for publishing and delivering."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from functools import cached_property, partial
+from typing import NamedTuple, TypeVar
+
+from shared import telemetry
+from shared.adapters.cache import Cache
+from shared.engine.ports import (
+    CUSTOM_TOPICS,
+    NAMESPACE_TOPICS,
+    NAMESPACES,
+    Document,
+    Resource,
+    ResourceStore,
+    Table,
+)
+from shared.errors import UNREADABLE, UnreadableDocument
+from shared.events.topic import Topic, TopicName
+from shared.subscriptions.subscription import (
+    UNMATCHED,
+    EventSubscription,
+    SubscriptionKey,
+    stand_in,
+)
+
+MISSING_FOR = timedelta(seconds=1)  # a topic that was just created should be found soon
+SAID_FOR = timedelta(minutes=1)  # an unreadable row is in the log once in that time
+
+V = TypeVar("V")
+
+
+class _ByName(dict[str, EventSubscription]):
+    """Subscriptions by name in lower case; stand-ins for what can't be read."""
+
+    @cached_property
+    def weight(self) -> int:
+        """The sum of their filters' weights."""
+        return sum(each.filter.weight for each in self.values())
+
+
+class Readers(NamedTuple):
+    """Convert documents to values. A topic of a namespace needs its namespace's document, too."""
+
+    topic: Callable[[Document], Topic]
+    namespace_topic: Callable[[Document, Document], Topic]
+    subscription: Callable[[Document], EventSubscription]
+    absent_topic: Callable[[str, Document | None], Topic]
+
+
+class ResourceCache:
+    """
+    TopicReader and SubscriptionReader over a ResourceStore.
+
+    What was read lives for *cache_for* by *clock* (monotonic, in seconds); while storage does not
+    answer, it serves at any age. A row that can't be read is logged; it is not taken for missing.
+    """
+
+    def __init__(
+        self,
+        store: ResourceStore,
+        readers: Readers,
+        *,
+        cache_for: timedelta,
+        clock: Callable[[], float],
+    ) -> None:
+        self._store = store
+        self._readers = readers
+        seconds = cache_for.total_seconds()
+        missing_seconds = min(cache_for, MISSING_FOR).total_seconds()
+        self._topics = Cache[Topic | None](
+            clock, lambda topic: seconds if topic else missing_seconds
+        )
+        self._absent = Cache[Topic](clock, lambda _: missing_seconds)
+        self._subscriptions = Cache[_ByName](clock, lambda _: seconds)
+        self._said = Cache[None](clock, lambda _: SAID_FOR.total_seconds())
+
+    def topic(self, name: str) -> Topic | None:
+        return self._topics.get(
+            name.lower(),
+            lambda: self._read_topic(name),
+            accepts_expired=lambda known: known is not None,  # there may be one by now
+        )
+
+    def absent(self, name: str) -> Topic:
+        return self._absent.get(
+            name.lower(), lambda: self._read_absent(name), accepts_expired=lambda _: False
+        )
+
+    def knows(self, name: str, most: int) -> bool:
+        key = name.lower()
+        is_known = self._topics.has(key) and self._subscriptions.has(key)
+        return is_known and self._of_topic(name).weight <= most
+
+    def of_topic(self, topic: str) -> Sequence[EventSubscription]:
+        return tuple(self._of_topic(topic).values())
+
+    def subscription(self, key: SubscriptionKey) -> EventSubscription | None:
+        return _readable(self._of_topic(key.topic).get(key.folded.subscription))
+
+    def read_uncached(self, key: SubscriptionKey) -> EventSubscription | None:
+        resource = self._store.get(Table.EVENT_SUBSCRIPTIONS, *key)
+        found = self._subscription(key.topic, resource) if resource else None
+        topic, name = key.folded
+        self._subscriptions.update(topic, lambda known: _with(known, name, found))
+        return _readable(found)
+
+    def forget(self, topic: str) -> None:
+        """Read the topic and its subscriptions anew when they are next asked for."""
+        self._topics.forget(topic.lower())
+        self._subscriptions.forget(topic.lower())
+
+    def forget_namespace(self, namespace: str) -> None:
+        """Read its topics anew when they are next asked for: its keys are theirs."""
+        for cache in (self._topics, self._absent):
+            cache.forget_all(f"{namespace.lower()}.")
+
+    def _of_topic(self, topic: str) -> _ByName:
+        return self._subscriptions.get(
+            topic.lower(), lambda: self._read_subscriptions(topic), accepts_expired=lambda _: True
+        )
+
+    def _read_topic(self, name: str) -> Topic | None:
+        if of_namespace := TopicName.parse(name):
+            return self._read_namespace_topic(of_namespace.namespace, name)
+        resource = self._store.get(Table.TOPICS, CUSTOM_TOPICS, name)
+        if resource is None:
+            return None
+        return self._parsed(self._readers.topic, Table.TOPICS, CUSTOM_TOPICS, resource)
+
+    def _read_absent(self, name: str) -> Topic:
+        of_namespace = TopicName.parse(name)
+        parent = None
+        if of_namespace:
+            parent = self._store.get(Table.TOPICS, NAMESPACES, of_namespace.namespace)
+        if parent is None:
+            return self._readers.absent_topic(name, None)
+        read = partial(self._readers.absent_topic, name)
+        return self._parsed(read, Table.TOPICS, NAMESPACES, parent)
+
+    def _read_namespace_topic(self, namespace: str, name: str) -> Topic | None:
+        resource = self._store.get(Table.TOPICS, NAMESPACE_TOPICS, name)
+        parent = self._store.get(Table.TOPICS, NAMESPACES, namespace) if resource else None
+        if resource is None or parent is None:
+            return None
+        return self._parsed(
+            lambda document: self._readers.namespace_topic(document, parent.document),
+            Table.TOPICS,
+            f"{NAMESPACES} or {NAMESPACE_TOPICS}",
+            resource,
+        )
+
+    def _read_subscriptions(self, topic: str) -> _ByName:
+        resources = self._store.list(Table.EVENT_SUBSCRIPTIONS, topic)
+        return _ByName({each.name: self._subscription(topic, each) for each in resources})
+
+    def _subscription(self, topic: str, resource: Resource) -> EventSubscription:
+        """Return the subscription, or its stand-in: an unreadable one costs no other."""
+        read = self._readers.subscription
+        try:
+            return self._parsed(read, Table.EVENT_SUBSCRIPTIONS, topic, resource)
+        except UnreadableDocument:
+            return stand_in(SubscriptionKey(topic, resource.name))
+
+    def _parsed(
+        self, parse: Callable[[Document], V], table: Table, partition: str, row: Resource
+    ) -> V:
+        try:
+            return parse(row.document)
+        except UNREADABLE as error:
+            why = row.fault or f"{type(error).__name__}: {error}"
+            self._said.get(
+                f"{table}/{partition.lower()}/{row.name}",
+                lambda: telemetry.error(
+                    "document.unreadable", table=table, partition=partition, row=row.name, error=why
+                ),
+            )
+            raise UnreadableDocument from error
+
+
+class InvalidatingStore:
+    """ResourceStore that invalidates the cache: the process sees its own changes at once."""
+
+    def __init__(self, store: ResourceStore, cache: ResourceCache) -> None:
+        self._store = store
+        self._cache = cache
+
+    def get(self, table: Table, partition: str, name: str) -> Resource | None:
+        return self._store.get(table, partition, name)
+
+    def put(
+        self, table: Table, partition: str, name: str, document: Document, etag: str | None
+    ) -> Resource:
+        try:
+            return self._store.put(table, partition, name, document, etag)
+        finally:  # it may be stored even if storage did not answer
+            self._forget(table, partition, name)
+
+    def delete(self, table: Table, partition: str, name: str, etag: str | None = None) -> bool:
+        try:
+            return self._store.delete(table, partition, name, etag)
+        finally:
+            self._forget(table, partition, name)
+
+    def list(self, table: Table, partition: str) -> Sequence[Resource]:
+        return self._store.list(table, partition)
+
+    def _forget(self, table: Table, partition: str, name: str) -> None:
+        if table is Table.TOPICS and partition == NAMESPACES:
+            self._cache.forget_namespace(name)
+        else:
+            self._cache.forget(name if table is Table.TOPICS else partition)
+
+
+def _readable(found: EventSubscription | None) -> EventSubscription | None:
+    if found and found.generation == UNMATCHED:
+        raise UnreadableDocument
+    return found
+
+
+def _with(known: _ByName, name: str, found: EventSubscription | None) -> _ByName:
+    others = _ByName({each: known[each] for each in known if each != name})
+    if found:
+        others[name] = found
+    return others

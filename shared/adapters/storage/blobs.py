@@ -1,0 +1,192 @@
+"""Stores blobs: events that don't fit into messages, and dead letters."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from azure.core.exceptions import HttpResponseError
+
+from shared.adapters.storage.account import PAYLOADS, POISON, StorageAccount
+from shared.adapters.storage.errors import create_if_missing, has_code, none_if_code, storage_errors
+from shared.clock import Clock
+from shared.errors import StorageUnavailable
+from shared.settings import NAMES
+from shared.subscriptions.subscription import DeadLetterDestination
+
+if TYPE_CHECKING:
+    from azure.storage.blob import ContainerClient
+
+REMEMBERED_BYTES = 16 * 1024 * 1024
+_BATCH = 256  # as many as one batch may delete
+_DELETED = 202
+_NOT_FOUND = 404
+_HOUR = "%Y%m%d%H"
+_HOUR_LENGTH = 10
+# No such container: also where the name is illegal, or the container is being deleted.
+_NO_CONTAINER = (
+    "ContainerNotFound",
+    "ContainerBeingDeleted",
+    "InvalidResourceName",
+    "OutOfRangeInput",
+)
+
+
+class StoragePayloads:
+    """
+    PayloadStore on blobs, in the clear: compressing costs more than the bytes of four days.
+
+    A name begins with the hour in which the payload expires, so that a listing has the oldest
+    first. Many messages share a blob: what was read last is remembered.
+    """
+
+    def __init__(
+        self, account: StorageAccount, clock: Clock, *, remembered_bytes: int = REMEMBERED_BYTES
+    ) -> None:
+        self._account = account
+        self._clock = clock
+        self._read = _Remembered(remembered_bytes)
+
+    def write(self, publish_id: str, expires: datetime, texts: Sequence[str]) -> str:
+        if not texts or any("\n" in text for text in texts):
+            raise ValueError("A payload has at least one text, and each is one line.")
+        name = f"{expires.astimezone(UTC):{_HOUR}}/{publish_id}-{uuid.uuid4().hex[:12]}"
+        body = "\n".join(texts).encode()
+        client = self._account.container(PAYLOADS)
+        with storage_errors():
+            # A blob of that name can only be an earlier try whose answer was lost.
+            create_if_missing(
+                lambda: client.upload_blob(name, body, overwrite=True),
+                client.create_container,
+                "ContainerNotFound",
+            )
+        return name
+
+    def read(self, name: str) -> Sequence[str] | None:
+        if (lines := self._read.get(name)) is not None:
+            return lines
+        client = self._account.container(PAYLOADS)
+        with storage_errors():
+            body = none_if_code(
+                lambda: client.download_blob(name).readall(), "BlobNotFound", *_NO_CONTAINER
+            )
+        if body is None:
+            return None
+        lines = tuple(body.decode().split("\n"))
+        self._read.put(name, lines, len(body))
+        return lines
+
+    def delete_expired(self, now: datetime, deadline: datetime) -> int:
+        this_hour = f"{now.astimezone(UTC):{_HOUR}}"
+        client = self._account.container(PAYLOADS)
+        pages = client.list_blob_names(results_per_page=_BATCH).by_page()
+        deleted = 0
+        with storage_errors():
+            while self._clock.now() < deadline:
+                names = none_if_code(lambda: list(next(pages, ())), *_NO_CONTAINER)
+                ours = [name for name in names or () if name[:_HOUR_LENGTH].isdigit()]
+                expired = [name for name in ours if name[:_HOUR_LENGTH] < this_hour]
+                deleted += _delete(client, expired)
+                if not names or len(expired) < len(ours):
+                    break
+        return deleted
+
+
+def _delete(client: ContainerClient, names: Sequence[str]) -> int:
+    """Delete all *names* with one request; return how many there were."""
+    if not names:
+        return 0
+    answers = client.delete_blobs(*names, raise_on_any_failure=False)
+    statuses = [answer.status_code for answer in answers]
+    if not set(statuses) <= {_DELETED, _NOT_FOUND}:
+        raise StorageUnavailable
+    return statuses.count(_DELETED)
+
+
+class StorageDeadLetters:
+    """
+    DeadLetterStore on blobs of the app's own *account* and of *others*. Nothing is overwritten.
+    """
+
+    def __init__(
+        self, account: StorageAccount, others: Mapping[str, StorageAccount] = MappingProxyType({})
+    ) -> None:
+        self._account = account
+        self._others = others
+
+    def write(self, destination: DeadLetterDestination, path: str, body: bytes) -> bool:
+        client = self._account_of(destination).foreign_container(destination.container)
+        with storage_errors():
+            return none_if_code(lambda: _write_once(client, path, body), *_NO_CONTAINER) is not None
+
+    def has(self, destination: DeadLetterDestination, path: str) -> bool:
+        client = self._account_of(destination).foreign_container(destination.container)
+        with storage_errors():
+            return bool(client.get_blob_client(path).exists())
+
+    def _account_of(self, destination: DeadLetterDestination) -> StorageAccount:
+        name = destination.account
+        if name in ("", self._account.account_name):
+            return self._account
+        if name not in self._others:
+            raise StorageUnavailable(
+                f"{NAMES['deadletter_accounts']} does not name the storage account '{name}', or its"
+                " connection string is not resolved."
+            )
+        return self._others[name]
+
+    def write_poison(self, path: str, body: bytes) -> None:
+        client = self._account.container(POISON)
+        with storage_errors():
+            create_if_missing(
+                lambda: _write_once(client, path, body),
+                client.create_container,
+                "ContainerNotFound",
+            )
+
+
+def _write_once(client: ContainerClient, path: str, body: bytes) -> bool:
+    from azure.storage.blob import ContentSettings
+
+    try:
+        client.upload_blob(path, body, content_settings=ContentSettings("application/json"))
+    except HttpResponseError as error:
+        # There is a blob already: ours, if the answer to an earlier try was lost.
+        if not has_code(error, "BlobAlreadyExists"):
+            raise
+        if client.download_blob(path).readall() != body:
+            raise
+    return True
+
+
+class _Remembered:
+    """The texts read last, up to *limit* bytes in all."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._size = 0
+        self._lock = threading.Lock()
+        self._entries: OrderedDict[str, tuple[Sequence[str], int]] = OrderedDict()
+
+    def get(self, name: str) -> Sequence[str] | None:
+        with self._lock:
+            entry = self._entries.get(name)
+            if entry is None:
+                return None
+            self._entries.move_to_end(name)
+            return entry[0]
+
+    def put(self, name: str, lines: Sequence[str], size: int) -> None:
+        with self._lock:
+            if size > self._limit or name in self._entries:
+                return
+            self._entries[name] = (lines, size)
+            self._size += size
+            while self._size > self._limit:
+                _, (_, dropped) = self._entries.popitem(last=False)
+                self._size -= dropped

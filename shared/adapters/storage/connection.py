@@ -1,0 +1,167 @@
+"""Reads the setting of the storage account: where its services are, and the identity to use."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Mapping
+from enum import StrEnum
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from shared.adapters.storage.identity import Identity, identity_of
+from shared.errors import InvalidSettings
+from shared.settings import NAMES, STORAGE
+
+_DEVELOPMENT = "devstoreaccount1"
+_LOCATIONS = ("accountname", *(f"{service}serviceuri" for service in ("blob", "queue", "table")))
+
+C = TypeVar("C")
+
+
+class Service(StrEnum):
+    """The services of a storage account, as in host names."""
+
+    BLOB = "blob"
+    QUEUE = "queue"
+    TABLE = "table"
+
+
+class StorageConnection:
+    """
+    The connection to storage, as the Functions host reads its setting.
+
+    The setting is a connection string, or a section: ``accountName``, or ``blobServiceUri``,
+    ``queueServiceUri`` and ``tableServiceUri``; and the identity. The account's name has precedence
+    over the addresses, of which only those of *services* are needed. Members are case-insensitive.
+
+    Raises:
+        InvalidSettings: the setting names no account, or an unknown identity.
+    """
+
+    def __init__(
+        self, storage: Mapping[str, str], services: Collection[Service] = tuple(Service)
+    ) -> None:
+        self._text = storage.get("", "")
+        members = {name.lower(): value.strip() for name, value in storage.items() if name}
+        self._section = {name: value for name, value in members.items() if value}
+        self._identity: Identity | None = None
+        if not self._text:
+            for service in services:
+                self._url(service)
+            self._identity = _identity_of(self._section)
+        self.account_name = self._account_name()
+        self._credential: Any = None
+        self._lock = threading.Lock()
+
+    def client(self, kind: type[C], service: Service, **options: Any) -> C:
+        """Make a client of class *kind* for *service*."""
+        untyped: Any = kind
+        client: C = (
+            untyped.from_connection_string(self._text, **options)
+            if self._text
+            else untyped(self._url(service), credential=self._shared_credential(), **options)
+        )
+        return client
+
+    def _account_name(self) -> str:
+        if not self._text:
+            return _account_of(self._url(Service.BLOB))
+        members = _members(self._text)
+        if members.get("usedevelopmentstorage", "").lower() == "true":
+            return _DEVELOPMENT
+        if name := members.get("accountname"):
+            return name
+        if url := members.get("blobendpoint"):
+            return _account_of(url)
+        raise _invalid("", "the connection string has no AccountName")
+
+    def _url(self, service: Service) -> str:
+        if name := self._section.get("accountname"):
+            return f"https://{name}.{service}.core.windows.net"
+        member = f"{service}ServiceUri"
+        url = self._section.get(member.lower(), "").rstrip("/")
+        if not url:
+            raise _invalid(member, "is not set; set it or accountName")
+        if not url.lower().startswith("https://"):
+            raise _invalid(member, f"'{url}' is not an https URL: tokens are sent over https only")
+        return url
+
+    def _shared_credential(self) -> Any:
+        """Return the credential that all clients share, which keeps their tokens."""
+        with self._lock:
+            if self._credential is None and self._identity:
+                self._credential = self._identity.credential()
+            return self._credential
+
+
+def connections_beside(
+    own: Mapping[str, str], others: Mapping[str, Mapping[str, str]]
+) -> dict[str, Mapping[str, str]]:
+    """
+    Return the connections of *others*, by account; blob endpoints get the identity of *own*.
+
+    An account whose connection is empty is left out: its secret is unknown.
+
+    Raises:
+        InvalidSettings: an account is the app's own, needs an identity that *own* does not have,
+            or has a connection string that is malformed or another account's.
+    """
+    account = StorageConnection(own).account_name
+    if account in others:
+        raise _invalid_account(f"'{account}' is the app's own account: leave it out")
+    identity = {name: value for name, value in own.items() if name.lower() not in _LOCATIONS}
+    found = {}
+    for name, given in others.items():
+        if text := given.get(""):
+            _check_connection_string(name, text)
+            found[name] = given
+        elif given and "" in own:
+            raise _invalid_account(
+                f"the blob endpoint of '{name}' needs an identity, which {STORAGE} has not: "
+                "name a setting with the account's connection string instead"
+            )
+        elif given:
+            found[name] = {**identity, **given}
+    return found
+
+
+def _check_connection_string(name: str, text: str) -> None:
+    members = _members(text)
+    account = members.get("accountname") or _account_of(members.get("blobendpoint", ""))
+    if account != name:
+        raise _invalid_account(f"the connection string of '{name}' is that of '{account}'")
+    if not members.get("accountkey") and not members.get("sharedaccesssignature"):
+        message = f"the connection string of '{name}' has no AccountKey or SharedAccessSignature"
+        raise _invalid_account(message)
+
+
+def _members(text: str) -> dict[str, str]:
+    """Return the members of a connection string, with names in lower case."""
+    pairs = (part.partition("=") for part in text.split(";"))
+    return {name.strip().lower(): value.strip() for name, _, value in pairs}
+
+
+def _identity_of(section: Mapping[str, str]) -> Identity:
+    try:
+        return identity_of(section)
+    except ValueError as error:
+        raise _invalid("credential", str(error)) from error
+
+
+def _invalid(member: str, why: str) -> InvalidSettings:
+    setting = f"{STORAGE}__{member}" if member else STORAGE
+    return InvalidSettings(f"{setting}: {why}", detail_code="InvalidSetting", target=setting)
+
+
+def _invalid_account(why: str) -> InvalidSettings:
+    setting = NAMES["deadletter_accounts"]
+    return InvalidSettings(f"{setting}: {why}", detail_code="InvalidSetting", target=setting)
+
+
+def _account_of(url: str) -> str:
+    """Return the account in a service's URL: the path where the host is an address, or a label."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    if host == "localhost" or host.replace(".", "").isdigit():
+        return parts.path.strip("/")
+    return host.partition(".")[0]

@@ -1,0 +1,59 @@
+"""Names, lists and drops tables of one day each; writes keys that hold names."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, date, datetime
+
+from shared.adapters.storage.account import StorageAccount
+from shared.adapters.storage.errors import none_if_code, storage_errors
+from shared.clock import Clock
+
+NO_TABLE = "TableNotFound"
+_BEING_DELETED = "TableBeingDeleted"
+_DAY = "%Y%m%d"
+_DIGITS = re.compile(r"[0-9]{8}")
+_NO_KEY = re.compile(r"[^a-z0-9-]")
+
+
+class DayTables:
+    """The tables whose names are *beginning* and a day (UTC)."""
+
+    def __init__(self, account: StorageAccount, clock: Clock, beginning: str) -> None:
+        self._account = account
+        self._clock = clock
+        self._beginning = beginning
+
+    def name(self, day: date) -> str:
+        """Return the name of a day's table."""
+        return f"{self._beginning}{day:{_DAY}}"
+
+    def days(self) -> list[tuple[str, date]]:
+        """Return the existing tables with their days, oldest first."""
+        names = sorted(self._account.tables_named(self._beginning))
+        return [(name, day) for name in names if (day := self._day(name))]
+
+    def delete_before(self, day: date, deadline: datetime) -> int:
+        """Delete all tables of days before *day*, until *deadline*; return how many there were."""
+        dropped = 0
+        with storage_errors():
+            for name, its_day in self.days():
+                if its_day < day and self._clock.now() < deadline:
+                    none_if_code(self._account.table(name).delete_table, NO_TABLE, _BEING_DELETED)
+                    dropped += 1
+        return dropped
+
+    def _day(self, table: str) -> date | None:
+        digits = table[len(self._beginning) :]
+        if not _DIGITS.fullmatch(digits):
+            return None
+        try:
+            return datetime.strptime(digits, _DAY).replace(tzinfo=UTC).date()
+        except ValueError:
+            return None
+
+
+def key_of(*names: str) -> str:
+    """Encode names as a key prefix: legal, and unique up to case."""
+    legal = [_NO_KEY.sub(lambda found: f"_{ord(found[0]):x}_", name.lower()) for name in names]
+    return "".join(f"{name}|" for name in legal)

@@ -1,0 +1,70 @@
+"""Stores the endpoints' health in a table; reads a topic at a time, at most once a second."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+
+from shared import telemetry
+from shared.adapters.cache import Cache
+from shared.delivery.health.endpoint_health import Health
+from shared.delivery.health.health_document import document_of, health_of
+from shared.engine.ports import Resource, ResourceStore, StoredHealth, Table
+from shared.errors import UNREADABLE, StorageUnavailable
+from shared.subscriptions.subscription import SubscriptionKey
+
+CACHE_FOR = timedelta(seconds=1)
+SAID_FOR = timedelta(minutes=1)  # an unreadable row is in the log once in that time
+
+_Rows = Mapping[str, StoredHealth]  # by subscription, in lower case
+
+
+class TableHealth:
+    """
+    HealthStore over a ResourceStore.
+
+    What was read lives for a second by *clock* (monotonic, in seconds), and serves at any age while
+    storage does not answer.
+    """
+
+    def __init__(self, store: ResourceStore, clock: Callable[[], float]) -> None:
+        self._store = store
+        self._topics = Cache[_Rows](clock, lambda _: CACHE_FOR.total_seconds())
+        self._said = Cache[None](clock, lambda _: SAID_FOR.total_seconds())
+
+    def cached(self, key: SubscriptionKey) -> StoredHealth | None:
+        topic, name = key.folded
+        try:
+            rows = self._topics.get(topic, lambda: self._rows(topic), lambda _: True)
+        except StorageUnavailable as error:
+            telemetry.error("health.unread", topic=key.topic, detail=str(error))
+            return None
+        return rows.get(name)
+
+    def read(self, key: SubscriptionKey) -> StoredHealth | None:
+        resource = self._store.get(Table.ENDPOINT_HEALTH, *key)
+        return self._stored(key.topic, resource) if resource else None
+
+    def write(self, key: SubscriptionKey, health: Health, etag: str | None) -> None:
+        document = {"name": key.subscription, **document_of(health)}
+        written = self._store.put(Table.ENDPOINT_HEALTH, *key, document, etag)
+        topic, name = key.folded
+        row = {name: StoredHealth(health, written.etag)}
+        self._topics.update(topic, lambda rows: {**rows, **row})
+
+    def _rows(self, topic: str) -> _Rows:
+        resources = self._store.list(Table.ENDPOINT_HEALTH, topic)
+        return {each.name: self._stored(topic, each) for each in resources}
+
+    def _stored(self, topic: str, row: Resource) -> StoredHealth:
+        try:
+            health = health_of(row.document)
+        except UNREADABLE as error:
+            why = row.fault or repr(error)
+            self._said.get(
+                f"{topic.lower()}/{row.name}",
+                lambda: telemetry.error("health.unreadable", topic=topic, row=row.name, error=why),
+            )
+            # The health of no endpoint: it has no effect, and the next write replaces it.
+            health = Health(endpoint="")
+        return StoredHealth(health, row.etag)

@@ -1,0 +1,166 @@
+"""Stores counts in tables: the minutes of a day in one, all hours in another."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from azure.core.exceptions import HttpResponseError
+
+from shared.adapters.storage.account import StorageAccount
+from shared.adapters.storage.day_tables import NO_TABLE, DayTables
+from shared.adapters.storage.errors import create_if_missing, has_code, none_if_code, storage_errors
+from shared.adapters.storage.metric_rows import (
+    HOURS,
+    MINUTES,
+    SUM,
+    TOTALS,
+    counts_of,
+    entity_of,
+    hour_key,
+    minute_key,
+    minute_of,
+    partition_of,
+    sum_entity,
+)
+from shared.clock import Clock
+from shared.metrics import CountRow, Counts, Series, Span, Sum, add, total_of
+from shared.subscriptions.subscription import SubscriptionKey
+
+if TYPE_CHECKING:
+    from azure.data.tables import TableClient
+
+MAX_ROWS = 100  # of one transaction
+WRITE_SECONDS = 3
+_QUICK: dict[str, Any] = {
+    "timeout": WRITE_SECONDS,
+    "read_timeout": WRITE_SECONDS,
+    "retry_total": 1,
+    "retry_on_methods": frozenset({"POST", "PUT"}),  # the same again does no harm
+}
+_NEXT_MINUTE = timedelta(seconds=60, microseconds=-1)  # rounds up
+_CHANGED = ("UpdateConditionNotSatisfied", "EntityAlreadyExists", "ResourceNotFound")
+
+Row = Mapping[str, Any]
+
+
+class StorageMetrics:
+    """CountSink, CountReader and MetricRetention on Azure tables. A missing table is made."""
+
+    def __init__(self, account: StorageAccount, clock: Clock) -> None:
+        self._account = account
+        self._days = DayTables(account, clock, MINUTES)
+
+    def write(self, rows: Sequence[CountRow]) -> None:
+        hours = []
+        for row in rows:
+            if row.span is Span.HOUR:
+                hours.append(entity_of(row))
+                continue
+            table = self._account.table(self._days.name(row.start.astimezone(UTC).date()))
+            with storage_errors(quiet=True):
+                _upsert(table, [entity_of(row)])
+        for start in range(0, len(hours), MAX_ROWS):
+            with storage_errors(quiet=True):
+                _upsert(self._account.table(TOTALS), hours[start : start + MAX_ROWS])
+
+    def minutes(
+        self, topic: str, subscription: str, since: datetime, until: datetime
+    ) -> Iterator[tuple[datetime, Counts]]:
+        # Keys of minutes sort by time, but only within their hour's partition.
+        values = {
+            "first": partition_of(topic, subscription, since),
+            "last": partition_of(topic, subscription, until),
+            "since": minute_key(since + _NEXT_MINUTE),
+            "until": minute_key(until + _NEXT_MINUTE),
+        }
+        wanted = (
+            "PartitionKey ge @first and PartitionKey le @last"
+            " and RowKey ge @since and RowKey lt @until"
+        )
+        day = since.astimezone(UTC).date()
+        while day <= until.astimezone(UTC).date():
+            for row in self._query(self._days.name(day), wanted, values):
+                yield minute_of(row), counts_of(row)
+            day += timedelta(days=1)
+
+    def totals(self) -> Mapping[SubscriptionKey, Counts]:
+        totals: dict[SubscriptionKey, dict[Series, Sum]] = defaultdict(dict)
+        for row in self._query(TOTALS, "PartitionKey eq @hours", {"hours": HOURS}):
+            add(totals[_key(row)], counts_of(row))
+        return totals
+
+    def roll_up(self, before: datetime, forget: datetime) -> int:
+        over = {"hours": HOURS, "before": hour_key(before)}
+        found: dict[SubscriptionKey, list[Row]] = defaultdict(list)
+        for row in self._query(TOTALS, "PartitionKey eq @hours and RowKey lt @before", over):
+            found[_key(row)].append(row)
+        table = self._account.table(TOTALS)
+        rolled_up = 0
+        with storage_errors():
+            for rows in found.values():
+                old = [row for row in rows if row["RowKey"].startswith(f"{SUM}|")]
+                hours = [row for row in rows if row not in old][: MAX_ROWS - 1]
+                if hours and _replace_by_sum(table, old, hours):
+                    rolled_up += len(hours)
+                elif not hours and old[0]["Until"] < forget:
+                    table.delete_entity(old[0])
+        return rolled_up
+
+    def delete_before(self, day: date, deadline: datetime) -> int:
+        return self._days.delete_before(day, deadline)
+
+    def _query(self, table: str, wanted: str, values: Mapping[str, str]) -> list[Any]:
+        client = self._account.table(table)
+
+        def query() -> list[Any]:
+            return list(client.query_entities(wanted, parameters=dict(values)))
+
+        with storage_errors():
+            rows = none_if_code(query, NO_TABLE)
+        return rows or []
+
+
+def _upsert(table: TableClient, rows: Sequence[dict[str, Any]]) -> None:
+    from azure.data.tables import UpdateMode
+
+    def write() -> object:
+        if len(rows) == 1:
+            return table.upsert_entity(rows[0], UpdateMode.REPLACE, **_QUICK)
+        operations = [("upsert", row, {"mode": UpdateMode.REPLACE}) for row in rows]
+        return table.submit_transaction(operations, **_QUICK)
+
+    create_if_missing(write, lambda: table.create_table(**_QUICK), NO_TABLE)
+
+
+def _replace_by_sum(table: TableClient, old: Sequence[Row], hours: Sequence[Row]) -> bool:
+    """Replace rows by their sum, all at once; return ``False`` if another process was first."""
+    from azure.core import MatchConditions
+    from azure.data.tables import UpdateMode
+
+    until = max(row["Until"] for row in [*old, *hours])
+    counts = total_of(counts_of(row) for row in [*old, *hours])
+    entity = sum_entity(hours[0]["Topic"], hours[0]["Subscription"], until, counts)
+    operations: list[Any] = [("delete", row) for row in hours]
+    if old:
+        condition = {
+            "mode": UpdateMode.REPLACE,
+            "etag": old[0].metadata["etag"],  # type: ignore[attr-defined]
+            "match_condition": MatchConditions.IfNotModified,
+        }
+        operations.append(("update", entity, condition))
+    else:
+        operations.append(("create", entity))
+    try:
+        table.submit_transaction(operations)
+    except HttpResponseError as error:
+        if has_code(error, *_CHANGED):
+            return False
+        raise
+    return True
+
+
+def _key(row: Row) -> SubscriptionKey:
+    return SubscriptionKey(row["Topic"], row["Subscription"])

@@ -1,0 +1,58 @@
+"""Reads the JSON of management requests and writes that of their answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from typing import Any
+
+from shared.errors import AppError, InvalidDocument, InvalidEvents, TooLarge
+from shared.events import literals, strict_json
+from shared.http import HttpAnswer
+
+MAX_BODY = 1_048_576
+_ERROR_HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "5"}}
+
+
+def read_json(body: bytes) -> object:
+    """
+    Parse the body of a request.
+
+    Raises:
+        TooLarge: it is larger than 1 MiB.
+        InvalidDocument: it is not JSON, or has a number, text or nesting that can't be stored.
+    """
+    if len(body) > MAX_BODY:
+        message = f"The request content is larger than {MAX_BODY} bytes."
+        raise TooLarge(message, detail_code="RequestEntityTooLarge")
+    try:
+        return strict_json.parse(body, strict_json.PLAIN)
+    except InvalidEvents as error:
+        reason = error.message.removesuffix(".")
+        message = f"The request content was invalid and could not be deserialized: '{reason}'."
+        raise InvalidDocument(message, detail_code="InvalidRequestContent") from error
+
+
+def answer(status: int, document: Mapping[str, Any] | None = None) -> HttpAnswer:
+    """Build an answer; without a *document* its body is empty."""
+    if document is None:
+        return HttpAnswer(status=status)
+    headers = {"Content-Type": "application/json; charset=utf-8"}
+    return HttpAnswer(status=status, headers=headers, body=literals.dumps(document).encode())
+
+
+def error_answer(error: AppError) -> HttpAnswer:
+    """
+    Build an answer with ARM's error document, and the headers that belong to its status.
+
+    A single fault becomes the error itself; several become its details.
+    """
+    first, *more = error.faults
+    if more:
+        shown = {"code": error.code, "message": error.message, "target": None}
+    else:
+        shown = asdict(first)
+    details = [asdict(fault) for fault in error.faults] if more else []
+    document = {"error": {**shown, "details": details, "additionalInfo": []}}
+    plain = answer(error.status, document)
+    return replace(plain, headers={**plain.headers, **_ERROR_HEADERS.get(error.status, {})})

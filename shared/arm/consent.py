@@ -1,0 +1,121 @@
+"""Records in a stored subscription whether its endpoint has consented to deliveries."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from shared.clock import timestamp
+
+VALID_FOR = timedelta(minutes=10)  # five in documentation before 2024-09
+_VALIDATION, _RATE = "validation", "allowedRate"
+_ID = re.compile(r"([A-Za-z0-9-]{1,64})\.([A-Za-z0-9-]{1,64})\.([A-Za-z0-9_-]{1,64})", re.ASCII)
+
+Document = Mapping[str, Any]
+
+
+class Granted(NamedTuple):
+    """The endpoint consents, to *rate* requests a minute at most; ``None``: no limit."""
+
+    rate: int | None = None
+
+
+class Awaited(NamedTuple):
+    """The validation link has to be opened before *until*; *secret* is its last part."""
+
+    until: datetime
+    secret: str
+
+
+Consent = Granted | Awaited
+
+
+class Link(NamedTuple):
+    """The parts of a validation link's id."""
+
+    topic: str
+    name: str
+    secret: str
+
+    def __str__(self) -> str:
+        return f"{self.topic}.{self.name}.{self.secret}"
+
+
+def parse_link(text: str) -> Link | None:
+    """Parse the id of a validation link; ``None`` if it is malformed."""
+    parts = _ID.fullmatch(text)
+    return Link(*parts.groups()) if parts else None
+
+
+def with_consent(wanted: Document, consent: Consent, before: Document | None) -> Document:
+    """
+    Return *wanted* as it is stored.
+
+    While consent is awaited, the version that was in force *before* stays in force. Of the link's
+    secret only a hash is stored.
+    """
+    if isinstance(consent, Granted):
+        return _granted(wanted, consent.rate)
+    kept = in_force(before) if before else None
+    validation = {
+        "until": timestamp(consent.until),
+        "proof": _hash(consent.secret),
+        "inForce": kept and {name: kept.get(name) for name in ("properties", _RATE)},
+    }
+    return {**wanted, _VALIDATION: validation}
+
+
+def with_consent_granted(stored: Document, rate: int | None) -> Document:
+    """Return *stored* with its awaited consent granted; the link is used up."""
+    return _granted({name: stored[name] for name in stored if name != _VALIDATION}, rate)
+
+
+def matches_secret(stored: Document, secret: str) -> bool:
+    """Tell in constant time whether *secret* is that of the awaited consent."""
+    expected = (stored.get(_VALIDATION) or {}).get("proof", "")
+    return hmac.compare_digest(expected, _hash(secret))
+
+
+def in_force(stored: Document) -> Document | None:
+    """Return the version that deliveries use; ``None`` if no endpoint has consented yet."""
+    validation = stored.get(_VALIDATION)
+    if validation is None:
+        return stored
+    kept = validation["inForce"]
+    return kept and {**{name: stored[name] for name in stored if name != _VALIDATION}, **kept}
+
+
+def allowed_rate(stored: Document) -> int | None:
+    """Return how many requests a minute the endpoint allows; ``None``: no limit."""
+    rate: int | None = stored.get(_RATE)
+    return rate
+
+
+def has_expired(stored: Document, now: datetime) -> bool:
+    """Tell whether the time to consent has passed."""
+    return now >= datetime.fromisoformat(stored[_VALIDATION]["until"])
+
+
+def is_awaiting(stored: Document, now: datetime) -> bool:
+    """Tell whether consent is awaited and can still be given."""
+    return _VALIDATION in stored and not has_expired(stored, now)
+
+
+def with_provisioning_state(shown: Document, stored: Document, now: datetime) -> Document:
+    """Return the answer *shown* with its ``provisioningState`` at the time *now*."""
+    state = "Succeeded"
+    if _VALIDATION in stored:
+        state = "AwaitingManualAction" if is_awaiting(stored, now) else "Failed"
+    return {**shown, "properties": {**shown["properties"], "provisioningState": state}}
+
+
+def _granted(stored: Document, rate: int | None) -> Document:
+    return {**stored, _RATE: rate} if rate else stored
+
+
+def _hash(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()

@@ -1,0 +1,89 @@
+"""Reads ``deadLetterDestination``: a blob container in a storage account that the app may use."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from shared.arm.deployment import Deployment, ProfileLimits
+from shared.arm.sections import Section
+from shared.subscriptions.subscription import DeadLetterDestination
+
+_ACCOUNT_ID = re.compile(
+    r"/subscriptions/[A-Za-z0-9-]{1,64}/resourceGroups/[-\w.()]{0,89}[-\w()]"
+    r"/providers/Microsoft\.Storage/storageAccounts/(?P<name>(?-i:[a-z0-9]{3,24}))",
+    re.IGNORECASE,
+)
+_CONTAINER = re.compile(r"(?=.{3,63}\Z)[a-z0-9]+(-[a-z0-9]+)*")
+# Containers of the app and its host in the app's own account.
+_OWN_CONTAINER = re.compile(r"payloads|poison|azure-webjobs-.*|app-package.*|\$.*")
+
+
+def parse_dead_letter(
+    holder: Section, deployment: Deployment, limits: ProfileLimits
+) -> dict[str, Any] | None:
+    """Read the ``deadLetterDestination`` of *holder*; ``None`` if there is none."""
+    if not holder.has("deadLetterDestination"):
+        return None
+    if not limits.has_dead_letters:
+        message = f"Dead-lettering is not available{limits.under_profile}."
+        holder.refuse("deadLetterDestination", message)
+    section = holder.section("deadLetterDestination")
+    section.required_choice("endpointType", ("StorageBlob",))
+    blob = section.section("properties")
+    resource_id = blob.required_text("resourceId")
+    container = blob.required_text("blobContainerName")
+    if resource_id is not None:
+        _check_account(blob, resource_id, deployment)
+    if container is not None:
+        is_own = (
+            resource_id is None or account_of(resource_id) not in deployment.dead_letter_accounts
+        )
+        _check_container(blob, container, is_own=is_own)
+    return {
+        "endpointType": "StorageBlob",
+        "properties": {"resourceId": resource_id, "blobContainerName": container},
+    }
+
+
+def to_dead_letter(stored: Mapping[str, Any] | None) -> DeadLetterDestination | None:
+    """Turn a stored ``deadLetterDestination`` into a value."""
+    if stored is None:
+        return None
+    blob = stored["properties"]
+    return DeadLetterDestination(
+        container=blob["blobContainerName"], account=account_of(blob["resourceId"])
+    )
+
+
+def account_of(resource_id: str) -> str:
+    """Return the account's name, the last segment of its ARM id."""
+    return resource_id.rpartition("/")[2]
+
+
+def _check_account(blob: Section, resource_id: str, deployment: Deployment) -> None:
+    account = account_of(resource_id)
+    if not _ACCOUNT_ID.fullmatch(resource_id):
+        blob.refuse(
+            "resourceId",
+            "resourceId must be the ARM id of a storage account, /subscriptions/ID/resourceGroups/"
+            "GROUP/providers/Microsoft.Storage/storageAccounts/NAME.",
+        )
+    elif account not in (deployment.account, *deployment.dead_letter_accounts):
+        blob.refuse(
+            "resourceId",
+            "Dead letters can only go to an account that PUSHGRID_DEADLETTER_ACCOUNTS names, or to "
+            f"the app's own storage account, not to '{account}'.",
+        )
+
+
+def _check_container(blob: Section, container: str, *, is_own: bool) -> None:
+    if is_own and _OWN_CONTAINER.fullmatch(container):
+        blob.refuse("blobContainerName", f"The container '{container}' is reserved for the app.")
+    elif not _CONTAINER.fullmatch(container):
+        blob.refuse(
+            "blobContainerName",
+            "blobContainerName must be 3-63 lower-case letters, digits and single hyphens, "
+            "and must begin and end with a letter or digit.",
+        )

@@ -1,0 +1,117 @@
+"""Reads and writes ``deliveryAttributeMappings``, the custom delivery headers of a destination."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from shared.arm.sections import Section
+from shared.events.topic import InputSchema
+from shared.subscriptions.event_values import key_fault
+from shared.subscriptions.header_rules import MAX_VALUE, header_name_fault, is_header_value
+from shared.subscriptions.subscription import DeliveryHeader, DynamicHeader, StaticHeader
+
+MEMBER = "deliveryAttributeMappings"
+MAX_HEADERS = 10
+HIDDEN = "Hidden"  # shown instead of a secret value
+_TYPES = ("Static", "Dynamic")
+# Accepted beside the schema's own keys: envelope fields, and the names of the other schema.
+_ALSO_KEYS = ("eventtime", "metadataversion", "source", "type", "time")
+
+
+def parse_attributes(
+    destination: Section, schema: InputSchema, known: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """
+    Read the mappings of a destination for events of *schema*; faults are added to *destination*.
+
+    A secret whose value is ``Hidden`` keeps its value from the *known*, stored mappings.
+
+    Source: "Set custom headers on delivered events" (2023-02-21).
+    """
+    stored: list[dict[str, Any]] = []
+    names: set[str] = set()
+    secrets = _secret_values(known)
+    mappings = destination.sections(MEMBER)
+    if len(mappings) > MAX_HEADERS:
+        destination.refuse(MEMBER, f"There can be at most {MAX_HEADERS} custom delivery headers.")
+    for mapping in mappings:
+        name = mapping.required_text("name")
+        if name is not None:
+            if fault := header_name_fault(name):
+                mapping.refuse("name", fault)
+            elif name.casefold() in names:
+                mapping.refuse("name", f"The header {name} is set twice.")
+            names.add(name.casefold())
+        kind = mapping.required_choice("type", _TYPES)
+        properties = mapping.section("properties")
+        if kind is not None:
+            is_static = kind == "Static"
+            secret = secrets.get((name or "").casefold())
+            read = (
+                _parse_static(properties, secret)
+                if is_static
+                else _parse_dynamic(properties, schema)
+            )
+            stored.append({"name": name, "type": kind, "properties": read})
+    return stored
+
+
+def render_attributes(stored: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Write stored mappings for an ARM answer, with secret values hidden."""
+    return [
+        {**mapping, "properties": {**properties, "value": HIDDEN}}
+        if (properties := mapping["properties"]).get("isSecret")
+        else {**mapping}
+        for mapping in stored
+    ]
+
+
+def to_headers(stored: Sequence[Mapping[str, Any]]) -> tuple[DeliveryHeader, ...]:
+    """Turn stored mappings into the headers that deliveries use."""
+    return tuple(_to_header(mapping["name"], mapping["properties"]) for mapping in stored)
+
+
+def _to_header(name: str, properties: Mapping[str, Any]) -> DeliveryHeader:
+    if "sourceField" in properties:
+        return DynamicHeader(name=name, path=tuple(properties["sourceField"].split(".")))
+    return StaticHeader(name=name, value=properties["value"], is_secret=properties["isSecret"])
+
+
+def _secret_values(stored: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return the secret values by case-folded header name."""
+    headers = to_headers(stored)
+    return {
+        each.name.casefold(): each.value
+        for each in headers
+        if isinstance(each, StaticHeader) and each.is_secret
+    }
+
+
+def _parse_static(properties: Section, secret: str | None) -> dict[str, Any]:
+    """Read a static header; *secret* is its stored value if that is secret."""
+    value = properties.required_text("value")
+    is_secret = properties.flag("isSecret") or False
+    target = properties.target("value")
+    if is_secret and value == HIDDEN:
+        value = secret
+        if secret is None:
+            properties.refuse(
+                "value",
+                f"{target} is '{HIDDEN}', but no secret is stored for a header of this name: "
+                "give its value.",
+            )
+    if value is not None and value != value.strip(" "):
+        properties.refuse("value", f"{target} must not begin or end with a space.")
+    if value is not None and not is_header_value(value, MAX_VALUE):
+        properties.refuse(
+            "value", f"{target} must be at most {MAX_VALUE} printable characters of ASCII."
+        )
+    return {"value": value, "isSecret": is_secret}
+
+
+def _parse_dynamic(properties: Section, schema: InputSchema) -> dict[str, Any]:
+    path = properties.required_text("sourceField")
+    if path is not None and (fault := key_fault(path, schema, _ALSO_KEYS)):
+        properties.refuse("sourceField", fault)
+    return {"sourceField": path}

@@ -1,0 +1,90 @@
+"""Defines the limits that this deployment, a delivery profile and a topic set for documents."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+
+from shared.delivery.delivery_profile import DeliveryProfile, Feature
+from shared.events.topic import InputSchema
+
+Range = tuple[int, int, int]  # default, minimum, maximum; all equal if the value is fixed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileLimits:
+    """
+    The limits of a subscription under the delivery profile *name*.
+
+    *attempts*: ``None`` means unlimited. *minutes* is the time to live.
+    """
+
+    name: str
+    attempts: Range | None
+    minutes: Range
+    has_dead_letters: bool = True
+    has_batching: bool = True
+    has_custom_headers: bool = True
+
+    @property
+    def under_profile(self) -> str:
+        """The phrase that ends a fault about these limits."""
+        return f" under the delivery profile {self.name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deployment:
+    """
+    The settings of this app that limit what documents can ask for.
+
+    *account* is the app's storage account; *dead_letter_accounts* are others that can hold dead
+    letters. *profiles* maps names to the limits of each delivery profile. *allow_http* permits
+    endpoints without TLS. *has_webhook_identity*: the app can get Entra ID tokens for webhooks.
+    *has_client_ip_header*: the front end passes on the publishers' addresses. *app_addresses* are
+    the (host, port) pairs of the app itself, which no endpoint can have.
+    """
+
+    account: str
+    profiles: Mapping[str, ProfileLimits]
+    default_profile: str
+    dead_letter_accounts: Collection[str] = ()
+    allow_http: bool = False
+    has_webhook_identity: bool = False
+    has_client_ip_header: bool = False
+    app_addresses: frozenset[tuple[str, int]] = frozenset()
+
+    def limits(self, tagged: str | None) -> ProfileLimits:
+        """Return the limits of the *tagged* profile, or those of the default profile."""
+        return self.profiles.get(tagged or "") or self.profiles[self.default_profile]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParentTopic:
+    """
+    The topic of an event subscription.
+
+    *name* is its name on the data plane. *retention* is the longest time that the topic keeps
+    events; ``None``: it sets no limit.
+    """
+
+    name: str
+    arm_id: str
+    input_schema: InputSchema
+    limits: ProfileLimits
+    retention: timedelta | None = None
+
+
+def profile_limits(profile: DeliveryProfile) -> ProfileLimits:
+    """Return the limits of subscriptions under *profile*."""
+    default, shortest, longest = (
+        each // timedelta(minutes=1) for each in profile.limits.time_to_live
+    )
+    return ProfileLimits(
+        name=profile.name,
+        attempts=profile.limits.attempts,
+        minutes=(default, shortest, longest),
+        has_dead_letters=Feature.DEAD_LETTERS in profile.features,
+        has_batching=Feature.OUTPUT_BATCHING in profile.features,
+        has_custom_headers=Feature.CUSTOM_HEADERS in profile.features,
+    )

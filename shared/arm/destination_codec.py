@@ -1,0 +1,130 @@
+"""Reads and writes ``destination``, the webhook that gets the events."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from shared.arm.delivery_attributes_codec import (
+    MEMBER,
+    parse_attributes,
+    render_attributes,
+    to_headers,
+)
+from shared.arm.deployment import Deployment, ParentTopic, ProfileLimits
+from shared.arm.sections import TLS_VERSIONS, Section
+from shared.arm.webhook_audience_codec import parse_audience
+from shared.events.data_plane import MAX_REQUEST_EVENTS
+from shared.subscriptions.endpoint_rules import base_url, loop_fault, url_fault
+from shared.subscriptions.subscription import Batching, DeliveryHeader
+
+ENDPOINT_TYPES = (
+    "WebHook",
+    "EventHub",
+    "StorageQueue",
+    "HybridConnection",
+    "ServiceBusQueue",
+    "ServiceBusTopic",
+    "AzureFunction",
+    "MonitorAlert",
+    "NamespaceTopic",
+)
+MAX_KILOBYTES = 1024
+_ONE_EVENT, _KILOBYTES = 1, 64  # the values that mean: no output batching
+_EVENTS = 10  # default where only the size of a batch is given (contract §2.4)
+
+
+def parse_destination(
+    holder: Section, topic: ParentTopic, deployment: Deployment, existing: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """
+    Read the ``destination`` of *holder* for events of *topic*; faults are added to *holder*.
+
+    Secrets that are given as ``Hidden`` are taken from the *existing* subscription.
+    """
+    if not holder.has("destination"):
+        holder.refuse("destination", "The destination is missing.")
+        return {}
+    section = holder.section("destination")
+    kind = section.required_choice("endpointType", ENDPOINT_TYPES)
+    if kind not in (None, "WebHook"):
+        section.refuse("endpointType", f"The endpoint type {kind} is not supported.")
+    if kind != "WebHook":
+        return {}
+    known = existing["properties"]["destination"]["properties"].get(MEMBER, ()) if existing else ()
+    webhook = _parse_webhook(section.section("properties"), topic, deployment, known)
+    return {"endpointType": kind, "properties": webhook}
+
+
+def render_destination(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Write a destination for an ARM answer, without secrets and without the URL's query."""
+    properties = stored["properties"]
+    shown: dict[str, Any] = {
+        "endpointUrl": None,
+        "endpointBaseUrl": base_url(properties["endpointUrl"]),
+    }
+    if mappings := properties.get(MEMBER):
+        shown[MEMBER] = render_attributes(mappings)
+    return {**stored, "properties": {**properties, **shown}}
+
+
+def to_batching(stored: Mapping[str, Any]) -> Batching:
+    """Turn the batching members of a stored destination into a value."""
+    properties = stored["properties"]
+    return Batching(
+        max_events=properties["maxEventsPerBatch"],
+        preferred_kilobytes=properties["preferredBatchSizeInKilobytes"],
+    )
+
+
+def to_custom_headers(stored: Mapping[str, Any]) -> tuple[DeliveryHeader, ...]:
+    """Turn the custom delivery headers of a stored destination into values."""
+    return to_headers(stored["properties"].get(MEMBER, ()))
+
+
+def _parse_webhook(
+    section: Section, topic: ParentTopic, deployment: Deployment, known: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    limits = topic.limits
+    url = section.text("endpointUrl")
+    fault = url_fault(url, allow_http=deployment.allow_http) or loop_fault(
+        url or "", deployment.app_addresses
+    )
+    if fault and (url is not None or not section.has("endpointUrl")):
+        section.refuse("endpointUrl", fault)
+    audience = parse_audience(section, deployment)
+    events, kilobytes = _parse_batching(section, limits)
+    stored: dict[str, Any] = {
+        "endpointUrl": url,
+        "maxEventsPerBatch": events,
+        "preferredBatchSizeInKilobytes": kilobytes,
+        **audience,
+    }
+    if mappings := parse_attributes(section, topic.input_schema, known):
+        stored[MEMBER] = mappings
+        if not limits.has_custom_headers:
+            section.refuse(
+                MEMBER, f"Custom delivery headers are not available{limits.under_profile}."
+            )
+        if audience and any(str(each["name"]).lower() == "authorization" for each in mappings):
+            section.refuse(
+                MEMBER,
+                "A webhook with an Entra ID token can't also have a custom Authorization header.",
+            )
+    tls = section.choice("minimumTlsVersionAllowed", TLS_VERSIONS)
+    return stored if tls is None else stored | {"minimumTlsVersionAllowed": tls}
+
+
+def _parse_batching(section: Section, limits: ProfileLimits) -> tuple[int, int]:
+    """
+    Read the most events and the preferred size of a batch, in kilobytes; one event: no batching.
+
+    Clients that do not use batching send 1 and 64.
+    """
+    asked = section.number("maxEventsPerBatch", 1, MAX_REQUEST_EVENTS)
+    kilobytes = section.number("preferredBatchSizeInKilobytes", 1, MAX_KILOBYTES) or _KILOBYTES
+    events = asked or (_ONE_EVENT if kilobytes == _KILOBYTES else _EVENTS)
+    if events != _ONE_EVENT and not limits.has_batching:
+        member = "maxEventsPerBatch" if asked else "preferredBatchSizeInKilobytes"
+        section.refuse(member, f"Output batching is not available{limits.under_profile}.")
+    return events, kilobytes

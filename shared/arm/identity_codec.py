@@ -1,0 +1,57 @@
+"""
+Unwraps and wraps destinations that are given with a managed identity.
+
+The identity is stored and given back, but not used: webhooks get no token from it, and dead letters
+are written with the app's own identity, or with a connection string of the deployment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from shared.arm.sections import Section
+
+_TYPES = ("SystemAssigned", "UserAssigned")
+
+
+class Wrapper(NamedTuple):
+    """A member that is given either directly as *name* or, with an identity, inside *wrapped*."""
+
+    name: str
+    wrapped: str
+
+
+DELIVERY = Wrapper("destination", "deliveryWithResourceIdentity")
+DEAD_LETTER = Wrapper("deadLetterDestination", "deadLetterWithResourceIdentity")
+
+
+def unwrap(holder: Section, wrapper: Wrapper) -> tuple[Section, dict[str, Any] | None]:
+    """Return the section that holds the member itself, and the identity if there is one."""
+    if not holder.has(wrapper.wrapped):
+        return holder, None
+    if holder.has(wrapper.name):
+        holder.refuse(wrapper.wrapped, f"{wrapper.name} and {wrapper.wrapped} exclude each other.")
+    wrapped = holder.section(wrapper.wrapped)
+    identity = wrapped.section("identity")
+    kind = identity.required_choice("type", _TYPES)
+    user = identity.text("userAssignedIdentity")
+    return wrapped, {"type": kind, "userAssignedIdentity": user}
+
+
+def wrap(wrapper: Wrapper, value: object, identity: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Write the member in the form in which it was given; wrapped, its direct form is null."""
+    if identity is None:
+        return {wrapper.name: value}
+    return {wrapper.name: None, wrapper.wrapped: {"identity": dict(identity), wrapper.name: value}}
+
+
+def replace_wrapped(
+    members: Mapping[str, Any], patch: Mapping[str, Any], wrappers: Sequence[Wrapper]
+) -> dict[str, Any]:
+    """Return *members* updated from *patch*, which replaces a member in either of its forms."""
+    kept = dict(members)
+    for plain, wrapped in wrappers:
+        if patch.get(plain) is not None or patch.get(wrapped) is not None:
+            kept = {name: value for name, value in kept.items() if name not in (plain, wrapped)}
+    return kept | dict(patch)

@@ -1,0 +1,159 @@
+"""Reads and writes the documents of namespaces and of their topics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Any
+
+from shared.arm.deployment import Deployment, ParentTopic
+from shared.arm.network_rules_codec import parse_network_rules, to_networks
+from shared.arm.patch_body import patched_properties, read_patch
+from shared.arm.sections import document, raise_faults
+from shared.arm.tracked_resource import (
+    PROVIDER,
+    ArmPath,
+    check_name,
+    keep_or_make_keys,
+    parse_resource,
+    render_resource,
+    render_tracked,
+)
+from shared.events.topic import InputSchema, Topic, TopicName
+
+KIND = "namespaces"
+TYPE = f"{PROVIDER}/{KIND}"
+TOPIC_TYPE = f"{TYPE}/topics"
+PROFILE = "ns"  # the delivery profile of every topic of a namespace
+_SKU = {"name": "Standard", "capacity": 1}
+_MIN_DAYS, _MAX_DAYS = 1, 7  # of retention; the maximum is the default
+
+
+def parse_namespace(
+    path: ArmPath,
+    body: object,
+    deployment: Deployment,
+    new_key: Callable[[], str],
+    existing: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """
+    Read the body of a PUT into the document to store; an *existing* namespace keeps its keys.
+
+    Raises:
+        InvalidDocument: all faults at once.
+    """
+    root = document(body)
+    check_name(root, path.name, "a namespace")
+    stored = parse_resource(root, path, deployment, existing)
+    properties = root.section("properties")
+    mqtt = properties.section("topicSpacesConfiguration")
+    if mqtt.choice("state", ("Disabled", "Enabled")) == "Enabled":
+        mqtt.refuse("state", "The MQTT broker (topic spaces) is not supported.")
+    properties.section("topicsConfiguration").refuse_unsupported("customDomains")
+    stored["properties"] = {
+        **parse_network_rules(properties, deployment),
+        "isZoneRedundant": properties.flag("isZoneRedundant") or False,
+    }
+    raise_faults(root.faults)
+    return {"sku": _SKU, **stored, "keys": keep_or_make_keys(existing, new_key)}
+
+
+def render_namespace(stored: Mapping[str, Any], public_url: str) -> dict[str, Any]:
+    """Write a stored namespace for an ARM answer, with the host name of its topics' endpoint."""
+    hostname = f"{public_url.partition('://')[2]}/{KIND}/{stored['name']}"
+    return render_tracked(stored, KIND, {"topicsConfiguration": {"hostname": hostname}})
+
+
+def parse_namespace_topic(
+    name: TopicName,
+    body: object,
+    namespace: Mapping[str, Any],
+    new_key: Callable[[], str],
+    existing: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """
+    Read the body of a PUT into the document to store under the stored *namespace*.
+
+    Raises:
+        InvalidDocument: all faults at once.
+    """
+    root = document(body)
+    check_name(root, name.topic, "a topic")
+    properties = root.section("properties")
+    properties.choice("publisherType", ("Custom",))
+    properties.choice("inputSchema", (InputSchema.CLOUD_EVENTS,))
+    days = properties.number("eventRetentionInDays", _MIN_DAYS, _MAX_DAYS)
+    raise_faults(root.faults)
+    topic = existing["name"] if existing else name.topic
+    return {
+        "id": f"{namespace['id']}/topics/{topic}",
+        "name": topic,
+        "namespace": namespace["name"],
+        "properties": {
+            "publisherType": "Custom",
+            "inputSchema": str(InputSchema.CLOUD_EVENTS),
+            "eventRetentionInDays": days or _MAX_DAYS,
+        },
+        "keys": keep_or_make_keys(existing, new_key),
+    }
+
+
+def render_namespace_topic(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """Write a stored topic of a namespace for an ARM answer."""
+    return render_resource(stored, TOPIC_TYPE, stored["properties"])
+
+
+def patched_namespace_topic(stored: Mapping[str, Any], body: object) -> dict[str, Any]:
+    """
+    Return the body of the PUT that has the effect of the PATCH *body*.
+
+    Raises:
+        InvalidDocument: the body is not an object, or has no known member.
+    """
+    patch = read_patch(body, ("properties",), "A PATCH of a topic is wrapped in 'properties'")
+    return patched_properties(stored["properties"], patch)
+
+
+def to_namespace_topic(stored: Mapping[str, Any], namespace: Mapping[str, Any]) -> Topic:
+    """Turn a stored topic into the value that publishing uses; includes its namespace's keys."""
+    keys = (*namespace["keys"].values(), *stored["keys"].values())
+    return Topic(
+        name=TopicName(stored["namespace"], stored["name"]).joined,
+        arm_id=stored["id"],
+        input_schema=InputSchema.CLOUD_EVENTS,
+        keys=keys,
+        profile=PROFILE,
+        inbound_rules=to_networks(namespace["properties"]),
+        retention=_retention(stored),
+    )
+
+
+def to_absent_topic(name: str, namespace: Mapping[str, Any] | None) -> Topic:
+    """
+    Return what a publisher must satisfy to be told that the topic *name* does not exist.
+
+    That are the keys and networks of its *namespace*. Where there is no such namespace, and of a
+    custom topic, no key is valid.
+    """
+    return Topic(
+        name=name,
+        arm_id=name,
+        input_schema=InputSchema.CLOUD_EVENTS,
+        keys=tuple(namespace["keys"].values()) if namespace else (),
+        inbound_rules=to_networks(namespace["properties"]) if namespace else (),
+    )
+
+
+def to_namespace_parent_topic(stored: Mapping[str, Any], deployment: Deployment) -> ParentTopic:
+    """Turn a stored topic into the value that its event subscriptions depend on."""
+    return ParentTopic(
+        name=TopicName(stored["namespace"], stored["name"]).joined,
+        arm_id=stored["id"],
+        input_schema=InputSchema.CLOUD_EVENTS,
+        limits=deployment.limits(PROFILE),
+        retention=_retention(stored),
+    )
+
+
+def _retention(stored: Mapping[str, Any]) -> timedelta:
+    return timedelta(days=stored["properties"]["eventRetentionInDays"])

@@ -1,0 +1,142 @@
+"""Reads and writes event subscriptions in the form of namespace topics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+from shared.arm.deployment import ParentTopic
+from shared.arm.destination_codec import render_destination
+from shared.arm.filter_codec import parse_filter
+from shared.arm.identity_codec import DELIVERY, Wrapper, replace_wrapped, wrap
+from shared.arm.patch_body import patched_properties, read_patch
+from shared.arm.sections import Section
+from shared.arm.subscription_codec import SubscriptionRequest, parse_destinations, parse_form
+from shared.arm.tracked_resource import PROVIDER, render_resource
+from shared.events.iso_8601 import parse_duration
+
+TYPE = f"{PROVIDER}/namespaces/topics/eventsubscriptions"
+_DEAD_LETTER = Wrapper("deadLetterDestination", "deadLetterDestinationWithResourceIdentity")
+_DELIVERY, _FILTERS, _PUSH = "deliveryConfiguration", "filtersConfiguration", "push"
+_MINUTE = timedelta(minutes=1)
+
+
+def parse_namespace_subscription(request: SubscriptionRequest) -> dict[str, Any]:
+    """
+    Read a request into the document to store.
+
+    Raises:
+        InvalidDocument: all faults at once.
+    """
+    return parse_form(request, _read_form)
+
+
+def _read_form(properties: Section, request: SubscriptionRequest) -> dict[str, Any]:
+    topic, delivery = request.topic, properties.section(_DELIVERY)
+    stored: dict[str, Any] = {}
+    if _is_push(delivery):
+        push = delivery.section(_PUSH)
+        stored = {
+            **parse_destinations(push, request, _DEAD_LETTER),
+            "retryPolicy": _parse_retry_policy(push, topic),
+        }
+    filters = parse_filter(properties.section(_FILTERS), topic.input_schema, "filters")
+    return {**stored, "filter": filters}
+
+
+def patched_namespace_subscription(stored: Mapping[str, Any], body: object) -> dict[str, Any]:
+    """
+    Return the body of the PUT that has the effect of the PATCH *body*.
+
+    Its members are wrapped in ``properties``. Those of the delivery configuration are merged; any
+    other member replaces the stored one, and ``null`` removes it.
+
+    Raises:
+        InvalidDocument: the body is not an object, or has no known member.
+    """
+    form = "A PATCH of an event subscription of a namespace topic is wrapped in 'properties'"
+    patch = read_patch(body, ("properties",), form)
+    members = _members(stored, stored["properties"]["destination"])
+    return patched_properties(members, patch, _merge)
+
+
+def render_namespace_subscription(stored: Mapping[str, Any], topic: ParentTopic) -> dict[str, Any]:
+    """Write a stored subscription for an ARM answer, with secrets hidden."""
+    properties = _members(stored, render_destination(stored["properties"]["destination"]))
+    push = properties[_DELIVERY][_PUSH]
+    if push["maxDeliveryCount"] is None and topic.limits.attempts:
+        push["maxDeliveryCount"] = topic.limits.attempts[0]
+    if push["eventTimeToLive"] is None and topic.retention:
+        push["eventTimeToLive"] = f"P{topic.retention.days}D"
+    return render_resource(stored, TYPE, properties)
+
+
+def _is_push(delivery: Section) -> bool:
+    """Tell whether the delivery mode is Push; other modes are refused."""
+    mode = delivery.required_choice("deliveryMode", ("Push", "Queue"))
+    if mode == "Queue":
+        delivery.refuse(
+            "deliveryMode", "The delivery mode Queue is not supported; the only mode is Push."
+        )
+    return mode == "Push"
+
+
+def _merge(members: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    changed = {**members, **given}
+    known, delivery = members[_DELIVERY], given.get(_DELIVERY)
+    if isinstance(delivery, dict):
+        changed[_DELIVERY] = known | delivery
+        if isinstance(push := delivery.get(_PUSH), dict):
+            changed[_DELIVERY][_PUSH] = replace_wrapped(
+                known[_PUSH], push, (DELIVERY, _DEAD_LETTER)
+            )
+    return changed
+
+
+def _members(stored: Mapping[str, Any], destination: object) -> dict[str, Any]:
+    """Return the properties in the form of a request."""
+    properties = stored["properties"]
+    retry, kept = properties["retryPolicy"], properties["filter"]
+    dead_letter = properties["deadLetterDestination"]
+    push = {
+        "maxDeliveryCount": retry["maxDeliveryAttempts"],
+        "eventTimeToLive": retry["eventTimeToLive"],
+        **wrap(DELIVERY, destination, properties["deliveryIdentity"]),
+    }
+    if dead_letter:
+        wrapped = wrap(_DEAD_LETTER, dead_letter, properties["deadLetterIdentity"])
+        push |= {name: value for name, value in wrapped.items() if value}
+    return {
+        _DELIVERY: {"deliveryMode": "Push", _PUSH: push},
+        _FILTERS: {
+            "includedEventTypes": kept.get("includedEventTypes"),
+            "filters": kept.get("advancedFilters", []),
+        },
+        "eventDeliverySchema": properties["eventDeliverySchema"],
+        "expirationTimeUtc": properties["expirationTimeUtc"],
+    }
+
+
+def _parse_retry_policy(push: Section, topic: ParentTopic) -> dict[str, Any]:
+    limits, attempts, minutes = topic.limits, None, None
+    if limits.attempts:
+        _, fewest, most = limits.attempts
+        attempts = push.number("maxDeliveryCount", fewest, most)
+    text = push.text("eventTimeToLive")
+    if text is not None:
+        duration = parse_duration(text)
+        longest = topic.retention or limits.minutes[2] * _MINUTE
+        if duration is None or duration % _MINUTE or not _MINUTE <= duration <= longest:
+            push.refuse(
+                "eventTimeToLive",
+                f"{push.target('eventTimeToLive')} must be an ISO 8601 duration in whole minutes, "
+                f"between PT1M and the retention of the topic, P{longest.days}D.",
+            )
+        else:
+            minutes = duration // _MINUTE
+    return {
+        "maxDeliveryAttempts": attempts,
+        "eventTimeToLiveInMinutes": minutes,
+        "eventTimeToLive": text,
+    }

@@ -1,0 +1,155 @@
+"""Validates the members of a JSON document and collects every fault."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+from shared.errors import Fault, InvalidDocument
+from shared.events.iso_8601 import is_iso_8601
+
+TLS_VERSIONS = ("1.0", "1.1", "1.2")  # of minimumTlsVersionAllowed
+
+
+class Section(NamedTuple):
+    """
+    One JSON object of a document.
+
+    A reader returns ``None`` for a member that is missing, null or invalid. Faults go to *faults*,
+    which all sections of a document share; *path* is their target.
+    """
+
+    members: Mapping[str, Any]
+    path: str
+    faults: list[Fault]
+
+    def target(self, name: str) -> str:
+        return f"{self.path}.{name}" if self.path else name
+
+    def refuse(self, name: str, message: str) -> None:
+        """Add a fault of the member *name*."""
+        target = self.target(name)
+        self.faults.append(Fault(code=InvalidDocument.code, message=message, target=target))
+
+    def refuse_unsupported(self, name: str) -> None:
+        """Refuse a member that is set to anything but null or an empty value."""
+        if self.members.get(name) not in (None, [], {}, ""):
+            self.refuse(name, f"{self.target(name)} is not supported.")
+
+    def has(self, name: str) -> bool:
+        return self.members.get(name) is not None
+
+    def section(self, name: str) -> Section:
+        """Return the object *name*; an empty section if it is missing."""
+        value = self._typed(name, dict, "an object")
+        return Section(value or {}, self.target(name), self.faults)
+
+    def sections(self, name: str) -> list[Section]:
+        """Return the objects in the list *name*; an empty list if it is missing."""
+        value = self._typed(name, list, "a list of objects") or []
+        if not all(isinstance(item, dict) for item in value):
+            self.refuse(name, f"{self.target(name)} must be a list of objects.")
+            return []
+        target = self.target(name)
+        return [
+            Section(item, f"{target}[{number}]", self.faults) for number, item in enumerate(value)
+        ]
+
+    def named_sections(self, name: str) -> dict[str, Section]:
+        """Return the objects in the object *name*, by member name; null counts as empty."""
+        inner = self.section(name)
+        return {each: inner.section(each) for each in inner.members}
+
+    def text(self, name: str) -> str | None:
+        value: str | None = self._typed(name, str, "a string")
+        return value
+
+    def required_text(self, name: str) -> str | None:
+        self._require(name)
+        return self.text(name)
+
+    def flag(self, name: str) -> bool | None:
+        value: bool | None = self._typed(name, bool, "true or false")
+        return value
+
+    def number(self, name: str, low: int, high: int, context: str = "") -> int | None:
+        """Return an integer from *low* to *high*, inclusive; *context* is appended to the fault."""
+        value = self.members.get(name)
+        if value is None:
+            return None
+        if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+            span = str(low) if low == high else f"a whole number between {low} and {high}"
+            self.refuse(name, f"{self.target(name)} must be {span}{context}.")
+            return None
+        return value
+
+    def texts(self, name: str) -> tuple[str, ...] | None:
+        value = self._typed(name, list, "a list of strings")
+        if value is None:
+            return None
+        if not all(isinstance(item, str) for item in value):
+            self.refuse(name, f"{self.target(name)} must be a list of strings.")
+            return None
+        return tuple(value)
+
+    def moment(self, name: str) -> datetime | None:
+        """Return a date and time in UTC; a value without offset is UTC."""
+        text = self.text(name)
+        if text is None:
+            return None
+        try:
+            if is_iso_8601(text):
+                moment = datetime.fromisoformat(text.upper())
+                return moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC)
+        except OverflowError:  # in UTC it would be after the year 9999
+            pass
+        self.refuse(name, f"{self.target(name)} must be a date and time in ISO 8601 form.")
+        return None
+
+    def choice(self, name: str, allowed: Sequence[str]) -> str | None:
+        """Return the member of *allowed* that the value names, ignoring case."""
+        value = self.text(name)
+        if value is None:
+            return None
+        for option in allowed:
+            if option.casefold() == value.casefold():
+                return option
+        choices = ", ".join(allowed)
+        self.refuse(name, f"{self.target(name)} has the value '{value}'; it can be: {choices}.")
+        return None
+
+    def required_choice(self, name: str, allowed: Sequence[str]) -> str | None:
+        self._require(name)
+        return self.choice(name, allowed)
+
+    def _require(self, name: str) -> None:
+        if not self.has(name):
+            self.refuse(name, f"{self.target(name)} is missing.")
+
+    def _typed(self, name: str, kind: type, wanted: str) -> Any:
+        value = self.members.get(name)
+        if value is None or isinstance(value, kind):
+            return value
+        self.refuse(name, f"{self.target(name)} must be {wanted}.")
+        return None
+
+
+def document(body: object) -> Section:
+    """Return the root section of *body*, a parsed JSON value."""
+    root = Section(body if isinstance(body, dict) else {}, "", [])
+    if not isinstance(body, dict):
+        message = "The request content must be a JSON object."
+        root.faults.append(Fault(code=InvalidDocument.code, message=message))
+    return root
+
+
+def raise_faults(faults: Sequence[Fault]) -> None:
+    """
+    Raise all *faults* at once, if there are any.
+
+    Raises:
+        InvalidDocument: there are faults.
+    """
+    if faults:
+        raise InvalidDocument(" ".join(fault.message for fault in faults), faults=tuple(faults))

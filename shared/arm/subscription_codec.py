@@ -1,0 +1,216 @@
+"""
+Turns requests for event subscriptions into stored documents, and stored documents into values.
+
+The form of a request is that of a custom topic (``topic_subscription_codec``) or of a namespace
+topic (``namespace_subscription_codec``); the stored document is the same for both.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from shared.arm.consent import allowed_rate, in_force
+from shared.arm.dead_letter_codec import parse_dead_letter, to_dead_letter
+from shared.arm.delivery_attributes_codec import MEMBER
+from shared.arm.deployment import Deployment, ParentTopic
+from shared.arm.destination_codec import parse_destination, to_batching, to_custom_headers
+from shared.arm.filter_codec import to_filter
+from shared.arm.identity_codec import DELIVERY, Wrapper, unwrap
+from shared.arm.sections import Section, document, raise_faults
+from shared.arm.webhook_audience_codec import to_audience
+from shared.events.topic import InputSchema
+from shared.subscriptions.subscription import (
+    UNMATCHED,
+    DeliverySchema,
+    EventSubscription,
+    RetryPolicy,
+)
+
+# The delivery schemas that each input schema allows; the first is the default.
+DELIVERY_SCHEMAS = {
+    InputSchema.EVENT_GRID: (DeliverySchema.EVENT_GRID, DeliverySchema.CLOUD_EVENTS),
+    InputSchema.CLOUD_EVENTS: (DeliverySchema.CLOUD_EVENTS,),
+    InputSchema.CUSTOM: (
+        DeliverySchema.CUSTOM_INPUT,
+        DeliverySchema.EVENT_GRID,
+        DeliverySchema.CLOUD_EVENTS,
+    ),
+}
+_RESTORED = "restored"  # a member, where the generation of the replaced document was lost
+_NAME = re.compile(r"[A-Za-z0-9-]{3,64}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriptionRequest:
+    """
+    The *body* of a PUT of a subscription, and the values that its validation depends on.
+
+    *existing* is the stored document that it replaces, *damaged* one that can't be read. *new_id*
+    makes a unique id.
+    """
+
+    name: str
+    body: object
+    topic: ParentTopic
+    deployment: Deployment
+    new_id: Callable[[], str]
+    now: datetime
+    existing: Mapping[str, Any] | None = None
+    damaged: Mapping[str, Any] | None = None
+
+
+ReadForm = Callable[[Section, SubscriptionRequest], dict[str, Any]]
+
+
+def parse_form(request: SubscriptionRequest, read_form: ReadForm) -> dict[str, Any]:
+    """
+    Read a request into the document to store; *read_form* reads what only its form has.
+
+    An existing subscription keeps its id and generation, so that waiting events go to the new
+    endpoint; a new one gets its own generation. Of one that can't be read only the generation is
+    kept. Whatever the topic's delivery profile lacks is refused.
+
+    Raises:
+        InvalidDocument: all faults at once.
+    """
+    topic, existing = request.topic, request.existing
+    root = document(request.body)
+    _check_name(root, request.name)
+    section = root.section("properties")
+    properties = {
+        **read_form(section, request),
+        "eventDeliverySchema": _parse_delivery_schema(section, topic.input_schema, existing),
+        "expirationTimeUtc": _parse_expiration(section, request),
+    }
+    raise_faults(root.faults)
+    name = existing["name"] if existing else request.name
+    return {
+        "id": f"{topic.arm_id}/eventSubscriptions/{name}",
+        "name": name,
+        "topicName": topic.name,
+        "topicId": topic.arm_id,
+        "inputSchema": str(topic.input_schema),
+        "properties": properties,
+        **_generation(request),
+    }
+
+
+def _generation(request: SubscriptionRequest) -> dict[str, Any]:
+    """Return the members that tell which waiting events are the subscription's own."""
+    replaced = request.damaged if request.existing is None else request.existing
+    if replaced is None:
+        return {"generation": request.new_id()}
+    generation = replaced.get("generation")
+    if not isinstance(generation, str) or generation == UNMATCHED:
+        return {"generation": request.new_id(), _RESTORED: True}
+    return {"generation": generation} | ({_RESTORED: True} if replaced.get(_RESTORED) else {})
+
+
+def parse_destinations(
+    holder: Section, request: SubscriptionRequest, dead_letter: Wrapper
+) -> dict[str, Any]:
+    """Read the destination and the dead-letter destination of *holder*, with their identities."""
+    topic, deployment = request.topic, request.deployment
+    destination_section, delivery_identity = unwrap(holder, DELIVERY)
+    dead_letter_section, dead_letter_identity = unwrap(holder, dead_letter)
+    return {
+        "destination": parse_destination(destination_section, topic, deployment, request.existing),
+        "deliveryIdentity": delivery_identity,
+        "deadLetterDestination": parse_dead_letter(dead_letter_section, deployment, topic.limits),
+        "deadLetterIdentity": dead_letter_identity,
+    }
+
+
+def to_subscription(stored: Mapping[str, Any]) -> EventSubscription:
+    """Turn a stored subscription, as written last, into a value."""
+    properties = stored["properties"]
+    retry = properties["retryPolicy"]
+    destination = properties["destination"]
+    expires = properties.get("expirationTimeUtc")
+    return EventSubscription(
+        topic=stored["topicName"],
+        topic_id=stored["topicId"],
+        name=stored["name"],
+        generation=stored["generation"],
+        endpoint_url=full_url(stored),
+        input_schema=InputSchema(stored["inputSchema"]),
+        delivery_schema=DeliverySchema(properties["eventDeliverySchema"]),
+        filter=to_filter(properties["filter"]),
+        retry_policy=RetryPolicy(
+            max_delivery_attempts=retry["maxDeliveryAttempts"],
+            event_time_to_live_minutes=retry["eventTimeToLiveInMinutes"],
+        ),
+        dead_letter=to_dead_letter(properties["deadLetterDestination"]),
+        batching=to_batching(destination),
+        headers=to_custom_headers(destination),
+        expires_at=expires and datetime.fromisoformat(expires),
+        audience=to_audience(destination["properties"]),
+        rate=allowed_rate(stored),
+        is_restored=bool(stored.get(_RESTORED)),
+    )
+
+
+def to_subscription_in_force(stored: Mapping[str, Any]) -> EventSubscription:
+    """Turn a stored subscription into the value that deliveries use: the version in force."""
+    document = in_force(stored)
+    if document is None:
+        return replace(to_subscription(stored), has_consented=False)
+    return to_subscription(document)
+
+
+def full_url(stored: Mapping[str, Any]) -> str:
+    """Return the endpoint's URL with its query, which may be secret."""
+    return str(stored["properties"]["destination"]["properties"]["endpointUrl"])
+
+
+def delivery_attributes(stored: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the custom delivery headers, including secret values."""
+    return list(stored["properties"]["destination"]["properties"].get(MEMBER, ()))
+
+
+def _check_name(root: Section, name: str) -> None:
+    if not _NAME.fullmatch(name):
+        root.refuse(
+            "name", "The name of an event subscription must be 3-64 letters, digits and hyphens."
+        )
+
+
+def _parse_expiration(properties: Section, request: SubscriptionRequest) -> str | None:
+    """Read the expiration time, in UTC; an unchanged one may be in the past."""
+    moment = properties.moment("expirationTimeUtc")
+    if moment is None:
+        return None
+    text = moment.isoformat().replace("+00:00", "Z")
+    known = request.existing and request.existing["properties"].get("expirationTimeUtc")
+    if moment <= request.now and text != known:
+        properties.refuse("expirationTimeUtc", "Invalid expiration time.")
+    return text
+
+
+def _parse_delivery_schema(
+    properties: Section, input_schema: InputSchema, existing: Mapping[str, Any] | None
+) -> str:
+    """Read the delivery schema, which the input schema must allow and which can't change."""
+    possible = DELIVERY_SCHEMAS[input_schema]
+    faults = len(properties.faults)
+    schema = properties.choice("eventDeliverySchema", tuple(DeliverySchema)) or possible[0]
+    if len(properties.faults) > faults:
+        return schema
+    if schema not in possible:
+        properties.refuse(
+            "eventDeliverySchema",
+            f'The specified EventDeliverySchema value "{schema}" cannot be used in combination '
+            f"with the topic's input schema of {input_schema}",
+        )
+    elif existing and schema != existing["properties"]["eventDeliverySchema"]:
+        was = existing["properties"]["eventDeliverySchema"]
+        properties.refuse(
+            "eventDeliverySchema",
+            f"The new event delivery schema value {schema} cannot be different from the already "
+            f"existing event delivery schema value {was}.",
+        )
+    return str(schema)

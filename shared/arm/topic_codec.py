@@ -1,0 +1,123 @@
+"""Reads and writes the documents of custom topics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from shared.arm.deployment import Deployment, ParentTopic
+from shared.arm.input_mapping_codec import parse_mapping, to_mapping
+from shared.arm.network_rules_codec import parse_network_rules, to_networks
+from shared.arm.passthrough_members import parse_passthrough_properties
+from shared.arm.sections import Section, document, raise_faults
+from shared.arm.tracked_resource import (
+    PROFILE_TAG,
+    PROVIDER,
+    ArmPath,
+    check_name,
+    keep_or_make_keys,
+    parse_resource,
+    render_tracked,
+)
+from shared.events.topic import InputSchema, Topic
+
+KIND = "topics"
+TYPE = f"{PROVIDER}/{KIND}"
+
+
+class TopicSecrets(NamedTuple):
+    """Makes the keys and the id of a new topic; not called for an existing one."""
+
+    new_key: Callable[[], str]
+    new_id: Callable[[], str]
+
+
+def parse_topic(
+    path: ArmPath,
+    body: object,
+    deployment: Deployment,
+    secrets: TopicSecrets,
+    existing: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """
+    Read the body of a PUT into the document to store.
+
+    An *existing* topic keeps its id and keys, and can't change its input schema.
+
+    Raises:
+        InvalidDocument: all faults at once.
+    """
+    root = document(body)
+    check_name(root, path.name, "a topic")
+    properties = root.section("properties")
+    stored = parse_resource(root, path, deployment, existing)
+    stored["properties"] = _properties(properties, deployment)
+    input_schema = stored["properties"]["inputSchema"]
+    if existing and input_schema != existing["properties"]["inputSchema"]:
+        was = existing["properties"]["inputSchema"]
+        properties.refuse(
+            "inputSchema",
+            f"The input schema of the topic is {was}; it can't be changed to {input_schema}.",
+        )
+    elif existing and _mapping(stored) != _mapping(existing):
+        properties.refuse("inputSchemaMapping", "The input mapping of a topic can't be changed.")
+    raise_faults(root.faults)
+    stored["metricResourceId"] = existing["metricResourceId"] if existing else secrets.new_id()
+    stored["keys"] = keep_or_make_keys(existing, secrets.new_key)
+    return stored
+
+
+def render_topic(stored: Mapping[str, Any], public_url: str) -> dict[str, Any]:
+    """Write a stored topic for an ARM answer, without its keys."""
+    endpoint = f"{public_url}/topics/{stored['name']}/api/events"
+    added = {"endpoint": endpoint, "metricResourceId": stored["metricResourceId"]}
+    return render_tracked(stored, KIND, added)
+
+
+def to_topic(stored: Mapping[str, Any]) -> Topic:
+    """Turn a stored topic into the value that the data plane uses."""
+    properties = stored["properties"]
+    return Topic(
+        name=stored["name"],
+        arm_id=stored["id"],
+        input_schema=InputSchema(properties["inputSchema"]),
+        keys=(stored["keys"]["key1"], stored["keys"]["key2"]),
+        profile=profile_tag(stored),
+        mapping=to_mapping(properties.get("inputSchemaMapping")),
+        disable_local_auth=properties.get("disableLocalAuth", False),
+        inbound_rules=to_networks(properties),
+    )
+
+
+def to_parent_topic(stored: Mapping[str, Any], deployment: Deployment) -> ParentTopic:
+    """Turn a stored topic into the value that its event subscriptions depend on."""
+    return ParentTopic(
+        name=stored["name"],
+        arm_id=stored["id"],
+        input_schema=InputSchema(stored["properties"]["inputSchema"]),
+        limits=deployment.limits(profile_tag(stored)),
+    )
+
+
+def profile_tag(stored: Mapping[str, Any]) -> str | None:
+    """Return the delivery profile in a stored topic's tags; ``None``: the deployment's default."""
+    tags = {name.casefold(): value for name, value in (stored["tags"] or {}).items()}
+    return tags.get(PROFILE_TAG)
+
+
+def _mapping(stored: Mapping[str, Any]) -> Any:
+    return stored["properties"].get("inputSchemaMapping")
+
+
+def _properties(section: Section, deployment: Deployment) -> dict[str, Any]:
+    schema = section.choice("inputSchema", tuple(InputSchema)) or InputSchema.EVENT_GRID
+    mapping = parse_mapping(section, is_custom=schema == InputSchema.CUSTOM)
+    properties: dict[str, Any] = {
+        "inputSchema": str(schema),
+        **parse_network_rules(section, deployment),
+        "disableLocalAuth": section.flag("disableLocalAuth") or False,
+        **parse_passthrough_properties(section),
+    }
+    if mapping is not None:
+        properties["inputSchemaMapping"] = mapping
+    return properties

@@ -1,0 +1,139 @@
+"""Reads and writes tracked resources: ARM id, location, tags and the name rules."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from shared.arm.deployment import Deployment
+from shared.arm.passthrough_members import PASSTHROUGH, parse_passthrough
+from shared.arm.patch_body import patched_properties, read_patch
+from shared.arm.sections import Section
+
+PROVIDER = "Microsoft.EventGrid"
+PROFILE_TAG = "deliveryProfile".casefold()  # tags have no case
+_SUBSCRIPTION = re.compile(r"[A-Za-z0-9-]{1,64}")
+_GROUP = re.compile(r"[A-Za-z0-9_.()-]{0,89}[A-Za-z0-9_()-]")  # no trailing full stop
+_NAME = re.compile(r"[A-Za-z0-9-]{3,50}")
+_RESERVED = ("microsoft", "eventgrid", "system")
+_PATCHED = ("tags", *PASSTHROUGH)  # beside the properties
+_MAX_TAGS, _MAX_TAG_NAME, _MAX_TAG = 50, 512, 256
+
+
+class ArmPath(NamedTuple):
+    """The names in the ARM id of a tracked resource. *kind* is, for example, ``topics``."""
+
+    subscription: str
+    group: str
+    kind: str
+    name: str
+
+    @property
+    def arm_id(self) -> str:
+        return (
+            f"/subscriptions/{self.subscription}/resourceGroups/{self.group}"
+            f"/providers/{PROVIDER}/{self.kind}/{self.name}"
+        )
+
+
+def parse_resource(
+    root: Section, path: ArmPath, deployment: Deployment, existing: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """Read the members of a resource beside its properties; an *existing* one keeps its id."""
+    _check_path(root, path)
+    return {
+        "id": existing["id"] if existing else path.arm_id,
+        "name": existing["name"] if existing else path.name,
+        "location": root.text("location") or "global",
+        "tags": _tags(root, deployment),
+        **parse_passthrough(root),
+    }
+
+
+def keep_or_make_keys(
+    existing: Mapping[str, Any] | None, new_key: Callable[[], str]
+) -> Mapping[str, str]:
+    """Return the keys of the *existing* resource, or two new ones."""
+    return existing["keys"] if existing else {"key1": new_key(), "key2": new_key()}
+
+
+def render_tracked(
+    stored: Mapping[str, Any], kind: str, properties: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Write a tracked resource of *kind* for an ARM answer, with *properties* added to its own."""
+    return {
+        **render_resource(stored, f"{PROVIDER}/{kind}", {**stored["properties"], **properties}),
+        "location": stored["location"],
+        "tags": stored["tags"],
+        **{name: stored[name] for name in PASSTHROUGH if name in stored},
+    }
+
+
+def render_resource(
+    stored: Mapping[str, Any], resource_type: str, properties: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Write the members that every resource has in an ARM answer."""
+    return {
+        "id": stored["id"],
+        "name": stored["name"],
+        "type": resource_type,
+        "systemData": None,
+        "properties": {**properties, "provisioningState": "Succeeded"},
+    }
+
+
+def patched_resource(stored: Mapping[str, Any], body: object, what: str) -> dict[str, Any]:
+    """
+    Return the body of the PUT that has the effect of the PATCH *body*; *what* names the resource.
+
+    A member replaces the stored one; ``null`` removes it.
+
+    Raises:
+        InvalidDocument: the body is not an object, or has no known member.
+    """
+    form = f"A PATCH of {what} is wrapped in 'properties'"
+    patch = read_patch(body, ("properties", *_PATCHED), form)
+    changed = {name: patch[name] for name in _PATCHED if name in patch}
+    return {**stored, **changed, **patched_properties(stored["properties"], patch)}
+
+
+def check_name(root: Section, name: str, what: str) -> None:
+    """Refuse a *name* that *what* can't have."""
+    if not _NAME.fullmatch(name):
+        root.refuse("name", f"The name of {what} must be 3-50 letters, digits and hyphens.")
+    if name.casefold().startswith(_RESERVED):
+        root.refuse(
+            "name", f"The name of {what} can't begin with 'Microsoft', 'EventGrid' or 'System'."
+        )
+
+
+def _check_path(root: Section, path: ArmPath) -> None:
+    if not _SUBSCRIPTION.fullmatch(path.subscription):
+        root.refuse("id", "The subscription id must be 1-64 letters, digits and hyphens.")
+    if not _GROUP.fullmatch(path.group):
+        root.refuse(
+            "id",
+            "The resource group must be 1-90 letters, digits, '_', '-', '.', '(' and ')', "
+            "and must not end with '.'.",
+        )
+
+
+def _tags(root: Section, deployment: Deployment) -> Mapping[str, str] | None:
+    tags = root.section("tags")
+    if len(tags.members) > _MAX_TAGS:
+        root.refuse("tags", f"A resource can have at most {_MAX_TAGS} tags.")
+    for name, value in tags.members.items():
+        if not isinstance(value, str) or len(value) > _MAX_TAG:
+            tags.refuse(name, f"A tag must be a string of at most {_MAX_TAG} characters.")
+        elif not 0 < len(name) <= _MAX_TAG_NAME:
+            root.refuse("tags", f"The name of a tag must be 1-{_MAX_TAG_NAME} characters long.")
+        elif name.casefold() == PROFILE_TAG:
+            _check_profile(tags, name, value, deployment)
+    return tags.members or None
+
+
+def _check_profile(tags: Section, name: str, value: str, deployment: Deployment) -> None:
+    if value not in deployment.profiles:
+        known = ", ".join(sorted(deployment.profiles))
+        tags.refuse(name, f"There is no delivery profile '{value}'; there are: {known}.")

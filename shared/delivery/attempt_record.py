@@ -1,0 +1,40 @@
+"""Defines the record of an attempt, from which a timeline explains what became of an event."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from shared.delivery.outcome import DeliveryOutcome
+from shared.delivery.policy import EndReason, EndState
+
+KEPT_FOR = timedelta(days=7)  # whole days after the one of publishing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptRecord:
+    """
+    One attempt or, without an *outcome*, an end that no attempt has decided: it was found when the
+    event was due, or is a late success.
+
+    *event_id* is the publisher's, ``None`` if the event is gone. *number* counts attempts, this one
+    included; *at* is when it began, or when the end was found. *next_at* is when the next one is
+    due. *state* and *reason* say how the delivery ended, if it did, and *blob_due_at* when its dead
+    letter may be written, if it gets one. *why* names the rule that decided. *trace_id* is that of
+    the event's trace, if it has one.
+    """
+
+    topic: str
+    subscription: str
+    system_id: str
+    event_id: str | None
+    published_at: datetime
+    number: int
+    at: datetime
+    outcome: DeliveryOutcome | None
+    next_at: datetime | None = None
+    state: EndState | None = None
+    reason: EndReason | None = None
+    blob_due_at: datetime | None = None
+    why: str = ""
+    trace_id: str | None = None

@@ -1,0 +1,86 @@
+"""Defines a delivery: one event on its way to one subscription, with its counters."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import NamedTuple
+
+from shared.delivery.outcome import DeliveryOutcome, Outcome
+from shared.events.trace_context import TraceContext, trace_of_event
+from shared.subscriptions.subscription import SubscriptionKey
+
+_SYSTEM_IDS = uuid.UUID("6f1c0d0e-6a53-4a3e-9a55-6c3a4b5f7d21")
+
+
+class Attempt(NamedTuple):
+    """The last attempt of a delivery."""
+
+    outcome: Outcome
+    status: int | None
+    at: datetime
+
+
+class Origin(NamedTuple):
+    """
+    The publish request that an event came with.
+
+    *payload* names the blob that holds the request's events, if they are kept in one.
+    *first_line* is the line of the request's first event there: requests can share a blob. *trace*
+    is the request's; an event can have another one.
+    """
+
+    publish_id: str
+    published_at: datetime
+    payload: str | None
+    first_line: int = 0
+    trace: TraceContext | None = None
+
+
+DeliveryKey = tuple[Origin, int]  # identifies a delivery within its subscription
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """
+    One event on its way to one subscription.
+
+    *position* counts the events of its publish request from 0. *text* is the event's JSON, or
+    ``None`` while it lies in the payload blob of *origin*. *attempts* counts all pushes so far.
+    """
+
+    origin: Origin
+    position: int
+    text: str | None
+    attempts: int = 0
+    last: Attempt | None = None
+
+    @property
+    def key(self) -> DeliveryKey:
+        return self.origin, self.position
+
+    def trace(self, text: str | None) -> TraceContext | None:
+        """Return the trace of the event *text*: its own, or else that of its publish request."""
+        return trace_of_event(text or "") or self.origin.trace
+
+    def tried(self, outcome: DeliveryOutcome, at: datetime) -> Delivery:
+        """Return the delivery with one more attempt, which began *at*."""
+        last = Attempt(outcome.outcome, outcome.status, at)
+        return replace(self, attempts=self.attempts + 1, last=last)
+
+    @property
+    def is_new(self) -> bool:
+        """Whether it was never pushed: a counted probation is no push."""
+        in_probation = self.last is not None and self.last.outcome is Outcome.PROBATION
+        return self.attempts == 0 or (self.attempts == 1 and in_probation)
+
+    def was_tried_with(self, other: Delivery) -> bool:
+        """Tell whether both were in the same request at their last attempt."""
+        return self.last is not None and (self.attempts, self.last) == (other.attempts, other.last)
+
+    def system_id(self, key: SubscriptionKey) -> str:
+        """Return the id of this delivery to a subscription, equal at every attempt."""
+        topic, subscription = key.folded
+        name = f"{self.origin.publish_id}/{self.position}/{topic}/{subscription}"
+        return str(uuid.uuid5(_SYSTEM_IDS, name))

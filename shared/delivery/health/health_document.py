@@ -1,0 +1,85 @@
+"""Writes endpoint health as a document of its table, and reads it again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from shared.delivery.health.endpoint_health import Health, Hold
+from shared.delivery.outcome import Outcome
+
+
+def document_of(health: Health) -> Mapping[str, Any]:
+    """Write health as JSON members; times are ISO 8601."""
+    hold = health.hold
+    return {
+        "endpoint": health.endpoint,
+        "heldUntil": _text(hold.until) if hold else None,
+        "hold": _hold(hold) if hold else None,
+        "releasedAt": _text(health.released_at),
+        "failures": health.failures,
+        "countedFrom": _text(health.counted_from),
+    }
+
+
+def health_of(document: Mapping[str, Any]) -> Health:
+    """
+    Read health from a document.
+
+    Raises:
+        ValueError, LookupError, TypeError, AttributeError: the document has another form.
+    """
+    hold = document["hold"]
+    return Health(
+        endpoint=str(document["endpoint"]),
+        hold=_hold_of(hold, _moment(document["heldUntil"])) if hold else None,
+        released_at=_time(document["releasedAt"]),
+        failures=int(document["failures"]),
+        counted_from=_time(document["countedFrom"]),
+    )
+
+
+def _hold(hold: Hold) -> Mapping[str, Any]:
+    return {
+        "since": _text(hold.since),
+        "sentAt": _text(hold.sent_at),
+        "why": hold.why,
+        "probation": hold.probation,
+        "probationUntil": _text(hold.probation_until),
+        "delays": hold.delays,
+        "probeUntil": _text(hold.probe_until),
+        "turn": hold.probe_changes,
+        "rate": hold.rate,
+    }
+
+
+def _hold_of(wire: Mapping[str, Any], until: datetime) -> Hold:
+    probation = wire["probation"]
+    return Hold(
+        since=_moment(wire["since"]),
+        until=until,
+        why=str(wire["why"]),
+        sent_at=_moment(wire["sentAt"]),
+        probation=Outcome(probation) if probation else None,
+        probation_until=_time(wire["probationUntil"]),
+        delays=int(wire["delays"]),
+        probe_until=_time(wire["probeUntil"]),
+        probe_changes=int(wire["turn"]),
+        rate=float(wire["rate"]),
+    )
+
+
+def _text(moment: datetime | None) -> str | None:
+    return moment.isoformat() if moment else None
+
+
+def _time(text: str | None) -> datetime | None:
+    return _moment(text) if text else None
+
+
+def _moment(text: str) -> datetime:
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        raise ValueError("a time without its zone")
+    return moment

@@ -1,0 +1,45 @@
+"""Decides what happens to a delivery that is held."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from shared.delivery.delivery import Delivery
+from shared.delivery.health.endpoint_health import Held
+from shared.delivery.outcome import DeliveryOutcome, Outcome
+from shared.delivery.policy import DeliveryTerms, End, EndReason, before_attempt
+
+_CLIENT_ERRORS = frozenset({Outcome.NOT_FOUND, Outcome.UNAUTHORIZED, Outcome.FORBIDDEN})
+_PROBATION = DeliveryOutcome(outcome=Outcome.PROBATION, status=None, seconds=0.0)
+
+
+def hold_back(
+    delivery: Delivery, held: Held, terms: DeliveryTerms, now: datetime
+) -> tuple[Delivery, End | None]:
+    """
+    Return the delivery as it waits for the end of the hold, or as it has ended, with the end.
+
+    Being held is neither an attempt nor an end, except by two switches of the deployment, for
+    probation alone. With *probation_ends_events* a client error's probation dead-letters deliveries
+    that were tried before, if a destination is configured; with *probation_counts_attempt* a held
+    delivery counts an attempt, once however often it is held.
+    Source: "Delivery and retry" (2023-03-01), probation; the reason from contract §3.6.
+    """
+    if held.probation is None:
+        return delivery, None
+    if (
+        terms.probation_ends_events
+        and terms.dead_letter
+        and held.probation in _CLIENT_ERRORS
+        and not delivery.is_new
+        and delivery.last
+    ):
+        last = delivery.last._replace(outcome=Outcome.PROBATION, status=None)
+        return replace(delivery, last=last), End(EndReason.PROBATION, held.why)
+    is_counted = delivery.last is not None and delivery.last.outcome is Outcome.PROBATION
+    if not terms.probation_counts_attempt or is_counted:
+        return delivery, None
+    counted = delivery.tried(_PROBATION, now)
+    verdict = before_attempt(counted, terms, now)
+    return counted, verdict if isinstance(verdict, End) else None

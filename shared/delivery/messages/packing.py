@@ -1,0 +1,178 @@
+"""Groups deliveries into queue messages: what fits into one, and what is due together."""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
+
+from shared.delivery.delivery import Delivery, Origin
+from shared.delivery.messages.run_length import run_lengths
+
+MAX_STORED = 48 * 1024  # bytes of a queue message; the service's own limit is 64 KiB
+MAX_MESSAGE_EVENTS = 64  # unless a batch has more; one invocation pushes them
+MAX_UNPACKED = 512 * 1024  # bytes of one message's events in memory; a larger event goes alone
+MAX_EVENT = 5 * 1024 * 1024  # bytes of such an event: a request of 1.5 MB, escaped for ASCII
+MAX_BLOBS = 8  # payload blobs of one message: delivering it reads them all
+EVENT_WIDTH = 72  # bytes of one event's counters at their longest
+GAP_WIDTH = 12  # bytes of each further gap among the events of one batch
+ORIGIN_WIDTH = 160  # bytes of an event's publish request, without its trace
+_TRACE_WIDTH = 8  # bytes of a trace, without its texts
+HEADER_WIDTH = 1024  # bytes of everything else in a message, with the longest names
+_LEEWAY_SHARE = 0.1  # of its wait: how much later a delivery may be due to share a message
+_LEAST_LEEWAY = timedelta(seconds=0.5)
+_MOST_LEEWAY = timedelta(seconds=3)
+
+
+def pack(texts: Sequence[str]) -> str:
+    """Compress events' texts, each one line of ASCII, into one text that is legal in XML."""
+    return base64.b64encode(zlib.compress("\n".join(texts).encode("ascii"), 1)).decode("ascii")
+
+
+def unpack(packed: str, count: int) -> list[str]:
+    """
+    Return *count* texts; reads no more than a message of so many events may have.
+
+    Raises:
+        ValueError, zlib.error: *packed* is damaged, too large, or has another number of texts.
+    """
+    limit = MAX_EVENT if count == 1 else MAX_UNPACKED + count - 1
+    inflater = zlib.decompressobj()
+    raw = inflater.decompress(base64.b64decode(packed, validate=True), limit + 1) if packed else b""
+    if len(raw) > limit or (packed and not inflater.eof):
+        raise ValueError("the events are cut short, or too large")
+    texts = raw.decode("ascii").split("\n") if packed else []
+    if len(texts) != count:
+        raise ValueError(f"{len(texts)} events instead of {count}")
+    return texts
+
+
+def fits_inline(text: str, origin: Origin) -> bool:
+    """Tell whether an event fits into a message of its own, now and at every retry."""
+    room = MAX_STORED - HEADER_WIDTH - origins_width([origin]) - EVENT_WIDTH
+    shortest_that_may_not = room // 2  # base64 and zlib never double a text
+    return len(text) <= shortest_that_may_not or len(pack([text])) <= room
+
+
+def origins_width(origins: Collection[Origin]) -> int:
+    """Return the longest text that publish requests can have in a message."""
+    width = ORIGIN_WIDTH * len(origins)
+    for origin in origins:
+        if origin.trace:
+            width += _TRACE_WIDTH + sum(map(len, origin.trace))
+    return width
+
+
+def most_events(batch_size: int) -> int:
+    """Return the most events of a message if *batch_size* of them share a request."""
+    return batch_size * max(1, MAX_MESSAGE_EVENTS // batch_size)
+
+
+def fits(group: Sequence[Delivery], batch_size: int) -> bool:
+    """Tell whether deliveries fit into one message together, now and at every retry."""
+    return surely_fits(group, batch_size) or (
+        _within_memory(group) == len(group)
+        and _width(group, len(_packed(group)), batch_size) <= MAX_STORED
+    )
+
+
+def surely_fits(group: Sequence[Delivery], batch_size: int) -> bool:
+    """Tell, without packing them, whether deliveries are few and small enough for one message."""
+    size = sum(len(delivery.text or "") + 1 for delivery in group)
+    if 2 * size > MAX_STORED or _within_memory(group) < len(group):
+        return False
+    return _width(group, 2 * size, batch_size) <= MAX_STORED  # base64 and zlib never double a text
+
+
+def split(
+    deliveries: Sequence[Delivery], batch_size: int
+) -> Iterator[tuple[Sequence[Delivery], str]]:
+    """
+    Divide deliveries, in order, into groups that fit into a message each, as few as reasonable.
+
+    At most *batch_size* events share a request; those that did so before stay together. Yields
+    each group with its packed texts.
+    """
+    start = 0
+    while start < len(deliveries):
+        count = _within_memory(deliveries[start : start + most_events(batch_size)])
+        while True:
+            count = _whole_batches(deliveries, start, count) if batch_size > 1 else count
+            group = deliveries[start : start + count]
+            packed = _packed(group)
+            width = _width(group, len(packed), batch_size)
+            if width <= MAX_STORED or count == 1:
+                break
+            count = max(1, min(count - 1, count * MAX_STORED // width))
+        yield group, packed
+        start += count
+
+
+def due_together(
+    waiting: Iterable[tuple[datetime, Delivery]], now: datetime
+) -> Iterator[tuple[datetime, list[Delivery]]]:
+    """
+    Group deliveries by due time, the soonest first; a group is due with its last delivery.
+
+    None is early, and none later than a tenth of its wait, at most 3 s.
+    """
+    group: list[Delivery] = []
+    first = last = now
+    for due, delivery in sorted(waiting, key=lambda pair: pair[0]):
+        leeway = min(max((first - now) * _LEEWAY_SHARE, _LEAST_LEEWAY), _MOST_LEEWAY)
+        if group and due - first > leeway:
+            yield last, group
+            group = []
+        if not group:
+            first = due
+        group.append(delivery)
+        last = due
+    if group:
+        yield last, group
+
+
+def _packed(group: Sequence[Delivery]) -> str:
+    inline = [delivery.text for delivery in group if delivery.text is not None]
+    return pack(inline) if inline else ""
+
+
+def _width(group: Sequence[Delivery], packed: int, batch_size: int) -> int:
+    """
+    Return the longest text that the message can have at any retry; *packed* is that of its events.
+
+    Events that are pushed one by one get counters of their own; those of a batch keep sharing
+    theirs, and batches need not share a message.
+    """
+    origins = origins_width({delivery.origin for delivery in group})
+    if batch_size > 1:
+        runs = run_lengths(group)
+        gaps = sum(len(run.spans) // 2 - 1 for run in runs)
+        counters = EVENT_WIDTH * len(runs) + GAP_WIDTH * gaps
+    else:
+        counters = EVENT_WIDTH * len(group)
+    return HEADER_WIDTH + origins + counters + packed
+
+
+def _whole_batches(deliveries: Sequence[Delivery], start: int, count: int) -> int:
+    """Return *count*, or fewer so that events of one request stay together, where possible."""
+    end = start + count
+    if end == len(deliveries):
+        return count
+    while end > start and deliveries[end].was_tried_with(deliveries[end - 1]):
+        end -= 1
+    return end - start or count
+
+
+def _within_memory(group: Sequence[Delivery]) -> int:
+    """Return how many deliveries, at least one, are within the limits of memory."""
+    size = 0
+    blobs: set[object] = set()
+    for count, delivery in enumerate(group):
+        if delivery.text is None:
+            blobs.add(delivery.origin.payload)
+        else:
+            size += len(delivery.text)
+        if size > MAX_UNPACKED or len(blobs) > MAX_BLOBS:
+            return max(1, count)
+    return len(group)

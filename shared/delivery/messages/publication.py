@@ -1,0 +1,137 @@
+"""Defines a publication: the events of one publish request, and the subscriptions they are for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+from shared.delivery.delivery import Delivery, Origin
+from shared.delivery.messages.packing import fits, fits_inline, most_events
+from shared.events.event import Event
+from shared.events.literals import loads
+from shared.subscriptions.event_values import EventValues
+from shared.subscriptions.subscription import EventSubscription
+
+Positions = tuple[int, ...]
+Matched = Sequence[tuple[EventSubscription, Positions]]
+
+
+class Load(NamedTuple):
+    """How much is stored together, or a limit to it; *size* is in characters of events."""
+
+    requests: int = 0
+    deliveries: int = 0
+    size: int = 0
+
+    def plus(self, other: Load) -> Load:
+        return Load(
+            self.requests + other.requests,
+            self.deliveries + other.deliveries,
+            self.size + other.size,
+        )
+
+    def minus(self, other: Load) -> Load:
+        return Load(
+            self.requests - other.requests,
+            self.deliveries - other.deliveries,
+            self.size - other.size,
+        )
+
+    def exceeds(self, limit: Load) -> bool:
+        return any(one > most for one, most in zip(self, limit, strict=True))
+
+    def reaches(self, limit: Load) -> bool:
+        return any(one >= most for one, most in zip(self, limit, strict=True))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Publication:
+    """
+    What one publish request to *topic* stores.
+
+    *texts* are its events by position, *matched* the positions that each subscription gets. The
+    line of an event in *parked* has its text if it does not fit into messages; all events may fit:
+    then there are no lines. *origin* names the blob that has them, which is kept until *keep_until*
+    at least.
+    """
+
+    topic: str
+    origin: Origin
+    texts: Sequence[str]
+    matched: Matched
+    parked: Sequence[str]
+    keep_until: datetime
+
+    @property
+    def load(self) -> Load:
+        """What it adds to a commit."""
+        deliveries = sum(len(positions) for _, positions in self.matched)
+        return Load(1, deliveries, sum(map(len, self.texts)))
+
+    def deliveries(self) -> list[Delivery]:
+        """Return a first delivery of each event, by position."""
+        return _deliveries(self.origin, self.texts, self.parked)
+
+
+def match(events: Sequence[Event], subscriptions: Sequence[EventSubscription]) -> Matched:
+    """Return the positions of the events that each subscription gets, if it gets any."""
+    published = [EventValues(event) for event in events]
+    matched = [
+        (each, tuple(i for i, values in enumerate(published) if each.filter.matches(values)))
+        for each in subscriptions
+    ]
+    return [(subscription, positions) for subscription, positions in matched if positions]
+
+
+def wants(subscription: EventSubscription, text: str) -> bool:
+    """Tell whether a subscription gets a stored event; one that can't be read is not left out."""
+    try:
+        event = Event(schema=subscription.input_schema, members=loads(text), text=text)
+        return subscription.filter.matches(EventValues(event))
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+        return True
+
+
+def parked_lines(matched: Matched, texts: Sequence[str], origin: Origin) -> list[str]:
+    """
+    Return the lines in a payload blob of the events of *origin*; none if all fit into messages.
+
+    The line of an event has its text if a subscription gets it and it is too large for a message,
+    or for the message of its batch; otherwise the line is empty.
+    """
+    wanted = {position for _, positions in matched for position in positions}
+    parked = {position for position in wanted if not fits_inline(texts[position], origin)}
+    batched = {
+        (positions, subscription.batching.max_events)
+        for subscription, positions in matched
+        if subscription.batching.max_events > 1
+    }
+    lines = [text if i in parked else "" for i, text in enumerate(texts)] if parked else []
+    parked_origin = origin._replace(payload="")  # until the blob is written
+    deliveries = _deliveries(parked_origin, texts, lines) if batched else []
+    if not all(_fit_in_batches(positions, size, deliveries) for positions, size in batched):
+        # All of them: a batch that is partly in the blob needs counters for every event.
+        parked.update(position for positions, _ in batched for position in positions)
+        lines = [text if i in parked else "" for i, text in enumerate(texts)]
+    return lines
+
+
+def _deliveries(origin: Origin, texts: Sequence[str], parked: Sequence[str]) -> list[Delivery]:
+    inline = origin._replace(payload=None, first_line=0)
+    return [
+        Delivery(origin=origin, position=i, text=None)
+        if parked and parked[i]
+        else Delivery(origin=inline, position=i, text=text)
+        for i, text in enumerate(texts)
+    ]
+
+
+def _fit_in_batches(positions: Positions, batch_size: int, deliveries: Sequence[Delivery]) -> bool:
+    """Tell whether messages can hold whole batches, with as many events as allowed."""
+    wanted = [deliveries[position] for position in positions]
+    most = most_events(batch_size)
+    return all(
+        fits(wanted[start : start + most], batch_size) for start in range(0, len(wanted), most)
+    )

@@ -1,0 +1,100 @@
+"""Classifies the results of pushes under Event Grid's names of outcomes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from enum import StrEnum
+
+from shared.http import Answered, Exchange, Failure
+
+
+class Outcome(StrEnum):
+    """
+    Names of ``lastDeliveryOutcome``.
+
+    Source: Event Grid "Delivery and retry" (2023-03-01), Dead-letter events; ``GenericError`` from
+    the diagnostic logs. ``Delivered`` is ours and never written to a dead letter.
+    ``Probation`` is no attempt's: its deliveries were held.
+    """
+
+    DELIVERED = "Delivered"
+    BAD_REQUEST = "BadRequest"
+    UNAUTHORIZED = "Unauthorized"
+    FORBIDDEN = "Forbidden"
+    NOT_FOUND = "NotFound"
+    TIMED_OUT = "TimedOut"
+    PAYLOAD_TOO_LARGE = "PayloadTooLarge"
+    BUSY = "Busy"
+    SOCKET_ERROR = "SocketError"
+    RESOLUTION_ERROR = "ResolutionError"
+    GENERIC_ERROR = "GenericError"
+    PROBATION = "Probation"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliveryOutcome:
+    """
+    One attempt's outcome.
+
+    *status* is the HTTP status; without an answer it is ``None``, and *failure* says why. *seconds*
+    is how long the endpoint took. *detail* is for the operator's log only. *retry_after* is that
+    header as it was sent.
+    """
+
+    outcome: Outcome
+    status: int | None
+    seconds: float
+    detail: str = ""
+    retry_after: str | None = None
+    failure: Failure | None = None
+
+
+_BY_STATUS = {
+    400: Outcome.BAD_REQUEST,
+    401: Outcome.UNAUTHORIZED,
+    403: Outcome.FORBIDDEN,
+    404: Outcome.NOT_FOUND,
+    408: Outcome.TIMED_OUT,
+    413: Outcome.PAYLOAD_TOO_LARGE,
+    429: Outcome.BUSY,
+    503: Outcome.BUSY,
+}
+_BY_FAILURE = {
+    Failure.TIMED_OUT: Outcome.TIMED_OUT,
+    Failure.RESOLUTION: Outcome.RESOLUTION_ERROR,
+    Failure.SOCKET: Outcome.SOCKET_ERROR,
+    Failure.TLS: Outcome.SOCKET_ERROR,
+    Failure.NOT_ALLOWED: Outcome.GENERIC_ERROR,
+    Failure.UNSENDABLE: Outcome.GENERIC_ERROR,
+    Failure.MALFORMED: Outcome.GENERIC_ERROR,
+    Failure.UNAUTHORIZED: Outcome.GENERIC_ERROR,
+    Failure.NO_AUTHORITY: Outcome.GENERIC_ERROR,
+    Failure.FAULT: Outcome.GENERIC_ERROR,
+}
+
+
+def classify(exchange: Exchange, success_codes: Collection[int]) -> DeliveryOutcome:
+    """
+    Return the outcome of an attempt: by its status alone, not by body or headers.
+
+    Source: contract §2.3 (success codes, redirects are failures) and §3.7 (names).
+    """
+    if isinstance(exchange, Answered):
+        if exchange.status in success_codes:
+            outcome = Outcome.DELIVERED
+        else:
+            outcome = _BY_STATUS.get(exchange.status, Outcome.GENERIC_ERROR)
+        return DeliveryOutcome(
+            outcome=outcome,
+            status=exchange.status,
+            seconds=exchange.seconds,
+            retry_after=exchange.headers.get("retry-after"),
+        )
+    return DeliveryOutcome(
+        outcome=_BY_FAILURE[exchange.failure],
+        status=None,
+        seconds=exchange.seconds,
+        detail=f"{exchange.failure}: {exchange.detail}",
+        failure=exchange.failure,
+    )

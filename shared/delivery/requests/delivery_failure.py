@@ -1,0 +1,71 @@
+"""Writes Event Grid's record of a failed attempt as members of the log line about it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from http import HTTPStatus
+
+from shared.clock import format_us_datetime, timestamp
+from shared.delivery.outcome import DeliveryOutcome
+from shared.delivery.requests.push_batch import Loaded
+from shared.events.event_ids import event_id
+from shared.subscriptions.endpoint_rules import base_url
+from shared.subscriptions.subscription import DeliverySchema, EventSubscription
+
+_SCHEMAS = {
+    DeliverySchema.EVENT_GRID: "EventGridEvent",
+    DeliverySchema.CLOUD_EVENTS: "CloudEventV10",
+    DeliverySchema.CUSTOM_INPUT: "CustomInputEvent",
+}
+_FIELDS = (
+    "InputEvent, EventSubscriptionId, DeliveryTime, State, Id, DeliverySchema, "
+    "LastDeliveryAttemptTime, SystemId"
+)
+
+
+def delivery_failure(
+    subscription: EventSubscription, tried: Loaded, outcome: DeliveryOutcome, now: datetime
+) -> dict[str, str]:
+    """
+    Return a record of the category ``DeliveryFailures``: of a batch, about its first event.
+
+    *tried* has its attempt counted. Neither the endpoint's query nor what it answered is in it.
+
+    Source: contract §7.
+    """
+    delivery = tried.delivery
+    began_at = delivery.last.at if delivery.last else now
+    schema = _SCHEMAS[subscription.delivery_schema]
+    values = {
+        "outcome": outcome.outcome,
+        "latencyInMs": round(outcome.seconds * 1000),
+        "id": event_id(tried.text) or "",
+        "systemId": delivery.system_id(subscription.key),
+        "state": "FilteredFailingDelivery",
+        "deliveryTime": format_us_datetime(began_at),
+        "deliveryCount": delivery.attempts - 1,
+        "probationCount": 0,
+        "deliverySchema": schema,
+        "eventSubscriptionDeliverySchema": schema,
+        "fields": _FIELDS,
+        "publishTime": format_us_datetime(delivery.origin.published_at),
+        "url": base_url(subscription.endpoint_url),
+        "deliveryResponse": f"{outcome.outcome}: {_response(outcome.status)}",
+    }
+    return {
+        "time": timestamp(now),
+        "resourceId": subscription.topic_id.upper(),
+        "eventSubscriptionName": subscription.name.upper(),
+        "category": "DeliveryFailures",
+        "operationName": "Deliver",
+        "message": "Message:" + ", ".join(f"{name}={value}" for name, value in values.items()),
+    }
+
+
+def _response(status: int | None) -> str:
+    if status is None:
+        return "no answer"
+    try:
+        return f"{status} {HTTPStatus(status).phrase}"
+    except ValueError:
+        return str(status)

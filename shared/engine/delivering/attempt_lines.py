@@ -1,0 +1,106 @@
+"""Logs failed attempts: what was tried, what came of it and what follows."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from shared import telemetry
+from shared.delivery.delivery import Delivery
+from shared.delivery.messages.message import DeliveryMessage
+from shared.delivery.outcome import DeliveryOutcome
+from shared.delivery.policy import DeliveryTerms, End, RetryAt
+from shared.delivery.requests.delivery_failure import delivery_failure
+from shared.delivery.requests.push_batch import PushBatch
+from shared.delivery.requests.traces import distinct, trace_id
+from shared.events.event_ids import event_id, event_ids
+from shared.subscriptions.subscription import EventSubscription
+
+_NAME, _ID = 16, 36  # characters of a name and of an id in a line for a terminal
+
+
+class AttemptLines(NamedTuple):
+    """Writes the lines about the deliveries of one message."""
+
+    message: DeliveryMessage
+    subscription: EventSubscription
+    terms: DeliveryTerms
+
+    def attempted(
+        self, tried: PushBatch, outcome: DeliveryOutcome, decision: RetryAt | End, now: datetime
+    ) -> None:
+        """Write the line about a failed request, however many events it had."""
+        retries = decision if isinstance(decision, RetryAt) else None
+        ends = decision if isinstance(decision, End) else None
+        telemetry.info(
+            "delivery.attempted",
+            self._text(tried, outcome, decision, now),
+            **(self._named(*tried[0]) if len(tried) == 1 else self._all_named(tried)),
+            attempt=tried[0].delivery.attempts,
+            attempt_max=self.terms.max_attempts,
+            outcome=outcome.outcome,
+            status=outcome.status,
+            detail=outcome.detail or None,
+            duration_ms=round(outcome.seconds * 1000),
+            decision="end" if ends else "retry",
+            next_attempt_at=retries.due if retries else None,
+            reason=ends.reason if ends else None,
+            why=decision.why,
+            profile=self.terms.profile.name,
+            **delivery_failure(self.subscription, tried[0], outcome, now),
+        )
+
+    def _text(
+        self, tried: PushBatch, outcome: DeliveryOutcome, decision: RetryAt | End, now: datetime
+    ) -> str:
+        """
+        Write an attempt for a terminal: long names and reasons lose their middle.
+
+        An id is never cut: an event whose publisher gave it a long one is named by its system id.
+        """
+        (delivery, text), key = tried[0], self.message.key
+        known = event_id(text) or ""
+        what = known if 0 < len(known) <= _ID and known.isprintable() else delivery.system_id(key)
+        if len(tried) > 1:
+            what = f"{len(tried)} events"
+        name = "/".join(telemetry.shortened(each, _NAME) for each in key)
+        answer = f"{outcome.status or '-'} {outcome.outcome}"
+        next_step = "given up"
+        if isinstance(decision, RetryAt):
+            wait = timedelta(seconds=max(0, round((decision.due - now).total_seconds())))
+            next_step = f"next in {wait}"
+        head = (
+            f"delivery.attempted {name} {what}: attempt {delivery.attempts}, {answer}; {next_step}"
+        )
+        detail = f"; {outcome.detail}" if outcome.detail else ""
+        reason = telemetry.shortened(
+            f"{decision.why}{detail}", telemetry.TEXT_WIDTH - len(head) - 3
+        )
+        return f"{head} ({reason})"
+
+    def ended(self, delivery: Delivery, text: str, end: End) -> None:
+        """Write the line about a delivery that is given up without another attempt."""
+        telemetry.info(
+            "delivery.ended", **self._named(delivery, text), reason=end.reason, why=end.why
+        )
+
+    def _all_named(self, batch: PushBatch) -> dict[str, telemetry.Field]:
+        """Return what names the deliveries of a batch in the log: not all of very many."""
+        return {
+            "topic": self.message.topic,
+            "subscription": self.message.subscription,
+            "count": len(batch),
+            "event_ids": event_ids([text for _, text in batch]),
+            "trace_ids": distinct(trace_id(*each) for each in batch),
+        }
+
+    def _named(self, delivery: Delivery, text: str) -> dict[str, telemetry.Field]:
+        """Return what names a delivery in the log: the publisher's id, and its own."""
+        key = self.message.key
+        return {
+            "topic": key.topic,
+            "subscription": key.subscription,
+            "event_id": event_id(text),
+            "system_id": delivery.system_id(key),
+            "trace_id": trace_id(delivery, text),
+        }

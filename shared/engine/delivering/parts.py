@@ -1,0 +1,199 @@
+"""Turns a message into parts: what one subscription gets of it, with what deciding needs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from shared import telemetry
+from shared.clock import Clock
+from shared.delivery.delivery import Delivery
+from shared.delivery.messages.message import DeliveryMessage, encode_parts
+from shared.delivery.messages.publication import wants
+from shared.delivery.policy import DeliveryTerms, End, EndReason, Go, before_attempt
+from shared.delivery.requests.push_batch import Loaded
+from shared.engine.delivering.deployment_terms import DeploymentTerms
+from shared.engine.delivering.event_texts import texts_of
+from shared.engine.delivering.ledger import log_dropped
+from shared.engine.delivering.poison_records import PoisonRecords
+from shared.engine.delivering.requeue import LONG_HOLD, Requeue
+from shared.engine.ports import Metrics, PayloadStore, Queue, SubscriptionReader
+from shared.errors import StorageUnavailable, UnreadableDocument
+from shared.metrics import Metric
+from shared.subscriptions.subscription import UNMATCHED, EventSubscription
+
+EARLY = timedelta(seconds=2)  # what is received more than this before its due time is put back
+UNSURE_AGAIN_IN = timedelta(minutes=1)  # until storage may be back
+UNREADABLE_AGAIN_IN = timedelta(minutes=5)  # until a subscription may be readable
+
+_WithTexts = Sequence[tuple[Delivery, str | None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Part:
+    """
+    The deliveries of one subscription in a message, judged before their attempt.
+
+    *to_push* are those to push, *ended* those that are not tried any more, *lost* those whose
+    event is gone.
+    """
+
+    message: DeliveryMessage
+    subscription: EventSubscription
+    terms: DeliveryTerms
+    to_push: tuple[Loaded, ...]
+    ended: tuple[tuple[Loaded, End], ...]
+    lost: tuple[Delivery, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """Reads what parts need, and puts back or drops those that can't be delivered now."""
+
+    subscriptions: SubscriptionReader
+    payloads: PayloadStore
+    terms: DeploymentTerms
+    requeue: Requeue
+    records: PoisonRecords
+    metrics: Metrics
+    clock: Clock
+
+    def of(self, message: DeliveryMessage) -> Part | None:
+        """
+        Return the part of one subscription; ``None``: it is put back or dropped.
+
+        Raises:
+            StorageUnavailable: it can't be put back.
+        """
+        if message.due and message.due - self.clock.now() > EARLY:
+            self.requeue.at_due(message)
+            return None
+        try:
+            try:
+                return self._part(message)
+            except UnreadableDocument:
+                self._keep(message)
+        except StorageUnavailable:
+            again_at = self.clock.now() + UNSURE_AGAIN_IN
+            self.requeue.at_due(replace(message, due=again_at))
+        return None
+
+    def reads_storage(self, message: DeliveryMessage) -> bool:
+        """Tell whether the part of a message is known to need more than what is in memory."""
+        if any(each.text is None for each in message.deliveries):
+            return True
+        try:
+            found = self.subscriptions.subscription(message.key)
+            return isinstance(self._unless_ended(found, message), EndReason)
+        except StorageUnavailable:
+            return True
+
+    def is_unchanged(self, used: EventSubscription) -> bool:
+        """Tell whether *used* is what is stored now; ``False`` if that can't be read."""
+        try:
+            return self.subscriptions.read_uncached(used.key) == used
+        except StorageUnavailable:
+            return False
+
+    def _part(self, message: DeliveryMessage) -> Part | None:
+        """Return the part, or drop it; what ends anything is read uncached."""
+        found = self._unless_ended(self.subscriptions.subscription(message.key), message)
+        part = None if isinstance(found, EndReason) else self._judged(message, found)
+        if part and not part.ended:
+            return part
+        fresh = self._unless_ended(self.subscriptions.read_uncached(message.key), message)
+        if isinstance(fresh, EndReason):
+            texts = [delivery.text for delivery in message.deliveries]
+            log_dropped(self.metrics, message.key, fresh, texts)
+            return None
+        return part if fresh == found else self._judged(message, fresh)
+
+    def _keep(self, message: DeliveryMessage) -> None:
+        """
+        Put back what waits for a subscription that can't be read; record what is too old.
+
+        Its own time to live is unknown: the longest that its topic allows counts.
+
+        Raises:
+            StorageUnavailable: some may be put back or recorded.
+        """
+        now, longest = self.clock.now(), self.terms.longest_time_to_live(message.topic)
+        kept: list[Delivery] = []
+        old: list[Delivery] = []
+        for each in message.deliveries:
+            (kept if now - each.origin.published_at < longest else old).append(each)
+        for part, text in encode_parts(replace(message, deliveries=tuple(old))):
+            events = [event for _, event in texts_of(part.deliveries, self.payloads)]
+            self.records.write(Queue.RETRIES, text, "its event subscription can't be read", events)
+        if kept:
+            waiting = replace(message, deliveries=tuple(kept), due=now + UNREADABLE_AGAIN_IN)
+            self.requeue.at_due(waiting, long=LONG_HOLD)  # there may be many
+        telemetry.warning(
+            "delivery.unreadable",
+            topic=message.topic,
+            subscription=message.subscription,
+            kept=len(kept),
+            recorded=len(old),
+        )
+
+    def _unless_ended(
+        self, found: EventSubscription | None, message: DeliveryMessage
+    ) -> EventSubscription | EndReason:
+        if found is None or not found.owns(message.generation):
+            return EndReason.SUBSCRIPTION_DELETED
+        if not found.has_consented:  # It replaced one that could not be read.
+            raise UnreadableDocument
+        is_expired = found.is_expired(self.clock.now())
+        return EndReason.SUBSCRIPTION_EXPIRED if is_expired else found
+
+    def _judged(self, message: DeliveryMessage, subscription: EventSubscription) -> Part:
+        terms, now = self.terms.of(subscription), self.clock.now()
+        loaded: _WithTexts = texts_of(message.deliveries, self.payloads)
+        if message.generation == UNMATCHED:
+            message, loaded = self._matched(message, loaded, subscription)
+        to_push: list[Loaded] = []
+        ended: list[tuple[Loaded, End]] = []
+        lost: list[Delivery] = []
+        for delivery, text in loaded:
+            verdict = before_attempt(delivery, terms, now)
+            if text is None:
+                lost.append(delivery)
+            elif isinstance(verdict, Go):
+                to_push.append(Loaded(delivery, text))
+            else:
+                ended.append((Loaded(delivery, text), verdict))
+        return Part(
+            message=message,
+            subscription=subscription,
+            terms=terms,
+            to_push=tuple(to_push),
+            ended=tuple(ended),
+            lost=tuple(lost),
+        )
+
+    def _matched(
+        self,
+        message: DeliveryMessage,
+        loaded: _WithTexts,
+        subscription: EventSubscription,
+    ) -> tuple[DeliveryMessage, _WithTexts]:
+        """Apply the filter of a subscription that could not be read when it was published to."""
+        wanted = [pair for pair in loaded if pair[1] is None or wants(subscription, pair[1])]
+        topic, name = subscription.key
+        matched = replace(
+            message,
+            topic=topic,
+            subscription=name,
+            generation=subscription.generation,
+            deliveries=tuple(delivery for delivery, _ in wanted),
+        )
+        self.metrics.count(Metric.MATCHED, topic, name, by=len(wanted))
+        telemetry.info(
+            "delivery.matched",
+            topic=topic,
+            subscription=name,
+            events=len(loaded),
+            matched=len(wanted),
+        )
+        return matched, wanted

@@ -1,0 +1,48 @@
+"""Records every message that can't be handled in the container ``poison``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from shared import telemetry
+from shared.clock import Clock, timestamp
+from shared.deadletter.batching import blob_path
+from shared.engine.ports import DeadLetterStore, Queue
+from shared.events.literals import dumps, loads
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoisonRecords:
+    """Writes to the app's container ``poison``."""
+
+    store: DeadLetterStore
+    clock: Clock
+    new_id: Callable[[], str]
+
+    def write(self, queue: Queue, body: str, reason: str, events: Sequence[str | None]) -> None:
+        """
+        Store the message *body* from *queue*, with those of its events that are known.
+
+        Raises:
+            StorageUnavailable: the message must not be deleted.
+        """
+        now = self.clock.now()
+        path = blob_path(queue, now, self.new_id())
+        record = {
+            "queue": queue,
+            "reason": reason,
+            "recordedAt": timestamp(now),
+            "body": body,
+            "events": [_readable(text) for text in events],
+        }
+        self.store.write_poison(path, dumps(record, indent=1).encode("ascii"))
+        telemetry.error("message.poisoned", queue=queue, reason=reason, record=f"poison/{path}")
+
+
+def _readable(text: str | None) -> object:
+    """Return an event's JSON, or its text if it is not JSON."""
+    try:
+        return text and loads(text)
+    except (ValueError, RecursionError):
+        return text

@@ -1,0 +1,64 @@
+"""Pushes one request to an endpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
+
+from shared.clock import Clock
+from shared.delivery.outcome import Outcome, classify
+from shared.delivery.requests.push_request import push_request
+from shared.delivery.requests.traces import with_trace
+from shared.engine.delivering.answers import Attempted, Shortage
+from shared.engine.delivering.visit import Request
+from shared.engine.ports import Pusher
+from shared.http import Answered, Failure, LateAnswerHandler, NotAnswered
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Push:
+    """
+    Sends the request of a batch, and classifies its outcome.
+
+    *new_span_id* ``None``: requests carry no trace context.
+    """
+
+    pusher: Pusher
+    clock: Clock
+    new_span_id: Callable[[], str] | None = None
+
+    def __call__(self, request: Request) -> Attempted | Shortage:
+        """Push *request*; whatever is wrong with an event is its outcome."""
+        part = request.part
+        profile, began_at = part.terms.profile, self.clock.now()
+        late = _late_handler(request, profile.late_answers_for, began_at)
+        try:
+            outbound = push_request(part.subscription, part.terms, request.batch)
+            if self.new_span_id:
+                outbound = with_trace(outbound, request.batch, self.new_span_id)
+            exchange = self.pusher.send(outbound, profile.acknowledgement_timeout, late)
+        except MemoryError as error:
+            return Shortage(repr(error))
+        except Exception as error:  # noqa: BLE001 - one event never harms its group
+            exchange = NotAnswered(Failure.FAULT, repr(error), 0.0)
+        if isinstance(exchange, NotAnswered) and exchange.failure is Failure.SHORTAGE:
+            return Shortage(exchange.detail)
+        outcome = classify(exchange, profile.success_codes)
+        return Attempted(outcome, began_at, self.clock.now(), request.shares[0][0].jitter)
+
+
+def _late_handler(
+    request: Request, until: timedelta | None, began_at: datetime
+) -> LateAnswerHandler | None:
+    """Return the handler of an answer after the timeout, if the profile has such a rule."""
+    return LateAnswerHandler(until, partial(_answered_late, request, began_at)) if until else None
+
+
+def _answered_late(request: Request, began_at: datetime, answer: Answered) -> None:
+    """Tell all whose events were in the request that these are delivered."""
+    outcome = classify(answer, request.part.terms.profile.success_codes)
+    if outcome.outcome is Outcome.DELIVERED:  # Otherwise the attempt counts as failed already.
+        for visit, batch in request.shares:
+            visit.late.succeeded(batch, outcome, began_at)

@@ -1,0 +1,95 @@
+"""Answers what became of a subscription's events: attempts, ends, and what holds them back."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+
+from shared.arm.arm_json import answer
+from shared.clock import timestamp
+from shared.delivery.attempt_record import KEPT_FOR
+from shared.engine.manage.call import Call, ManagePorts
+from shared.engine.manage.subscriptions import Subscriptions
+from shared.engine.operations import event_timeline, subscription_state
+from shared.engine.ports import Document, Resource, Table
+from shared.errors import InvalidDocument, NotFound
+from shared.http import HttpAnswer
+
+_DEFAULT_TOP, _MAX_TOP = 20, 1000
+
+
+def attempts_of(form: Subscriptions) -> Callable[[ManagePorts, Call], HttpAnswer]:
+    """Return the handler for event subscriptions in one form."""
+
+    def answer_attempts(ports: ManagePorts, call: Call) -> HttpAnswer:
+        """Answer the latest events with attempts, oldest first, and the subscription's state."""
+        now = ports.clock.now()
+        since, event, top = _since(call, now), call.query.get("event"), _top(call)
+        topic, name = form.topics.name(call), call.names["name"]
+        days = ports.attempts.read(topic, name, since, event)
+        timelines = event_timeline.latest(days, top)
+        stored = _stored(ports, form, call) if not timelines else _find(ports, topic, name)
+        state = None
+        if stored is not None:
+            state = subscription_state.read_state(stored, ports.health, ports.counts, since, now)
+        found = {
+            "topic": topic,
+            "subscription": name,
+            "at": timestamp(now),
+            "since": timestamp(since),
+            "state": state and subscription_state.document(state),
+            "value": [event_timeline.document(each) for each in timelines],
+        }
+        return answer(200, found)
+
+    return answer_attempts
+
+
+def _find(ports: ManagePorts, topic: str, name: str) -> Document | None:
+    found = ports.resources.get(Table.EVENT_SUBSCRIPTIONS, topic, name)
+    return found.document if found else None
+
+
+def _stored(ports: ManagePorts, form: Subscriptions, call: Call) -> Document:
+    """
+    Return the stored subscription.
+
+    Raises:
+        NotFound: it does not exist, or its topic; the message has the nearest name.
+    """
+    topic, name = form.topics.name(call), call.names["name"]
+    if form.topics.find(ports, call) is None:
+        known = ports.resources.list(Table.TOPICS, form.topics.partition)
+        raise NotFound(f"There is no topic '{topic}'{_nearest(topic, known)}.")
+    found = _find(ports, topic, name)
+    if found is not None:
+        return found
+    known = ports.resources.list(Table.EVENT_SUBSCRIPTIONS, topic)
+    where = f"event subscription '{name}' of topic '{topic}'"
+    raise NotFound(f"There is no {where}{_nearest(name, known)}.")
+
+
+def _nearest(name: str, known: Iterable[Resource]) -> str:
+    names = [str(each.document.get("name", each.name)) for each in known]
+    by_key = {each.lower(): each for each in names}
+    nearest = difflib.get_close_matches(name.lower(), by_key, 1)
+    return f"; the nearest is '{by_key[nearest[0]]}'" if nearest else ""
+
+
+def _since(call: Call, now: datetime) -> datetime:
+    text = call.query.get("since")
+    if text is None:
+        return now - KEPT_FOR
+    try:
+        moment = datetime.fromisoformat(text)
+        return moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise InvalidDocument(f"since: '{text}' is not a time of ISO 8601.") from None
+
+
+def _top(call: Call) -> int:
+    text = call.query.get("$top", str(_DEFAULT_TOP))
+    if not (text.isascii() and text.isdecimal()) or not 1 <= int(text[:5]) <= _MAX_TOP:
+        raise InvalidDocument(f"$top must be a whole number from 1 to {_MAX_TOP}.")
+    return int(text)

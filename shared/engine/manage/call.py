@@ -1,0 +1,77 @@
+"""Defines what every management handler receives: the ports, and the parsed request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from shared.arm.deployment import Deployment
+from shared.clock import Clock
+from shared.engine.ports import (
+    AttemptReader,
+    CountReader,
+    HealthStore,
+    Notifier,
+    Pusher,
+    ResourceStore,
+    TokenVerifier,
+)
+from shared.errors import NotFound
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManagePorts:
+    """
+    The ports of the management API.
+
+    *admin_key* and *tokens* authorize the operator; with neither the API is closed. *public_url*
+    ``None`` means: taken from each request. *new_key* makes an access key, *new_id* a unique id;
+    *sleep* takes seconds, *backoff* waits after that many lost races for a document.
+    """
+
+    resources: ResourceStore
+    counts: CountReader
+    attempts: AttemptReader
+    health: HealthStore
+    pusher: Pusher
+    notifier: Notifier
+    clock: Clock
+    deployment: Deployment
+    admin_key: str | None = field(repr=False)
+    tokens: TokenVerifier | None = None
+    public_url: str | None
+    new_key: Callable[[], str]
+    new_id: Callable[[], str]
+    sleep: Callable[[float], None]
+    backoff: Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """
+    One request.
+
+    *names* are the decoded segments of the path by their names in the route. *path* is as the
+    client sent it. *query* has lower-case names. *asked_at* is the app's URL as this client
+    addressed it, *public_url* the one to publish.
+    """
+
+    names: Mapping[str, str]
+    path: str
+    query: Mapping[str, str]
+    body: bytes
+    asked_at: str
+    public_url: str
+
+    def covers(self, arm_id: str) -> bool:
+        """Tell whether a resource is in the subscription or resource group of the path."""
+        scope = f"/subscriptions/{self.names['subscription']}/"
+        if "group" in self.names:
+            scope += f"resourceGroups/{self.names['group']}/"
+        return arm_id.casefold().startswith(scope.casefold())
+
+
+def not_found(call: Call, arm_id: str) -> NotFound:
+    """Build ARM's error for a resource that is not there."""
+    what, group = arm_id.partition("/providers/")[2], call.names["group"]
+    return NotFound(f"The Resource '{what}' under resource group '{group}' was not found.")

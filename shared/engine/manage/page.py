@@ -1,0 +1,57 @@
+"""Answers lists a page at a time, with ``$filter``, ``$top`` and ``$skipToken``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from urllib.parse import quote, urlencode
+
+from shared.arm.arm_json import answer
+from shared.arm.name_search import parse_filter
+from shared.engine.manage.call import Call
+from shared.engine.ports import Document, Resource
+from shared.errors import InvalidDocument
+from shared.http import HttpAnswer
+
+_THREE_DIGITS = re.compile(r"[0-9]{1,3}")
+_DEFAULT_TOP, _MAX_TOP = 20, 100
+
+
+def answer_page(
+    call: Call,
+    resources: Sequence[Resource],
+    render: Callable[[Document], Document],
+) -> HttpAnswer:
+    """
+    Answer the page of *resources* that the query of *call* asks for.
+
+    Raises:
+        InvalidDocument: a parameter can't be read.
+    """
+    top = _top(call.query.get("$top"))
+    is_wanted = parse_filter(call.query.get("$filter", ""))
+    after = call.query.get("$skiptoken", "")
+    by_key = {_key(resource.document): resource for resource in resources}
+    keys = sorted(key for key in by_key if key > after and is_wanted(key.partition(" ")[0]))
+    value = [render(by_key[key].document) for key in keys[:top]]
+    next_link = _link(call, keys[top - 1]) if len(keys) > top else None
+    return answer(200, {"value": value, "nextLink": next_link})
+
+
+def _key(document: Document) -> str:
+    """Return the sort key of a list: the name, then the id, which is unique."""
+    return f"{document['name']} {document['id']}".casefold()
+
+
+def _link(call: Call, after: str) -> str:
+    query = urlencode({**call.query, "$skiptoken": after}, safe="$", quote_via=quote)
+    return f"{call.public_url}{call.path}?{query}"
+
+
+def _top(text: str | None) -> int:
+    if text is None:
+        return _DEFAULT_TOP
+    if not _THREE_DIGITS.fullmatch(text) or not 1 <= int(text) <= _MAX_TOP:
+        message = f"$top must be a whole number between 1 and {_MAX_TOP}."
+        raise InvalidDocument(message, target="$top")
+    return int(text)

@@ -1,0 +1,193 @@
+"""Handles the requests that topics, namespaces and their topics have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from shared import telemetry
+from shared.arm.arm_json import answer, read_json
+from shared.arm.sections import document, raise_faults
+from shared.engine.manage.call import Call, ManagePorts, not_found
+from shared.engine.manage.page import answer_page
+from shared.engine.manage.writing import DocumentKey, write
+from shared.engine.ports import Document, Resource, Table
+from shared.errors import UNREADABLE, Conflict, NotFound, UnreadableDocument
+from shared.http import HttpAnswer
+
+KEY_NAMES = ("key1", "key2")
+
+Body = Callable[[Resource | None], object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resources:
+    """
+    One kind of resource.
+
+    *noun* names the kind in the log, *partition* is where its documents are stored. *name* and
+    *arm_id* identify the resource of a path; *name_of* returns the name of a stored one, *covers*
+    tells whether the list of a path includes it. *parse*, *patched* and *render* are its codec's.
+    *check* raises if it can't read a document. *clear* deletes what a resource contains. Names of a
+    kind without a *parent* are unique in the deployment, across resource groups.
+    """
+
+    noun: str
+    partition: str
+    name: Callable[[Call], str]
+    arm_id: Callable[[Call], str]
+    name_of: Callable[[Document], str]
+    covers: Callable[[Call, Document], bool]
+    parse: Callable[[ManagePorts, Call, object, Document | None], Document]
+    patched: Callable[[Document, object], object]
+    render: Callable[[Document, str], Document]
+    check: Callable[[Document], object]
+    clear: Callable[[ManagePorts, str], None]
+    parent: Resources | None = None
+
+    def put(self, ports: ManagePorts, call: Call) -> HttpAnswer:
+        """Create or replace. Event Grid's clients expect 201 in both cases."""
+        body = read_json(call.body)
+        return self._write(ports, call, 201, lambda _: body)
+
+    def patch(self, ports: ManagePorts, call: Call) -> HttpAnswer:
+        """Change the members that the body names; a concurrent change is merged."""
+        patch = read_json(call.body)
+        self._check_parent(ports, call)
+
+        def changed(existing: Resource | None) -> object:
+            if existing is None or not self._is_here(self._readable(existing), call):
+                raise self.not_found(call)
+            return self.patched(existing.document, patch)
+
+        return self._write(ports, call, 200, changed)
+
+    def get(self, ports: ManagePorts, call: Call) -> HttpAnswer:
+        return answer(200, self.render(self.named(ports, call).document, call.public_url))
+
+    def delete(self, ports: ManagePorts, call: Call) -> HttpAnswer:
+        """Delete a resource with its contents; idempotent: 204 if absent."""
+        try:
+            found = self.find(ports, call)
+            name = found and self.name_of(found.document)
+        except UnreadableDocument:
+            name = self.name(call)
+        if name:
+            # Contents first: a deletion that fails half-way can be repeated.
+            self.clear(ports, name)
+            ports.resources.delete(*self.key(call))
+            self.clear(ports, name)  # Contents created meanwhile.
+            self._log_change(name, "delete")
+        return answer(204)
+
+    def list(self, ports: ManagePorts, call: Call) -> HttpAnswer:
+        """List the resources of a parent, a resource group or a subscription."""
+        self._check_parent(ports, call)
+        known = ports.resources.list(Table.TOPICS, self.partition)
+        # Of a document that can't be read nobody knows where it belongs.
+        readable = filter(self.is_readable, known)
+        found = [each for each in readable if self.covers(call, each.document)]
+        return answer_page(call, found, lambda stored: self.render(stored, call.public_url))
+
+    def list_keys(self, ports: ManagePorts, call: Call) -> HttpAnswer:
+        return _answer_keys(self.named(ports, call).document)
+
+    def regenerate_key(self, ports: ManagePorts, call: Call) -> HttpAnswer:
+        """Replace one access key; the other stays valid, so that publishers can switch."""
+        root = document(read_json(call.body))
+        name = root.required_choice("keyName", KEY_NAMES)
+        raise_faults(root.faults)
+        key = ports.new_key()
+
+        def with_new_key(_: Resource | None) -> Document:
+            stored = self.named(ports, call).document
+            return {**stored, "keys": {**stored["keys"], name: key}}
+
+        changed = write(ports.resources, self.key(call), with_new_key, ports.backoff)
+        telemetry.info("keys.changed", id=changed.document["id"], key=name)
+        return _answer_keys(changed.document)
+
+    def named(self, ports: ManagePorts, call: Call) -> Resource:
+        """
+        Return the resource that the path of *call* names.
+
+        Raises:
+            NotFound: there is none, or it is in another resource group.
+            UnreadableDocument: its row can't be read.
+        """
+        found = self.find(ports, call)
+        if found is None:
+            raise self.not_found(call)
+        return found
+
+    def find(self, ports: ManagePorts, call: Call) -> Resource | None:
+        """Return the resource that the path of *call* names, if it is there."""
+        if self.parent and self.parent.find(ports, call) is None:
+            return None
+        found = ports.resources.get(*self.key(call))
+        return found if found and self._is_here(self._readable(found), call) else None
+
+    def is_readable(self, row: Resource) -> bool:
+        """Tell whether a row has the form that this version of the app reads."""
+        try:
+            self.check(row.document)
+            self.render(row.document, "")
+            _answer_keys(row.document)
+        except UNREADABLE:
+            return False
+        return True
+
+    def not_found(self, call: Call) -> NotFound:
+        return not_found(call, self.arm_id(call))
+
+    def key(self, call: Call) -> DocumentKey:
+        return DocumentKey(Table.TOPICS, self.partition, self.name(call))
+
+    def _readable(self, row: Resource) -> Resource:
+        if not self.is_readable(row):
+            raise UnreadableDocument
+        return row
+
+    def _is_here(self, found: Resource, call: Call) -> bool:
+        """Tell whether a resource of that name has the ARM id of the path, ignoring case."""
+        if self.parent:
+            return True
+        return bool(found.document["id"].casefold() == self.arm_id(call).casefold())
+
+    def _check_parent(self, ports: ManagePorts, call: Call) -> None:
+        if self.parent:
+            self.parent.named(ports, call)
+
+    def _write(self, ports: ManagePorts, call: Call, status: int, body: Body) -> HttpAnswer:
+        def decide(existing: Resource | None) -> Document:
+            wanted = body(existing)
+            if existing and not self.is_readable(existing):
+                repaired = self.parse(ports, call, wanted, None)
+                return {**repaired, **_keys_in(existing.document)}
+            if existing and not self._is_here(existing, call):
+                name = self.name(call)
+                raise Conflict(f"There is a {self.noun} '{name}' elsewhere in this deployment.")
+            return self.parse(ports, call, wanted, existing.document if existing else None)
+
+        stored = write(ports.resources, self.key(call), decide, ports.backoff).document
+        if self.parent and self.parent.find(ports, call) is None:
+            # Its parent was deleted meanwhile.
+            ports.resources.delete(*self.key(call))
+            self.clear(ports, self.name_of(stored))
+            raise self.parent.not_found(call)
+        self._log_change(self.name_of(stored), "put")
+        return answer(status, self.render(stored, call.public_url))
+
+    def _log_change(self, name: str, action: str) -> None:
+        telemetry.info(f"{self.noun}.changed", **{self.noun: name}, action=action)
+
+
+def _keys_in(damaged: Document) -> Document:
+    """Return the member ``keys`` of a damaged document, if publishers could use them."""
+    keys = damaged.get("keys")
+    is_whole = isinstance(keys, dict) and all(isinstance(keys.get(n), str) for n in KEY_NAMES)
+    return {"keys": keys} if is_whole else {}
+
+
+def _answer_keys(stored: Document) -> HttpAnswer:
+    return answer(200, {name: stored["keys"][name] for name in KEY_NAMES})

@@ -1,0 +1,156 @@
+"""Routes the paths and verbs of the management API to their handlers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+from urllib.parse import unquote
+
+from shared.engine.manage import metrics_api, namespaces, surroundings, topics
+from shared.engine.manage.attempts_api import attempts_of
+from shared.engine.manage.call import Call, ManagePorts
+from shared.engine.manage.metrics_api import MonitoredResource
+from shared.engine.manage.resources import Resources
+from shared.engine.manage.subscriptions import Subscriptions
+from shared.engine.manage.topic_subscriptions import EXTENSION, NESTED, list_in_scope, refuse_scope
+from shared.errors import NotFound
+from shared.http import HttpAnswer
+
+Handler = Callable[[ManagePorts, Call], HttpAnswer]
+
+
+class Route(NamedTuple):
+    """
+    A path and the handler of each verb on it.
+
+    Segments in braces match any segment and name it; a first ``{*scope}`` matches one or more.
+    """
+
+    segments: tuple[str, ...]
+    handlers: Mapping[str, Handler]
+
+
+def _route(path: str, **handlers: Handler) -> Route:
+    return Route(tuple(path.split("/")), handlers)
+
+
+def _resource_routes(path: str, kind: Resources) -> tuple[Route, ...]:
+    """Return the routes of one kind of resource; *path* is that of a single one."""
+    return (
+        _route(path.rpartition("/")[0], GET=kind.list),
+        _route(path, GET=kind.get, PUT=kind.put, PATCH=kind.patch, DELETE=kind.delete),
+        _route(f"{path}/listKeys", POST=kind.list_keys),
+        _route(f"{path}/regenerateKey", POST=kind.regenerate_key),
+    )
+
+
+def _subscription_routes(path: str, form: Subscriptions) -> tuple[Route, ...]:
+    """Return the routes of event subscriptions in one form."""
+    return (
+        _route(path, GET=form.list),
+        _route(
+            f"{path}/{{name}}", GET=form.get, PUT=form.put, PATCH=form.patch, DELETE=form.delete
+        ),
+        _route(f"{path}/{{name}}/attempts", GET=attempts_of(form)),
+        _route(f"{path}/{{name}}/getFullUrl", POST=form.full_url),
+        _route(f"{path}/{{name}}/getDeliveryAttributes", POST=form.delivery_attributes),
+    )
+
+
+def _metrics_routes(path: str, monitored: MonitoredResource) -> tuple[Route, ...]:
+    return (
+        _route(f"{path}/{_INSIGHTS}/metrics", GET=monitored.list_metrics),
+        _route(f"{path}/{_INSIGHTS}/metricDefinitions", GET=monitored.list_definitions),
+    )
+
+
+def _refused_routes(path: str) -> tuple[Route, ...]:
+    every = dict.fromkeys(("GET", "PUT", "PATCH", "DELETE", "POST"), refuse_scope)
+    return tuple(_route(path + tail, **every) for tail in ("", "/{name}", "/{name}/{action}"))
+
+
+def _list_routes(scope: str) -> tuple[Route, ...]:
+    """Return the routes of the lists over all topics of a scope."""
+    return tuple(
+        _route(f"{scope}/{_PROVIDER}/{narrowed}eventSubscriptions", GET=list_in_scope)
+        for narrowed in (
+            "",
+            "locations/{location}/",
+            "topicTypes/{topic_type}/",
+            "locations/{location}/topicTypes/{topic_type}/",
+        )
+    )
+
+
+_INSIGHTS = "providers/Microsoft.Insights"
+_PROVIDER = "providers/Microsoft.EventGrid"
+_SUBSCRIPTION = "subscriptions/{subscription}"
+_GROUP = f"{_SUBSCRIPTION}/resourceGroups/{{group}}"
+_TOPIC = f"{_GROUP}/{_PROVIDER}/topics/{{topic}}"
+_NAMESPACE = f"{_GROUP}/{_PROVIDER}/namespaces/{{namespace}}"
+_NAMESPACE_TOPIC = f"{_NAMESPACE}/topics/{{topic}}"
+
+_STORAGE = f"{_GROUP}/providers/Microsoft.Storage/storageAccounts"
+
+# The first match wins.
+ROUTES = (
+    _route("subscriptions", GET=surroundings.list_subscriptions),
+    _route(_SUBSCRIPTION, GET=surroundings.get_subscription),
+    _route(_GROUP, GET=surroundings.get_group, PUT=surroundings.get_group),
+    _route(_STORAGE, GET=surroundings.list_storage_accounts),
+    _route(f"{_STORAGE}/{{account}}", GET=surroundings.get_storage_account),
+    _route(f"{_SUBSCRIPTION}/{_PROVIDER}", GET=surroundings.get_provider),
+    _route(f"{_SUBSCRIPTION}/{_PROVIDER}/register", POST=surroundings.get_provider),
+    _route(f"{_SUBSCRIPTION}/{_PROVIDER}/topics", GET=topics.TOPICS.list),
+    *_resource_routes(_TOPIC, topics.TOPICS),
+    *_metrics_routes(_TOPIC, metrics_api.TOPIC),
+    *_metrics_routes(f"{_TOPIC}/eventSubscriptions/{{name}}", metrics_api.SUBSCRIPTION),
+    *_metrics_routes(f"{_TOPIC}/{_PROVIDER}/eventSubscriptions/{{name}}", metrics_api.SUBSCRIPTION),
+    *_subscription_routes(f"{_TOPIC}/eventSubscriptions", NESTED),
+    *_subscription_routes(f"{_TOPIC}/{_PROVIDER}/eventSubscriptions", EXTENSION),
+    _route(f"{_SUBSCRIPTION}/{_PROVIDER}/namespaces", GET=namespaces.NAMESPACES.list),
+    *_resource_routes(_NAMESPACE, namespaces.NAMESPACES),
+    *_metrics_routes(_NAMESPACE, metrics_api.NAMESPACE),
+    *_resource_routes(_NAMESPACE_TOPIC, namespaces.TOPICS),
+    *_metrics_routes(_NAMESPACE_TOPIC, metrics_api.NAMESPACE_TOPIC),
+    *_metrics_routes(
+        f"{_NAMESPACE_TOPIC}/eventSubscriptions/{{name}}", metrics_api.NAMESPACE_SUBSCRIPTION
+    ),
+    *_subscription_routes(f"{_NAMESPACE_TOPIC}/eventSubscriptions", namespaces.SUBSCRIPTIONS),
+    *_list_routes(_SUBSCRIPTION),
+    *_list_routes(_GROUP),
+    *_refused_routes(f"{{*scope}}/{_PROVIDER}/eventSubscriptions"),
+)
+
+
+def find(path: str) -> tuple[Route, Mapping[str, str]]:
+    """
+    Return the route of *path* and the values of its named segments.
+
+    Raises:
+        NotFound: no route matches.
+    """
+    # Split before decoding: an encoded slash belongs to its segment.
+    segments = [unquote(segment) for segment in path.strip("/").split("/")]
+    for route in ROUTES:
+        names = _match(route.segments, segments)
+        if names is not None:
+            return route, names
+    raise NotFound("No resource type of Microsoft.EventGrid served here has this path.")
+
+
+def _match(wanted: tuple[str, ...], segments: list[str]) -> Mapping[str, str] | None:
+    names = {}
+    if wanted[0] == "{*scope}":
+        scope, segments = segments[: 1 - len(wanted)], segments[1 - len(wanted) :]
+        if not all(scope) or not scope:
+            return None
+        names, wanted = {"scope": "/".join(scope)}, wanted[1:]
+    if len(wanted) != len(segments):
+        return None
+    for pattern, segment in zip(wanted, segments, strict=True):
+        if pattern.startswith("{") and segment:
+            names[pattern[1:-1]] = segment
+        elif pattern.casefold() != segment.casefold():
+            return None
+    return names

@@ -1,0 +1,248 @@
+"""Handles requests for event subscriptions, in every form in which clients address them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from shared import telemetry
+from shared.arm.arm_json import answer, read_json
+from shared.arm.consent import is_awaiting, with_consent, with_provisioning_state
+from shared.arm.deployment import Deployment, ParentTopic
+from shared.arm.subscription_codec import (
+    SubscriptionRequest,
+    delivery_attributes,
+    full_url,
+    to_subscription,
+    to_subscription_in_force,
+)
+from shared.engine.manage.call import Call, ManagePorts, not_found
+from shared.engine.manage.deletion import delete_health, send_deletion_notices
+from shared.engine.manage.endpoint_validation import Consents
+from shared.engine.manage.page import answer_page
+from shared.engine.manage.resources import Body, Resources
+from shared.engine.manage.writing import DocumentKey, write
+from shared.engine.ports import Document, Resource, Table
+from shared.errors import UNREADABLE, Conflict, InvalidDocument, NotFound, UnreadableDocument
+from shared.http import HttpAnswer
+from shared.subscriptions.endpoint_rules import host_addresses
+
+MAX_SUBSCRIPTIONS = 500  # of a topic
+_POLL_SECONDS = "1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscriptions:
+    """
+    The event subscriptions of one kind of topic, in one form.
+
+    *topics* are the parents, and *parent_of* reads a stored one. *parse*, *patched* and *render*
+    are the codec's. *patch_status* is the status that clients expect from a PATCH. With
+    *has_links* an endpoint can be validated later, by a link.
+    """
+
+    topics: Resources
+    parent_of: Callable[[Document, Deployment], ParentTopic]
+    parse: Callable[[SubscriptionRequest], Document]
+    patched: Callable[[Document, object], object]
+    render: Callable[[Document, ParentTopic], Document]
+    patch_status: int
+    has_links: bool = True
+
+    def put(self, ports: ManagePorts, call: Call) -> HttpAnswer:
+        """Create or replace a subscription, once its endpoint is validated."""
+        body = read_json(call.body)
+        return self._write(ports, call, 201, lambda _: body)
+
+    def patch(self, ports: ManagePorts, call: Call) -> HttpAnswer:
+        """Change the members that the body names; a concurrent change is merged."""
+        patch = read_json(call.body)
+
+        def merged(existing: Resource | None) -> object:
+            if existing is None:
+                raise self._not_found(call)
+            if not _is_readable(existing):
+                raise UnreadableDocument
+            return self.patched(existing.document, patch)
+
+        return self._write(ports, call, self.patch_status, merged)
+
+    def get(self, ports: ManagePorts, call: Call) -> HttpAnswer:
+        topic = self._topic(ports, call)
+        return self._answer(ports, 200, self._named(ports, call, topic).document, topic)
+
+    def delete(self, ports: ManagePorts, call: Call) -> HttpAnswer:
+        """
+        Delete a subscription, drop its waiting deliveries, and notify its endpoint.
+
+        Idempotent: 204 if absent.
+        """
+        topic = self._find_topic(ports, call)
+        existing = ports.resources.get(*_key(topic, call)) if topic else None
+        if topic and existing and ports.resources.delete(*_key(topic, call)):
+            delete_health(ports, topic.name, call.names["name"])
+            _log_change(topic, existing, "delete")
+            send_deletion_notices(ports, [existing])
+        return answer(204)
+
+    def list(self, ports: ManagePorts, call: Call) -> HttpAnswer:
+        topic = self._topic(ports, call)
+        found = listed(ports, topic)
+        return answer_page(call, found, lambda stored: self.show_listed(ports, stored, topic))
+
+    def full_url(self, ports: ManagePorts, call: Call) -> HttpAnswer:
+        found = self._named(ports, call, self._topic(ports, call))
+        return answer(200, {"endpointUrl": full_url(found.document)})
+
+    def delivery_attributes(self, ports: ManagePorts, call: Call) -> HttpAnswer:
+        """Answer the custom headers, secrets in clear text."""
+        found = self._named(ports, call, self._topic(ports, call))
+        return answer(200, {"value": delivery_attributes(found.document)})
+
+    def show_listed(self, ports: ManagePorts, stored: Document, topic: ParentTopic) -> Document:
+        """Return a stored subscription as a list shows it: one that can't be read has failed."""
+        try:
+            return self._shown(ports, stored, topic)
+        except UNREADABLE:
+            return {**stored, "properties": {"provisioningState": "Failed"}}
+
+    def _write(self, ports: ManagePorts, call: Call, status: int, body: Body) -> HttpAnswer:
+        """
+        Store a subscription. A changed endpoint has to be validated, too.
+
+        Until it is, the previous version stays in force.
+        """
+        topic = self._topic(ports, call)
+        own = ports.deployment.app_addresses | host_addresses(call.asked_at)
+        deployment = replace(ports.deployment, app_addresses=own)
+        consents = Consents(ports, call.public_url if self.has_links else None)
+
+        def decide(existing: Resource | None) -> Document:
+            nonlocal topic
+            topic = self._topic(ports, call)
+            if existing is None and _count(ports, topic) >= MAX_SUBSCRIPTIONS:
+                raise _too_many()
+            is_damaged = existing is not None and not _is_readable(existing)
+            found = existing.document if existing else None
+            before = None if is_damaged else found
+            stored = self.parse(
+                SubscriptionRequest(
+                    name=call.names["name"],
+                    body=body(existing),
+                    topic=topic,
+                    deployment=deployment,
+                    new_id=ports.new_id,
+                    now=ports.clock.now(),
+                    existing=before,
+                    damaged=found if is_damaged else None,
+                )
+            )
+            return with_consent(stored, consents.obtain(stored, before), before)
+
+        def may_stay(_: Resource) -> bool:
+            """Count again: of concurrent creators the last to write sees all others."""
+            return _count(ports, topic) <= MAX_SUBSCRIPTIONS
+
+        key = _key(topic, call)
+        written = write(ports.resources, key, decide, ports.backoff, may_stay)
+        self._check_topic(ports, call, written.document)
+        _log_change(topic, written, "put")
+        return self._answer(ports, status, written.document, topic)
+
+    def _answer(
+        self, ports: ManagePorts, status: int, stored: Document, topic: ParentTopic
+    ) -> HttpAnswer:
+        """Answer with a subscription; clients poll soon while validation is pending."""
+        shown = answer(status, self._shown(ports, stored, topic))
+        if is_awaiting(stored, ports.clock.now()):
+            return replace(shown, headers={**shown.headers, "Retry-After": _POLL_SECONDS})
+        return shown
+
+    def _shown(self, ports: ManagePorts, stored: Document, topic: ParentTopic) -> Document:
+        return with_provisioning_state(self.render(stored, topic), stored, ports.clock.now())
+
+    def _check_topic(self, ports: ManagePorts, call: Call, stored: Document) -> None:
+        """
+        Delete the subscription again if its topic was deleted during the handshake.
+
+        Raises:
+            NotFound: the topic no longer exists.
+            Conflict: it was created again, with another input schema.
+        """
+        topic = self._find_topic(ports, call)
+        if topic and topic.input_schema == stored["inputSchema"]:
+            return
+        ports.resources.delete(Table.EVENT_SUBSCRIPTIONS, stored["topicName"], stored["name"])
+        if topic is None:
+            raise self.topics.not_found(call)
+        raise Conflict("The topic was created again with another input schema.")
+
+    def _topic(self, ports: ManagePorts, call: Call) -> ParentTopic:
+        return self.parent_of(self.topics.named(ports, call).document, ports.deployment)
+
+    def _find_topic(self, ports: ManagePorts, call: Call) -> ParentTopic | None:
+        found = self.topics.find(ports, call)
+        return self.parent_of(found.document, ports.deployment) if found else None
+
+    def _named(self, ports: ManagePorts, call: Call, topic: ParentTopic) -> Resource:
+        """
+        Return the subscription that the path of *call* names.
+
+        Raises:
+            NotFound: there is none.
+            UnreadableDocument: there is one, but its row can't be read.
+        """
+        found = ports.resources.get(*_key(topic, call))
+        if found is None:
+            raise self._not_found(call)
+        if not _is_readable(found):
+            raise UnreadableDocument
+        return found
+
+    def _not_found(self, call: Call) -> NotFound:
+        arm_id = f"{self.topics.arm_id(call)}/eventSubscriptions/{call.names['name']}"
+        return not_found(call, arm_id)
+
+
+def listed(ports: ManagePorts, topic: ParentTopic) -> list[Resource]:
+    """Return a topic's subscriptions; of those that can't be read only the names."""
+    found = ports.resources.list(Table.EVENT_SUBSCRIPTIONS, topic.name)
+    return [each if _is_readable(each) else _named_only(each, topic) for each in found]
+
+
+def _named_only(row: Resource, topic: ParentTopic) -> Resource:
+    arm_id = f"{topic.arm_id}/eventSubscriptions/{row.name}"
+    return replace(row, document={"id": arm_id, "name": row.name})
+
+
+def _is_readable(row: Resource) -> bool:
+    """Tell whether a stored subscription has the form that this version of the app reads."""
+    try:
+        to_subscription(row.document)
+        to_subscription_in_force(row.document)
+    except UNREADABLE:
+        return False
+    return bool(row.document["generation"])
+
+
+def _key(topic: ParentTopic, call: Call) -> DocumentKey:
+    return DocumentKey(Table.EVENT_SUBSCRIPTIONS, topic.name, call.names["name"])
+
+
+def _count(ports: ManagePorts, topic: ParentTopic) -> int:
+    return len(ports.resources.list(Table.EVENT_SUBSCRIPTIONS, topic.name))
+
+
+def _too_many() -> InvalidDocument:
+    message = f"A topic can have at most {MAX_SUBSCRIPTIONS} event subscriptions."
+    return InvalidDocument(message, detail_code="QuotaExceeded")
+
+
+def _log_change(topic: ParentTopic, row: Resource, action: str) -> None:
+    telemetry.info(
+        "subscription.changed",
+        topic=topic.name,
+        subscription=str(row.document.get("name", row.name)),
+        generation=str(row.document.get("generation")),
+        action=action,
+    )

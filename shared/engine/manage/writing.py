@@ -1,0 +1,66 @@
+"""Writes documents that others may change at the same time: no update is ever lost silently."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import ldexp
+from typing import NamedTuple
+
+from shared.engine.ports import Document, Resource, ResourceStore, Table
+from shared.errors import Conflict
+
+TRIES = 15  # how often a write may lose the race for a document
+_FIRST_BACKOFF, _LONGEST_BACKOFF = 0.05, 1.0  # seconds
+
+Decide = Callable[[Resource | None], Document]
+Check = Callable[[Resource], bool]
+Backoff = Callable[[int], None]  # waits after so many lost races
+
+
+class DocumentKey(NamedTuple):
+    """Identifies a stored document."""
+
+    table: Table
+    partition: str
+    name: str
+
+
+def write(
+    resources: ResourceStore,
+    key: DocumentKey,
+    decide: Decide,
+    backoff: Backoff,
+    may_stay: Check = lambda _: True,
+) -> Resource:
+    """
+    Store what *decide* makes of the current document.
+
+    After a lost race it waits for *backoff*, reads again and decides anew. *may_stay* judges a new
+    document beside what others created meanwhile: one that may not stay is deleted again, and
+    counts as a lost race.
+
+    Raises:
+        Conflict: every try lost its race.
+    """
+    for lost in range(TRIES):
+        if lost:
+            backoff(lost)
+        existing = resources.get(*key)
+        document = decide(existing)
+        try:
+            stored = resources.put(*key, document, existing.etag if existing else None)
+        except Conflict:
+            continue
+        if existing or may_stay(stored):
+            return stored
+        resources.delete(*key, stored.etag)
+    raise Conflict
+
+
+def backoff_seconds(lost: int, jitter: float) -> float:
+    """
+    Return how many seconds to wait after *lost* races; *jitter* is from 0 to below 1.
+
+    Exponential backoff with full jitter.
+    """
+    return jitter * min(ldexp(_FIRST_BACKOFF, lost), _LONGEST_BACKOFF)

@@ -1,0 +1,56 @@
+"""Authorizes operators by the admin key or by an Entra ID token with the role for it."""
+
+from __future__ import annotations
+
+import hmac
+
+from shared.engine.ports import TokenVerifier
+from shared.errors import Forbidden, Unauthenticated
+from shared.events.token_claims import Role, TokenFault
+
+
+def check_operator(
+    authorization: str | None, admin_key: str | None, tokens: TokenVerifier | None
+) -> None:
+    """
+    Authorize the operator; with neither a key nor Entra ID configured, nobody is.
+
+    Raises:
+        Unauthenticated: the credential is missing or wrong.
+        Forbidden: the token is valid but lacks the role.
+        SigningKeysUnavailable: the token can't be verified now.
+    """
+    scheme, _, token = (authorization or "").partition(" ")
+    token = token.strip()
+    if not admin_key and tokens is None:
+        reason = "The management API is closed: PUSHGRID_ADMIN_KEY is not set."
+    elif not authorization:
+        reason = "Authentication failed. The 'Authorization' header is missing."
+    elif scheme.lower() != "bearer":
+        reason = "Authentication failed. The 'Authorization' header is not a Bearer token."
+    elif admin_key and hmac.compare_digest(_octets(token), _octets(admin_key)):
+        return
+    elif tokens is None:
+        reason = "Authentication failed. The token is not the admin key."
+    else:
+        _check_role(tokens, token)
+        return
+    raise Unauthenticated(reason, detail_code="AuthenticationFailed")
+
+
+def _check_role(tokens: TokenVerifier, token: str) -> None:
+    bearer = tokens.verify(token)
+    if isinstance(bearer, TokenFault):
+        is_old = bearer is TokenFault.EXPIRED
+        code = "ExpiredAuthenticationToken" if is_old else "InvalidAuthenticationToken"
+        raise Unauthenticated(bearer, detail_code=code)
+    if not bearer.grant(Role.CONTRIBUTOR):
+        message = (
+            f"The client '{bearer.principal}' does not have authorization to perform this action:"
+            f" its access token has no role '{Role.CONTRIBUTOR}'."
+        )
+        raise Forbidden(message, detail_code="AuthorizationFailed")
+
+
+def _octets(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")

@@ -1,0 +1,150 @@
+"""Answers the status routes: health for everybody, metrics for the operator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from shared.arm.arm_json import answer, error_answer
+from shared.clock import Clock, timestamp
+from shared.engine.operations.operator_authorization import check_operator
+from shared.engine.operations.prometheus import CONTENT_TYPE, Gauge, exposition
+from shared.engine.ports import CountReader, Queue, QueueWatch
+from shared.engine.timers.last_runs import LastRun, TimerRuns
+from shared.engine.timers.queue_watch import QueueState, states
+from shared.errors import AppError, MethodNotAllowed, NotFound, StorageUnavailable
+from shared.http import HttpAnswer, HttpRequest
+
+LATE = timedelta(
+    minutes=15
+)  # a message that waits longer, or a timer that has not run for longer, is late
+_AT_WORK = (Queue.DELIVERIES, Queue.RETRIES, Queue.WAITING, Queue.DEADLETTERS)
+
+
+class Snapshot(NamedTuple):
+    """Queues and timers as storage shows them at one moment."""
+
+    at: datetime
+    queues: Mapping[Queue, QueueState]
+    timers: Mapping[str, LastRun]
+
+
+def take_snapshot(watch: QueueWatch, runs: TimerRuns, clock: Clock) -> Snapshot | None:
+    """Read queues and timers; ``None`` if storage does not answer."""
+    try:
+        return Snapshot(clock.now(), states(watch, clock.now()), runs.last())
+    except StorageUnavailable:
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """
+    Answers ``status/health`` and ``status/metrics``.
+
+    *snapshot* returns a `take_snapshot` that may be some seconds old, since anybody may ask.
+    *admin_key* ``None`` closes the metrics.
+    """
+
+    counts: CountReader
+    snapshot: Callable[[], Snapshot | None]
+    admin_key: str | None = field(repr=False)
+
+    def run(self, request: HttpRequest) -> HttpAnswer:
+        """Answer *request*; every error becomes an answer, too."""
+        try:
+            found = self._answer(request)
+        except AppError as error:
+            found = error_answer(error)
+        return replace(found, headers={**found.headers, "Cache-Control": "no-store"})
+
+    def _answer(self, request: HttpRequest) -> HttpAnswer:
+        what = request.params.get("what", "").strip("/").lower()
+        if what not in {"health", "metrics"}:
+            raise NotFound("Unknown path. There are status/health and status/metrics.")
+        if request.method != "GET":
+            raise MethodNotAllowed
+        if what == "health":
+            return _health(self.snapshot())
+        check_operator(request.headers.get("authorization"), self.admin_key, None)
+        totals = self.counts.totals()
+        text = exposition(totals, _gauges(self.snapshot()))
+        return HttpAnswer(status=200, headers={"Content-Type": CONTENT_TYPE}, body=text.encode())
+
+
+def _health(snapshot: Snapshot | None) -> HttpAnswer:
+    """Answer 503 only if storage is unreachable; lateness is reported and no reason to restart."""
+    if snapshot is None:
+        reasons = ["storage does not answer"]
+        return answer(503, {"status": "unhealthy", "reasons": reasons, "storage": "unreachable"})
+    reasons = _reasons(snapshot)
+    document: dict[str, Any] = {
+        "status": "degraded" if reasons else "healthy",
+        "reasons": reasons,
+        "storage": "reachable",
+        "checkedAt": timestamp(snapshot.at),
+        "queues": {
+            queue.value: {"messages": state.messages, "oldestSeconds": _seconds(state.oldest)}
+            for queue, state in snapshot.queues.items()
+        },
+        "timers": {
+            timer: {"lastRun": timestamp(run.at), "failed": list(run.failed)}
+            for timer, run in sorted(snapshot.timers.items())
+        },
+    }
+    return answer(200, document)
+
+
+def _reasons(snapshot: Snapshot) -> list[str]:
+    late = [
+        f"the oldest message in {queue} is late"
+        for queue in _AT_WORK
+        if (snapshot.queues[queue].oldest or timedelta()) > LATE
+    ]
+    poison = [
+        f"{queue} holds messages"
+        for queue, state in snapshot.queues.items()
+        if queue not in _AT_WORK and state.messages
+    ]
+    timers = sorted(snapshot.timers.items())
+    silent = [f"the timer {timer} is late" for timer, run in timers if snapshot.at - run.at > LATE]
+    failed = [f"the timer {timer} has failed" for timer, run in timers if run.failed]
+    return late + poison + silent + failed
+
+
+def _gauges(snapshot: Snapshot | None) -> list[Gauge]:
+    queues = snapshot.queues if snapshot else {}
+    timers = snapshot.timers if snapshot else {}
+    ages = {q.value: _seconds(s.oldest) or 0.0 for q, s in queues.items()}
+    return [
+        Gauge(
+            "storage_up",
+            "Whether storage answers.",
+            "service",
+            {"queue": float(snapshot is not None)},
+        ),
+        Gauge(
+            "queue_messages",
+            "Messages in a queue, hidden ones included.",
+            "queue",
+            {queue.value: float(state.messages) for queue, state in queues.items()},
+        ),
+        Gauge(
+            "queue_oldest_message_age_seconds",
+            "Seconds since the oldest visible message of a queue was due.",
+            "queue",
+            ages,
+        ),
+        Gauge(
+            "timer_last_run_timestamp_seconds",
+            "Unix time at which the last run of a timer ended.",
+            "timer",
+            {timer: run.at.timestamp() for timer, run in timers.items()},
+        ),
+    ]
+
+
+def _seconds(age: timedelta | None) -> float | None:
+    return None if age is None else round(age.total_seconds(), 1)

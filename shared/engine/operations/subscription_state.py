@@ -1,0 +1,109 @@
+"""Reads the current state of one event subscription: consent, hold, dead letters, counts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from shared.arm.subscription_codec import to_subscription_in_force
+from shared.clock import timestamp
+from shared.delivery.health.endpoint_health import (
+    Availability,
+    Held,
+    NeedsProbe,
+    Open,
+    availability,
+    endpoint_id,
+)
+from shared.engine.ports import CountReader, Document, HealthStore
+from shared.engine.timers.housekeeping import COUNTS_KEPT_FOR
+from shared.errors import UNREADABLE, UnreadableDocument
+from shared.metrics import Metric, total_of
+from shared.subscriptions.subscription import DeadLetterDestination
+
+_OF_TOPIC = (Metric.PUBLISH_SUCCESS, Metric.UNMATCHED)
+_OF_SUBSCRIPTION = (
+    Metric.MATCHED,
+    Metric.DELIVERY_SUCCESS,
+    Metric.DEAD_LETTERED,
+    Metric.DROPPED,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriptionState:
+    """
+    The current state of one subscription.
+
+    *availability* tells whether its endpoint is sent anything, if it *has_consented*. *counts*
+    covers all events since the requested time. *dead_letter* ``None``: events that end are dropped.
+    """
+
+    has_consented: bool
+    availability: Availability
+    counts: dict[Metric, int]
+    dead_letter: DeadLetterDestination | None
+
+
+def read_state(
+    stored: Document,
+    health: HealthStore,
+    counts: CountReader,
+    since: datetime,
+    now: datetime,
+) -> SubscriptionState:
+    """
+    Read the state of a *stored* event subscription.
+
+    Raises:
+        UnreadableDocument: its row is damaged, or another version's.
+        StorageUnavailable: storage did not answer.
+    """
+    span_of_time = (max(since, now - COUNTS_KEPT_FOR), now)
+    try:
+        subscription = to_subscription_in_force(stored)
+    except UNREADABLE as error:
+        raise UnreadableDocument from error
+    key = subscription.key
+    kept = health.read(key)
+    is_current = kept is not None and kept.health.endpoint == endpoint_id(subscription)
+    return SubscriptionState(
+        has_consented=subscription.has_consented,
+        availability=availability(kept.health, now) if kept and is_current else Open(),
+        counts=_sums(counts, key.topic, "", _OF_TOPIC, span_of_time)
+        | _sums(counts, key.topic, key.subscription, _OF_SUBSCRIPTION, span_of_time),
+        dead_letter=subscription.dead_letter,
+    )
+
+
+def document(state: SubscriptionState) -> dict[str, Any]:
+    """Return a state as JSON members."""
+    held: dict[str, Any] | None = None
+    place = state.dead_letter
+    match state.availability:
+        case Held(until=until, why=why):
+            held = {"until": timestamp(until), "why": why}
+        case NeedsProbe():
+            held = {"until": None, "why": "a probe is due"}
+    return {
+        "hasConsented": state.has_consented,
+        "held": held,
+        "deadLetter": place and {"account": place.account, "container": place.container},
+        "counts": {metric.value: count for metric, count in state.counts.items()},
+    }
+
+
+def _sums(
+    reader: CountReader,
+    topic: str,
+    subscription: str,
+    metrics: Sequence[Metric],
+    span_of_time: tuple[datetime, datetime],
+) -> dict[Metric, int]:
+    sums = total_of(counts for _, counts in reader.minutes(topic, subscription, *span_of_time))
+    return {
+        metric: round(sum(each.total for series, each in sums.items() if series.metric is metric))
+        for metric in metrics
+    }

@@ -1,0 +1,82 @@
+"""Declares the interfaces that use cases need; the adapters implement them."""
+
+from __future__ import annotations
+
+from shared.engine.ports.blobs import DeadLetterStore, PayloadStore
+from shared.engine.ports.commits import Commits, Committed
+from shared.engine.ports.documents import (
+    CUSTOM_TOPICS,
+    NAMESPACE_TOPICS,
+    NAMESPACES,
+    Document,
+    Resource,
+    ResourceStore,
+    SubscriptionReader,
+    Table,
+    TopicReader,
+)
+from shared.engine.ports.endpoints import (
+    HealthStore,
+    Inbox,
+    Notifier,
+    Pusher,
+    PushThreads,
+    StoredHealth,
+)
+from shared.engine.ports.queues import (
+    Backlog,
+    Peeked,
+    Queue,
+    QueueWatch,
+    Receipt,
+    Received,
+    Receiver,
+    Sender,
+)
+from shared.engine.ports.records import (
+    AttemptLog,
+    AttemptReader,
+    CountReader,
+    CountSink,
+    MetricRetention,
+    Metrics,
+)
+from shared.engine.ports.tokens import Tokens, TokenVerifier
+
+__all__ = [
+    "CUSTOM_TOPICS",
+    "NAMESPACES",
+    "NAMESPACE_TOPICS",
+    "AttemptLog",
+    "AttemptReader",
+    "Backlog",
+    "Commits",
+    "Committed",
+    "CountReader",
+    "CountSink",
+    "DeadLetterStore",
+    "Document",
+    "HealthStore",
+    "Inbox",
+    "MetricRetention",
+    "Metrics",
+    "Notifier",
+    "PayloadStore",
+    "Peeked",
+    "PushThreads",
+    "Pusher",
+    "Queue",
+    "QueueWatch",
+    "Receipt",
+    "Received",
+    "Receiver",
+    "Resource",
+    "ResourceStore",
+    "Sender",
+    "StoredHealth",
+    "SubscriptionReader",
+    "Table",
+    "TokenVerifier",
+    "Tokens",
+    "TopicReader",
+]

@@ -1,0 +1,56 @@
+"""Declares ports to blobs: payloads, dead letters, poison records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Protocol
+
+from shared.subscriptions.subscription import DeadLetterDestination
+
+
+class PayloadStore(Protocol):
+    """Stores events that don't fit into messages: a blob a publish request, a line an event."""
+
+    def write(self, publish_id: str, expires: datetime, texts: Sequence[str]) -> str:
+        """
+        Store *texts*, one a line, to be kept at least until *expires*; return the blob's name.
+
+        Raises:
+            StorageUnavailable: it may or may not be stored.
+        """
+
+    def read(self, name: str) -> Sequence[str] | None:
+        """Return the lines of the blob; ``None`` if there is no such blob."""
+
+    def delete_expired(self, now: datetime, deadline: datetime) -> int:
+        """Delete expired blobs until *deadline*; return how many."""
+
+
+class DeadLetterStore(Protocol):
+    """Writes to dead-letter containers, and to the container of poison records."""
+
+    def write(self, destination: DeadLetterDestination, path: str, body: bytes) -> bool:
+        """
+        Store a blob of JSON; return ``False`` if the account has no such container.
+
+        Raises:
+            StorageUnreachable: the account did not answer; it may or may not be stored.
+            StorageUnavailable: it is not stored, for any other reason.
+        """
+
+    def has(self, destination: DeadLetterDestination, path: str) -> bool:
+        """
+        Tell whether there is such a blob.
+
+        Raises:
+            StorageUnreachable, StorageUnavailable: as `write`.
+        """
+
+    def write_poison(self, path: str, body: bytes) -> None:
+        """
+        Store a record of a message that can't be handled in the app's container ``poison``.
+
+        Raises:
+            StorageUnavailable: it may or may not be stored.
+        """

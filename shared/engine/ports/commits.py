@@ -1,0 +1,26 @@
+"""Declares the port to group commit: publications that are stored together."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from shared.delivery.messages.publication import Publication
+
+
+class Committed(NamedTuple):
+    """The number of messages that have events of a publication, and of requests in its commit."""
+
+    messages: int
+    requests: int
+
+
+class Commits(Protocol):
+    """Stores publications, those together that arrive while others are being stored."""
+
+    async def commit(self, publication: Publication) -> Committed:
+        """
+        Return once everything of *publication* is stored.
+
+        Raises:
+            StorageUnavailable: it may or may not be stored; other publications may be.
+        """

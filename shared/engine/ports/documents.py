@@ -1,0 +1,117 @@
+"""Declares ports to stored ARM documents, and to topics and subscriptions read from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Protocol
+
+from shared.events.topic import Topic
+from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
+
+Document = Mapping[str, Any]  # in ARM's form, as members
+
+# Partitions of ``Table.TOPICS``, one a kind of document.
+CUSTOM_TOPICS = "topic"
+NAMESPACES = "namespace"
+NAMESPACE_TOPICS = "namespacetopic"  # named {namespace}.{topic}, as on the data plane
+
+
+class Table(StrEnum):
+    """Tables of documents: topics by kind and name, the others by topic and subscription."""
+
+    TOPICS = "topics"
+    EVENT_SUBSCRIPTIONS = "eventsubscriptions"
+    ENDPOINT_HEALTH = "endpointhealth"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resource:
+    """
+    An ARM document as stored, its secrets included.
+
+    *name* is that of its row, in lower case. *etag* changes with every write. *fault* tells why the
+    row has no document; *document* is empty then.
+    """
+
+    name: str
+    document: Document
+    etag: str
+    fault: str = ""
+
+
+class ResourceStore(Protocol):
+    """Stores ARM documents. *partition* and *name* are case-insensitive."""
+
+    def get(self, table: Table, partition: str, name: str) -> Resource | None:
+        """Return one document."""
+
+    def put(
+        self, table: Table, partition: str, name: str, document: Document, etag: str | None
+    ) -> Resource:
+        """
+        Store a document: replace the one with *etag* or, with ``None``, create it.
+
+        Raises:
+            Conflict: it was changed or created meanwhile.
+            StorageUnavailable: storage did not answer.
+        """
+
+    def delete(self, table: Table, partition: str, name: str, etag: str | None = None) -> bool:
+        """Delete one document, with this *etag* if given; return whether it was deleted."""
+
+    def list(self, table: Table, partition: str) -> Sequence[Resource]:
+        """Return all documents of a partition, by name."""
+
+
+class TopicReader(Protocol):
+    """Reads topics for publishing; the answer may be some seconds old."""
+
+    def topic(self, name: str) -> Topic | None:
+        """
+        Return the topic; *name* is case-insensitive.
+
+        Raises:
+            StorageUnavailable: storage did not answer, or its row is an `UnreadableDocument`.
+        """
+
+    def absent(self, name: str) -> Topic:
+        """Return in place of a topic that does not exist what its publishers must satisfy."""
+
+    def knows(self, name: str, most: int) -> bool:
+        """
+        Tell whether the topic and its subscriptions can be returned without a read.
+
+        Their filters together have a weight of *most* at most.
+        """
+
+
+class SubscriptionReader(Protocol):
+    """Reads subscriptions for delivering; the answer may be some seconds old."""
+
+    def of_topic(self, topic: str) -> Sequence[EventSubscription]:
+        """
+        Return all subscriptions of a topic, with a `stand_in` for each that can't be read.
+
+        Raises:
+            StorageUnavailable: storage did not answer.
+        """
+
+    def subscription(self, key: SubscriptionKey) -> EventSubscription | None:
+        """
+        Return one subscription.
+
+        Raises:
+            UnreadableDocument: there is one, but its row can't be read.
+            StorageUnavailable: storage did not answer.
+        """
+
+    def read_uncached(self, key: SubscriptionKey) -> EventSubscription | None:
+        """
+        Return one subscription as it is in storage now.
+
+        Raises:
+            UnreadableDocument: there is one, but its row can't be read.
+            StorageUnavailable: storage did not answer.
+        """

@@ -1,0 +1,86 @@
+"""Declares ports to endpoints: pushing to them, and the health that all processes share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import NamedTuple, Protocol, TypeVar
+
+from shared.delivery.health.endpoint_health import Health
+from shared.http import Exchange, LateAnswerHandler, OutboundRequest
+from shared.subscriptions.subscription import SubscriptionKey
+
+T = TypeVar("T")
+
+
+class Inbox(Protocol[T]):
+    """Brings what other threads put into it to the one thread that waits."""
+
+    def put(self, item: T) -> None:
+        """Put an item; never waits."""
+
+    def wait(self, seconds: float) -> list[T]:
+        """Return what has arrived, after waiting for the first at most *seconds*; maybe nothing."""
+
+
+class PushThreads(Protocol):
+    """The threads that push, a limited number."""
+
+    def start(self, lane: Callable[[], None]) -> bool:
+        """Run *lane*, which never raises, on a thread; ``False``: there can be none now."""
+
+    def inbox(self) -> Inbox[T]:
+        """Return an inbox for the calling thread."""
+
+
+class Pusher(Protocol):
+    """Sends requests to endpoints, through the outbound guard."""
+
+    def send(
+        self, request: OutboundRequest, timeout: timedelta, late: LateAnswerHandler | None = None
+    ) -> Exchange:
+        """
+        Send and wait for the response headers for at most *timeout*. Never raises.
+
+        With *late* a request that was sent but not answered in time is ``TIMED_OUT`` as well, but
+        its connection is kept, and a later answer is reported. That is best effort: there is a
+        limit to the connections that wait.
+        """
+
+
+class StoredHealth(NamedTuple):
+    """An endpoint's stored health. *etag* changes with every write."""
+
+    health: Health
+    etag: str
+
+
+class HealthStore(Protocol):
+    """Shares endpoint health between processes: a row for each subscription."""
+
+    def cached(self, key: SubscriptionKey) -> StoredHealth | None:
+        """Return the row as of a second ago, or older while storage fails; never raises."""
+
+    def read(self, key: SubscriptionKey) -> StoredHealth | None:
+        """
+        Return what is stored now.
+
+        Raises:
+            StorageUnavailable: storage did not answer.
+        """
+
+    def write(self, key: SubscriptionKey, health: Health, etag: str | None) -> None:
+        """
+        Store it: only over the row of *etag*, or, with ``None``, only where there is none.
+
+        Raises:
+            Conflict: another process was first.
+            StorageUnavailable: it may or may not be stored.
+        """
+
+
+class Notifier(Protocol):
+    """Notifies endpoints, best effort, through the outbound guard."""
+
+    def notify(self, requests: Sequence[OutboundRequest]) -> None:
+        """Send *requests* and return within a few seconds, whatever their result."""

@@ -1,0 +1,118 @@
+"""Declares ports to queues: sending, receiving, and inspecting their backlog."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import NamedTuple, NewType, Protocol
+
+from shared.errors import StorageUnavailable
+
+# Opaque to callers; valid until its message is received.
+Receipt = NewType("Receipt", object)
+
+
+class Queue(StrEnum):
+    """The app's queues. The first two have triggers, and so poison queues of the host."""
+
+    DELIVERIES = "deliveries"
+    RETRIES = "retries"
+    WAITING = "waiting"
+    DEADLETTERS = "deadletters"
+    DELIVERIES_POISON = "deliveries-poison"
+    RETRIES_POISON = "retries-poison"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Received:
+    """
+    A received message, hidden from other receivers for the requested time.
+
+    *count* tells how often it was received, this time included. *handle* is opaque: what deleting
+    or hiding the message needs.
+    """
+
+    text: str
+    handle: object
+    count: int = 1
+
+
+class Sender(Protocol):
+    """Puts messages on queues; they never expire."""
+
+    def put(self, queue: Queue, text: str, visible_in: timedelta = timedelta()) -> Receipt:
+        """
+        Store one message, hidden for *visible_in*, which is rounded up to whole seconds.
+
+        Raises:
+            Unstorable: it is too large.
+            StorageUnavailable: it may or may not be stored.
+        """
+
+    def put_all(self, queue: Queue, texts: Sequence[str]) -> Mapping[int, StorageUnavailable]:
+        """
+        Store all messages, several at a time, visible at once; return when every put has ended.
+
+        Returns why a message may not be stored, by its place in *texts*; nothing if all are.
+        """
+
+    def take_back(self, queue: Queue, receipt: Receipt) -> bool:
+        """
+        Delete a message that was put; return ``False`` if it was received meanwhile.
+
+        Raises:
+            StorageUnavailable: it may or may not be deleted.
+        """
+
+    def replace(
+        self, queue: Queue, receipt: Receipt, text: str, visible_in: timedelta
+    ) -> Receipt | None:
+        """
+        Replace a message that was put, and hide it for *visible_in*; return the new receipt.
+
+        ``None`` if it was received meanwhile; then it is unchanged.
+
+        Raises:
+            StorageUnavailable: it may or may not be changed.
+        """
+
+
+class Receiver(Protocol):
+    """Receives messages from queues without a trigger."""
+
+    def receive(self, queue: Queue, hidden_for: timedelta) -> Sequence[Received]:
+        """Receive up to 32 visible messages; none if the queue is empty or missing."""
+
+    def delete(self, queue: Queue, message: Received) -> None:
+        """Delete it; no effect if another receiver has it by now."""
+
+    def hide(self, queue: Queue, message: Received, visible_in: timedelta) -> None:
+        """Hide it for *visible_in*; no effect if another receiver has it by now."""
+
+
+class Peeked(NamedTuple):
+    """A visible message, peeked and not received, and when it was stored."""
+
+    text: str
+    stored_at: datetime
+
+
+class Backlog(NamedTuple):
+    """The approximate number of messages, hidden ones included, and up to 32 visible ones."""
+
+    messages: int
+    visible: Sequence[Peeked]
+
+
+class QueueWatch(Protocol):
+    """Inspects queues without receiving."""
+
+    def peek(self, queue: Queue) -> Backlog:
+        """
+        Return the backlog of a queue; an empty one if the queue is missing.
+
+        Raises:
+            StorageUnavailable: storage did not answer.
+        """

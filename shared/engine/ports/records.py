@@ -1,0 +1,117 @@
+"""Declares ports to records: attempts, and counts of metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date, datetime
+from typing import Protocol
+
+from shared.delivery.attempt_record import AttemptRecord
+from shared.metrics import CountRow, Counts, Metric
+from shared.subscriptions.subscription import SubscriptionKey
+
+
+class AttemptLog(Protocol):
+    """Stores attempts by the day on which their event was published."""
+
+    def write(self, records: Sequence[AttemptRecord]) -> None:
+        """
+        Store *records*, replacing those of the same attempt; gives up quickly.
+
+        Raises:
+            StorageUnavailable: some may be stored.
+        """
+
+    def delete_before(self, day: date, deadline: datetime) -> int:
+        """
+        Delete all days before *day*, until *deadline*; return how many.
+
+        Raises:
+            StorageUnavailable: some may be deleted.
+        """
+
+
+class AttemptReader(Protocol):
+    """Reads recorded attempts. Names are case-insensitive."""
+
+    def read(
+        self, topic: str, subscription: str, since: datetime, event_id: str | None = None
+    ) -> Iterator[Sequence[AttemptRecord]]:
+        """
+        Yield the records of events published since the hour of *since*: a day at a time, the last
+        day first, within a day by hour, event and attempt.
+
+        Raises:
+            StorageUnavailable: storage did not answer.
+        """
+
+
+class Metrics(Protocol):
+    """Counts metrics in memory; a background thread stores the counts."""
+
+    def count(
+        self,
+        metric: Metric,
+        topic: str,
+        subscription: str = "",
+        *,
+        by: float = 1,
+        **dimensions: str,
+    ) -> None:
+        """Add *by*, from any thread; never raises. Without *subscription*: a count of the topic."""
+
+
+class CountSink(Protocol):
+    """Stores the counts of processes."""
+
+    def write(self, rows: Sequence[CountRow]) -> None:
+        """
+        Store *rows*, replacing those of the same process and time span; gives up quickly.
+
+        Raises:
+            StorageUnavailable: some may be stored.
+        """
+
+
+class CountReader(Protocol):
+    """Reads the counts of all processes. Names are case-insensitive."""
+
+    def minutes(
+        self, topic: str, subscription: str, since: datetime, until: datetime
+    ) -> Iterator[tuple[datetime, Counts]]:
+        """
+        Yield counts with their minute, ordered by time, *until* excluded; a minute may repeat.
+
+        Raises:
+            StorageUnavailable: storage did not answer.
+        """
+
+    def totals(self) -> Mapping[SubscriptionKey, Counts]:
+        """
+        Return the totals of all time by topic and subscription; a total never decreases.
+
+        Raises:
+            StorageUnavailable: storage did not answer.
+        """
+
+
+class MetricRetention(Protocol):
+    """Rolls up and deletes old counts."""
+
+    def roll_up(self, before: datetime, forget: datetime) -> int:
+        """
+        Add the hours before *before* to the totals and delete them; return how many rows.
+
+        A total without any hour since *forget* is deleted.
+
+        Raises:
+            StorageUnavailable: some hours may be rolled up, none twice.
+        """
+
+    def delete_before(self, day: date, deadline: datetime) -> int:
+        """
+        Delete the minutes of all days before *day*, until *deadline*; return how many days.
+
+        Raises:
+            StorageUnavailable: some may be deleted.
+        """

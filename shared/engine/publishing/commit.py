@@ -1,0 +1,61 @@
+"""Stores publications together: a payload blob if they need one, then their messages."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from shared.delivery.messages.fan_out import fan_out
+from shared.delivery.messages.publication import Publication
+from shared.engine.ports import Committed, PayloadStore, Queue, Sender
+from shared.errors import StorageUnavailable
+
+Result = Committed | StorageUnavailable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """One commit of group commit."""
+
+    payloads: PayloadStore
+    sender: Sender
+
+    def run(self, publications: Sequence[Publication]) -> list[Result]:
+        """
+        Return for each publication that it is stored, or why it may not be.
+
+        Only those fail whose events were in the blob or in a message that may not be stored.
+        """
+        failed: dict[int, StorageUnavailable] = {}
+        try:
+            publications = self._with_blob(publications)
+        except StorageUnavailable as error:
+            failed = {i: error for i, each in enumerate(publications) if each.parked}
+        left = [i for i in range(len(publications)) if i not in failed]
+        messages = fan_out([publications[i] for i in left])
+        texts = [message.text for message in messages]
+        for number, fault in self.sender.put_all(Queue.DELIVERIES, texts).items():
+            failed |= {left[i]: fault for i in messages[number].publications}
+        counts = Counter(left[i] for message in messages for i in message.publications)
+        return [
+            failed.get(i) or Committed(counts[i], len(publications))
+            for i in range(len(publications))
+        ]
+
+    def _with_blob(self, publications: Sequence[Publication]) -> Sequence[Publication]:
+        """Store the events that do not fit into messages; return publications with its name."""
+        parked = [each for each in publications if each.parked]
+        if not parked:
+            return publications
+        name = self.payloads.write(
+            parked[0].origin.publish_id,
+            max(each.keep_until for each in parked),
+            [line for each in parked for line in each.parked],
+        )
+        named, first_line = [], 0
+        for each in publications:
+            origin = each.origin._replace(payload=name, first_line=first_line)
+            named.append(replace(each, origin=origin) if each.parked else each)
+            first_line += len(each.parked)
+        return named

@@ -1,0 +1,298 @@
+"""Writes due dead letters to blobs, one blob per subscription and run."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import NamedTuple
+
+from shared import telemetry
+from shared.clock import Clock
+from shared.deadletter.batching import batches, blob_body, dead_letter_path
+from shared.deadletter.namespace_record import namespace_record
+from shared.deadletter.record import record
+from shared.delivery.delivery import Delivery
+from shared.delivery.messages.message import DeadLetterNote, with_blob
+from shared.delivery.policy import EndReason
+from shared.delivery.requests.traces import distinct, trace_id
+from shared.engine.delivering.event_texts import texts_of
+from shared.engine.delivering.ledger import log_dropped
+from shared.engine.ports import (
+    DeadLetterStore,
+    Metrics,
+    PayloadStore,
+    Queue,
+    Receipt,
+    Receiver,
+    Sender,
+)
+from shared.engine.timers.receiving import HIDDEN_FOR, Intake, ReadMessage
+from shared.errors import StorageUnavailable, StorageUnreachable
+from shared.events.topic import TopicName
+from shared.metrics import Metric
+from shared.subscriptions.subscription import DeadLetterDestination, SubscriptionKey
+
+AGAIN_IN = timedelta(minutes=1)  # until a failed destination is tried again
+_NEVER = datetime.min.replace(tzinfo=UTC)
+TIME_PER_TARGET = timedelta(minutes=1)  # of one run: no container delays the others
+
+
+class _BlobTarget(NamedTuple):
+    """The destination and subscription of a blob: a subscription's dead letters share one."""
+
+    destination: DeadLetterDestination
+    topic: str
+    subscription: str
+
+    @property
+    def folded(self) -> _BlobTarget:
+        """The target with case-folded names: names are compared without case."""
+        return _BlobTarget(self.destination, self.topic.lower(), self.subscription.lower())
+
+
+_Left = dict[int, ReadMessage]  # the messages of a group that are still to be handled, by number
+
+
+class _DestinationFailed(Exception):
+    """A dead-letter destination can't be written to."""
+
+
+class _Record(NamedTuple):
+    """The dead letter of an event, and the id of the event's trace."""
+
+    text: str
+    trace_id: str | None
+
+
+class _Ready(NamedTuple):
+    """A message with its events' records, and the deliveries whose payload is missing."""
+
+    number: int
+    source: ReadMessage
+    records: list[_Record]
+    missing: list[Delivery]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteDeadLetters:
+    """The dead-letter timer's first job."""
+
+    intake: Intake
+    receiver: Receiver
+    sender: Sender
+    payloads: PayloadStore
+    store: DeadLetterStore
+    clock: Clock
+    new_id: Callable[[], str]
+    metrics: Metrics
+    _away: dict[str, datetime] = field(default_factory=dict)  # by account: when it did not answer
+
+    def run(self, deadline: datetime) -> None:
+        """
+        Write all visible dead letters; delete messages only after their blob is stored.
+
+        Raises:
+            StorageUnavailable, Exception: what failed stays, or became a record.
+        """
+        fault, began_at = None, self.clock.now()
+        while taken := self.intake.take(Queue.DEADLETTERS, deadline):
+            groups: dict[_BlobTarget, list[ReadMessage]] = defaultdict(list)
+            for each in taken:
+                groups[_target(each).folded].append(each)
+            write = partial(self._write_group, began_at, deadline)
+            # Accounts that did not answer come last, and are asked once a run: each takes seconds.
+            ordered = sorted(groups.values(), key=lambda group: self._last_away(_target(group[0])))
+            failed = self.intake.for_each(Queue.DEADLETTERS, ordered, write, deadline)
+            fault = fault or failed
+        if fault:
+            raise fault
+
+    def _write_group(
+        self, began_at: datetime, deadline: datetime, group: list[ReadMessage]
+    ) -> None:
+        """Write one subscription's blobs; what fails or is not reached stays for the next run."""
+        target = _target(group[0])
+        until = min(deadline, self.clock.now() + TIME_PER_TARGET)
+        if self._last_away(target) >= began_at:
+            for each in group:
+                self._keep_or_drop(each)
+            return
+        left = dict(enumerate(group))
+        defer = self._hide  # Not reached in time is not a failure.
+        try:
+            self._delete_written(target, left)
+            for batch in batches(self._sized(left)):
+                if self.clock.now() >= until:
+                    break
+                self._write_batch(target, batch, left)
+        except _DestinationFailed as error:
+            defer = self._keep_or_drop
+            telemetry.error("deadletter.failed", **_named(target), detail=str(error))
+        finally:
+            group[:] = left.values()  # what a fault is about
+        for each in group:
+            defer(each)
+
+    def _last_away(self, target: _BlobTarget) -> datetime:
+        return self._away.get(target.destination.account, _NEVER)
+
+    @contextmanager
+    def _at(self, target: _BlobTarget) -> Iterator[None]:
+        try:
+            yield
+        except StorageUnavailable as error:
+            if isinstance(error, StorageUnreachable):
+                self._away[target.destination.account] = self.clock.now()
+            raise _DestinationFailed(str(error)) from error
+
+    def _delete_written(self, target: _BlobTarget, left: _Left) -> None:
+        """Delete messages whose blob a run has written that ended before it could delete them."""
+        named = {each.message.blob for each in left.values()} - {""}
+        with self._at(target):
+            written = {path for path in named if self.store.has(target.destination, path)}
+        for number, each in [*left.items()]:
+            if each.message.blob in written:
+                self._delete(number, left)
+
+    def _delete(self, number: int, left: _Left) -> None:
+        self.receiver.delete(Queue.DEADLETTERS, left[number].received)
+        del left[number]
+
+    def _sized(self, left: _Left) -> Iterable[tuple[_Ready, int, int]]:
+        """Yield each message with its records, their number and their size in characters."""
+        for number, each in [*left.items()]:
+            ready = _Ready(number, each, [], [])
+            try:
+                texts = texts_of(each.message.deliveries, self.payloads)
+            except StorageUnavailable as error:
+                telemetry.error("deadletter.failed", **_named(_target(each)), detail=str(error))
+                self._keep_or_drop(left.pop(number))
+                continue
+            for delivery, text in texts:
+                if text is None:
+                    ready.missing.append(delivery)
+                else:
+                    ready.records.extend(self._record(each, delivery, text))
+            yield ready, len(ready.records), sum(len(each.text) for each in ready.records)
+
+    def _record(self, each: ReadMessage, delivery: Delivery, text: str) -> Iterator[_Record]:
+        """Yield the event's record; if none can be made, write the event to ``poison``."""
+        try:
+            form = namespace_record if TopicName.parse(each.message.topic) else record
+            yield _Record(form(delivery, text, _note(each)), trace_id(delivery, text))
+        except (ValueError, TypeError, LookupError, RecursionError) as error:
+            reason = f"the dead letter can't be built: {error!r}"
+            self.intake.records.write(Queue.DEADLETTERS, each.received.text, reason, [text])
+
+    def _write_batch(self, target: _BlobTarget, batch: list[_Ready], left: _Left) -> None:
+        """
+        Write messages to a blob, and delete them. Each is told the path first.
+
+        So a run that ends half-way repeats nothing: the next one finds the blob there. A path is
+        used only if it is known that every message told of it is in the blob.
+        """
+        path, told = self._told(target, batch, left)
+        while len(told) < len(batch):
+            batch = told
+            path, told = self._told(target, batch, left)
+        with self._at(target):
+            self._store(target, told, path)
+        for ready in told:
+            self._delete(ready.number, left)
+
+    def _told(
+        self, target: _BlobTarget, batch: list[_Ready], left: _Left
+    ) -> tuple[str, list[_Ready]]:
+        """Return the path of a new blob, and which messages of the batch know it."""
+        key = SubscriptionKey(target.topic, target.subscription)
+        path = dead_letter_path(*key, self.clock.now(), self.new_id())
+        return path, [ready for ready in batch if self._tell(ready.number, path, left)]
+
+    def _tell(self, number: int, path: str, left: _Left) -> bool:
+        """
+        Store the path with a message.
+
+        ``False`` if another run has received it, or if it was told and the answer was lost.
+        """
+        each = left[number]
+        text = with_blob(each.received.text, path)
+        receipt = Receipt(each.received.handle)
+        renewed = self.sender.replace(Queue.DEADLETTERS, receipt, text, HIDDEN_FOR)
+        left[number] = replace(each, received=replace(each.received, text=text, handle=renewed))
+        if renewed is None:
+            del left[number]
+        return renewed is not None
+
+    def _store(self, target: _BlobTarget, batch: list[_Ready], last_path: str) -> None:
+        """Write the records of a batch; that of *last_path* is the last blob."""
+        named = SubscriptionKey(target.topic, target.subscription)
+        records = [
+            ((each, _note(ready.source).reason), 1, len(each.text))
+            for ready in batch
+            for each in ready.records
+        ]
+        parts = [*batches(records)]
+        for number, part in enumerate(parts, 1):
+            texts = [each.text for each, _ in part]
+            traces = {"trace_ids": distinct(each.trace_id for each, _ in part)}
+            path = dead_letter_path(*named, self.clock.now(), self.new_id())
+            path = last_path if number == len(parts) else path
+            stored = self.store.write(target.destination, path, blob_body(texts))
+            if stored:
+                telemetry.warning(
+                    "deadletter_batch", **_named(target), path=path, count=len(texts), **traces
+                )
+                for reason, count in Counter(reason for _, reason in part).items():
+                    self.metrics.count(
+                        Metric.DEAD_LETTERED, *named, by=count, DeadLetterReason=reason
+                    )
+            else:
+                reason_to_drop = EndReason.CONTAINER_NOT_FOUND
+                log_dropped(self.metrics, named, reason_to_drop, texts, **_place(target), **traces)
+        for ready in batch:
+            if ready.missing:
+                gone = [None] * len(ready.missing)
+                log_dropped(self.metrics, named, EndReason.PAYLOAD_MISSING, gone)
+
+    def _keep_or_drop(self, each: ReadMessage) -> None:
+        if self.clock.now() < _note(each).keep_until:
+            self._hide(each)
+        else:
+            message = each.message
+            texts = [delivery.text for delivery in message.deliveries]
+            reason = EndReason.DESTINATION_UNAVAILABLE
+            log_dropped(self.metrics, message.key, reason, texts, **_place(_target(each)))
+            self.receiver.delete(Queue.DEADLETTERS, each.received)
+
+    def _hide(self, each: ReadMessage) -> None:
+        self.receiver.hide(Queue.DEADLETTERS, each.received, AGAIN_IN)
+
+
+def _target(each: ReadMessage) -> _BlobTarget:
+    message = each.message
+    return _BlobTarget(_note(each).destination, message.topic, message.subscription)
+
+
+def _named(target: _BlobTarget) -> dict[str, str]:
+    """Return the log fields of a target."""
+    return {
+        "topic": target.topic,
+        "subscription": target.subscription,
+    } | _place(target)
+
+
+def _place(target: _BlobTarget) -> dict[str, str]:
+    """Return the log fields of a destination; the app's own account is not named."""
+    container, account = target.destination.container, target.destination.account
+    return {"container": container} | ({"account": account} if account else {})
+
+
+def _note(each: ReadMessage) -> DeadLetterNote:
+    note = each.message.dead_letter
+    if note is None:  # pragma: no cover - the intake lets no other message through
+        raise ValueError("a delivery among the dead letters")
+    return note

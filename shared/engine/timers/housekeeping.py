@@ -1,0 +1,67 @@
+"""Removes expired payloads, attempts and counts; payloads never soon after a gap in its runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from shared import telemetry
+from shared.clock import Clock, timestamp
+from shared.delivery.attempt_record import KEPT_FOR
+from shared.engine.ports import AttemptLog, MetricRetention, PayloadStore, ResourceStore, Table
+from shared.errors import Conflict
+
+EVERY = timedelta(hours=1)  # listing blobs is the most expensive storage operation
+GAP = timedelta(hours=3)  # between runs: the app was down, its messages are late
+PAUSE_AFTER_GAP = timedelta(hours=24)  # in which no payload is deleted
+COUNTS_FINAL_AFTER = timedelta(hours=2)  # no process writes an hour's counts later than that
+COUNTS_KEPT_FOR = timedelta(days=30)
+_STATE = (Table.TOPICS, "state", "housekeeping")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Housekeeping:
+    """The dead-letter timer's last job; a payload blob's name says when it expires."""
+
+    payloads: PayloadStore
+    attempts: AttemptLog
+    counts: MetricRetention
+    state: ResourceStore
+    clock: Clock
+
+    def run(self, deadline: datetime) -> None:
+        """
+        Delete what has expired and roll up counts, once an hour over all instances.
+
+        Raises:
+            StorageUnavailable: the next run tries again.
+        """
+        now = self.clock.now()
+        known = self.state.get(*_STATE)
+        last_run = _moment(known.document["lastRun"]) if known else None
+        paused_until = _moment(known.document["holdUntil"]) if known else now
+        if last_run and now - last_run < EVERY:
+            return
+        if last_run is None or now - last_run > GAP:
+            paused_until = now + PAUSE_AFTER_GAP
+        document = {"lastRun": timestamp(now), "holdUntil": timestamp(paused_until)}
+        try:
+            self.state.put(*_STATE, document, known.etag if known else None)
+        except Conflict:
+            return  # Another instance runs it.
+        if now >= paused_until:
+            deleted = self.payloads.delete_expired(now, deadline)
+            telemetry.info("payloads.deleted", count=deleted)
+        if days := self.attempts.delete_before(now.date() - KEPT_FOR, deadline):
+            telemetry.info("attempts.dropped", days=days)
+        self._roll_up_counts(now, deadline)
+
+    def _roll_up_counts(self, now: datetime, deadline: datetime) -> None:
+        hour = now.replace(minute=0, second=0, microsecond=0)
+        self.counts.roll_up(before=hour - COUNTS_FINAL_AFTER, forget=now - COUNTS_KEPT_FOR)
+        if days := self.counts.delete_before((now - COUNTS_KEPT_FOR).date(), deadline):
+            telemetry.info("metrics.dropped", days=days)
+
+
+def _moment(text: str) -> datetime:
+    return datetime.fromisoformat(text)

@@ -1,0 +1,93 @@
+"""Records each timer's last run in a row, so that health can tell whether timers run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from shared import telemetry
+from shared.clock import Clock, timestamp
+from shared.engine.ports import ResourceStore, Table
+from shared.errors import AppError, Conflict, StorageUnavailable
+
+EVERY = timedelta(minutes=1)  # at most; a changed result is written at once
+_STATE = "state"
+
+
+class LastRun(NamedTuple):
+    """The end of a timer's last run, and which of its jobs failed."""
+
+    at: datetime
+    failed: tuple[str, ...]
+
+
+@dataclass(slots=True, kw_only=True)
+class TimerRuns:
+    """Stores and reads the last runs. One per process."""
+
+    state: ResourceStore
+    clock: Clock
+    _recorded: dict[str, LastRun] = field(default_factory=dict)
+
+    def record(self, timer: str, failed: Sequence[str]) -> None:
+        """Store that *timer* has run, unless that is known; best effort."""
+        run = LastRun(self.clock.now(), tuple(failed))
+        known = self._recorded.get(timer)
+        if known and known.failed == run.failed and run.at - known.at < EVERY:
+            return
+        document = {"timer": timer, "lastRun": timestamp(run.at), "failed": list(run.failed)}
+        key = Table.TOPICS, _STATE, f"timer-{timer}"
+        try:
+            stored = self.state.get(*key)
+            self.state.put(*key, document, stored.etag if stored else None)
+        except Conflict:
+            pass  # Another instance ran it, too.
+        except StorageUnavailable as error:
+            telemetry.error("timer.unrecorded", timer=timer, detail=str(error))
+            return
+        self._recorded[timer] = run
+
+    def last(self) -> Mapping[str, LastRun]:
+        """
+        Return the last runs by timer.
+
+        Raises:
+            StorageUnavailable: storage did not answer.
+        """
+        documents = [each.document for each in self.state.list(Table.TOPICS, _STATE)]
+        return {
+            each["timer"]: LastRun(datetime.fromisoformat(each["lastRun"]), tuple(each["failed"]))
+            for each in documents
+            if "timer" in each
+        }
+
+
+class JobsFailed(Exception):
+    """Jobs of a timer failed; each has logged why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedTimer:
+    """A timer whose runs are recorded. *work* returns the names of failed jobs, if any."""
+
+    timer: str
+    work: Callable[[], Sequence[str] | None]
+    runs: TimerRuns
+
+    def run(self) -> None:
+        """
+        Do the work and record the run; a failure is recorded and raised.
+
+        Raises:
+            JobsFailed: jobs failed; the host, too, must see that the timer failed.
+        """
+        try:
+            failed = self.work() or ()
+        except AppError:
+            self.runs.record(self.timer, [self.timer])
+            raise
+        self.runs.record(self.timer, failed)
+        if failed:
+            raise JobsFailed(", ".join(failed))

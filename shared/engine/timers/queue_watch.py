@@ -1,0 +1,75 @@
+"""Measures how long messages wait in each queue, for log lines, alerts and health."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from shared import telemetry
+from shared.clock import Clock
+from shared.delivery.messages.message_reader import due_of
+from shared.engine.ports import Backlog, Queue, QueueWatch
+
+EVERY = timedelta(minutes=1)  # at most; local timers run every few seconds
+
+
+class QueueState(NamedTuple):
+    """
+    The number of messages, hidden ones included, and the lateness of the oldest visible one.
+
+    Lateness counts from a message's due time or, without one, from when it was stored. ``None``:
+    no message is visible.
+    """
+
+    messages: int
+    oldest: timedelta | None
+
+
+def state_of(backlog: Backlog, now: datetime) -> QueueState:
+    """Return the state of a queue with this *backlog*."""
+    since = [max(seen.stored_at, due_of(seen.text) or seen.stored_at) for seen in backlog.visible]
+    oldest = max(now - min(since), timedelta()) if since else None
+    return QueueState(backlog.messages, oldest)
+
+
+def states(watch: QueueWatch, now: datetime) -> Mapping[Queue, QueueState]:
+    """
+    Return the state of every queue.
+
+    Raises:
+        StorageUnavailable: storage did not answer.
+    """
+    return {queue: state_of(watch.peek(queue), now) for queue in Queue}
+
+
+@dataclass(slots=True, kw_only=True)
+class WatchQueues:
+    """A job of the dead-letter timer: logs every queue that has messages, and once when empty."""
+
+    watch: QueueWatch
+    clock: Clock
+    _next: datetime | None = None
+    _nonempty: set[Queue] = field(default_factory=set)
+
+    def run(self, deadline: datetime) -> None:
+        """
+        Write the lines, at most once a minute.
+
+        Raises:
+            StorageUnavailable: the next run tries again.
+        """
+        now = self.clock.now()
+        if now >= deadline or (self._next and now < self._next):
+            return
+        for queue, state in states(self.watch, now).items():
+            if state.messages or queue in self._nonempty:
+                telemetry.info(
+                    "queue.depth",
+                    queue=queue,
+                    messages=state.messages,
+                    oldest_seconds=round(state.oldest.total_seconds(), 1) if state.oldest else 0.0,
+                )
+            self._nonempty = (self._nonempty - {queue}) | ({queue} if state.messages else set())
+        self._next = now + EVERY

@@ -1,0 +1,186 @@
+"""Receives messages from the queues that have no trigger."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from shared import telemetry
+from shared.clock import Clock
+from shared.delivery.messages.message import DeliveryMessage, NewerMessage
+from shared.delivery.messages.message_reader import decode
+from shared.engine.delivering.event_texts import texts_of
+from shared.engine.delivering.poison_records import PoisonRecords
+from shared.engine.delivering.requeue import NEWER_AGAIN_IN
+from shared.engine.ports import PayloadStore, Queue, Received, Receiver
+from shared.errors import MalformedMessage, StorageUnavailable, Unstorable
+
+POISON_QUEUES = (Queue.DELIVERIES_POISON, Queue.RETRIES_POISON)
+HIDDEN_FOR = timedelta(minutes=5)  # longer than any run of a timer
+MAX_RECEIVES = 5  # of a message with a fault of its own, before it is recorded
+MAX_INTAKE_MESSAGES = 1000  # so that deadlines are checked between deletes
+MAX_INTAKE_EVENTS = 20_000  # in memory at once
+MAX_INTAKE_BYTES = 64 * 1024 * 1024  # likewise
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadMessage:
+    """A received message and its parts. Only on a poison queue can there be several."""
+
+    received: Received
+    parts: tuple[DeliveryMessage, ...]
+
+    @property
+    def message(self) -> DeliveryMessage:
+        """The only part."""
+        (part,) = self.parts
+        return part
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intake:
+    """Receives visible messages; one that can't be handled is recorded and blocks no other."""
+
+    receiver: Receiver
+    records: PoisonRecords
+    payloads: PayloadStore
+    clock: Clock
+
+    def take(self, queue: Queue, deadline: datetime) -> list[ReadMessage]:
+        """
+        Receive messages until the queue is empty, a limit is reached, or *deadline*.
+
+        Raises:
+            StorageUnavailable: nothing was received.
+        """
+        taken: list[ReadMessage] = []
+        events = size = 0
+        while (
+            len(taken) < MAX_INTAKE_MESSAGES
+            and events < MAX_INTAKE_EVENTS
+            and size < MAX_INTAKE_BYTES
+            and self.clock.now() < deadline
+        ):
+            try:
+                batch = self.receiver.receive(queue, HIDDEN_FOR)
+            except StorageUnavailable:
+                if not taken:
+                    raise
+                break  # Handle what is hidden already.
+            if not batch:
+                break
+            for received in batch:
+                if parts := self._read(queue, received):
+                    taken.append(ReadMessage(received=received, parts=parts))
+                    deliveries = [each for part in parts for each in part.deliveries]
+                    events += len(deliveries)
+                    size += sum(len(each.text or "") for each in deliveries)
+        return taken
+
+    def for_each(
+        self,
+        queue: Queue,
+        groups: Iterable[list[ReadMessage]],
+        act: Callable[[list[ReadMessage]], object],
+        deadline: datetime,
+    ) -> Exception | None:
+        """
+        Act on each group of messages on its own; return the first fault.
+
+        What *act* leaves in a group that fails becomes visible again, and after *deadline* no other
+        is begun. Of several messages with a fault of their own, each is tried alone; one that was
+        received `MAX_RECEIVES` times is recorded.
+        """
+        first: Exception | None = None
+        for group in groups:
+            if first and self.clock.now() >= deadline:
+                break
+            try:
+                act(group)
+            except Exception as fault:  # noqa: BLE001 - the others go on
+                if len(group) > 1 and not _is_ours(fault):
+                    left = self.for_each(queue, [[each] for each in group], act, deadline)
+                else:
+                    left = self._unhandled(queue, group, fault)
+                first = first or left
+        return first
+
+    def record(self, queue: Queue, message: ReadMessage, reason: str) -> None:
+        """
+        Record a message that can't be handled with its events, then delete it.
+
+        Raises:
+            StorageUnavailable: the message becomes visible again later.
+        """
+        deliveries = [each for part in message.parts for each in part.deliveries]
+        events = [each.text for each in deliveries]
+        with suppress(ValueError):  # a damaged blob
+            events = [text for _, text in texts_of(deliveries, self.payloads)]
+        self._quarantine(queue, message.received, reason, events)
+
+    def _unhandled(
+        self, queue: Queue, group: list[ReadMessage], fault: Exception
+    ) -> Exception | None:
+        """Leave messages for a later run, or record what has a fault of its own too often."""
+        telemetry.error("message.unhandled", queue=queue, detail=repr(fault))
+        if _is_ours(fault) or any(each.received.count < MAX_RECEIVES for each in group):
+            return fault
+        try:
+            for each in group:
+                self.record(queue, each, f"it can't be handled: {fault!r}")
+        except StorageUnavailable as error:
+            return error
+        return None
+
+    def _quarantine(
+        self, queue: Queue, received: Received, reason: str, events: Sequence[str | None] = ()
+    ) -> None:
+        """
+        Record a message that can't be handled, then delete it.
+
+        Raises:
+            StorageUnavailable: the message becomes visible again later.
+        """
+        self.records.write(queue, received.text, reason, events)
+        self.receiver.delete(queue, received)
+
+    def _read(self, queue: Queue, received: Received) -> tuple[DeliveryMessage, ...]:
+        """Return the parts of a message; none if it is left where it is, or was recorded."""
+        try:
+            parts = self._decode(queue, received)
+            if isinstance(parts, NewerMessage):
+                self.receiver.hide(queue, received, NEWER_AGAIN_IN)
+                return ()
+        except StorageUnavailable as error:  # It comes again; the others go on.
+            telemetry.error("message.unhandled", queue=queue, detail=str(error))
+            return ()
+        return parts
+
+    def _decode(
+        self, queue: Queue, received: Received
+    ) -> tuple[DeliveryMessage, ...] | NewerMessage:
+        try:
+            parts = decode(received.text)
+            if not isinstance(parts, NewerMessage):
+                _check_kind(queue, parts)
+        except MalformedMessage as error:
+            self._quarantine(queue, received, str(error))
+            return ()
+        return parts
+
+
+def _is_ours(fault: Exception) -> bool:
+    """Tell whether a fault has nothing to do with the message: it may succeed later."""
+    if isinstance(fault, Unstorable):
+        return False
+    return isinstance(fault, (StorageUnavailable, MemoryError, OSError))
+
+
+def _check_kind(queue: Queue, parts: tuple[DeliveryMessage, ...]) -> None:
+    """Raise MalformedMessage if the queue never gets such a message: its timer can't handle it."""
+    is_dead_letter = parts[0].dead_letter is not None
+    is_shared = len(parts) > 1 and queue not in POISON_QUEUES
+    if is_dead_letter is not (queue is Queue.DEADLETTERS) or is_shared:
+        raise MalformedMessage(f"not a message for the queue '{queue}'")

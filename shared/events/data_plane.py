@@ -1,0 +1,79 @@
+"""Defines how publishing to custom topics and to namespace topics differs, as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from shared.errors import InvalidEvents
+from shared.events.topic import TopicName
+from shared.http import HttpRequest
+
+MAX_REQUEST_EVENTS = 5000  # Event Grid "Quotas and limits" (2023-11-15)
+_PUBLISH = "publish"
+_PULL = frozenset({"receive", "acknowledge", "release", "reject", "renewLock"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataPlane:
+    """
+    The requirements of one kind of topic for publish requests.
+
+    *api_versions* are in ascending order. *schemes* are those of the header ``Authorization``;
+    *carriers* are headers and query parameters that can replace it. *key_owner* is the kind of
+    resource that has the keys. *max_request_size* is in bytes. *accepted* is the body of a 200.
+    """
+
+    api_versions: tuple[str, ...]
+    methods: tuple[str, ...]
+    schemes: tuple[str, ...]
+    carriers: tuple[str, ...]
+    key_owner: str
+    max_request_size: int
+    max_events: int
+    accepted: bytes
+
+
+# Contract §1.1, §1.5 and §1.7; the size is that of the official SDK's tests, documented is 1 MB.
+CUSTOM = DataPlane(
+    api_versions=("2018-01-01",),
+    methods=("OPTIONS", "POST"),
+    schemes=("SharedAccessSignature", "Bearer"),
+    carriers=("aeg-sas-token", "aeg-sas-key"),
+    key_owner="topic",
+    max_request_size=1_536_000,
+    max_events=MAX_REQUEST_EVENTS,
+    accepted=b"",
+)
+# Contract §1.8; "1 MB" is read as a mebibyte. An event can be as large as its request.
+NAMESPACE = DataPlane(
+    api_versions=("2023-06-01-preview", "2023-11-01", "2024-06-01"),
+    methods=("POST",),
+    schemes=("SharedAccessKey", "Bearer"),
+    carriers=(),
+    key_owner="namespace",
+    max_request_size=1_048_576,
+    max_events=1000,
+    accepted=b"{}",
+)
+
+
+def data_plane(request: HttpRequest) -> DataPlane:
+    """Return the data plane that the route of *request* belongs to."""
+    return NAMESPACE if "namespace" in request.params else CUSTOM
+
+
+def topic_name(request: HttpRequest) -> str | None:
+    """
+    Return the name of the topic of a request; ``None`` if the path can't name a topic.
+
+    Raises:
+        InvalidEvents: the path is an operation of pull delivery.
+    """
+    if data_plane(request) is CUSTOM:
+        name = request.params["topic"]
+        return None if TopicName.parse(name) else name  # namespace topics have their own route
+    topic, _, action = request.params["action"].rpartition(":")
+    if action in _PULL:
+        message = f"Pull delivery is not supported: '{action}' is not available, events are pushed."
+        raise InvalidEvents(message, detail_code="UnsupportedOperation")
+    return TopicName(request.params["namespace"], topic).joined if action == _PUBLISH else None

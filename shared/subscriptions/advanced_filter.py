@@ -1,0 +1,190 @@
+"""Compiles advanced filters, each a test of one value of an event."""
+
+from __future__ import annotations
+
+import operator as compare
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from shared.subscriptions.event_values import MISSING, EventValues, fold_case
+
+Check = Callable[[Any], bool]  # tests one value; False for another type
+Real = int | float
+
+_NUMBERS = (int, float)
+
+
+class Operator(StrEnum):
+    """Names of ``operatorType``. Source: "Understand event filtering" (2022-09-09)."""
+
+    NUMBER_IN = "NumberIn"
+    NUMBER_NOT_IN = "NumberNotIn"
+    NUMBER_LESS_THAN = "NumberLessThan"
+    NUMBER_LESS_THAN_OR_EQUALS = "NumberLessThanOrEquals"
+    NUMBER_GREATER_THAN = "NumberGreaterThan"
+    NUMBER_GREATER_THAN_OR_EQUALS = "NumberGreaterThanOrEquals"
+    NUMBER_IN_RANGE = "NumberInRange"
+    NUMBER_NOT_IN_RANGE = "NumberNotInRange"
+    BOOL_EQUALS = "BoolEquals"
+    STRING_IN = "StringIn"
+    STRING_NOT_IN = "StringNotIn"
+    STRING_CONTAINS = "StringContains"
+    STRING_NOT_CONTAINS = "StringNotContains"
+    STRING_BEGINS_WITH = "StringBeginsWith"
+    STRING_NOT_BEGINS_WITH = "StringNotBeginsWith"
+    STRING_ENDS_WITH = "StringEndsWith"
+    STRING_NOT_ENDS_WITH = "StringNotEndsWith"
+    IS_NULL_OR_UNDEFINED = "IsNullOrUndefined"
+    IS_NOT_NULL = "IsNotNull"
+
+
+class Operand(StrEnum):
+    """The kind of operand that an operator compares with, as faults describe it."""
+
+    NUMBER = "a number"
+    NUMBERS = "a list of numbers, at least one"
+    RANGES = "a list of pairs of numbers, at least one, the smaller number first: [[1, 10]]"
+    FLAG = "true or false"
+    STRINGS = "a list of strings, at least one, none longer than 512 characters"
+    NOTHING = "nothing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdvancedFilter:
+    """
+    A test of the value at the path *key*.
+
+    *values* are the operands: numbers, pairs of numbers or strings; an operator that takes a single
+    ``value`` has one. *on_arrays*: an array matches by its elements; otherwise it never matches.
+    """
+
+    operator: Operator
+    key: tuple[str, ...]
+    values: tuple[Any, ...] = ()
+    on_arrays: bool = False
+    matches: Callable[[EventValues], bool] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "matches", _compile(self))
+
+
+class _Rule(NamedTuple):
+    """The semantics of an operator; *is_negative* inverts *check* for values of its type."""
+
+    operand: Operand
+    check: Callable[[Any], Check]
+    is_negative: bool = False
+    matches_missing: bool = False
+
+
+def operand_of(operator: Operator) -> Operand:
+    """Return the kind of operand that *operator* compares with."""
+    rule = _RULES.get(operator)
+    return rule.operand if rule else Operand.NOTHING
+
+
+def _compile(advanced: AdvancedFilter) -> Callable[[EventValues], bool]:
+    key, on_arrays = advanced.key, advanced.on_arrays
+    if advanced.operator is Operator.IS_NULL_OR_UNDEFINED:
+        return lambda values: values.value(key) in (None, MISSING)
+    if advanced.operator is Operator.IS_NOT_NULL:
+        return lambda values: values.value(key) not in (None, MISSING)
+    rule = _RULES[advanced.operator]
+    check = rule.check(advanced.values)
+    if rule.is_negative:
+        return _compile_negative(advanced, rule, check)
+
+    def matches(values: EventValues) -> bool:
+        value = values.value(key)
+        if value.__class__ is tuple:
+            return on_arrays and any(map(check, value))
+        return check(value)
+
+    return matches
+
+
+def _compile_negative(
+    advanced: AdvancedFilter, rule: _Rule, check: Check
+) -> Callable[[EventValues], bool]:
+    key, on_arrays = advanced.key, advanced.on_arrays
+    classes = (str,) if rule.operand is Operand.STRINGS else _NUMBERS
+
+    def matches(values: EventValues) -> bool:
+        value = values.value(key)
+        if value.__class__ is tuple:
+            return on_arrays and not any(map(check, value))
+        if value is None or value is MISSING:
+            return rule.matches_missing
+        return value.__class__ in classes and not check(value)
+
+    return matches
+
+
+def _number_in(values: tuple[Real, ...]) -> Check:
+    wanted = frozenset(values)
+    return lambda value: value.__class__ in _NUMBERS and value in wanted
+
+
+def _in_range(ranges: tuple[tuple[Real, Real], ...]) -> Check:
+    return lambda value: (
+        value.__class__ in _NUMBERS and any(low <= value <= high for low, high in ranges)
+    )
+
+
+def _number(test: Callable[[Real, Real], bool]) -> Callable[[tuple[Real, ...]], Check]:
+    def check(values: tuple[Real, ...]) -> Check:
+        (limit,) = values
+        return lambda value: value.__class__ in _NUMBERS and test(value, limit)
+
+    return check
+
+
+def _bool_equals(values: tuple[bool, ...]) -> Check:
+    (wanted,) = values
+    return lambda value: value is wanted
+
+
+def _string_in(values: tuple[str, ...]) -> Check:
+    wanted = frozenset(map(fold_case, values))
+    return lambda value: value.__class__ is str and value in wanted
+
+
+def _string(test: Callable[[str, tuple[str, ...]], bool]) -> Callable[[tuple[str, ...]], Check]:
+    def check(values: tuple[str, ...]) -> Check:
+        wanted = tuple(map(fold_case, values))
+        return lambda value: value.__class__ is str and test(value, wanted)
+
+    return check
+
+
+def _contains_any(text: str, parts: Collection[str]) -> bool:
+    return any(part in text for part in parts)
+
+
+_contains, _begins, _ends = _string(_contains_any), _string(str.startswith), _string(str.endswith)
+_NUM, _NUMS, _STRINGS = Operand.NUMBER, Operand.NUMBERS, Operand.STRINGS
+# A missing value matches no operator "…, except NumberNotIn and StringNotIn"; that it matches
+# NumberNotInRange is ours.
+_RULES = {
+    Operator.NUMBER_IN: _Rule(_NUMS, _number_in),
+    Operator.NUMBER_NOT_IN: _Rule(_NUMS, _number_in, is_negative=True, matches_missing=True),
+    Operator.NUMBER_LESS_THAN: _Rule(_NUM, _number(compare.lt)),
+    Operator.NUMBER_LESS_THAN_OR_EQUALS: _Rule(_NUM, _number(compare.le)),
+    Operator.NUMBER_GREATER_THAN: _Rule(_NUM, _number(compare.gt)),
+    Operator.NUMBER_GREATER_THAN_OR_EQUALS: _Rule(_NUM, _number(compare.ge)),
+    Operator.NUMBER_IN_RANGE: _Rule(Operand.RANGES, _in_range),
+    Operator.NUMBER_NOT_IN_RANGE: _Rule(
+        Operand.RANGES, _in_range, is_negative=True, matches_missing=True
+    ),
+    Operator.BOOL_EQUALS: _Rule(Operand.FLAG, _bool_equals),
+    Operator.STRING_IN: _Rule(_STRINGS, _string_in),
+    Operator.STRING_NOT_IN: _Rule(_STRINGS, _string_in, is_negative=True, matches_missing=True),
+    Operator.STRING_CONTAINS: _Rule(_STRINGS, _contains),
+    Operator.STRING_NOT_CONTAINS: _Rule(_STRINGS, _contains, is_negative=True),
+    Operator.STRING_BEGINS_WITH: _Rule(_STRINGS, _begins),
+    Operator.STRING_NOT_BEGINS_WITH: _Rule(_STRINGS, _begins, is_negative=True),
+    Operator.STRING_ENDS_WITH: _Rule(_STRINGS, _ends),
+    Operator.STRING_NOT_ENDS_WITH: _Rule(_STRINGS, _ends, is_negative=True),
+}

@@ -1,0 +1,120 @@
+"""Looks up the values of an event for filters, and validates the keys that lead to them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from enum import Enum
+from string import ascii_lowercase, ascii_uppercase
+from typing import Any, Final
+
+from shared.events.event import Event
+from shared.events.literals import to_python_number
+from shared.events.topic import InputSchema
+
+
+class Absence(Enum):
+    """The type of ``MISSING``, the value of a key that an event doesn't have."""
+
+    MISSING = "missing"
+
+
+MISSING: Final = Absence.MISSING
+_LIKE_ASCII = frozenset("\u0131\u017f")  # dotless i, long s: their upper case is ASCII
+_SMALL_ASCII = str.maketrans(ascii_uppercase, ascii_lowercase)
+_MAX_EXACT = 2**53  # every integer up to here is a double
+_MAX_DOUBLE = 2**1023  # some larger integers overflow a double
+_ENVELOPE_KEYS = ("id", "topic", "subject", "eventtype", "dataversion")
+# Publishing refuses events with other members in these schemas.
+_KNOWN_KEYS = {InputSchema.EVENT_GRID: _ENVELOPE_KEYS, InputSchema.CUSTOM: _ENVELOPE_KEYS}
+
+
+class EventValues:
+    """
+    The values of one event: case-folded strings, and arrays as tuples.
+
+    The first name of a path is a member of the event, in any case; the others are names within
+    ``data``. No path leads into an array. Each value is looked up once, for any number of filters.
+    """
+
+    __slots__ = ("_envelope", "_members", "_values", "event_type", "folded_subject", "subject")
+
+    def __init__(self, event: Event) -> None:
+        self._envelope = event.members
+        self._members: Mapping[str, Any] | None = None  # by case-folded name; built on first use
+        self._values: dict[tuple[str, ...], Any] = {}
+        self.subject = event.subject
+        self.folded_subject = fold_case(event.subject)
+        self.event_type = fold_case(event.event_type)
+
+    def value(self, path: tuple[str, ...]) -> Any:
+        """Return the value at *path*, whose first name is case-folded; ``MISSING`` if none."""
+        try:
+            return self._values[path]
+        except KeyError:
+            found = self._values[path] = _comparable_value(self._find(path))
+            return found
+
+    def _find(self, path: tuple[str, ...]) -> Any:
+        if self._members is None:
+            self._members = {fold_case(name): value for name, value in self._envelope.items()}
+        value: Any = self._members
+        for name in path:
+            if not isinstance(value, Mapping) or name not in value:
+                return MISSING
+            value = value[name]
+        return value
+
+
+def key_fault(key: str, schema: InputSchema, also: Collection[str] = ()) -> str | None:
+    """
+    Return the fault of *key*; ``None`` if an event of *schema* can have it.
+
+    A key is a member of the event, in any case, or a path into ``data``. *also* are members
+    accepted beside the schema's own. CloudEvents can have any member, as an extension.
+
+    Source: Event Grid "Understand event filtering" (2022-09-09), and of headers "Set custom headers
+    on delivered events" (2023-02-21), whose keys are the same.
+    """
+    first, *names = key.lower().split(".")
+    known = _KNOWN_KEYS.get(schema)
+    if first == "data" and all(names):
+        return None
+    if first and not names and (known is None or first in known or first in also):
+        return None
+    members = ", ".join(known) if known else "an attribute of the event"
+    return f"The key '{key[:256]}' is not a key of an event; use {members} or data.…."
+
+
+def fold_case(text: str) -> str:
+    """
+    Return *text* in the form for case-insensitive comparison, character by character.
+
+    Like .NET's OrdinalIgnoreCase: no character becomes two (``ß`` is not ``SS``), and no character
+    outside ASCII becomes ASCII (dotless i, long s).
+    """
+    if text.isascii():
+        return text.lower()
+    capitals = text.upper()
+    if len(capitals) != len(text) or not _LIKE_ASCII.isdisjoint(text):
+        capitals = "".join(map(_upper, text))
+    return capitals.translate(_SMALL_ASCII)
+
+
+def _upper(character: str) -> str:
+    if character in _LIKE_ASCII:
+        return character
+    forms = (character.upper(), character.title(), character)
+    return next(form for form in forms if len(form) == 1)
+
+
+def _comparable_value(value: Any) -> Any:
+    return tuple(map(_comparable, value)) if isinstance(value, list) else _comparable(value)
+
+
+def _comparable(value: Any) -> Any:
+    if isinstance(value, str):
+        return fold_case(value)
+    if isinstance(value, int) and abs(value) > _MAX_EXACT:
+        # The operands of filters are doubles.
+        return float(value) if abs(value) < _MAX_DOUBLE else value
+    return to_python_number(value)

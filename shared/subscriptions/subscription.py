@@ -1,0 +1,155 @@
+"""Defines an event subscription: topic, filter, endpoint, retry policy, dead-letter destination."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import NamedTuple
+
+from shared.events.topic import InputSchema
+from shared.http import Audience
+from shared.subscriptions.filters import MATCH_ALL, EventFilter
+
+# The generation of messages whose events were published while the subscription could not be read:
+# their filter is still to be applied.
+UNMATCHED = ""
+# The origin that CloudEvents endpoints allow; the Functions trigger answers exactly this text.
+WEBHOOK_ORIGIN = "eventgrid.azure.net"
+
+
+class DeliverySchema(StrEnum):
+    """The schema in which subscribers receive events; values are ARM names."""
+
+    EVENT_GRID = "EventGridSchema"
+    CLOUD_EVENTS = "CloudEventSchemaV1_0"
+    CUSTOM_INPUT = "CustomInputSchema"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPolicy:
+    """
+    The most attempts, including the first, and the time to live in minutes, maybe fractional.
+
+    ``None``: the default of the topic's delivery profile.
+    """
+
+    max_delivery_attempts: int | None = None
+    event_time_to_live_minutes: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetterDestination:
+    """A blob container of the storage account *account*; empty: the app's own."""
+
+    container: str
+    account: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batching:
+    """
+    The most events in a request, and the preferred size of its body.
+
+    *max_events* of 1 means no batching.
+    """
+
+    max_events: int = 1
+    preferred_kilobytes: int = 64
+
+
+NO_BATCHING = Batching()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StaticHeader:
+    """A header with the same value in every request to the endpoint, the handshake included."""
+
+    name: str
+    value: str = field(repr=False)
+    is_secret: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DynamicHeader:
+    """A header whose value is taken from each event, at *path*."""
+
+    name: str
+    path: tuple[str, ...]
+
+
+DeliveryHeader = StaticHeader | DynamicHeader
+
+
+class SubscriptionKey(NamedTuple):
+    """Names one event subscription of the deployment: its topic, and its own name there."""
+
+    topic: str
+    subscription: str
+
+    @property
+    def folded(self) -> SubscriptionKey:
+        """The key in lower case: names are equal whatever their case."""
+        return SubscriptionKey(self.topic.lower(), self.subscription.lower())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventSubscription:
+    """
+    One subscription as deliveries use it.
+
+    *topic* is the topic's name, *topic_id* its ARM id. *generation* is new at each creation: events
+    that wait for an earlier generation are dropped. The query of *endpoint_url* may be secret.
+    From *expires_at* on it gets no events; ``None``: it never expires. *audience* is that of the
+    tokens that the endpoint requires. *rate* is the most requests a minute that it allows;
+    ``None``: no limit. Before it *has_consented* it gets no events. *is_restored*: it replaced one
+    whose generation could not be read, so events of any generation are its own. ``DeliveryTerms``
+    leave out what the topic's delivery profile lacks.
+    """
+
+    topic: str
+    topic_id: str
+    name: str
+    generation: str
+    endpoint_url: str = field(repr=False)
+    input_schema: InputSchema
+    delivery_schema: DeliverySchema
+    filter: EventFilter = MATCH_ALL
+    retry_policy: RetryPolicy = RetryPolicy()
+    dead_letter: DeadLetterDestination | None = None
+    batching: Batching = NO_BATCHING
+    headers: tuple[DeliveryHeader, ...] = ()
+    expires_at: datetime | None = None
+    audience: Audience | None = None
+    rate: int | None = None
+    has_consented: bool = True
+    is_restored: bool = False
+
+    @property
+    def key(self) -> SubscriptionKey:
+        return SubscriptionKey(self.topic, self.name)
+
+    @property
+    def arm_id(self) -> str:
+        return f"{self.topic_id}/eventSubscriptions/{self.name}"
+
+    def owns(self, generation: str) -> bool:
+        """Tell whether events that wait for *generation* are its own."""
+        return self.is_restored or generation in (self.generation, UNMATCHED)
+
+    def is_expired(self, now: datetime) -> bool:
+        """Tell whether it gets no more events and its waiting events are dropped."""
+        return self.expires_at is not None and self.expires_at <= now
+
+
+def stand_in(key: SubscriptionKey) -> EventSubscription:
+    """Return a subscription that can't be read, as publishing sees it: it gets every event."""
+    return EventSubscription(
+        topic=key.topic,
+        topic_id="",
+        name=key.subscription,
+        generation=UNMATCHED,
+        endpoint_url="",
+        input_schema=InputSchema.EVENT_GRID,
+        delivery_schema=DeliverySchema.EVENT_GRID,
+    )

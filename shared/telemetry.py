@@ -1,0 +1,70 @@
+"""
+Writes one line of compact JSON per unit of work: the Functions worker forwards nothing but that.
+
+A line may come with a *text* that says the same within `TEXT_WIDTH` characters, for a terminal;
+`TextLines` puts it in the line's place.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from datetime import datetime
+from enum import Enum
+
+from shared.clock import timestamp
+
+LOGGER = "pushgrid"
+_log = logging.getLogger(LOGGER)
+
+TEXT_WIDTH = 160  # of the 200 that a line may have: hosts put time, level and function before it
+
+Field = str | int | float | bool | None | datetime | Enum | list[str]
+
+
+def info(event: str, text: str | None = None, /, **fields: Field) -> None:
+    """Write what happened, endpoint failures included."""
+    _write(logging.INFO, event, fields, text)
+
+
+def warning(event: str, **fields: Field) -> None:
+    """Write what an operator should look at: an event given up, a message that came back."""
+    _write(logging.WARNING, event, fields)
+
+
+def error(event: str, **fields: Field) -> None:
+    """Write a fault of the app."""
+    _write(logging.ERROR, event, fields)
+
+
+class TextLines(logging.Filter):
+    """Replaces a line by its text, if it has one."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if text := getattr(record, "text", None):
+            record.msg, record.args = "%s", (text,)
+        return True
+
+
+def shortened(text: str, width: int) -> str:
+    """Return *text* on one printable line; beyond *width* characters it loses its middle."""
+    plain = "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)
+    if len(plain) <= width:
+        return plain
+    kept = width - 1
+    return f"{plain[: kept - kept // 2]}…{plain[len(plain) - kept // 2 :]}"
+
+
+def _write(level: int, event: str, fields: dict[str, Field], text: str | None = None) -> None:
+    if _log.isEnabledFor(level):
+        line = {"event": event} | {
+            name: value for name, value in fields.items() if value is not None
+        }
+        _log.log(level, "%s", _compact(line), extra={"text": text})
+
+
+def _plain(value: object) -> str:
+    return timestamp(value) if isinstance(value, datetime) else str(value)
+
+
+_compact = json.JSONEncoder(default=_plain, separators=(",", ":")).encode

@@ -1,0 +1,90 @@
+"""
+Composes settings, adapters and use cases: the entry points of the function folders.
+
+Each use case is composed in a module that the first call imports: a function imports only what it
+uses, for the sake of cold starts. Each part is built once per process.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from shared.engine.timers.last_runs import RecordedTimer
+    from shared.http import HttpAnswer, HttpRequest
+
+
+class Answers(Protocol):
+    """Answers requests: while the settings are invalid, each with that error."""
+
+    def run(self, request: HttpRequest) -> HttpAnswer:
+        """Answer *request*; never raises."""
+
+
+def require_settings() -> None:
+    """Read the settings as a function is loaded. Raises InvalidSettings with every fault."""
+    from shared.wiring import console, process, settings
+
+    process.collect_garbage_rarely()
+    console.print_what_the_host_drops()
+    settings.settings()
+
+
+def read_settings() -> None:
+    """Read the settings as an HTTP function is loaded: it answers requests with their faults."""
+    from shared.wiring import console, process, settings
+
+    process.collect_garbage_rarely()
+    console.print_what_the_host_drops()
+    settings.settings_fault()
+
+
+async def publish(request: HttpRequest) -> HttpAnswer:
+    """Answer a publish request, to a custom topic or a topic of a namespace."""
+    from shared.wiring import publishing, settings
+
+    if misconfigured := settings.misconfigured_publish():
+        return misconfigured.run(request)
+    return await publishing.publish().run(request)
+
+
+async def deliver(body: bytes) -> None:
+    """Deliver one queue message; return when its invocation can end."""
+    from shared.wiring import delivering
+
+    await delivering.run(body)
+
+
+def wake() -> RecordedTimer:
+    """Return the timer job for long waits."""
+    from shared.wiring import timers
+
+    return timers.wake()
+
+
+def deadletter_timer() -> RecordedTimer:
+    """Return the jobs of the dead-letter timer."""
+    from shared.wiring import timers
+
+    return timers.deadletter_timer()
+
+
+def manage() -> Answers:
+    """Return the management API."""
+    from shared.wiring import managing, settings
+
+    return settings.misconfigured_api() or managing.manage()
+
+
+def status() -> Answers:
+    """Return the status routes: health and metrics."""
+    from shared.wiring import operations, settings
+
+    return settings.misconfigured_api() or operations.status()
+
+
+def validate() -> Answers:
+    """Return the use case of validation links."""
+    from shared.wiring import managing, settings
+
+    return settings.misconfigured_api() or managing.validate()

@@ -1,0 +1,48 @@
+"""Builds the verifiers of access tokens from Entra ID: for publishers and for operators."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from shared.wiring.process import once
+from shared.wiring.settings import settings
+
+if TYPE_CHECKING:
+    from shared.adapters.entra.access_tokens import EntraTokenVerifier
+    from shared.adapters.entra.signing_keys import SigningKeys
+    from shared.adapters.http.push import HttpPusher
+
+
+@once
+def publisher_tokens() -> EntraTokenVerifier | None:
+    return _verifier(settings().entra_audience)
+
+
+@once
+def operator_tokens() -> EntraTokenVerifier | None:
+    return _verifier(settings().entra_management_audience)
+
+
+def _verifier(audiences: tuple[str, ...]) -> EntraTokenVerifier | None:
+    """Return the verifier for *audiences*, which clients write with and without a slash."""
+    if not settings().has_entra:
+        return None
+    from shared.adapters.entra.access_tokens import EntraTokenVerifier
+
+    either = [form for each in audiences for form in (each.rstrip("/"), f"{each.rstrip('/')}/")]
+    return EntraTokenVerifier(_signing_keys(), issuers=settings().entra_issuer, audiences=either)
+
+
+@once
+def _signing_keys() -> SigningKeys:
+    from shared.adapters.entra.signing_keys import SigningKeys
+
+    return SigningKeys(settings().entra_jwks_url or "", _pusher, time.monotonic)
+
+
+def _pusher() -> HttpPusher:
+    """Return the sender that fetches keys; only the first token needs it."""
+    from shared.wiring.outbound import http_pusher
+
+    return http_pusher()

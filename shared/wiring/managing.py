@@ -1,0 +1,77 @@
+"""Composes the management API and its validation links."""
+
+from __future__ import annotations
+
+import base64
+import random
+import secrets
+import time
+from typing import TYPE_CHECKING
+
+from shared.adapters.resource_cache import InvalidatingStore
+from shared.engine.manage.validation_links import Validate
+from shared.engine.manage.writing import backoff_seconds
+from shared.wiring import storage
+from shared.wiring.process import CLOCK, new_id, once
+from shared.wiring.settings import log_doubtful_settings, settings
+
+if TYPE_CHECKING:
+    from shared.engine.manage.api import Manage
+
+
+@once
+def validate() -> Validate:
+    return Validate(resources=_resources(), clock=CLOCK, backoff=_backoff)
+
+
+@once
+def manage() -> Manage:
+    # Validation links need none of these: cold starts.
+    from shared.adapters.http.notifier import ParallelNotifier
+    from shared.adapters.storage.health_table import TableHealth
+    from shared.arm.deployment import Deployment, profile_limits
+    from shared.delivery.profiles import PROFILES
+    from shared.engine.manage.api import Manage
+    from shared.wiring.entra import operator_tokens
+    from shared.wiring.outbound import app_addresses, pusher
+
+    log_doubtful_settings()
+    return Manage(
+        resources=_resources(),
+        counts=storage.counts(),
+        attempts=storage.attempts(),
+        health=TableHealth(storage.resources(), time.monotonic),
+        pusher=pusher(),
+        notifier=ParallelNotifier(pusher()),
+        clock=CLOCK,
+        deployment=Deployment(
+            account=storage.account().account_name,
+            profiles={name: profile_limits(profile) for name, profile in PROFILES.items()},
+            default_profile=settings().profile,
+            dead_letter_accounts=frozenset(settings().deadletter_accounts),
+            allow_http=settings().allow_http,
+            has_webhook_identity=settings().has_webhook_identity,
+            has_client_ip_header=settings().client_ip_header is not None,
+            app_addresses=app_addresses(),
+        ),
+        admin_key=settings().admin_key,
+        tokens=operator_tokens(),
+        public_url=settings().public_url,
+        new_key=_new_key,
+        new_id=new_id,
+        sleep=time.sleep,
+        backoff=_backoff,
+    )
+
+
+def _resources() -> InvalidatingStore:
+    return InvalidatingStore(storage.resources(), storage.resource_cache())
+
+
+def _backoff(lost: int) -> None:
+    """Wait after *lost* races for a document."""
+    time.sleep(backoff_seconds(lost, random.random()))  # noqa: S311 - no secret
+
+
+def _new_key() -> str:
+    return base64.b64encode(secrets.token_bytes(32)).decode("ascii")

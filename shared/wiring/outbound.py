@@ -1,0 +1,84 @@
+"""Builds the senders of requests to endpoints, and the guard that they go through."""
+
+from __future__ import annotations
+
+import os
+from ipaddress import ip_network
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import certifi
+
+from shared.adapters.entra.webhook_tokens import TokenPusher, WebhookTokens, credential_for
+from shared.adapters.http.outbound_guard import OutboundGuard
+from shared.adapters.http.push import HttpPusher
+from shared.adapters.http.resolver import NameServers
+from shared.adapters.http.tls import TlsMaterial, client_tls
+from shared.subscriptions.endpoint_rules import host_addresses
+from shared.wiring.process import CLOCK, once
+from shared.wiring.settings import settings
+
+
+@once
+def pusher() -> TokenPusher:
+    """Return the sender that adds tokens to requests that need them."""
+    return TokenPusher(http_pusher(), tokens())
+
+
+@once
+def tokens() -> WebhookTokens:
+    credential = None
+    if settings().has_webhook_identity:
+        credential = credential_for(
+            settings().webhook_client_id or "",
+            secret=settings().webhook_client_secret,
+            certificate=settings().webhook_certificate,
+            authority=settings().webhook_authority,
+        )
+    return WebhookTokens(credential, CLOCK)
+
+
+@once
+def http_pusher() -> HttpPusher:
+    guard = OutboundGuard(
+        allow_http=settings().allow_http,
+        allowed_networks=settings().allowed_networks,
+        app_addresses=app_addresses(),
+        identity_endpoints=_identity_endpoints(),
+    )
+    servers = settings().name_servers
+    return HttpPusher(
+        guard,
+        tls=client_tls(_tls_material()),
+        lookup=NameServers(servers=servers) if servers else None,
+        proxy=settings().egress_proxy,
+    )
+
+
+def storage_pusher() -> HttpPusher:
+    """Return the sender of requests to storage, at any address, trusting what its SDKs trust."""
+    everywhere = [ip_network("0.0.0.0/0"), ip_network("::/0")]
+    guard = OutboundGuard(allow_http=True, allowed_networks=everywhere)
+    trusted = client_tls()
+    bundle = os.environ.get("REQUESTS_CA_BUNDLE") or certifi.where()
+    trusted.load_verify_locations(**{"capath" if Path(bundle).is_dir() else "cafile": bundle})
+    return HttpPusher(guard, tls=trusted)
+
+
+def _tls_material() -> TlsMaterial:
+    found = settings()
+    return TlsMaterial(
+        found.ca_bundle, found.client_certificate, found.client_key, found.client_key_password
+    )
+
+
+def app_addresses() -> frozenset[tuple[str, int]]:
+    """Return the hosts and ports under which this app is reached."""
+    given_by_azure = f"https://{os.environ.get('WEBSITE_HOSTNAME', '')}"
+    return host_addresses(given_by_azure) | host_addresses(settings().public_url or "")
+
+
+def _identity_endpoints() -> list[tuple[str, int]]:
+    """Return where the platform issues tokens to this app: the guard always refuses it."""
+    urls = [urlsplit(os.environ.get(name, "")) for name in ("IDENTITY_ENDPOINT", "MSI_ENDPOINT")]
+    return [(url.hostname, url.port or 80) for url in urls if url.hostname]

@@ -1,0 +1,106 @@
+"""Builds the adapters of storage, whose SDKs are imported at the first request."""
+
+from __future__ import annotations
+
+import atexit
+import time
+import uuid
+
+from shared.adapters.buffered_metrics import BufferedMetrics
+from shared.adapters.resource_cache import Readers, ResourceCache
+from shared.adapters.storage.account import StorageAccount
+from shared.adapters.storage.attempts import StorageAttempts
+from shared.adapters.storage.blobs import StorageDeadLetters, StoragePayloads
+from shared.adapters.storage.connection import Service, connections_beside
+from shared.adapters.storage.metrics import StorageMetrics
+from shared.adapters.storage.queues import StorageQueues
+from shared.adapters.storage.tables import StorageResources
+from shared.arm.namespace_codec import to_absent_topic, to_namespace_topic
+from shared.arm.subscription_codec import to_subscription_in_force
+from shared.arm.topic_codec import to_topic
+from shared.engine.delivering.deployment_terms import DeploymentTerms
+from shared.engine.delivering.poison_records import PoisonRecords
+from shared.engine.delivering.requeue import Requeue
+from shared.wiring.outbound import storage_pusher
+from shared.wiring.process import CLOCK, new_id, once
+from shared.wiring.settings import settings
+
+
+@once
+def account() -> StorageAccount:
+    return StorageAccount(settings().storage)
+
+
+@once
+def queues() -> StorageQueues:
+    return StorageQueues(account(), storage_pusher().send)
+
+
+@once
+def requeue() -> Requeue:
+    return Requeue(sender=queues(), clock=CLOCK, sleep=time.sleep)
+
+
+@once
+def resources() -> StorageResources:
+    return StorageResources(account())
+
+
+@once
+def attempts() -> StorageAttempts:
+    return StorageAttempts(account(), CLOCK)
+
+
+@once
+def payloads() -> StoragePayloads:
+    return StoragePayloads(account(), CLOCK)
+
+
+@once
+def dead_letters() -> StorageDeadLetters:
+    others = connections_beside(settings().storage, settings().deadletter_accounts)
+    return StorageDeadLetters(
+        account(),
+        {name: StorageAccount(each, services=[Service.BLOB]) for name, each in others.items()},
+    )
+
+
+@once
+def poison_records() -> PoisonRecords:
+    return PoisonRecords(store=dead_letters(), clock=CLOCK, new_id=new_id)
+
+
+@once
+def counts() -> StorageMetrics:
+    return StorageMetrics(account(), CLOCK)
+
+
+@once
+def metrics() -> BufferedMetrics:
+    recorder = BufferedMetrics(counts(), CLOCK, instance=uuid.uuid4().hex)
+    recorder.start(time.sleep)
+    atexit.register(recorder.flush)  # where the process ends in order
+    return recorder
+
+
+@once
+def resource_cache() -> ResourceCache:
+    return ResourceCache(
+        resources(),
+        Readers(to_topic, to_namespace_topic, to_subscription_in_force, to_absent_topic),
+        cache_for=settings().cache_for,
+        clock=time.monotonic,
+    )
+
+
+@once
+def deployment_terms() -> DeploymentTerms:
+    return DeploymentTerms(
+        topics=resource_cache(),
+        default_profile=settings().profile,
+        time_scale=settings().time_scale,
+        account=account().account_name,
+        honor_retry_after=settings().honor_retry_after,
+        probation_counts_attempt=settings().probation_counts_attempt,
+        probation_ends_events=settings().probation_ends_events,
+    )

@@ -1,0 +1,68 @@
+"""Composes the jobs of both timers."""
+
+from __future__ import annotations
+
+from shared.engine.timers.dead_letters import WriteDeadLetters
+from shared.engine.timers.housekeeping import Housekeeping
+from shared.engine.timers.jobs import Job, TimerJobs
+from shared.engine.timers.last_runs import RecordedTimer, TimerRuns
+from shared.engine.timers.poison import ReturnPoison
+from shared.engine.timers.queue_watch import WatchQueues
+from shared.engine.timers.receiving import Intake
+from shared.engine.timers.wake import Wake
+from shared.wiring import storage
+from shared.wiring.process import CLOCK, new_id, once
+from shared.wiring.settings import log_doubtful_settings
+
+
+@once
+def wake() -> RecordedTimer:
+    work = Wake(intake=_intake(), receiver=storage.queues(), requeue=storage.requeue(), clock=CLOCK)
+    return RecordedTimer(timer="wake", work=work.run, runs=timer_runs())
+
+
+@once
+def deadletter_timer() -> RecordedTimer:
+    log_doubtful_settings()
+    jobs: dict[str, Job] = {
+        "dead letters": WriteDeadLetters(
+            intake=_intake(),
+            receiver=storage.queues(),
+            sender=storage.queues(),
+            payloads=storage.payloads(),
+            store=storage.dead_letters(),
+            clock=CLOCK,
+            new_id=new_id,
+            metrics=storage.metrics(),
+        ),
+        "poison": ReturnPoison(
+            intake=_intake(),
+            receiver=storage.queues(),
+            requeue=storage.requeue(),
+        ),
+        "queues": WatchQueues(watch=storage.queues(), clock=CLOCK),
+        "housekeeping": Housekeeping(
+            payloads=storage.payloads(),
+            attempts=storage.attempts(),
+            counts=storage.counts(),
+            state=storage.resources(),
+            clock=CLOCK,
+        ),
+    }
+    work = TimerJobs(jobs=jobs, clock=CLOCK)
+    return RecordedTimer(timer="deadletter", work=work.run, runs=timer_runs())
+
+
+@once
+def timer_runs() -> TimerRuns:
+    return TimerRuns(state=storage.resources(), clock=CLOCK)
+
+
+@once
+def _intake() -> Intake:
+    return Intake(
+        receiver=storage.queues(),
+        records=storage.poison_records(),
+        payloads=storage.payloads(),
+        clock=CLOCK,
+    )
