@@ -82,6 +82,22 @@ var logRules = [
     threshold: limits.publishFailures
   }
   {
+    name: 'pushgrid-damaged-tables'
+    description: 'A row of a table cannot be read, or a table is gone: its events wait for somebody to restore it.'
+    severity: 1
+    window: 'PT15M'
+    query: '''
+      AppTraces
+      | where AppRoleName =~ "{0}" and (Message has "document.unreadable" or Message has "table.missing")
+      | extend Line = parse_json(Message)
+      | where tostring(Line.event) in ("document.unreadable", "table.missing")
+      | summarize Value = sum(ItemCount)
+    '''
+    aggregation: 'Total'
+    operator: 'GreaterThan'
+    threshold: 0
+  }
+  {
     name: 'pushgrid-heartbeat'
     description: 'The timer function did not run for half an hour: the host is down or cannot reach its storage.'
     severity: 1

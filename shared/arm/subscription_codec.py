@@ -22,6 +22,7 @@ from shared.arm.filter_codec import to_filter
 from shared.arm.identity_codec import DELIVERY, Wrapper, unwrap
 from shared.arm.sections import Section, document, raise_faults
 from shared.arm.webhook_audience_codec import to_audience
+from shared.errors import UNREADABLE
 from shared.events.topic import InputSchema
 from shared.subscriptions.subscription import (
     UNMATCHED,
@@ -160,6 +161,16 @@ def to_subscription_in_force(stored: Mapping[str, Any]) -> EventSubscription:
     if document is None:
         return replace(to_subscription(stored), has_consented=False)
     return to_subscription(document)
+
+
+def is_readable(stored: Any) -> bool:
+    """Tell whether a stored subscription has the form that this version of the app reads."""
+    try:
+        to_subscription(stored)
+        to_subscription_in_force(stored)
+        return bool(stored["generation"])
+    except UNREADABLE:
+        return False
 
 
 def full_url(stored: Mapping[str, Any]) -> str:

@@ -35,6 +35,7 @@ def test_there_is_a_rule_for_everything_that_needs_somebody() -> None:
         "pushgrid-dead-letters",
         "pushgrid-oldest-message",
         "pushgrid-publish-failures",
+        "pushgrid-damaged-tables",
         "pushgrid-heartbeat",
     }
 
@@ -60,6 +61,17 @@ def test_the_rule_about_the_oldest_message_reads_seconds(app: Deployment, logged
     assert fields("pushgrid-oldest-message") == {"event", "oldest_seconds"}
     assert "max(toreal(Line.oldest_seconds)) / 60" in RULES["pushgrid-oldest-message"]
     assert line["oldest_seconds"] == 1200.0
+
+
+def test_the_rule_about_damaged_tables_counts_both_lines() -> None:
+    """Other tests see them written: test_damaged_tables.py, test_unreadable_subscriptions.py."""
+    query = RULES["pushgrid-damaged-tables"]
+    events = re.search(r"Line\.event\) in \((.*)\)", query)
+
+    assert events
+    assert set(events[1].split(", ")) == {'"document.unreadable"', '"table.missing"'}
+    assert set(re.findall(r"Message has (\"\S+\")", query)) == set(events[1].split(", "))
+    assert "sum(ItemCount)" in query
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from datetime import timedelta
 from functools import lru_cache
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from shared import telemetry
@@ -131,13 +132,25 @@ def credential_for(
 
         for name in ("azure.identity", "msal"):
             logging.getLogger(name).setLevel(logging.WARNING)
-        settings = _LIMITS | {"authority": authority, "disable_instance_discovery": True}
+        settings = _LIMITS | {
+            "authority": authority,
+            "disable_instance_discovery": True,
+            "raw_response_hook": _raise_if_throttled,
+        }
         if certificate:
             data = _certificate(certificate)
             return CertificateCredential(tenant, client_id, certificate_data=data, **settings)
         return ClientSecretCredential(tenant, client_id, secret or "", **settings)
 
     return make
+
+
+def _raise_if_throttled(response: Any) -> None:
+    """Keep azure-identity from taking a 429 for a refusal."""
+    from azure.core.exceptions import ServiceResponseError
+
+    if response.http_response.status_code == HTTPStatus.TOO_MANY_REQUESTS:
+        raise ServiceResponseError("Entra ID answered 429 Too Many Requests")
 
 
 def _certificate(text: str) -> bytes:

@@ -53,7 +53,10 @@ class NameServers:
             if self._channel is None:
                 self._channel = pycares.Channel(**self._options)
             channel = self._channel
-        channel.getaddrinfo(host, None, type=socket.SOCK_STREAM, callback=end)
+        try:
+            channel.getaddrinfo(host, None, type=socket.SOCK_STREAM, callback=end)
+        except RuntimeError as error:  # closed meanwhile
+            found.set_exception(MemoryError(str(error)))
         return found
 
     def close(self) -> None:

@@ -67,9 +67,11 @@ class StorageQueues:
         helpers = [
             self._threads().submit(put_what_is_left) for _ in range(min(len(texts), _LANES) - 1)
         ]
-        put_what_is_left()
-        for helper in [each for each in helpers if not each.cancel()]:
-            helper.result()
+        try:
+            put_what_is_left()
+        finally:
+            for helper in [each for each in helpers if not each.cancel()]:
+                helper.result()
         return faults
 
     def take_back(self, queue: Queue, receipt: Receipt) -> bool:

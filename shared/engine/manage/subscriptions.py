@@ -13,8 +13,7 @@ from shared.arm.subscription_codec import (
     SubscriptionRequest,
     delivery_attributes,
     full_url,
-    to_subscription,
-    to_subscription_in_force,
+    is_readable,
 )
 from shared.engine.manage.call import Call, ManagePorts, not_found
 from shared.engine.manage.deletion import delete_health, send_deletion_notices
@@ -61,7 +60,7 @@ class Subscriptions:
         def merged(existing: Resource | None) -> object:
             if existing is None:
                 raise self._not_found(call)
-            if not _is_readable(existing):
+            if not is_readable(existing.document):
                 raise UnreadableDocument
             return self.patched(existing.document, patch)
 
@@ -122,7 +121,7 @@ class Subscriptions:
             topic = self._topic(ports, call)
             if existing is None and _count(ports, topic) >= MAX_SUBSCRIPTIONS:
                 raise _too_many()
-            is_damaged = existing is not None and not _is_readable(existing)
+            is_damaged = existing is not None and not is_readable(existing.document)
             found = existing.document if existing else None
             before = None if is_damaged else found
             stored = self.parse(
@@ -195,7 +194,7 @@ class Subscriptions:
         found = ports.resources.get(*_key(topic, call))
         if found is None:
             raise self._not_found(call)
-        if not _is_readable(found):
+        if not is_readable(found.document):
             raise UnreadableDocument
         return found
 
@@ -207,22 +206,12 @@ class Subscriptions:
 def listed(ports: ManagePorts, topic: ParentTopic) -> list[Resource]:
     """Return a topic's subscriptions; of those that can't be read only the names."""
     found = ports.resources.list(Table.EVENT_SUBSCRIPTIONS, topic.name)
-    return [each if _is_readable(each) else _named_only(each, topic) for each in found]
+    return [each if is_readable(each.document) else _named_only(each, topic) for each in found]
 
 
 def _named_only(row: Resource, topic: ParentTopic) -> Resource:
     arm_id = f"{topic.arm_id}/eventSubscriptions/{row.name}"
     return replace(row, document={"id": arm_id, "name": row.name})
-
-
-def _is_readable(row: Resource) -> bool:
-    """Tell whether a stored subscription has the form that this version of the app reads."""
-    try:
-        to_subscription(row.document)
-        to_subscription_in_force(row.document)
-    except UNREADABLE:
-        return False
-    return bool(row.document["generation"])
 
 
 def _key(topic: ParentTopic, call: Call) -> DocumentKey:

@@ -7,10 +7,18 @@ from http import HTTPStatus
 
 from shared import telemetry
 from shared.arm.consent import has_expired, matches_secret, parse_link, with_consent_granted
+from shared.arm.subscription_codec import is_readable
 from shared.clock import Clock
 from shared.engine.manage.writing import Backoff, DocumentKey, write
 from shared.engine.ports import Document, Resource, ResourceStore, Table
-from shared.errors import AppError, Conflict, InvalidDocument, NotFound, StorageUnavailable
+from shared.errors import (
+    AppError,
+    Conflict,
+    InvalidDocument,
+    NotFound,
+    StorageUnavailable,
+    UnreadableDocument,
+)
 from shared.http import HttpAnswer, HttpRequest
 from shared.subscriptions.handshake import parse_allowed_rate
 
@@ -57,6 +65,8 @@ class Validate:
         rate = parse_allowed_rate(request.headers.get("webhook-allowed-rate"))
 
         def grant(awaiting: Resource | None) -> Document:
+            if awaiting and not is_readable(awaiting.document):
+                raise UnreadableDocument
             if awaiting is None or not matches_secret(awaiting.document, link.secret):
                 raise NotFound(_UNKNOWN)
             if has_expired(awaiting.document, self.clock.now()):

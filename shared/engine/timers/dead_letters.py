@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from shared import telemetry
 from shared.clock import Clock
-from shared.deadletter.batching import batches, blob_body, dead_letter_path
+from shared.deadletter.batching import batches, blob_body, dead_letter_path, numbered_path
 from shared.deadletter.namespace_record import namespace_record
 from shared.deadletter.record import record
 from shared.delivery.delivery import Delivery
@@ -209,7 +209,7 @@ class WriteDeadLetters:
     ) -> tuple[str, list[_Ready]]:
         """Return the path of a new blob, and which messages of the batch know it."""
         key = SubscriptionKey(target.topic, target.subscription)
-        path = dead_letter_path(*key, self.clock.now(), self.new_id())
+        path = _path_of_several(batch) or dead_letter_path(*key, self.clock.now(), self.new_id())
         return path, [ready for ready in batch if self._tell(ready.number, path, left)]
 
     def _tell(self, number: int, path: str, left: _Left) -> bool:
@@ -230,17 +230,11 @@ class WriteDeadLetters:
     def _store(self, target: _BlobTarget, batch: list[_Ready], last_path: str) -> None:
         """Write the records of a batch; that of *last_path* is the last blob."""
         named = SubscriptionKey(target.topic, target.subscription)
-        records = [
-            ((each, _note(ready.source).reason), 1, len(each.text))
-            for ready in batch
-            for each in ready.records
-        ]
-        parts = [*batches(records)]
+        parts = _parts(batch)
         for number, part in enumerate(parts, 1):
             texts = [each.text for each, _ in part]
             traces = {"trace_ids": distinct(each.trace_id for each, _ in part)}
-            path = dead_letter_path(*named, self.clock.now(), self.new_id())
-            path = last_path if number == len(parts) else path
+            path = last_path if number == len(parts) else numbered_path(last_path, number)
             stored = self.store.write(target.destination, path, blob_body(texts))
             if stored:
                 telemetry.warning(
@@ -270,6 +264,26 @@ class WriteDeadLetters:
 
     def _hide(self, each: ReadMessage) -> None:
         self.receiver.hide(Queue.DEADLETTERS, each.received, AGAIN_IN)
+
+
+def _parts(batch: list[_Ready]) -> list[list[tuple[_Record, EndReason]]]:
+    """Divide the records of a batch, each with its reason, into blobs."""
+    records = (
+        ((each, _note(ready.source).reason), 1, len(each.text))
+        for ready in batch
+        for each in ready.records
+    )
+    return [*batches(records)]
+
+
+def _path_of_several(batch: list[_Ready]) -> str:
+    """
+    Return the path that an earlier run told a message which fills several blobs.
+
+    Such a message is a batch of its own, so no other was told that path, and its blobs are written
+    again under the same names.
+    """
+    return batch[0].source.message.blob if len(_parts(batch)) > 1 else ""
 
 
 def _target(each: ReadMessage) -> _BlobTarget:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from shared.engine.ports import Table
 from shared.errors import Conflict, StorageUnavailable
 from tests.fakes import answered
 from tests.functional.manage.arm_api import CRM, HOST, ORDERS, SHOP_CRM, URL, ArmApi, hook, push
@@ -104,6 +105,21 @@ def test_another_link_is_none(silent: ArmApi, pattern: str, instead: str) -> Non
         silent.open_link(re.sub(pattern, instead, silent.validation_link(), count=1)).status == 404
     )
     assert silent.state() == "AwaitingManualAction"
+
+
+@pytest.mark.parametrize("damage", [None, [1], {"name": "crm", "properties": {}}])
+def test_a_link_of_a_damaged_row_is_neither_unknown_nor_used_up(
+    silent: ArmApi, damage: object
+) -> None:
+    silent.json("PUT", CRM, hook(), status=201)
+    link, stored = silent.validation_link(), silent.stored()
+    silent.resources.damage(Table.EVENT_SUBSCRIPTIONS, "orders", "crm", damage)
+
+    answer = silent.open_link(link)
+    silent.resources.damage(Table.EVENT_SUBSCRIPTIONS, "orders", "crm", stored)
+
+    assert answer.status == 503
+    assert silent.open_link(link).status == 200
 
 
 def test_a_link_is_unguessable_and_nowhere_stored_nor_shown(silent: ArmApi) -> None:

@@ -36,13 +36,8 @@ class Killed(BaseException):
     """The process ends."""
 
 
-@pytest.mark.parametrize("later", [5 * MINUTE, 3 * HOUR], ids=["soon", "in another hour"])
-@pytest.mark.parametrize("after", range(18))
-def test_a_run_that_is_killed_anywhere_loses_and_repeats_nothing(
-    app: Deployment, monkeypatch: pytest.MonkeyPatch, after: int, later: timedelta
-) -> None:
-    """A kill between its deletes repeated each record not yet deleted, 41 of 207."""
-    app.put(Queue.DEADLETTERS, *map(dead, range(7)))
+def kill(app: Deployment, monkeypatch: pytest.MonkeyPatch, after: int) -> None:
+    """End the process at a request to storage: *after* so many others."""
     calls = iter(range(1000))
     for store, verb in (
         (app.queues, "replace"),
@@ -58,14 +53,46 @@ def test_a_run_that_is_killed_anywhere_loses_and_repeats_nothing(
             return act(*args, **named)
 
         monkeypatch.setattr(store, verb, counted)
-    with pytest.raises(Killed):
-        run(app)
+
+
+@pytest.mark.parametrize("later", [5 * MINUTE, 3 * HOUR], ids=["soon", "in another hour"])
+@pytest.mark.parametrize("after", range(18))
+def test_a_run_that_is_killed_anywhere_loses_and_repeats_nothing(
+    app: Deployment, monkeypatch: pytest.MonkeyPatch, after: int, later: timedelta
+) -> None:
+    """A kill between its deletes repeated each record not yet deleted, 41 of 207."""
+    app.put(Queue.DEADLETTERS, *map(dead, range(7)))
+    with monkeypatch.context() as patched:
+        kill(app, patched, after)
+        with pytest.raises(Killed):
+            run(app)
 
     app.clock.advance(later)
     app.put(Queue.DEADLETTERS, dead(7))  # which came meanwhile
     run(app)
 
     assert sorted(written(app)) == [f"e-{number}" for number in range(8)]
+    assert app.all_stored() == {}
+
+
+@pytest.mark.parametrize("after", range(6))
+def test_a_message_that_fills_several_blobs_repeats_none_of_them(
+    app: Deployment, monkeypatch: pytest.MonkeyPatch, after: int
+) -> None:
+    note = a_note(keep_until=START + 24 * HOUR)
+    letters = [a_delivery(number, text=f'{{"id":"e-{number}"}}') for number in range(2100)]
+    app.put(Queue.DEADLETTERS, a_message(letters, batch_size=5000, dead_letter=note))
+    assert len(app.queues.texts(Queue.DEADLETTERS)) == 1
+    with monkeypatch.context() as patched:
+        kill(app, patched, after)
+        with pytest.raises(Killed):
+            run(app)
+
+    app.clock.advance(5 * MINUTE)
+    run(app)
+
+    assert sorted(written(app)) == sorted(f"e-{number}" for number in range(2100))
+    assert len(app.dead_letters.blobs) == 3
     assert app.all_stored() == {}
 
 

@@ -109,7 +109,7 @@ def test_an_entra_id_that_is_away_is_an_outcome_too(entra: Entra) -> None:
     assert entra.asked == []
 
 
-@pytest.mark.parametrize("status", [500, 503])
+@pytest.mark.parametrize("status", [429, 500, 503])
 def test_an_entra_id_that_can_not_answer_now_has_refused_nothing(entra: Entra, status: int) -> None:
     world = World(entra)
     entra.refusal, entra.status = "Try again later.", status
