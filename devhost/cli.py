@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import contextlib
 import os
+import shlex
 import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -63,6 +64,11 @@ def _parser() -> argparse.ArgumentParser:
         "--azurite", action="store_true", help="use temporary storage, discarded on exit"
     )
     parser.add_argument(
+        "--tls",
+        action="store_true",
+        help="serve https, with a certificate of this user's own, and print what clients need",
+    )
+    parser.add_argument(
         "--env",
         action="append",
         default=[],
@@ -107,6 +113,7 @@ def _plan(options: argparse.Namespace, console: log.Console, stack: contextlib.E
         azurite = stack.enter_context(running_azurite())
         console.plain(f"storage {azurite.connection_string}")
         given[settings.STORAGE] = azurite.connection_string
+    certificate = _certificate(console) if options.tls else None
     for name in settings.overlay(os.environ, local.values, given):
         console.line(f"WARNING setting {name}: the environment overrides {settings.FILE}")
     os.environ["AZURE_FUNCTIONS_ENVIRONMENT"] = "Development"
@@ -120,7 +127,17 @@ def _plan(options: argparse.Namespace, console: log.Console, stack: contextlib.E
         options=read,
         environ=os.environ,
         invisibility=options.invisibility,
+        certificate=certificate,
     )
+
+
+def _certificate(console: log.Console) -> Path:
+    from devhost.certificate import local_certificate, user_folder
+
+    found = local_certificate(user_folder())
+    for name, value in found.variables.items():
+        console.plain(f"export {name}={shlex.quote(value)}")
+    return found.server
 
 
 def _setting(text: str) -> tuple[str, str]:

@@ -117,7 +117,7 @@ class Host:
             )
         ]
         await server.started()
-        self._console.plain(f"ready http://{ADDRESS}:{taken.getsockname()[1]}")
+        self._console.plain(f"ready {server.scheme}://{ADDRESS}:{taken.getsockname()[1]}")
         # None of the tasks ends before it is stopped, unless it fails.
         stopped = asyncio.create_task(self._stop.wait())
         await asyncio.wait([stopped, *tasks], return_when=asyncio.FIRST_COMPLETED)
@@ -149,7 +149,9 @@ class Host:
         app = HttpApp(
             endpoints=endpoints, invoker=self._invoker, admin=admin, public_url=public_url
         )
-        return admin, HttpServer(app, taken, drain_seconds=DRAIN_SECONDS)
+        return admin, HttpServer(
+            app, taken, drain_seconds=DRAIN_SECONDS, certificate=self._plan.certificate
+        )
 
     def _signalled(self) -> None:
         if self._stop.is_set():

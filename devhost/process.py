@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -26,11 +27,13 @@ class RunningHost:
     """
     A running host.
 
-    *url* is its base URL; *lines* are the last 20,000 lines of its output, oldest first.
+    *url* is its base URL; *variables* are what clients need in their environment if that is https;
+    *lines* are the last 20,000 lines of its output, oldest first.
     """
 
     process: subprocess.Popen[str]
     url: str = ""
+    variables: dict[str, str] = field(default_factory=dict)
     lines: deque[str] = field(default_factory=lambda: deque(maxlen=_KEPT_LINES))
 
     def kill(self) -> None:
@@ -86,6 +89,9 @@ def _read(host: RunningHost, ready: threading.Event, on_line: Callable[[str], No
     for raw in host.process.stdout or ():
         line = raw.rstrip("\n")
         host.lines.append(line)
+        if line.startswith("export "):
+            name, _, value = shlex.split(line)[1].partition("=")
+            host.variables[name] = value
         if line.startswith("ready "):
             host.url = line.split()[1]
             ready.set()

@@ -43,6 +43,8 @@ class Plan:
     options: HostOptions
     environ: Mapping[str, str]
     invisibility: timedelta
+    #: Key and certificate of https; without it the host serves http.
+    certificate: Path | None = None
 
 
 class Triggers:

@@ -8,6 +8,7 @@ import errno
 import os
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 
 import uvicorn
 
@@ -44,8 +45,16 @@ def reserved_port(port: int) -> Iterator[socket.socket]:
 class HttpServer:
     """Serves an application on a reserved port."""
 
-    def __init__(self, app: HttpApp, taken: socket.socket, *, drain_seconds: int) -> None:
+    def __init__(
+        self,
+        app: HttpApp,
+        taken: socket.socket,
+        *,
+        drain_seconds: int,
+        certificate: Path | None = None,
+    ) -> None:
         self._taken = taken
+        self.scheme = "https" if certificate else "http"
         self._server = _Server(
             uvicorn.Config(
                 app,
@@ -60,6 +69,7 @@ class HttpServer:
                 backlog=_BACKLOG,
                 timeout_keep_alive=_KEEP_ALIVE_SECONDS,
                 timeout_graceful_shutdown=drain_seconds,
+                ssl_certfile=certificate,
             )
         )
 

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 import uuid
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,9 +11,8 @@ import pytest
 from devhost.process import RunningHost
 from testbed.arm import Arm
 from testbed.subscriber import Subscriber
-from tests.e2e.publishing import endpoint
+from tests.e2e.publishing import endpoint, publish_with_javascript
 
-FOLDER = Path(__file__).parents[1] / "clients" / "javascript"
 TEXT = "grüße ☃ 💶"
 EVENT_GRID = [
     {
@@ -36,22 +31,6 @@ CLOUD_EVENT = {
     "data": {"text": TEXT},
     "extensionAttributes": {"team": "a"},
 }
-
-
-def publish(**request: Any) -> subprocess.CompletedProcess[str]:
-    assert (FOLDER / "node_modules").is_dir(), "set up by `make clients`"
-    # Beside Python, if the machine has none or it is too old.
-    beside_python = Path(sys.executable).with_name("node")
-    node = str(beside_python) if beside_python.exists() else "node"
-    return subprocess.run(
-        [node, "publish.js"],
-        cwd=FOLDER,
-        input=json.dumps(request),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
 
 
 @pytest.mark.parametrize("carrier", ["key", "SAS"])
@@ -77,7 +56,7 @@ def test_it_publishes(
     arm.create_subscription(topic, "crm", receiver.url)
     where = endpoint(host.url, topic)
 
-    run = publish(
+    run = publish_with_javascript(
         endpoint=where, schema=schema, key=arm.key(topic), signed=carrier == "SAS", events=events
     )
     receiver.wait_for(lambda pushes: len(pushes) >= len(events))
@@ -95,7 +74,7 @@ def test_a_wrong_key_is_an_error_that_it_reads(host: RunningHost, arm: Arm):
     topic = f"js-{uuid.uuid4().hex[:8]}"
     arm.create_topic(topic)
 
-    run = publish(
+    run = publish_with_javascript(
         endpoint=endpoint(host.url, topic), schema="EventGrid", key="wrong", events=EVENT_GRID
     )
 

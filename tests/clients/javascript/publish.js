@@ -16,5 +16,5 @@ if (signed) {
     await generateSharedAccessSignature(endpoint, credential, inAnHour),
   );
 }
-const options = { allowInsecureConnection: true }; // http, on this machine
+const options = { allowInsecureConnection: endpoint.startsWith("http:") };
 await new EventGridPublisherClient(endpoint, schema, credential, options).send(events);

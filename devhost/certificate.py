@@ -1,0 +1,127 @@
+"""
+Makes the certificate with which the host serves https, and keeps it in a folder of the user.
+
+The authority that issues it signs nothing else: its private key is never written.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+import tempfile
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import certifi
+import trustme
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from devhost.errors import HostError
+
+_NAMES = ("localhost", "127.0.0.1", "::1")
+_VALID_FOR = timedelta(days=820)  # some clients accept 825 days at most
+_RENEWED_BEFORE = timedelta(days=30)
+_REQUESTS = "REQUESTS_CA_BUNDLE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Certificate:
+    """
+    The files of a certificate, each in PEM.
+
+    *server* has the private key, the certificate and its authority; *authority* only that;
+    *bundle* the authority after all that are trusted without it.
+    """
+
+    server: Path
+    authority: Path
+    bundle: Path
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """Return what clients need in their environment; two of them replace all authorities."""
+        every, own = str(self.bundle), str(self.authority)
+        return {_REQUESTS: every, "SSL_CERT_FILE": every, "NODE_EXTRA_CA_CERTS": own}
+
+
+def user_folder() -> Path:
+    """Return where a user's certificate is kept."""
+    data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share"
+    return Path(data) / "pushgrid/tls"
+
+
+def local_certificate(folder: Path, now: datetime | None = None) -> Certificate:
+    """
+    Return the certificate in *folder*; it is made if there is none, or it soon expires.
+
+    Raises:
+        HostError: the folder cannot be used.
+    """
+    found = Certificate(
+        server=folder / "server.pem",
+        authority=folder / "authority.pem",
+        bundle=folder / "bundle.pem",
+    )
+    now = now or datetime.now(UTC)
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if found.server.exists() and _expires(found.server) < now + _RENEWED_BEFORE:
+            found.server.unlink()
+        if not found.server.exists():
+            _issue(found.server, now)
+        # Both follow from the first file, which hosts that start together may have raced for.
+        authority = _certificates(found.server)[-1].public_bytes(Encoding.PEM).decode()
+        _replace(found.authority, authority)
+        _replace(found.bundle, _with_trusted(authority))
+    except (OSError, ValueError) as fault:
+        raise HostError(f"no certificate for https in {folder}: {fault}") from fault
+    return found
+
+
+def _issue(server: Path, now: datetime) -> None:
+    authority = trustme.CA(organization_name="Pushgrid", organization_unit_name="this machine only")
+    issued = authority.issue_cert(*_NAMES, not_after=now + _VALID_FOR)
+    made = _written(
+        server,
+        issued.private_key_and_cert_chain_pem.bytes().decode()
+        + authority.cert_pem.bytes().decode(),
+    )
+    try:
+        os.link(made, server)  # fails if another host has been quicker
+    except FileExistsError:
+        pass
+    finally:
+        made.unlink()
+
+
+def _certificates(server: Path) -> list[x509.Certificate]:
+    return x509.load_pem_x509_certificates(server.read_bytes())
+
+
+def _expires(server: Path) -> datetime:
+    return _certificates(server)[0].not_valid_after_utc
+
+
+def _with_trusted(authority: str) -> str:
+    """Return *authority* after those that clients on this machine trust now."""
+    context = ssl.create_default_context()
+    for each in (certifi.where(), os.environ.get(_REQUESTS, "")):
+        if Path(each).is_file():
+            context.load_verify_locations(each)
+    context.load_verify_locations(cadata=authority)
+    return "".join(map(ssl.DER_cert_to_PEM_cert, context.get_ca_certs(binary_form=True)))
+
+
+def _replace(path: Path, text: str) -> None:
+    if not path.exists() or path.read_text() != text:
+        _written(path, text).replace(path)
+
+
+def _written(path: Path, text: str) -> Path:
+    """Write *text* beside *path*, for its owner only; return the file."""
+    descriptor, name = tempfile.mkstemp(dir=path.parent)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)
+    return Path(name)

@@ -1,0 +1,110 @@
+"""The host over https: what clients need is printed, and nothing else changes for them."""
+
+from __future__ import annotations
+
+import json
+import ssl
+import urllib.request
+from collections.abc import Callable, Iterator
+from urllib.error import URLError
+from urllib.parse import urlencode
+
+import pytest
+from azure.core.credentials import AccessToken
+from azure.core.exceptions import ServiceRequestError
+from azure.mgmt.eventgrid import EventGridManagementClient
+from azure.mgmt.eventgrid import models as m
+
+from devhost.azurite import Azurite
+from devhost.process import RunningHost, running_host
+from testbed.arm import ADMIN_KEY
+from testbed.host_settings import host_settings
+from testbed.subscriber import Subscriber
+from tests.e2e.managing import webhook
+from tests.e2e.publishing import an_event, endpoint, ids, publish_with_javascript, send
+
+GROUP = "local"
+
+
+class Token:
+    """A credential as any client of the management API has one."""
+
+    def get_token(self, *_: str, **__: object) -> AccessToken:
+        return AccessToken(ADMIN_KEY, 2**31)
+
+
+@pytest.fixture(scope="module")
+def host(own_azurite: Azurite, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningHost]:
+    settings = host_settings(own_azurite, PUSHGRID_AZ_LOGIN="true")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
+        with running_host(settings, options=["--tls"]) as running:
+            yield running
+
+
+@pytest.fixture
+def trusted(host: RunningHost, monkeypatch: pytest.MonkeyPatch) -> RunningHost:
+    """The host, and its clients have the variables that it printed."""
+    for variable, value in host.variables.items():
+        monkeypatch.setenv(variable, value)
+    return host
+
+
+def test_publishers_work_unchanged(
+    trusted: RunningHost, subscriber: Callable[..., Subscriber], name: str
+) -> None:
+    receiver = subscriber()
+    # Over https its own policy sends the key.
+    with EventGridManagementClient(Token(), "0", base_url=trusted.url, polling_interval=0) as arm:
+        topic = arm.topics.begin_create_or_update(GROUP, name, m.Topic(location="local")).result()
+        arm.topic_event_subscriptions.begin_create_or_update(
+            GROUP, name, "crm", m.EventSubscription(destination=webhook(receiver))
+        ).result()
+        key = str(arm.topics.list_shared_access_keys(GROUP, name).key1)
+    by_python, by_javascript = an_event(1), {"id": "js", "subject": "/orders/2", "data": {}}
+    by_javascript |= {"eventType": "Shop.OrderPlaced", "dataVersion": "1.0"}
+
+    send(trusted.url, name, key, [by_python])
+    run = publish_with_javascript(
+        endpoint=topic.endpoint, schema="EventGrid", key=key, events=[by_javascript]
+    )
+
+    assert run.returncode == 0, run.stderr
+    assert topic.endpoint == endpoint(trusted.url, name)
+    assert trusted.url.startswith("https://127.0.0.1:")
+    receiver.wait_for(lambda pushes: ids(pushes) >= {by_python.id, "js"})
+
+
+def test_nobody_trusts_it_without_what_it_prints(host: RunningHost) -> None:
+    with pytest.raises(ServiceRequestError, match="CERTIFICATE_VERIFY_FAILED"):
+        send(host.url, "orders", "key", [an_event()])
+    with pytest.raises(URLError) as refused:
+        urllib.request.urlopen(f"{host.url}/status/health")
+    assert isinstance(refused.value.reason, ssl.SSLCertVerificationError)
+
+
+def test_a_client_signs_in_as_azure_cli_does(trusted: RunningHost) -> None:
+    """By the routes that have functions of their own; `make az` runs the real one."""
+
+    def read(url: str, form: dict[str, str] | None = None, token: str = "") -> object:
+        body = urlencode(form).encode() if form else None
+        request = urllib.request.Request(url, body, {"Authorization": f"Bearer {token}"})
+        with urllib.request.urlopen(request) as answer:
+            return json.loads(answer.read())
+
+    cloud = read(f"{trusted.url}/metadata/endpoints?api-version=2015-01-01")
+    assert isinstance(cloud, dict)
+    login = cloud["authentication"]["loginEndpoint"]
+    found = read(f"{login}/.well-known/openid-configuration")
+    assert isinstance(found, dict)
+    form = {"grant_type": "client_credentials", "client_secret": ADMIN_KEY}
+    token = read(found["token_endpoint"], form)
+    assert isinstance(token, dict)
+
+    types = read(
+        f"{trusted.url}/providers/Microsoft.EventGrid/topicTypes?api-version=2022-06-15",
+        token=token["access_token"],
+    )
+
+    assert isinstance(types, dict)
+    assert [each["name"] for each in types["value"]] == ["Microsoft.EventGrid.Topics"]

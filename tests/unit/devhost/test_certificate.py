@@ -1,0 +1,119 @@
+"""The certificate of https on this machine: made once, readable by its owner, renewed in time."""
+
+from __future__ import annotations
+
+import ssl
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import certifi
+import pytest
+from cryptography import x509
+
+from devhost.certificate import Certificate, local_certificate, user_folder
+from devhost.errors import HostError
+
+NOW = datetime(2026, 11, 22, tzinfo=UTC)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "data" / "tls"
+
+
+def texts(made: Certificate) -> list[str]:
+    return [path.read_text() for path in (made.server, made.authority, made.bundle)]
+
+
+def authorities(path: Path) -> set[bytes]:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_verify_locations(path)
+    return set(context.get_ca_certs(binary_form=True))
+
+
+def test_it_is_made_once(folder: Path) -> None:
+    first = texts(local_certificate(folder, NOW))
+
+    assert texts(local_certificate(folder, NOW + timedelta(days=700))) == first
+
+
+def test_it_is_renewed_before_it_expires(folder: Path) -> None:
+    first = texts(local_certificate(folder, NOW))
+
+    second = texts(local_certificate(folder, NOW + timedelta(days=800)))
+
+    assert all(one != other for one, other in zip(first, second, strict=True))
+
+
+def test_its_files_are_its_owners_alone(folder: Path) -> None:
+    made = local_certificate(folder, NOW)
+
+    modes = {path: path.stat().st_mode & 0o777 for path in (folder, *folder.iterdir())}
+
+    assert modes == dict.fromkeys((made.server, made.authority, made.bundle), 0o600) | {
+        folder: 0o700
+    }
+
+
+def test_it_is_for_this_machine_and_its_authoritys_key_is_nowhere(folder: Path) -> None:
+    made = local_certificate(folder, NOW)
+
+    server, _ = x509.load_pem_x509_certificates(made.server.read_bytes())
+    names = server.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert names.get_values_for_type(x509.DNSName) == ["localhost"]
+    addresses = names.get_values_for_type(x509.IPAddress)
+    assert [str(each) for each in addresses] == ["127.0.0.1", "::1"]
+    assert "".join(texts(made)).count("PRIVATE KEY-----") == 2  # of the server, begin and end
+
+
+def test_the_bundle_keeps_the_authorities_that_are_trusted_without_it(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    company = local_certificate(tmp_path / "company", NOW).authority
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(company))
+
+    made = local_certificate(folder, NOW)
+
+    assert authorities(made.bundle) >= authorities(Path(certifi.where())) | authorities(company)
+    assert authorities(made.bundle) > authorities(made.authority)
+
+
+def test_hosts_that_start_together_serve_what_clients_trust(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other host has made its own after this one found none."""
+    from devhost import certificate
+
+    issue = certificate._issue
+
+    def late(server: Path, now: datetime) -> None:
+        monkeypatch.setattr(certificate, "_issue", issue)
+        local_certificate(folder, now)
+        issue(server, now)
+
+    monkeypatch.setattr(certificate, "_issue", late)
+
+    made = local_certificate(folder, NOW)
+
+    assert made.authority.read_text() in made.server.read_text()
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "authority.pem",
+        "bundle.pem",
+        "server.pem",
+    ]
+
+
+def test_a_file_that_is_no_certificate_is_a_fault_with_its_folder(folder: Path) -> None:
+    folder.mkdir(parents=True)
+    (folder / "server.pem").write_text("nonsense")
+
+    with pytest.raises(HostError, match=str(folder)):
+        local_certificate(folder, NOW)
+
+
+def test_it_is_kept_where_the_users_data_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", "/data")
+    assert user_folder() == Path("/data/pushgrid/tls")
+
+    monkeypatch.delenv("XDG_DATA_HOME")
+    assert user_folder() == Path.home() / ".local/share/pushgrid/tls"
