@@ -78,6 +78,7 @@ class Settings:
     client_certificate: str | None = field(default=None, repr=False)
     client_key: str | None = field(default=None, repr=False)
     client_key_password: str | None = field(default=None, repr=False)
+    az_login: bool = False
     entra_tenant: str | None = None
     entra_issuer: tuple[str, ...] = ()
     entra_jwks_url: str | None = None
@@ -126,6 +127,10 @@ def from_environ(environ: Mapping[str, str], profiles: frozenset[str]) -> Settin
             except ValueError as error:
                 faults.append(Fault(code="InvalidSetting", message=f"{name}: {error}", target=name))
     _complete_entra(values, faults)
+    if values.get("az_login") and values["entra_jwks_url"]:
+        name = NAMES["az_login"]
+        message = f"{name} is set, and so is Entra ID, which `az` then signs in with: unset one"
+        faults.append(Fault(code="InvalidSetting", message=message, target=name))
     if faults:
         raise InvalidSettings("; ".join(fault.message for fault in faults), faults=tuple(faults))
     return Settings(**values)
@@ -283,6 +288,7 @@ _SETTINGS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "client_certificate": ("PUSHGRID_CLIENT_CERTIFICATE", _secret),
     "client_key": ("PUSHGRID_CLIENT_KEY", _secret),
     "client_key_password": ("PUSHGRID_CLIENT_KEY_PASSWORD", _secret),
+    "az_login": ("PUSHGRID_AZ_LOGIN", _boolean),
     "entra_tenant": ("PUSHGRID_ENTRA_TENANT", _tenant),
     "entra_issuer": ("PUSHGRID_ENTRA_ISSUER", _texts),
     "entra_jwks_url": ("PUSHGRID_ENTRA_JWKS_URL", _url),

@@ -8,6 +8,7 @@ from testbed.arm import ADMIN_KEY
 _SETTINGS = {
     "PUSHGRID_ADMIN_KEY": ADMIN_KEY,
     "PUSHGRID_ALLOW_HTTP": "true",
+    "PUSHGRID_AZ_LOGIN": "false",  # local.settings.json may say otherwise, and exclude Entra ID
     "PUSHGRID_ALLOWED_NETWORKS": "127.0.0.0/8",
     "PUSHGRID_LOG_FORMAT": "json",
     "PUSHGRID_WAKE_SCHEDULE": "*/2 * * * * *",

@@ -35,12 +35,18 @@ _EVENTS = 10  # default where only the size of a batch is given (contract §2.4)
 
 
 def parse_destination(
-    holder: Section, topic: ParentTopic, deployment: Deployment, existing: Mapping[str, Any] | None
+    holder: Section,
+    topic: ParentTopic,
+    deployment: Deployment,
+    existing: Mapping[str, Any] | None,
+    *,
+    keeps_url: bool = False,
 ) -> dict[str, Any]:
     """
     Read the ``destination`` of *holder* for events of *topic*; faults are added to *holder*.
 
-    Secrets that are given as ``Hidden`` are taken from the *existing* subscription.
+    Secrets that are given as ``Hidden`` are taken from the *existing* subscription. So is a URL
+    that is not given, with *keeps_url* or beside the unchanged base URL that an answer shows.
     """
     if not holder.has("destination"):
         holder.refuse("destination", "The destination is missing.")
@@ -51,9 +57,14 @@ def parse_destination(
         section.refuse("endpointType", f"The endpoint type {kind} is not supported.")
     if kind != "WebHook":
         return {}
-    known = existing["properties"]["destination"]["properties"].get(MEMBER, ()) if existing else ()
-    webhook = _parse_webhook(section.section("properties"), topic, deployment, known)
-    return {"endpointType": kind, "properties": webhook}
+    webhook = section.section("properties")
+    known = existing["properties"]["destination"]["properties"] if existing else {}
+    if known and not webhook.has("endpointUrl"):
+        url = known["endpointUrl"]
+        if keeps_url or webhook.members.get("endpointBaseUrl") == base_url(url):
+            webhook = webhook._replace(members={**webhook.members, "endpointUrl": url})
+    properties = _parse_webhook(webhook, topic, deployment, known.get(MEMBER, ()))
+    return {"endpointType": kind, "properties": properties}
 
 
 def render_destination(stored: Mapping[str, Any]) -> dict[str, Any]:

@@ -50,8 +50,8 @@ class SubscriptionRequest:
     """
     The *body* of a PUT of a subscription, and the values that its validation depends on.
 
-    *existing* is the stored document that it replaces, *damaged* one that can't be read. *new_id*
-    makes a unique id.
+    *existing* is the stored document that it replaces, *damaged* one that can't be read. With
+    *keeps_url* a destination without a URL keeps the existing one's. *new_id* makes a unique id.
     """
 
     name: str
@@ -61,6 +61,7 @@ class SubscriptionRequest:
     new_id: Callable[[], str]
     now: datetime
     existing: Mapping[str, Any] | None = None
+    keeps_url: bool = False
     damaged: Mapping[str, Any] | None = None
 
 
@@ -118,8 +119,11 @@ def parse_destinations(
     topic, deployment = request.topic, request.deployment
     destination_section, delivery_identity = unwrap(holder, DELIVERY)
     dead_letter_section, dead_letter_identity = unwrap(holder, dead_letter)
+    destination = parse_destination(
+        destination_section, topic, deployment, request.existing, keeps_url=request.keeps_url
+    )
     return {
-        "destination": parse_destination(destination_section, topic, deployment, request.existing),
+        "destination": destination,
         "deliveryIdentity": delivery_identity,
         "deadLetterDestination": parse_dead_letter(dead_letter_section, deployment, topic.limits),
         "deadLetterIdentity": dead_letter_identity,

@@ -76,6 +76,13 @@ def manage() -> Answers:
     return settings.misconfigured_api() or managing.manage()
 
 
+def az_login() -> Answers:
+    """Return the routes by which Azure CLI signs in."""
+    from shared.wiring import managing, settings
+
+    return settings.misconfigured_api() or managing.az_login()
+
+
 def status() -> Answers:
     """Return the status routes: health and metrics."""
     from shared.wiring import operations, settings

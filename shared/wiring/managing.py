@@ -17,11 +17,23 @@ from shared.wiring.settings import log_doubtful_settings, settings
 
 if TYPE_CHECKING:
     from shared.engine.manage.api import Manage
+    from shared.engine.manage.az_login import AzLogin
 
 
 @once
 def validate() -> Validate:
     return Validate(resources=_resources(), clock=CLOCK, backoff=_backoff)
+
+
+@once
+def az_login() -> AzLogin:
+    from shared.engine.manage.az_login import AzLogin
+
+    return AzLogin(
+        is_on=settings().az_login,
+        admin_key=settings().admin_key,
+        public_url=settings().public_url,
+    )
 
 
 @once

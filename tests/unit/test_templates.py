@@ -33,6 +33,7 @@ STORAGE = {"blobServiceUri", "queueServiceUri", "tableServiceUri", "credential",
 #: Of the code's settings: local stories, tuning, and other clouds.
 NOT_WRITTEN = {
     "AzureWebJobsStorage",  # written as a section
+    "PUSHGRID_AZ_LOGIN",
     "PUSHGRID_CACHE_SECONDS",
     "PUSHGRID_CLIENT_KEY",  # stands beside the certificate in the vault's secret
     "PUSHGRID_CLIENT_KEY_PASSWORD",

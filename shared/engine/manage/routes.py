@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 from urllib.parse import unquote
@@ -82,6 +83,7 @@ def _list_routes(scope: str) -> tuple[Route, ...]:
     )
 
 
+_NO_PARENT = re.compile(r"(/providers/Microsoft\.EventGrid)//", re.IGNORECASE)
 _INSIGHTS = "providers/Microsoft.Insights"
 _PROVIDER = "providers/Microsoft.EventGrid"
 _SUBSCRIPTION = "subscriptions/{subscription}"
@@ -99,6 +101,9 @@ ROUTES = (
     _route(_GROUP, GET=surroundings.get_group, PUT=surroundings.get_group),
     _route(_STORAGE, GET=surroundings.list_storage_accounts),
     _route(f"{_STORAGE}/{{account}}", GET=surroundings.get_storage_account),
+    _route(f"{_PROVIDER}/topicTypes", GET=surroundings.list_topic_types),
+    _route(f"{_PROVIDER}/topicTypes/{{topic_type}}", GET=surroundings.get_topic_type),
+    _route(f"{_PROVIDER}/topicTypes/{{topic_type}}/eventTypes", GET=surroundings.list_event_types),
     _route(f"{_SUBSCRIPTION}/{_PROVIDER}", GET=surroundings.get_provider),
     _route(f"{_SUBSCRIPTION}/{_PROVIDER}/register", POST=surroundings.get_provider),
     _route(f"{_SUBSCRIPTION}/{_PROVIDER}/topics", GET=topics.TOPICS.list),
@@ -130,8 +135,10 @@ def find(path: str) -> tuple[Route, Mapping[str, str]]:
     Raises:
         NotFound: no route matches.
     """
+    # `az resource` writes the path of a resource without a parent with an empty segment.
+    path = _NO_PARENT.sub(r"\1/", path.strip("/"))
     # Split before decoding: an encoded slash belongs to its segment.
-    segments = [unquote(segment) for segment in path.strip("/").split("/")]
+    segments = [unquote(segment) for segment in path.split("/")]
     for route in ROUTES:
         names = _match(route.segments, segments)
         if names is not None:

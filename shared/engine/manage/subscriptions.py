@@ -64,7 +64,7 @@ class Subscriptions:
                 raise UnreadableDocument
             return self.patched(existing.document, patch)
 
-        return self._write(ports, call, self.patch_status, merged)
+        return self._write(ports, call, self.patch_status, merged, keeps_url=True)
 
     def get(self, ports: ManagePorts, call: Call) -> HttpAnswer:
         topic = self._topic(ports, call)
@@ -105,7 +105,9 @@ class Subscriptions:
         except UNREADABLE:
             return {**stored, "properties": {"provisioningState": "Failed"}}
 
-    def _write(self, ports: ManagePorts, call: Call, status: int, body: Body) -> HttpAnswer:
+    def _write(
+        self, ports: ManagePorts, call: Call, status: int, body: Body, *, keeps_url: bool = False
+    ) -> HttpAnswer:
         """
         Store a subscription. A changed endpoint has to be validated, too.
 
@@ -133,6 +135,7 @@ class Subscriptions:
                     new_id=ports.new_id,
                     now=ports.clock.now(),
                     existing=before,
+                    keeps_url=keeps_url,
                     damaged=found if is_damaged else None,
                 )
             )

@@ -14,7 +14,15 @@ _SUBSCRIPTION = "00000000-0000-0000-0000-000000000000"
 _TENANT = "00000000-0000-0000-0000-000000000001"
 _LOCATION = "local"
 _STORAGE = "Microsoft.Storage/storageAccounts"
-_TYPES = ("topics", "namespaces", "eventSubscriptions")
+_TYPES = (
+    "topics",
+    "topics/eventSubscriptions",
+    "eventSubscriptions",
+    "namespaces",
+    "namespaces/topics",
+    "namespaces/topics/eventSubscriptions",
+)
+_TOPIC_TYPE = "Microsoft.EventGrid.Topics"
 
 
 def list_subscriptions(ports: ManagePorts, call: Call) -> HttpAnswer:
@@ -75,6 +83,53 @@ def get_provider(ports: ManagePorts, call: Call) -> HttpAnswer:
         ],
     }
     return answer(200, provider)
+
+
+def list_topic_types(ports: ManagePorts, call: Call) -> HttpAnswer:
+    """List the one type of topic that event subscriptions have in lists of a scope."""
+    del ports, call
+    return answer(200, {"value": [_topic_type()]})
+
+
+def get_topic_type(ports: ManagePorts, call: Call) -> HttpAnswer:
+    """
+    Answer with a type of topic.
+
+    Raises:
+        NotFound: it is not one of custom topics.
+    """
+    del ports
+    _check_topic_type(call)
+    return answer(200, _topic_type())
+
+
+def list_event_types(ports: ManagePorts, call: Call) -> HttpAnswer:
+    """List no event types: those of custom topics are their publishers' own."""
+    del ports
+    _check_topic_type(call)
+    return answer(200, {"value": []})
+
+
+def _check_topic_type(call: Call) -> None:
+    asked = call.names["topic_type"]
+    if asked.casefold() != _TOPIC_TYPE.casefold():
+        raise NotFound(f"There is no topic type '{asked}' here; the only one is '{_TOPIC_TYPE}'.")
+
+
+def _topic_type() -> dict[str, Any]:
+    return {
+        "id": f"providers/Microsoft.EventGrid/topicTypes/{_TOPIC_TYPE}",
+        "name": _TOPIC_TYPE,
+        "type": "Microsoft.EventGrid/topicTypes",
+        "properties": {
+            "provider": "Microsoft.EventGrid",
+            "displayName": "Event Grid Topics",
+            "description": "Custom topics.",
+            "resourceRegionType": "RegionalResource",
+            "provisioningState": "Succeeded",
+            "supportedLocations": [_LOCATION],
+        },
+    }
 
 
 def _subscription(name: str) -> dict[str, Any]:

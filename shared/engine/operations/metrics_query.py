@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
+from urllib.parse import unquote
 
 from shared.arm.odata import Tokens
 from shared.engine.operations.metric_names import MetricDefinition
@@ -133,7 +134,8 @@ def _timespan(text: str | None, now: datetime, faults: list[Fault]) -> tuple[dat
 
 
 def _ends(text: str, now: datetime) -> tuple[datetime, datetime]:
-    first, _, last = (part.strip() for part in text.partition("/"))
+    # `az monitor` encodes it twice; unencoded, a timespan has no percent sign.
+    first, _, last = (part.strip() for part in unquote(text).partition("/"))
     if not last and (duration := parse_duration(first)) is not None:
         return now - duration, now
     since, duration = _moment(first), parse_duration(last)

@@ -278,10 +278,11 @@ def test_only_what_is_kept_is_read_however_long_the_time_span(
         "2026-02-09T11:30:00Z/PT30M",
         " 2026-02-09T11:30:00Z / PT1800.0S ",
         "PT1800.0S",
+        "2026-02-09T11%3A30%3A00.000000/2026-02-09T12%3A00%3A00.000000",
     ],
 )
 def test_a_time_span_is_two_times_or_a_duration(timespan: str) -> None:
-    """azure-monitor-query writes durations as seconds; alone, one ends now."""
+    """azure-monitor-query writes durations as seconds (alone, one ends now); `az` encodes twice."""
     query = parse_query({"timespan": timespan, "interval": "FULL"}, START, TOPIC_METRICS)
 
     assert (query.since, query.until) == (START - timedelta(minutes=30), START)

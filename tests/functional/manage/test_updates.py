@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from shared.engine.ports import Table
+from tests.fakes import answered
 from tests.functional.manage.arm_api import (
     CRM,
     ORDERS,
@@ -123,6 +124,62 @@ def test_of_the_two_forms_of_a_destination_the_newer_one_stays(crm: ArmApi) -> N
     last = crm.json("GET", CRM)["properties"]
     assert "deliveryWithResourceIdentity" not in last
     assert last["destination"]["properties"]["endpointBaseUrl"] == "https://crm.example/hook"
+
+
+@pytest.mark.parametrize("form", ["destination", "deliveryWithResourceIdentity"])
+def test_a_destination_without_a_url_keeps_the_known_one(crm: ArmApi, form: str) -> None:
+    """So `az eventgrid event-subscription update` sends one if it is given no endpoint."""
+    if form == "deliveryWithResourceIdentity":
+        wrapped = {"identity": IDENTITY, "destination": webhook(URL)}
+        crm.json("PATCH", CRM, {form: wrapped}, status=201)
+    batching = {"maxEventsPerBatch": 9, "preferredBatchSizeInKilobytes": 64}
+    given = {"endpointType": "WebHook", "properties": batching}
+    patch = given if form == "destination" else {"identity": IDENTITY, "destination": given}
+
+    answer = crm.json("PATCH", CRM, {form: patch}, status=201)["properties"]
+
+    shown = answer[form] if form == "destination" else answer[form]["destination"]
+    assert shown["properties"]["maxEventsPerBatch"] == 9
+    assert crm.json("POST", f"{CRM}/getFullUrl") == {"endpointUrl": URL}
+    assert crm.pusher.sent == []
+
+
+def test_so_does_that_of_a_namespaces_topic(shop_orders: ArmApi) -> None:
+    shop_orders.json("PUT", SHOP_CRM, push(), status=201)
+    shop_orders.pusher.sent.clear()
+    patch = push(maxDeliveryCount=3)
+    given = patch["properties"]["deliveryConfiguration"]["push"]
+    given["destination"]["properties"] = {"maxEventsPerBatch": 9}
+
+    answer = shop_orders.json("PATCH", SHOP_CRM, patch)["properties"]["deliveryConfiguration"]
+
+    assert answer["push"]["maxDeliveryCount"] == 3
+    assert shop_orders.json("POST", f"{SHOP_CRM}/getFullUrl") == {"endpointUrl": URL}
+    assert shop_orders.pusher.sent == []
+
+
+def test_what_an_answer_shows_can_be_put_back(crm: ArmApi) -> None:
+    """`az resource update` does. The URL is hidden there, and only its base is shown."""
+    shown = crm.json("GET", CRM)
+    elsewhere = {"endpointUrl": None, "endpointBaseUrl": NEW_URL}
+
+    crm.json("PUT", CRM, shown, status=201)
+
+    assert crm.json("POST", f"{CRM}/getFullUrl") == {"endpointUrl": URL}
+    assert crm.pusher.sent == []
+    shown["properties"]["destination"]["properties"] |= elsewhere
+    error = crm.error("PUT", CRM, shown, status=400)
+    assert "Supplied URL is invalid" in error["message"]
+
+
+def test_a_kept_url_is_asked_as_long_as_it_has_not_consented(orders: ArmApi) -> None:
+    orders.pusher.script(URL, answered(200), answered(200))
+    orders.json("PUT", CRM, hook(), status=201)
+    given = {"endpointType": "WebHook", "properties": {"maxEventsPerBatch": 9}}
+
+    orders.json("PATCH", CRM, {"destination": given}, status=201)
+
+    assert len(orders.pusher.sent) == 2
 
 
 def test_a_patch_that_is_no_object_is_refused(crm: ArmApi) -> None:

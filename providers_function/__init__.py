@@ -1,0 +1,13 @@
+"""Serves ``providers/…``: what the management API has for every Azure subscription."""
+
+import azure.functions as func
+
+from shared import wiring
+from shared.adapters.functions_http import to_request, to_response
+
+wiring.read_settings()  # A fault is the answer to every request.
+
+
+def main(req: func.HttpRequest) -> func.HttpResponse:
+    """Answer one management request."""
+    return to_response(wiring.manage().run(to_request(req)))

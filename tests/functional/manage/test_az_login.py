@@ -1,0 +1,108 @@
+"""Azure CLI signs in with the admin key, where that is switched on, and finds what it asks for."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from shared.engine.manage.az_login import AzLogin
+from shared.http import HttpAnswer, HttpRequest
+from tests.functional.manage.arm_api import GROUP, HOST, KEY, ArmApi
+
+TOKEN = "/adfs/oauth2/token"
+GRANT = "grant_type=client_credentials&client_id=pushgrid&client_secret="
+
+
+def ask(method: str, path: str, body: str = "", **members: Any) -> HttpAnswer:
+    given: dict[str, Any] = {"is_on": True, "admin_key": KEY, "public_url": None}
+    login = AzLogin(**(given | members))
+    return login.run(
+        HttpRequest(method=method, url=f"{HOST}{path}", headers={}, body=body.encode())
+    )
+
+
+def read(answer: HttpAnswer) -> Any:
+    return json.loads(answer.body)
+
+
+def test_the_metadata_leads_to_a_token_with_which_the_api_answers(api: ArmApi) -> None:
+    cloud = read(ask("GET", "/metadata/endpoints?api-version=2015-01-01"))
+    login = cloud["authentication"]["loginEndpoint"].removeprefix(HOST)
+    found = read(ask("GET", f"{login}/.well-known/openid-configuration"))
+
+    answer = ask("POST", found["token_endpoint"].removeprefix(HOST), GRANT + KEY)
+
+    assert found["issuer"] == HOST + login
+    assert (answer.status, answer.headers["Cache-Control"]) == (200, "no-store")
+    token = read(answer)
+    assert (token["token_type"], token["expires_in"]) == ("Bearer", 3600)
+    sent = {"authorization": f"Bearer {token['access_token']}"}
+    assert api.call("GET", "/subscriptions", headers=sent).status == 200
+
+
+@pytest.mark.parametrize("secret", ["", "wrong", KEY[:-1], KEY + "x", "%FF"])
+def test_a_wrong_secret_gets_an_oauth_error(secret: str) -> None:
+    answer = ask("POST", TOKEN, GRANT + secret)
+
+    assert (answer.status, read(answer)["error"]) == (401, "invalid_client")
+    assert KEY not in answer.body.decode()
+
+
+@pytest.mark.parametrize("key", [None, ""])
+@pytest.mark.parametrize("secret", ["", "None", KEY])
+def test_without_a_key_no_secret_is_right(key: str | None, secret: str) -> None:
+    assert ask("POST", TOKEN, GRANT + secret, admin_key=key).status == 401
+
+
+@pytest.mark.parametrize("grant", ["", "password", "authorization_code"])
+def test_only_client_credentials_are_granted(grant: str) -> None:
+    answer = ask("POST", TOKEN, f"grant_type={grant}&client_secret={KEY}")
+
+    assert (answer.status, read(answer)["error"]) == (400, "unsupported_grant_type")
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/metadata/endpoints"),
+        ("GET", "/adfs/.well-known/openid-configuration"),
+        ("POST", TOKEN),
+    ],
+)
+def test_nothing_is_there_unless_it_is_switched_on(method: str, path: str) -> None:
+    answer = ask(method, path, GRANT + KEY, is_on=False)
+
+    assert answer.status == 404
+    assert "PUSHGRID_AZ_LOGIN" in read(answer)["error"]["message"]
+
+
+@pytest.mark.parametrize("path", ["/adfs/oauth2/authorize", "/adfs", "/adfs/oauth2/token/x"])
+def test_any_other_path_is_not_found(path: str) -> None:
+    assert ask("POST", path, GRANT + KEY).status == 404
+
+
+def test_the_public_url_is_the_clouds() -> None:
+    cloud = read(ask("GET", "/metadata/endpoints", public_url="https://events.example"))
+
+    assert cloud["authentication"]["loginEndpoint"] == "https://events.example/adfs"
+
+
+def test_custom_topics_are_the_one_type_of_topic(api: ArmApi) -> None:
+    types = "/providers/Microsoft.EventGrid/topicTypes"
+
+    (only,) = api.json("GET", types)["value"]
+
+    assert api.json("GET", f"{types}/{only['name'].lower()}") == only
+    assert api.json("GET", f"{types}/{only['name']}/eventTypes") == {"value": []}
+    refused = api.error("GET", f"{types}/Microsoft.Storage.StorageAccounts", status=404)
+    assert only["name"] in refused["message"]
+
+
+def test_a_path_without_a_parent_may_have_an_empty_segment_there(api: ArmApi) -> None:
+    """`az resource` writes one where a resource could have a parent."""
+    made = api.json("PUT", f"{GROUP}//namespaces/shop", {"location": "local"}, status=201)
+
+    assert made == api.json("GET", f"{GROUP}/namespaces/shop")
+    assert api.call("DELETE", f"{GROUP}/namespaces//shop").status == 404
