@@ -1,4 +1,4 @@
-"""Logs failed attempts: what was tried, what came of it and what follows."""
+"""Logs attempts: what was tried, what came of it and what follows."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class AttemptLines(NamedTuple):
         telemetry.info(
             "delivery.attempted",
             self._text(tried, outcome, decision, now),
-            **(self._named(*tried[0]) if len(tried) == 1 else self._all_named(tried)),
+            **self._tried(tried),
             attempt=tried[0].delivery.attempts,
             attempt_max=self.terms.max_attempts,
             outcome=outcome.outcome,
@@ -50,11 +50,36 @@ class AttemptLines(NamedTuple):
             **delivery_failure(self.subscription, tried[0], outcome, now),
         )
 
+    def succeeded(self, tried: PushBatch, outcome: DeliveryOutcome) -> None:
+        """Write the line about a request that the endpoint accepted, however many events it had."""
+        milliseconds = round(outcome.seconds * 1000)
+        telemetry.info(
+            "delivery.succeeded",
+            f"{self._head('delivery.succeeded', tried, outcome)} in {milliseconds} ms",
+            **self._tried(tried),
+            attempt=tried[0].delivery.attempts,
+            status=outcome.status,
+            duration_ms=milliseconds,
+        )
+
     def _text(
         self, tried: PushBatch, outcome: DeliveryOutcome, decision: RetryAt | End, now: datetime
     ) -> str:
+        """Write a failed attempt for a terminal: long names and reasons lose their middle."""
+        next_step = "given up"
+        if isinstance(decision, RetryAt):
+            wait = timedelta(seconds=max(0, round((decision.due - now).total_seconds())))
+            next_step = f"next in {wait}"
+        head = f"{self._head('delivery.attempted', tried, outcome)}; {next_step}"
+        detail = f"; {outcome.detail}" if outcome.detail else ""
+        reason = telemetry.shortened(
+            f"{decision.why}{detail}", telemetry.TEXT_WIDTH - len(head) - 3
+        )
+        return f"{head} ({reason})"
+
+    def _head(self, event: str, tried: PushBatch, outcome: DeliveryOutcome) -> str:
         """
-        Write an attempt for a terminal: long names and reasons lose their middle.
+        Return what was tried and the answer.
 
         An id is never cut: an event whose publisher gave it a long one is named by its system id.
         """
@@ -65,24 +90,17 @@ class AttemptLines(NamedTuple):
             what = f"{len(tried)} events"
         name = "/".join(telemetry.shortened(each, _NAME) for each in key)
         answer = f"{outcome.status or '-'} {outcome.outcome}"
-        next_step = "given up"
-        if isinstance(decision, RetryAt):
-            wait = timedelta(seconds=max(0, round((decision.due - now).total_seconds())))
-            next_step = f"next in {wait}"
-        head = (
-            f"delivery.attempted {name} {what}: attempt {delivery.attempts}, {answer}; {next_step}"
-        )
-        detail = f"; {outcome.detail}" if outcome.detail else ""
-        reason = telemetry.shortened(
-            f"{decision.why}{detail}", telemetry.TEXT_WIDTH - len(head) - 3
-        )
-        return f"{head} ({reason})"
+        return f"{event} {name} {what}: attempt {delivery.attempts}, {answer}"
 
     def ended(self, delivery: Delivery, text: str, end: End) -> None:
         """Write the line about a delivery that is given up without another attempt."""
         telemetry.info(
             "delivery.ended", **self._named(delivery, text), reason=end.reason, why=end.why
         )
+
+    def _tried(self, batch: PushBatch) -> dict[str, telemetry.Field]:
+        """Return what names the deliveries of a request in the log."""
+        return self._named(*batch[0]) if len(batch) == 1 else self._all_named(batch)
 
     def _all_named(self, batch: PushBatch) -> dict[str, telemetry.Field]:
         """Return what names the deliveries of a batch in the log: not all of very many."""

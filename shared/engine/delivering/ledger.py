@@ -50,10 +50,16 @@ class Ledger:
     def attempted(
         self, tried: PushBatch, attempted: Attempted, decisions: Sequence[Decision]
     ) -> None:
-        """Record an attempt whose events have it counted, with what follows for each."""
+        """
+        Record an attempt whose events have it counted, with what follows for each.
+
+        Successes come here only if the ledger keeps them.
+        """
         for (delivery, text), decision in zip(tried, decisions, strict=True):
             self.history.attempted(delivery, text, attempted.began_at, attempted.outcome, decision)
-        if not isinstance(decisions[0], Delivered):
+        if isinstance(decisions[0], Delivered):
+            self.lines.succeeded(tried, attempted.outcome)
+        else:
             self.lines.attempted(tried, attempted.outcome, decisions[0], self.clock.now())
 
     def ended(self, loaded: Loaded, end: End) -> None:

@@ -100,6 +100,7 @@ def _perform_handshake(
         telemetry.info("handshake.failed", **named, activity_id=activity_id, **outcome)
         raise
     if not verdict.is_pending:
+        telemetry.info("handshake.granted", **named)
         return Granted(verdict.rate if link_base else None)
     telemetry.info("handshake.awaited", **named)
     return Awaited(ports.clock.now() + VALID_FOR, secret)

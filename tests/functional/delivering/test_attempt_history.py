@@ -144,8 +144,12 @@ def test_failures_of_one_message_are_one_write(app: Deployment) -> None:
     ],
 )
 def test_the_setting_says_which_attempts_are_kept(
-    app: Deployment, logging: AttemptLogging, kept: list[tuple[int, EndState | None]]
+    app: Deployment,
+    logging: AttemptLogging,
+    kept: list[tuple[int, EndState | None]],
+    logged: Logged,
 ) -> None:
+    """It also says whether the log has a line for each success."""
     keeping(app, logging)
     app.subscribe()
     app.pusher.script(URL, answered(200), answered(500))
@@ -155,6 +159,8 @@ def test_the_setting_says_which_attempts_are_kept(
     found = [(record.event_id, record.state) for record in app.attempts.records]
     assert sorted(found) == [(f"e-{position}", state) for position, state in kept]
     assert app.attempts.writes == ([len(kept)] if kept else [])
+    successes = [(each["event_id"], each["status"]) for each in logged("delivery.succeeded")]
+    assert successes == ([("e-0", 200)] if logging is AttemptLogging.ALL else [])
 
 
 class Watching(MemoryAttempts):
