@@ -2,35 +2,33 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from devhost.azurite import ACCOUNT, Azurite, running_azurite
+from cli.local_deployment import running_deployment
+from cli.narration import narrate
+from devhost.azurite import ACCOUNT, Azurite
 from devhost.errors import HostError
-from devhost.process import running_host
-from devhost.settings import read_local_settings
 from shared.events.literals import dumps, loads
-from testbed.arm import ADMIN_KEY, Arm, dead_letter_destination
+from testbed.arm import Arm, dead_letter_destination
 from testbed.ending import end_on_signals
-from testbed.host_settings import host_settings
+from testbed.host_settings import LOCAL
 from testbed.subscriber import Push, Subscriber, answers, running_subscriber
 
 if TYPE_CHECKING:
     from azure.storage.blob import ContainerClient
 
-_ROOT = Path(__file__).parents[1]
 TIME_SCALE = 20
 TOPIC = "orders"
 CONTAINER = "deadletters-demo"
 SUBSCRIBERS = {"healthy": (200,), "recovering": (503, 503, 200), "refusing": (400,)}
+_NARRATED = frozenset({"published", "retry", "given up"})
 _STEPS_SECONDS = 50.0
 
 
@@ -72,51 +70,32 @@ class _Narrator:
 
     def on_line(self, line: str) -> None:
         """Narrate the host's log line if it is about an attempt or a publish request."""
-        start = line.find('{"event":"')
-        if start < 0:
-            return
-        try:
-            entry = json.loads(line[start:])
-        except ValueError:
-            return
-        if entry["event"] == "delivery.attempted":
-            self.say(_attempt(entry))
-        elif entry["event"] == "event.published":
-            self.say(
-                f"pushgrid     stored {entry['events']} event(s) as {entry['messages']} queue "
-                f"message(s), then answered 200"
-            )
-
-
-def _attempt(entry: dict[str, Any]) -> str:
-    what = f"{entry['subscription']:<12} attempt {entry['attempt']}: {entry.get('status')}"
-    if entry["decision"] == "retry":
-        next_at = entry["next_attempt_at"][11:21]
-        return f"{what} {entry['outcome']}; next at {next_at}, because of {entry['why']}"
-    return f"{what} {entry['outcome']}; no more attempts ({entry['why']}): {entry['reason']}"
+        happening = narrate(line)
+        if happening and happening.kind in _NARRATED:
+            who = happening.about.partition("/")[2] or "pushgrid"
+            self.say(f"{who:<12} {happening.text}")
 
 
 def _run(options: Options, stack: ExitStack) -> int:
     print("Starting storage (Azurite) and the Functions host …", flush=True)
-    azurite = stack.enter_context(running_azurite())
     narrator = _Narrator()
-    local = read_local_settings(_ROOT).values
-    admin_key = local.get("PUSHGRID_ADMIN_KEY") or ADMIN_KEY
-    settings = host_settings(
-        azurite, PUSHGRID_ADMIN_KEY=admin_key, PUSHGRID_TIME_SCALE=str(TIME_SCALE)
+    run = stack.enter_context(
+        running_deployment(
+            LOCAL | {"PUSHGRID_TIME_SCALE": str(TIME_SCALE)},
+            port=options.port,
+            on_line=narrator.on_line,
+        )
     )
-    host = stack.enter_context(
-        running_host(settings, options=("--port", str(options.port)), on_line=narrator.on_line)
-    )
+    url = run.api.url
     print(
-        f"Running at {host.url}. Retry delays are {TIME_SCALE} times shorter than Event Grid's: "
+        f"Running at {url}. Retry delays are {TIME_SCALE} times shorter than Event Grid's: "
         f"30 s take {30 / TIME_SCALE:g} s.\n",
         flush=True,
     )
     narrator.began = time.monotonic()
-    container = _container(azurite)
+    container = _container(run.azurite)
     container.create_container()
-    arm = Arm(host.url, admin_key)
+    arm = Arm(url, run.api.token())
     arm.create_topic(TOPIC)
     narrator.say(f"you          created the topic '{TOPIC}'")
     subscribers = {
@@ -128,7 +107,7 @@ def _run(options: Options, stack: ExitStack) -> int:
         arm.create_subscription(TOPIC, name, subscriber.url, deadLetterDestination=dead_letters)
         narrator.say(f"{name:<12} completed the validation handshake and is subscribed")
     key = arm.key(TOPIC)
-    _publish(host.url, key)
+    _publish(url, key)
     narrator.say("you          published Shop.OrderPlaced with azure-eventgrid")
 
     complete = _await_steps(narrator, subscribers, container)
@@ -136,10 +115,10 @@ def _run(options: Options, stack: ExitStack) -> int:
         narrator.say("The demo is complete.")
     if options.once or not complete:
         return 0 if complete else 1
-    print(_GOODBYE.format(url=host.url, topic=TOPIC), flush=True)
-    while host.process.poll() is None:
+    print(_GOODBYE.format(url=url, topic=TOPIC), flush=True)
+    while True:
+        run.check()
         time.sleep(0.5)
-    return 1
 
 
 def _narrated(narrator: _Narrator, name: str, statuses: tuple[int, ...]) -> Callable[[Push], int]:

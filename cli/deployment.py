@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
-from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import requests
 
@@ -17,9 +15,8 @@ from cli.failure import REFUSED, CommandFailed
 DEFAULT_URL = "http://127.0.0.1:7071"
 DEFAULT_SCOPE = "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/local"
 API_VERSION = "2025-02-15"
+_PUBLISH_API = "2024-06-01"  # of namespace topics
 _SECONDS = 130.0  # a handshake takes up to 100
-_LOCAL_SETTINGS = "local.settings.json"
-_LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +83,11 @@ class Deployment:
         if found:
             self._call("DELETE", path)
         return found
+
+    def publish_url(self, topic: str) -> str:
+        """Return where events are published to a topic, or to ``NAMESPACE.TOPIC``."""
+        url = f"{self.url}/{topic_path(topic)}"
+        return f"{url}:publish?api-version={_PUBLISH_API}" if "." in topic else f"{url}/api/events"
 
     def publish(self, url: str, headers: Mapping[str, str], body: bytes) -> None:
         """Publish events to a topic's endpoint."""
@@ -158,19 +160,6 @@ def topic_path(name: str) -> str:
 def subscription_path(topic: str, name: str) -> str:
     """Return the ARM path of an event subscription."""
     return f"{topic_path(topic)}/eventSubscriptions/{quote(name, safe='')}"
-
-
-def local_key(url: str, folder: Path) -> str | None:
-    """Return the admin key in the nearest ``local.settings.json``, for a local *url*."""
-    if urlsplit(url).hostname not in _LOOPBACK:
-        return None
-    for each in (folder, *folder.parents):
-        try:
-            values = json.loads((each / _LOCAL_SETTINGS).read_text())["Values"]
-            return str(values["PUSHGRID_ADMIN_KEY"])
-        except (OSError, ValueError, KeyError, TypeError):
-            continue
-    return None
 
 
 def entra_token(audience: str) -> Callable[[], str]:

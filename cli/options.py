@@ -10,9 +10,10 @@ from typing import Any, TypeVar
 
 import click
 
-from cli.deployment import DEFAULT_SCOPE, DEFAULT_URL, Deployment, entra_token, local_key
+from cli.deployment import DEFAULT_SCOPE, DEFAULT_URL, Deployment, entra_token
 from cli.failure import CommandFailed
 from cli.filter_expression import HELP, parse_filter_expression
+from cli.known_locally import local_key
 
 F = TypeVar("F", bound=Callable[..., Any])
 _AUDIENCE = "https://management.azure.com"
@@ -34,7 +35,8 @@ def calls_deployment(command: F) -> F:
         "--key",
         envvar="PUSHGRID_ADMIN_KEY",
         show_envvar=True,
-        help="Admin key. For a local URL, the default is the one in local.settings.json.",
+        help="Admin key. For a local URL, the default is the one of 'pushgrid dev', or that in "
+        "local.settings.json.",
     )
     @click.option("--entra", is_flag=True, help="Use a token of Entra ID instead of the key.")
     @click.option(

@@ -16,7 +16,6 @@ from cli.output import print_json
 
 _EVENT_GRID, _CLOUD_EVENTS, _CUSTOM = "eventgrid", "cloudevents", "custom"
 _SCHEMAS = {"CloudEventSchemaV1_0": _CLOUD_EVENTS, "CustomEventSchema": _CUSTOM}
-_NAMESPACE_API = "2024-06-01"
 _MOST_EVENTS, _MOST_BYTES = 5000, 1_000_000  # of one request
 
 
@@ -96,14 +95,12 @@ def _target(deployment: Deployment, topic: str, schema: str | None) -> _Target:
     path = topic_path(topic)
     document = deployment.get(path)
     key = deployment.post(f"{path}/listKeys")["key1"]
-    namespace, dot, name = topic.partition(".")
-    if dot:
-        query = f"api-version={_NAMESPACE_API}"
-        url = f"{deployment.url}/namespaces/{namespace}/topics/{name}:publish?{query}"
+    url = deployment.publish_url(topic)
+    if "." in topic:
         return _Target(url, ("Authorization", f"SharedAccessKey {key}"), _CLOUD_EVENTS)
     properties = document["properties"]
     found = schema or _SCHEMAS.get(properties.get("inputSchema"), _EVENT_GRID)
-    return _Target(f"{deployment.url}/{topic_path(topic)}/api/events", ("aeg-sas-key", key), found)
+    return _Target(url, ("aeg-sas-key", key), found)
 
 
 def _read(file: TextIO) -> list[dict[str, Any]]:

@@ -104,7 +104,9 @@ def _stop(process: subprocess.Popen[str]) -> None:
     if process.poll() is None:
         process.send_signal(signal.SIGINT)
     try:
-        process.wait(_DRAIN_SECONDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_DRAIN_SECONDS)
+    finally:  # also at a second Ctrl-C
+        if process.poll() is None:
+            process.kill()
+            process.wait()

@@ -5,8 +5,7 @@ from __future__ import annotations
 from devhost.azurite import Azurite
 from testbed.arm import ADMIN_KEY
 
-_SETTINGS = {
-    "PUSHGRID_ADMIN_KEY": ADMIN_KEY,
+LOCAL = {
     "PUSHGRID_ALLOW_HTTP": "true",
     "PUSHGRID_AZ_LOGIN": "false",  # local.settings.json may say otherwise, and exclude Entra ID
     "PUSHGRID_ALLOWED_NETWORKS": "127.0.0.0/8",
@@ -19,4 +18,5 @@ _SETTINGS = {
 
 def host_settings(azurite: Azurite, **changes: str) -> dict[str, str]:
     """Return the settings of a host on *azurite*, overridden by *changes*."""
-    return _SETTINGS | {"AzureWebJobsStorage": azurite.connection_string} | changes
+    own = {"AzureWebJobsStorage": azurite.connection_string, "PUSHGRID_ADMIN_KEY": ADMIN_KEY}
+    return LOCAL | own | changes

@@ -1,0 +1,84 @@
+"""Finds the admin keys of local deployments, and records those of the ones that run."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from cli.failure import REFUSED, CommandFailed
+
+
+class LocalDeployment(NamedTuple):
+    """The base URL of a local deployment, its admin key and, over https, its authority's file."""
+
+    url: str
+    key: str
+    authority: str | None = None
+
+
+def path_of(url: str) -> Path:
+    """Return the file that records the local deployment at *url*: there is one for each port."""
+    data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share"
+    return Path(data) / f"pushgrid/local/{urlsplit(url).port}.json"
+
+
+def find_local(url: str) -> LocalDeployment | None:
+    """Return what is recorded of the deployment at *url*, if it is on this machine."""
+    if not _is_local(url):
+        return None
+    try:
+        return LocalDeployment(**json.loads(path_of(url).read_text()))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def local_key(url: str, folder: Path) -> str | None:
+    """
+    Return the admin key of the deployment at *url*, if it is on this machine.
+
+    It is the recorded one, or that in the nearest ``local.settings.json`` from *folder* up.
+    """
+    if not _is_local(url):
+        return None
+    if known := find_local(url):
+        return known.key
+    for each in (folder, *folder.parents):
+        try:
+            values = json.loads((each / "local.settings.json").read_text())["Values"]
+            return str(values["PUSHGRID_ADMIN_KEY"])
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+    return None
+
+
+@contextlib.contextmanager
+def recorded(deployment: LocalDeployment) -> Iterator[Path]:
+    """
+    Record *deployment* until the block ends, in a file that only this user can read.
+
+    Raises:
+        CommandFailed: the file can't be written.
+    """
+    path = path_of(deployment.url)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path.unlink(missing_ok=True)
+        new = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(new, "w") as file:
+            json.dump(deployment._asdict(), file)
+    except OSError as error:
+        message = f"{path}, where other commands find the admin key, can't be written"
+        raise CommandFailed(f"{message}: {error.strerror}", REFUSED) from error
+    try:
+        yield path
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def _is_local(url: str) -> bool:
+    return urlsplit(url).hostname in {"127.0.0.1", "localhost", "::1"}

@@ -1,0 +1,80 @@
+"""Runs a deployment on this machine: Azurite, the host, and a record for other commands."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from cli.deployment import Deployment
+from cli.home import HOME
+from cli.known_locally import LocalDeployment, recorded
+from devhost.azurite import Azurite, running_azurite
+from devhost.errors import HostError
+from devhost.http.server import reserved_port
+from devhost.process import RunningHost, running_host
+from devhost.settings import STORAGE, read_local_settings
+
+ADMIN_KEY = "PUSHGRID_ADMIN_KEY"
+_LAST_LINES = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalRun:
+    """A deployment that runs; *key_file* is where other commands find its admin key."""
+
+    api: Deployment
+    azurite: Azurite
+    host: RunningHost
+    key_file: Path
+
+    def check(self) -> None:
+        """
+        Return if all of its processes run.
+
+        Raises:
+            HostError: one has ended; the message has the host's last lines.
+        """
+        if self.host.process.poll() is not None:
+            last = "\n".join([*self.host.lines][-_LAST_LINES:])
+            raise HostError(f"the host has ended:\n{last}")
+        if self.azurite.process.poll() is not None:
+            raise HostError("Azurite has ended, and the storage with it")
+
+
+def own_settings() -> Mapping[str, str]:
+    """Return the settings of local.settings.json and the environment, which overrides it."""
+    return read_local_settings(HOME).values | os.environ
+
+
+@contextlib.contextmanager
+def running_deployment(
+    settings: Mapping[str, str],
+    *,
+    port: int,
+    on_line: Callable[[str], None],
+    data: Path | None = None,
+) -> Iterator[LocalRun]:
+    """
+    Run the app with *settings*, which override all others, until the block ends.
+
+    Without an admin key among its settings it gets a new one. With a *data* folder its storage is
+    kept there.
+
+    Raises:
+        HostError: it cannot be started.
+    """
+    with reserved_port(port):  # before anything that takes long
+        pass
+    key = settings.get(ADMIN_KEY) or own_settings().get(ADMIN_KEY) or secrets.token_hex(24)
+    with contextlib.ExitStack() as stack:
+        azurite = stack.enter_context(running_azurite(folder=data))
+        given = {STORAGE: azurite.connection_string, **settings, ADMIN_KEY: key}
+        options = ("--port", str(port))
+        host = stack.enter_context(running_host(given, options=options, root=HOME, on_line=on_line))
+        key_file = stack.enter_context(recorded(LocalDeployment(host.url, key)))
+        api = Deployment(url=host.url, token=lambda: key)
+        yield LocalRun(api=api, azurite=azurite, host=host, key_file=key_file)

@@ -1,0 +1,175 @@
+"""Narrates a local host's log: each line becomes a happening, or nothing."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from cli.output import printable
+
+Entry = Mapping[str, Any]
+
+_LEVELS = {"WARNING": "warning", "ERROR": "error", "CRITICAL": "error"}
+# As devhost.log prints them: a record of the app, and a line of the host itself.
+_RECORD = re.compile(r"[\d:.]{12} (DEBUG|INFO|WARNING|ERROR|CRITICAL) +(.*)")
+_OF_HOST = re.compile(r"[\d:.]{12} (.*)")
+_SUCCESS = re.compile(r"\w+ +ok  ")
+_LISTED = re.compile(r"  \w+  +(?!ERROR)")  # a function that the host serves, at its start
+_EXPECTED = ("ready ", "storage ", "Stopping")
+_JSON = '{"event":"'
+
+
+class Happening(NamedTuple):
+    """
+    What happened, on one line.
+
+    *about* is a topic, or a topic and its event subscription: ``orders/crm``. *events* names them.
+    *entry* is the log entry that says it.
+    """
+
+    kind: str
+    about: str
+    text: str
+    events: str = ""
+    entry: Entry = MappingProxyType({})
+
+
+def narrate(line: str) -> Happening | None:
+    """Return what a line of the host's log says, or None if nobody waits to hear it."""
+    entry = _entry(line)
+    if entry and (told := _told(entry)):
+        return told
+    if record := _RECORD.match(line):
+        kind = _LEVELS.get(record[1])
+        return Happening(kind, "", printable(record[2]), entry=entry or {}) if kind else None
+    of_host = _OF_HOST.match(line)
+    text = of_host[1] if of_host else line
+    is_expected = text.startswith(_EXPECTED) or _SUCCESS.match(text) or _LISTED.match(text)
+    if is_expected or not text.strip():
+        return None
+    return Happening("error", "", text.expandtabs())
+
+
+def _entry(line: str) -> Entry | None:
+    start = line.find(_JSON)
+    if start < 0:
+        return None
+    try:
+        entry: Entry = json.loads(line[start:])
+    except ValueError:
+        return None
+    return entry
+
+
+def _told(entry: Entry) -> Happening | None:
+    kind, tell = _NARRATED.get(entry["event"], ("", None))
+    try:
+        text = tell(entry) if tell else None
+    except (KeyError, TypeError, ValueError):  # not as this version of the app writes it
+        return None
+    if not text:
+        return None
+    about = "/".join(str(entry[name]) for name in ("topic", "subscription") if name in entry)
+    if kind == "retry" and entry["decision"] == "end":
+        kind = "given up"
+    return Happening(kind, printable(about), printable(text), _events(entry), entry)
+
+
+def _events(entry: Entry) -> str:
+    if known := entry.get("event_id"):
+        return printable(str(known))
+    count = entry.get("count", 0)
+    return counted(count, "event") if "event_ids" in entry and count > 1 else ""
+
+
+def counted(count: int, noun: str) -> str:
+    """Return *count* and its noun: ``1 event``, ``2 deliveries``."""
+    plural = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{count} {noun if count == 1 else plural}"
+
+
+def _published(entry: Entry) -> str:
+    text = (
+        f"{counted(entry['events'], 'event')}: {counted(entry['deliveries'], 'delivery')} stored "
+        f"in {counted(entry['messages'], 'message')}, then answered 200"
+    )
+    if unmatched := entry["unmatched"]:
+        text += f"; {unmatched} matched no event subscription"
+    return text
+
+
+def _attempted(entry: Entry) -> str:
+    text = f"attempt {entry['attempt']}: {entry.get('status', '-')} {entry['outcome']}"
+    detail = f" ({entry['detail']})" if entry.get("detail") else ""
+    if entry["decision"] == "retry":
+        due = _time_of_day(entry["next_attempt_at"])
+        return f"{text}{detail}; next at {due}, because of {entry['why']}"
+    return f"{text}{detail}; {_no_more(entry)}"
+
+
+def _no_more(entry: Entry) -> str:
+    return f"no more attempts ({entry['why']}): {entry['reason']}"
+
+
+def _succeeded(entry: Entry) -> str:
+    return f"attempt {entry['attempt']}: {entry['status']} in {entry['duration_ms']} ms"
+
+
+def _answered_late(entry: Entry) -> str:
+    effect = "its retry is cancelled" if entry["cancelled"] else "its retry had begun: a duplicate"
+    return f"{entry['status']} after {entry['seconds']:g} s; {effect}"
+
+
+def _held(entry: Entry) -> str | None:
+    if not entry.get("held_until"):
+        return None
+    until = _time_of_day(entry["held_until"])
+    return f"{counted(entry.get('held', 0), 'event')} until {until}: {entry['held_because']}"
+
+
+def _dead_lettered(entry: Entry) -> str:
+    place = "/".join(entry[name] for name in ("account", "container", "path") if name in entry)
+    return f"{counted(entry['count'], 'event')} in {place}"
+
+
+def _dropped(entry: Entry) -> str:
+    return f"{counted(entry['count'], 'event')}: {entry['reason']}"
+
+
+def _handshake_failed(entry: Entry) -> str:
+    if "status" in entry:
+        return f"refused: the endpoint answered {entry['status']}"
+    return f"failed: {entry['failure']}" + (f" ({entry['detail']})" if entry["detail"] else "")
+
+
+def _unknown_setting(entry: Entry) -> str:
+    nearest = f"; did you mean {entry['nearest']}?" if entry.get("nearest") else ""
+    return f"{entry['setting']} does not exist{nearest}"
+
+
+def _time_of_day(at: str) -> str:
+    return datetime.fromisoformat(at).astimezone().isoformat(timespec="milliseconds")[11:21]
+
+
+# Each event of the log that is told: its kind, and what is said of it.
+_NARRATED: dict[str, tuple[str, Callable[[Entry], str | None]]] = {
+    "event.published": ("published", _published),
+    "publish.refused": ("refused", lambda entry: f"{entry['status']} {entry['code']}"),
+    "delivery.succeeded": ("delivered", _succeeded),
+    "delivery.answered_late": ("delivered", _answered_late),
+    "delivery.attempted": ("retry", _attempted),
+    "delivery.ended": ("given up", _no_more),
+    "delivery.run": ("held", _held),
+    "delivery.dropped": ("dropped", _dropped),
+    "deadletter_batch": ("dead-lettered", _dead_lettered),
+    "handshake.granted": ("handshake", lambda _: "accepted"),
+    "handshake.awaited": ("handshake", lambda _: "awaits a visit to its validation link"),
+    "handshake.failed": ("handshake", _handshake_failed),
+    "settings.invalid": ("settings", lambda entry: str(entry["detail"])),
+    "setting.unresolved": ("settings", lambda entry: f"{entry['setting']}: {entry['detail']}"),
+    "setting.unknown": ("settings", _unknown_setting),
+}

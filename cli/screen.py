@@ -1,0 +1,94 @@
+"""Prints what happens as it happens: coloured lines for people, JSON for programs."""
+
+from __future__ import annotations
+
+import json
+import threading
+from datetime import UTC, datetime
+
+import click
+from rich.console import Console
+from rich.text import Text
+
+from cli.narration import Happening, narrate
+
+_STYLES = {
+    "applied": "cyan",
+    "dead-lettered": "magenta",
+    "delivered": "green",
+    "dropped": "red",
+    "error": "bold red",
+    "file": "bold red",
+    "given up": "red",
+    "handshake": "blue",
+    "held": "yellow",
+    "published": "cyan",
+    "refused": "red",
+    "retry": "yellow",
+    "settings": "bold red",
+    "warning": "yellow",
+}
+_KIND, _ABOUT = max(map(len, _STYLES)), 20  # characters of the columns
+
+
+class Screen:
+    """
+    Prints from any thread.
+
+    *verbose*: the host's log as well. *as_json*: each line is an object with ``at`` (ISO 8601,
+    UTC), ``kind``, ``about``, ``text``, and ``log``, the log entry that says it.
+    """
+
+    def __init__(self, *, as_json: bool = False, verbose: bool = False) -> None:
+        self._as_json = as_json
+        self._verbose = verbose
+        self._console = Console(highlight=False, soft_wrap=True)
+        self._lock = threading.Lock()
+
+    def on_host_line(self, line: str) -> None:
+        """Tell what a line of the host's log says."""
+        if self._verbose:
+            self._print(Happening("log", "", line), Text(line, style="dim"))
+        if happening := narrate(line):
+            self.tell(happening)
+
+    def tell(self, happening: Happening) -> None:
+        """Print what happened, after the time of day."""
+        kind, about, text, events, _ = happening
+        style = _STYLES.get(kind, "")
+        self._print(
+            happening,
+            Text.assemble(
+                (f"{datetime.now().astimezone():%H:%M:%S}  ", "dim"),
+                (f"{kind:<{_KIND}}  ", style),
+                f"{about:<{_ABOUT}}  " if about else "",
+                (text, style if not about else ""),
+                (f"  ({events})" if events else "", "dim"),
+            ),
+        )
+
+    def show(self, kind: str, text: str) -> None:
+        """Print a fact about the deployment, under its name."""
+        self._print(Happening(kind, "", text), Text(f"  {kind:<12} {text}"))
+
+    def ready(self, url: str) -> None:
+        """Tell people and programs that requests are accepted at *url*."""
+        self._print(Happening("ready", "", url), Text(f"ready {url}", style="bold"))
+
+    def say(self, text: str) -> None:
+        """Print a sentence for people."""
+        self._print(Happening("note", "", text), Text(text))
+
+    def _print(self, happening: Happening, line: Text) -> None:
+        with self._lock:
+            if self._as_json:
+                click.echo(_json(happening))
+            else:
+                self._console.print(line)
+
+
+def _json(happening: Happening) -> str:
+    kind, about, text, _, entry = happening
+    document = {"at": datetime.now(UTC).isoformat(timespec="milliseconds"), "kind": kind}
+    document |= {name: value for name, value in (("about", about), ("text", text)) if value}
+    return json.dumps(document | ({"log": entry} if entry else {}), ensure_ascii=False)

@@ -1,0 +1,76 @@
+"""The lines that the app logs are told as what they mean."""
+
+from __future__ import annotations
+
+import io
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+
+from cli.narration import Happening, narrate
+from devhost.log import Console, LogLines
+from shared.engine.delivering.attempt_history import AttemptHistory
+from shared.engine.ports import Queue
+from shared.settings import AttemptLogging
+from shared.telemetry import LOGGER
+from tests.builders import a_delivery, a_message, a_note
+from tests.fakes import answered
+from tests.functional.delivering.product import a_product
+from tests.functional.deployment import Deployment
+from tests.functional.manage.arm_api import CRM, URL, hook
+
+
+@pytest.fixture
+def told(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[[], list[Happening]]]:
+    """Give what the local host's log tells."""
+    logger, out = logging.getLogger(LOGGER), io.StringIO()
+    handler = LogLines(Console(out, io.StringIO()))
+    caplog.set_level(logging.INFO, LOGGER)
+    logger.addHandler(handler)
+    yield lambda: [each for line in out.getvalue().splitlines() if (each := narrate(line))]
+    logger.removeHandler(handler)
+
+
+def test_a_subscription_from_its_handshake_to_its_end(
+    app: Deployment, told: Callable[[], list[Happening]]
+) -> None:
+    history = AttemptHistory(log=app.attempts, logging=AttemptLogging.ALL, clock=app.clock)
+    app.deliver = replace(app.deliver, history=history)
+    product = a_product(app)
+    product.api.pusher.script(URL, answered(500), answered(200), answered(400))
+
+    product.publish(1)
+    product.deliver()
+    product.deliver()
+    product.publish(2)
+    product.deliver()
+    product.api.pusher.script(URL, answered(404))
+    product.api.call("PUT", f"{CRM}2", hook())
+
+    assert [(each.kind, each.about, each.text.partition(";")[0]) for each in told()] == [
+        ("handshake", "orders/crm", "accepted"),
+        ("published", "orders", "1 event: 1 delivery stored in 1 message, then answered 200"),
+        ("retry", "orders/crm", "attempt 1: 500 GenericError"),
+        ("delivered", "orders/crm", "attempt 2: 200 in 100 ms"),
+        ("published", "orders", "1 event: 1 delivery stored in 1 message, then answered 200"),
+        ("given up", "orders/crm", "attempt 1: 400 BadRequest"),
+        ("dropped", "orders/crm", "1 event: UndeliverableDueToHttpBadRequest"),
+        ("handshake", "orders/crm2", "refused: the endpoint answered 404"),
+    ]
+
+
+def test_a_hold_and_a_dead_letter(app: Deployment, told: Callable[[], list[Happening]]) -> None:
+    app.subscribe()
+    app.pusher.script(URL, answered(503))
+    app.run(a_message())
+    app.run(a_message([a_delivery(1), a_delivery(2)]))
+    app.put(Queue.DEADLETTERS, a_message(dead_letter=a_note()))
+    app.write_dead_letters.run(app.in_a_minute())
+
+    retry, held, dead = told()
+
+    assert [each.kind for each in (retry, held, dead)] == ["retry", "held", "dead-lettered"]
+    assert held.text.startswith("2 events until ")
+    assert dead.text.startswith("1 event in dead/CRM/")
