@@ -9,6 +9,7 @@ from datetime import timedelta
 from random import Random
 from typing import Any
 
+from pushgrid.testing.memory import START
 from shared.delivery.attempt_record import AttemptRecord
 from shared.delivery.delivery import Attempt, Delivery, Origin
 from shared.delivery.messages.message import DeadLetterNote, DeliveryMessage
@@ -24,7 +25,6 @@ from shared.subscriptions.subscription import (
     EventSubscription,
     SubscriptionKey,
 )
-from tests.fakes import START
 
 TOPIC_ID = "/subscriptions/s1/resourceGroups/rg/providers/Microsoft.EventGrid/topics/orders"
 KEY = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 from hypothesis import strategies as st
 
+from pushgrid.testing.memory import START
 from shared.delivery.delivery import Attempt, Delivery, Origin
 from shared.delivery.health.endpoint_health import (
     Health,
@@ -27,7 +28,6 @@ from shared.subscriptions.subscription import (
     StaticHeader,
 )
 from tests.builders import LONGEST_TRACE, TRACE, compact, noise, terms
-from tests.fakes import START
 
 # Plain Unicode without lone surrogates, which publishing refuses.
 any_text = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)

@@ -39,15 +39,21 @@ def blob_body(records: Sequence[str]) -> bytes:
 
 
 def dead_letter_path(topic: str, subscription: str, written_at: datetime, blob_id: str) -> str:
+    """Return the path of a blob of dead letters."""
+    return blob_path(dead_letter_folder(topic, subscription), written_at, blob_id)
+
+
+def dead_letter_folder(topic: str, subscription: str) -> str:
     """
-    Return the path of a blob of dead letters; names are in capitals, except in a namespace.
+    Return the folder of a subscription's blobs; names are in capitals, except in a namespace.
+
+    Subscriptions of one name that belong to different custom topics share it.
 
     Source: contract §4.1; "Dead lettering for event subscriptions to namespace topics" (2023-09-29)
     has an example.
     """
     name = TopicName.parse(topic)
-    folder = "/".join([*name, subscription]) if name else subscription.upper()
-    return blob_path(folder, written_at, blob_id)
+    return "/".join([*name, subscription]) if name else subscription.upper()
 
 
 def blob_path(folder: str, written_at: datetime, blob_id: str) -> str:

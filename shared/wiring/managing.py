@@ -52,6 +52,7 @@ def manage() -> Manage:
         resources=_resources(),
         counts=storage.counts(),
         attempts=storage.attempts(),
+        dead_letters=storage.dead_letters(),
         health=TableHealth(storage.resources(), time.monotonic),
         pusher=pusher(),
         notifier=ParallelNotifier(pusher()),

@@ -9,6 +9,7 @@ from typing import Any
 import fastjsonschema
 import pytest
 
+from pushgrid.testing.memory import START, answered
 from shared.clock import timestamp
 from shared.engine.ports import Queue
 from shared.events.topic import FieldMapping, InputSchema, TopicName
@@ -23,7 +24,6 @@ from shared.subscriptions.subscription import (
 )
 from tests.builders import DEAD, KEY, TOPIC_ID, URL, a_topic
 from tests.conformance.editions import FOLDER
-from tests.fakes import START, answered
 from tests.functional.deployment import Deployment
 
 DOCUMENT = json.loads((FOLDER / "dead-letters/cases.json").read_text())

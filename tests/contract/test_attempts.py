@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import pytest
 
+from pushgrid.testing.memory import START, FakeClock, MemoryAttempts
 from shared.adapters.storage.account import StorageAccount
 from shared.adapters.storage.attempts import StorageAttempts
 from shared.delivery.attempt_record import AttemptRecord
@@ -17,7 +18,6 @@ from shared.delivery.outcome import Outcome
 from shared.delivery.policy import EndReason, EndState
 from shared.engine.ports import AttemptLog
 from tests.builders import TRACE, a_record, an_outcome
-from tests.fakes import START, FakeClock, MemoryAttempts
 
 HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)

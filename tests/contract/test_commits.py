@@ -8,12 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from pushgrid.testing.memory import FakeClock, InlineCommits, MemoryPayloads, MemoryQueues
 from shared.adapters.group_commit import GroupCommit
 from shared.delivery.messages.publication import Publication
 from shared.engine.ports import Committed, Queue
 from shared.engine.publishing.commit import Commit
 from shared.errors import StorageUnavailable
-from tests.fakes import FakeClock, InlineCommits, MemoryPayloads, MemoryQueues
 from tests.functional.publishing.publications import a_publication
 
 Store = Callable[[Publication], Committed]  # runs a loop until the publication is committed

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from pushgrid.testing.memory import START, FakeClock, MemoryCounts
 from shared.adapters.storage.account import StorageAccount
 from shared.adapters.storage.metrics import StorageMetrics
 from shared.metrics import CountRow, Counts, Metric, Series, Span, Sum
-from tests.fakes import START, FakeClock, MemoryCounts
 
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)

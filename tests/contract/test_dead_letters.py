@@ -1,28 +1,33 @@
-"""DeadLetterStore: blobs for the subscriber's eyes, in memory and on two Azurites."""
+"""DeadLetterStore and DeadLetterReader: in memory and on two Azurites."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import pytest
 
+from pushgrid.testing.memory import MemoryDeadLetters
 from shared.adapters.storage.account import POISON, StorageAccount
 from shared.adapters.storage.blobs import StorageDeadLetters
-from shared.engine.ports import DeadLetterStore
+from shared.engine.ports import DeadLetterReader, DeadLetterStore
 from shared.errors import StorageUnavailable
 from shared.subscriptions.subscription import DeadLetterDestination
-from tests.fakes import MemoryDeadLetters
 
 PATH = "orders/new/2026/2/9/12/8a5f9e5c.json"
 MISSING = "no-such-container"
+
+
+class DeadLetterContainers(DeadLetterStore, DeadLetterReader, Protocol):
+    """Both ports."""
 
 
 @dataclass(frozen=True)
 class Subject:
     """An implementation, a container it may write to, and what is stored."""
 
-    store: DeadLetterStore
+    store: DeadLetterContainers
     destination: DeadLetterDestination
     stored: Callable[[DeadLetterDestination, str], bytes]
     poison: Callable[[str], bytes]
@@ -95,6 +100,46 @@ def test_writing_the_same_again_is_no_error(subject: Subject) -> None:
     assert [subject.write(), subject.write()] == [True, True]
 
 
+def test_a_folder_lists_what_is_directly_in_it(subject: Subject) -> None:
+    here = subject.destination
+    for path in ("a/2026/1.json", "a/2026/2/3.json", "a/2026/2/4.json", "a/2027.json", "ab/1.json"):
+        subject.store.write(here, path, b"[1]")
+    reader: DeadLetterReader = subject.store
+
+    root, year = reader.list(here, "a/"), reader.list(here, "a/2026/")
+
+    assert root
+    assert year
+    assert [*root.folders] == ["2026"]
+    assert [each.path for each in root.blobs] == ["a/2027.json"]
+    assert [*year.folders] == ["2"]
+    assert [(each.path, each.size) for each in year.blobs] == [("a/2026/1.json", 3)]
+    assert year.blobs[0].written_at.tzinfo
+    assert reader.list(here, "b/") == ([], [])
+
+
+def test_a_blob_is_read_up_to_a_limit(subject: Subject) -> None:
+    subject.write(b"0123456789")
+
+    assert subject.store.read(subject.destination, PATH, 100) == b"0123456789"
+    assert subject.store.read(subject.destination, PATH, 4) == b"0123"
+    assert subject.store.read(subject.destination, "orders/none.json", 4) is None
+
+
+@pytest.mark.parametrize("container", [MISSING, "Bad_Name", "x"])
+def test_a_missing_container_has_nothing_to_read(subject: Subject, container: str) -> None:
+    missing = replace(subject.destination, container=container)
+
+    assert subject.store.list(missing, "a/") is None
+    assert subject.store.read(missing, PATH, 4) is None
+
+
+def test_an_empty_blob_is_empty(subject: Subject) -> None:
+    subject.write(b"")
+
+    assert subject.store.read(subject.destination, PATH, 4) == b""
+
+
 def test_poison_is_stored_without_a_container(subject: Subject) -> None:
     subject.store.write_poison("deliveries/1.json", b"{}")
     subject.store.write_poison("deliveries/2.json", b"[]")
@@ -123,3 +168,5 @@ def test_an_account_that_the_operator_does_not_name_is_away(
 
     with pytest.raises(StorageUnavailable, match="does not name the storage account 'archive9'"):
         StorageDeadLetters(account).write(gone, PATH, b"[]")
+    with pytest.raises(StorageUnavailable, match="'archive9'"):
+        StorageDeadLetters(account).list(gone, "a/")

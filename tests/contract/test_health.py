@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 
+from pushgrid.testing.memory import START, FakeClock, MemoryResources
 from shared.adapters.storage.account import StorageAccount
 from shared.adapters.storage.health_table import TableHealth
 from shared.adapters.storage.tables import StorageResources
@@ -16,7 +17,6 @@ from shared.engine.ports import ResourceStore, StoredHealth, Table
 from shared.errors import Conflict
 from shared.subscriptions.subscription import SubscriptionKey
 from tests.builders import CRM
-from tests.fakes import START, FakeClock, MemoryResources
 
 HEALTH = Health(
     endpoint="g-1",

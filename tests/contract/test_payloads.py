@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import pytest
 
+from pushgrid.testing.memory import START, FakeClock, MemoryPayloads
 from shared.adapters.storage import blobs
 from shared.adapters.storage.account import PAYLOADS, StorageAccount
 from shared.adapters.storage.blobs import StoragePayloads
 from shared.engine.ports import PayloadStore
-from tests.fakes import START, FakeClock, MemoryPayloads
 
 HOUR = timedelta(hours=1)
 LATER = START + timedelta(days=9)

@@ -10,12 +10,12 @@ from typing import Protocol
 
 import pytest
 
+from pushgrid.testing.memory import FakeClock, MemoryQueues
 from shared.adapters.storage.account import StorageAccount
 from shared.adapters.storage.queues import StorageQueues
 from shared.engine.ports import Queue, QueueWatch, Receipt, Received, Receiver, Sender
 from shared.errors import Unstorable
 from shared.wiring.outbound import storage_pusher
-from tests.fakes import FakeClock, MemoryQueues
 
 SECOND = timedelta(seconds=1)
 HOUR = timedelta(hours=1)

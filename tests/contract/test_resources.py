@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from pushgrid.testing.memory import MemoryResources
 from shared.adapters.storage.account import StorageAccount
 from shared.adapters.storage.tables import StorageResources
 from shared.engine.ports import ResourceStore, Table
 from shared.errors import Conflict, InvalidDocument
-from tests.fakes import MemoryResources
 
 TABLE = Table.EVENT_SUBSCRIPTIONS
 DOCUMENT = {"name": "New", "properties": {"list": [1, 2.5, None, True], "text": "ü \ud800 '\\"}}

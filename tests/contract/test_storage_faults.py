@@ -15,6 +15,7 @@ from datetime import timedelta
 import pytest
 from azure.storage.queue import ExponentialRetry
 
+from pushgrid.testing.memory import START, FakeClock
 from shared.adapters.storage import account, attempts
 from shared.adapters.storage.account import StorageAccount
 from shared.adapters.storage.attempts import StorageAttempts
@@ -26,7 +27,6 @@ from shared.errors import StorageUnavailable, StorageUnreachable
 from shared.wiring.outbound import storage_pusher
 from tests.builders import DEAD, a_record
 from tests.contract.scripted_storage import STORED, Answer, ScriptedStorage
-from tests.fakes import START, FakeClock
 from tests.serving import serving
 
 MESSAGE = Received(text="one", handle=("1", "r"))

@@ -11,12 +11,12 @@ import pytest
 
 from cli.narration import Happening, narrate
 from devhost.log import Console, LogLines
+from pushgrid.testing.memory import answered
 from shared.engine.delivering.attempt_history import AttemptHistory
 from shared.engine.ports import Queue
 from shared.settings import AttemptLogging
 from shared.telemetry import LOGGER
 from tests.builders import a_delivery, a_message, a_note
-from tests.fakes import answered
 from tests.functional.delivering.product import a_product
 from tests.functional.deployment import Deployment
 from tests.functional.manage.arm_api import CRM, URL, hook

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pushgrid.testing.memory import START, answered
 from shared.delivery.delivery import Origin
 from shared.engine.delivering.push import Push
 from shared.engine.ports import Queue
@@ -15,7 +16,6 @@ from shared.engine.publishing.commit import Commit
 from shared.events.topic import InputSchema
 from shared.subscriptions.subscription import Batching, DeliverySchema, StaticHeader
 from tests.builders import DEAD, URL, a_topic, noise
-from tests.fakes import START, answered
 from tests.functional.deployment import Deployment, Logged
 from tests.functional.publish_requests import event, publish
 from tests.functional.publishing.publications import a_publication

@@ -15,6 +15,7 @@ from typing import Any
 import azure.functions as func
 from azure.functions.http import HttpResponseConverter
 
+from pushgrid.testing.composition import finished
 from shared.adapters.functions_http import to_request, to_response
 from shared.adapters.resource_cache import Readers, ResourceCache
 from shared.arm.namespace_codec import to_absent_topic, to_namespace_topic
@@ -23,7 +24,7 @@ from shared.arm.topic_codec import to_topic
 from shared.engine.ports import Queue
 from shared.http import HttpAnswer, HttpRequest
 from shared.subscriptions.subscription import SubscriptionKey
-from tests.functional.deployment import Deployment, finished
+from tests.functional.deployment import Deployment
 from tests.functional.manage.arm_api import (
     CRM,
     HOST,

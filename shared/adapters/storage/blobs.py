@@ -15,6 +15,7 @@ from azure.core.exceptions import HttpResponseError
 from shared.adapters.storage.account import PAYLOADS, POISON, StorageAccount
 from shared.adapters.storage.errors import create_if_missing, has_code, none_if_code, storage_errors
 from shared.clock import Clock
+from shared.engine.ports import Listing, StoredBlob
 from shared.errors import StorageUnavailable
 from shared.settings import NAMES
 from shared.subscriptions.subscription import DeadLetterDestination
@@ -110,7 +111,9 @@ def _delete(client: ContainerClient, names: Sequence[str]) -> int:
 
 class StorageDeadLetters:
     """
-    DeadLetterStore on blobs of the app's own *account* and of *others*. Nothing is overwritten.
+    DeadLetterStore and DeadLetterReader on blobs of the app's own *account* and of *others*.
+
+    Nothing is overwritten.
     """
 
     def __init__(
@@ -128,6 +131,30 @@ class StorageDeadLetters:
         client = self._account_of(destination).foreign_container(destination.container)
         with storage_errors():
             return bool(client.get_blob_client(path).exists())
+
+    def list(self, destination: DeadLetterDestination, folder: str) -> Listing | None:
+        client = self._account_of(destination).foreign_container(destination.container)
+        with storage_errors():
+            found = none_if_code(lambda: [*client.walk_blobs(folder)], *_NO_CONTAINER)
+        if found is None:
+            return None
+        from azure.storage.blob import BlobProperties
+
+        blobs = [each for each in found if isinstance(each, BlobProperties)]
+        folders = [each.name for each in found if each.name.endswith("/")]
+        return Listing(
+            [name.removeprefix(folder).rstrip("/") for name in folders],
+            [StoredBlob(each.name, each.last_modified, each.size) for each in blobs],
+        )
+
+    def read(self, destination: DeadLetterDestination, path: str, most: int) -> bytes | None:
+        client = self._account_of(destination).foreign_container(destination.container)
+        with storage_errors():
+            return none_if_code(
+                lambda: client.download_blob(path).read(most),
+                "BlobNotFound",
+                *_NO_CONTAINER,
+            )
 
     def _account_of(self, destination: DeadLetterDestination) -> StorageAccount:
         name = destination.account

@@ -10,6 +10,7 @@ from shared.clock import Clock
 from shared.engine.ports import (
     AttemptReader,
     CountReader,
+    DeadLetterReader,
     HealthStore,
     Notifier,
     Pusher,
@@ -32,6 +33,7 @@ class ManagePorts:
     resources: ResourceStore
     counts: CountReader
     attempts: AttemptReader
+    dead_letters: DeadLetterReader
     health: HealthStore
     pusher: Pusher
     notifier: Notifier

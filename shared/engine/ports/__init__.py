@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from shared.engine.ports.blobs import DeadLetterStore, PayloadStore
+from shared.engine.ports.blobs import (
+    DeadLetterReader,
+    DeadLetterStore,
+    Listing,
+    PayloadStore,
+    StoredBlob,
+)
 from shared.engine.ports.commits import Commits, Committed
 from shared.engine.ports.documents import (
     CUSTOM_TOPICS,
@@ -54,10 +60,12 @@ __all__ = [
     "Committed",
     "CountReader",
     "CountSink",
+    "DeadLetterReader",
     "DeadLetterStore",
     "Document",
     "HealthStore",
     "Inbox",
+    "Listing",
     "MetricRetention",
     "Metrics",
     "Notifier",
@@ -73,6 +81,7 @@ __all__ = [
     "Resource",
     "ResourceStore",
     "Sender",
+    "StoredBlob",
     "StoredHealth",
     "SubscriptionReader",
     "Table",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from shared.subscriptions.subscription import DeadLetterDestination
 
@@ -53,4 +53,39 @@ class DeadLetterStore(Protocol):
 
         Raises:
             StorageUnavailable: it may or may not be stored.
+        """
+
+
+class StoredBlob(NamedTuple):
+    """A blob in a dead-letter container; *size* is in bytes."""
+
+    path: str
+    written_at: datetime
+    size: int
+
+
+class Listing(NamedTuple):
+    """The names of the folders directly below a folder, and the blobs there; in no order."""
+
+    folders: Sequence[str]
+    blobs: Sequence[StoredBlob]
+
+
+class DeadLetterReader(Protocol):
+    """Reads dead-letter containers."""
+
+    def list(self, destination: DeadLetterDestination, folder: str) -> Listing | None:
+        """
+        Return what is in *folder*, which ends with a slash; ``None`` if there is no container.
+
+        Raises:
+            StorageUnavailable: the account did not answer, or the operator does not name it.
+        """
+
+    def read(self, destination: DeadLetterDestination, path: str, most: int) -> bytes | None:
+        """
+        Return a blob's first *most* bytes; ``None`` if there is no such blob, or no container.
+
+        Raises:
+            StorageUnavailable: as `list`.
         """

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from pushgrid.testing.memory import answered
 from shared.delivery.health.endpoint_health import Availability
 from shared.engine.delivering.gates import Gates
 from shared.subscriptions.subscription import EventSubscription
 from tests.builders import URL, a_delivery, a_message
-from tests.fakes import answered
 from tests.functional.deployment import Deployment
 
 

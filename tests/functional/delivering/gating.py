@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from queue import SimpleQueue
 from typing import Any, cast
 
+from pushgrid.testing.memory import FakeClock, MemoryResources
 from shared.adapters.push_threads import PooledThreads
 from shared.adapters.storage.health_table import TableHealth
 from shared.delivery.outcome import Outcome
@@ -26,7 +27,6 @@ from shared.engine.delivering.shared_health import SharedHealth
 from shared.engine.delivering.visit import Request, Visit
 from shared.subscriptions.subscription import EventSubscription
 from tests.builders import a_delivery, a_message, a_subscription, an_outcome, terms
-from tests.fakes import FakeClock, MemoryResources
 
 PATIENCE = 30  # seconds after which a test that hangs fails; pushes hang for longer
 MINUTE = timedelta(minutes=1)

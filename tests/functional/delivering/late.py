@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from pushgrid.testing.memory import answered
 from shared.http import Failure, NotAnswered
 from shared.subscriptions.subscription import RetryPolicy
 from tests.builders import URL, a_delivery, a_message, a_topic
-from tests.fakes import answered
 from tests.functional.deployment import Deployment
 
 TIMEOUT = NotAnswered(Failure.TIMED_OUT, "no answer in time", 30)

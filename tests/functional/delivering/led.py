@@ -11,12 +11,12 @@ from datetime import timedelta
 from queue import Empty, SimpleQueue
 from typing import Any
 
+from pushgrid.testing.memory import ScriptedPusher
 from shared.adapters.push_threads import PooledThreads
 from shared.delivery.messages.message import DeliveryMessage, encode
 from shared.delivery.slots.slots import Slots
 from shared.engine.delivering.gates import Gates
 from shared.http import Exchange, LateAnswerHandler, OutboundRequest
-from tests.fakes import ScriptedPusher
 from tests.functional.deployment import SECOND, Deployment
 
 PATIENCE = 30  # seconds after which a test that hangs fails; pushes hang for longer

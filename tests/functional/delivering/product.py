@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
+from pushgrid.testing.memory import answered
 from shared.adapters.resource_cache import InvalidatingStore, Readers, ResourceCache
 from shared.arm.namespace_codec import to_absent_topic, to_namespace_topic
 from shared.arm.subscription_codec import to_subscription_in_force
@@ -13,7 +14,6 @@ from shared.arm.topic_codec import to_topic
 from shared.delivery.messages.message import encode
 from shared.engine.ports import Queue
 from shared.http import HttpRequest
-from tests.fakes import answered
 from tests.functional.deployment import Deployment
 from tests.functional.manage.arm_api import CRM, ORDERS, URL, ArmApi, hook
 from tests.functional.publish_requests import event

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any
 
+from pushgrid.testing.memory import FakeClock, ScriptedPusher, Stored, answered
 from shared.delivery.messages.message import DeliveryMessage
 from shared.delivery.profiles import PROFILES
 from shared.engine.delivering.deployment_terms import DeploymentTerms
@@ -18,7 +19,6 @@ from shared.errors import StorageUnavailable
 from shared.http import Exchange, LateAnswerHandler, OutboundRequest
 from shared.subscriptions.subscription import EventSubscription
 from tests.builders import a_subscription
-from tests.fakes import FakeClock, ScriptedPusher, Stored, answered
 from tests.functional.deployment import Deployment
 
 MAX_STEPS = 50_000  # a day of holds, checked every five minutes, is far below it
@@ -103,12 +103,11 @@ class Simulation:
 
     def _next(self) -> tuple[Queue, Stored] | None:
         """Let the time pass until a message is visible; return it."""
-        stored = [(queue, each) for queue in WORKED_OFF for each in self.app.queues.stored[queue]]
-        if not stored:
-            return None
-        queue, message = min(stored, key=lambda pair: pair[1].visible_at)
-        self.app.clock.advance(max(message.visible_at - self.app.clock.now(), timedelta()))
-        return queue, message
+        following = self.app.queues.earliest(*WORKED_OFF)
+        if following:
+            now = self.app.clock.now()
+            self.app.clock.advance(max(following[1].visible_at - now, timedelta()))
+        return following
 
     def _work(self, queue: Queue, message: Stored) -> None:
         if queue is Queue.WAITING:

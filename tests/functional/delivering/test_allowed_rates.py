@@ -6,10 +6,10 @@ from datetime import timedelta
 
 import pytest
 
+from pushgrid.testing.memory import START, answered
 from shared.engine.ports import Queue
 from shared.http import Failure, NotAnswered
 from tests.builders import URL, a_delivery, a_message
-from tests.fakes import START, answered
 from tests.functional.delivering.failing import pushed
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
 

@@ -8,6 +8,7 @@ from datetime import timedelta
 
 import pytest
 
+from pushgrid.testing.memory import START, MemoryAttempts, answered
 from shared.delivery.attempt_record import AttemptRecord
 from shared.delivery.outcome import Outcome
 from shared.delivery.policy import EndReason, EndState
@@ -28,7 +29,6 @@ from tests.builders import (
     a_topic,
     an_attempt,
 )
-from tests.fakes import START, MemoryAttempts, answered
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
 
 DAY = timedelta(days=1)

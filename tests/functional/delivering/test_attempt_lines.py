@@ -13,6 +13,7 @@ from datetime import timedelta
 import pytest
 
 from devhost.log import Console, LogLines, running
+from pushgrid.testing.memory import START
 from shared.delivery.outcome import DeliveryOutcome, Outcome
 from shared.delivery.policy import End, EndReason, RetryAt
 from shared.delivery.requests.push_batch import Loaded
@@ -21,7 +22,6 @@ from shared.settings import LogFormat
 from shared.telemetry import LOGGER
 from shared.wiring.console import use_format
 from tests.builders import a_delivery, a_message, a_subscription, an_outcome, terms, text
-from tests.fakes import START
 
 WHY = "the end is not confirmed: the subscription may have changed; schedule step 11: every 12 h"
 LONGEST = DeliveryOutcome(

@@ -7,10 +7,10 @@ from datetime import timedelta
 
 import pytest
 
+from pushgrid.testing.memory import START, answered
 from shared.engine.ports import Queue
 from shared.subscriptions.subscription import Batching
 from tests.builders import DEAD, ORIGIN, URL, a_delivery, a_message, a_topic, an_attempt
-from tests.fakes import START, answered
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
 from tests.functional.publish_requests import event, publish
 

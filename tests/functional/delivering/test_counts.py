@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from pushgrid.testing.memory import answered
 from shared.delivery.delivery import Delivery
 from shared.delivery.outcome import Outcome
 from shared.delivery.policy import EndReason
@@ -19,7 +20,6 @@ from shared.subscriptions.advanced_filter import AdvancedFilter, Operator
 from shared.subscriptions.filters import EventFilter
 from shared.subscriptions.subscription import Batching
 from tests.builders import CRM, DEAD, KEY, PARKED, URL, a_delivery, a_message, compact, members
-from tests.fakes import answered
 from tests.functional.deployment import Deployment, Logged
 
 BUSY = ("Busy", "ServerError", "orders", "crm")

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from pushgrid.testing.memory import START, FakeClock, ScriptedPusher, answered
 from shared.adapters.push_threads import PooledThreads, QueueInbox
 from shared.delivery.messages.message import DeliveryMessage
 from shared.delivery.messages.message_reader import decode
@@ -25,7 +26,6 @@ from tests.builders import (
     a_topic,
     an_attempt,
 )
-from tests.fakes import START, FakeClock, ScriptedPusher, answered
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
 
 NO_ANSWER = NotAnswered(Failure.SOCKET, "refused", 0.1)

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from pushgrid.testing.memory import START, answered
 from shared.engine.ports import Queue
 from shared.subscriptions.subscription import DeadLetterDestination, RetryPolicy, SubscriptionKey
 from tests.builders import (
@@ -16,7 +17,6 @@ from tests.builders import (
     a_subscription,
     an_attempt,
 )
-from tests.fakes import START, answered
 from tests.functional.deployment import MINUTE, SECOND, Deployment
 
 HOUR = timedelta(hours=1)

@@ -9,6 +9,7 @@ from datetime import timedelta
 
 import pytest
 
+from pushgrid.testing.memory import START, answered
 from shared.delivery.messages.message import Part, encode_fan_out
 from shared.delivery.messages.packing import pack
 from shared.engine.delivering.answers import Attempted, Shortage
@@ -20,7 +21,6 @@ from shared.http import Failure, NotAnswered
 from shared.metrics import Metric
 from shared.subscriptions.subscription import Batching, EventSubscription, SubscriptionKey
 from tests.builders import DEAD, a_delivery, a_message, a_topic
-from tests.fakes import START, answered
 from tests.functional.delivering.led import Led, led
 from tests.functional.deployment import SECOND, Deployment, Logged
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 
+from pushgrid.testing.memory import START
 from shared.adapters.push_threads import PooledThreads
 from shared.delivery.outcome import Outcome
 from shared.delivery.slots.shares import Share
@@ -18,7 +19,6 @@ from shared.engine.delivering.gate import SHORTAGE_AGAIN_IN
 from shared.engine.delivering.visit import Request
 from shared.subscriptions.subscription import Batching
 from tests.builders import terms
-from tests.fakes import START
 from tests.functional.delivering.gating import (
     House,
     a_house,

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from pushgrid.testing.memory import answered
 from shared.delivery.messages.message import DeliveryMessage
 from shared.engine.delivering.deliver import TICK
 from shared.engine.delivering.handover import AGAIN_AFTER, COPY_HIDDEN_FOR, RENEWED_BEFORE
 from shared.engine.delivering.requeue import LONG_WAIT
 from shared.engine.ports import Queue, Receipt
 from tests.builders import URL, a_delivery, a_message
-from tests.fakes import answered
 from tests.functional.delivering.failing import fail
 from tests.functional.delivering.led import Invocation, Led, led
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from pushgrid.testing.memory import START, answered
 from shared.delivery.health.endpoint_health import Held
 from shared.engine.ports import Queue
 from shared.subscriptions.subscription import Batching, RetryPolicy
@@ -15,7 +16,6 @@ from tests.builders import (
     a_message,
     a_topic,
 )
-from tests.fakes import START, answered
 from tests.functional.delivering.failing import another_process, fail, pushed
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from pushgrid.testing.memory import START
 from shared.delivery.policy import EndState
 from shared.engine.ports import Queue
 from shared.subscriptions.subscription import Batching
 from tests.builders import DEAD, a_delivery, a_message, noise, text
-from tests.fakes import START
 from tests.functional.delivering.late import ONE_ATTEMPT, answer_late, time_out
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
 

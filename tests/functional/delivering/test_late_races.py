@@ -7,10 +7,10 @@ from threading import Thread
 
 import pytest
 
+from pushgrid.testing.memory import ScriptedPusher, answered
 from shared.engine.ports import Queue, Receipt
 from shared.http import Exchange, LateAnswerHandler, OutboundRequest
 from tests.builders import DEAD, a_delivery, a_message, a_topic
-from tests.fakes import ScriptedPusher, answered
 from tests.functional.delivering.late import ONE_ATTEMPT, TIMEOUT, answer_late, time_out
 from tests.functional.deployment import Deployment, Logged
 

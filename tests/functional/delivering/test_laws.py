@@ -9,11 +9,11 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from pushgrid.testing.memory import START, answered
 from shared.delivery.profiles import PROFILES
 from shared.http import Exchange, Failure, NotAnswered
 from shared.subscriptions.subscription import Batching, EventSubscription, RetryPolicy
 from tests.builders import DEAD, a_delivery, a_message, a_subscription
-from tests.fakes import START, answered
 from tests.functional.delivering.simulation import Simulation
 
 failures = st.sampled_from([each for each in Failure if each is not Failure.SHORTAGE])

@@ -8,8 +8,8 @@ from datetime import timedelta
 
 import pytest
 
+from pushgrid.testing.memory import answered
 from shared.metrics import Metric
-from tests.fakes import answered
 from tests.functional.delivering.product import Product, a_product
 from tests.functional.deployment import Deployment, Logged
 from tests.functional.manage.arm_api import CRM, ORDERS, URL, ArmApi, hook

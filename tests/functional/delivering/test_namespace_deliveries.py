@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pushgrid.testing.memory import answered
 from shared.engine.ports import Queue
 from shared.http import Failure, NotAnswered
 from shared.subscriptions.subscription import (
@@ -17,7 +18,6 @@ from shared.subscriptions.subscription import (
     StaticHeader,
 )
 from tests.builders import URL
-from tests.fakes import answered
 from tests.functional.deployment import MINUTE, SECOND, Deployment
 from tests.functional.namespace_shop import STRUCTURED, event, publish, subscribe
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pushgrid.testing.memory import answered
 from shared.delivery.outcome import Outcome
 from shared.engine.ports import Queue
 from shared.subscriptions.subscription import Batching, RetryPolicy
@@ -13,7 +14,6 @@ from tests.builders import (
     a_subscription,
     an_attempt,
 )
-from tests.fakes import answered
 from tests.functional.delivering.failing import fail, forget, switch
 from tests.functional.deployment import MINUTE, Deployment
 

@@ -8,6 +8,7 @@ from threading import Event
 
 import pytest
 
+from pushgrid.testing.memory import answered
 from shared.delivery.health.endpoint_health import Held, Open
 from shared.engine.ports import Queue
 from shared.errors import StorageUnavailable
@@ -17,7 +18,6 @@ from tests.builders import (
     a_delivery,
     a_message,
 )
-from tests.fakes import answered
 from tests.functional.delivering.failing import (
     another_process,
     availability,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, cast
 
+from pushgrid.testing.memory import FakeClock, ScriptedPusher, answered
 from shared.delivery.requests.push_batch import Loaded, PushBatch
 from shared.engine.delivering.answers import Attempted
 from shared.engine.delivering.push import Push
 from shared.engine.delivering.visit import Request, Visit
 from shared.http import Failure, NotAnswered
 from tests.builders import a_delivery, a_message, a_subscription, terms
-from tests.fakes import FakeClock, ScriptedPusher, answered
 
 
 class Told:

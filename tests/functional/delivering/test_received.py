@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from pushgrid.testing.memory import START, answered
 from shared.delivery.messages.message import VERSION, Part, encode, encode_fan_out
 from shared.delivery.messages.packing import pack
 from shared.engine.ports import Queue
@@ -25,7 +26,6 @@ from tests.builders import (
     an_attempt,
     text,
 )
-from tests.fakes import START, answered
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
 
 HOUR = timedelta(hours=1)

@@ -10,9 +10,9 @@ from random import Random
 
 import pytest
 
+from pushgrid.testing.memory import START, FakeClock, ScriptedPusher, answered
 from shared.http import Exchange, Failure, LateAnswerHandler, NotAnswered, OutboundRequest
 from tests.builders import a_topic
-from tests.fakes import START, FakeClock, ScriptedPusher, answered
 from tests.functional.delivering.playing import RATE, play
 from tests.functional.deployment import MINUTE, SECOND, Deployment
 

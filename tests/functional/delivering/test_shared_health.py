@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from pushgrid.testing.memory import START, answered
 from shared.delivery.health.endpoint_health import Held, Observation, endpoint_id
 from shared.delivery.outcome import Outcome
 from shared.engine.ports import Queue, Resource, Table
@@ -16,7 +17,6 @@ from tests.builders import (
     a_subscription,
     a_topic,
 )
-from tests.fakes import START, answered
 from tests.functional.delivering.failing import (
     another_process,
     availability,

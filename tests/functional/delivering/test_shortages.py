@@ -6,13 +6,13 @@ from datetime import timedelta
 
 import pytest
 
+from pushgrid.testing.memory import START, answered
 from shared.delivery.profiles import PROFILES
 from shared.engine.ports import Queue
 from shared.http import Failure, NotAnswered
 from shared.metrics import Metric
 from shared.subscriptions.subscription import Batching
 from tests.builders import DEAD, a_delivery, a_message
-from tests.fakes import START, answered
 from tests.functional.deployment import SECOND, Deployment, Logged
 
 SHORTAGE = NotAnswered(Failure.SHORTAGE, "Too many open files", 0.0)

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from pushgrid.testing.memory import answered
 from shared.engine.ports import Queue, Resource, Table
 from shared.metrics import Metric
-from tests.fakes import answered
 from tests.functional.delivering.product import Product, a_product
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
 from tests.functional.manage.arm_api import CRM, ORDERS, URL, hook

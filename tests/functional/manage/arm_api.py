@@ -10,6 +10,16 @@ from datetime import timedelta
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
+from pushgrid.testing.memory import (
+    FakeClock,
+    InlineNotifier,
+    MemoryAttempts,
+    MemoryCounts,
+    MemoryDeadLetters,
+    MemoryResources,
+    ScriptedPusher,
+)
+from pushgrid.testing.subscriber import consent
 from shared.adapters.storage.health_table import TableHealth
 from shared.arm.deployment import Deployment, profile_limits
 from shared.arm.subscription_codec import to_subscription_in_force
@@ -19,15 +29,6 @@ from shared.engine.manage.validation_links import Validate
 from shared.engine.ports import Table
 from shared.http import Exchange, HttpAnswer, HttpRequest, LateAnswerHandler, OutboundRequest
 from shared.subscriptions.subscription import EventSubscription
-from tests.fakes import (
-    FakeClock,
-    InlineNotifier,
-    MemoryAttempts,
-    MemoryCounts,
-    MemoryResources,
-    ScriptedPusher,
-    answered,
-)
 
 HOST = "https://pushgrid.example"
 GROUP = "/subscriptions/s1/resourceGroups/rg/providers/Microsoft.EventGrid"
@@ -67,14 +68,7 @@ class Endpoints(ScriptedPusher):
         if self.during_handshakes:
             self.during_handshakes.pop(0)()
         scripted = super().send(request, timeout, late)
-        if request.url in self._scripts:
-            return scripted
-        if request.method == "OPTIONS":
-            return answered(200, headers={"webhook-allowed-origin": "eventgrid.azure.net"})
-        if request.headers["aeg-event-type"] == "SubscriptionDeletion":
-            return answered(200)
-        code = json.loads(request.body)[0]["data"]["validationCode"]
-        return answered(200, json.dumps({"validationResponse": code}).encode())
+        return scripted if request.url in self._scripts else consent(request)
 
 
 @dataclass
@@ -90,12 +84,14 @@ class ArmApi:
 
     def __post_init__(self) -> None:
         self.pusher = Endpoints(self.clock)
+        self.dead_letters = MemoryDeadLetters(self.clock)
         ids = (f"id-{number}" for number in itertools.count(1))
         keys = (f"key-{number}" for number in itertools.count(1))
         self.manage = Manage(
             resources=self.resources,
             counts=self.counts,
             attempts=self.attempts,
+            dead_letters=self.dead_letters,
             health=TableHealth(self.resources, self.clock.monotonic),
             pusher=self.pusher,
             notifier=InlineNotifier(self.pusher),

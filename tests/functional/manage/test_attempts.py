@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from cli.event_timeline import state_text
+from pushgrid.testing.memory import START
 from shared.adapters.storage.health_table import TableHealth
 from shared.delivery.health.endpoint_health import Health, Hold, endpoint_id
 from shared.delivery.outcome import Outcome
@@ -16,7 +17,6 @@ from shared.engine.ports import Table
 from shared.metrics import CountRow, Metric, Series, Span, Sum
 from tests.builders import CRM as KEY
 from tests.builders import a_record
-from tests.fakes import START
 from tests.functional.manage.arm_api import CRM, ArmApi, hook
 from tests.unit.arm.documents import dead_letter
 

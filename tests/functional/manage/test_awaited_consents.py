@@ -18,8 +18,8 @@ from azure.core.pipeline.transport import RequestsTransport
 from azure.mgmt.eventgrid import EventGridManagementClient
 from azure.mgmt.eventgrid import models as m
 
+from pushgrid.testing.memory import answered
 from shared.http import Audience
-from tests.fakes import answered
 from tests.functional.manage.arm_api import CRM, HOST, KEY, URL, ArmApi, hook
 
 NEW_URL = "https://new.example/hook"

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from pushgrid.testing.memory import FakeClock, MemoryResources, answered
 from shared.adapters.storage.health_table import TableHealth
 from shared.delivery.health.endpoint_health import Health
 from shared.engine.ports import CUSTOM_TOPICS, NAMESPACE_TOPICS, NAMESPACES, Table
 from shared.errors import StorageUnavailable
 from shared.http import Exchange, Failure, NotAnswered, OutboundRequest
 from shared.subscriptions.subscription import SubscriptionKey
-from tests.fakes import FakeClock, MemoryResources, answered
 from tests.functional.manage.arm_api import (
     CRM,
     ORDERS,

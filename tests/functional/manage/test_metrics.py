@@ -8,11 +8,11 @@ from urllib.parse import quote
 
 import pytest
 
+from pushgrid.testing.memory import START
 from shared.engine.operations.metric_names import TOPIC_METRICS
 from shared.engine.operations.metrics_query import parse_query
 from shared.errors import InvalidDocument
 from shared.metrics import DEFINITIONS, CountRow, Metric, Series, Span, Sum
-from tests.fakes import START
 from tests.functional.manage.arm_api import CRM, ORDERS, ArmApi, hook
 
 METRICS = "/providers/Microsoft.Insights/metrics"

@@ -9,9 +9,9 @@ from urllib.parse import quote
 import pytest
 from azure.mgmt.monitor import models
 
+from pushgrid.testing.memory import START
 from shared.delivery.policy import EndReason
 from shared.metrics import CountRow, Metric, Series, Span, Sum
-from tests.fakes import START
 from tests.functional.manage.arm_api import (
     CRM,
     ORDERS,

@@ -8,8 +8,8 @@ import pytest
 
 from shared.events.token_claims import Claims, TokenFault
 from shared.http import HttpAnswer
-from tests.fakes.tokens import Tokens
 from tests.functional.manage.arm_api import KEY, ORDERS, TOPICS, ArmApi
+from tests.token_verifier import Tokens
 
 
 @pytest.fixture

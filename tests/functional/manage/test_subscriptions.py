@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from pushgrid.testing.memory import MemoryResources, answered
 from shared.engine.ports import Table
 from shared.errors import Conflict
 from shared.http import Exchange, Failure, NotAnswered
 from shared.subscriptions.endpoint_rules import host_addresses
-from tests.fakes import MemoryResources, answered
 from tests.functional.manage.arm_api import CRM, GROUP, HOST, ORDERS, TOPICS, URL, ArmApi, hook
 
 LIST = f"{ORDERS}/eventSubscriptions"

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
+from pushgrid.testing.memory import MemoryResources
 from shared.engine.ports import CUSTOM_TOPICS, NAMESPACE_TOPICS, Table
 from shared.errors import Conflict
-from tests.fakes import MemoryResources
 from tests.functional.manage.arm_api import GROUP, ORDERS, SHOP, SHOP_ORDERS, TOPICS, ArmApi
 
 

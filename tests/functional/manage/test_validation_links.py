@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from pushgrid.testing.memory import answered
 from shared.engine.ports import Table
 from shared.errors import Conflict, StorageUnavailable
-from tests.fakes import answered
 from tests.functional.manage.arm_api import CRM, HOST, ORDERS, SHOP_CRM, URL, ArmApi, hook, push
 
 NEW_URL = "https://new.example/hook"

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from pushgrid.testing.memory import START
 from shared.delivery.messages.message import DeliveryMessage, encode
 from shared.engine.operations.status import LATE, Status, take_snapshot
 from shared.engine.ports import Queue, Table
@@ -20,7 +21,6 @@ from shared.errors import StorageUnavailable
 from shared.http import HttpAnswer, HttpRequest
 from shared.metrics import CountRow, Metric, Series, Span, Sum
 from tests.builders import a_message
-from tests.fakes import START
 from tests.functional.deployment import Deployment, Logged
 
 KEY = "admin-key"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from datetime import timedelta
 
+from pushgrid.testing.memory import START, FakeClock, MemoryQueues
 from shared.delivery.delivery import Origin
 from shared.delivery.messages.message import NewerMessage
 from shared.delivery.messages.message_reader import decode
@@ -13,7 +14,6 @@ from shared.engine.ports import Queue, Receipt
 from shared.errors import StorageUnavailable
 from shared.subscriptions.subscription import EventSubscription
 from tests.builders import a_subscription, text
-from tests.fakes import START, FakeClock, MemoryQueues
 
 Found = tuple[str, int]  # publish id and position of an event
 

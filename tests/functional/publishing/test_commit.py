@@ -8,13 +8,13 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pushgrid.testing.memory import START, FakeClock, MemoryPayloads
 from shared.delivery.messages.publication import Publication
 from shared.engine.delivering.event_texts import texts_of
 from shared.engine.ports import Committed, Queue
 from shared.engine.publishing.commit import Commit, Result
 from shared.errors import StorageUnavailable
 from tests.builders import a_subscription, noise
-from tests.fakes import START, FakeClock, MemoryPayloads
 from tests.functional.publishing.publications import FaultyPuts, a_publication, events_of
 from tests.unit.delivery.messages.wire import read_parts
 

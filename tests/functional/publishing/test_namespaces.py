@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from pushgrid.testing.memory import START
 from shared.engine.ports import Queue
 from shared.http import HttpAnswer, HttpRequest
 from tests.builders import compact, noise
-from tests.fakes import START
 from tests.functional.deployment import Deployment
 from tests.functional.namespace_shop import (
     BATCH,

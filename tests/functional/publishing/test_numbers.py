@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from pushgrid.testing.memory import answered
 from shared.engine.ports import Queue
 from shared.events.topic import FieldMapping, InputSchema
 from shared.subscriptions.advanced_filter import AdvancedFilter, Operator
 from shared.subscriptions.filters import EventFilter
 from shared.subscriptions.subscription import Batching, DeliverySchema, DynamicHeader
 from tests.builders import DEAD, URL, a_topic
-from tests.fakes import answered
 from tests.functional.deployment import Deployment
 from tests.functional.publish_requests import publish
 

@@ -8,10 +8,10 @@ from datetime import timedelta
 
 import pytest
 
+from pushgrid.testing.memory import START
 from shared.engine.ports import Queue
 from shared.subscriptions.filters import EventFilter
 from tests.builders import TOPIC_ID, noise
-from tests.fakes import START
 from tests.functional.deployment import MINUTE, Deployment, Logged
 from tests.functional.publish_requests import code, event, nothing_stored, publish
 

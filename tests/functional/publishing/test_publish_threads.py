@@ -12,6 +12,7 @@ from typing import TypeVar
 
 import pytest
 
+from pushgrid.testing.composition import finished
 from shared.adapters.resource_cache import Readers, ResourceCache
 from shared.arm.namespace_codec import to_absent_topic, to_namespace_topic
 from shared.arm.subscription_codec import to_subscription_in_force
@@ -22,7 +23,7 @@ from shared.http import HttpRequest
 from shared.subscriptions.advanced_filter import AdvancedFilter, Operator
 from shared.subscriptions.filters import EventFilter
 from shared.wiring import publishing
-from tests.functional.deployment import Deployment, finished
+from tests.functional.deployment import Deployment
 from tests.functional.manage.arm_api import TOPICS, ArmApi, hook
 from tests.functional.publish_requests import event, publish_request
 

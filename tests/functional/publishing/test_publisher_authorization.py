@@ -15,9 +15,9 @@ from shared.events.topic import InputSchema
 from shared.http import HttpAnswer, HttpRequest
 from shared.metrics import Metric
 from tests.builders import KEY, a_topic
-from tests.fakes.tokens import Tokens
 from tests.functional.deployment import Deployment
 from tests.functional.publish_requests import URL, event, nothing_stored
+from tests.token_verifier import Tokens
 
 _HEADER = "x-forwarded-for"
 _NETWORK = ip_network("203.0.113.0/24")

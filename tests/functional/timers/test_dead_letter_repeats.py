@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from pushgrid.testing.memory import START
 from shared.engine.ports import Queue, Receipt
 from shared.errors import StorageUnavailable
 from tests.builders import a_delivery, a_message, a_note
-from tests.fakes import START
 from tests.functional.deployment import MINUTE, Deployment
 
 HOUR = timedelta(hours=1)

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from pushgrid.testing.memory import START
 from shared.engine.ports import Queue
 from shared.errors import StorageUnavailable
 from shared.subscriptions.subscription import DeadLetterDestination
 from tests.builders import ORIGIN, a_delivery, a_message, a_note, text
-from tests.fakes import START
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
 
 HOUR = timedelta(hours=1)

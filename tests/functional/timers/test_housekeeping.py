@@ -6,9 +6,9 @@ from datetime import timedelta
 
 import pytest
 
+from pushgrid.testing.memory import START
 from shared.engine.ports import Table
 from shared.errors import Conflict
-from tests.fakes import START
 from tests.functional.deployment import MINUTE, SECOND, Deployment
 
 HOUR = timedelta(hours=1)

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from pushgrid.testing.memory import START
 from shared.delivery.messages.message import Part, encode, encode_fan_out
 from shared.delivery.messages.packing import pack
 from shared.engine.ports import Queue, Receipt
 from shared.errors import StorageUnavailable
 from tests.builders import ORIGIN, PARKED, a_delivery, a_message, text
-from tests.fakes import START
 from tests.functional.deployment import Deployment
 from tests.unit.delivery.messages.wire import read_parts
 

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from pushgrid.testing.memory import START, FakeClock
 from shared.delivery.messages.message import VERSION
 from shared.engine.ports import Queue
 from shared.engine.timers import receiving
@@ -15,7 +16,6 @@ from shared.engine.timers.jobs import Job, TimerJobs
 from shared.engine.timers.receiving import ReadMessage
 from shared.errors import StorageUnavailable
 from tests.builders import a_delivery, a_message, a_note
-from tests.fakes import START, FakeClock
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
 
 HOUR = timedelta(hours=1)

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
+from pushgrid.testing.memory import START
 from shared.engine.ports import Queue
 from shared.engine.timers.receiving import MAX_RECEIVES
 from shared.errors import StorageUnavailable, Unstorable
 from shared.subscriptions.subscription import DeadLetterDestination
 from tests.builders import ORIGIN, a_delivery, a_message, a_note, compact, noise, text
-from tests.fakes import START
 from tests.functional.deployment import MINUTE, Deployment, Logged
 from tests.unit.delivery.messages.wire import read, wire
 

@@ -8,9 +8,9 @@ from ipaddress import ip_address
 
 import pytest
 
+from pushgrid.testing.memory import Seconds
 from shared.adapters.http import tls
 from shared.adapters.http.push import HttpPusher
-from tests.fakes import Seconds
 from tests.integration.push.authority import Authority
 from tests.integration.push.names import looked_up
 from tests.integration.push.scripted import LOCAL, Peer, Server, answer_of, push

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from pushgrid.testing.memory import FakeClock, ScriptedPusher
 from shared.adapters.entra.webhook_tokens import TokenPusher, WebhookTokens, credential_for
 from shared.http import Audience, Failure, NotAnswered, OutboundRequest
-from tests.fakes import FakeClock, ScriptedPusher
 from tests.integration.push.authority import Authority
 from tests.integration.push.entra import TENANT, Entra, running_entra
 from tests.integration.push.scripted import failure_of

@@ -9,12 +9,12 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
+from pushgrid.testing.memory import FakeClock
 from shared.adapters.group_commit import GroupCommit
 from shared.delivery.messages.publication import Publication
 from shared.engine.ports import Committed
 from shared.engine.publishing.commit import Result
 from shared.errors import StorageUnavailable
-from tests.fakes import FakeClock
 from tests.functional.publishing.publications import a_publication
 
 NO_RESULT = Committed(0, 0)

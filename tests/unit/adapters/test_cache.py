@@ -9,10 +9,10 @@ from datetime import timedelta
 
 import pytest
 
+from pushgrid.testing.memory import FakeClock
 from shared.adapters import cache as module
 from shared.adapters.cache import Cache
 from shared.errors import StorageUnavailable
-from tests.fakes import FakeClock
 
 KEEP = 5.0
 ASK = {"get": Cache.get, "start": lambda cache, key, read: cache.start(key, read).result(30)}

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from pushgrid.testing.memory import FakeClock
 from shared.adapters.group_commit import WAIT_SECONDS, GroupCommit
 from shared.delivery.messages.publication import Publication
 from shared.engine.ports import Committed
@@ -19,7 +20,6 @@ from shared.engine.publishing import gathering
 from shared.engine.publishing.commit import Result
 from shared.engine.publishing.gathering import LIMIT, MAX_UNDER_WAY
 from shared.errors import StorageUnavailable
-from tests.fakes import FakeClock
 from tests.functional.publishing.publications import a_publication
 from tests.unit.adapters.publishers import (
     FEW_TURNS,

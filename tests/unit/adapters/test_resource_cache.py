@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from pushgrid.testing.memory import FakeClock, MemoryResources
 from shared.adapters.resource_cache import InvalidatingStore, Readers, ResourceCache
 from shared.engine.ports import CUSTOM_TOPICS, NAMESPACE_TOPICS, NAMESPACES, Resource, Table
 from shared.errors import StorageUnavailable, UnreadableDocument
@@ -19,7 +20,6 @@ from shared.subscriptions.subscription import (
     EventSubscription,
     SubscriptionKey,
 )
-from tests.fakes import FakeClock, MemoryResources
 from tests.functional.deployment import Logged
 
 SECOND = timedelta(seconds=1)

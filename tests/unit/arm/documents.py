@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from pushgrid.testing.memory import START
 from shared.arm.deployment import Deployment, ProfileLimits
 from shared.arm.namespace_codec import parse_namespace
 from shared.arm.subscription_codec import SubscriptionRequest
@@ -16,7 +17,6 @@ from shared.arm.topic_codec import TopicSecrets, parse_topic, to_parent_topic
 from shared.arm.topic_subscription_codec import parse_subscription
 from shared.arm.tracked_resource import ArmPath
 from shared.errors import Fault, InvalidDocument
-from tests.fakes import START
 
 ACCOUNT_ID = (
     "/subscriptions/s1/resourceGroups/rg/providers/Microsoft.Storage/storageAccounts/{account}"

@@ -9,6 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pushgrid.testing.memory import START
 from shared.arm.deployment import Deployment
 from shared.arm.namespace_codec import (
     parse_namespace,
@@ -26,7 +27,6 @@ from shared.arm.namespace_subscription_codec import (
 from shared.arm.subscription_codec import SubscriptionRequest, full_url, to_subscription
 from shared.arm.tracked_resource import ArmPath
 from shared.events.topic import TopicName
-from tests.fakes import START
 from tests.strategies import json_values
 from tests.unit.arm.documents import LATEST, dead_letter, webhook
 from tests.unit.arm.test_codec_laws import accepted, objects

@@ -10,12 +10,12 @@ from datetime import timedelta
 import pytest
 
 from cli.event_timeline import table
+from pushgrid.testing.memory import START
 from shared.delivery.attempt_record import AttemptRecord
 from shared.delivery.outcome import DeliveryOutcome, Outcome
 from shared.delivery.policy import EndReason, EndState
 from shared.engine.operations.event_timeline import EventTimeline, document, latest
 from tests.builders import TRACE, a_record, an_outcome
-from tests.fakes import START
 
 SECOND = timedelta(seconds=1)
 ID = str(uuid.UUID(int=1))

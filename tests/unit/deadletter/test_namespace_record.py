@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
+from pushgrid.testing.memory import START
 from shared.deadletter.namespace_record import namespace_record
 from shared.delivery.delivery import Attempt
 from shared.delivery.outcome import Outcome
@@ -16,7 +17,6 @@ from shared.delivery.policy import EndReason
 from shared.events.topic import InputSchema
 from shared.subscriptions.subscription import DeliverySchema, DynamicHeader, StaticHeader
 from tests.builders import a_delivery, a_note, compact
-from tests.fakes import START
 from tests.strategies import json_values
 
 EVENT = {"specversion": "1.0", "id": "a", "source": "/s", "type": "t", "data": {"n": 1}, "x": 5}

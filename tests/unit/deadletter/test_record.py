@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pushgrid.testing.memory import START
 from shared.deadletter.record import record
 from shared.delivery.delivery import Attempt
 from shared.delivery.outcome import Outcome
@@ -15,7 +16,6 @@ from shared.delivery.policy import EndReason
 from shared.events.topic import InputSchema
 from shared.subscriptions.subscription import DeliverySchema
 from tests.builders import TOPIC_ID, a_delivery, a_note, compact, members, text
-from tests.fakes import START
 
 TIMED_OUT = Attempt(Outcome.TIMED_OUT, 408, START + timedelta(minutes=5, microseconds=765432))
 TRIED = a_delivery(attempts=5, last=TIMED_OUT)

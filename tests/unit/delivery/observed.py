@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from pushgrid.testing.memory import START
 from shared.delivery.health.endpoint_health import (
     Health,
     Observation,
@@ -12,7 +13,6 @@ from shared.delivery.health.endpoint_health import (
 from shared.delivery.outcome import Outcome
 from shared.delivery.policy import DeliveryTerms
 from tests.builders import terms
-from tests.fakes import START
 
 LATEST = terms()
 NEW = Health(endpoint="g-1")

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pushgrid.testing.memory import START
 from shared.delivery.allowed_rate import Allowance, ask
-from tests.fakes import START
 
 MINUTE = timedelta(minutes=1)
 

@@ -10,6 +10,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pushgrid.testing.memory import START, answered
 from shared.delivery.delivery import Delivery
 from shared.delivery.delivery_profile import EndpointType
 from shared.delivery.outcome import DeliveryOutcome, classify
@@ -24,7 +25,6 @@ from shared.delivery.policy import (
 from shared.delivery.profiles import PROFILES
 from shared.http import Exchange, Failure, NotAnswered
 from tests.builders import DEAD, a_delivery
-from tests.fakes import START, answered
 
 SECOND = timedelta(seconds=1)
 MICROSECOND = timedelta(microseconds=1)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from pushgrid.testing.memory import answered
 from shared.delivery.outcome import DeliveryOutcome, Outcome, classify
 from shared.delivery.profiles import PROFILES
 from shared.http import Failure, NotAnswered
-from tests.fakes import answered
 
 LATEST = PROFILES["latest"].success_codes
 NAMED = {

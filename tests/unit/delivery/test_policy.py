@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from pushgrid.testing.memory import START, answered
 from shared.delivery.outcome import DeliveryOutcome, Outcome, classify
 from shared.delivery.policy import (
     Delivered,
@@ -19,7 +20,6 @@ from shared.delivery.policy import (
 )
 from shared.delivery.profiles import PROFILES
 from tests.builders import DEAD, a_delivery, an_outcome, terms
-from tests.fakes import START, answered
 
 NO_ANSWER = an_outcome(Outcome.GENERIC_ERROR, None)  # the one without a probation
 SECOND = timedelta(seconds=1)

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pushgrid.testing.memory import START
 from shared.clock import in_words
 from shared.delivery.outcome import Outcome
 from shared.delivery.policy import RetryAt, decide, retry
 from shared.delivery.profiles import PROFILES
 from shared.delivery.retry_after import asked_wait
 from tests.builders import a_delivery, an_outcome, terms
-from tests.fakes import START
 
 SECOND = timedelta(seconds=1)
 BUSY = an_outcome(Outcome.BUSY, 503)

@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pushgrid.testing.memory.clock import FakeClock
+from pushgrid.testing.memory.pushing import ScriptedPusher, answered
 from shared.adapters.entra.access_tokens import EntraTokenVerifier
 from shared.adapters.entra.signing_keys import SigningKeys
 from shared.errors import SigningKeysUnavailable
 from shared.events.token_claims import Claims, Role, TokenFault
-from tests.fakes.clock import FakeClock
-from tests.fakes.pushing import ScriptedPusher, answered
 from tests.tokens import (
     AUDIENCE,
     ISSUER,

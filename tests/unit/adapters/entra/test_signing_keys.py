@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from pushgrid.testing.memory.clock import FakeClock
+from pushgrid.testing.memory.pushing import ScriptedPusher, answered
 from shared.adapters.entra.signing_keys import SigningKeys
 from shared.errors import SigningKeysUnavailable
 from shared.http import Exchange, Failure, NotAnswered
-from tests.fakes.clock import FakeClock
-from tests.fakes.pushing import ScriptedPusher, answered
 from tests.tokens import jwk, key_set
 
 _URL = "https://login.example/keys"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 from datetime import timedelta
 
+from pushgrid.testing.memory import answered
 from shared.adapters.http.notifier import THREADS, ParallelNotifier
 from shared.http import Exchange, LateAnswerHandler, OutboundRequest
-from tests.fakes import answered
 
 
 class Hanging:

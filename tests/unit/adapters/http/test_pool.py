@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from pushgrid.testing.memory import Seconds
 from shared.adapters.http import pool
 from shared.adapters.http.connection import Endpoint
 from shared.adapters.http.pool import Pool
-from tests.fakes import Seconds
 
 
 class FakeConnection:

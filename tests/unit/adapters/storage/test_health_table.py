@@ -7,13 +7,13 @@ from datetime import timedelta
 
 import pytest
 
+from pushgrid.testing.memory import FakeClock, MemoryResources
 from shared.adapters.storage.health_table import TableHealth
 from shared.delivery.health.endpoint_health import Health
 from shared.engine.ports import Resource, Table
 from shared.errors import StorageUnavailable
 from shared.subscriptions.subscription import SubscriptionKey
 from tests.builders import CRM
-from tests.fakes import FakeClock, MemoryResources
 from tests.functional.deployment import Logged
 
 SECOND = timedelta(seconds=1)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from pushgrid.testing.memory import START
 from shared.delivery.health.endpoint_health import (
     Held,
     Hold,
@@ -19,7 +20,6 @@ from shared.delivery.health.endpoint_health import (
 from shared.delivery.outcome import Outcome
 from shared.delivery.policy import DeliveryTerms
 from tests.builders import terms
-from tests.fakes import START
 from tests.unit.delivery.observed import LATEST, NEW, after, at, seen
 
 

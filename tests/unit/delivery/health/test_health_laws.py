@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pushgrid.testing.memory import START
 from shared.delivery.health.endpoint_health import (
     Health,
     Held,
@@ -23,7 +24,6 @@ from shared.delivery.health.endpoint_health import (
 from shared.delivery.health.health_document import document_of, health_of
 from shared.delivery.outcome import Outcome
 from tests.builders import compact, terms
-from tests.fakes import START
 from tests.strategies import healths, observations
 
 LATEST = terms()

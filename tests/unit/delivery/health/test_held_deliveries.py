@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from pushgrid.testing.memory import START
 from shared.delivery.health.endpoint_health import Held
 from shared.delivery.health.held_deliveries import hold_back
 from shared.delivery.outcome import Outcome
 from shared.delivery.policy import End, EndReason
 from tests.builders import DEAD, a_delivery, an_attempt, terms
-from tests.fakes import START
 from tests.unit.delivery.observed import at
 
 NEW = a_delivery()

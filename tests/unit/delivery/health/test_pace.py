@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from pushgrid.testing.memory import START
 from shared.delivery.health.pace import EventRate, ReturnTimes
-from tests.fakes import START
 
 SECOND = timedelta(seconds=1)
 EMPTY = ReturnTimes.empty(START)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pushgrid.testing.memory import START
 from shared.delivery.delivery import Origin
 from shared.delivery.messages.fan_out import fan_out
 from shared.delivery.messages.message import DeliveryMessage
@@ -11,7 +12,6 @@ from shared.delivery.messages.publication import Matched, Publication, match, pa
 from shared.events.event import Event
 from shared.subscriptions.subscription import EventSubscription
 from tests.builders import ORIGIN, PARKED
-from tests.fakes import START
 from tests.unit.delivery.messages.wire import read_shared
 
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pushgrid.testing.memory import START
 from shared.delivery.delivery import Attempt, Delivery
 from shared.delivery.messages.message import encode
 from shared.delivery.messages.packing import EVENT_WIDTH, GAP_WIDTH, most_events
@@ -27,7 +28,6 @@ from tests.builders import (
     compact,
     noise,
 )
-from tests.fakes import START
 from tests.unit.delivery.messages.publishing import published
 from tests.unit.delivery.messages.wire import read_all
 

@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 import pytest
 from hypothesis import given
 
+from pushgrid.testing.memory import START
 from shared.delivery.messages.packing import due_together
 from tests.builders import a_delivery
-from tests.fakes import START
 from tests.strategies import waits
 
 

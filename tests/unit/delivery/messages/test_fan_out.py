@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pushgrid.testing.memory import START
 from shared.delivery.delivery import Delivery, Origin
 from shared.delivery.messages import fan_out as fan_out_module
 from shared.delivery.messages.fan_out import fan_out
@@ -35,7 +36,6 @@ from tests.builders import (
     compact,
     noise,
 )
-from tests.fakes import START
 from tests.unit.delivery.messages.publishing import a_publication
 from tests.unit.delivery.messages.wire import read_shared
 

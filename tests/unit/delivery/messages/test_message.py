@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
+from pushgrid.testing.memory import START
 from shared.delivery.delivery import Attempt
 from shared.delivery.messages.message import (
     DeliveryMessage,
@@ -47,7 +48,6 @@ from tests.builders import (
     compact,
     noise,
 )
-from tests.fakes import START
 from tests.strategies import messages
 from tests.unit.delivery.messages.wire import joined, read, read_parts, wire
 

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pushgrid.testing.memory import START
 from shared.delivery.delivery import Attempt
 from shared.delivery.outcome import Outcome
 from shared.delivery.policy import DeliveryTerms
@@ -26,7 +27,6 @@ from shared.subscriptions.subscription import (
     StaticHeader,
 )
 from tests.builders import a_delivery, a_subscription, an_attempt, an_outcome, terms, text
-from tests.fakes import START
 
 KIND = DynamicHeader(name="x-kind", path=("data", "kind"))
 CRM = a_subscription()

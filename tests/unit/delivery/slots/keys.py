@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from pushgrid.testing.memory import Seconds
 from shared.delivery.slots.shares import Share
 from shared.delivery.slots.slots import IN_FLIGHT, Slots, SlotUse
 from shared.subscriptions.subscription import SubscriptionKey
-from tests.fakes import Seconds
 
 
 def slots_of(start: int = 8, most: int = 64, in_flight: Share = IN_FLIGHT) -> tuple[Slots, Seconds]:

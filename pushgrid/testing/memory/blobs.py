@@ -6,10 +6,11 @@ import uuid
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from pushgrid.testing.memory.clock import FakeClock
+from pushgrid.testing.memory.faults import Faulty
+from shared.engine.ports import Listing, StoredBlob
 from shared.errors import StorageUnavailable, StorageUnreachable
 from shared.subscriptions.subscription import DeadLetterDestination
-from tests.fakes.clock import FakeClock
-from tests.fakes.faults import Faulty
 
 
 class MemoryPayloads(Faulty):
@@ -45,13 +46,16 @@ class MemoryPayloads(Faulty):
 
 class MemoryDeadLetters(Faulty):
     """
-    DeadLetterStore. Every container exists but those in *missing*, of every account.
+    DeadLetterStore and DeadLetterReader.
 
-    Accounts in *away* do not answer.
+    Every container exists but those in *missing*, of every account. Accounts in *away* do not
+    answer.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: FakeClock | None = None) -> None:
         super().__init__()
+        self._clock = clock or FakeClock()
+        self._written_at: dict[tuple[str, str], datetime] = {}
         self.missing: set[str] = set()
         self.away: set[str] = set()
         self.blobs: dict[tuple[str, str], bytes] = {}  # by container and path
@@ -61,20 +65,49 @@ class MemoryDeadLetters(Faulty):
     def write(self, destination: DeadLetterDestination, path: str, body: bytes) -> bool:
         with self._at_work("write"):
             container = destination.container
-            if destination.account in self.away:
-                raise StorageUnreachable
-            if container in self.missing:
+            if self._lacks_container(destination):
                 return False
             if self.blobs.setdefault((container, path), body) != body:
                 raise StorageUnavailable
             self.accounts[container, path] = destination.account
+            self._written_at.setdefault((container, path), self._clock.now())
             return True
 
     def has(self, destination: DeadLetterDestination, path: str) -> bool:
         with self._at_work("has"):
-            if destination.account in self.away:
-                raise StorageUnreachable
-            return (destination.container, path) in self.blobs
+            has_container = not self._lacks_container(destination)
+            return has_container and (destination.container, path) in self.blobs
+
+    def list(self, destination: DeadLetterDestination, folder: str) -> Listing | None:
+        with self._at_work("list"):
+            if self._lacks_container(destination):
+                return None
+            stored = {
+                path: body
+                for (container, path), body in self.blobs.items()
+                if container == destination.container and path.startswith(folder)
+            }
+            below = {path: path.removeprefix(folder).partition("/") for path in stored}
+            return Listing(
+                sorted({first for first, slash, _ in below.values() if slash}),
+                [
+                    StoredBlob(path, self._written_at[destination.container, path], len(body))
+                    for path, body in stored.items()
+                    if not below[path][1]
+                ],
+            )
+
+    def read(self, destination: DeadLetterDestination, path: str, most: int) -> bytes | None:
+        with self._at_work("read"):
+            if self._lacks_container(destination):
+                return None
+            body = self.blobs.get((destination.container, path))
+            return None if body is None else body[:most]
+
+    def _lacks_container(self, destination: DeadLetterDestination) -> bool:
+        if destination.account in self.away:
+            raise StorageUnreachable
+        return destination.container in self.missing
 
     def write_poison(self, path: str, body: bytes) -> None:
         with self._at_work("write_poison"):

@@ -21,6 +21,7 @@ class FakeClock:
     """A clock that stands still until it is advanced."""
 
     def __init__(self, start: datetime = START) -> None:
+        self.start = start
         self._now = start
 
     def now(self) -> datetime:

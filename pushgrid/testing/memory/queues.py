@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from pushgrid.testing.memory.clock import FakeClock
+from pushgrid.testing.memory.faults import Faulty
 from shared.engine.ports import Backlog, Peeked, Queue, Receipt, Received
 from shared.errors import StorageUnavailable, Unstorable
-from tests.fakes.clock import FakeClock
-from tests.fakes.faults import Faulty
 
 MAX_BYTES = 64 * 1024
 
@@ -44,6 +44,11 @@ class MemoryQueues(Faulty):
         """Return for how long from now each message stays hidden, in the order of their puts."""
         now = self._clock.now()
         return [max(timedelta(), message.visible_at - now) for message in self.stored[queue]]
+
+    def earliest(self, *queues: Queue) -> tuple[Queue, Stored] | None:
+        """Return what becomes visible first on *queues*: of equals, what was put first."""
+        stored = [(queue, each) for queue in queues for each in self.stored[queue]]
+        return min(stored, key=lambda pair: pair[1].visible_at, default=None)
 
     def put(self, queue: Queue, text: str, visible_in: timedelta = timedelta()) -> Receipt:
         with self._at_work("put"):

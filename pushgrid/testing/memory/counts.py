@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any
 
+from pushgrid.testing.memory.faults import Faulty
 from shared.metrics import DEFINITIONS, CountRow, Counts, Metric, Span, total_of
 from shared.subscriptions.subscription import SubscriptionKey
-from tests.fakes.faults import Faulty
 
 
 class Counted:
@@ -29,8 +29,9 @@ class Counted:
         by: float = 1,
         **dimensions: str,
     ) -> None:
-        assert set(dimensions) == set(DEFINITIONS[metric].dimensions)
-        assert DEFINITIONS[metric].is_of_topic is not bool(subscription)
+        defined = DEFINITIONS[metric]
+        if {*dimensions} != {*defined.dimensions} or defined.is_of_topic is bool(subscription):
+            raise ValueError(f"{metric} is not counted by {dimensions} of '{topic}/{subscription}'")
         with self._lock:
             self.totals[(metric, *map(str, dimensions.values()), topic, subscription)] += by
 

@@ -8,10 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any
 
+from pushgrid.testing.memory.faults import Faulty
 from shared.delivery.attempt_record import AttemptRecord
 from shared.engine.ports import Resource, Table
 from shared.errors import Conflict, InvalidDocument
-from tests.fakes.faults import Faulty
+
+MAX_DOCUMENT = 500_000  # characters, about as many as a row can have
 
 
 class MemoryResources(Faulty):
@@ -36,7 +38,7 @@ class MemoryResources(Faulty):
             if (there and there.etag) != etag:
                 raise Conflict
             text = json.dumps(document)
-            if len(text) > 500_000:
+            if len(text) > MAX_DOCUMENT:
                 raise InvalidDocument
             # A copy: nobody changes what is stored from outside.
             return self._keep(key, json.loads(text))

@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
+from pushgrid.testing.memory.clock import FakeClock
+from shared.engine.ports import Pusher
 from shared.http import Answered, Audience, Exchange, LateAnswerHandler, OutboundRequest
-from tests.fakes.clock import FakeClock
 
 
 class ListInbox:
@@ -89,7 +90,7 @@ class MemoryTokens:
 class InlineNotifier:
     """Notifier that sends at once."""
 
-    def __init__(self, pusher: ScriptedPusher) -> None:
+    def __init__(self, pusher: Pusher) -> None:
         self._pusher = pusher
 
     def notify(self, requests: Sequence[OutboundRequest]) -> None:

@@ -1,0 +1,179 @@
+"""Composes the use cases on ports in memory: one thread, and a clock that stands still."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from datetime import timedelta
+from threading import Lock
+from typing import Any, Protocol, TypeVar
+
+from pushgrid.testing.memory import (
+    Counted,
+    FakeClock,
+    InlineCommits,
+    InlineThreads,
+    MemoryAttempts,
+    MemoryCounts,
+    MemoryDeadLetters,
+    MemoryPayloads,
+    MemoryQueues,
+    MemoryResources,
+    MemoryTokens,
+)
+from shared.adapters.storage.health_table import TableHealth
+from shared.delivery.slots.slots import Slots
+from shared.engine.delivering.attempt_history import AttemptHistory
+from shared.engine.delivering.deliver import Deliver
+from shared.engine.delivering.deployment_terms import DeploymentTerms
+from shared.engine.delivering.gates import Gates
+from shared.engine.delivering.parts import Parts
+from shared.engine.delivering.poison_records import PoisonRecords
+from shared.engine.delivering.push import Push
+from shared.engine.delivering.requeue import Requeue
+from shared.engine.delivering.shared_health import SharedHealth
+from shared.engine.ports import Pusher, SubscriptionReader, TopicReader
+from shared.engine.publishing.commit import Commit
+from shared.engine.publishing.publish import Publish
+from shared.engine.publishing.publisher_authorization import PublisherAuthorization
+from shared.engine.timers.dead_letters import WriteDeadLetters
+from shared.engine.timers.housekeeping import Housekeeping
+from shared.engine.timers.poison import ReturnPoison
+from shared.engine.timers.receiving import Intake
+from shared.engine.timers.wake import Wake
+from shared.settings import AttemptLogging
+
+SECOND = timedelta(seconds=1)
+T = TypeVar("T")
+
+
+class Directory(TopicReader, SubscriptionReader, Protocol):
+    """Reads topics and subscriptions."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chance:
+    """The choices that an app leaves to chance: new ids, and the jitter of retries in [0, 1)."""
+
+    new_id: Callable[[], str]
+    jitter: Callable[[], float]
+
+
+class InMemoryApp:
+    """Everything but the management API, wired as `shared/wiring` does it."""
+
+    def __init__(
+        self,
+        directory: Directory,
+        pusher: Pusher,
+        chance: Chance,
+        clock: FakeClock,
+        resources: MemoryResources,
+    ) -> None:
+        self.pusher = pusher
+        self.clock = clock
+        self.resources = resources
+        self.queues = MemoryQueues(clock)
+        self.payloads = MemoryPayloads(clock)
+        self.dead_letters = MemoryDeadLetters(clock)
+        self.attempts = MemoryAttempts()
+        self.metrics = Counted()
+        self.counts = MemoryCounts()
+        self.threads = InlineThreads(clock)
+        self.tokens = MemoryTokens()
+        self.slept: list[float] = []
+        self.spans = itertools.count(1)
+        terms = DeploymentTerms(topics=directory, default_profile="latest", time_scale=1)
+        requeue = Requeue(sender=self.queues, clock=clock, sleep=self.sleep)
+        records = PoisonRecords(store=self.dead_letters, clock=clock, new_id=chance.new_id)
+        self.intake = Intake(
+            receiver=self.queues, records=records, payloads=self.payloads, clock=clock
+        )
+        self.publish = Publish(
+            authorization=PublisherAuthorization(clock=clock),
+            topics=directory,
+            subscriptions=directory,
+            commits=InlineCommits(Commit(payloads=self.payloads, sender=self.queues).run),
+            clock=clock,
+            new_id=chance.new_id,
+            metrics=self.metrics,
+            payloads_kept_for=terms.payloads_kept_for,
+            in_thread=_at_once,
+        )
+        self.deliver = Deliver(
+            parts=Parts(
+                subscriptions=directory,
+                payloads=self.payloads,
+                terms=terms,
+                requeue=requeue,
+                records=records,
+                metrics=self.metrics,
+                clock=clock,
+            ),
+            gates=self.new_gates(),
+            requeue=requeue,
+            history=AttemptHistory(log=self.attempts, logging=AttemptLogging.FAILURES, clock=clock),
+            clock=clock,
+            jitter=chance.jitter,
+            new_lock=Lock,
+            tokens=self.tokens,
+            metrics=self.metrics,
+        )
+        self.wake = Wake(intake=self.intake, receiver=self.queues, requeue=requeue, clock=clock)
+        self.write_dead_letters = WriteDeadLetters(
+            intake=self.intake,
+            receiver=self.queues,
+            sender=self.queues,
+            payloads=self.payloads,
+            store=self.dead_letters,
+            clock=clock,
+            new_id=chance.new_id,
+            metrics=self.metrics,
+        )
+        self.return_poison = ReturnPoison(intake=self.intake, receiver=self.queues, requeue=requeue)
+        self.housekeeping = Housekeeping(
+            payloads=self.payloads,
+            attempts=self.attempts,
+            counts=self.counts,
+            state=self.resources,
+            clock=clock,
+        )
+
+    def new_gates(self) -> Gates:
+        """Return a process's gates, which know nothing yet."""
+        lock = Lock()
+        store = TableHealth(self.resources, self.clock.monotonic)
+        return Gates(
+            health=SharedHealth(store, self.clock, lock),
+            slots=Slots(self.clock.monotonic),
+            threads=self.threads,
+            push=self.push_through(self.pusher),
+            clock=self.clock,
+            monotonic=self.clock.monotonic,
+            lock=lock,
+        )
+
+    def push_through(self, pusher: Pusher) -> Push:
+        """Return the stage that pushes through *pusher*."""
+        return Push(pusher=pusher, clock=self.clock, new_span_id=lambda: f"{next(self.spans):016x}")
+
+    def sleep(self, seconds: float) -> None:
+        """Let the clock's time pass, as a thread that sleeps would."""
+        self.slept.append(seconds)
+        self.clock.advance(seconds * SECOND)
+
+
+def finished(running: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine that never waits, without an event loop."""
+    try:
+        running.send(None)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    running.close()
+    raise RuntimeError("the coroutine waits")
+
+
+async def _at_once(call: Callable[[], T]) -> T:
+    return call()

@@ -1,0 +1,265 @@
+"""A deployment in memory, its clock driven by a test: what the fixture `pushgrid` gives."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+import re
+import uuid
+from collections import Counter
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from pushgrid.testing.composition import Chance, InMemoryApp, finished
+from pushgrid.testing.memory import FakeClock, InlineNotifier, MemoryResources, Stored
+from pushgrid.testing.subscriber import Endpoints
+from pushgrid.testing.topic import Refused, Topic
+from shared.adapters.resource_cache import InvalidatingStore, Readers, ResourceCache
+from shared.adapters.storage.health_table import TableHealth
+from shared.arm.deployment import Deployment, profile_limits
+from shared.arm.namespace_codec import to_absent_topic, to_namespace_topic
+from shared.arm.subscription_codec import to_subscription_in_force
+from shared.arm.topic_codec import to_topic
+from shared.delivery.profiles import PROFILES
+from shared.engine.manage.api import Manage
+from shared.engine.manage.validation_links import Validate
+from shared.engine.ports import Queue
+from shared.events.topic import InputSchema
+from shared.http import HttpAnswer, HttpRequest
+
+ACCOUNT = "testing"
+GROUP = "/subscriptions/testing/resourceGroups/testing"
+_PROVIDER = f"{GROUP}/providers/Microsoft.EventGrid"
+_KEY = "the test's admin key"
+_API_VERSION = "2025-02-15"
+_WAKE_EVERY, _WRITE_DEAD_LETTERS_EVERY = timedelta(minutes=1), timedelta(minutes=5)  # as on Azure
+_MIDNIGHT = datetime(2000, 1, 1, tzinfo=UTC)
+MAX_STEPS = 10_000  # at one moment
+
+_TOPIC = re.compile(r"/topics/(?P<topic>[^/]+)/api/events")
+_NAMESPACE_TOPIC = re.compile(r"/namespaces/(?P<namespace>[^/]+)/topics/(?P<action>.+)")
+_LINK = re.compile(r"/validate/(?P<id>[^/]+)")
+
+
+class Unsettled(Exception):
+    """There is no end to what is due at one moment."""
+
+
+class _Due(NamedTuple):
+    at: datetime
+    run: Callable[[], None]
+
+
+class Pushgrid(InMemoryApp):
+    """
+    The whole app in the test's thread, on storage in memory.
+
+    What is due now is done as soon as something is published; what is due later, when the test
+    advances the clock. Everything happens in the order in which it is due, and pushes one after the
+    other. Retries have no jitter until the test calls `randomize`.
+    """
+
+    url = "https://pushgrid.example"
+
+    def __init__(self) -> None:
+        clock, resources = FakeClock(), MemoryResources()
+        self._jitter = random.Random(0)
+        self._ids = random.Random(0)
+        self._has_jitter = False
+        self._is_running = False
+        self._containers = itertools.count(1)
+        readers = Readers(to_topic, to_namespace_topic, to_subscription_in_force, to_absent_topic)
+        cache = ResourceCache(
+            resources, readers, cache_for=timedelta(seconds=30), clock=clock.monotonic
+        )
+        self.endpoints = Endpoints(clock)
+        chance = Chance(new_id=self.new_id, jitter=self._draw)
+        super().__init__(cache, self.endpoints, chance, clock, resources)
+        store = InvalidatingStore(resources, cache)
+        self._validate = Validate(resources=store, clock=clock, backoff=lambda _: None)
+        self._manage = Manage(
+            resources=store,
+            counts=self.counts,
+            attempts=self.attempts,
+            dead_letters=self.dead_letters,
+            health=TableHealth(resources, clock.monotonic),
+            pusher=self.endpoints,
+            notifier=InlineNotifier(self.endpoints),
+            clock=clock,
+            deployment=Deployment(
+                account=ACCOUNT,
+                profiles={name: profile_limits(profile) for name, profile in PROFILES.items()},
+                default_profile="latest",
+                allow_http=True,
+            ),
+            admin_key=_KEY,
+            public_url=self.url,
+            new_key=lambda: uuid.UUID(self.new_id()).hex,
+            new_id=self.new_id,
+            sleep=self.sleep,
+            backoff=lambda _: None,
+        )
+
+    @property
+    def now(self) -> datetime:
+        """The time in the test, in UTC."""
+        return self.clock.now()
+
+    def topic(
+        self,
+        name: str,
+        *,
+        namespace: str | None = None,
+        profile: str | None = None,
+        **properties: Any,
+    ) -> Topic:
+        """
+        Create a custom topic, or a topic of *namespace*.
+
+        *properties* are those of its ARM document, such as ``inputSchema``. *profile* is the
+        edition of the delivery rules.
+
+        Raises:
+            Refused: the document is not valid.
+        """
+        tags = {"deliveryProfile": profile} if profile else {}
+        if namespace:
+            self.arm("PUT", f"namespaces/{namespace}", {"location": "testing"})
+            self.arm("PUT", f"namespaces/{namespace}/topics/{name}", {"properties": properties})
+        else:
+            document = {"location": "testing", "tags": tags, "properties": properties}
+            self.arm("PUT", f"topics/{name}", document)
+        default = InputSchema.CLOUD_EVENTS if namespace else InputSchema.EVENT_GRID
+        return Topic(
+            self,
+            name,
+            namespace,
+            input_schema=InputSchema(properties.get("inputSchema", default)),
+            profile=PROFILES[profile or ("ns" if namespace else "latest")],
+        )
+
+    def arm(self, method: str, path: str, document: Mapping[str, Any] | None = None) -> Any:
+        """
+        Call the management API; return the document of its answer, or ``None``.
+
+        *path* begins with ``/``, or goes on from the resource provider: ``topics/orders``.
+
+        Raises:
+            Refused: the answer is an error.
+        """
+        url = f"{self.url}{path if path.startswith('/') else f'{_PROVIDER}/{path}'}"
+        url += f"{'&' if '?' in path else '?'}api-version={_API_VERSION}"
+        body = b"" if document is None else json.dumps(document).encode()
+        answer = self.http(method, url, {"Authorization": f"Bearer {_KEY}"}, body)
+        if answer.status >= 400:  # noqa: PLR2004 - an error
+            raise Refused(answer)
+        return json.loads(answer.body) if answer.body else None
+
+    def http(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes = b""
+    ) -> HttpAnswer:
+        """Answer a request to the deployment as a host would; then do what is due now."""
+        parts = urlsplit(url)
+        request = partial(
+            HttpRequest,
+            method=method,
+            url=url,
+            headers={name.lower(): value for name, value in headers.items()},
+            query=dict(parse_qsl(parts.query, keep_blank_values=True)),
+            body=body,
+        )
+        if route := _TOPIC.fullmatch(parts.path) or _NAMESPACE_TOPIC.fullmatch(parts.path):
+            params = {name: unquote(value) for name, value in route.groupdict().items()}
+            answer = finished(self.publish.run(request(params=params)))
+        elif route := _LINK.fullmatch(parts.path):
+            answer = self._validate.run(request(params=route.groupdict()))
+        else:
+            answer = self._manage.run(request())
+        self._run_until(self.now)
+        return answer
+
+    def new_container(self) -> dict[str, Any]:
+        """Return the ARM document of a dead-letter destination that no other subscription has."""
+        account = f"{GROUP}/providers/Microsoft.Storage/storageAccounts/{ACCOUNT}"
+        name = f"dead-letters-{next(self._containers)}"
+        properties = {"resourceId": account, "blobContainerName": name}
+        return {"endpointType": "StorageBlob", "properties": properties}
+
+    def advance(self, by: timedelta = timedelta(), **units: float) -> None:
+        """
+        Let time pass: ``advance(minutes=1)``. Retries, timers and waits happen when they are due.
+
+        Raises:
+            AssertionError: the first that a handler raised.
+            Unsettled: at some moment there was no end to what was due.
+        """
+        if self._is_running:
+            raise RuntimeError("A handler can't advance the clock: the test does.")
+        until = self.now + by + timedelta(**units)
+        self._run_until(until)
+        self.clock.advance(max(until - self.now, timedelta()))
+
+    def randomize(self, seed: int) -> None:
+        """Add Event Grid's jitter to retries from now on, drawn from *seed*."""
+        self._jitter, self._has_jitter = random.Random(seed), True
+
+    def new_id(self) -> str:
+        """Return a new UUID, the same in each run of the test."""
+        return str(uuid.UUID(int=self._ids.getrandbits(128), version=4))
+
+    def _draw(self) -> float:
+        return self._jitter.random() if self._has_jitter else 0.0
+
+    def _run_until(self, until: datetime) -> None:
+        if self._is_running:  # a handler published: it is done after what is being done
+            return
+        self._is_running = True
+        try:
+            self._work_off(until)
+        finally:
+            self._is_running = False
+        if failed := self.endpoints.failed_assertion:
+            self.endpoints.failed_assertion = None
+            raise failed
+
+    def _work_off(self, until: datetime) -> None:
+        steps: Counter[datetime] = Counter()
+        while (due := self._next()) and due.at <= until:
+            self.clock.advance(due.at - self.now)
+            steps[due.at] += 1
+            if steps[due.at] > MAX_STEPS:
+                left = ", ".join(f"{len(self.queues.stored[q])} on '{q}'" for q in Queue)
+                raise Unsettled(
+                    f"After {MAX_STEPS} deliveries at {due.at} more are due at this moment "
+                    f"({left}). Does a handler publish the events that it gets?"
+                )
+            due.run()
+
+    def _next(self) -> _Due | None:
+        """Return what is due first: of equals, a timer's run is last."""
+        due = []
+        if triggered := self.queues.earliest(Queue.DELIVERIES, Queue.RETRIES):
+            due.append(_Due(self._not_before_now(triggered), partial(self._deliver, *triggered)))
+        if waiting := self.queues.earliest(Queue.WAITING):
+            at = _tick(self._not_before_now(waiting), _WAKE_EVERY)
+            due.append(_Due(at, self.wake.run))
+        if dead := self.queues.earliest(Queue.DEADLETTERS):
+            at = _tick(self._not_before_now(dead), _WRITE_DEAD_LETTERS_EVERY)
+            due.append(_Due(at, lambda: self.write_dead_letters.run(self.now + _WAKE_EVERY)))
+        return min(due, key=lambda each: each.at, default=None)
+
+    def _not_before_now(self, found: tuple[Queue, Stored]) -> datetime:
+        return max(found[1].visible_at, self.now)
+
+    def _deliver(self, queue: Queue, message: Stored) -> None:
+        self.deliver.run(message.text.encode())
+        self.queues.stored[queue].remove(message)
+
+
+def _tick(moment: datetime, every: timedelta) -> datetime:
+    """Return the first time from *moment* on at which a timer runs."""
+    return moment + (_MIDNIGHT - moment) % every

@@ -1,0 +1,41 @@
+"""The ports in memory; the contract suite holds them to what the adapters do."""
+
+from __future__ import annotations
+
+from pushgrid.testing.memory.blobs import MemoryDeadLetters, MemoryPayloads
+from pushgrid.testing.memory.clock import START, FakeClock, Seconds
+from pushgrid.testing.memory.commits import InlineCommits
+from pushgrid.testing.memory.counts import Counted, MemoryCounts
+from pushgrid.testing.memory.faults import Faulty
+from pushgrid.testing.memory.pushing import (
+    InlineNotifier,
+    InlineThreads,
+    MemoryTokens,
+    ScriptedPusher,
+    Sent,
+    answered,
+)
+from pushgrid.testing.memory.queues import MemoryQueues, Stored
+from pushgrid.testing.memory.tables import MemoryAttempts, MemoryResources
+
+__all__ = [
+    "START",
+    "Counted",
+    "FakeClock",
+    "Faulty",
+    "InlineCommits",
+    "InlineNotifier",
+    "InlineThreads",
+    "MemoryAttempts",
+    "MemoryCounts",
+    "MemoryDeadLetters",
+    "MemoryPayloads",
+    "MemoryQueues",
+    "MemoryResources",
+    "MemoryTokens",
+    "ScriptedPusher",
+    "Seconds",
+    "Sent",
+    "Stored",
+    "answered",
+]

@@ -1,0 +1,180 @@
+"""Subscribers of a test: each answers by a script or a handler, and keeps what it got."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cached_property
+from typing import Any
+
+from pushgrid.testing.memory import FakeClock, answered
+from shared.http import (
+    Answered,
+    Exchange,
+    Failure,
+    LateAnswerHandler,
+    NotAnswered,
+    OutboundRequest,
+)
+from shared.subscriptions.subscription import WEBHOOK_ORIGIN
+
+TIMEOUT, REFUSED = "timeout", "refused"
+_OK, _HANDLER_RAISED = 200, 500
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request that a subscriber got. Header names are as they were sent."""
+
+    method: str
+    url: str
+    headers: Mapping[str, str]
+    body: bytes
+
+    def json(self) -> Any:
+        """Return the body, parsed."""
+        return json.loads(self.body)
+
+    @cached_property
+    def events(self) -> list[Any]:
+        """The events in the body, in the subscription's delivery schema."""
+        found = self.json()
+        return found if isinstance(found, list) else [found]
+
+
+# A status; a status and headers; these and a body; or what a test client of a web framework
+# returns, which has a `status_code`. As a script also `TIMEOUT` and `REFUSED`.
+Answer = Any
+Handler = Callable[[Request], Answer]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attempt:
+    """
+    A request that delivered events, and its outcome.
+
+    *after* is the time since the test began, in seconds. *status* is ``None`` if there was no
+    answer. *error* is what the handler raised.
+    """
+
+    at: datetime
+    after: float
+    request: Request
+    status: int | None
+    error: Exception | None = None
+
+    @property
+    def events(self) -> list[Any]:
+        return self.request.events
+
+
+class Endpoint:
+    """
+    The webhook of a subscriber.
+
+    It answers by *handler*, or else by *answers* in turn, the last of them for ever. It completes
+    the validation handshake by itself, unless its handler *is_asked_to_consent*.
+    """
+
+    def __init__(
+        self, answers: Sequence[Answer], handler: Handler | None, *, is_asked_to_consent: bool
+    ) -> None:
+        self.answers = list(answers)
+        self.attempts: list[Attempt] = []
+        self._handler = handler
+        self._is_asked_to_consent = is_asked_to_consent
+
+    def consent(self, request: OutboundRequest) -> Exchange:
+        """Answer a handshake or a notice."""
+        if self._handler and self._is_asked_to_consent:
+            return _exchange(self._handler(_received(request)), timedelta())
+        return consent(request)
+
+    def answer(self, request: OutboundRequest, timeout: timedelta, clock: FakeClock) -> Exchange:
+        """Answer a request with events, and record it. A handler that raises answers 500."""
+        received, at, error = _received(request), clock.now(), None
+        try:
+            exchange = _exchange(self._next(received), timeout)
+        except Exception as raised:  # noqa: BLE001 - as a web server would
+            exchange, error = answered(_HANDLER_RAISED), raised
+        if not isinstance(exchange, Answered) and exchange.failure is Failure.TIMED_OUT:
+            clock.advance(timeout)
+        status = exchange.status if isinstance(exchange, Answered) else None
+        after = (at - clock.start).total_seconds()
+        self.attempts.append(
+            Attempt(at=at, after=after, request=received, status=status, error=error)
+        )
+        return exchange
+
+    def _next(self, request: Request) -> Answer:
+        if self._handler:
+            return self._handler(request)
+        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+
+
+class Endpoints:
+    """Pusher that calls the endpoints of the test in the caller's thread."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        self._clock = clock
+        self._by_url: dict[str, Endpoint] = {}
+        self.failed_assertion: AssertionError | None = None
+
+    def connect(self, url: str, endpoint: Endpoint) -> None:
+        """Answer requests to *url* at *endpoint* from now on."""
+        self._by_url[url] = endpoint
+
+    def send(
+        self, request: OutboundRequest, timeout: timedelta, late: LateAnswerHandler | None = None
+    ) -> Exchange:
+        del late  # what timed out here never answers
+        endpoint = self._by_url.get(request.url)
+        if endpoint is None:
+            return NotAnswered(
+                Failure.RESOLUTION, f"the test has no subscriber at {request.url}", 0
+            )
+        if is_handshake(request):
+            return endpoint.consent(request)
+        exchange = endpoint.answer(request, timeout, self._clock)
+        if isinstance(error := endpoint.attempts[-1].error, AssertionError):
+            self.failed_assertion = self.failed_assertion or error
+        return exchange
+
+
+def is_handshake(request: OutboundRequest) -> bool:
+    """Tell whether a request is about the subscription: it delivers no events of a topic."""
+    return request.method == "OPTIONS" or request.headers.get("aeg-event-type") != "Notification"
+
+
+def consent(request: OutboundRequest) -> Answered:
+    """Answer a handshake or a notice as an endpoint that wants events."""
+    if request.method == "OPTIONS":
+        return answered(_OK, headers={"webhook-allowed-origin": WEBHOOK_ORIGIN})
+    if request.headers["aeg-event-type"] != "SubscriptionValidation":
+        return answered(_OK)
+    code = json.loads(request.body)[0]["data"]["validationCode"]
+    return answered(_OK, json.dumps({"validationResponse": code}).encode())
+
+
+def _received(request: OutboundRequest) -> Request:
+    return Request(request.method, request.url, dict(request.headers), request.body)
+
+
+def _exchange(answer: Answer, timeout: timedelta) -> Exchange:
+    if answer == TIMEOUT:
+        return NotAnswered(Failure.TIMED_OUT, "the test's script", timeout.total_seconds())
+    if answer == REFUSED:
+        return NotAnswered(Failure.SOCKET, "the test's script", 0)
+    if answer is None:
+        return answered(_OK)
+    if isinstance(answer, int):
+        return answered(answer)
+    if isinstance(answer, tuple):
+        status, headers, *body = answer
+    else:
+        status, headers = answer.status_code, answer.headers
+        body = [getattr(answer, "data", None) or getattr(answer, "content", b"")]
+    lower = {name.lower(): value for name, value in headers.items()}
+    return answered(status, body[0] if body else b"", lower)

@@ -1,0 +1,210 @@
+"""Topics and event subscriptions as a test uses them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any
+
+from pushgrid.testing.subscriber import Answer, Attempt, Endpoint, Handler
+from shared.clock import timestamp
+from shared.deadletter.batching import dead_letter_folder
+from shared.delivery.delivery_profile import DeliveryProfile, Feature
+from shared.events.topic import InputSchema, TopicName
+from shared.http import HttpAnswer
+
+if TYPE_CHECKING:
+    from pushgrid.testing.deployment import Pushgrid
+
+_NAMESPACE_API = "api-version=2024-06-01"
+
+
+class Refused(Exception):
+    """The deployment refused a request, with *status*; the message says why."""
+
+    def __init__(self, answer: HttpAnswer) -> None:
+        super().__init__(f"{answer.status}: {answer.body.decode()}")
+        self.status = answer.status
+
+
+class Topic:
+    """
+    A custom topic, or a topic of *namespace*.
+
+    *endpoint* and *key* are for a publisher's client, *path* is its ARM path.
+    """
+
+    def __init__(
+        self,
+        app: Pushgrid,
+        name: str,
+        namespace: str | None,
+        *,
+        input_schema: InputSchema,
+        profile: DeliveryProfile,
+    ) -> None:
+        self._app = app
+        self._input_schema = input_schema
+        self.profile = profile
+        self.name = name
+        self.namespace = namespace
+        owner = f"namespaces/{namespace}" if namespace else f"topics/{name}"
+        self.path = f"{owner}/topics/{name}" if namespace else owner
+        self.endpoint = f"{app.url}/{owner}{'' if namespace else '/api/events'}"
+        self.key = str(app.arm("POST", f"{owner}/listKeys")["key1"])
+
+    @property
+    def data_plane_name(self) -> str:
+        """Its name within the app."""
+        return TopicName(self.namespace, self.name).joined if self.namespace else self.name
+
+    def publish(self, events: Any) -> None:
+        """
+        Publish an event, or several in one request, and do what is due now.
+
+        Events are dicts, completed by what their schema requires, or the ``EventGridEvent`` and
+        ``CloudEvent`` of Azure's SDK.
+
+        Raises:
+            Refused: the deployment does not accept them.
+            azure.core.exceptions.HttpResponseError: the same, of an SDK's events.
+            AssertionError: the first that a handler raised.
+        """
+        given = events if isinstance(events, list | tuple) else [events]
+        if not all(isinstance(each, Mapping) for each in given):
+            self._publish_by_sdk(given)
+            return
+        completed = [self._completed(each) for each in given]
+        is_cloud_events = bool(completed) and "specversion" in completed[0]
+        form = "application/cloudevents-batch+json" if is_cloud_events else "application/json"
+        url, key = self.endpoint, {"aeg-sas-key": self.key}
+        if self.namespace:
+            url = f"{url}/topics/{self.name}:publish?{_NAMESPACE_API}"
+            key = {"Authorization": f"SharedAccessKey {self.key}"}
+        headers = {"Content-Type": form, **key}
+        answer = self._app.http("POST", url, headers, json.dumps(completed).encode())
+        if answer.status != 200:  # noqa: PLR2004 - accepted
+            raise Refused(answer)
+
+    def subscribe(
+        self,
+        name: str,
+        *,
+        answers: Sequence[Answer] = (200,),
+        handler: Handler | None = None,
+        answers_handshake: bool = False,
+        **properties: Any,
+    ) -> Subscriber:
+        """
+        Create an event subscription, and the endpoint that receives its events.
+
+        The endpoint answers by *handler*, or else by *answers* in turn, the last of them for ever.
+        It completes the validation handshake by itself, unless its handler *answers_handshake*.
+        *properties* are those of the ARM document. The URL may be left out, and dead letters go to
+        a container of the subscriber's own; ``deadLetterDestination=None`` has them dropped.
+
+        Raises:
+            Refused: the document is not valid, or the endpoint did not consent.
+        """
+        subscriber = Subscriber(self._app, self, name)
+        endpoint = Endpoint(answers, handler, is_asked_to_consent=answers_handshake)
+        subscriber.endpoint = endpoint
+        document = self._with_destinations(name, properties)
+        push = self._push_section(document)
+        self._app.endpoints.connect(push["destination"]["properties"]["endpointUrl"], endpoint)
+        dead_letter = push.get("deadLetterDestination") or {"properties": {}}
+        subscriber.container = dead_letter["properties"].get("blobContainerName")
+        self._app.arm("PUT", subscriber.path, {"properties": document})
+        return subscriber
+
+    def _with_destinations(self, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Complete the properties of an event subscription."""
+        properties = deepcopy(dict(given))
+        push = self._push_section(properties)
+        destination = push.setdefault("destination", {})
+        destination.setdefault("endpointType", "WebHook")
+        url = f"https://{name}.{self.data_plane_name}.example/".lower()
+        destination.setdefault("properties", {}).setdefault("endpointUrl", url)
+        if Feature.DEAD_LETTERS in self.profile.features:
+            push.setdefault("deadLetterDestination", self._app.new_container())
+        return properties
+
+    def _push_section(self, properties: dict[str, Any]) -> dict[str, Any]:
+        """Return the part of the properties that has the destinations."""
+        if not self.namespace:
+            return properties
+        delivery: dict[str, Any] = properties.setdefault("deliveryConfiguration", {})
+        delivery.setdefault("deliveryMode", "Push")
+        push: dict[str, Any] = delivery.setdefault("push", {})
+        return push
+
+    def _publish_by_sdk(self, events: Sequence[Any]) -> None:
+        from azure.core.credentials import AzureKeyCredential
+        from azure.eventgrid import EventGridPublisherClient
+
+        topic = self.name if self.namespace else None
+        credential = AzureKeyCredential(self.key)
+        with EventGridPublisherClient(self.endpoint, credential, namespace_topic=topic) as client:
+            client.send(list(events))
+
+    def _completed(self, event: Mapping[str, Any]) -> dict[str, Any]:
+        """Add the members that the schema requires and that are missing."""
+        if self._input_schema is InputSchema.CUSTOM:
+            return dict(event)
+        new_id, now = self._app.new_id(), timestamp(self._app.now)
+        if self._input_schema is InputSchema.CLOUD_EVENTS or "specversion" in event:
+            return {"specversion": "1.0", "id": new_id, "source": "/test", "time": now, **event}
+        envelope = {"id": new_id, "subject": "", "eventTime": now, "dataVersion": ""}
+        return {**envelope, "data": None, **event}
+
+
+class Subscriber:
+    """An event subscription and its endpoint. *path* is its ARM path."""
+
+    endpoint: Endpoint
+    container: str | None
+
+    def __init__(self, app: Pushgrid, topic: Topic, name: str) -> None:
+        self._app = app
+        self._topic = topic
+        self.name = name
+        self.path = f"{topic.path}/eventSubscriptions/{name}"
+
+    @property
+    def attempts(self) -> list[Attempt]:
+        """The requests that it got, in order."""
+        return self.endpoint.attempts
+
+    @property
+    def received(self) -> list[Any]:
+        """The events that it accepted, in order."""
+        successes = self._topic.profile.success_codes
+        accepted = [each for each in self.attempts if each.status in successes]
+        return [event for each in accepted for event in each.events]
+
+    @property
+    def dead_letters(self) -> list[Any]:
+        """The records in its dead-letter blobs, in the order in which they were written."""
+        topic = self._topic.data_plane_name
+        folder = f"{dead_letter_folder(topic, self.name)}/"
+        blobs = self._app.dead_letters.blobs
+        found = [key for key in blobs if key[0] == self.container and key[1].startswith(folder)]
+        return [record for key in found for record in json.loads(blobs[key])]
+
+    def answer(self, *answers: Answer) -> None:
+        """Answer by *answers* from now on, the last of them for ever."""
+        self.endpoint.answers = list(answers)
+
+    def update(self, **properties: Any) -> None:
+        """Send a PATCH with these properties of the ARM document."""
+        body = {"properties": properties} if self._topic.namespace else properties
+        self._app.arm("PATCH", self.path, body)
+
+    def delete(self) -> None:
+        """Delete the event subscription; its waiting events are dropped."""
+        self._app.arm("DELETE", self.path)
+
+    def timeline(self) -> Any:
+        """Return the answer of ``GET …/attempts``: every failed attempt, and why."""
+        return self._app.arm("GET", f"{self.path}/attempts")
