@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import requests
 
-from cli.failure import REFUSED, CommandFailed
+from cli.failure import REFUSED, CommandFailed, Fault
 
 DEFAULT_URL = "http://127.0.0.1:7071"
 DEFAULT_SCOPE = "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/local"
@@ -45,17 +45,24 @@ class Deployment:
             found += page["value"]
         return found
 
-    def put(self, path: str, body: Mapping[str, Any]) -> Any:
+    def put(
+        self, path: str, body: Mapping[str, Any], headers: Mapping[str, str] | None = None
+    ) -> Any:
         """Create or replace a resource; return it."""
-        return self._call("PUT", path, body)
+        return self._call("PUT", path, body, headers=headers)
 
     def patch(self, path: str, body: Mapping[str, Any]) -> Any:
         """Change a resource; return it."""
         return self._call("PATCH", path, body)
 
-    def post(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
+    def post(
+        self,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Any:
         """Run an action of a resource; return its answer."""
-        return self._call("POST", path, body)
+        return self._call("POST", path, body, headers=headers)
 
     def has(self, path: str) -> bool:
         """Return whether there is a resource, be it one that can't be read now."""
@@ -112,10 +119,11 @@ class Deployment:
         path: str,
         body: Mapping[str, Any] | None = None,
         query: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> Any:
         asked = {name: value for name, value in (query or {}).items() if value is not None}
         url = f"{self.url}{self.scope}/providers/Microsoft.EventGrid/{path}"
-        return self._send(method, url, body, {"api-version": API_VERSION} | asked)
+        return self._send(method, url, body, {"api-version": API_VERSION} | asked, headers)
 
     def _send(
         self,
@@ -123,8 +131,10 @@ class Deployment:
         url: str,
         body: Mapping[str, Any] | None = None,
         query: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> Any:
-        answer = self._request(method, url, params=query, json=body, headers=self._authorization())
+        sent = self._authorization() | dict(headers or {})
+        answer = self._request(method, url, params=query, json=body, headers=sent)
         _raise_if_refused(answer)
         return answer.json() if answer.content else {}
 
@@ -180,15 +190,20 @@ def entra_token(audience: str) -> Callable[[], str]:
 def _raise_if_refused(answer: requests.Response) -> None:
     if answer.ok:
         return
+    faults: list[Fault] = []
     try:
         error = answer.json()["error"]
-        said = [error["message"], *(each["message"] for each in error.get("details") or ())]
+        details = error.get("details") or ()
+        said = [error["message"], *(each["message"] for each in details)]
         message = f"{error['code']}: " + "\n  ".join(dict.fromkeys(map(str, said)))
+        faults = [Fault(each["message"], each.get("target")) for each in details or [error]]
     except (ValueError, KeyError, TypeError):
         message = answer.text[:500] or str(answer.reason)
     if answer.status_code == HTTPStatus.UNAUTHORIZED:
         message += "\n  Give the admin key with --key or PUSHGRID_ADMIN_KEY, or use --entra."
-    raise CommandFailed(f"{answer.status_code} {message}", REFUSED, answer.status_code)
+    raise CommandFailed(
+        f"{answer.status_code} {message}", REFUSED, answer.status_code, tuple(faults)
+    )
 
 
 def _cause(error: object) -> str:

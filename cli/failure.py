@@ -3,25 +3,38 @@
 from __future__ import annotations
 
 from http import HTTPStatus
+from typing import NamedTuple
 
 import click
 
 REFUSED, NOT_CALLED = 1, 2  # exit codes: the deployment said no; it was not asked
 
 
+class Fault(NamedTuple):
+    """A fault of a document; *target* is the path of the member at fault, if it is one's."""
+
+    message: str
+    target: str | None = None
+
+
 class CommandFailed(click.ClickException):
     """
     A command could not do its work; the message says why, and what to do.
 
-    *status* is that of the deployment's answer, if it refused.
+    *status* is that of the deployment's answer, if it refused, and *faults* are the answer's.
     """
 
     def __init__(
-        self, message: str, exit_code: int = NOT_CALLED, status: HTTPStatus | int | None = None
+        self,
+        message: str,
+        exit_code: int = NOT_CALLED,
+        status: HTTPStatus | int | None = None,
+        faults: tuple[Fault, ...] = (),
     ) -> None:
         super().__init__(message)
         self.code = exit_code
         self.status = status
+        self.faults = faults
 
     def show(self, file: object = None) -> None:
         """Print the message on standard error."""

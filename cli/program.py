@@ -12,12 +12,14 @@ from cli.failure import CommandFailed
 
 # The module and the name of each command.
 _COMMANDS = {
+    "apply": ("cli.apply", "apply"),
     "cost": ("cli.cost", "cost"),
     "demo": ("cli.demo", "demo"),
     "explain": ("cli.explain", "explain"),
     "listen": ("cli.listen", "listen"),
     "namespace": ("cli.namespaces", "namespace"),
     "publish": ("cli.publish", "publish"),
+    "schema": ("cli.apply", "schema"),
     "status": ("cli.status", "status"),
     "subscription": ("cli.subscriptions", "subscription"),
     "timeline": ("cli.timeline", "timeline"),

@@ -65,6 +65,7 @@ class Settings:
     allowed_networks: tuple[Network, ...] = ()
     name_servers: tuple[str, ...] = ()
     time_scale: float = 1.0
+    local_shortcuts: bool = False
     cache_for: timedelta = timedelta(seconds=5)
     attempt_log: AttemptLogging = AttemptLogging.FAILURES
     log_format: LogFormat = LogFormat.JSON
@@ -275,6 +276,7 @@ _SETTINGS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "allowed_networks": ("PUSHGRID_ALLOWED_NETWORKS", networks),
     "name_servers": ("PUSHGRID_NAME_SERVERS", name_servers),
     "time_scale": ("PUSHGRID_TIME_SCALE", _scale),
+    "local_shortcuts": ("PUSHGRID_LOCAL_SHORTCUTS", _boolean),
     "cache_for": ("PUSHGRID_CACHE_SECONDS", _seconds),
     "attempt_log": ("PUSHGRID_ATTEMPT_LOG", _choice(AttemptLogging)),
     "log_format": ("PUSHGRID_LOG_FORMAT", _choice(LogFormat)),

@@ -105,6 +105,15 @@ def is_awaiting(stored: Document, now: datetime) -> bool:
     return _VALIDATION in stored and not has_expired(stored, now)
 
 
+def leaves_unchanged(
+    stored: Document, wanted: Document, now: datetime, *, assumes_consent: bool
+) -> bool:
+    """Tell whether *stored*, replaced by *wanted*, stays as it is, with its consent."""
+    kept = {name: stored[name] for name in stored if name not in (_VALIDATION, _RATE)}
+    is_settled = _VALIDATION not in stored or (is_awaiting(stored, now) and not assumes_consent)
+    return kept == wanted and is_settled
+
+
 def with_provisioning_state(shown: Document, stored: Document, now: datetime) -> Document:
     """Return the answer *shown* with its ``provisioningState`` at the time *now*."""
     state = "Succeeded"

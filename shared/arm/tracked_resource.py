@@ -15,6 +15,9 @@ PROVIDER = "Microsoft.EventGrid"
 PROFILE_TAG = "deliveryProfile".casefold()  # tags have no case
 _SUBSCRIPTION = re.compile(r"[A-Za-z0-9-]{1,64}")
 _GROUP = re.compile(r"[A-Za-z0-9_.()-]{0,89}[A-Za-z0-9_()-]")  # no trailing full stop
+_KEY = re.compile(
+    r"(?=.{8,128}\Z)([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?", re.ASCII
+)
 _NAME = re.compile(r"[A-Za-z0-9-]{3,50}")
 _RESERVED = ("microsoft", "eventgrid", "system")
 _PATCHED = ("tags", *PASSTHROUGH)  # beside the properties
@@ -56,6 +59,20 @@ def keep_or_make_keys(
 ) -> Mapping[str, str]:
     """Return the keys of the *existing* resource, or two new ones."""
     return existing["keys"] if existing else {"key1": new_key(), "key2": new_key()}
+
+
+def read_key(root: Section, name: str, *, is_allowed: bool) -> str | None:
+    """Read an access key that the caller chose: Base64, because signatures are made with it."""
+    key = root.text(name)
+    if key is None:
+        return None
+    if not is_allowed:
+        root.refuse(
+            name, f"{name} needs the app's setting PUSHGRID_LOCAL_SHORTCUTS, for local use."
+        )
+    elif not _KEY.fullmatch(key):
+        root.refuse(name, f"{name} must be Base64 of 8 to 128 characters, without line breaks.")
+    return key
 
 
 def render_tracked(

@@ -52,6 +52,17 @@ def host_addresses(url: str) -> frozenset[tuple[str, int]]:
     return frozenset((name, each) for each in ports) if name else frozenset()
 
 
+def is_on_loopback(url: str) -> bool:
+    """Tell whether a valid URL names this machine: a loopback address, or ``localhost``."""
+    host = (urlsplit(url).hostname or "").removesuffix(".")
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
 def loop_fault(url: str, own: AbstractSet[tuple[str, int]]) -> str | None:
     """Return the fault of an endpoint at one of our *own* addresses; ``None`` if it is not."""
     for host, _ in host_addresses(url) & own:

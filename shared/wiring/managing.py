@@ -70,6 +70,7 @@ def manage() -> Manage:
         admin_key=settings().admin_key,
         tokens=operator_tokens(),
         public_url=settings().public_url,
+        has_local_shortcuts=settings().local_shortcuts,
         new_key=_new_key,
         new_id=new_id,
         sleep=time.sleep,

@@ -15,6 +15,7 @@ from shared.errors import AppError, InvalidDocument, MethodNotAllowed
 from shared.events import literals
 from shared.http import HttpAnswer, HttpRequest
 
+CONSENT, ASSUMED = "pushgrid-consent", "assumed"  # a header of local use
 READS_ONCE = "2025-02-15"  # the first api-version whose clients read an answer once
 _STATES = {"PUT": "Creating", "PATCH": "Updating"}
 _SETTLED = "Succeeded"
@@ -54,6 +55,7 @@ class Manage(ManagePorts):
             body=request.body,
             asked_at=asked_at,
             public_url=self.public_url or asked_at,
+            assumes_consent=self.has_local_shortcuts and request.headers.get(CONSENT) == ASSUMED,
         )
         return with_pending_state(handler(self, call), method, version)
 

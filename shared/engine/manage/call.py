@@ -26,8 +26,9 @@ class ManagePorts:
     The ports of the management API.
 
     *admin_key* and *tokens* authorize the operator; with neither the API is closed. *public_url*
-    ``None`` means: taken from each request. *new_key* makes an access key, *new_id* a unique id;
-    *sleep* takes seconds, *backoff* waits after that many lost races for a document.
+    ``None`` means: taken from each request. *has_local_shortcuts*: callers can choose keys,
+    and assume the consent of endpoints on loopback. *new_key* makes an access key, *new_id* a
+    unique id; *sleep* takes seconds, *backoff* waits after that many lost races for a document.
     """
 
     resources: ResourceStore
@@ -42,6 +43,7 @@ class ManagePorts:
     admin_key: str | None = field(repr=False)
     tokens: TokenVerifier | None = None
     public_url: str | None
+    has_local_shortcuts: bool = False
     new_key: Callable[[], str]
     new_id: Callable[[], str]
     sleep: Callable[[float], None]
@@ -55,7 +57,7 @@ class Call:
 
     *names* are the decoded segments of the path by their names in the route. *path* is as the
     client sent it. *query* has lower-case names. *asked_at* is the app's URL as this client
-    addressed it, *public_url* the one to publish.
+    addressed it, *public_url* the one to publish. *assumes_consent*: endpoints are not asked.
     """
 
     names: Mapping[str, str]
@@ -64,6 +66,7 @@ class Call:
     body: bytes
     asked_at: str
     public_url: str
+    assumes_consent: bool = False
 
     def covers(self, arm_id: str) -> bool:
         """Tell whether a resource is in the subscription or resource group of the path."""

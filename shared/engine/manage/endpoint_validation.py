@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlsplit
+
 from shared import telemetry
 from shared.arm.consent import (
     VALID_FOR,
@@ -15,8 +17,9 @@ from shared.arm.consent import (
 from shared.arm.subscription_codec import to_subscription
 from shared.engine.manage.call import ManagePorts
 from shared.engine.ports import Document
-from shared.errors import HandshakeFailed
+from shared.errors import HandshakeFailed, InvalidDocument
 from shared.http import Answered, Audience, Exchange
+from shared.subscriptions.endpoint_rules import is_on_loopback
 from shared.subscriptions.handshake import (
     MAX_ATTEMPTS,
     RETRY_DELAY,
@@ -36,12 +39,16 @@ class Consents:
     Obtains the consents of one call; each endpoint is asked once, however often the call retries.
 
     *link_base* is the app's public URL, for validation links. ``None``: endpoints must consent at
-    once and without a rate limit, as namespace topics require.
+    once and without a rate limit, as namespace topics require. *is_assumed*: no endpoint is asked,
+    and each must be on loopback.
     """
 
-    def __init__(self, ports: ManagePorts, link_base: str | None) -> None:
+    def __init__(
+        self, ports: ManagePorts, link_base: str | None, *, is_assumed: bool = False
+    ) -> None:
         self._ports = ports
         self._link_base = link_base
+        self._is_assumed = is_assumed
         self._obtained: dict[tuple[str, Audience | None], Consent] = {}
 
     def obtain(self, stored: Document, before: Document | None) -> Consent:
@@ -50,8 +57,12 @@ class Consents:
 
         Raises:
             HandshakeFailed: it did not consent.
+            InvalidDocument: its consent can't be assumed.
         """
         wanted = to_subscription(stored)
+        if self._is_assumed:
+            check_assumption(wanted.endpoint_url)
+            return Granted()
         known = before and in_force(before)
         endpoint = _endpoint(wanted)
         if known and _endpoint(to_subscription(known)) == endpoint:
@@ -59,6 +70,20 @@ class Consents:
         if endpoint not in self._obtained:
             self._obtained[endpoint] = _perform_handshake(self._ports, wanted, self._link_base)
         return self._obtained[endpoint]
+
+
+def check_assumption(endpoint_url: str) -> None:
+    """
+    Check that the consent of an endpoint can be assumed.
+
+    Raises:
+        InvalidDocument: it is not on loopback.
+    """
+    if not is_on_loopback(endpoint_url):
+        raise InvalidDocument(
+            "Consent can be assumed only for endpoints on loopback, not for "
+            f"{urlsplit(endpoint_url).hostname}."
+        )
 
 
 def _endpoint(subscription: EventSubscription) -> tuple[str, Audience | None]:

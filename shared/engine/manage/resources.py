@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from shared import telemetry
 from shared.arm.arm_json import answer, read_json
 from shared.arm.sections import document, raise_faults
+from shared.arm.tracked_resource import read_key
 from shared.engine.manage.call import Call, ManagePorts, not_found
 from shared.engine.manage.page import answer_page
+from shared.engine.manage.what_if import answer_what_if
 from shared.engine.manage.writing import DocumentKey, write
 from shared.engine.ports import Document, Resource, Table
 from shared.errors import UNREADABLE, Conflict, NotFound, UnreadableDocument
@@ -96,8 +98,9 @@ class Resources:
         """Replace one access key; the other stays valid, so that publishers can switch."""
         root = document(read_json(call.body))
         name = root.required_choice("keyName", KEY_NAMES)
+        given = read_key(root, "keyValue", is_allowed=ports.has_local_shortcuts)
         raise_faults(root.faults)
-        key = ports.new_key()
+        key = given or ports.new_key()
 
         def with_new_key(_: Resource | None) -> Document:
             stored = self.named(ports, call).document
@@ -106,6 +109,16 @@ class Resources:
         changed = write(ports.resources, self.key(call), with_new_key, ports.backoff)
         telemetry.info("keys.changed", id=changed.document["id"], key=name)
         return _answer_keys(changed.document)
+
+    def what_if(self, ports: ManagePorts, call: Call) -> HttpAnswer:
+        """Answer what a PUT of the body would change; store nothing."""
+        existing = ports.resources.get(*self.key(call))
+        wanted = self._parsed(ports, call, read_json(call.body), existing)
+        before: Document | None = {} if existing else None
+        if existing and self.is_readable(existing):
+            before = self.render(existing.document, call.public_url)
+        after = self.render(wanted, call.public_url)
+        return answer_what_if(before, after, is_same=bool(existing and existing.document == wanted))
 
     def named(self, ports: ManagePorts, call: Call) -> Resource:
         """
@@ -160,14 +173,7 @@ class Resources:
 
     def _write(self, ports: ManagePorts, call: Call, status: int, body: Body) -> HttpAnswer:
         def decide(existing: Resource | None) -> Document:
-            wanted = body(existing)
-            if existing and not self.is_readable(existing):
-                repaired = self.parse(ports, call, wanted, None)
-                return {**repaired, **_keys_in(existing.document)}
-            if existing and not self._is_here(existing, call):
-                name = self.name(call)
-                raise Conflict(f"There is a {self.noun} '{name}' elsewhere in this deployment.")
-            return self.parse(ports, call, wanted, existing.document if existing else None)
+            return self._parsed(ports, call, body(existing), existing)
 
         stored = write(ports.resources, self.key(call), decide, ports.backoff).document
         if self.parent and self.parent.find(ports, call) is None:
@@ -177,6 +183,18 @@ class Resources:
             raise self.parent.not_found(call)
         self._log_change(self.name_of(stored), "put")
         return answer(status, self.render(stored, call.public_url))
+
+    def _parsed(
+        self, ports: ManagePorts, call: Call, body: object, existing: Resource | None
+    ) -> Document:
+        """Read the body of a PUT into the document that replaces the *existing* one."""
+        if existing and not self.is_readable(existing):
+            repaired = self.parse(ports, call, body, None)
+            return {**repaired, **_keys_in(existing.document)}
+        if existing and not self._is_here(existing, call):
+            name = self.name(call)
+            raise Conflict(f"There is a {self.noun} '{name}' elsewhere in this deployment.")
+        return self.parse(ports, call, body, existing.document if existing else None)
 
     def _log_change(self, name: str, action: str) -> None:
         telemetry.info(f"{self.noun}.changed", **{self.noun: name}, action=action)

@@ -42,6 +42,7 @@ def _resource_routes(path: str, kind: Resources) -> tuple[Route, ...]:
         _route(path, GET=kind.get, PUT=kind.put, PATCH=kind.patch, DELETE=kind.delete),
         _route(f"{path}/listKeys", POST=kind.list_keys),
         _route(f"{path}/regenerateKey", POST=kind.regenerate_key),
+        _route(f"{path}/whatIf", POST=kind.what_if),
     )
 
 
@@ -55,6 +56,7 @@ def _subscription_routes(path: str, form: Subscriptions) -> tuple[Route, ...]:
         _route(f"{path}/{{name}}/attempts", GET=attempts_of(form)),
         _route(f"{path}/{{name}}/getFullUrl", POST=form.full_url),
         _route(f"{path}/{{name}}/getDeliveryAttributes", POST=form.delivery_attributes),
+        _route(f"{path}/{{name}}/whatIf", POST=form.what_if),
     )
 
 

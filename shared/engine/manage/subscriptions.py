@@ -7,7 +7,12 @@ from dataclasses import dataclass, replace
 
 from shared import telemetry
 from shared.arm.arm_json import answer, read_json
-from shared.arm.consent import is_awaiting, with_consent, with_provisioning_state
+from shared.arm.consent import (
+    is_awaiting,
+    leaves_unchanged,
+    with_consent,
+    with_provisioning_state,
+)
 from shared.arm.deployment import Deployment, ParentTopic
 from shared.arm.subscription_codec import (
     SubscriptionRequest,
@@ -17,9 +22,10 @@ from shared.arm.subscription_codec import (
 )
 from shared.engine.manage.call import Call, ManagePorts, not_found
 from shared.engine.manage.deletion import delete_health, send_deletion_notices
-from shared.engine.manage.endpoint_validation import Consents
+from shared.engine.manage.endpoint_validation import Consents, check_assumption
 from shared.engine.manage.page import answer_page
 from shared.engine.manage.resources import Body, Resources
+from shared.engine.manage.what_if import answer_what_if
 from shared.engine.manage.writing import DocumentKey, write
 from shared.engine.ports import Document, Resource, Table
 from shared.errors import UNREADABLE, Conflict, InvalidDocument, NotFound, UnreadableDocument
@@ -98,6 +104,23 @@ class Subscriptions:
         found = self._named(ports, call, self._topic(ports, call))
         return answer(200, {"value": delivery_attributes(found.document)})
 
+    def what_if(self, ports: ManagePorts, call: Call) -> HttpAnswer:
+        """Answer what a PUT of the body would change; ask no endpoint, and store nothing."""
+        topic = self._topic(ports, call)
+        existing = ports.resources.get(*_key(topic, call))
+        request = self._request(ports, call, topic, read_json(call.body), existing)
+        wanted = self.parse(request)
+        if call.assumes_consent:
+            check_assumption(full_url(wanted))
+        before: Document | None = {} if existing else None
+        is_same = False
+        if request.existing:
+            before = self._shown(ports, request.existing, topic)
+            is_same = leaves_unchanged(
+                request.existing, wanted, request.now, assumes_consent=call.assumes_consent
+            )
+        return answer_what_if(before, self._shown(ports, wanted, topic), is_same=is_same)
+
     def show_listed(self, ports: ManagePorts, stored: Document, topic: ParentTopic) -> Document:
         """Return a stored subscription as a list shows it: one that can't be read has failed."""
         try:
@@ -114,31 +137,15 @@ class Subscriptions:
         Until it is, the previous version stays in force.
         """
         topic = self._topic(ports, call)
-        own = ports.deployment.app_addresses | host_addresses(call.asked_at)
-        deployment = replace(ports.deployment, app_addresses=own)
-        consents = Consents(ports, call.public_url if self.has_links else None)
+        links = call.public_url if self.has_links else None
+        consents = Consents(ports, links, is_assumed=call.assumes_consent)
 
         def decide(existing: Resource | None) -> Document:
             nonlocal topic
             topic = self._topic(ports, call)
-            if existing is None and _count(ports, topic) >= MAX_SUBSCRIPTIONS:
-                raise _too_many()
-            is_damaged = existing is not None and not is_readable(existing.document)
-            found = existing.document if existing else None
-            before = None if is_damaged else found
-            stored = self.parse(
-                SubscriptionRequest(
-                    name=call.names["name"],
-                    body=body(existing),
-                    topic=topic,
-                    deployment=deployment,
-                    new_id=ports.new_id,
-                    now=ports.clock.now(),
-                    existing=before,
-                    keeps_url=keeps_url,
-                    damaged=found if is_damaged else None,
-                )
-            )
+            request = self._request(ports, call, topic, body(existing), existing)
+            stored = self.parse(replace(request, keeps_url=keeps_url))
+            before = request.existing
             return with_consent(stored, consents.obtain(stored, before), before)
 
         def may_stay(_: Resource) -> bool:
@@ -150,6 +157,31 @@ class Subscriptions:
         self._check_topic(ports, call, written.document)
         _log_change(topic, written, "put")
         return self._answer(ports, status, written.document, topic)
+
+    def _request(
+        self,
+        ports: ManagePorts,
+        call: Call,
+        topic: ParentTopic,
+        body: object,
+        existing: Resource | None,
+    ) -> SubscriptionRequest:
+        """Return the request that replaces the *existing* subscription with a PUT of *body*."""
+        if existing is None and _count(ports, topic) >= MAX_SUBSCRIPTIONS:
+            raise _too_many()
+        own = ports.deployment.app_addresses | host_addresses(call.asked_at)
+        is_damaged = existing is not None and not is_readable(existing.document)
+        found = existing.document if existing else None
+        return SubscriptionRequest(
+            name=call.names["name"],
+            body=body,
+            topic=topic,
+            deployment=replace(ports.deployment, app_addresses=own),
+            new_id=ports.new_id,
+            now=ports.clock.now(),
+            existing=None if is_damaged else found,
+            damaged=found if is_damaged else None,
+        )
 
     def _answer(
         self, ports: ManagePorts, status: int, stored: Document, topic: ParentTopic

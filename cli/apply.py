@@ -1,0 +1,144 @@
+"""`pushgrid apply` and `pushgrid schema`: bring a deployment to one file."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+
+from cli.configuration import Action, Change, Configuration, carry_out, plan, read_configuration
+from cli.configuration.schema import SCHEMA
+from cli.configuration.source import read_source
+from cli.deployment import Deployment
+from cli.failure import REFUSED, CommandFailed
+from cli.options import NameValue, calls_deployment, prints_json
+from cli.output import print_json, printable
+
+_FILE = click.Path(dir_okay=False, path_type=Path)
+_SIGNS = {
+    Action.CREATE: ("+", "green"),
+    Action.UPDATE: ("~", "yellow"),
+    Action.DELETE: ("-", "red"),
+}
+_DONE = {
+    Action.CREATE: "created",
+    Action.UPDATE: "updated",
+    Action.DELETE: "deleted",
+    Action.UNCHANGED: "unchanged",
+}
+
+
+@click.command("apply")
+@click.argument("file", type=_FILE)
+@click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
+@click.option("--prune", is_flag=True, help="Delete what the file does not name.")
+@click.option("--parameters", "parameter_file", type=_FILE, help="Parameter file of a template.")
+@click.option(
+    "--parameter", "given", type=NameValue(), multiple=True, help="Parameter of a template."
+)
+@prints_json
+@calls_deployment
+def apply(
+    deployment: Deployment,
+    file: Path,
+    dry_run: bool,
+    prune: bool,
+    parameter_file: Path | None,
+    given: tuple[tuple[str, str], ...],
+    as_json: bool,
+) -> int:
+    """
+    Bring a deployment to FILE: its topics, namespaces and event subscriptions.
+
+    FILE is a pushgrid.json or pushgrid.yaml, or a compiled Bicep or ARM template. What is already
+    as FILE says is left alone, so that a second run changes nothing.
+    """
+    parameters = _read_parameters(parameter_file) | dict(given)
+    configuration = read_configuration(file, parameters)
+    console = Console(stderr=True, highlight=False)
+    with console.status(f"comparing {deployment.url} with {file} …"):
+        changes = plan(deployment, configuration, prune=prune)
+    done: list[Change] = []
+
+    def show(change: Change) -> None:
+        done.append(change)
+        if not as_json:
+            _show(change)
+
+    if dry_run:
+        for each in changes:
+            show(each)
+    else:
+        with console.status(f"applying {file} …"):
+            carry_out(deployment, changes, show)
+    if as_json:
+        print_json(_document(configuration, done, dry_run=dry_run))
+    else:
+        _summarize(file, configuration, done, dry_run=dry_run)
+    return REFUSED if any(each.faults for each in done) else 0
+
+
+@click.command("schema")
+def schema() -> None:
+    """Print the JSON schema of pushgrid.json and pushgrid.yaml, for editors."""
+    click.echo(SCHEMA.read_text(encoding="utf-8"), nl=False)
+
+
+def _read_parameters(path: Path | None) -> dict[str, Any]:
+    """Return the values in an ARM parameter file."""
+    if path is None:
+        return {}
+    source = read_source(path)
+    try:
+        members = source.value["parameters"].items()
+        return {name: member["value"] for name, member in members}
+    except (TypeError, KeyError, AttributeError):
+        form = '{"parameters": {NAME: {"value": …}}}'
+        raise CommandFailed(f"{path}: this is no parameter file: {form} is expected") from None
+
+
+def _show(change: Change) -> None:
+    """Print what happens to a resource, unless nothing does."""
+    if change.action is not Action.UNCHANGED or change.warnings:
+        sign, colour = ("!", "red") if change.faults else _SIGNS[change.action]
+        _print(f"{sign} {change.kind} {change.name}", colour)
+    for line in change.differences:
+        _print(f"    {line}")
+    for line in change.warnings:
+        _print(f"    warning: {line}", "yellow")
+    for line in change.faults:
+        click.secho(printable(line), err=True, fg="red")
+
+
+def _print(line: str, colour: str | None = None) -> None:
+    click.secho(printable(line), fg=colour)
+
+
+def _summarize(
+    file: Path, configuration: Configuration, changes: Sequence[Change], *, dry_run: bool
+) -> None:
+    for each in configuration.left_out:
+        _print(f"left out: {each}")
+    failed = sum(bool(each.faults) for each in changes)
+    counts = Counter(each.action for each in changes if not each.faults)
+    total = counts.total() - counts[Action.UNCHANGED]
+    if not total and not failed:
+        _print(f"Nothing to change: the deployment is as {file} says.")
+        return
+    words = [f"{counts[action]} {_DONE[action]}" for action in Action if counts[action]]
+    words += [f"{failed} failed"] if failed else []
+    _print(f"{', '.join(words)}{'; nothing was changed: this is a dry run' if dry_run else ''}.")
+
+
+def _document(
+    configuration: Configuration, changes: Sequence[Change], *, dry_run: bool
+) -> Mapping[str, Any]:
+    return {
+        "dryRun": dry_run,
+        "changes": [each.document for each in changes],
+        "leftOut": list(configuration.left_out),
+    }

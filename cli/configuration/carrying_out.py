@@ -1,0 +1,88 @@
+"""Carries out the changes of a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from itertools import groupby
+
+from cli.configuration.changes import CONSENT, Action, Change, faults_of, warnings_of
+from cli.configuration.resources import Resource, ResourceId
+from cli.deployment import Deployment
+from cli.failure import CommandFailed
+
+_AT_ONCE = 8  # a handshake can take a minute and a half
+_SETTING = "PUSHGRID_LOCAL_SHORTCUTS"  # named by a deployment that refuses fixed keys
+
+
+def carry_out(
+    deployment: Deployment, changes: Sequence[Change], on_change: Callable[[Change], None]
+) -> None:
+    """
+    Carry out *changes*; call *on_change* with each when it is done, in their order.
+
+    A change that the deployment refuses gets faults, and the others go on: only what stands in the
+    refused resource is not tried.
+
+    Raises:
+        CommandFailed: the deployment does not answer, or does not know the caller.
+    """
+    failed: set[ResourceId] = set()
+
+    def carry(change: Change) -> Change:
+        parent = change.id.parent
+        if change.faults or change.action is Action.UNCHANGED:
+            return change
+        if change.resource is None:
+            return _delete(deployment, change)
+        if parent and parent.folded in failed:
+            return replace(change, faults=(_untried(change.resource, parent),))
+        return _put(deployment, change, change.resource)
+
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        for _, stage in groupby(changes, key=lambda each: (each.resource is None, each.id.types)):
+            for done in pool.map(carry, list(stage)):
+                if done.faults and done.action is Action.CREATE:
+                    failed.add(done.id.folded)
+                on_change(done)
+
+
+def _untried(resource: Resource, parent: ResourceId) -> str:
+    return resource.place.fault(f"not tried, because {parent.kind} {parent.name} has faults")
+
+
+def _put(deployment: Deployment, change: Change, resource: Resource) -> Change:
+    headers = CONSENT if resource.is_consent_assumed else None
+    try:
+        stored = deployment.put(resource.id.path, resource.document, headers)
+    except CommandFailed as error:
+        return replace(change, faults=faults_of(error, resource))
+    done = replace(change, warnings=warnings_of(stored))
+    for name in change.keys:
+        done = _set_key(deployment, done, resource, name)
+    return done
+
+
+def _set_key(deployment: Deployment, change: Change, resource: Resource, name: str) -> Change:
+    body = {"keyName": name, "keyValue": resource.keys[name]}
+    try:
+        deployment.post(f"{resource.id.path}/regenerateKey", body)
+    except CommandFailed as error:
+        said = tuple(fault.message for fault in error.faults)
+        if any(_SETTING in each for each in said):
+            return replace(change, warnings=(*change.warnings, f"keys.{name}: {said[0]}"))
+        place = resource.place.below("keys", name)
+        faults = faults_of(error, replace(resource, place=place))
+        return replace(change, faults=(*change.faults, *faults))
+    return change
+
+
+def _delete(deployment: Deployment, change: Change) -> Change:
+    try:
+        deployment.delete(change.id.path)
+    except CommandFailed as error:
+        if error.status is None:
+            raise
+        return replace(change, faults=(f"{change.name}: {error.message}",))
+    return change

@@ -1,0 +1,112 @@
+"""Defines the changes that bring a deployment to a configuration."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from cli.configuration.resources import Resource, ResourceId
+from cli.failure import CommandFailed
+
+CONSENT = {"pushgrid-consent": "assumed"}
+_NOT_COMPARED = {"provisioningState", "systemData"}
+_HANDSHAKE = "Url validation"  # the code of its failure
+_NO_CONSENT = "(The deployment does not assume consent: PUSHGRID_LOCAL_SHORTCUTS is not set.)"
+_AWAITING = "the endpoint has to open the validation link that it was sent, within ten minutes"
+_HIDDEN = "a value that is not shown, such as a secret"
+
+
+class Action(StrEnum):
+    """What happens to a resource."""
+
+    CREATE = "create"
+    UPDATE = "update"
+    UNCHANGED = "unchanged"
+    DELETE = "delete"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """
+    What happens to one resource, or has happened to it.
+
+    *differences* say for people what an update changes, without secrets. *resource* is what the
+    file wants; ``None``: the file does not name it. *keys* are those to set. *faults* say why the
+    deployment refuses the resource, *warnings* what it did not do.
+    """
+
+    action: Action
+    id: ResourceId
+    differences: tuple[str, ...] = ()
+    resource: Resource | None = None
+    keys: tuple[str, ...] = ()
+    faults: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def kind(self) -> str:
+        """The kind of resource, in words."""
+        return self.id.kind
+
+    @property
+    def name(self) -> str:
+        """The name for people: ``orders``, ``orders/crm``, ``shop.orders/crm``."""
+        return self.id.name
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The change for programs."""
+        return {
+            "action": str(self.action),
+            "kind": self.kind,
+            "name": self.name,
+            "differences": list(self.differences),
+            "faults": list(self.faults),
+            "warnings": list(self.warnings),
+        }
+
+
+def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what differs between two answers of the deployment."""
+    return tuple(_differences(before, after, "")) or (_HIDDEN,)
+
+
+def faults_of(error: CommandFailed, resource: Resource) -> tuple[str, ...]:
+    """
+    Return the faults that the deployment found in a *resource*, with their lines.
+
+    Raises:
+        CommandFailed: the *error* itself, if it is not the resource's.
+    """
+    if error.status is None or error.status in {401, 403}:
+        raise error
+    if resource.is_consent_assumed and _HANDSHAKE in error.message:
+        return (resource.place.fault(f"{error.message} {_NO_CONSENT}"),)
+    if not error.faults:
+        return (resource.place.fault(error.message),)
+    return tuple(
+        resource.place.at_target(fault.target).fault(fault.message) for fault in error.faults
+    )
+
+
+def warnings_of(answer: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what people should know about a resource that is stored."""
+    state = (answer.get("properties") or {}).get("provisioningState")
+    return (_AWAITING,) if state == "AwaitingManualAction" else ()
+
+
+def _differences(before: Any, after: Any, path: str) -> Iterator[str]:
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        for name in dict.fromkeys((*before, *after)):
+            if name not in _NOT_COMPARED:
+                inner = f"{path}.{name}" if path else name
+                yield from _differences(before.get(name), after.get(name), inner)
+    elif before != after:
+        yield f"{path}: {_shown(before)} → {_shown(after)}"
+
+
+def _shown(value: Any) -> str:
+    return "nothing" if value is None else json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,116 @@
+"""Plans the changes that bring a deployment to a configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
+
+from cli.configuration.changes import CONSENT, Action, Change, differences, faults_of, warnings_of
+from cli.configuration.resources import Configuration, Resource, ResourceId, namespace, topic
+from cli.deployment import Deployment
+from cli.failure import CommandFailed
+
+_ACTIONS = {"Create": Action.CREATE, "Modify": Action.UPDATE, "NoChange": Action.UNCHANGED}
+
+
+def plan(
+    deployment: Deployment, configuration: Configuration, *, prune: bool = False
+) -> tuple[Change, ...]:
+    """
+    Return what has to change, in the order in which it can: parents first, deletions last.
+
+    The deployment itself compares, secrets included, and checks; nothing is stored and no endpoint
+    is asked. With *prune* what the configuration does not name is deleted.
+
+    Raises:
+        CommandFailed: the deployment does not answer, or does not know the caller.
+    """
+    changes: list[Change] = []
+    missing: set[ResourceId] = set()
+    for each in configuration.resources:
+        if each.id.parent and each.id.parent.folded in missing:
+            change = _creation(each)
+        else:
+            change = _compared(deployment, each)
+        if change.action is Action.CREATE:
+            missing.add(each.id.folded)
+        changes.append(change)
+    if prune:
+        changes += _deletions(deployment, _named(configuration))
+    return tuple(changes)
+
+
+def _creation(resource: Resource) -> Change:
+    return Change(
+        action=Action.CREATE, id=resource.id, resource=resource, keys=tuple(resource.keys)
+    )
+
+
+def _compared(deployment: Deployment, resource: Resource) -> Change:
+    headers = CONSENT if resource.is_consent_assumed else None
+    try:
+        answer = deployment.post(f"{resource.id.path}/whatIf", resource.document, headers)
+        action = _ACTIONS[answer["changeType"]]
+        if action is Action.CREATE:
+            return _creation(resource)
+        found = () if action is Action.UNCHANGED else differences(answer["before"], answer["after"])
+        keys = _differing_keys(deployment, resource)
+    except CommandFailed as error:
+        faults = faults_of(error, resource)
+        action = Action.UPDATE if deployment.has(resource.id.path) else Action.CREATE
+        return Change(action=action, id=resource.id, resource=resource, faults=faults)
+    return Change(
+        action=Action.UPDATE if keys else action,
+        id=resource.id,
+        differences=(*found, *(f"keys.{name}: the one in the file" for name in keys)),
+        resource=resource,
+        keys=keys,
+        warnings=warnings_of(answer["before"]),
+    )
+
+
+def _differing_keys(deployment: Deployment, resource: Resource) -> tuple[str, ...]:
+    if not resource.keys:
+        return ()
+    known = deployment.keys(resource.id.path, None)
+    return tuple(name for name, key in resource.keys.items() if known.get(name) != key)
+
+
+def _named(configuration: Configuration) -> AbstractSet[ResourceId]:
+    """Return the ids of all resources, and of those that they stand in."""
+    named: set[ResourceId] = set()
+    for each in configuration.resources:
+        own: ResourceId | None = each.id.folded
+        while own:
+            named.add(own)
+            own = own.parent
+    return named
+
+
+def _deletions(deployment: Deployment, named: AbstractSet[ResourceId]) -> list[Change]:
+    """Return the deletions of what is not *named*, contents first."""
+    return [
+        Change(action=Action.DELETE, id=each)
+        for each in reversed(list(_existing(deployment)))
+        if each.folded not in named
+    ]
+
+
+def _existing(deployment: Deployment) -> Iterator[ResourceId]:
+    for name in _names(deployment, "topics"):
+        yield from _with_subscriptions(deployment, topic(name))
+    for name in _names(deployment, "namespaces"):
+        own = namespace(name)
+        yield own
+        for inner in _names(deployment, f"{own.path}/topics"):
+            yield from _with_subscriptions(deployment, own.child("topics", inner))
+
+
+def _with_subscriptions(deployment: Deployment, own: ResourceId) -> Iterator[ResourceId]:
+    yield own
+    for name in _names(deployment, f"{own.path}/eventSubscriptions"):
+        yield own.child("eventSubscriptions", name)
+
+
+def _names(deployment: Deployment, path: str) -> list[str]:
+    return [each["name"] for each in deployment.list(path)]

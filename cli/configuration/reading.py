@@ -1,0 +1,51 @@
+"""Reads a configuration: the project's own file, or a compiled Bicep or ARM template."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from cli.configuration import resources as ids
+from cli.configuration.resources import SENT, Configuration, Resource, ResourceId, configuration
+from cli.configuration.schema import check_schema
+from cli.configuration.source import Place, read_source
+from cli.failure import CommandFailed
+
+_CHILDREN = ("topics", "eventSubscriptions")
+
+
+def read_configuration(path: Path, parameters: Mapping[str, Any] | None = None) -> Configuration:
+    """
+    Read the topics, namespaces and event subscriptions of a file.
+
+    *parameters* are a template's.
+
+    Raises:
+        CommandFailed: all faults that were found, each with file, line and path.
+    """
+    source = read_source(path)
+    if parameters:
+        raise CommandFailed(f"{path}: only templates have parameters")
+    check_schema(source)
+    return configuration(list(_resources(source.value, source.root)))
+
+
+def _resources(document: Mapping[str, Any], root: Place) -> Iterator[Resource]:
+    for member, identify in (("topics", ids.topic), ("namespaces", ids.namespace)):
+        for name, inner in (document.get(member) or {}).items():
+            yield from _resource(identify(name), inner or {}, root.below(member, name))
+
+
+def _resource(own: ResourceId, document: Mapping[str, Any], place: Place) -> Iterator[Resource]:
+    """Yield a resource, and those that stand in it."""
+    yield Resource(
+        id=own,
+        place=place,
+        document={name: document[name] for name in SENT if name in document},
+        keys=document.get("keys") or {},
+        is_consent_assumed=document.get("consent") == "assumed",
+    )
+    for member in _CHILDREN:
+        for name, inner in (document.get(member) or {}).items():
+            yield from _resource(own.child(member, name), inner or {}, place.below(member, name))

@@ -1,0 +1,123 @@
+"""Defines the resources that a configuration names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+from cli.configuration.source import Place
+from cli.failure import CommandFailed
+
+# The members of an ARM document that a PUT sends; what identifies the resource is its path.
+SENT = ("location", "tags", "identity", "sku", "kind", "properties")
+_TOPICS, _NAMESPACES, _SUBSCRIPTIONS = "topics", "namespaces", "eventSubscriptions"
+_KINDS = {
+    (_TOPICS,): "topic",
+    (_NAMESPACES,): "namespace",
+    (_NAMESPACES, _TOPICS): "namespace topic",
+    (_TOPICS, _SUBSCRIPTIONS): "event subscription",
+    (_NAMESPACES, _TOPICS, _SUBSCRIPTIONS): "event subscription",
+}
+
+
+class ResourceId(NamedTuple):
+    """Identifies a resource of Microsoft.EventGrid: ``("topics", "eventSubscriptions")``, names."""
+
+    types: tuple[str, ...]
+    names: tuple[str, ...]
+
+    @property
+    def kind(self) -> str:
+        return _KINDS[self.types]
+
+    @property
+    def name(self) -> str:
+        """The name for people: ``orders``, ``orders/crm``, ``shop.orders/crm``."""
+        names = list(self.names)
+        if self.types[:2] == (_NAMESPACES, _TOPICS):
+            names[:2] = [".".join(names[:2])]
+        return "/".join(names)
+
+    @property
+    def path(self) -> str:
+        """The ARM path below the provider."""
+        pairs = zip(self.types, self.names, strict=True)
+        return "/".join(f"{kind}/{quote(name, safe='')}" for kind, name in pairs)
+
+    @property
+    def parent(self) -> ResourceId | None:
+        return ResourceId(self.types[:-1], self.names[:-1]) if self.types[1:] else None
+
+    @property
+    def folded(self) -> ResourceId:
+        """The id to compare with: names ignore case."""
+        return ResourceId(self.types, tuple(name.casefold() for name in self.names))
+
+    def child(self, kind: str, name: str) -> ResourceId:
+        return ResourceId((*self.types, kind), (*self.names, name))
+
+
+def resource_id(types: tuple[str, ...], names: tuple[str, ...]) -> ResourceId | None:
+    """Return the id of a resource, whatever the case of its *types*; ``None``: of no known kind."""
+    wanted = tuple(each.casefold() for each in types)
+    for known in _KINDS:
+        if tuple(each.casefold() for each in known) == wanted and len(names) == len(known):
+            return ResourceId(known, names)
+    return None
+
+
+def topic(name: str) -> ResourceId:
+    """Return the id of a custom topic."""
+    return ResourceId((_TOPICS,), (name,))
+
+
+def namespace(name: str) -> ResourceId:
+    """Return the id of a namespace."""
+    return ResourceId((_NAMESPACES,), (name,))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resource:
+    """
+    A resource as the file at *place* wants it: the *document* of its PUT.
+
+    *keys* are the access keys that it must have, by name. *is_consent_assumed*: its endpoint is not
+    asked.
+    """
+
+    id: ResourceId
+    place: Place
+    document: Mapping[str, Any]
+    keys: Mapping[str, str] = field(default_factory=dict, repr=False)
+    is_consent_assumed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configuration:
+    """The *resources* of a file, parents first, and what the file has beside them."""
+
+    resources: tuple[Resource, ...]
+    left_out: tuple[str, ...] = ()
+
+
+def configuration(resources: list[Resource], left_out: tuple[str, ...] = ()) -> Configuration:
+    """
+    Return the configuration of *resources*, parents first.
+
+    Raises:
+        CommandFailed: a resource is named twice.
+    """
+    first: dict[ResourceId, Resource] = {}
+    faults = []
+    for each in resources:
+        known = first.setdefault(each.id.folded, each)
+        if known is not each:
+            faults.append(
+                each.place.fault(f"{each.id.name} stands in line {known.place.line} already")
+            )
+    if faults:
+        raise CommandFailed("\n".join(faults))
+    ordered = sorted(resources, key=lambda each: (len(each.id.types), each.id.types))
+    return Configuration(resources=tuple(ordered), left_out=left_out)

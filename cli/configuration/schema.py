@@ -1,0 +1,101 @@
+"""Checks a configuration file against the JSON schema that editors use as well."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from difflib import get_close_matches
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jsonschema import Draft7Validator, ValidationError
+
+from cli.configuration.source import Place, Source
+from cli.failure import CommandFailed
+
+SCHEMA = Path(__file__).parents[1] / "data" / "pushgrid.schema.json"
+_TYPES = {
+    "array": "a list",
+    "boolean": "true or false",
+    "integer": "a whole number",
+    "number": "a number",
+    "object": "an object",
+    "string": "text",
+}
+
+
+def check_schema(source: Source) -> None:
+    """
+    Check the value of a file.
+
+    Raises:
+        CommandFailed: all faults, in the order of their lines.
+    """
+    found = [
+        (place.line, place.fault(message))
+        for error in _validator().iter_errors(source.value)
+        for place, message in _faults(Place(source, tuple(error.absolute_path)), error)
+    ]
+    if found:
+        raise CommandFailed("\n".join(dict.fromkeys(text for _, text in sorted(found))))
+
+
+@cache
+def _validator() -> Draft7Validator:
+    return Draft7Validator(json.loads(SCHEMA.read_text(encoding="utf-8")))
+
+
+def _faults(place: Place, error: ValidationError) -> Iterator[tuple[Place, str]]:
+    rule, schema, wanted, found = _parts(error)
+    if rule == "additionalProperties":
+        known = list(schema["properties"])
+        for name in found:
+            if name not in known:
+                yield place.below(name), f"there is no such member{_suggestion(name, known)}"
+    elif rule == "required":
+        for name in wanted:
+            if name not in found:
+                yield place, f"{name} is missing"
+    elif "propertyNames" in error.absolute_schema_path:
+        yield place.below(found), f"the name must be {schema['description']}"
+    else:
+        yield place, _WORDS[rule](wanted, schema, found)
+
+
+def _parts(error: ValidationError) -> tuple[str, Any, Any, Any]:
+    """Return the rule that is broken, its schema and value, and the value that was found."""
+    return str(error.validator), error.schema, error.validator_value, error.instance
+
+
+def _suggestion(name: str, known: list[str]) -> str:
+    near = get_close_matches(name, known, 1)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def _type(wanted: Any, _: Mapping[str, Any], __: Any) -> str:
+    kinds = [wanted] if isinstance(wanted, str) else wanted
+    return f"this must be {' or '.join(_TYPES[each] for each in kinds if each != 'null')}"
+
+
+def _choice(wanted: Any, _: Mapping[str, Any], found: Any) -> str:
+    return f"{json.dumps(found)} is none of: {', '.join(map(str, filter(None, wanted)))}"
+
+
+def _range(_: Any, schema: Mapping[str, Any], __: Any) -> str:
+    return f"this must be from {schema['minimum']} to {schema['maximum']}"
+
+
+def _pattern(_: Any, schema: Mapping[str, Any], __: Any) -> str:
+    return f"this must be {schema['description'].removesuffix('.')}"
+
+
+# A value is quoted only where it can't be a secret.
+_WORDS: Mapping[str, Callable[[Any, Mapping[str, Any], Any], str]] = {
+    "type": _type,
+    "enum": _choice,
+    "minimum": _range,
+    "maximum": _range,
+    "pattern": _pattern,
+    "minItems": lambda *_: "this must not be empty",
+}

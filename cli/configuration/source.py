@@ -1,0 +1,171 @@
+"""Reads a JSON or YAML file, and knows the line of each of its members."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+
+import yaml
+
+from cli.failure import CommandFailed
+
+Member = str | int
+Members = tuple[Member, ...]  # the names and indexes that lead to a value
+
+YAML_SUFFIXES = (".yaml", ".yml")
+_MAX_NODES = 200_000  # aliases can stand for a lot
+_TARGET = re.compile(r"[^.\[\]]+")
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
+
+
+class _Loader(yaml.CSafeLoader):
+    """Resolves the scalars of YAML 1.2's core schema that JSON has: no dates, no ``on`` and off."""
+
+
+_Loader.yaml_implicit_resolvers = {}
+for _tag, _pattern, _first in (
+    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    ("bool", r"true|True|TRUE|false|False|FALSE", list("tTfF")),
+    ("int", r"-?(0|[1-9][0-9]*)", list("-0123456789")),
+    ("float", r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?", list("-0123456789")),
+):
+    _Loader.add_implicit_resolver(
+        f"tag:yaml.org,2002:{_tag}", re.compile(rf"(?:{_pattern})\Z"), _first
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """A file: its *value*, and the line of each member, which count from 1."""
+
+    path: Path
+    value: Any
+    lines: Mapping[Members, int]
+
+    @property
+    def root(self) -> Place:
+        return Place(self, ())
+
+
+class Place(NamedTuple):
+    """A member of a file."""
+
+    source: Source
+    members: Members
+
+    def below(self, *members: Member) -> Place:
+        return Place(self.source, (*self.members, *members))
+
+    def at_target(self, target: str | None) -> Place:
+        """Return the member below that an ARM error names, such as ``properties.labels[0]``."""
+        names = _TARGET.findall(target or "")
+        return self.below(*(int(each) if each.isdecimal() else each for each in names))
+
+    @property
+    def line(self) -> int:
+        """The line of the member or, if it is missing, of the nearest one around it."""
+        members = self.members
+        while members not in self.source.lines:
+            members = members[:-1]
+        return self.source.lines[members]
+
+    def fault(self, message: str) -> str:
+        """Return *message* with file, line and path."""
+        where = f"{self.source.path}:{self.line}: "
+        return f"{where}{self}: {message}" if self.members else f"{where}{message}"
+
+    def __str__(self) -> str:
+        parts = (f"[{each}]" if isinstance(each, int) else f".{each}" for each in self.members)
+        return "".join(parts).removeprefix(".")
+
+
+def read_source(path: Path) -> Source:
+    """
+    Read a file: YAML if its name says so, otherwise JSON.
+
+    Raises:
+        CommandFailed: it can't be read, or is malformed; a repeated member is a fault as well.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise CommandFailed(f"{path}: {reason}") from None
+    if path.suffix.lower() in YAML_SUFFIXES:
+        value, lines = _read_yaml(path, text)
+        return Source(path=path, value=value, lines=lines)
+    try:
+        value = json.loads(text, parse_constant=_refuse_constant)
+    except json.JSONDecodeError as error:
+        where = f"{path}:{error.lineno}: column {error.colno}"
+        raise CommandFailed(f"{where}: this is not JSON: {error.msg}") from None
+    except (ValueError, RecursionError) as error:
+        raise CommandFailed(f"{path}:1: this is not JSON: {error}") from None
+    # JSON is YAML but for these two, which change no line.
+    _, lines = _read_yaml(path, _SURROGATE.sub(r"\\u0020", text.replace("\t", " ")))
+    return Source(path=path, value=value, lines=lines)
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number")
+
+
+def _read_yaml(path: Path, text: str) -> tuple[Any, dict[Members, int]]:
+    lines: dict[Members, int] = {}
+    try:
+        root = yaml.compose(text, Loader=_Loader)
+        lines[()] = root.start_mark.line + 1 if root else 1
+        return (_value(path, root, (), lines) if root else None), lines
+    except RecursionError:
+        raise CommandFailed(f"{path}:1: its values are nested too deeply") from None
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = f"{path}:{mark.line + 1}: column {mark.column + 1}" if mark else f"{path}:1"
+        raise CommandFailed(f"{where}: this is not YAML: {error.problem}") from None
+    except yaml.YAMLError as error:
+        raise CommandFailed(f"{path}:1: this is not YAML: {error}") from None
+
+
+def _value(path: Path, node: yaml.Node, members: Members, lines: dict[Members, int]) -> Any:
+    """Return the value of a node; note the lines of what is in it."""
+    if len(lines) > _MAX_NODES:
+        raise CommandFailed(f"{path}:{node.start_mark.line + 1}: the file has too many values")
+    if isinstance(node, yaml.MappingNode):
+        mapping: dict[str, Any] = {}
+        for name, line, child in _entries(path, node):
+            if name in mapping:
+                twice = ".".join(map(str, (*members, name)))
+                raise CommandFailed(f"{path}:{line}: {twice}: this member is given twice")
+            lines[*members, name] = line
+            mapping[name] = _value(path, child, (*members, name), lines)
+        return mapping
+    if isinstance(node, yaml.SequenceNode):
+        sequence = []
+        for index, child in enumerate(node.value):
+            lines[*members, index] = child.start_mark.line + 1
+            sequence.append(_value(path, child, (*members, index), lines))
+        return sequence
+    return _scalar(node)
+
+
+def _entries(path: Path, node: yaml.MappingNode) -> Iterator[tuple[str, int, yaml.Node]]:
+    for key, child in node.value:
+        line = key.start_mark.line + 1
+        if not isinstance(key, yaml.ScalarNode):
+            raise CommandFailed(f"{path}:{line}: the name of a member must be text")
+        yield key.value, line, child
+
+
+def _scalar(node: yaml.Node) -> Any:
+    kind = node.tag.rpartition(":")[2]
+    if kind == "null":
+        return None
+    if kind in {"bool", "int", "float"}:
+        with suppress(ValueError):  # an explicit tag that does not fit
+            return json.loads(node.value.lower())
+    return node.value

@@ -1,0 +1,126 @@
+"""``whatIf``: what a PUT would change, without changing it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from shared.engine.ports import CUSTOM_TOPICS, Table
+from tests.fakes import answered
+from tests.functional.manage.arm_api import (
+    CRM,
+    ORDERS,
+    SHOP,
+    SHOP_CRM,
+    SHOP_ORDERS,
+    TOPICS,
+    URL,
+    ArmApi,
+    hook,
+    push,
+)
+
+HEADER = {"name": "X-Key", "type": "Static"}
+
+
+def with_secret(value: str, url: str = URL) -> dict[str, Any]:
+    body = hook(url)
+    header = {**HEADER, "properties": {"value": value, "isSecret": True}}
+    body["properties"]["destination"]["properties"]["deliveryAttributeMappings"] = [header]
+    return body
+
+
+BODIES: Mapping[str, Any] = {
+    ORDERS: {"location": "local", "tags": {"a": "b"}},
+    SHOP: {"location": "local"},
+    SHOP_ORDERS: {"properties": {"eventRetentionInDays": 3}},
+    CRM: with_secret("s3cret"),
+    SHOP_CRM: push(),
+}
+
+
+@pytest.fixture
+def full(api: ArmApi) -> ArmApi:
+    """One resource of each kind."""
+    for path, body in BODIES.items():
+        api.json("PUT", path, body, status=201)
+    return api
+
+
+@pytest.mark.parametrize("path", BODIES)
+def test_the_same_again_changes_nothing(full: ArmApi, path: str) -> None:
+    shown = full.json("GET", path)
+
+    answer = full.json("POST", f"{path}/whatIf", BODIES[path])
+
+    assert answer == {"changeType": "NoChange", "before": shown, "after": shown}
+
+
+@pytest.mark.parametrize("path", BODIES)
+def test_what_is_missing_would_be_created(full: ArmApi, path: str) -> None:
+    new = f"{path}-2"
+
+    answer = full.json("POST", f"{new}/whatIf", BODIES[path])
+
+    assert (answer["changeType"], answer["before"]) == ("Create", None)
+    assert answer["after"]["name"] == new.rpartition("/")[2]
+    assert full.call("GET", new).status == 404
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        (ORDERS, {"location": "local"}),
+        (SHOP, {"location": "elsewhere"}),
+        (SHOP_ORDERS, {"properties": {}}),
+        (CRM, with_secret("s3cret", f"{URL}2")),
+        (CRM, with_secret("another")),
+        (SHOP_CRM, push(maxDeliveryCount=3)),
+    ],
+)
+def test_what_differs_would_be_changed_secrets_included(
+    full: ArmApi, path: str, body: object
+) -> None:
+    shown, asked = full.json("GET", path), len(full.pusher.sent)
+
+    answer = full.json("POST", f"{path}/whatIf", body)
+    full.json("POST", f"{path}/whatIf", body)
+
+    assert (answer["changeType"], answer["before"]) == ("Modify", shown)
+    assert (full.json("GET", path), len(full.pusher.sent)) == (shown, asked)
+    assert full.json("PUT", path, body, status=201) == answer["after"]
+
+
+def test_its_faults_are_those_of_a_put(full: ArmApi) -> None:
+    wrong = hook("ftp://x")
+
+    assert full.error("POST", f"{CRM}/whatIf", wrong, status=400) == full.error(
+        "PUT", CRM, wrong, status=400
+    )
+    full.error("POST", f"{TOPICS}/none/eventSubscriptions/crm/whatIf", hook(), status=404)
+
+
+def test_an_expired_consent_has_to_be_asked_for_again(orders: ArmApi) -> None:
+    orders.pusher.script(URL, answered(200))
+    orders.json("PUT", CRM, hook(), status=201)
+
+    awaiting = orders.json("POST", f"{CRM}/whatIf", hook())
+    orders.clock.advance(timedelta(minutes=11))
+    expired = orders.json("POST", f"{CRM}/whatIf", hook())
+
+    assert (awaiting["changeType"], orders.state()) == ("NoChange", "Failed")
+    assert awaiting["before"]["properties"]["provisioningState"] == "AwaitingManualAction"
+    assert expired["changeType"] == "Modify"
+
+
+def test_a_damaged_row_would_be_replaced(orders: ArmApi) -> None:
+    row = orders.resources.get(Table.TOPICS, CUSTOM_TOPICS, "orders")
+    assert row is not None
+    orders.resources.put(Table.TOPICS, CUSTOM_TOPICS, "orders", {"id": ORDERS}, row.etag)
+
+    answer = orders.json("POST", f"{ORDERS}/whatIf", {"location": "local"})
+
+    assert (answer["changeType"], answer["before"]) == ("Modify", {})
