@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from pushgrid.testing.memory import answered
 from shared.engine.ports import CUSTOM_TOPICS, Table
-from tests.fakes import answered
 from tests.functional.manage.arm_api import (
     CRM,
     ORDERS,
