@@ -10,13 +10,14 @@ import shlex
 import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from ipaddress import AddressValueError, IPv4Address
 from pathlib import Path
 
 from devhost import host_json, log, settings
 from devhost.azurite import running_azurite
 from devhost.errors import HostError
 from devhost.host import Host
-from devhost.http.server import reserved_port
+from devhost.http.server import LOOPBACK, reserved_port
 from devhost.queue.listener import INVISIBILITY
 from devhost.triggers import Plan
 
@@ -59,6 +60,14 @@ def _parser() -> argparse.ArgumentParser:
         type=_port,
         help="port the host listens on, 0 for a free one "
         f"(default: Host.LocalHttpPort in {settings.FILE}, or {_DEFAULT_PORT})",
+    )
+    parser.add_argument(
+        "--host",
+        type=_address,
+        default=IPv4Address(LOOPBACK),
+        metavar="ADDRESS",
+        help="IPv4 address to listen on; 0.0.0.0, for containers, is every address of the machine "
+        f"(default: {LOOPBACK})",
     )
     parser.add_argument(
         "--azurite", action="store_true", help="use temporary storage, discarded on exit"
@@ -108,7 +117,7 @@ def _plan(options: argparse.Namespace, console: log.Console, stack: contextlib.E
     if options.azurite:
         if settings.STORAGE in given:
             raise HostError(f"--azurite and --env {settings.STORAGE} exclude each other")
-        with reserved_port(port):
+        with reserved_port(port, str(options.host)):
             pass
         azurite = stack.enter_context(running_azurite())
         console.plain(f"storage {azurite.connection_string}")
@@ -116,6 +125,8 @@ def _plan(options: argparse.Namespace, console: log.Console, stack: contextlib.E
     certificate = _certificate(console) if options.tls else None
     for name in settings.overlay(os.environ, local.values, given):
         console.line(f"WARNING setting {name}: the environment overrides {settings.FILE}")
+    if not options.host.is_loopback:
+        console.line(f"WARNING listening on {options.host}: other machines can send requests")
     os.environ["AZURE_FUNCTIONS_ENVIRONMENT"] = "Development"
     if hasattr(time, "tzset"):
         time.tzset()
@@ -123,6 +134,7 @@ def _plan(options: argparse.Namespace, console: log.Console, stack: contextlib.E
     log.configure(console, read.log_levels)
     return Plan(
         root=root,
+        address=str(options.host),
         port=port,
         options=read,
         environ=os.environ,
@@ -145,6 +157,13 @@ def _setting(text: str) -> tuple[str, str]:
     if not equals or not name:
         raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
     return name, value
+
+
+def _address(text: str) -> IPv4Address:
+    try:
+        return IPv4Address(text)
+    except AddressValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not an IPv4 address") from None
 
 
 def _port(text: str) -> int:

@@ -17,7 +17,7 @@ from devhost.functions.loader import Function
 from devhost.functions.metadata import BadFunction
 from devhost.http.admin import Admin
 from devhost.http.app import HttpApp
-from devhost.http.server import ADDRESS, HttpServer, reserved_port
+from devhost.http.server import HttpServer, reachable, reserved_port
 from devhost.log import Console
 from devhost.triggers import Plan, Triggers
 
@@ -58,7 +58,7 @@ class Host:
         Raises:
             HostError: the host cannot start or continue.
         """
-        with reserved_port(self._plan.port) as taken:
+        with reserved_port(self._plan.port, self._plan.address) as taken:
             functions = self._load()
             loop = asyncio.get_running_loop()
             for number in (signal.SIGINT, signal.SIGTERM):
@@ -117,7 +117,7 @@ class Host:
             )
         ]
         await server.started()
-        self._console.plain(f"ready {server.scheme}://{ADDRESS}:{taken.getsockname()[1]}")
+        self._console.plain(f"ready {server.scheme}://{reachable(taken.getsockname())}")
         # None of the tasks ends before it is stopped, unless it fails.
         stopped = asyncio.create_task(self._stop.wait())
         await asyncio.wait([stopped, *tasks], return_when=asyncio.FIRST_COMPLETED)

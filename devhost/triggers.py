@@ -39,6 +39,7 @@ class Plan:
     """The app to run and the options to run it with."""
 
     root: Path
+    address: str
     port: int
     options: HostOptions
     environ: Mapping[str, str]

@@ -8,6 +8,7 @@ import errno
 import os
 import socket
 from collections.abc import Iterator
+from ipaddress import ip_address
 from pathlib import Path
 
 import uvicorn
@@ -15,31 +16,37 @@ import uvicorn
 from devhost.errors import HostError
 from devhost.http.app import HttpApp
 
-ADDRESS = "127.0.0.1"
+LOOPBACK = "127.0.0.1"
 _KEEP_ALIVE_SECONDS = 75
 _BACKLOG = 2048
 _TICK_SECONDS = 1.0
 
 
 @contextlib.contextmanager
-def reserved_port(port: int) -> Iterator[socket.socket]:
+def reserved_port(port: int, address: str = LOOPBACK) -> Iterator[socket.socket]:
     """
-    Bind *port* (0: a free one) without listening on it yet.
+    Bind *port* (0: a free one) of an IPv4 *address* without listening on it yet.
 
     Raises:
-        HostError: the port is in use or not permitted.
+        HostError: the port is in use or not permitted, or the address is not this machine's.
     """
     # asyncio disables Nagle's algorithm only if the protocol is named; it costs 40 ms a response.
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as taken:
         if os.name == "posix":
             taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            taken.bind((ADDRESS, port))
+            taken.bind((address, port))
         except OSError as fault:
             if fault.errno == errno.EADDRINUSE:
                 raise HostError(f"port {port} is in use: choose another with --port") from fault
-            raise HostError(f"port {port} cannot be used: {fault.strerror}") from fault
+            raise HostError(f"{address}:{port} cannot be used: {fault.strerror}") from fault
         yield taken
+
+
+def reachable(bound: tuple[str, int]) -> str:
+    """Return the address and port at which this machine reaches those that are *bound*."""
+    address, port = bound
+    return f"{LOOPBACK if ip_address(address).is_unspecified else address}:{port}"
 
 
 class HttpServer:

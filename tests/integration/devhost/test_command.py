@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -12,6 +13,7 @@ from email.utils import parsedate_to_datetime
 from http.client import HTTPConnection
 from pathlib import Path
 
+import pytest
 from azure.storage.queue import QueueClient
 
 from devhost.host import DRAIN_SECONDS
@@ -42,6 +44,19 @@ def test_an_app_of_all_three_kinds(start, function):
     host.wait_for("clock  ok")
     assert host.stop() == 0
     host.assert_said("local.settings.json", 0)
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="127.0.0.2 would have to be configured")
+def test_it_listens_on_the_address_that_is_given(start, function):
+    function("web", LENGTH, **HTTP)
+
+    host = start("--host", "127.0.0.2")
+
+    assert host.get("/web", data=b"abc") == (200, b"3")
+    address, _, port = host.url.removeprefix("http://").partition(":")
+    assert address == "127.0.0.2"
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", int(port)))
 
 
 def test_what_runs_is_finished_before_the_end(start, function, tmp_path, azurite, queue):

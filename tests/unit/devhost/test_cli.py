@@ -1,10 +1,14 @@
 """Command lines and settings with which the host does not start: one line each."""
 
+import contextlib
+import os
 import socket
 
 import pytest
 
-from devhost.cli import main
+from devhost.cli import _parser, _plan, main
+from devhost.http.server import reachable
+from devhost.log import Console
 
 pytestmark = pytest.mark.usefixtures("untouched_logging")
 
@@ -45,6 +49,7 @@ def test_the_host_does_not_start(tmp_path, capsys, host_json, arguments, line):
     ("arguments", "words"),
     [
         (("--port", "65536"), "'65536' is not a port"),
+        (("--host", "localhost"), "'localhost' is not an IPv4 address"),
         (("--env", "=x"), "'=x' is not NAME=VALUE"),
         (("--invisibility", "0.5"), "'0.5' is not from 1 to 604800 seconds"),
         (("--enable-auth",), "unrecognized arguments: --enable-auth"),
@@ -56,3 +61,25 @@ def test_arguments_that_are_refused(capsys, arguments, words):
         main(arguments)
 
     assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("address", "warnings", "reached"),
+    [
+        ("127.0.0.1", 0, "127.0.0.1:7071"),
+        ("127.0.0.2", 0, "127.0.0.2:7071"),
+        ("0.0.0.0", 1, "127.0.0.1:7071"),  # noqa: S104 - nothing listens
+    ],
+)
+def test_listening_for_other_machines_is_said(
+    tmp_path, capsys, monkeypatch, address, warnings, reached
+):
+    monkeypatch.setattr(os, "environ", {})
+    (tmp_path / "host.json").write_text('{"version": "2.0"}')
+    options = _parser().parse_args(["--root", str(tmp_path), "--host", address])
+    with contextlib.ExitStack() as stack:
+        plan = _plan(options, Console(), stack)
+
+    assert plan.address == address
+    assert capsys.readouterr().out.count("other machines can send requests") == warnings
+    assert reachable((plan.address, plan.port)) == reached
