@@ -5,10 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -16,13 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from devhost.azurite_files import node_and_azurite
 from devhost.errors import HostError
 
 ACCOUNT = "devstoreaccount1"
 # Azurite's published account key, the same everywhere: not a secret.
 KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 
-_SCRIPT = Path(__file__).parents[1] / "node_modules/azurite/dist/src/azurite.js"
 # Azurite ends when its stdin is closed, which happens even if the parent is killed.
 _END_WITH_PARENT = (
     "data:text/javascript,process.stdin.resume();"
@@ -82,14 +80,8 @@ def running_azurite(
 
 
 def _command() -> list[str]:
-    # Set-up puts one beside Python where the machine's is missing or too old.
-    beside_python = Path(sys.executable).with_name("node")
-    node = str(beside_python) if beside_python.exists() else shutil.which("node")
-    if node is None:
-        raise HostError("Node, which Azurite requires, is missing: run `make setup`.")
-    if not _SCRIPT.exists():
-        raise HostError("Azurite is missing from node_modules: run `make setup`.")
-    return [node, "--no-warnings", "--import", _END_WITH_PARENT, str(_SCRIPT)]
+    node, script = node_and_azurite()
+    return [node, "--no-warnings", "--import", _END_WITH_PARENT, str(script)]
 
 
 def _secured(certificate: Path | None) -> list[str]:

