@@ -136,7 +136,7 @@ set_up_python() {
   log=$venv/setup.log
   pip "$venv/bin/python" requirements-dev.txt
   run 1 "command: $venv/bin/pushgrid" "$venv/bin/python" -m pip install --disable-pip-version-check \
-    --progress-bar off --no-deps --editable .
+    --progress-bar off --no-build-isolation --no-deps --editable .
   echo "$pins" >"$venv/.stamp"
 }
 

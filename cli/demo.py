@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -115,7 +116,8 @@ def _run(options: Options, stack: ExitStack) -> int:
         narrator.say("The demo is complete.")
     if options.once or not complete:
         return 0 if complete else 1
-    print(_GOODBYE.format(url=url, topic=TOPIC), flush=True)
+    program = "pushgrid" if shutil.which("pushgrid") else ".venv/bin/pushgrid"
+    print(_GOODBYE.format(url=url, topic=TOPIC, program=program), flush=True)
     while True:
         run.check()
         time.sleep(0.5)
@@ -195,6 +197,6 @@ The host keeps running until Ctrl-C. Publish an event of your own, and show why 
 delivered at its first attempt:
 
   export PUSHGRID_URL={url}
-  .venv/bin/pushgrid publish {topic} --type Shop.OrderPaid --subject /orders/18
-  .venv/bin/pushgrid timeline --topic {topic} --subscription recovering
+  {program} publish {topic} --type Shop.OrderPaid --subject /orders/18
+  {program} timeline --topic {topic} --subscription recovering
 """

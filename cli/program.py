@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from cli.failure import CommandFailed
+from shared import VERSION
 
 # The module and the name of each command.
 _COMMANDS = {
@@ -42,6 +43,7 @@ class _Commands(click.Group):
 
 
 @click.group("pushgrid", cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(VERSION, prog_name="pushgrid")
 def pushgrid() -> None:
     """
     Operate Pushgrid: Azure Event Grid's push delivery, self-hosted.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import importlib.metadata
 import os
 import sys
@@ -45,6 +46,18 @@ def requirements(file: str) -> list[tuple[Requirement, list[str]]]:
     lines = (ROOT / file).read_text().replace("\\\n", "").splitlines()
     pins = [line.split(" --hash=") for line in lines if line and line[0] not in "#-"]
     return [(Requirement(pin), [each.strip() for each in hashes]) for pin, *hashes in pins]
+
+
+def imported_modules(code: str) -> set[str]:
+    """Return the modules that *code* imports; of `from a import b` only `a`: `b` may be a name."""
+    found = set()
+    for node in ast.walk(ast.parse(code)):
+        match node:
+            case ast.Import():
+                found |= {alias.name for alias in node.names}
+            case ast.ImportFrom(module=str(module), level=0):
+                found.add(module)
+    return found
 
 
 @cache

@@ -36,12 +36,14 @@ _log = logging.getLogger(__name__)
 # Not uuid4: it asks the system, and other threads run before the loop goes on. The app may seed
 # Python's own generator.
 _chance = random.Random()  # noqa: S311 - ids only
+# Where packages are installed; also the app, where this package is.
+_INSTALLED = Path(func.__file__).parents[2]
 # Not the app's code: this package, the standard library's, installed packages.
 _NOT_THE_APPS = (
     str(Path(__file__).parents[1]),
     str(Path(asyncio.__file__).parent),
     str(Path(concurrent.futures.__file__).parent),
-    str(Path(func.__file__).parents[2]),
+    str(_INSTALLED / "azure" if __file__.startswith(str(_INSTALLED)) else _INSTALLED),
 )
 
 

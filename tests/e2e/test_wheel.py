@@ -1,0 +1,202 @@
+"""The wheel: its content, and the command that it installs, without a checkout."""
+
+from __future__ import annotations
+
+import email
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import tomllib
+import venv
+import zipfile
+from collections.abc import Callable
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import certifi
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from shared import VERSION
+from tests.package_list import ROOT, imported_modules, requirements
+
+HOME = "pushgrid/home/"
+METADATA = f"pushgrid-{VERSION}.dist-info/"
+BESIDE = ("cli", "devhost", "testbed", *(path.name for path in ROOT.glob("*_function")))
+_PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+DEPENDENCIES = {
+    canonicalize_name(each.name): each for each in map(Requirement, _PROJECT["dependencies"])
+}
+
+
+def build(kind: str, root: Path, target: Path) -> Path:
+    """Build the sdist or the wheel of a source tree; return its path."""
+    command = [sys.executable, "-m", "hatchling", "build", "--target", kind, "--directory"]
+    subprocess.run([*command, str(target)], cwd=root, check=True, capture_output=True)
+    (built,) = target.iterdir()
+    return built
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build("wheel", ROOT, tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="module")
+def files(wheel: Path) -> dict[str, str]:
+    """The wheel's files."""
+    with zipfile.ZipFile(wheel) as archive:
+        return {name: archive.read(name).decode() for name in archive.namelist()}
+
+
+def test_it_holds_what_the_command_needs_in_one_package(files: dict[str, str]) -> None:
+    folders = ("pushgrid", "shared", *BESIDE)
+    listed = ["git", "ls-files", *folders, "host.json", "package.json", "package-lock.json"]
+    tracked = subprocess.run(listed, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    paths = {_place(path) for path in tracked.split() if not path.endswith(".md")}
+
+    assert len(BESIDE) > 11
+    assert {name for name in files if not name.startswith(METADATA)} == paths
+
+
+def _place(path: str) -> str:
+    if path.startswith("pushgrid/"):
+        return path
+    return f"pushgrid/{path}" if path.startswith("shared/") else f"{HOME}{path}"
+
+
+def test_every_import_leads_into_the_wheel_or_to_a_dependency(files: dict[str, str]) -> None:
+    modules = {name.removesuffix(".py").removesuffix("/__init__") for name in files}
+    code = {name: text for name, text in files.items() if name.endswith(".py")}
+    imports = {(name, each) for name, text in code.items() for each in imported_modules(text)}
+    ours = {(name, each) for name, each in imports if each.startswith("pushgrid.")}
+    beside = {(name, each) for name, each in imports if each.partition(".")[0] in BESIDE}
+    others = {each.partition(".")[0] for _, each in imports - ours - beside}
+
+    assert [pair for pair in ours if pair[1].replace(".", "/") not in modules] == []
+    assert [pair for pair in beside if HOME + pair[1].replace(".", "/") not in modules] == []
+    # Only the command puts the folder `home` on the path.
+    from_outside = {name for name, _ in beside if not name.startswith(HOME)}
+    assert from_outside == {"pushgrid/command.py"}
+    names = {owner for top in others - sys.stdlib_module_names for owner in _owners(top)}
+    assert names - set(DEPENDENCIES) == {"certifi"}  # which requests brings
+
+
+def _owners(package: str) -> set[str]:
+    """Return the distributions that install a top-level package, which must be one of ours."""
+    owners = {canonicalize_name(each) for each in packages_distributions()[package]}
+    return owners & set(DEPENDENCIES) or owners
+
+
+def test_it_says_what_it_is(files: dict[str, str]) -> None:
+    said = email.message_from_string(files[f"{METADATA}METADATA"])
+
+    assert (said["Name"], said["Version"]) == ("pushgrid", VERSION)
+    assert said["License-Expression"] == "MIT"
+    assert said["Requires-Python"] == "<3.15,>=3.11"
+    assert said["Description-Content-Type"] == "text/markdown"
+    assert said.get_payload() == (ROOT / "README.md").read_text()
+    assert f"{METADATA}licenses/LICENSE" in files
+    pythons = [each for each in said.get_all("Classifier", []) if ":: Python ::" in each]
+    assert [each.rpartition(" ")[2] for each in pythons] == ["3.11", "3.12", "3.13", "3.14"]
+
+
+def test_each_dependency_allows_the_version_that_is_pinned_and_tested() -> None:
+    pins = [*requirements("requirements.txt"), *requirements("requirements-dev.txt")]
+    versions: dict[str, list[str]] = {}
+    for pin, _ in pins:
+        version = str(pin.specifier).removeprefix("==")
+        versions.setdefault(canonicalize_name(pin.name), []).append(version)
+
+    for name, declared in DEPENDENCIES.items():
+        assert versions[name], name
+        assert all(version in declared.specifier for version in versions[name]), name
+
+
+def test_the_apps_own_requirements_are_dependencies() -> None:
+    direct, _ = (ROOT / "requirements.txt").read_text().split("# What those bring")
+    names = {line.partition("==")[0] for line in direct.splitlines() if "==" in line}
+
+    assert {canonicalize_name(name) for name in names} <= set(DEPENDENCIES)
+
+
+def test_a_source_distribution_builds_the_same_wheel(wheel: Path, tmp_path: Path) -> None:
+    with tarfile.open(build("sdist", ROOT, tmp_path / "sdist")) as archive:
+        archive.extractall(tmp_path, filter="data")
+
+    again = build("wheel", tmp_path / f"pushgrid-{VERSION}", tmp_path / "wheel")
+
+    assert again.name == wheel.name
+    assert again.read_bytes() == wheel.read_bytes()
+
+
+@pytest.fixture(scope="module")
+def run(
+    wheel: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """
+    Run a program of an environment that the wheel is installed in.
+
+    It has the packages of this one, without the checkout, and Azurite in its user's cache.
+    """
+    folder = tmp_path_factory.mktemp("installed")
+    environment, cache, empty = (folder / name for name in ("venv", "cache", "empty"))
+    venv.create(environment, symlinks=True)
+    programs = environment / "bin"
+    (site_packages,) = environment.glob("lib/*/site-packages")
+    # As a plain entry of the path: the .pth file of the editable installation is not read.
+    (site_packages / "others.pth").write_text(str(Path(certifi.__file__).parents[1]))
+    pip = [sys.executable, "-m", "pip", "--python", str(environment), "install", "--quiet"]
+    subprocess.run([*pip, "--no-deps", "--no-index", str(wheel)], check=True)
+    lock = json.loads((ROOT / "package-lock.json").read_text())
+    version = lock["packages"]["node_modules/azurite"]["version"]
+    azurite = cache / f"pushgrid/azurite-{version}"
+    azurite.mkdir(parents=True)
+    (azurite / "node_modules").symlink_to(ROOT / "node_modules")
+    empty.mkdir()
+    # Where the machine has no Node, set-up has put one beside this environment's Python.
+    path = [str(programs), os.environ["PATH"], str(Path(sys.executable).parent)]
+    environ = {
+        "HOME": str(empty),
+        "PATH": os.pathsep.join(path),
+        "XDG_CACHE_HOME": str(cache),
+    }
+
+    def run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [str(programs / program), *arguments],
+            cwd=empty,
+            env=environ,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    return run
+
+
+def test_the_checkout_is_not_there(run: Callable[..., subprocess.CompletedProcess[str]]) -> None:
+    said = run("python", "-c", "import pushgrid.shared, sys; print(*sys.path, sep='\\n')")
+    paths = said.stdout.splitlines()
+
+    assert paths, said.stderr
+    assert str(ROOT) not in paths
+    for package in ("shared", "cli", "devhost", "testbed"):
+        assert "ModuleNotFoundError" in run("python", "-c", f"import {package}").stderr
+
+
+def test_the_command_says_its_version(run: Callable[..., subprocess.CompletedProcess[str]]) -> None:
+    assert run("pushgrid", "--version").stdout == f"pushgrid, version {VERSION}\n"
+
+
+def test_the_demo_runs_with_azurite_from_the_users_cache(
+    run: Callable[..., subprocess.CompletedProcess[str]],
+) -> None:
+    demo = run("pushgrid", "demo", "--once")
+
+    assert demo.returncode == 0, demo.stdout + demo.stderr
+    assert demo.stderr == ""
+    assert "The demo is complete." in demo.stdout
