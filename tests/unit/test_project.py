@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from shared import VERSION, settings
+from shared import settings
 from tests.package_list import requirements
 
 ROOT = Path(__file__).parents[2]
@@ -112,10 +112,6 @@ def test_every_page_and_tool_names_the_same_pythons():
     assert f"        python: {json.dumps(PYTHONS)}\n" in ci
     assert 'requires-python = ">=3.11,<3.15"' in project
     assert "Python 3.11, 3.12, 3.13 or 3.14" in (ROOT / "README.md").read_text()
-
-
-def test_requests_name_the_version_of_the_project():
-    assert f'\nversion = "{VERSION}"\n' in (ROOT / "pyproject.toml").read_text()
 
 
 def test_the_glossary_names_no_word_twice():
