@@ -18,7 +18,7 @@ from pathlib import Path
 import certifi
 import pytest
 from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
+from packaging.utils import NormalizedName, canonicalize_name
 
 from shared import VERSION
 from tests.package_list import ROOT, imported_modules, requirements
@@ -85,7 +85,7 @@ def test_every_import_leads_into_the_wheel_or_to_a_dependency(files: dict[str, s
     assert names - set(DEPENDENCIES) == {"pytest"}  # which loads the fixture
 
 
-def _owners(package: str) -> set[str]:
+def _owners(package: str) -> set[NormalizedName]:
     """Return the distributions that install a top-level package, which must be one of ours."""
     owners = {canonicalize_name(each) for each in packages_distributions()[package]}
     return owners & set(DEPENDENCIES) or owners
