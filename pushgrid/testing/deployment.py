@@ -9,6 +9,7 @@ import re
 import uuid
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, NamedTuple
@@ -34,11 +35,11 @@ from shared.http import HttpAnswer, HttpRequest
 ACCOUNT = "testing"
 GROUP = "/subscriptions/testing/resourceGroups/testing"
 _PROVIDER = f"{GROUP}/providers/Microsoft.EventGrid"
+_URL = "https://pushgrid.example"
 _KEY = "the test's admin key"
 _API_VERSION = "2025-02-15"
 _WAKE_EVERY, _WRITE_DEAD_LETTERS_EVERY = timedelta(minutes=1), timedelta(minutes=5)  # as on Azure
 _MIDNIGHT = datetime(2000, 1, 1, tzinfo=UTC)
-MAX_STEPS = 10_000  # at one moment
 
 _TOPIC = re.compile(r"/topics/(?P<topic>[^/]+)/api/events")
 _NAMESPACE_TOPIC = re.compile(r"/namespaces/(?P<namespace>[^/]+)/topics/(?P<action>.+)")
@@ -56,16 +57,18 @@ class _Due(NamedTuple):
 
 class Pushgrid(InMemoryApp):
     """
-    The whole app in the test's thread, on storage in memory.
+    The whole app in the test's thread, on storage in memory, *until_end* is closed.
 
     What is due now is done as soon as something is published; what is due later, when the test
     advances the clock. Everything happens in the order in which it is due, and pushes one after the
     other. Retries have no jitter until the test calls `randomize`.
     """
 
-    url = "https://pushgrid.example"
+    max_steps = 10_000  # at one moment
 
-    def __init__(self) -> None:
+    def __init__(self, until_end: ExitStack) -> None:
+        self._until_end = until_end
+        self._has_url = False
         clock, resources = FakeClock(), MemoryResources()
         self._jitter = random.Random(0)
         self._ids = random.Random(0)
@@ -97,12 +100,23 @@ class Pushgrid(InMemoryApp):
                 allow_http=True,
             ),
             admin_key=_KEY,
-            public_url=self.url,
+            public_url=_URL,
             new_key=lambda: uuid.UUID(self.new_id()).hex,
             new_id=self.new_id,
             sleep=self.sleep,
             backoff=lambda _: None,
         )
+
+    @property
+    def url(self) -> str:
+        """Its URL; whoever sends requests there with `requests` is answered in process."""
+        if not self._has_url:
+            # Imported here: it takes as long as all of the app.
+            from pushgrid.testing.in_process_http import requests_answered
+
+            self._until_end.enter_context(requests_answered(_URL, self.http))
+            self._has_url = True
+        return _URL
 
     @property
     def now(self) -> datetime:
@@ -151,23 +165,27 @@ class Pushgrid(InMemoryApp):
         Raises:
             Refused: the answer is an error.
         """
-        url = f"{self.url}{path if path.startswith('/') else f'{_PROVIDER}/{path}'}"
-        url += f"{'&' if '?' in path else '?'}api-version={_API_VERSION}"
+        target = path if path.startswith("/") else f"{_PROVIDER}/{path}"
+        target += f"{'&' if '?' in path else '?'}api-version={_API_VERSION}"
         body = b"" if document is None else json.dumps(document).encode()
-        answer = self.http(method, url, {"Authorization": f"Bearer {_KEY}"}, body)
+        answer = self.http(method, target, {"Authorization": f"Bearer {_KEY}"}, body)
         if answer.status >= 400:  # noqa: PLR2004 - an error
             raise Refused(answer)
         return json.loads(answer.body) if answer.body else None
 
     def http(
-        self, method: str, url: str, headers: Mapping[str, str], body: bytes = b""
+        self, method: str, target: str, headers: Mapping[str, str], body: bytes = b""
     ) -> HttpAnswer:
-        """Answer a request to the deployment as a host would; then do what is due now."""
-        parts = urlsplit(url)
+        """
+        Answer a request to the deployment as a host would; then do what is due now.
+
+        *target* is a path with its query.
+        """
+        parts = urlsplit(target)
         request = partial(
             HttpRequest,
             method=method,
-            url=url,
+            url=f"{_URL}{target}",
             headers={name.lower(): value for name, value in headers.items()},
             query=dict(parse_qsl(parts.query, keep_blank_values=True)),
             body=body,
@@ -231,10 +249,13 @@ class Pushgrid(InMemoryApp):
         while (due := self._next()) and due.at <= until:
             self.clock.advance(due.at - self.now)
             steps[due.at] += 1
-            if steps[due.at] > MAX_STEPS:
-                left = ", ".join(f"{len(self.queues.stored[q])} on '{q}'" for q in Queue)
+            if steps[due.at] > self.max_steps:
+                stored = self.queues.stored
+                left = ", ".join(
+                    f"{len(stored[each])} on '{each}'" for each in Queue if stored[each]
+                )
                 raise Unsettled(
-                    f"After {MAX_STEPS} deliveries at {due.at} more are due at this moment "
+                    f"After {self.max_steps} deliveries at {due.at} more are due at this moment "
                     f"({left}). Does a handler publish the events that it gets?"
                 )
             due.run()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unittest.mock import patch
 
 import requests
@@ -13,22 +13,26 @@ from requests.adapters import BaseAdapter
 from requests.structures import CaseInsensitiveDict
 from urllib3 import HTTPResponse
 
-if TYPE_CHECKING:
-    from pushgrid.testing.deployment import Pushgrid
+from shared.http import HttpAnswer
+
+# From a method, a path with its query, headers and a body to an answer.
+Answer = Callable[[str, str, Mapping[str, str], bytes], HttpAnswer]
 
 
 class _InProcess(BaseAdapter):
-    """Sends requests to *app*; no connection is made."""
+    """Gives requests to *answer*; no connection is made."""
 
-    def __init__(self, app: Pushgrid) -> None:
+    def __init__(self, answer: Answer) -> None:
         super().__init__()
-        self._app = app
+        self._answer = answer
 
-    def send(self, request: requests.PreparedRequest, **_: Any) -> requests.Response:  # type: ignore[override]
+    def send(  # type: ignore[override]
+        self, request: requests.PreparedRequest, **_: Any
+    ) -> requests.Response:
         body = request.body or b""
         sent = body.encode() if isinstance(body, str) else bytes(body)
-        answer = self._app.http(
-            request.method or "GET", request.url or "", dict(request.headers), sent
+        answer = self._answer(
+            request.method or "GET", request.path_url, dict(request.headers), sent
         )
         response = requests.Response()
         response.status_code = answer.status
@@ -44,16 +48,16 @@ class _InProcess(BaseAdapter):
 
 
 @contextmanager
-def requests_answered_by(app: Pushgrid) -> Iterator[None]:
+def requests_answered(base: str, answer: Answer) -> Iterator[None]:
     """
-    Answer every request to *app*'s URL that goes through `requests`, as those of Azure's SDKs do.
+    Answer requests below *base* that go through `requests`, as those of Azure's SDKs do.
 
     All other requests are sent as ever.
     """
     other_adapter = requests.Session.get_adapter
 
     def get_adapter(self: requests.Session, url: str) -> BaseAdapter:
-        return _InProcess(app) if url.startswith(f"{app.url}/") else other_adapter(self, url)
+        return _InProcess(answer) if url.startswith(f"{base}/") else other_adapter(self, url)
 
     with patch.object(requests.Session, "get_adapter", get_adapter):
         yield

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,8 +17,6 @@ def pushgrid() -> Iterator[Pushgrid]:
     """A deployment of Pushgrid in memory, whose clock the test advances."""
     # Imported here: tests that don't use it pay nothing.
     from pushgrid.testing.deployment import Pushgrid
-    from pushgrid.testing.in_process_http import requests_answered_by
 
-    deployment = Pushgrid()
-    with requests_answered_by(deployment):
-        yield deployment
+    with ExitStack() as until_end:
+        yield Pushgrid(until_end)

@@ -32,7 +32,7 @@ class Topic:
     """
     A custom topic, or a topic of *namespace*.
 
-    *endpoint* and *key* are for a publisher's client, *path* is its ARM path.
+    *key* is for a publisher's client, *path* is its ARM path.
     """
 
     def __init__(
@@ -51,8 +51,13 @@ class Topic:
         self.namespace = namespace
         owner = f"namespaces/{namespace}" if namespace else f"topics/{name}"
         self.path = f"{owner}/topics/{name}" if namespace else owner
-        self.endpoint = f"{app.url}/{owner}{'' if namespace else '/api/events'}"
+        self._owner = owner
         self.key = str(app.arm("POST", f"{owner}/listKeys")["key1"])
+
+    @property
+    def endpoint(self) -> str:
+        """The URL for a publisher's client; see `Pushgrid.url`."""
+        return f"{self._app.url}/{self._owner}{'' if self.namespace else '/api/events'}"
 
     @property
     def data_plane_name(self) -> str:
@@ -78,12 +83,12 @@ class Topic:
         completed = [self._completed(each) for each in given]
         is_cloud_events = bool(completed) and "specversion" in completed[0]
         form = "application/cloudevents-batch+json" if is_cloud_events else "application/json"
-        url, key = self.endpoint, {"aeg-sas-key": self.key}
+        target, key = f"/{self.path}/api/events", {"aeg-sas-key": self.key}
         if self.namespace:
-            url = f"{url}/topics/{self.name}:publish?{_NAMESPACE_API}"
+            target = f"/{self.path}:publish?{_NAMESPACE_API}"
             key = {"Authorization": f"SharedAccessKey {self.key}"}
         headers = {"Content-Type": form, **key}
-        answer = self._app.http("POST", url, headers, json.dumps(completed).encode())
+        answer = self._app.http("POST", target, headers, json.dumps(completed).encode())
         if answer.status != 200:  # noqa: PLR2004 - accepted
             raise Refused(answer)
 

@@ -1,0 +1,5 @@
+from __future__ import annotations
+
+from pushgrid.testing.plugin import pushgrid
+
+__all__ = ["pushgrid"]

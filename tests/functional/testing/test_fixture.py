@@ -1,0 +1,241 @@
+"""The fixture `pushgrid`: what docs/testing.md does not show."""
+
+from __future__ import annotations
+
+import json
+import random
+from contextlib import ExitStack
+from datetime import timedelta
+
+import pytest
+import requests
+from azure.core.credentials import AzureKeyCredential
+from azure.core.messaging import CloudEvent
+from azure.eventgrid import EventGridPublisherClient
+
+from pushgrid.testing.deployment import Pushgrid, Unsettled
+from pushgrid.testing.subscriber import Request
+from pushgrid.testing.topic import Refused, Topic
+
+PLACED = {"eventType": "Shop.OrderPlaced", "subject": "/orders/17"}
+
+
+@pytest.fixture
+def orders(pushgrid: Pushgrid) -> Topic:
+    return pushgrid.topic("orders")
+
+
+def test_what_is_due_later_waits_for_the_clock(pushgrid: Pushgrid, orders: Topic):
+    crm = orders.subscribe("crm", answers=[500, 200])
+
+    orders.publish(PLACED)
+    pushgrid.advance(seconds=9)
+    early = len(crm.attempts)
+    pushgrid.advance(seconds=1)
+
+    assert (early, [each.after for each in crm.attempts]) == (1, [0, 10])
+    assert pushgrid.now - crm.attempts[0].at == timedelta(seconds=10)
+
+
+def test_a_test_runs_alike_each_time(pushgrid: Pushgrid, orders: Topic):
+    def play(app: Pushgrid, topic: Topic) -> list[object]:
+        app.randomize(seed=7)
+        subscribers = [topic.subscribe(name, answers=[500]) for name in ("crm", "erp")]
+        topic.publish([PLACED, PLACED])
+        app.advance(hours=30)
+        letters = [letter for each in subscribers for letter in each.dead_letters]
+        return [*(each.attempts for each in subscribers), letters, app.dead_letters.blobs]
+
+    other = Pushgrid(ExitStack())
+    random.seed(1)
+    first = play(pushgrid, orders)
+    random.seed(2)
+
+    assert play(other, other.topic("orders")) == first
+
+
+def test_jitter_makes_retries_later(pushgrid: Pushgrid, orders: Topic):
+    crm = orders.subscribe("crm", answers=[500])
+    pushgrid.randomize(seed=7)
+
+    orders.publish(PLACED)
+    pushgrid.advance(minutes=2)
+
+    waits = [each.after for each in crm.attempts]
+    assert all(known < found for known, found in zip((10, 40, 100), waits[1:], strict=True))
+
+
+def test_a_failed_assertion_of_a_handler_fails_the_test(pushgrid: Pushgrid, orders: Topic):
+    def handler(request: Request) -> None:
+        assert request.events[0]["subject"] == "/orders/18"
+
+    crm = orders.subscribe("crm", handler=handler)
+
+    with pytest.raises(AssertionError, match="/orders/18"):
+        orders.publish(PLACED)
+    with pytest.raises(AssertionError, match="/orders/18"):
+        pushgrid.advance(seconds=10)
+    assert [each.status for each in crm.attempts] == [500, 500]
+
+
+def test_what_a_handler_raises_is_retried(pushgrid: Pushgrid, orders: Topic):
+    def handler(request: Request) -> None:
+        if request.headers["aeg-delivery-count"] == "0":
+            raise KeyError("total")
+
+    crm = orders.subscribe("crm", handler=handler)
+    orders.publish(PLACED)
+    pushgrid.advance(seconds=10)
+
+    assert [(each.status, repr(each.error)) for each in crm.attempts] == [
+        (500, "KeyError('total')"),
+        (200, "None"),
+    ]
+
+
+def test_a_loop_of_events_is_said(pushgrid: Pushgrid, orders: Topic):
+    pushgrid.max_steps = 50
+    orders.subscribe("loop", handler=lambda _: orders.publish(PLACED))
+
+    with pytest.raises(Unsettled, match=r"After 50 deliveries .* \(1 on 'deliveries'\)"):
+        orders.publish(PLACED)
+
+
+def test_a_handler_can_t_advance_the_clock(pushgrid: Pushgrid, orders: Topic):
+    crm = orders.subscribe("crm", handler=lambda _: pushgrid.advance(minutes=1))
+
+    orders.publish(PLACED)
+
+    assert "A handler can't advance the clock" in str(crm.attempts[0].error)
+
+
+class Response:
+    """What test clients of web frameworks return."""
+
+    status_code = 429
+    headers = {"Retry-After": "90"}  # noqa: RUF012
+    data = b"later"
+
+
+@pytest.mark.parametrize("answer", [Response(), 429, (429, {}), (429, {}, b"later")])
+def test_the_forms_of_an_answer(orders: Topic, answer: object):
+    crm = orders.subscribe("crm", handler=lambda _: answer)
+
+    orders.publish(PLACED)
+
+    assert [each.status for each in crm.attempts] == [429]
+
+
+def test_a_refused_event_is_an_error(orders: Topic):
+    with pytest.raises(Refused, match="eventType") as refused:
+        orders.publish({"subject": "/orders/17"})
+
+    assert refused.value.status == 400
+
+
+def test_a_refused_document_is_an_error(orders: Topic):
+    with pytest.raises(Refused, match="maxDeliveryAttempts"):
+        orders.subscribe("crm", retryPolicy={"maxDeliveryAttempts": 31})
+
+
+def test_an_endpoint_that_does_not_consent_gets_no_subscription(orders: Topic):
+    with pytest.raises(Refused, match="validation"):
+        orders.subscribe("crm", handler=lambda _: 500, answers_handshake=True)
+
+
+def test_a_subscription_is_changed_and_deleted(pushgrid: Pushgrid, orders: Topic):
+    crm = orders.subscribe("crm", answers=[500])
+    crm.update(filter={"subjectBeginsWith": "/orders/"})
+
+    orders.publish([PLACED, PLACED | {"subject": "/returns/1"}])
+    pushgrid.advance(seconds=10)
+    crm.delete()
+    pushgrid.advance(days=2)
+
+    assert [each.events[0]["subject"] for each in crm.attempts] == ["/orders/17"] * 2
+    assert crm.dead_letters == []
+
+
+def test_subscribers_of_one_name_have_dead_letters_of_their_own(pushgrid: Pushgrid, orders: Topic):
+    mine = orders.subscribe("crm", answers=[400])
+    other = pushgrid.topic("returns").subscribe("crm", answers=[400])
+
+    orders.publish(PLACED)
+    pushgrid.advance(minutes=10)
+
+    assert (len(mine.dead_letters), other.dead_letters) == (1, [])
+
+
+@pytest.mark.parametrize("profile", ["2017", "2019", "2023"])
+def test_each_edition_of_the_rules(pushgrid: Pushgrid, profile: str):
+    crm = pushgrid.topic("orders", profile=profile).subscribe("crm", answers=[500, 200])
+
+    crm._topic.publish(PLACED)
+    pushgrid.advance(hours=1)
+
+    assert [each.status for each in crm.attempts] == [500, 200]
+
+
+def test_a_schema_of_one_s_own(pushgrid: Pushgrid):
+    mapping = {
+        "inputSchemaMappingType": "Json",
+        "properties": {
+            "eventType": {"sourceField": "kind"},
+            "subject": {"sourceField": "kind"},
+            "dataVersion": {"defaultValue": "1"},
+        },
+    }
+    crm = pushgrid.topic(
+        "orders", inputSchema="CustomEventSchema", inputSchemaMapping=mapping
+    ).subscribe("crm")
+
+    crm._topic.publish({"kind": "placed", "total": 12.5})
+
+    assert crm.received == [{"kind": "placed", "total": 12.5}]
+
+
+def test_why_it_was_not_delivered(orders: Topic):
+    crm = orders.subscribe("crm", answers=[503])
+    orders.publish(PLACED)
+
+    (event,) = crm.timeline()["value"]
+
+    assert event["attempts"][0]["status"] == 503
+
+
+def test_a_client_of_a_namespace(pushgrid: Pushgrid):
+    orders = pushgrid.topic("orders", namespace="shop")
+    crm = orders.subscribe("crm")
+
+    with EventGridPublisherClient(
+        orders.endpoint, AzureKeyCredential(orders.key), namespace_topic="orders"
+    ) as client:
+        client.send(CloudEvent(source="/shop", type="Shop.OrderPlaced", data={"total": 3}))
+    orders.publish(CloudEvent(source="/shop", type="Shop.OrderPlaced", data={"total": 4}))
+
+    assert [event["data"]["total"] for event in crm.received] == [3, 4]
+
+
+def test_whoever_has_the_link_can_validate(pushgrid: Pushgrid, orders: Topic):
+    links: list[str] = []
+
+    def handler(request: Request) -> int:
+        if request.headers["aeg-event-type"] == "SubscriptionValidation":
+            links.append(request.events[0]["data"]["validationUrl"])
+        return 200
+
+    crm = orders.subscribe("crm", handler=handler, answers_handshake=True)
+    assert pushgrid.url
+    answer = requests.get(links[0], timeout=5)
+    orders.publish(PLACED)
+
+    assert (answer.status_code, len(crm.received)) == (200, 1), answer.text
+
+
+def test_other_requests_are_sent_as_ever(pushgrid: Pushgrid):
+    real = requests.Session().get_adapter("https://example.com")
+
+    assert pushgrid.url
+    assert type(requests.Session().get_adapter("https://example.com/")) is type(real)
+    assert type(requests.Session().get_adapter(f"{pushgrid.url}/")) is not type(real)
+    assert json.loads(requests.get(f"{pushgrid.url}/subscriptions", timeout=5).text)["error"]
