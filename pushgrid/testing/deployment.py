@@ -99,6 +99,7 @@ class Pushgrid(InMemoryApp):
                 default_profile="latest",
                 allow_http=True,
             ),
+            terms=self.deliver.parts.terms,
             admin_key=_KEY,
             public_url=_URL,
             new_key=lambda: uuid.UUID(self.new_id()).hex,

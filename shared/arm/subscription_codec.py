@@ -20,6 +20,7 @@ from shared.arm.deployment import Deployment, ParentTopic
 from shared.arm.destination_codec import parse_destination, to_batching, to_custom_headers
 from shared.arm.filter_codec import to_filter
 from shared.arm.identity_codec import DELIVERY, Wrapper, unwrap
+from shared.arm.pause_codec import kept_pause, to_pause
 from shared.arm.sections import Section, document, raise_faults
 from shared.arm.webhook_audience_codec import to_audience
 from shared.errors import UNREADABLE
@@ -72,9 +73,9 @@ def parse_form(request: SubscriptionRequest, read_form: ReadForm) -> dict[str, A
     """
     Read a request into the document to store; *read_form* reads what only its form has.
 
-    An existing subscription keeps its id and generation, so that waiting events go to the new
-    endpoint; a new one gets its own generation. Of one that can't be read only the generation is
-    kept. Whatever the topic's delivery profile lacks is refused.
+    An existing subscription keeps its id, its pause and its generation, so that waiting events go
+    to the new endpoint; a new one gets its own generation. Of one that can't be read only the
+    generation is kept. Whatever the topic's delivery profile lacks is refused.
 
     Raises:
         InvalidDocument: all faults at once.
@@ -98,6 +99,7 @@ def parse_form(request: SubscriptionRequest, read_form: ReadForm) -> dict[str, A
         "inputSchema": str(topic.input_schema),
         "properties": properties,
         **_generation(request),
+        **kept_pause(existing),
     }
 
 
@@ -156,6 +158,7 @@ def to_subscription(stored: Mapping[str, Any]) -> EventSubscription:
         audience=to_audience(destination["properties"]),
         rate=allowed_rate(stored),
         is_restored=bool(stored.get(_RESTORED)),
+        pause=to_pause(stored),
     )
 
 

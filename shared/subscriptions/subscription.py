@@ -93,6 +93,13 @@ class SubscriptionKey(NamedTuple):
         return SubscriptionKey(self.topic.lower(), self.subscription.lower())
 
 
+class Pause(NamedTuple):
+    """A hold by hand: from *since* on nothing is sent, until somebody resumes. *by* began it."""
+
+    since: datetime
+    by: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventSubscription:
     """
@@ -103,8 +110,8 @@ class EventSubscription:
     From *expires_at* on it gets no events; ``None``: it never expires. *audience* is that of the
     tokens that the endpoint requires. *rate* is the most requests a minute that it allows;
     ``None``: no limit. Before it *has_consented* it gets no events. *is_restored*: it replaced one
-    whose generation could not be read, so events of any generation are its own. ``DeliveryTerms``
-    leave out what the topic's delivery profile lacks.
+    whose generation could not be read, so events of any generation are its own. While there is a
+    *pause*, its events wait. ``DeliveryTerms`` leave out what the topic's delivery profile lacks.
     """
 
     topic: str
@@ -124,6 +131,7 @@ class EventSubscription:
     rate: int | None = None
     has_consented: bool = True
     is_restored: bool = False
+    pause: Pause | None = None
 
     @property
     def key(self) -> SubscriptionKey:

@@ -67,6 +67,7 @@ def manage() -> Manage:
             has_client_ip_header=settings().client_ip_header is not None,
             app_addresses=app_addresses(),
         ),
+        terms=storage.deployment_terms(),
         admin_key=settings().admin_key,
         tokens=operator_tokens(),
         public_url=settings().public_url,

@@ -87,11 +87,16 @@ class Open:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Nothing is pushed until *until*; *probation* is the outcome of a running probation."""
+    """
+    Nothing is pushed until *until*; *probation* is the outcome of a running probation.
+
+    *by_hand*: it is a pause, which may go on then.
+    """
 
     until: datetime
     why: str
     probation: Outcome | None = None
+    by_hand: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +162,13 @@ def observe(health: Health, seen: Observation, terms: DeliveryTerms) -> Health:
         # The failure begins no other hold, and this one is over by time.
         return replace(failed, hold=None, released_at=_latest(health.released_at, seen.sent_at))
     return replace(failed, hold=_if_unreleased(_longer(failed.hold, hold), failed.released_at))
+
+
+def release(health: Health, now: datetime) -> Health:
+    """Return the health after an operator has ended its hold: failures count anew."""
+    since = health.hold.since if health.hold else now
+    released_at = max(now, since + timedelta.resolution)  # another clock may be ahead
+    return replace(health, hold=None, released_at=released_at, failures=0, counted_from=now)
 
 
 def with_rate(health: Health, rate: float) -> Health:

@@ -231,6 +231,7 @@ class Deliver:
         elif not visit.open and not visit.answers:
             self._end(course)
             return True
+        self.gates.set_pause(gate, self.parts.current_pause(visit.part.subscription))
         if self.gates.recheck(gate, visit):
             if not course.handover.is_done:
                 settlement.flush()

@@ -10,11 +10,12 @@ from shared.clock import Clock
 from shared.delivery.allowed_rate import Allowance, ask
 from shared.delivery.health.endpoint_health import Held, Observation
 from shared.delivery.health.local_health import LocalHealth
+from shared.delivery.health.pauses import held_by
 from shared.delivery.requests.line import Line
 from shared.delivery.slots.slots import STUCK_AFTER, Slots, SlotUse
 from shared.engine.delivering.answers import Attempted, NotNow, Shortage
 from shared.engine.delivering.visit import Entries, Request, Visit, request_of, shares_of
-from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
+from shared.subscriptions.subscription import EventSubscription, Pause, SubscriptionKey
 
 SHORTAGE_AGAIN_IN = timedelta(seconds=5)  # and up to three times as long, so that all don't meet
 
@@ -27,7 +28,7 @@ class Gate:
     One endpoint in this process: all of its methods need the lock of the gates.
 
     *line* has what is due now, whichever messages brought it. *probe* goes before it, alone.
-    *monotonic* returns seconds.
+    *pause* is that of the subscription as it was read last. *monotonic* returns seconds.
     """
 
     key: SubscriptionKey
@@ -39,6 +40,7 @@ class Gate:
     line: Line[Visit] = field(default_factory=Line)
     probe: Entries = ()
     allowance: Allowance | None = None
+    pause: Pause | None = None
     pushing: int = 0  # requests under way
 
     @property
@@ -77,9 +79,18 @@ class Gate:
         visit.open += len(entries)
         self._hold(_requests(visit, entries), held)
 
+    def set_pause(self, pause: Pause | None) -> None:
+        """Learn whether the subscription is paused; what is not under way waits then."""
+        self.pause = pause
+        if pause and (self.line or self.probe):
+            self._hold_all(held_by(pause, self.clock.now()))
+            self.rules.stop_waiting(self.slots)
+
     def take(self) -> Request | None:
         """Take the next request that may be sent now, and turn away those before it."""
         now, time = self.clock.now(), self.monotonic()
+        if self.pause:
+            self._hold_all(held_by(self.pause, now))
         while self.probe or self.line:
             visit = (self.probe[0] if self.probe else self.line.first).owner
             if time >= visit.stop_at:
@@ -185,6 +196,13 @@ class Gate:
             times = self.health.due_times(held, sizes, now, was_held=was_held) if chosen else []
             for entries, due in zip(chosen, times, strict=True):
                 self._answer(entries, NotNow(due, held.why, held))
+
+    def _hold_all(self, held: Held) -> None:
+        """Turn away everything that is not under way, a claimed probe first."""
+        if self.probe:
+            probe, self.probe = self.probe, ()
+            self._answer(probe, NotNow(held.until, held.why, held), is_probe=True)
+        self._hold(_drained(self.line), held)
 
     def _turn_away(self, requests: Sequence[Entries], why: str, *, is_probe: bool = False) -> None:
         """Let requests that get no slot come back at a paced time."""

@@ -19,6 +19,7 @@ from shared.delivery.health.endpoint_health import (
     endpoint_id,
 )
 from shared.delivery.health.local_health import LocalHealth
+from shared.delivery.health.pauses import held_by
 from shared.delivery.outcome import Outcome
 from shared.delivery.policy import DeliveryTerms
 from shared.delivery.requests.line import entries_of
@@ -28,7 +29,7 @@ from shared.engine.delivering.gate import Gate
 from shared.engine.delivering.shared_health import SharedHealth
 from shared.engine.delivering.visit import Entries, Request, Visit
 from shared.engine.ports import PushThreads
-from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
+from shared.subscriptions.subscription import EventSubscription, Pause, SubscriptionKey
 
 MAX_GATES = 10_000  # remembered while idle
 SHORTAGE_TOLD_EVERY = timedelta(minutes=1)
@@ -75,6 +76,7 @@ class Gates:
                 self._evict()
             elif gate.health.health.endpoint != endpoint:
                 gate.health = LocalHealth.of(endpoint, self.clock.now())
+            gate.pause = subscription.pause
             self._known.move_to_end(key)
             return gate
 
@@ -91,6 +93,11 @@ class Gates:
         """Let in what waited for the outcome of a probe."""
         waiting, visit.behind_probe = visit.behind_probe, ()
         self._proceed(gate, visit, waiting)
+
+    def set_pause(self, gate: Gate, pause: Pause | None) -> None:
+        """Learn whether a subscription is paused now."""
+        with self.lock:
+            gate.set_pause(pause)
 
     def recheck(self, gate: Gate, visit: Visit) -> bool:
         """Turn away what can't be pushed soon; tell whether its part should be handed over."""
@@ -145,6 +152,8 @@ class Gates:
     def _availability(self, gate: Gate, terms: DeliveryTerms) -> Availability:
         """Return whether the endpoint is open or held; ``NeedsProbe``: the probe is claimed."""
         while True:
+            if pause := gate.pause:
+                return held_by(pause, self.clock.now())
             found = self.health.availability(gate.health, gate.key, terms)
             if not isinstance(found, NeedsProbe):
                 return found

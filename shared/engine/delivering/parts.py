@@ -21,7 +21,7 @@ from shared.engine.delivering.requeue import LONG_HOLD, Requeue
 from shared.engine.ports import Metrics, PayloadStore, Queue, SubscriptionReader
 from shared.errors import StorageUnavailable, UnreadableDocument
 from shared.metrics import Metric
-from shared.subscriptions.subscription import UNMATCHED, EventSubscription
+from shared.subscriptions.subscription import UNMATCHED, EventSubscription, Pause
 
 EARLY = timedelta(seconds=2)  # what is received more than this before its due time is put back
 UNSURE_AGAIN_IN = timedelta(minutes=1)  # until storage may be back
@@ -89,12 +89,25 @@ class Parts:
         except StorageUnavailable:
             return True
 
-    def is_unchanged(self, used: EventSubscription) -> bool:
-        """Tell whether *used* is what is stored now; ``False`` if that can't be read."""
+    def current_pause(self, used: EventSubscription) -> Pause | None:
+        """Return the pause of a subscription now; that of *used* if it can't be read."""
         try:
-            return self.subscriptions.read_uncached(used.key) == used
+            found = self.subscriptions.subscription(used.key)
+        except StorageUnavailable:
+            return used.pause
+        return found.pause if found else used.pause
+
+    def is_unchanged(self, used: EventSubscription) -> bool:
+        """
+        Tell whether *used* is what is stored now; ``False`` if that can't be read.
+
+        A pause changes nothing for what is under way.
+        """
+        try:
+            found = self.subscriptions.read_uncached(used.key)
         except StorageUnavailable:
             return False
+        return found is not None and replace(found, pause=used.pause) == used
 
     def _part(self, message: DeliveryMessage) -> Part | None:
         """Return the part, or drop it; what ends anything is read uncached."""

@@ -36,7 +36,7 @@ class Manage(ManagePorts):
         return replace(answer, headers={**answer.headers, **always})
 
     def _answer(self, request: HttpRequest) -> HttpAnswer:
-        check_operator(request.headers.get("authorization"), self.admin_key, self.tokens)
+        by = check_operator(request.headers.get("authorization"), self.admin_key, self.tokens)
         query = {name.lower(): value for name, value in request.query.items()}
         version = _api_version(query.get("api-version"))
         url = urlsplit(request.url)
@@ -56,6 +56,7 @@ class Manage(ManagePorts):
             asked_at=asked_at,
             public_url=self.public_url or asked_at,
             assumes_consent=self.has_local_shortcuts and request.headers.get(CONSENT) == ASSUMED,
+            by=by,
         )
         return with_pending_state(handler(self, call), method, version)
 

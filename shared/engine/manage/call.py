@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from shared.arm.deployment import Deployment
 from shared.clock import Clock
+from shared.engine.delivering.deployment_terms import DeploymentTerms
 from shared.engine.ports import (
     AttemptReader,
     CountReader,
@@ -40,6 +41,7 @@ class ManagePorts:
     notifier: Notifier
     clock: Clock
     deployment: Deployment
+    terms: DeploymentTerms
     admin_key: str | None = field(repr=False)
     tokens: TokenVerifier | None = None
     public_url: str | None
@@ -57,7 +59,8 @@ class Call:
 
     *names* are the decoded segments of the path by their names in the route. *path* is as the
     client sent it. *query* has lower-case names. *asked_at* is the app's URL as this client
-    addressed it, *public_url* the one to publish. *assumes_consent*: endpoints are not asked.
+    addressed it, *public_url* the one to publish. *by* names the operator, without any secret.
+    *assumes_consent*: endpoints are not asked.
     """
 
     names: Mapping[str, str]
@@ -66,6 +69,7 @@ class Call:
     body: bytes
     asked_at: str
     public_url: str
+    by: str
     assumes_consent: bool = False
 
     def covers(self, arm_id: str) -> bool:

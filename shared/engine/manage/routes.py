@@ -10,6 +10,7 @@ from urllib.parse import unquote
 from shared.engine.manage import metrics_api, namespaces, surroundings, topics
 from shared.engine.manage.attempts_api import attempts_of
 from shared.engine.manage.call import Call, ManagePorts
+from shared.engine.manage.hold_actions import hold_actions
 from shared.engine.manage.metrics_api import MonitoredResource
 from shared.engine.manage.resources import Resources
 from shared.engine.manage.subscriptions import Subscriptions
@@ -54,6 +55,10 @@ def _subscription_routes(path: str, form: Subscriptions) -> tuple[Route, ...]:
             f"{path}/{{name}}", GET=form.get, PUT=form.put, PATCH=form.patch, DELETE=form.delete
         ),
         _route(f"{path}/{{name}}/attempts", GET=attempts_of(form)),
+        *(
+            _route(f"{path}/{{name}}/{action}", POST=handler)
+            for action, handler in hold_actions(form).items()
+        ),
         _route(f"{path}/{{name}}/getFullUrl", POST=form.full_url),
         _route(f"{path}/{{name}}/getDeliveryAttributes", POST=form.delivery_attributes),
         _route(f"{path}/{{name}}/whatIf", POST=form.what_if),

@@ -64,17 +64,13 @@ class Subscriptions:
         patch = read_json(call.body)
 
         def merged(existing: Resource | None) -> object:
-            if existing is None:
-                raise self._not_found(call)
-            if not is_readable(existing.document):
-                raise UnreadableDocument
-            return self.patched(existing.document, patch)
+            return self.patched(self._readable(call, existing).document, patch)
 
         return self._write(ports, call, self.patch_status, merged, keeps_url=True)
 
     def get(self, ports: ManagePorts, call: Call) -> HttpAnswer:
-        topic = self._topic(ports, call)
-        return self._answer(ports, 200, self._named(ports, call, topic).document, topic)
+        topic = self.topic(ports, call)
+        return self._answer(ports, 200, self.named(ports, call, topic).document, topic)
 
     def delete(self, ports: ManagePorts, call: Call) -> HttpAnswer:
         """
@@ -86,27 +82,27 @@ class Subscriptions:
         existing = ports.resources.get(*_key(topic, call)) if topic else None
         if topic and existing and ports.resources.delete(*_key(topic, call)):
             delete_health(ports, topic.name, call.names["name"])
-            _log_change(topic, existing, "delete")
+            _log_change(topic, existing, "delete", call)
             send_deletion_notices(ports, [existing])
         return answer(204)
 
     def list(self, ports: ManagePorts, call: Call) -> HttpAnswer:
-        topic = self._topic(ports, call)
+        topic = self.topic(ports, call)
         found = listed(ports, topic)
         return answer_page(call, found, lambda stored: self.show_listed(ports, stored, topic))
 
     def full_url(self, ports: ManagePorts, call: Call) -> HttpAnswer:
-        found = self._named(ports, call, self._topic(ports, call))
+        found = self.named(ports, call, self.topic(ports, call))
         return answer(200, {"endpointUrl": full_url(found.document)})
 
     def delivery_attributes(self, ports: ManagePorts, call: Call) -> HttpAnswer:
         """Answer the custom headers, secrets in clear text."""
-        found = self._named(ports, call, self._topic(ports, call))
+        found = self.named(ports, call, self.topic(ports, call))
         return answer(200, {"value": delivery_attributes(found.document)})
 
     def what_if(self, ports: ManagePorts, call: Call) -> HttpAnswer:
         """Answer what a PUT of the body would change; ask no endpoint, and store nothing."""
-        topic = self._topic(ports, call)
+        topic = self.topic(ports, call)
         existing = ports.resources.get(*_key(topic, call))
         request = self._request(ports, call, topic, read_json(call.body), existing)
         wanted = self.parse(request)
@@ -120,6 +116,31 @@ class Subscriptions:
                 request.existing, wanted, request.now, assumes_consent=call.assumes_consent
             )
         return answer_what_if(before, self._shown(ports, wanted, topic), is_same=is_same)
+
+    def change(
+        self, ports: ManagePorts, call: Call, action: str, changed: Callable[[Document], Document]
+    ) -> bool:
+        """
+        Store what an action makes of a subscription; return whether that is a change.
+
+        Raises:
+            NotFound, UnreadableDocument: there is none, or its row can't be read.
+        """
+        topic = self.topic(ports, call)
+        before: Document = self.named(ports, call, topic).document
+        if changed(before) == before:
+            return False
+
+        def decide(existing: Resource | None) -> Document:
+            nonlocal before
+            before = self._readable(call, existing).document
+            return changed(before)
+
+        written = write(ports.resources, _key(topic, call), decide, ports.backoff)
+        if written.document == before:
+            return False
+        _log_change(topic, written, action, call)
+        return True
 
     def show_listed(self, ports: ManagePorts, stored: Document, topic: ParentTopic) -> Document:
         """Return a stored subscription as a list shows it: one that can't be read has failed."""
@@ -136,13 +157,13 @@ class Subscriptions:
 
         Until it is, the previous version stays in force.
         """
-        topic = self._topic(ports, call)
+        topic = self.topic(ports, call)
         links = call.public_url if self.has_links else None
         consents = Consents(ports, links, is_assumed=call.assumes_consent)
 
         def decide(existing: Resource | None) -> Document:
             nonlocal topic
-            topic = self._topic(ports, call)
+            topic = self.topic(ports, call)
             request = self._request(ports, call, topic, body(existing), existing)
             stored = self.parse(replace(request, keeps_url=keeps_url))
             before = request.existing
@@ -155,7 +176,7 @@ class Subscriptions:
         key = _key(topic, call)
         written = write(ports.resources, key, decide, ports.backoff, may_stay)
         self._check_topic(ports, call, written.document)
-        _log_change(topic, written, "put")
+        _log_change(topic, written, "put", call)
         return self._answer(ports, status, written.document, topic)
 
     def _request(
@@ -211,14 +232,14 @@ class Subscriptions:
             raise self.topics.not_found(call)
         raise Conflict("The topic was created again with another input schema.")
 
-    def _topic(self, ports: ManagePorts, call: Call) -> ParentTopic:
+    def topic(self, ports: ManagePorts, call: Call) -> ParentTopic:
         return self.parent_of(self.topics.named(ports, call).document, ports.deployment)
 
     def _find_topic(self, ports: ManagePorts, call: Call) -> ParentTopic | None:
         found = self.topics.find(ports, call)
         return self.parent_of(found.document, ports.deployment) if found else None
 
-    def _named(self, ports: ManagePorts, call: Call, topic: ParentTopic) -> Resource:
+    def named(self, ports: ManagePorts, call: Call, topic: ParentTopic) -> Resource:
         """
         Return the subscription that the path of *call* names.
 
@@ -226,7 +247,9 @@ class Subscriptions:
             NotFound: there is none.
             UnreadableDocument: there is one, but its row can't be read.
         """
-        found = ports.resources.get(*_key(topic, call))
+        return self._readable(call, ports.resources.get(*_key(topic, call)))
+
+    def _readable(self, call: Call, found: Resource | None) -> Resource:
         if found is None:
             raise self._not_found(call)
         if not is_readable(found.document):
@@ -262,11 +285,12 @@ def _too_many() -> InvalidDocument:
     return InvalidDocument(message, detail_code="QuotaExceeded")
 
 
-def _log_change(topic: ParentTopic, row: Resource, action: str) -> None:
+def _log_change(topic: ParentTopic, row: Resource, action: str, call: Call) -> None:
     telemetry.info(
         "subscription.changed",
         topic=topic.name,
         subscription=str(row.document.get("name", row.name)),
         generation=str(row.document.get("generation")),
         action=action,
+        by=call.by,
     )

@@ -11,9 +11,9 @@ from shared.events.token_claims import Role, TokenFault
 
 def check_operator(
     authorization: str | None, admin_key: str | None, tokens: TokenVerifier | None
-) -> None:
+) -> str:
     """
-    Authorize the operator; with neither a key nor Entra ID configured, nobody is.
+    Authorize the operator and return who it is; with neither a key nor Entra ID, nobody is.
 
     Raises:
         Unauthenticated: the credential is missing or wrong.
@@ -29,12 +29,11 @@ def check_operator(
     elif scheme.lower() != "bearer":
         reason = "Authentication failed. The 'Authorization' header is not a Bearer token."
     elif is_admin_key(token, admin_key):
-        return
+        return "the admin key"
     elif tokens is None:
         reason = "Authentication failed. The token is not the admin key."
     else:
-        _check_role(tokens, token)
-        return
+        return f"Entra ID principal {_authorized(tokens, token)}"
     raise Unauthenticated(reason, detail_code="AuthenticationFailed")
 
 
@@ -43,7 +42,8 @@ def is_admin_key(text: str, admin_key: str | None) -> bool:
     return bool(admin_key) and hmac.compare_digest(_octets(text), _octets(admin_key or ""))
 
 
-def _check_role(tokens: TokenVerifier, token: str) -> None:
+def _authorized(tokens: TokenVerifier, token: str) -> str:
+    """Return the principal of a token that has the role."""
     bearer = tokens.verify(token)
     if isinstance(bearer, TokenFault):
         is_old = bearer is TokenFault.EXPIRED
@@ -55,6 +55,7 @@ def _check_role(tokens: TokenVerifier, token: str) -> None:
             f" its access token has no role '{Role.CONTRIBUTOR}'."
         )
         raise Forbidden(message, detail_code="AuthorizationFailed")
+    return bearer.principal
 
 
 def _octets(text: str) -> bytes:

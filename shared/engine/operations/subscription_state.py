@@ -21,7 +21,7 @@ from shared.engine.ports import CountReader, Document, HealthStore
 from shared.engine.timers.housekeeping import COUNTS_KEPT_FOR
 from shared.errors import UNREADABLE, UnreadableDocument
 from shared.metrics import Metric, total_of
-from shared.subscriptions.subscription import DeadLetterDestination
+from shared.subscriptions.subscription import DeadLetterDestination, EventSubscription, Pause
 
 _OF_TOPIC = (Metric.PUBLISH_SUCCESS, Metric.UNMATCHED)
 _OF_SUBSCRIPTION = (
@@ -37,11 +37,13 @@ class SubscriptionState:
     """
     The current state of one subscription.
 
-    *availability* tells whether its endpoint is sent anything, if it *has_consented*. *counts*
-    covers all events since the requested time. *dead_letter* ``None``: events that end are dropped.
+    *availability* tells whether its endpoint is sent anything, if it *has_consented* and there is
+    no *pause*. *counts* covers all events since the requested time. *dead_letter* ``None``: events
+    that end are dropped.
     """
 
     has_consented: bool
+    pause: Pause | None
     availability: Availability
     counts: dict[Metric, int]
     dead_letter: DeadLetterDestination | None
@@ -67,29 +69,49 @@ def read_state(
     except UNREADABLE as error:
         raise UnreadableDocument from error
     key = subscription.key
-    kept = health.read(key)
-    is_current = kept is not None and kept.health.endpoint == endpoint_id(subscription)
     return SubscriptionState(
         has_consented=subscription.has_consented,
-        availability=availability(kept.health, now) if kept and is_current else Open(),
+        pause=subscription.pause,
+        availability=read_availability(subscription, health, now),
         counts=_sums(counts, key.topic, "", _OF_TOPIC, span_of_time)
         | _sums(counts, key.topic, key.subscription, _OF_SUBSCRIPTION, span_of_time),
         dead_letter=subscription.dead_letter,
     )
 
 
-def document(state: SubscriptionState) -> dict[str, Any]:
-    """Return a state as JSON members."""
+def read_availability(
+    subscription: EventSubscription, health: HealthStore, now: datetime
+) -> Availability:
+    """
+    Read whether the endpoint of a subscription is held.
+
+    Raises:
+        StorageUnavailable: storage did not answer.
+    """
+    kept = health.read(subscription.key)
+    if kept is None or kept.health.endpoint != endpoint_id(subscription):
+        return Open()
+    return availability(kept.health, now)
+
+
+def holds_document(pause: Pause | None, found: Availability) -> dict[str, Any]:
+    """Return as JSON members what keeps a subscription's events: its pause, and a hold."""
     held: dict[str, Any] | None = None
-    place = state.dead_letter
-    match state.availability:
+    match found:
         case Held(until=until, why=why):
             held = {"until": timestamp(until), "why": why}
         case NeedsProbe():
             held = {"until": None, "why": "a probe is due"}
+    paused = pause and {"since": timestamp(pause.since), "by": pause.by}
+    return {"paused": paused, "held": held}
+
+
+def document(state: SubscriptionState) -> dict[str, Any]:
+    """Return a state as JSON members."""
+    place = state.dead_letter
     return {
         "hasConsented": state.has_consented,
-        "held": held,
+        **holds_document(state.pause, state.availability),
         "deadLetter": place and {"account": place.account, "container": place.container},
         "counts": {metric.value: count for metric, count in state.counts.items()},
     }

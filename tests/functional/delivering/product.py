@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from pushgrid.testing.memory import answered
+from pushgrid.testing.memory import Stored, answered
 from shared.adapters.resource_cache import InvalidatingStore, Readers, ResourceCache
 from shared.arm.namespace_codec import to_absent_topic, to_namespace_topic
 from shared.arm.subscription_codec import to_subscription_in_force
 from shared.arm.topic_codec import to_topic
 from shared.delivery.messages.message import encode
+from shared.engine.delivering.deliver import Deliver
 from shared.engine.ports import Queue
 from shared.http import HttpRequest
 from tests.functional.deployment import Deployment
@@ -52,15 +54,48 @@ class Product:
             self.app.deliver.run(text.encode())
         return sorted(json.loads(sent.request.body)[0]["data"]["n"] for sent in pusher.sent)
 
+    def play(self, seconds: float, *instances: Deliver) -> list[tuple[int, float]]:
+        """
+        Deliver what becomes due in so many seconds, by *instances* in turn.
+
+        Return the number of each event that was pushed, and the seconds until then.
+        """
+        app, pusher, began_at = self.app, self.api.pusher, self.app.clock.now()
+        pusher.sent.clear()
+        turns = itertools.cycle(instances or (app.deliver,))
+        while (due := self._soonest()) and due.visible_at <= began_at + timedelta(seconds=seconds):
+            app.clock.advance(max(due.visible_at - app.clock.now(), timedelta()))
+            if due in app.queues.stored[Queue.WAITING]:
+                app.wake.run()
+            else:
+                for stored in app.queues.stored.values():
+                    stored[:] = [each for each in stored if each is not due]
+                next(turns).run(due.text.encode())
+        left = began_at + timedelta(seconds=seconds) - app.clock.now()
+        app.clock.advance(max(left, timedelta()))
+        return [
+            (event["data"]["n"], (sent.at - began_at).total_seconds())
+            for sent in pusher.sent
+            for event in json.loads(sent.request.body)
+        ]
+
+    def another_instance(self) -> Deliver:
+        """Return the delivering of an instance that knows nothing yet."""
+        directory = _directory(self.app)
+        parts = replace(self.app.deliver.parts, subscriptions=directory)
+        gates = self.app.new_gates()
+        gates.push = self.app.deliver.gates.push
+        return replace(self.app.deliver, parts=parts, gates=gates)
+
+    def _soonest(self) -> Stored | None:
+        queues = (Queue.DELIVERIES, Queue.RETRIES, Queue.WAITING)
+        stored = [each for queue in queues for each in self.app.queues.stored[queue]]
+        return min(stored, key=lambda each: each.visible_at, default=None)
+
 
 def a_product(app: Deployment) -> Product:
     """A deployment with the topic ``orders``, whose subscription ``crm`` fails."""
-    directory = ResourceCache(
-        app.resources,
-        Readers(to_topic, to_namespace_topic, to_subscription_in_force, to_absent_topic),
-        cache_for=timedelta(seconds=5),
-        clock=app.clock.monotonic,
-    )
+    directory = _directory(app)
     api = ArmApi(resources=app.resources, clock=app.clock)
     api.reconfigure(resources=InvalidatingStore(app.resources, directory))
     app.publish = replace(app.publish, topics=directory, subscriptions=directory)
@@ -72,3 +107,12 @@ def a_product(app: Deployment) -> Product:
     api.json("PUT", CRM, hook(expirationTimeUtc="2026-02-09T13:00:00Z"), status=201)
     api.pusher.script(URL, FAILS)
     return Product(app, api)
+
+
+def _directory(app: Deployment) -> ResourceCache:
+    return ResourceCache(
+        app.resources,
+        Readers(to_topic, to_namespace_topic, to_subscription_in_force, to_absent_topic),
+        cache_for=timedelta(seconds=5),
+        clock=app.clock.monotonic,
+    )

@@ -20,10 +20,14 @@ from pushgrid.testing.memory import (
     ScriptedPusher,
 )
 from pushgrid.testing.subscriber import consent
+from shared.adapters.resource_cache import Readers, ResourceCache
 from shared.adapters.storage.health_table import TableHealth
 from shared.arm.deployment import Deployment, profile_limits
+from shared.arm.namespace_codec import to_absent_topic, to_namespace_topic
 from shared.arm.subscription_codec import to_subscription_in_force
+from shared.arm.topic_codec import to_topic
 from shared.delivery.profiles import PROFILES
+from shared.engine.delivering.deployment_terms import DeploymentTerms
 from shared.engine.manage.api import Manage
 from shared.engine.manage.validation_links import Validate
 from shared.engine.ports import Table
@@ -102,12 +106,22 @@ class ArmApi:
                 default_profile="latest",
                 has_client_ip_header=True,
             ),
+            terms=DeploymentTerms(topics=self._directory(), default_profile="latest", time_scale=1),
             admin_key=KEY,
             public_url=None,
             new_key=lambda: next(keys),
             new_id=lambda: next(ids),
             sleep=self.slept.append,
             backoff=self.backoffs.append,
+        )
+
+    def _directory(self) -> ResourceCache:
+        """Return topics and subscriptions as they are stored now."""
+        return ResourceCache(
+            self.resources,
+            Readers(to_topic, to_namespace_topic, to_subscription_in_force, to_absent_topic),
+            cache_for=timedelta(),
+            clock=self.clock.monotonic,
         )
 
     def reconfigure(self, **members: Any) -> None:

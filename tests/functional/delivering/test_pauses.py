@@ -1,0 +1,279 @@
+"""A subscription held by hand: its events wait, and go on when it is resumed. Design §2, Health."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from pushgrid.testing.memory import START, answered
+from shared.engine.ports import Queue, Table
+from shared.subscriptions.subscription import Batching, Pause, RetryPolicy
+from tests.builders import DEAD, a_delivery, a_message
+from tests.builders import URL as CRM_URL
+from tests.functional.delivering.failing import pushed
+from tests.functional.delivering.gating import a_house, answers_of, turned_away
+from tests.functional.delivering.product import Product, a_product
+from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
+from tests.functional.manage.arm_api import CRM, URL
+
+PAUSE = Pause(START, "the admin key")
+WHY = "paused since 2026-02-09T12:00:00.0000000Z by the admin key"
+
+
+@pytest.fixture
+def product(app: Deployment) -> Product:
+    """Two subscriptions of a topic, whose endpoints accept everything; ``crm`` has no batches."""
+    product = a_product(app)
+    product.api.pusher.script(URL, answered(200))
+    return product
+
+
+def act(product: Product, action: str) -> None:
+    assert product.api.json("POST", f"{CRM}/{action}")["changed"]
+
+
+def test_what_meets_a_pause_waits_and_is_no_attempt(app: Deployment, logged: Logged) -> None:
+    app.subscribe(pause=PAUSE)
+    app.clock.advance(90 * SECOND)
+
+    app.run(a_message([a_delivery(1)]))
+
+    assert pushed(app) == 0
+    assert app.waiting(Queue.WAITING) == [(30 * SECOND, [1])]
+    assert app.on(Queue.WAITING)[0].deliveries == (a_delivery(1),)
+    line = logged("delivery.run")[-1]
+    assert (line["held"], line["held_because"]) == (1, WHY)
+    assert app.resources.list(Table.ENDPOINT_HEALTH, "orders") == []
+
+
+@pytest.mark.parametrize(
+    ("paused_for", "due_in"),
+    [(0, 5), (30, 30), (120, 120), (86_400, 120)],
+)
+def test_what_waits_returns_after_as_long_as_the_pause_has_lasted(
+    app: Deployment, paused_for: int, due_in: int
+) -> None:
+    app.subscribe(pause=Pause(START - paused_for * SECOND, PAUSE.by))
+
+    app.run(a_message())
+
+    [message] = [*app.on(Queue.RETRIES), *app.on(Queue.WAITING)]
+    assert message.due == app.clock.now() + due_in * SECOND
+
+
+def test_a_retry_that_meets_a_pause_costs_no_attempt(app: Deployment) -> None:
+    subscription = app.subscribe(retry_policy=RetryPolicy(max_delivery_attempts=2))
+    app.pusher.script(CRM_URL, answered(500), answered(200))
+    app.run(a_message())
+    [retry] = app.on(Queue.RETRIES)
+    app.directory.add(replace(subscription, pause=PAUSE))
+    app.queues.stored.clear()
+    app.clock.advance(10 * SECOND)
+
+    for _ in range(3):
+        app.run(retry)
+        [retry] = [*app.on(Queue.RETRIES), *app.on(Queue.WAITING)]
+        app.queues.stored.clear()
+        app.clock.advance(2 * MINUTE)
+        assert retry.deliveries[0].attempts == 1
+    app.directory.add(subscription)
+    app.run(retry)
+
+    assert (pushed(app), app.all_stored()) == (2, {})
+
+
+def test_what_waits_in_a_pause_expires_all_the_same(app: Deployment, logged: Logged) -> None:
+    """With a destination it becomes a dead letter, otherwise it is dropped."""
+    policy = RetryPolicy(event_time_to_live_minutes=1)
+    app.subscribe(pause=PAUSE, retry_policy=policy)
+    app.subscribe(name="dead", pause=PAUSE, retry_policy=policy, dead_letter=DEAD)
+    app.clock.advance(MINUTE)
+
+    app.run(a_message([a_delivery(1)]))
+    app.run(a_message([a_delivery(1)], subscription="dead"))
+
+    assert app.all_stored() == {Queue.DEADLETTERS: 1}
+    [line] = logged("delivery.dropped")
+    assert line["reason"] == "TimeToLiveExceeded"
+    assert pushed(app) == 0
+
+
+def test_a_batch_waits_whole(app: Deployment) -> None:
+    batching = Batching(max_events=4, preferred_kilobytes=64)
+    subscription = app.subscribe(pause=PAUSE, batching=batching)
+    app.run(a_message([a_delivery(number) for number in range(6)]))
+    assert pushed(app) == 0
+    app.directory.add(replace(subscription, pause=None))
+    first, second = app.on(Queue.RETRIES)
+    app.clock.advance(6 * SECOND)
+
+    app.run(first)
+    app.run(second)
+
+    assert [len(json.loads(sent.request.body)) for sent in app.pusher.sent] == [4, 2]
+
+
+def test_a_pause_holds_where_the_edition_knows_no_holds(app: Deployment) -> None:
+    app.set_terms(default_profile="2017")
+    app.subscribe(pause=PAUSE)
+
+    app.run(a_message())
+
+    assert pushed(app) == 0
+
+
+@pytest.mark.parametrize("is_next_message", [True, False], ids=["another message", "a recheck"])
+def test_a_pause_lets_a_push_end_and_keeps_what_stands_behind_it(*, is_next_message: bool) -> None:
+    """Whether a message that has come since tells of it, or the line's own looks again."""
+    with a_house(slots=1) as house:
+        visit = house.entered(0, 1)
+        assert house.work.next() == [(0,)]
+
+        if is_next_message:
+            house.gates.of(replace(house.subscription(), pause=PAUSE))
+        else:
+            house.gates.set_pause(house.gate(), PAUSE)
+            assert visit.open == 1
+        house.work.let_go()
+        while visit.open:
+            visit.inbox.wait(1)
+
+        assert turned_away(answers_of(visit)) == {1: WHY}
+        assert house.work.sent == [(0,)]
+        house.leave(visit)
+
+
+def test_a_message_in_flight_notices_a_pause_within_a_second(
+    app: Deployment, logged: Logged
+) -> None:
+    """What the cache says then counts: no other message of the subscription has to come."""
+    paused = replace(app.subscribe(), pause=PAUSE)
+
+    def begin_later(lane: Callable[[], None]) -> bool:
+        del lane
+        app.directory.add(paused)
+        return True
+
+    app.threads.start = begin_later  # type: ignore[method-assign]
+
+    app.run(a_message([a_delivery(0), a_delivery(1)]))
+
+    assert (pushed(app), app.clock.now()) == (0, START + SECOND)
+    assert logged("delivery.run")[-1]["held_because"] == WHY
+
+
+def test_an_end_is_confirmed_whether_paused_or_not(app: Deployment) -> None:
+    """The push was under way when the pause began: its outcome counts as ever."""
+    subscription = app.subscribe()
+    app.directory.change(replace(subscription, pause=PAUSE))
+    app.pusher.script(CRM_URL, answered(413))
+
+    app.run(a_message())
+
+    assert app.all_stored() == {}
+
+
+def test_a_pause_claims_no_probe(app: Deployment) -> None:
+    subscription = app.subscribe()
+    app.pusher.script(CRM_URL, answered(503), answered(200))
+    app.run(a_message())
+    app.directory.add(replace(subscription, pause=PAUSE))
+    app.clock.advance(MINUTE)
+
+    app.run(a_message([a_delivery(1)]))
+
+    assert pushed(app) == 1
+    [row] = app.resources.list(Table.ENDPOINT_HEALTH, "orders")
+    assert row.document["hold"]["turn"] == 0
+
+
+def test_all_that_was_published_during_a_pause_is_delivered_paced_after_it(
+    product: Product,
+) -> None:
+    """Also what waited for its retry. One instance has paused it, and another delivers as well."""
+    app, other = product.app, product.another_instance()
+    product.publish(0)
+    assert product.play(1, other) == [(0, 0.0)]
+    product.api.pusher.script(URL, answered(500), answered(200))
+    product.publish(1)
+    assert product.play(1, app.deliver) == [(1, 0.0)]  # Its retry is due in 10 s.
+
+    act(product, "pause")
+    assert product.play(6, app.deliver, other) == []  # Now every instance knows.
+    for number in range(2, 100):
+        product.publish(number)
+        assert product.play(2, app.deliver, other) == []
+    act(product, "resume")
+    found = product.play(300, app.deliver, other)
+
+    assert sorted(number for number, _ in found) == list(range(1, 100))
+    assert app.all_stored() == {}
+
+
+def test_what_was_published_at_once_during_a_pause_comes_one_after_the_other(
+    product: Product,
+) -> None:
+    act(product, "pause")
+    assert product.play(300) == []
+    product.publish(*range(200))
+    assert product.play(200) == []
+
+    act(product, "resume")
+    found = product.play(300)
+
+    times = [at for _, at in found]
+    assert sorted(number for number, _ in found) == list(range(200))
+    # Nothing new comes, so five a second; what is due within three seconds shares a message.
+    assert times[-1] - times[0] >= 200 / 5 - 6
+    assert max(sum(at <= time < at + 10 for time in times) for at in times) <= 5 * (10 + 6)
+
+
+def test_a_short_pause_ends_soon_after_it_is_resumed(product: Product) -> None:
+    act(product, "pause")
+    product.publish(1)
+    assert product.play(20) == []
+
+    act(product, "resume")
+    product.publish(2)
+
+    [new, (number, after)] = product.play(60)
+    assert new == (2, 0.0)
+    assert number == 1
+    assert after <= 20
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH"])
+def test_a_change_keeps_the_pause_and_a_new_endpoint_gets_what_waited(
+    product: Product, method: str
+) -> None:
+    other = "https://other.example/hook"
+    act(product, "pause")
+    product.publish(1)
+    assert product.play(1) == []
+    changed = {"endpointType": "WebHook", "properties": {"endpointUrl": other}}
+    body = {"destination": changed}
+    product.api.json(method, CRM, {"properties": body} if method == "PUT" else body, status=201)
+    product.api.pusher.script(other, answered(200))
+
+    assert product.play(60) == []
+    act(product, "resume")
+
+    assert [number for number, _ in product.play(200)] == [1]
+    assert product.api.pusher.sent[-1].request.url == other
+
+
+def test_a_subscription_made_anew_is_not_paused(product: Product) -> None:
+    act(product, "pause")
+    product.publish(1)
+    product.api.call("DELETE", CRM)
+    body = {"destination": {"endpointType": "WebHook", "properties": {"endpointUrl": URL}}}
+    product.api.pusher._scripts.clear()
+    product.api.json("PUT", CRM, {"properties": body}, status=201)
+    product.api.pusher.script(URL, answered(200))
+
+    product.publish(2)
+
+    assert [number for number, _ in product.play(600)] == [2]

@@ -1,0 +1,237 @@
+"""Operators pause and resume subscriptions, and end automatic holds. Design §5."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from pushgrid.testing.memory import START, MemoryResources, answered
+from shared.adapters.storage.health_table import TableHealth
+from shared.delivery.health.endpoint_health import Health, Hold, endpoint_id
+from shared.engine.ports import Resource, Table
+from shared.events.token_claims import Claims
+from tests.functional.deployment import Logged
+from tests.functional.manage.arm_api import CRM, KEY, ORDERS, SHOP_CRM, URL, ArmApi, hook, push
+from tests.token_verifier import Tokens
+
+NOW = "2026-02-09T12:00:00.0000000Z"
+PAUSED = {"since": NOW, "by": "the admin key"}
+EXTENSION = f"{ORDERS}/providers/Microsoft.EventGrid/eventSubscriptions/crm"
+
+
+@pytest.fixture
+def crm(orders: ArmApi) -> ArmApi:
+    """A deployment with the subscription ``crm`` of the topic ``orders``."""
+    orders.json("PUT", CRM, hook(), status=201)
+    return orders
+
+
+def hold(api: ArmApi, topic: str = "orders", *, minutes: int = 5, begun: int = 0) -> None:
+    """Hold the endpoint of ``crm``, as a process does whose clock shows *begun* seconds more."""
+    subscription = api.in_force(topic)
+    since = START + timedelta(seconds=begun)
+    held = Hold(
+        since=since,
+        until=since + timedelta(minutes=minutes),
+        why="probation for NotFound: 5 min",
+        sent_at=since,
+    )
+    health = Health(endpoint=endpoint_id(subscription), hold=held, failures=12)
+    api.manage.health.write(subscription.key, health, None)
+
+
+class Raced(MemoryResources):
+    """Resources that somebody else changes before the first put."""
+
+    def __init__(self, first: MemoryResources, change: Callable[[], object]) -> None:
+        super().__init__()
+        self._rows = first._rows
+        self._changes = [change]
+
+    def put(self, *arguments: Any) -> Resource:
+        if self._changes:
+            self._changes.pop()()
+        return super().put(*arguments)
+
+
+def race(api: ArmApi, change: Callable[[], object]) -> None:
+    """Let somebody else be first with the next write."""
+    raced = Raced(api.resources, change)
+    health = TableHealth(raced, api.clock.monotonic)
+    api.reconfigure(resources=raced, health=health)
+
+
+def stored_hold(api: ArmApi, topic: str = "orders") -> object:
+    row = api.resources.get(Table.ENDPOINT_HEALTH, topic, "crm")
+    assert row
+    return row.document["hold"]
+
+
+@pytest.mark.parametrize("form", [CRM, EXTENSION, SHOP_CRM])
+def test_every_form_of_subscription_is_paused_and_resumed(api: ArmApi, form: str) -> None:
+    topic = "shop.orders" if form == SHOP_CRM else "orders"
+    if form == SHOP_CRM:
+        api.json("PUT", form.rpartition("/topics")[0], {"location": "x"}, status=201)
+        api.json("PUT", form.rpartition("/eventSub")[0], {"properties": {}}, status=201)
+        api.json("PUT", form, push(), status=201)
+    else:
+        api.json("PUT", ORDERS, {"location": "x"}, status=201)
+        api.json("PUT", form, hook(), status=201)
+    shown = api.json("GET", form)
+
+    paused = api.json("POST", f"{form}/pause")
+    assert api.in_force(topic).pause == (START, "the admin key")
+    assert api.json("GET", form) == shown  # The ARM document stays Event Grid's.
+    resumed = api.json("POST", f"{form}/resume")
+
+    assert (paused["topic"], paused["subscription"]) == (topic, "crm")
+    assert (paused["changed"], paused["paused"]) == (True, PAUSED)
+    assert (resumed["changed"], resumed["paused"]) == (True, None)
+    assert api.in_force(topic).pause is None
+
+
+def test_a_pause_tells_what_becomes_of_the_events(crm: ArmApi) -> None:
+    assert "is dropped 24 h after it was published" in crm.json("POST", f"{CRM}/pause")["message"]
+
+    policy = {"eventTimeToLiveInMinutes": 90, "maxDeliveryAttempts": 3}
+    crm.json("PATCH", CRM, {"retryPolicy": policy}, status=201)
+
+    assert "dropped 90 min after" in crm.json("POST", f"{CRM}/pause")["message"]
+
+
+def test_a_second_pause_changes_nothing(crm: ArmApi, logged: Logged) -> None:
+    crm.json("POST", f"{CRM}/pause")
+    stored = crm.stored()
+    crm.clock.advance(timedelta(hours=1))
+
+    again = crm.json("POST", f"{CRM}/pause")
+
+    assert (again["changed"], again["paused"]) == (False, PAUSED)
+    assert again["message"].startswith("It was paused before: ")
+    assert crm.stored() == stored
+    assert [line["action"] for line in logged("subscription.changed")] == ["pause"]
+
+
+def test_what_is_not_paused_or_held_is_said_to_be_so(crm: ArmApi, logged: Logged) -> None:
+    resumed, released = (crm.json("POST", f"{CRM}/{each}") for each in ("resume", "release"))
+
+    assert (resumed["changed"], resumed["message"]) == (False, "It was not paused.")
+    assert (released["changed"], released["message"]) == (False, "Its endpoint was not held.")
+    assert logged("subscription.changed") == []
+
+
+def test_the_log_names_who_did_it_and_no_secret(crm: ArmApi, logged: Logged) -> None:
+    person = Claims.from_token({"oid": "o-1", "roles": ["EventGrid Contributor"]})
+    crm.reconfigure(tokens=Tokens(person=person))
+    hold(crm)
+
+    crm.json("POST", f"{CRM}/pause")
+    for action in ("resume", "release", "pause"):
+        headers = {"authorization": "Bearer person"}
+        assert crm.call("POST", f"{CRM}/{action}", headers=headers).status == 200
+
+    lines = logged("subscription.changed")
+    assert [(line["action"], line["by"]) for line in lines] == [
+        ("pause", "the admin key"),
+        ("resume", "Entra ID principal o-1"),
+        ("release", "Entra ID principal o-1"),
+        ("pause", "Entra ID principal o-1"),
+    ]
+    assert crm.in_force().pause == (START, "Entra ID principal o-1")
+    assert KEY not in str(crm.stored())
+
+
+@pytest.mark.parametrize("action", ["pause", "resume", "release"])
+def test_only_operators_may_and_only_what_there_is(crm: ArmApi, action: str) -> None:
+    assert crm.call("POST", f"{CRM}/{action}", headers={}).status == 401
+    assert crm.call("GET", f"{CRM}/{action}").status == 405
+    assert crm.error("POST", f"{CRM}x/{action}", status=404)["code"] == "ResourceNotFound"
+    assert crm.call("POST", f"{ORDERS}x/eventSubscriptions/crm/{action}").status == 404
+    crm.resources.damage(Table.EVENT_SUBSCRIPTIONS, "orders", "crm")
+    assert crm.call("POST", f"{CRM}/{action}").status == 503
+
+
+def test_a_pause_is_stored_before_it_is_answered(crm: ArmApi) -> None:
+    crm.resources.fail_next("put")
+
+    assert crm.call("POST", f"{CRM}/pause").status == 503
+    assert crm.in_force().pause is None
+
+
+def test_a_pause_that_loses_a_race_is_merged(crm: ArmApi) -> None:
+    race(crm, lambda: crm.json("PATCH", CRM, {"labels": ["new"]}, status=201))
+
+    crm.json("POST", f"{CRM}/pause")
+
+    assert crm.stored()["properties"]["labels"] == ["new"]
+    assert crm.in_force().pause
+
+
+def test_an_update_that_awaits_its_consent_is_paused_in_both_versions(crm: ArmApi) -> None:
+    other = "https://other.example/hook"
+    crm.json("POST", f"{CRM}/pause")
+    crm.pusher.script(other, answered(200))
+    crm.json("PUT", CRM, hook(other), status=201)
+
+    assert crm.state() == "AwaitingManualAction"
+    assert (crm.in_force().endpoint_url, crm.in_force().pause) == (URL, (START, "the admin key"))
+    crm.open_link(crm.validation_link())
+    assert (crm.in_force().endpoint_url, crm.in_force().pause) == (other, (START, "the admin key"))
+
+
+def test_a_release_ends_the_hold_for_all_processes(crm: ArmApi) -> None:
+    """Also one that began by a clock that is ahead. Failures count anew."""
+    hold(crm, begun=3)
+    assert crm.json("GET", f"{CRM}/attempts")["state"]["held"]
+
+    released = crm.json("POST", f"{CRM}/release")
+
+    assert (released["changed"], released["held"]) == (True, None)
+    row = crm.resources.get(Table.ENDPOINT_HEALTH, "orders", "crm")
+    assert row
+    assert (row.document["hold"], row.document["failures"]) == (None, 0)
+    assert row.document["releasedAt"] > "2026-02-09T12:00:03"
+    assert crm.json("POST", f"{CRM}/release")["changed"] is False
+
+
+def test_a_release_ends_no_pause_and_says_so(crm: ArmApi) -> None:
+    crm.json("POST", f"{CRM}/pause")
+    hold(crm)
+    assert crm.json("POST", f"{CRM}/pause")["held"]["why"] == "probation for NotFound: 5 min"
+
+    released = crm.json("POST", f"{CRM}/release")
+
+    assert (released["changed"], released["held"], released["paused"]) == (True, None, PAUSED)
+    assert released["message"].endswith("It is paused, which only 'resume' ends.")
+
+
+def test_the_hold_of_an_earlier_endpoint_is_none(crm: ArmApi) -> None:
+    hold(crm)
+    crm.json("PUT", CRM, hook("https://other.example/hook"), status=201)
+
+    assert crm.json("POST", f"{CRM}/release")["changed"] is False
+    assert stored_hold(crm)
+
+
+def test_a_release_that_loses_a_race_is_made_again(crm: ArmApi) -> None:
+    hold(crm)
+    key, health = crm.in_force().key, crm.manage.health
+    row = health.read(key)
+    assert row
+    race(crm, lambda: health.write(key, replace(row.health, failures=13), row.etag))
+
+    assert crm.json("POST", f"{CRM}/release")["changed"]
+    assert stored_hold(crm) is None
+    assert crm.backoffs == [1]
+
+
+def test_the_state_shows_a_pause(crm: ArmApi) -> None:
+    assert crm.json("GET", f"{CRM}/attempts")["state"]["paused"] is None
+
+    crm.json("POST", f"{CRM}/pause")
+
+    assert crm.json("GET", f"{CRM}/attempts")["state"]["paused"] == PAUSED
