@@ -20,7 +20,7 @@ BESIDE := -n 4 --dist loadfile --no-loadscope-reorder
 # Setup that is interrupted in its second half keeps what its first half has installed.
 .PRECIOUS: $(VENV)/.stamp
 FORCE:
-.PHONY: FORCE help setup run azurite worker clients test check static quick infra fmt bench soak clean distclean
+.PHONY: FORCE help setup run azurite worker clients test check static $(QUICK) infra fmt bench soak clean distclean
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -59,7 +59,7 @@ run: setup ## run an end-to-end demo on real components (ONCE=1: exit when it is
 	@$(PY) -m cli demo $(if $(ONCE),--once)
 
 check: setup ## check format, lint, types and imports; run unit and functional tests
-	@$(MAKE) --no-print-directory -o setup -j 2 -O static quick
+	@$(MAKE) --no-print-directory -o setup -j 3 -O static $(QUICK)
 
 static: setup
 	@$(PY) -m ruff format --check --quiet $(CODE)
@@ -68,8 +68,9 @@ static: setup
 	@$(VENV)/bin/lint-imports --no-cache > .import-linter.log || { cat .import-linter.log; exit 1; }
 	@$(VENV)/bin/codespell $(CODE) docs README.md
 
-quick: setup
-	@$(PY) -m pytest -q $(PARALLEL) --hypothesis-profile=quick $(QUICK)
+# A process each: workers of one run would each collect all tests.
+$(QUICK): setup
+	@$(PY) -m pytest -q --hypothesis-profile=quick $@
 
 infra: setup ## check the Bicep templates without Azure, and score the checker on seeded faults
 	@$(PY) -m tools.bicepcheck infra

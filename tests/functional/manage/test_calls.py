@@ -57,7 +57,7 @@ def test_a_request_needs_a_version(api: ArmApi, version: str, code: str) -> None
         f"{ORDERS}/eventSubscriptions/crm/getNothing",
         f"{ORDERS}/providers/Microsoft.Storage/eventSubscriptions/crm",
         f"{TOPICS}%2Forders",
-        ORDERS.replace("/topics", "//topics"),
+        ORDERS.replace("/orders", "//orders"),
     ],
 )
 def test_an_unknown_path_is_not_found(orders: ArmApi, path: str) -> None:
