@@ -12,7 +12,6 @@ import requests
 
 from cli.failure import REFUSED, CommandFailed, Fault
 
-DEFAULT_URL = "http://127.0.0.1:7071"
 DEFAULT_SCOPE = "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/local"
 API_VERSION = "2025-02-15"
 _PUBLISH_API = "2024-06-01"  # of namespace topics
@@ -25,12 +24,14 @@ class Deployment:
     A running deployment at *url*.
 
     *token* returns the bearer token of the management API. *scope* is the ARM id of the resource
-    group that the commands work in. Calls raise `CommandFailed`.
+    group that the commands work in. *authorities* is a PEM file to verify it by, if other than the
+    usual. Calls raise `CommandFailed`.
     """
 
     url: str
     token: Callable[[], str]
     scope: str = DEFAULT_SCOPE
+    authorities: str | None = None
 
     def get(self, path: str, **query: Any) -> Any:
         """Return the document at the ARM path *path*, below the resource group."""
@@ -143,7 +144,8 @@ class Deployment:
 
     def _request(self, method: str, url: str, **options: Any) -> requests.Response:
         try:
-            return requests.request(method, url, timeout=_SECONDS, **options)
+            verify = self.authorities or True
+            return requests.request(method, url, timeout=_SECONDS, verify=verify, **options)
         except requests.ConnectionError as error:
             reason = getattr(error.args[0], "reason", error) if error.args else error
             raise CommandFailed(

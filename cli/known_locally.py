@@ -12,13 +12,15 @@ from urllib.parse import urlsplit
 
 from cli.failure import REFUSED, CommandFailed
 
+DEFAULT_URL = "http://127.0.0.1:7071"
+
 
 class LocalDeployment(NamedTuple):
-    """The base URL of a local deployment, its admin key and, over https, its authority's file."""
+    """A local deployment's base URL and admin key; over https the authorities to verify it by."""
 
     url: str
     key: str
-    authority: str | None = None
+    authorities: str | None = None
 
 
 def path_of(url: str) -> Path:
@@ -35,6 +37,12 @@ def find_local(url: str) -> LocalDeployment | None:
         return LocalDeployment(**json.loads(path_of(url).read_text()))
     except (OSError, ValueError, TypeError):
         return None
+
+
+def default_url() -> str:
+    """Return the URL of the local deployment on the usual port: https if it is recorded so."""
+    known = find_local(DEFAULT_URL)
+    return known.url if known else DEFAULT_URL
 
 
 def local_key(url: str, folder: Path) -> str | None:

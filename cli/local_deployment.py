@@ -57,6 +57,7 @@ def running_deployment(
     port: int,
     on_line: Callable[[str], None],
     data: Path | None = None,
+    tls: bool = False,
 ) -> Iterator[LocalRun]:
     """
     Run the app with *settings*, which override all others, until the block ends.
@@ -73,8 +74,9 @@ def running_deployment(
     with contextlib.ExitStack() as stack:
         azurite = stack.enter_context(running_azurite(folder=data))
         given = {STORAGE: azurite.connection_string, **settings, ADMIN_KEY: key}
-        options = ("--port", str(port))
+        options = ("--port", str(port), *(("--tls",) if tls else ()))
         host = stack.enter_context(running_host(given, options=options, root=HOME, on_line=on_line))
-        key_file = stack.enter_context(recorded(LocalDeployment(host.url, key)))
-        api = Deployment(url=host.url, token=lambda: key)
+        known = LocalDeployment(host.url, key, host.variables.get("REQUESTS_CA_BUNDLE"))
+        key_file = stack.enter_context(recorded(known))
+        api = Deployment(url=host.url, token=lambda: key, authorities=known.authorities)
         yield LocalRun(api=api, azurite=azurite, host=host, key_file=key_file)

@@ -19,7 +19,7 @@ _RECORD = re.compile(r"[\d:.]{12} (DEBUG|INFO|WARNING|ERROR|CRITICAL) +(.*)")
 _OF_HOST = re.compile(r"[\d:.]{12} (.*)")
 _SUCCESS = re.compile(r"\w+ +ok  ")
 _LISTED = re.compile(r"  \w+  +(?!ERROR)")  # a function that the host serves, at its start
-_EXPECTED = ("ready ", "storage ", "Stopping")
+_EXPECTED = ("ready ", "storage ", "export ", "Stopping")
 _JSON = '{"event":"'
 
 
@@ -93,13 +93,14 @@ def counted(count: int, noun: str) -> str:
 
 
 def _published(entry: Entry) -> str:
-    text = (
-        f"{counted(entry['events'], 'event')}: {counted(entry['deliveries'], 'delivery')} stored "
-        f"in {counted(entry['messages'], 'message')}, then answered 200"
+    events, unmatched = counted(entry["events"], "event"), entry["unmatched"]
+    if not entry["deliveries"]:
+        return f"{events}, matched by no event subscription; answered 200"
+    stored = (
+        f"{counted(entry['deliveries'], 'delivery')} in {counted(entry['messages'], 'message')}"
     )
-    if unmatched := entry["unmatched"]:
-        text += f"; {unmatched} matched no event subscription"
-    return text
+    missed = f" ({unmatched} matched by no event subscription)" if unmatched else ""
+    return f"{events}{missed}: stored {stored}, then answered 200"
 
 
 def _attempted(entry: Entry) -> str:

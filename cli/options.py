@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 
 import click
 
-from cli.deployment import DEFAULT_SCOPE, DEFAULT_URL, Deployment, entra_token
+from cli.deployment import DEFAULT_SCOPE, Deployment, entra_token
 from cli.failure import CommandFailed
 from cli.filter_expression import HELP, parse_filter_expression
-from cli.known_locally import local_key
+from cli.known_locally import DEFAULT_URL, default_url, find_local, local_key
 
 F = TypeVar("F", bound=Callable[..., Any])
 _AUDIENCE = "https://management.azure.com"
@@ -26,8 +26,7 @@ def calls_deployment(command: F) -> F:
     @click.option(
         "--url",
         envvar="PUSHGRID_URL",
-        default=DEFAULT_URL,
-        show_default=True,
+        show_default=DEFAULT_URL,
         show_envvar=True,
         help="Base URL of the deployment.",
     )
@@ -48,15 +47,21 @@ def calls_deployment(command: F) -> F:
     )
     @wraps(command)
     def called(
-        *arguments: Any, url: str, key: str | None, entra: bool, scope: str, **options: Any
+        *arguments: Any, url: str | None, key: str | None, entra: bool, scope: str, **options: Any
     ) -> Any:
+        url = url or default_url()
+        local = find_local(url)
         found = key or local_key(url, Path.cwd())
         if not found and not entra:
             raise CommandFailed(
                 "there is no admin key: give it with --key or PUSHGRID_ADMIN_KEY, or use --entra"
             )
-        token = entra_token(_AUDIENCE) if entra else lambda: found or ""
-        deployment = Deployment(url=url.rstrip("/"), token=token, scope=scope.rstrip("/"))
+        deployment = Deployment(
+            url=url.rstrip("/"),
+            token=entra_token(_AUDIENCE) if entra else lambda: found or "",
+            scope=scope.rstrip("/"),
+            authorities=local.authorities if local else None,
+        )
         return command(*arguments, deployment=deployment, **options)
 
     return called  # type: ignore[return-value]

@@ -16,6 +16,7 @@ _COMMANDS = {
     "apply": ("cli.apply", "apply"),
     "cost": ("cli.cost", "cost"),
     "demo": ("cli.demo", "demo"),
+    "dev": ("cli.dev", "dev"),
     "explain": ("cli.explain", "explain"),
     "listen": ("cli.listen", "listen"),
     "namespace": ("cli.namespaces", "namespace"),

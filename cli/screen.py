@@ -69,7 +69,7 @@ class Screen:
 
     def show(self, kind: str, text: str) -> None:
         """Print a fact about the deployment, under its name."""
-        self._print(Happening(kind, "", text), Text(f"  {kind:<12} {text}"))
+        self._print(Happening(kind, "", text), Text(f"  {kind:<{_KIND}} {text}"))
 
     def ready(self, url: str) -> None:
         """Tell people and programs that requests are accepted at *url*."""

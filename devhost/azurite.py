@@ -67,16 +67,14 @@ def running_azurite(
         HostError: Node or Azurite is missing, or Azurite does not start.
     """
     command = _command() + _secured(certificate) + _addresses(ports)
-    command += ["--location", str(folder)] if folder else ["--inMemoryPersistence"]
-    with tempfile.TemporaryFile() as output:
+    command += ["--location", str(folder.resolve())] if folder else ["--inMemoryPersistence"]
+    with tempfile.TemporaryFile() as output, contextlib.ExitStack() as stack:
         process = _spawn(command, account, output)
-        try:
-            taken = _ports(process, output)
-            yield _azurite(process, "https" if certificate else "http", account, taken)
-            if folder:
-                _end(process, output)
-        finally:
-            _kill(process)
+        stack.callback(_kill, process)
+        taken = _ports(process, output)
+        if folder:
+            stack.callback(_end, process, output)
+        yield _azurite(process, "https" if certificate else "http", account, taken)
 
 
 def _command() -> list[str]:

@@ -51,10 +51,10 @@ def test_a_subscription_from_its_handshake_to_its_end(
 
     assert [(each.kind, each.about, each.text.partition(";")[0]) for each in told()] == [
         ("handshake", "orders/crm", "accepted"),
-        ("published", "orders", "1 event: 1 delivery stored in 1 message, then answered 200"),
+        ("published", "orders", "1 event: stored 1 delivery in 1 message, then answered 200"),
         ("retry", "orders/crm", "attempt 1: 500 GenericError"),
         ("delivered", "orders/crm", "attempt 2: 200 in 100 ms"),
-        ("published", "orders", "1 event: 1 delivery stored in 1 message, then answered 200"),
+        ("published", "orders", "1 event: stored 1 delivery in 1 message, then answered 200"),
         ("given up", "orders/crm", "attempt 1: 400 BadRequest"),
         ("dropped", "orders/crm", "1 event: UndeliverableDueToHttpBadRequest"),
         ("handshake", "orders/crm2", "refused: the endpoint answered 404"),

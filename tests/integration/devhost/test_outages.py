@@ -6,6 +6,7 @@ import contextlib
 import shutil
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -150,3 +151,26 @@ def test_a_restart_of_azurite_loses_no_message(start, function, tmp_path):
             until(lambda: host.count("clock  ok") > ticks + 1)
             host.assert_no_traceback()
             assert host.stop() == 0
+
+
+def test_azurite_keeps_its_data_however_its_block_ends(tmp_path, monkeypatch):
+    """Ctrl-C ends `pushgrid dev --data FOLDER`; the folder may be relative."""
+    monkeypatch.chdir(tmp_path)
+
+    def interrupted() -> None:
+        with (
+            running_azurite(folder=Path("kept")) as azurite,
+            QueueClient.from_connection_string(azurite.connection_string, "jobs") as jobs,
+        ):
+            jobs.create_queue()
+            jobs.send_message("one")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+
+    with (
+        running_azurite(folder=tmp_path / "kept") as azurite,
+        QueueClient.from_connection_string(azurite.connection_string, "jobs") as jobs,
+    ):
+        assert [each.content for each in jobs.peek_messages()] == ["one"]

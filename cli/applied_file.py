@@ -1,0 +1,144 @@
+"""Keeps a local deployment as its configuration file says: applies it when it changes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
+from pathlib import Path
+from typing import NamedTuple
+
+from cli.configuration.carrying_out import carry_out
+from cli.configuration.changes import Action, Change
+from cli.configuration.planning import plan
+from cli.configuration.reading import read_configuration
+from cli.configuration.resources import Configuration, ResourceId
+from cli.deployment import Deployment
+from cli.failure import CommandFailed
+from cli.narration import Happening
+
+_NAMES = ("pushgrid.json", "pushgrid.yaml", "pushgrid.yml")
+_AGAIN_SECONDS = 10.0  # an endpoint may not have been started yet
+_AGAIN = f"It is tried again every {_AGAIN_SECONDS:g} s, and when the file changes."
+_DONE = {Action.CREATE: "created", Action.UPDATE: "updated", Action.DELETE: "deleted"}
+
+
+class _Version(NamedTuple):
+    """What changes with a file's contents, also if an editor puts another file in its place."""
+
+    modified: int
+    size: int
+    inode: int
+
+
+class AppliedFile:
+    """
+    Applies a file, and applies it again when it changes.
+
+    *path* ``None``: a file of one of the usual names in *folder*, as soon as there is one. What
+    happens is told to *tell*.
+    """
+
+    def __init__(self, path: Path | None, folder: Path, tell: Callable[[Happening], None]) -> None:
+        self._path = path
+        self._folder = folder
+        self._tell = tell
+        self._seen: _Version | None = None
+        self._read: _Version | None = None
+        self._wanted: Configuration | None = None
+        self._named: AbstractSet[ResourceId] = frozenset()
+        self._told: object = None  # what the faults are about that were told last
+        self._again_at = 0.0
+
+    @property
+    def path(self) -> Path | None:
+        """The file, if there is one."""
+        if self._path:
+            return self._path
+        return next((each for name in _NAMES if (each := self._folder / name).is_file()), None)
+
+    @property
+    def is_applied(self) -> bool:
+        """Whether the deployment is as the file says, or there is no file."""
+        return self._wanted is None and self._told is None
+
+    def read(self) -> None:
+        """
+        Read the file if there is one; it is applied next.
+
+        Raises:
+            CommandFailed: it is faulty.
+        """
+        if path := self.path:
+            self._seen = self._read = _version(path)
+            self._wanted = read_configuration(path)
+
+    def follow(self, api: Deployment) -> bool:
+        """
+        Read the file if it has changed; bring *api* to it; return whether something was changed.
+
+        What is faulty or refused is told; until it is mended the deployment stays as it is.
+        """
+        try:
+            self._read_changed()
+            if self._wanted and time.monotonic() >= self._again_at:
+                return self._apply(api, self._wanted)
+        except CommandFailed as error:
+            self._again_at = time.monotonic() + _AGAIN_SECONDS
+            self._tell_faults(error.message, error.message.splitlines())
+        return False
+
+    def _read_changed(self) -> None:
+        path = self.path
+        version = _version(path) if path else None
+        is_complete = version == self._seen  # nobody is writing it
+        self._seen = version
+        if path and version and is_complete and version != self._read:
+            self._read = version
+            self._wanted, self._again_at, self._told = None, 0.0, None
+            self._wanted = read_configuration(path)
+
+    def _apply(self, api: Deployment, wanted: Configuration) -> bool:
+        """Delete no more than what an earlier version of the file has named."""
+        ids = {each.id.folded for each in wanted.resources}
+        changes = [
+            each
+            for each in plan(api, wanted, prune=not self._named <= ids)
+            if each.action is not Action.DELETE or each.id.folded in self._named
+        ]
+        self._named |= ids
+        done: list[Change] = []
+        carry_out(api, changes, lambda change: self._take(change, done))
+        has_changed = any(each.action in _DONE and not each.faults for each in done)
+        if refused := [each for each in done if each.faults]:
+            self._again_at = time.monotonic() + _AGAIN_SECONDS
+            faults = [fault for each in refused for fault in each.faults]
+            self._tell_faults([each.id for each in refused], [*faults, _AGAIN])
+            return has_changed
+        self._named, self._wanted, self._told = ids, None, None
+        if not has_changed and self.path:
+            self._tell(Happening("applied", self.path.name, "nothing to change"))
+        return has_changed
+
+    def _take(self, change: Change, done: list[Change]) -> None:
+        done.append(change)
+        if (action := _DONE.get(change.action)) and not change.faults:
+            what = "; ".join((f"{action} {change.kind}", *change.differences))
+            self._tell(Happening("applied", change.name, what, entry=change.document))
+        for warning in change.warnings:
+            self._tell(Happening("warning", change.name, warning))
+
+    def _tell_faults(self, about: object, faults: Sequence[str]) -> None:
+        """Tell *faults*, unless those told last were about the same."""
+        if about != self._told:
+            for fault in faults:
+                self._tell(Happening("file", "", fault))
+        self._told = about
+
+
+def _version(path: Path) -> _Version | None:
+    try:
+        stat = path.stat()
+    except OSError:  # an editor is replacing it
+        return None
+    return _Version(stat.st_mtime_ns, stat.st_size, stat.st_ino)

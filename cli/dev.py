@@ -1,0 +1,184 @@
+"""`pushgrid dev`: runs a deployment on this machine and shows what happens in it."""
+
+from __future__ import annotations
+
+import shlex
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+import click
+
+from cli.applied_file import AppliedFile
+from cli.deployment import Deployment, namespace_path
+from cli.failure import REFUSED, CommandFailed
+from cli.local_deployment import LocalRun, own_settings, running_deployment
+from cli.options import NameValue
+from cli.screen import Screen
+from devhost.errors import HostError
+from devhost.settings import STORAGE
+from testbed.ending import end_on_signals
+from testbed.host_settings import LOCAL
+
+_DEFAULTS = LOCAL | {
+    "PUSHGRID_ATTEMPT_LOG": "all",
+    "PUSHGRID_LOCAL_SHORTCUTS": "true",
+    "PUSHGRID_ALLOWED_NETWORKS": "127.0.0.0/8,::1/128",
+    "AzureFunctionsJobHost__extensions__queues__maxPollingInterval": "00:00:00.100",
+}
+_LOG_FORMAT = {"PUSHGRID_LOG_FORMAT": "json"}  # which the narration reads
+_DEFAULT_PORT = 7071
+_POLL_SECONDS = 0.25
+
+
+class Options(NamedTuple):
+    """What the command line says; *settings* are the app's."""
+
+    port: int
+    file: Path | None
+    data: Path | None
+    tls: bool
+    settings: Mapping[str, str]
+
+
+@click.command("dev")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=_DEFAULT_PORT,
+    show_default=True,
+    help="Port of the deployment; 0 takes a free one.",
+)
+@click.option(
+    "--file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Configuration file; the default is pushgrid.json, pushgrid.yaml or pushgrid.yml in the "
+    "working directory, now or later.",
+)
+@click.option(
+    "--data",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="Keep the storage in this folder; without it, the storage is temporary.",
+)
+@click.option("--tls", is_flag=True, help="Serve https, with a certificate of this user's own.")
+@click.option(
+    "--time-scale",
+    type=click.FloatRange(1, 100_000),
+    metavar="N",
+    help="Make all waits N times shorter than Event Grid's.",
+)
+@click.option("--env", type=NameValue(), multiple=True, help="Override a setting of the app.")
+@click.option("--verbose", is_flag=True, help="Print the log of the host as well.")
+@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON for each happening.")
+def dev(
+    port: int,
+    file: Path | None,
+    data: Path | None,
+    tls: bool,
+    time_scale: float | None,
+    env: tuple[tuple[str, str], ...],
+    verbose: bool,
+    as_json: bool,
+) -> int:
+    """
+    Run a deployment on this machine, and show what happens in it.
+
+    It applies the configuration file of the working directory, and applies it again when it
+    changes. Other pushgrid commands find its admin key by themselves. Ctrl-C stops it.
+    """
+    settings = dict(env) | ({"PUSHGRID_TIME_SCALE": f"{time_scale:g}"} if time_scale else {})
+    if STORAGE in settings:
+        raise CommandFailed(f"--env {STORAGE}: dev runs a storage of its own; see --data")
+    screen = Screen(as_json=as_json, verbose=verbose)
+    end_on_signals()
+    try:
+        with ExitStack() as stack:
+            _run(Options(port, file, data, tls, settings), screen, stack)
+    except HostError as error:
+        raise CommandFailed(str(error), REFUSED) from None
+    except KeyboardInterrupt:
+        screen.say("Stopped.")
+    return 0
+
+
+def _run(options: Options, screen: Screen, stack: ExitStack) -> None:
+    """Start everything and serve until a signal or a fault ends it."""
+    file = AppliedFile(options.file, Path(), screen.tell)
+    file.read()  # a faulty one is reported before anything is started
+    screen.say("Starting storage (Azurite) and the Functions host …")
+    run = stack.enter_context(
+        running_deployment(
+            _settings(options),
+            port=options.port,
+            on_line=screen.on_host_line,
+            data=options.data,
+            tls=options.tls,
+        )
+    )
+    _introduce(run, options, screen)
+    # On a thread, since Ctrl-C must not wait for an endpoint's handshake.
+    following = _Following(file, run.api, screen)
+    following.start()
+    while True:
+        run.check()
+        if following.failure:
+            raise following.failure
+        time.sleep(_POLL_SECONDS)
+
+
+class _Following(threading.Thread):
+    """Keeps the deployment as the file says, until the process ends or there is a *failure*."""
+
+    def __init__(self, file: AppliedFile, api: Deployment, screen: Screen) -> None:
+        super().__init__(daemon=True)
+        self.failure: Exception | None = None
+        self._file, self._api, self._screen = file, api, screen
+
+    def run(self) -> None:
+        is_ready = False
+        try:
+            while True:
+                has_changed = self._file.follow(self._api)
+                becomes_ready = self._file.is_applied and not is_ready
+                if has_changed or becomes_ready:
+                    _show_topics(self._api, self._screen)
+                if becomes_ready:
+                    self._screen.ready(self._api.url)
+                    is_ready = True
+                time.sleep(_POLL_SECONDS)
+        except Exception as error:  # noqa: BLE001 - the main thread raises it
+            self.failure = error
+
+
+def _settings(options: Options) -> dict[str, str]:
+    own = own_settings()
+    defaults = {name: text for name, text in _DEFAULTS.items() if name not in own}
+    return {**defaults, **options.settings, **_LOG_FORMAT}
+
+
+def _introduce(run: LocalRun, options: Options, screen: Screen) -> None:
+    storage = f"in {options.data}" if options.data else "temporary, discarded on exit"
+    is_default = urlsplit(run.api.url).port == _DEFAULT_PORT
+    screen.show("address", run.api.url)
+    if not is_default:
+        screen.show("for pushgrid", f"export PUSHGRID_URL={run.api.url}")
+    for name, value in run.host.variables.items():
+        screen.show("for clients", f"export {name}={shlex.quote(value)}")
+    screen.show("admin key", f"in {run.key_file}; pushgrid commands on this machine find it")
+    screen.show("storage", storage)
+
+
+def _show_topics(api: Deployment, screen: Screen) -> None:
+    topics = [each["name"] for each in api.list("topics")]
+    for namespace in (each["name"] for each in api.list("namespaces")):
+        found = api.list(f"{namespace_path(namespace)}/topics")
+        topics += [f"{namespace}.{each['name']}" for each in found]
+    for name in topics:
+        screen.show("topic", f"{name}  {api.publish_url(name)}  (keys: pushgrid topic keys {name})")
+    if not topics:
+        screen.show("topics", "none yet: write a pushgrid.json, or run pushgrid topic create NAME")

@@ -1,0 +1,152 @@
+"""`pushgrid dev`, as a user starts it: one file, one process, and what it shows."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.program import main
+from testbed.subscriber import PATIENCE, answers, running_subscriber
+from tests.e2e.test_commands import children, is_running
+from tests.host.running import until
+
+ROOT = Path(__file__).parents[2]
+
+
+class Dev:
+    """A running `pushgrid dev`; *lines* are what it has printed."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        self.folder = folder
+        self.lines: list[str] = []
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "cli", "dev", "--port", "0", *options],
+            cwd=folder,
+            env=os.environ | {"PYTHONPATH": str(ROOT), "COLUMNS": "40"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self._changed = threading.Condition()
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def see(self, *words: str) -> str:
+        """Wait for a line with all *words*; return it."""
+
+        def found() -> str | None:
+            return next((line for line in self.lines if all(w in line for w in words)), None)
+
+        with self._changed:
+            line = self._changed.wait_for(found, PATIENCE)
+        assert line, f"{words} is not in:\n" + "\n".join(self.lines)
+        return line
+
+    def write(self, text: str) -> None:
+        """Save the file as editors do: another file takes its place."""
+        new = self.folder / "pushgrid.json.new"
+        new.write_text(text)
+        new.replace(self.folder / "pushgrid.json")
+
+    def end(self) -> None:
+        if self.process.poll() is None:
+            self.process.terminate()
+        try:
+            self.process.wait(PATIENCE)
+        finally:
+            self.process.kill()
+            self._reader.join()
+            if self.process.stdout:
+                self.process.stdout.close()
+
+    def _read(self) -> None:
+        for line in self.process.stdout or ():
+            with self._changed:
+                self.lines.append(line.rstrip("\n"))
+                self._changed.notify_all()
+
+
+@pytest.fixture
+def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Dev]]:
+    """Start it in a folder and for a user of their own."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "user"))
+    folder = tmp_path / "shop"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    running: list[Dev] = []
+
+    def started(*options: str) -> Dev:
+        running.append(Dev(folder, *options))
+        return running[-1]
+
+    yield started
+    for each in running:
+        each.end()
+
+
+def shop(topic: str, url: str) -> str:
+    """Return a file with one topic, whose subscriber is not asked for its consent."""
+    destination = {"endpointType": "WebHook", "properties": {"endpointUrl": url}}
+    crm = {"consent": "assumed", "properties": {"destination": destination}}
+    orders = {"keys": {"key1": secrets.token_hex(16)}, "eventSubscriptions": {"crm": crm}}
+    return json.dumps({"topics": {topic: orders}}, indent=2)
+
+
+def names(found: list[dict[str, Any]]) -> list[str]:
+    return [each["name"] for each in found]
+
+
+def test_a_folder_with_a_file_becomes_a_deployment(
+    start: Callable[..., Dev], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def pushgrid(*arguments: str) -> str:
+        assert main([*arguments, "--url", url]) == 0
+        return capsys.readouterr().out
+
+    with running_subscriber(answers(503, 200)) as subscriber:
+        (tmp_path / "shop/pushgrid.json").write_text(shop("orders", subscriber.url))
+        key = secrets.token_hex(16)
+        dev = start("--tls", "--time-scale", "100", "--env", f"PUSHGRID_ADMIN_KEY={key}")
+        url = dev.see("ready https://").split()[1]
+        beside = children(dev.process.pid)
+
+        # Another command finds the key by itself, and what to verify the certificate by.
+        pushgrid("publish", "orders", "--type", "Placed", "--id", "e-1")
+
+        dev.see("published", "orders", "1 event")
+        dev.see("retry", "orders/crm", "503", "minimum for 503", "(e-1)")
+        dev.see("delivered", "orders/crm", "attempt 2: 200", "(e-1)")
+        assert not subscriber.handshakes
+
+        pushgrid("topic", "create", "by-hand")
+        dev.write(shop("billing", subscriber.url))
+        dev.see("applied", "billing/crm", "created event subscription")
+        dev.see("applied", "orders ", "deleted topic")
+
+        dev.write('{\n  "topics": {\n    "orders": [\n')
+        dev.see("pushgrid.json:4:")
+        assert sorted(names(json.loads(pushgrid("topic", "list", "--json")))) == [
+            "billing",
+            "by-hand",
+        ]
+
+        dev.process.send_signal(signal.SIGINT)
+        assert dev.process.wait(PATIENCE) == 0
+    assert {"azurite", "devhost"} <= {
+        word for command in beside.values() for word in ("azurite", "devhost") if word in command
+    }
+    until(lambda: not [pid for pid in beside if is_running(pid)])
+    assert dev.see("export REQUESTS_CA_BUNDLE=")
+    assert key not in "\n".join(dev.lines)
+    assert not list((tmp_path / "user").rglob("*.json"))
+    assert not [line for line in dev.lines if "\x1b" in line or "Traceback" in line]

@@ -1,0 +1,108 @@
+"""`pushgrid dev`: what it refuses before it starts anything, and how it prints."""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+
+import pytest
+
+from cli import dev
+from cli.known_locally import LocalDeployment, find_local, recorded
+from cli.narration import Happening
+from cli.program import main
+from cli.screen import Screen
+
+DELIVERED = Happening("delivered", "orders/crm", "attempt 1: 200 in 12 ms", "e-1", {"event": "x"})
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory and a user's data of their own; signals stay with the tests."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "user"))
+    monkeypatch.setattr(dev, "end_on_signals", lambda: None)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("options", "contents", "code", "words"),
+    [
+        ((), '{"topics": [', 2, "pushgrid.json:1: "),
+        ((), '{"topic": {}}', 2, "pushgrid.json:1: "),
+        (("--file", "none.json"), None, 2, "none.json"),
+        (("--env", "AzureWebJobsStorage=x"), None, 2, "see --data"),
+        (("--env", "nothing"), None, 2, "write name=value"),
+        (("--time-scale", "0"), None, 2, "--time-scale"),
+    ],
+)
+def test_a_wrong_command_starts_nothing(
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    options: tuple[str, ...],
+    contents: str | None,
+    code: int,
+    words: str,
+) -> None:
+    if contents:
+        (folder / "pushgrid.json").write_text(contents)
+
+    assert main(["dev", *options]) == code
+
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert words in err
+
+
+def test_a_port_in_use_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+
+        assert main(["dev", "--port", str(port)]) == 1
+
+    assert capsys.readouterr().err == (
+        f"pushgrid: port {port} is in use: choose another with --port\n"
+    )
+
+
+def test_people_get_lines_without_colour_where_there_is_no_terminal(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Screen().tell(DELIVERED)
+
+    line = capsys.readouterr().out
+    assert line[8:] == f"  {'delivered':<13}  {'orders/crm':<20}  attempt 1: 200 in 12 ms  (e-1)\n"
+
+
+def test_programs_get_a_document_in_each_line(capsys: pytest.CaptureFixture[str]) -> None:
+    screen = Screen(as_json=True)
+
+    screen.tell(DELIVERED)
+    screen.ready("http://127.0.0.1:1")
+
+    delivered, ready = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (delivered["kind"], delivered["about"]) == ("delivered", "orders/crm")
+    assert (delivered["log"], delivered["text"]) == ({"event": "x"}, "attempt 1: 200 in 12 ms")
+    assert (ready["kind"], ready["text"]) == ("ready", "http://127.0.0.1:1")
+
+
+def test_a_host_s_log_is_printed_only_if_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    line = "12:00:00.000 INFO    azure.core  all is well"
+
+    Screen().on_host_line(line)
+    Screen(verbose=True).on_host_line(line)
+
+    assert capsys.readouterr().out == f"{line}\n"
+
+
+def test_a_key_is_found_by_its_url_while_the_deployment_runs() -> None:
+    running = LocalDeployment("http://127.0.0.1:7071", "k")
+
+    with recorded(running) as path:
+        assert find_local("http://localhost:7071/") == running
+        assert find_local("http://127.0.0.1:7072") is None
+        assert find_local("http://shop.example:7071") is None
+        assert path.stat().st_mode & 0o777 == 0o600
+
+    assert find_local(running.url) is None
