@@ -8,6 +8,7 @@ OLDER := .clients
 JAVASCRIPT := tests/clients/javascript
 BULLMQ := bench/peers/bullmq
 CELERY := .venv-celery
+AZ := .az
 CODE := pushgrid shared devhost cli testbed bench tests tools $(wildcard *_function)
 QUICK := tests/unit tests/functional
 # Unit and functional tests never wait: as many processes as cores.
@@ -20,7 +21,7 @@ BESIDE := -n 4 --dist loadfile --no-loadscope-reorder
 # Setup that is interrupted in its second half keeps what its first half has installed.
 .PRECIOUS: $(VENV)/.stamp
 FORCE:
-.PHONY: FORCE help setup run azurite worker clients test check static $(QUICK) infra fmt bench soak clean distclean
+.PHONY: FORCE help setup run azurite worker clients test check static $(QUICK) infra fmt az bench soak clean distclean
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -49,6 +50,10 @@ $(OLDER)/%/.stamp: tests/clients/%.txt $(VENV)/pyvenv.cfg
 
 $(JAVASCRIPT)/node_modules/.stamp $(BULLMQ)/node_modules/.stamp: %/node_modules/.stamp: %/package.json %/package-lock.json | $(VENV)/.stamp
 	@sh setup.sh javascript $*
+	@touch $@
+
+$(AZ)/.stamp: tests/az/requirements.txt $(VENV)/pyvenv.cfg
+	@sh setup.sh az $(AZ)
 	@touch $@
 
 $(CELERY)/.stamp: bench/peers/celery/requirements.txt $(VENV)/pyvenv.cfg
@@ -85,6 +90,9 @@ test: check worker clients infra ## run every check and test, with full property
 	@$(PY) -m pytest -q $(PARALLEL) -m hypothesis $(QUICK)
 	@$(PY) -m pytest -q $(BESIDE) $(addprefix --ignore=,$(QUICK)) tests tools
 
+az: setup $(AZ)/.stamp ## run the examples of docs/az.md with Azure CLI, and record its requests (first installs it: 733 MB, two minutes)
+	@$(PY) -m tests.az
+
 azurite: setup ## run Azurite with its data in .azurite/
 	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" node node_modules/azurite/dist/src/azurite.js \
 	  --silent --location .azurite --skipApiVersionCheck --disableTelemetry
@@ -100,7 +108,7 @@ soak: setup ## attack a deployment for half an hour: kills, faults, outages, sho
 	@$(PY) -m bench $(or $(OF),soak) $(ARGS)
 
 clean: ## remove everything that setup and tests created
-	@rm -rf $(VENV) $(WORKER) $(CELERY) $(OLDER) node_modules $(JAVASCRIPT)/node_modules $(BULLMQ)/node_modules .infra-schemas .soak *.egg-info .hypothesis .coverage .*_cache .import-linter.log
+	@rm -rf $(VENV) $(WORKER) $(CELERY) $(AZ) $(OLDER) node_modules $(JAVASCRIPT)/node_modules $(BULLMQ)/node_modules .infra-schemas .soak *.egg-info .hypothesis .coverage .*_cache .import-linter.log
 	@find $(CODE) -name __pycache__ -prune -exec rm -rf {} +
 
 distclean: clean ## also remove local.settings.json, .azurite/ and the files in scratch/

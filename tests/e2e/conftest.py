@@ -41,6 +41,7 @@ def _settings(azurite: Azurite, scale: float) -> dict[str, str]:
     return host_settings(
         azurite,
         PUSHGRID_TIME_SCALE=str(scale),
+        PUSHGRID_AZ_LOGIN="true",
         PUSHGRID_CLIENT_IP_HEADER="X-Forwarded-For",
     )
 

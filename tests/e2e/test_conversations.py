@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import requests
 
+from devhost.azurite import ACCOUNT
 from devhost.process import RunningHost
 from testbed.arm import ADMIN_KEY
 from testbed.subscriber import Subscriber
@@ -20,6 +21,7 @@ def test_answers_are_as_recorded(
     host: RunningHost, subscriber: Callable[..., Subscriber], name: str, path: Path
 ):
     names = {"rg": GROUP, "name": name, "endpoint": subscriber().url}
+    names |= {"account": ACCOUNT, "key": ADMIN_KEY}
     names |= {"host": host.url, "hostname": host.url.removeprefix("http://")}
     headers = {"Authorization": f"Bearer {ADMIN_KEY}"}
 

@@ -81,13 +81,16 @@ def with_pending_state(answer: HttpAnswer, method: str, api_version: str) -> Htt
     destinations, filters and mappings. Azure answers ``Creating`` or ``Updating``; so does this,
     and the client then gets the resource at once and finds it settled.
 
+    Only Event Grid's own resources are read back so.
+
     Source: azure-mgmt-eventgrid 10.2.0 and 9.0.0 with msrest 0.7.1, as run.
     """
     if method not in _STATES or api_version >= READS_ONCE or not answer.body:
         return answer
     document = json.loads(answer.body)
     properties = document.get("properties", {})
-    if properties.get("provisioningState") != _SETTLED:
+    is_ours = str(document.get("type")).startswith("Microsoft.EventGrid/")
+    if not is_ours or properties.get("provisioningState") != _SETTLED:
         return answer
     properties["provisioningState"] = _STATES[method]
     return replace(answer, body=literals.dumps(document).encode())

@@ -60,9 +60,15 @@ class AzLogin:
 
 
 def _metadata(base: str) -> HttpAnswer:
-    authentication = {"loginEndpoint": f"{base}/adfs", "audiences": [base]}
-    document = {"galleryEndpoint": base, "graphEndpoint": base, "authentication": authentication}
-    return answer(200, document)
+    return answer(
+        200,
+        {
+            "name": "Pushgrid",
+            "resourceManager": base,
+            "authentication": {"loginEndpoint": f"{base}/adfs", "audiences": [base]},
+            "suffixes": {},
+        },
+    )
 
 
 def _configuration(base: str) -> HttpAnswer:

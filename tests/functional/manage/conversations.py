@@ -5,10 +5,13 @@ A file of `tests/data/management` says what it is about, where that is known fro
 come before (``setup``), and has steps of a request (``send``) and its answer (``expect``).
 
 In texts ``{rg}`` stands for the scope of a resource group, ``{name}`` for a name that nothing has,
-``{host}`` for our own address, ``{hostname}`` for that without its scheme, and ``{endpoint}`` for
-that of a consenting endpoint. In an answer every member counts, and 10 is not 10.0; its ``body``
-may be that of an earlier step (``as``). What can't be foreseen, or is no word of Event Grid's, is
-``<uuid>``, ``<key>`` or ``<text>``, which can't be empty.
+``{host}`` for our own address, ``{hostname}`` for that without its scheme, ``{endpoint}`` for that
+of a consenting endpoint, ``{account}`` for the app's storage account and ``{key}`` for the admin
+key. In an answer every member counts, and 10 is not 10.0; its ``body`` may be that of an earlier
+step (``as``). What can't be foreseen, or is no word of Event Grid's, is ``<uuid>``, ``<key>`` or
+``<text>``, which can't be empty.
+
+Those of Azure CLI (``az_*.json``) are recorded by `make az`.
 """
 
 from __future__ import annotations
