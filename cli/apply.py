@@ -58,7 +58,7 @@ def apply(
     as FILE says is left alone, so that a second run changes nothing.
     """
     parameters = _read_parameters(parameter_file) | dict(given)
-    configuration = read_configuration(file, parameters)
+    configuration = read_configuration(file, parameters, deployment.scope)
     console = Console(stderr=True, highlight=False)
     with console.status(f"comparing {deployment.url} with {file} …"):
         changes = plan(deployment, configuration, prune=prune)

@@ -1,0 +1,1 @@
+"""Reads the topics and event subscriptions of compiled Bicep and ARM templates."""

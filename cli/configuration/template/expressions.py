@@ -1,0 +1,102 @@
+"""
+Parses the expressions of ARM templates.
+
+Source: "Syntax and expressions in ARM templates" (2025).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from lark import Lark, Token, Transformer, UnexpectedInput, v_args
+
+_GRAMMAR = r"""
+?expression: STRING                                   -> text
+           | SIGNED_INT                               -> number
+           | name "(" [expression ("," expression)*] ")" -> call
+           | expression "." NAME                      -> member
+           | expression "[" expression "]"            -> index
+name: NAME ("." NAME)*
+STRING: /'(''|[^'])*'/
+NAME: /[A-Za-z_][A-Za-z0-9_]*/
+%import common.SIGNED_INT
+%import common.WS
+%ignore WS
+"""
+
+
+class ExpressionFault(ValueError):
+    """An expression can't be parsed or evaluated."""
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A text or a number."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of the function *name*, which is in lower case."""
+
+    name: str
+    arguments: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """The member *key* of an object, or an element of an array."""
+
+    of: Expression
+    key: Expression
+
+
+Expression = Literal | Call | Member
+
+
+def is_expression(text: str) -> bool:
+    """Tell whether a text of a template is an expression; ``[[`` stands for a bracket."""
+    return text.startswith("[") and text.endswith("]") and not text.startswith("[[")
+
+
+@cache
+def parse(text: str) -> Expression:
+    """
+    Parse an expression, without its brackets.
+
+    Raises:
+        ExpressionFault: it is malformed.
+    """
+    try:
+        return _parser().parse(text)  # type: ignore[return-value]
+    except UnexpectedInput as error:
+        raise ExpressionFault(f"'{text}' is malformed at character {error.column}") from None
+
+
+@v_args(inline=True)
+class _Builder(Transformer[Token, Expression]):
+    def text(self, token: Token) -> Literal:
+        return Literal(token[1:-1].replace("''", "'"))
+
+    def number(self, token: Token) -> Literal:
+        return Literal(int(token))
+
+    def name(self, *parts: Token) -> str:
+        return ".".join(parts).lower()
+
+    def call(self, name: str, *arguments: Expression | None) -> Call:
+        return Call(name, tuple(each for each in arguments if each is not None))
+
+    def member(self, of: Expression, name: Token) -> Member:
+        return Member(of, Literal(str(name)))
+
+    def index(self, of: Expression, key: Expression) -> Member:
+        return Member(of, key)
+
+
+@cache
+def _parser() -> Lark:
+    return Lark(_GRAMMAR, start="expression", parser="lalr", transformer=_Builder())

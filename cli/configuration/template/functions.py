@@ -1,0 +1,238 @@
+"""
+Defines the functions of ARM templates that depend on their arguments only.
+
+Source: "ARM template functions" (2025).
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from typing import Any
+from urllib.parse import quote
+
+from cli.configuration.template.expressions import ExpressionFault
+
+_PLACEHOLDER = re.compile(r"\{\{|\}\}|\{(\d+)(?::([^{}]*))?\}")
+_DIGITS = re.compile(r"[dD](\d*)")
+
+
+def call(functions: Mapping[str, Callable[..., Any]], name: str, *arguments: Any) -> Any:
+    """
+    Return the value of one of *functions*; *name* is in lower case.
+
+    Raises:
+        ExpressionFault: there is no such function, or the arguments don't fit.
+    """
+    if name not in functions:
+        raise ExpressionFault(f"the function {name}() is not available here")
+    try:
+        return functions[name](*arguments)
+    except ExpressionFault:
+        raise
+    except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
+        raise ExpressionFault(f"{name}(): its arguments do not fit ({error})") from None
+
+
+def lookup(value: Any, key: Any) -> Any:
+    """
+    Return a member of an object, ignoring case, or an element of an array.
+
+    Raises:
+        ExpressionFault: there is none.
+    """
+    if isinstance(value, Mapping):
+        for name, member in value.items():
+            if name.casefold() == str(key).casefold():
+                return member
+    elif isinstance(value, list) and isinstance(key, int) and 0 <= key < len(value):
+        return value[key]
+    raise ExpressionFault(f"there is no member {key!r}")
+
+
+def text_of(value: Any) -> str:
+    """Return a value as the function string() shows it."""
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _format(form: str, *values: Any) -> str:
+    def filled(match: re.Match[str]) -> str:
+        if match[1] is None:
+            return match[0][0]
+        value = values[int(match[1])]
+        if match[2] is None:
+            return "True" if value is True else "False" if value is False else text_of(value)
+        if not (digits := _DIGITS.fullmatch(match[2])):
+            raise ExpressionFault(f"format(): the form {match[2]} is not available here")
+        return f"{value:0{digits[1] or 1}d}"
+
+    return _PLACEHOLDER.sub(filled, form)
+
+
+def _concat(*values: Any) -> Any:
+    if values and isinstance(values[0], list):
+        return [each for value in values for each in value]
+    return "".join(map(text_of, values))
+
+
+def _unique_string(*values: str) -> str:
+    """Return 13 letters and digits that depend on the *values*; they are not Azure's."""
+    digest = hashlib.sha256("|".join(map(text_of, values)).encode()).digest()
+    return base64.b32encode(digest).decode().lower()[:13]
+
+
+def _guid(*values: str) -> str:
+    return str(uuid.uuid5(uuid.NAMESPACE_OID, "|".join(map(text_of, values))))
+
+
+def _join(values: Sequence[Any], delimiter: str) -> str:
+    return delimiter.join(map(text_of, values))
+
+
+def _split(text: str, delimiter: str | list[str]) -> list[str]:
+    delimiters = [delimiter] if isinstance(delimiter, str) else delimiter
+    return re.split("|".join(map(re.escape, delimiters)), text)
+
+
+def _union(*values: Any) -> Any:
+    if isinstance(values[0], Mapping):
+        return reduce(_merged, values)
+    return _distinct([each for value in values for each in value])
+
+
+def _merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    both = {
+        name: _merged(one[name], other[name])
+        for name in one.keys() & other.keys()
+        if isinstance(one[name], Mapping) and isinstance(other[name], Mapping)
+    }
+    return {**one, **other, **both}
+
+
+def _distinct(values: Sequence[Any]) -> list[Any]:
+    return [each for index, each in enumerate(values) if each not in values[:index]]
+
+
+def _intersection(first: Any, *others: Any) -> Any:
+    if isinstance(first, Mapping):
+        return {k: v for k, v in first.items() if all(each.get(k) == v for each in others)}
+    return _distinct([each for each in first if all(each in other for other in others)])
+
+
+def _create_object(*pairs: Any) -> dict[str, Any]:
+    return dict(zip(pairs[::2], pairs[1::2], strict=True))
+
+
+def _contains(container: Any, item: Any) -> bool:
+    if isinstance(container, Mapping):
+        return str(item).casefold() in map(str.casefold, container)
+    return (text_of(item) if isinstance(container, str) else item) in container
+
+
+def _equals(one: Any, other: Any) -> bool:
+    if isinstance(one, bool) != isinstance(other, bool):
+        return False
+    return bool(one == other)
+
+
+def _items(value: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [{"key": name, "value": value[name]} for name in sorted(value)]
+
+
+def _bool(value: Any) -> bool:
+    return value.lower() in {"true", "1"} if isinstance(value, str) else bool(value)
+
+
+def _try_get(value: Any, *keys: Any) -> Any:
+    try:
+        return reduce(lookup, keys, value)
+    except ExpressionFault:
+        return None
+
+
+def _substring(text: str, start: int, length: int | None = None) -> str:
+    return text[start:] if length is None else text[start : start + length]
+
+
+def _index_of(text: str, part: str) -> int:
+    return text.lower().find(part.lower())
+
+
+def _numbers(values: Sequence[Any]) -> Sequence[int]:
+    return values[0] if isinstance(values[0], list) else values
+
+
+def _first(value: Any) -> Any:
+    return value[0] if value else ("" if isinstance(value, str) else None)
+
+
+def _last(value: Any) -> Any:
+    return value[-1] if value else ("" if isinstance(value, str) else None)
+
+
+FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+    "add": lambda one, other: one + other,
+    "array": lambda value: value if isinstance(value, list) else [value],
+    "base64": lambda text: base64.b64encode(text.encode()).decode(),
+    "base64tostring": lambda text: base64.b64decode(text).decode(),
+    "bool": _bool,
+    "concat": _concat,
+    "contains": _contains,
+    "createarray": lambda *values: list(values),
+    "createobject": _create_object,
+    "div": lambda one, other: int(one / other),
+    "empty": lambda value: not value,
+    "endswith": lambda text, end: text.lower().endswith(end.lower()),
+    "equals": _equals,
+    "false": lambda: False,
+    "first": _first,
+    "flatten": lambda values: [each for value in values for each in value],
+    "format": _format,
+    "greater": lambda one, other: one > other,
+    "greaterorequals": lambda one, other: one >= other,
+    "guid": _guid,
+    "indexof": _index_of,
+    "int": int,
+    "intersection": _intersection,
+    "items": _items,
+    "join": _join,
+    "json": json.loads,
+    "last": _last,
+    "lastindexof": lambda text, part: text.lower().rfind(part.lower()),
+    "length": len,
+    "less": lambda one, other: one < other,
+    "lessorequals": lambda one, other: one <= other,
+    "max": lambda *values: max(_numbers(values)),
+    "min": lambda *values: min(_numbers(values)),
+    "mod": lambda one, other: one % other,
+    "mul": lambda one, other: one * other,
+    "not": lambda value: not value,
+    "null": lambda: None,
+    "objectkeys": sorted,
+    "padleft": lambda text, width, fill=" ": text_of(text).rjust(width, fill),
+    "range": lambda start, count: list(range(start, start + count)),
+    "replace": lambda text, old, new: text.replace(old, new),
+    "shallowmerge": lambda values: reduce(lambda one, other: {**one, **other}, values, {}),
+    "skip": lambda value, count: value[max(count, 0) :],
+    "split": _split,
+    "startswith": lambda text, start: text.lower().startswith(start.lower()),
+    "string": text_of,
+    "sub": lambda one, other: one - other,
+    "substring": _substring,
+    "take": lambda value, count: value[: max(count, 0)],
+    "tolower": lambda text: text.lower(),
+    "toupper": lambda text: text.upper(),
+    "trim": lambda text: text.strip(),
+    "true": lambda: True,
+    "tryget": _try_get,
+    "union": _union,
+    "uniquestring": _unique_string,
+    "uricomponent": lambda text: quote(text, safe=""),
+}

@@ -1,0 +1,249 @@
+"""Finds the topics, namespaces and event subscriptions of a template, in every form of nesting."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from cli.configuration.resources import (
+    SENT,
+    Configuration,
+    Resource,
+    ResourceId,
+    configuration,
+    resource_id,
+)
+from cli.configuration.source import Place, Source
+from cli.configuration.template.resource_ids import Group
+from cli.configuration.template.scope import Scope, TemplateFault
+from cli.failure import CommandFailed
+
+_SCHEMA = "deploymenttemplate.json"
+_PROVIDER = "microsoft.eventgrid"
+_MODULE = "microsoft.resources/deployments"
+_EXTENSION = "eventsubscriptions"
+
+
+def is_template(value: Any) -> bool:
+    """Tell whether the value of a file is a template, compiled from Bicep or written by hand."""
+    named = isinstance(value, Mapping) and str(value.get("$schema")).lower()
+    return bool(named and _SCHEMA in named and "resources" in value)
+
+
+def read_template(source: Source, parameters: Mapping[str, Any], group: Group) -> Configuration:
+    """
+    Read a template with its *parameters*, as for the resource *group*.
+
+    Raises:
+        CommandFailed: all faults, each with its line.
+    """
+    reader = _Reader()
+    try:
+        given = _given(source, parameters)
+        scope = Scope(template=source.value, place=source.root, group=group, given=given)
+        reader.read(scope, source.value["resources"], source.root.below("resources"))
+    except TemplateFault as fault:
+        reader.faults.append(str(fault))
+    if reader.faults:
+        raise CommandFailed("\n".join(dict.fromkeys(reader.faults)))
+    return configuration(reader.resources, tuple(reader.left_out))
+
+
+def _given(source: Source, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of parameters by folded name; texts are read as their type says."""
+    known = source.value.get("parameters") or {}
+    folded = {name.casefold(): name for name in known}
+    given = {}
+    for name, value in parameters.items():
+        if name.casefold() not in folded:
+            raise TemplateFault(source.root.fault(f"there is no parameter '{name}'"))
+        own = folded[name.casefold()]
+        place = source.root.below("parameters", own)
+        given[name.casefold()] = _typed(known[own], source.value, value, place)
+    return given
+
+
+def _typed(
+    definition: Mapping[str, Any], template: Mapping[str, Any], value: Any, place: Place
+) -> Any:
+    kind = str(definition.get("type") or "")
+    if reference := definition.get("$ref"):
+        named = template.get("definitions", {}).get(reference.rpartition("/")[2], {})
+        kind = str(named.get("type") or "")
+    if isinstance(value, str) and not kind.lower().endswith("string"):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            raise TemplateFault(place.fault(f"'{value}' is no {kind or 'JSON'}")) from None
+    allowed = definition.get("allowedValues")
+    if allowed and value not in allowed:
+        raise TemplateFault(place.fault(f"the value is none of: {json.dumps(allowed)}"))
+    return value
+
+
+_Module = tuple[Scope, Any, Place]  # with its resources, and where they are
+
+
+class _Declared(NamedTuple):
+    """A resource as its template declares it; *symbol* is its name in the template, if any."""
+
+    definition: Mapping[str, Any]
+    place: Place
+    symbol: str
+
+    @property
+    def is_module(self) -> bool:
+        return str(self.definition["type"]).lower() == _MODULE
+
+    def turns(self, scope: Scope) -> Iterator[Scope]:
+        """Yield the scope of each copy that is deployed: one, or those of its loop."""
+        place, copy = self.place, self.definition.get("copy")
+        scopes = scope.repeated(copy, place.below("copy"), "") if copy else [scope]
+        for each in scopes:
+            if each.resolve(self.definition.get("condition", True), place.below("condition")):
+                yield each
+
+    def name(self, scope: Scope) -> str:
+        return str(scope.resolve(self.definition["name"], self.place.below("name")))
+
+
+class _Parameters(Mapping[str, Any]):
+    """The parameters of a module: values that are evaluated in the *scope* around it, on use."""
+
+    def __init__(self, scope: Scope, given: Mapping[str, Any], place: Place) -> None:
+        self._scope = scope
+        self._given = {name.casefold(): (value, place.below(name)) for name, value in given.items()}
+
+    def __getitem__(self, name: str) -> Any:
+        value, place = self._given[name]
+        if "value" not in value:
+            raise TemplateFault(place.fault("only a parameter with a value can be read"))
+        return self._scope.resolve(value["value"], place.below("value"))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._given)
+
+    def __len__(self) -> int:
+        return len(self._given)
+
+
+def _declared(resources: Any, place: Place) -> list[_Declared]:
+    """Return the resources of a list or, in languageVersion 2.0, of an object."""
+    named = resources.items() if isinstance(resources, Mapping) else enumerate(resources or ())
+    return [
+        _Declared(definition, place.below(name), str(name))
+        for name, definition in named
+        if not definition.get("existing")
+    ]
+
+
+class _Reader:
+    """Collects the resources of a template and its modules, what is left out, and the faults."""
+
+    def __init__(self) -> None:
+        self.resources: list[Resource] = []
+        self.left_out: list[str] = []
+        self.faults: list[str] = []
+
+    def read(
+        self, scope: Scope, resources: Any, place: Place, parent: ResourceId | None = None
+    ) -> None:
+        """Read *resources*; *parent* is the resource that they are nested in."""
+        declared = _declared(resources, place)
+        modules: list[_Module] = []
+        for each in filter(lambda each: each.is_module, declared):
+            with self._collecting(each):
+                modules += _modules(scope, each)
+        for each in declared:
+            with self._collecting(each):
+                if not each.is_module:
+                    self._read_resource(scope, each, parent)
+                elif "template" not in each.definition["properties"]:
+                    self._leave_out(each)
+        for inner, inner_resources, inner_place in modules:
+            self.read(inner, inner_resources, inner_place)
+
+    def _read_resource(self, scope: Scope, declared: _Declared, parent: ResourceId | None) -> None:
+        types = _types(declared, parent)
+        if types is None:
+            self._leave_out(declared)
+            return
+        for turn in declared.turns(scope):
+            own = _identify(turn, declared, types, parent)
+            if own is None:
+                self._leave_out(declared)
+                return
+            place = declared.place
+            document = {
+                name: turn.resolve(declared.definition[name], place.below(name))
+                for name in SENT
+                if name in declared.definition
+            }
+            self.resources.append(Resource(id=own, place=place, document=document))
+            inner = declared.definition.get("resources")
+            self.read(turn, inner, place.below("resources"), own)
+
+    def _leave_out(self, declared: _Declared) -> None:
+        self.left_out.append(f"{declared.definition['type']}, line {declared.place.line}")
+
+    @contextmanager
+    def _collecting(self, declared: _Declared) -> Iterator[None]:
+        """Collect the faults of a resource; the others are read all the same."""
+        try:
+            yield
+        except TemplateFault as fault:
+            self.faults.append(str(fault))
+        except (TypeError, LookupError, AttributeError):
+            self.faults.append(declared.place.fault("this is not the form of a resource"))
+
+
+def _modules(scope: Scope, declared: _Declared) -> Iterator[_Module]:
+    """Make known the templates that a module deploys; yield their scopes and resources."""
+    properties, place = declared.definition["properties"], declared.place.below("properties")
+    template = properties.get("template")
+    if template is None:
+        return
+    options = properties.get("expressionEvaluationOptions") or {}
+    at = place.below("template")
+    for index, turn in enumerate(declared.turns(scope)):
+        if str(options.get("scope")).lower() == "inner":
+            given = _Parameters(turn, properties.get("parameters") or {}, place.below("parameters"))
+            inner = Scope(template=template, place=at, group=scope.group, given=given)
+        else:
+            outputs = {"outputs": template.get("outputs") or {}}
+            inner = replace(turn, template={**turn.template, **outputs})
+        symbol = f"{declared.symbol}[{index}]" if "copy" in declared.definition else declared.symbol
+        for name in (symbol, declared.name(turn)):
+            scope.modules[name.casefold()] = inner
+        yield inner, template["resources"], at.below("resources")
+
+
+def _types(declared: _Declared, parent: ResourceId | None) -> tuple[str, ...] | None:
+    """Return the types of a resource below its provider; ``None``: it is of another provider."""
+    provider, *types = str(declared.definition["type"]).lower().split("/")
+    if provider == _PROVIDER:
+        return tuple(types)
+    return (*parent.types, provider, *types) if parent and "." not in provider else None
+
+
+def _identify(
+    scope: Scope, declared: _Declared, types: tuple[str, ...], parent: ResourceId | None
+) -> ResourceId | None:
+    """Return the id of a resource; ``None``: Pushgrid has none of its kind."""
+    names = tuple(declared.name(scope).split("/"))
+    if parent and len(names) < len(types):
+        names = (*parent.names, *names)
+    if types == (_EXTENSION,) and "scope" in declared.definition:
+        place = declared.place.below("scope")
+        extended = str(scope.resolve(declared.definition["scope"], place))
+        provider, *parts = extended.rpartition("/providers/")[2].split("/")
+        if provider.lower() != _PROVIDER:
+            return None
+        types, names = (*parts[::2], *types), (*parts[1::2], *names)
+    if "providers" in types:  # the extension form without a scope: TOPIC/Microsoft.EventGrid/NAME
+        at = types.index("providers")
+        types, names = types[:at] + types[at + 1 :], names[:at] + names[at + 1 :]
+    return resource_id(types, names)

@@ -1,0 +1,261 @@
+"""Evaluates the expressions of a template: with its parameters, variables, functions and copies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from cli.configuration.source import Place
+from cli.configuration.template.expressions import (
+    Call,
+    Expression,
+    ExpressionFault,
+    Literal,
+    Member,
+    is_expression,
+    parse,
+)
+from cli.configuration.template.functions import FUNCTIONS, call, lookup
+from cli.configuration.template.resource_ids import GROUP_FUNCTIONS, Group
+
+_MAX_COPIES = 800  # as Azure
+
+
+class TemplateFault(Exception):
+    """A value of a template can't be evaluated; the text has file, line and path."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """
+    What the expressions of one template refer to.
+
+    *template* is at *place*. *given* are the values of its parameters by folded name. *modules*
+    are the templates deployed by it, by folded name. *locals* are lambda variables, and *copies*
+    the indexes of the loops around an expression, by folded name; that of a resource is ``""``.
+    """
+
+    template: Mapping[str, Any]
+    place: Place
+    group: Group
+    given: Mapping[str, Any] = field(default_factory=dict)
+    modules: dict[str, Scope] = field(default_factory=dict)
+    locals: Mapping[str, Any] = field(default_factory=dict)
+    copies: Mapping[str, int] = field(default_factory=dict)
+
+    def resolve(self, value: Any, place: Place) -> Any:
+        """
+        Return a value of the template, at *place*, with all its expressions evaluated.
+
+        Raises:
+            TemplateFault: one can't be.
+        """
+        try:
+            if isinstance(value, str):
+                return self._text(value)
+            if isinstance(value, list):
+                return [self.resolve(each, place.below(i)) for i, each in enumerate(value)]
+            if isinstance(value, Mapping):
+                return self._object(value, place)
+        except ExpressionFault as fault:
+            raise TemplateFault(place.fault(str(fault))) from None
+        except RecursionError:
+            raise TemplateFault(place.fault("this refers to itself")) from None
+        return value
+
+    def repeated(self, copy: Mapping[str, Any], place: Place, *also: str) -> Iterator[Scope]:
+        """Yield the scope of each turn of a loop, which is known by its name, and *also* others."""
+        count = self.resolve(copy.get("count"), place.below("count"))
+        if not isinstance(count, int) or not 0 <= count <= _MAX_COPIES:
+            raise TemplateFault(place.fault(f"count must be a number up to {_MAX_COPIES}"))
+        for index in range(count):
+            named = dict.fromkeys((str(copy.get("name", "")).casefold(), *also), index)
+            yield replace(self, copies={**self.copies, **named})
+
+    def output(self, name: str) -> Any:
+        """Return the value of one of the template's outputs."""
+        definition = lookup(self.template.get("outputs") or {}, name)
+        return self.resolve(definition["value"], self.place.below("outputs", name, "value"))
+
+    def evaluate(self, expression: Expression) -> Any:
+        """
+        Return the value of an expression.
+
+        Raises:
+            ExpressionFault: it can't be evaluated.
+            TemplateFault: something that it refers to can't be.
+        """
+        if isinstance(expression, Literal):
+            return expression.value
+        if isinstance(expression, Member):
+            return self._member(self.evaluate(expression.of), self.evaluate(expression.key))
+        if special := _SPECIAL.get(expression.name):
+            return special(self, expression)
+        values = [self.evaluate(each) for each in expression.arguments]
+        return self._called(expression.name, values)
+
+    def _called(self, name: str, values: list[Any]) -> Any:
+        if "." in name:
+            return self._user_function(name, values)
+        if name in _CONTEXTUAL:
+            return call(_CONTEXTUAL, name, self, *values)
+        if name in GROUP_FUNCTIONS:
+            return call(GROUP_FUNCTIONS, name, self.group, *values)
+        return call(FUNCTIONS, name, *values)
+
+    def _text(self, text: str) -> Any:
+        if is_expression(text):
+            return self.evaluate(parse(text[1:-1]))
+        return text[1:] if text.startswith("[[") else text
+
+    def _object(self, value: Mapping[str, Any], place: Place) -> dict[str, Any]:
+        resolved = {}
+        for name, member in value.items():
+            if name == "copy" and isinstance(member, list):
+                for index, copy in enumerate(member):
+                    at = place.below("copy", index)
+                    resolved[copy["name"]] = [
+                        each.resolve(copy["input"], at.below("input"))
+                        for each in self.repeated(copy, at)
+                    ]
+            else:
+                resolved[self._text(name)] = self.resolve(member, place.below(name))
+        return resolved
+
+    def _member(self, value: Any, key: Any) -> Any:
+        if isinstance(value, Scope):
+            return _Outputs(value) if str(key).casefold() == "outputs" else lookup({}, key)
+        if isinstance(value, _Outputs):
+            return {"value": value.scope.output(key)}
+        return lookup(value, key)
+
+    def _user_function(self, name: str, values: list[Any]) -> Any:
+        namespace, _, member = name.partition(".")
+        for number, each in enumerate(self.template.get("functions") or ()):
+            if each["namespace"].casefold() == namespace:
+                function = lookup(each["members"], member)
+                names = [one["name"].casefold() for one in function.get("parameters") or ()]
+                own = replace(self, given=dict(zip(names, values, strict=True)), copies={})
+                place = self.place.below("functions", number, "members", member, "output")
+                return own.resolve(function["output"]["value"], place.below("value"))
+        raise ExpressionFault(f"the function {name}() is not defined")
+
+
+class _Outputs(NamedTuple):
+    scope: Scope
+
+
+def _parameter(scope: Scope, name: str) -> Any:
+    if name.casefold() in scope.given:
+        return scope.given[name.casefold()]
+    known = scope.template.get("parameters") or {}
+    definition = _definition(known, name, "parameter")
+    place = scope.place.below("parameters", name)
+    if "defaultValue" in definition:
+        return scope.resolve(definition["defaultValue"], place.below("defaultValue"))
+    if definition.get("nullable"):
+        return None
+    raise TemplateFault(place.fault("this parameter has no value: give it one"))
+
+
+def _variable(scope: Scope, name: str) -> Any:
+    known = scope.template.get("variables") or {}
+    for number, copy in enumerate(known.get("copy") or ()):
+        if copy["name"].casefold() == name.casefold():
+            place = scope.place.below("variables", "copy", number)
+            turns = scope.repeated(copy, place)
+            return [each.resolve(copy["input"], place.below("input")) for each in turns]
+    value = _definition(known, name, "variable")
+    return scope.resolve(value, scope.place.below("variables", name))
+
+
+def _definition(known: Mapping[str, Any], name: str, kind: str) -> Any:
+    try:
+        return lookup(known, name)
+    except ExpressionFault:
+        raise ExpressionFault(f"there is no {kind} '{name}'") from None
+
+
+def _copy_index(scope: Scope, *arguments: Any) -> int:
+    texts = [each for each in arguments if isinstance(each, str)]
+    numbers = [each for each in arguments if isinstance(each, int)]
+    name = (texts[0] if texts else "").casefold()
+    if not name and "" not in scope.copies:
+        raise ExpressionFault("copyIndex(): there is no loop around it")
+    return scope.copies[name] + sum(numbers)
+
+
+def _reference(scope: Scope, name: str, *_: Any) -> Any:
+    """Return a module of the template, for its outputs; no other resource is known here."""
+    module = scope.modules.get(name.rpartition("/")[2].casefold())
+    if module is None:
+        raise ExpressionFault(f"reference('{name}'): only modules of the template are known here")
+    return module
+
+
+def _local(scope: Scope, name: str) -> Any:
+    return scope.locals[name.casefold()]
+
+
+_CONTEXTUAL: Mapping[str, Callable[..., Any]] = {
+    "copyindex": _copy_index,
+    "deployment": lambda _: {"name": "local"},
+    "lambdavariables": _local,
+    "parameters": _parameter,
+    "reference": _reference,
+    "variables": _variable,
+}
+
+
+def _if(scope: Scope, call: Call) -> Any:
+    condition, yes, no = call.arguments
+    return scope.evaluate(yes if scope.evaluate(condition) else no)
+
+
+def _and(scope: Scope, call: Call) -> bool:
+    return all(scope.evaluate(each) for each in call.arguments)
+
+
+def _or(scope: Scope, call: Call) -> bool:
+    return any(scope.evaluate(each) for each in call.arguments)
+
+
+def _coalesce(scope: Scope, call: Call) -> Any:
+    values = (scope.evaluate(each) for each in call.arguments)
+    return next((each for each in values if each is not None), None)
+
+
+def _applied(scope: Scope, call: Call) -> tuple[list[Any], Callable[[Any], Any]]:
+    """Return the array and the function of a call such as map(…, lambda('x', …))."""
+    values, function = call.arguments
+    if not isinstance(function, Call) or function.name != "lambda":
+        raise ExpressionFault(f"{call.name}(): a lambda is expected")
+    *names, body = function.arguments
+    if len(names) != 1:
+        raise ExpressionFault(f"{call.name}(): a lambda of one variable is expected")
+    variable = str(scope.evaluate(names[0])).casefold()
+    return scope.evaluate(values), lambda value: replace(
+        scope, locals={**scope.locals, variable: value}
+    ).evaluate(body)
+
+
+def _map(scope: Scope, call: Call) -> list[Any]:
+    values, function = _applied(scope, call)
+    return [function(each) for each in values]
+
+
+def _filter(scope: Scope, call: Call) -> list[Any]:
+    values, function = _applied(scope, call)
+    return [each for each in values if function(each)]
+
+
+# These do not evaluate all their arguments, or not in their own scope.
+_SPECIAL: Mapping[str, Callable[[Scope, Call], Any]] = {
+    "and": _and,
+    "coalesce": _coalesce,
+    "filter": _filter,
+    "if": _if,
+    "map": _map,
+    "or": _or,
+}

@@ -1,0 +1,217 @@
+"""`pushgrid.json` and `pushgrid.yaml`: what is read, and where faults are."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from azure.mgmt.eventgrid import models
+
+from cli.configuration import Configuration, read_configuration
+from cli.configuration.schema import SCHEMA
+from cli.failure import CommandFailed
+
+JSON = """{
+  "topics": {
+    "orders": {
+      "tags": {"a.b": "c"},
+      "keys": {"key1": "localkey1111"},
+      "eventSubscriptions": {
+        "crm": {
+          "consent": "assumed",
+          "properties": {
+            "destination": {
+              "endpointType": "WebHook",
+              "properties": {"endpointUrl": "http://127.0.0.1:9000/"}
+            },
+            "expirationTimeUtc": "2027-01-31T00:00:00Z",
+            "labels": ["\\ud83d\\ude00"]
+          }
+        }
+      }
+    }
+  },
+  "namespaces": {
+    "shop": {"topics": {"payments": {"properties": {"eventRetentionInDays": 2}}}}
+  }
+}
+"""
+YAML = """# yaml-language-server: $schema=./pushgrid.schema.json
+topics:
+  orders:
+    tags: {a.b: c}
+    keys: {key1: localkey1111}
+    eventSubscriptions:
+      crm:
+        consent: assumed
+        properties:
+          destination:
+            endpointType: WebHook
+            properties: {endpointUrl: "http://127.0.0.1:9000/"}
+          expirationTimeUtc: 2027-01-31T00:00:00Z
+          labels: [😀]
+namespaces:
+  shop:
+    topics:
+      payments:
+        properties: {eventRetentionInDays: 2}
+"""
+
+
+def read(folder: Path, text: str, name: str = "pushgrid.json") -> Configuration:
+    path = folder / name
+    path.write_text(text)
+    return read_configuration(path)
+
+
+def faults(folder: Path, text: str, name: str = "pushgrid.json") -> list[str]:
+    with pytest.raises(CommandFailed) as caught:
+        read(folder, text, name)
+    assert caught.value.code == 2
+    return [line.removeprefix(f"{folder}/") for line in caught.value.message.splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "line"),
+    [
+        (JSON, "pushgrid.json", 7),
+        (JSON.replace("  ", "\t"), "pushgrid.json", 7),
+        (JSON, "pushgrid.yaml", 7),
+        (YAML, "pushgrid.yaml", 7),
+        (YAML, "pushgrid.YML", 7),
+    ],
+)
+def test_both_forms_say_the_same(tmp_path: Path, text: str, name: str, line: int) -> None:
+    if name.endswith("yaml") and text is JSON:
+        text = text.replace("\\ud83d\\ude00", "😀")
+    found = read(tmp_path, text, name).resources
+
+    assert [(each.id.kind, each.id.name) for each in found] == [
+        ("namespace", "shop"),
+        ("topic", "orders"),
+        ("namespace topic", "shop.payments"),
+        ("event subscription", "orders/crm"),
+    ]
+    assert [each.document for each in found[:3]] == [
+        {},
+        {"tags": {"a.b": "c"}},
+        {"properties": {"eventRetentionInDays": 2}},
+    ]
+    crm = found[3]
+    assert (crm.id.path, crm.place.line) == ("topics/orders/eventSubscriptions/crm", line)
+    assert (crm.is_consent_assumed, found[1].keys) == (True, {"key1": "localkey1111"})
+    assert crm.document["properties"]["expirationTimeUtc"] == "2027-01-31T00:00:00Z"
+    assert crm.document["properties"]["labels"] == ["😀"]
+    assert set(crm.document) == {"properties"}
+
+
+@pytest.mark.parametrize("text", ["{}", '{"topics": null, "namespaces": {}}'])
+def test_a_file_may_name_nothing(tmp_path: Path, text: str) -> None:
+    assert read(tmp_path, text).resources == ()
+
+
+def test_aliases_are_read(tmp_path: Path) -> None:
+    text = "topics:\n  one: &own\n    tags: {a: b}\n  two: *own\n"
+
+    found = read(tmp_path, text, "pushgrid.yaml").resources
+
+    assert [(each.id.name, each.document) for each in found] == [
+        ("one", {"tags": {"a": "b"}}),
+        ("two", {"tags": {"a": "b"}}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "fault"),
+    [
+        ('{\n "topics": {,\n}', "a.json", "a.json:2: column 13: this is not JSON: Expecting prop"),
+        ('{"topics": NaN}', "a.json", "a.json:1: this is not JSON: NaN is no number"),
+        ("topics:\n  a: b: c\n", "a.yaml", "a.yaml:2: column 7: this is not YAML: mapping values"),
+        ("topics: &a\n  orders: *a\n", "a.yaml", "a.yaml:1: its values are nested too deeply"),
+        ("a: &a [1,1,1,1,1,1,1,1,1,1]\n", "a.yaml", "a.yaml:1: a: there is no such member"),
+        ("? [a]\n: b\n", "a.yaml", "a.yaml:1: the name of a member must be text"),
+        ("[]", "a.json", "a.json:1: this must be an object"),
+        ("", "a.yaml", "a.yaml:1: this must be an object"),
+        (
+            '{"topics":\n {"abc": {}, "abc": {}}}',
+            "a.json",
+            "a.json:2: topics.abc: this member is g",
+        ),
+        ("topics:\n  abc:\n  abc:\n", "a.yaml", "a.yaml:3: topics.abc: this member is given twice"),
+        ('{"topics":\n {"abc": {},\n "ABC": {}}}', "a.json", "a.json:3: topics.ABC: ABC stands in"),
+        ('{"topics":\n {"a b": {}}}', "a.json", "a.json:2: topics.a b: the name must be 3 to 50"),
+    ],
+)
+def test_a_fault_names_its_line(tmp_path: Path, text: str, name: str, fault: str) -> None:
+    (found,) = faults(tmp_path, text, name)
+
+    assert found.startswith(fault)
+
+
+def test_a_file_of_countless_values_is_refused(tmp_path: Path) -> None:
+    lines = ["a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]"]
+    for number in range(1, 9):
+        inner = ", ".join([f"*a{number - 1}"] * 10)
+        lines.append(f"a{number}: &a{number} [{inner}]")
+
+    (found,) = faults(tmp_path, "\n".join(lines), "a.yaml")
+
+    assert found.endswith("the file has too many values")
+
+
+def test_all_faults_are_told_in_the_order_of_their_lines(tmp_path: Path) -> None:
+    wrong = JSON.replace('"consent": "assumed"', '"consent": "yes"')
+    wrong = wrong.replace('"endpointType": "WebHook",', '"endpointTyp": "WebHook",')
+    wrong = wrong.replace('"labels": [', '"labels": [1, ').replace('Days": 2', 'Days": 8')
+    wrong = wrong.replace("localkey1111", "local key")
+
+    own = "topics.orders.eventSubscriptions.crm"
+    days = "namespaces.shop.topics.payments.properties.eventRetentionInDays"
+    typo = f"{own}.properties.destination.endpointTyp"
+    assert faults(tmp_path, wrong) == [
+        "pushgrid.json:5: topics.orders.keys.key1: this must be Base64 of 8 to 128 characters",
+        f'pushgrid.json:8: {own}.consent: "yes" is none of: assumed',
+        f"pushgrid.json:10: {own}.properties.destination: endpointType is missing",
+        f"pushgrid.json:11: {typo}: there is no such member; did you mean endpointType?",
+        f"pushgrid.json:15: {own}.properties.labels[0]: this must be text",
+        f"pushgrid.json:22: {days}: this must be from 1 to 7",
+    ]
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(CommandFailed, match="No such file or directory"):
+        read_configuration(tmp_path / "pushgrid.json")
+    (tmp_path / "latin.json").write_bytes(b'"\xe4"')
+    with pytest.raises(CommandFailed, match="it is not UTF-8"):
+        read_configuration(tmp_path / "latin.json")
+
+
+def test_only_templates_have_parameters(tmp_path: Path) -> None:
+    path = tmp_path / "pushgrid.json"
+    path.write_text("{}")
+    with pytest.raises(CommandFailed, match="only templates have parameters"):
+        read_configuration(path, {"a": "b"})
+
+
+@pytest.mark.parametrize(
+    ("definition", "model"),
+    [
+        ("topic", models.Topic),
+        ("eventSubscription", models.EventSubscription),
+        ("namespace", models.Namespace),
+        ("namespaceTopic", models.NamespaceTopic),
+        ("namespaceSubscription", models.Subscription),
+        ("destination", models.WebHookEventSubscriptionDestination),
+        ("deadLetter", models.StorageBlobDeadLetterDestination),
+        ("inputSchemaMapping", models.JsonInputSchemaMapping),
+    ],
+)
+def test_the_schema_knows_every_member_of_the_official_client(definition: str, model: Any) -> None:
+    known = json.loads(SCHEMA.read_text())["definitions"][definition]["properties"]
+
+    for member in model._attribute_map.values():
+        outer, _, inner = member["key"].partition(".")
+        assert outer in known
+        assert not inner or inner in known[outer]["properties"]

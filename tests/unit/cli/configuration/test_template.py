@@ -1,0 +1,320 @@
+"""Compiled Bicep and ARM templates: every form in which they nest, and their expressions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.configuration import Configuration, read_configuration
+from cli.failure import CommandFailed
+from tests.unit.cli.configuration.test_reading import faults
+
+SHOP = Path(__file__).parents[3] / "data" / "configuration" / "shop.json"
+_SCHEMA = "https://schema.management.azure.com/schemas/2019-04-01/deploymentTemplate.json#"
+_GROUP = "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/local"
+TOPIC, NESTED = "Microsoft.EventGrid/topics", "Microsoft.EventGrid/topics/eventSubscriptions"
+EXTENSION = "Microsoft.EventGrid/eventSubscriptions"
+RECEIVERS = [
+    {"name": "crm", "url": "https://127.0.0.1:9001/", "prefixes": ["/a", "/b"]},
+    {"name": "erp", "url": "https://127.0.0.1:9002/"},
+]
+
+
+def template(*resources: Mapping[str, Any], **members: Any) -> str:
+    return json.dumps({"$schema": _SCHEMA, **members, "resources": resources}, indent=1)
+
+
+def read(folder: Path, text: str, parameters: Mapping[str, Any] | None = None) -> Configuration:
+    path = folder / "main.json"
+    path.write_text(text)
+    return read_configuration(path, parameters)
+
+
+def names(configuration: Configuration) -> list[str]:
+    return [each.id.name for each in configuration.resources]
+
+
+def test_a_template_that_bicep_compiled() -> None:
+    found = read_configuration(
+        SHOP, {"receivers": json.dumps(RECEIVERS), "deadLetters": "true", "LOCATION": "here"}
+    )
+
+    documents = {each.id.name: each.document for each in found.resources}
+    assert list(documents) == [
+        "shop-test",
+        "orders-test",
+        "shop-test.payments",
+        "orders-test/crm",
+        "orders-test/erp",
+        "orders-test/audit",
+        "shop-test.payments/ledger",
+    ]
+    assert documents["orders-test"] == {
+        "location": "here",
+        "tags": {"product": "shop", "environment": "test", "deliveryProfile": "latest"},
+        "identity": {"type": "SystemAssigned"},
+        "properties": {
+            "inputSchema": "EventGridSchema",
+            "publicNetworkAccess": "Enabled",
+            "disableLocalAuth": False,
+        },
+    }
+    crm, erp = (documents[f"orders-test/{name}"]["properties"] for name in ("crm", "erp"))
+    assert crm["destination"]["properties"] == {
+        "endpointUrl": "https://127.0.0.1:9001/",
+        "maxEventsPerBatch": 10,
+    }
+    assert [each["values"] for each in crm["filter"]["advancedFilters"]] == [["/a"], ["/b"]]
+    assert erp["filter"]["advancedFilters"] == []
+    assert erp["destination"]["properties"]["maxEventsPerBatch"] == 20
+    assert crm["labels"] == ["OrderPlaced", "OrderCancelled"]
+    account = crm["deadLetterDestination"]["properties"]["resourceId"]
+    assert account.startswith(f"{_GROUP}/providers/Microsoft.Storage/storageAccounts/shop")
+    audit = documents["orders-test/audit"]["properties"]["destination"]["properties"]
+    assert audit == {"endpointUrl": "https://127.0.0.1:9000/shop-test"}
+    assert found.left_out == (
+        "Microsoft.Storage/storageAccounts, line 82",
+        "Microsoft.EventGrid/eventSubscriptions, line 172",
+    )
+    assert [each.place.line for each in found.resources if "audit" in each.id.name] == [157]
+
+
+def test_what_a_condition_turns_off_is_not_there() -> None:
+    parameters = {"receivers": [], "environment": "production"}
+
+    found = {each.id.name: each.document for each in read_configuration(SHOP, parameters).resources}
+
+    assert "archive" in found
+    assert found["orders-production"]["properties"]["disableLocalAuth"] is True
+
+
+@pytest.mark.parametrize(
+    "resources",
+    [
+        [{"type": NESTED, "name": "orders/crm"}],
+        [{"type": NESTED.upper(), "name": "[concat('orders', '/', 'crm')]"}],
+        [
+            {
+                "type": TOPIC,
+                "name": "orders",
+                "resources": [{"type": "eventSubscriptions", "name": "crm"}],
+            }
+        ],
+        [{"type": TOPIC, "name": "orders", "resources": [{"type": NESTED, "name": "orders/crm"}]}],
+        [
+            {
+                "type": f"{TOPIC}/providers/eventSubscriptions",
+                "name": "orders/Microsoft.EventGrid/crm",
+            }
+        ],
+        [
+            {
+                "type": TOPIC,
+                "name": "orders",
+                "resources": [
+                    {"type": "providers/eventSubscriptions", "name": "Microsoft.EventGrid/crm"}
+                ],
+            }
+        ],
+        [{"type": EXTENSION, "name": "crm", "scope": "Microsoft.EventGrid/topics/orders"}],
+        [{"type": EXTENSION, "name": "crm", "scope": f"[resourceId('{TOPIC}', 'orders')]"}],
+        [
+            {
+                "type": "Microsoft.Resources/deployments",
+                "name": "outer",
+                "properties": {
+                    "template": {"resources": [{"type": NESTED, "name": "[variables('whole')]"}]}
+                },
+            }
+        ],
+        [
+            {
+                "type": NESTED,
+                "copy": {"name": "all", "count": 1},
+                "name": "[format('{0}/{1}', 'orders', variables('names')[copyIndex('all')])]",
+            }
+        ],
+    ],
+)
+def test_a_subscription_is_found_in_every_form(
+    tmp_path: Path, resources: list[dict[str, Any]]
+) -> None:
+    variables = {"names": ["crm"], "whole": "orders/crm"}
+
+    found = read(tmp_path, template(*resources, variables=variables))
+
+    assert [each.id.path for each in found.resources][-1] == "topics/orders/eventSubscriptions/crm"
+    assert found.left_out == ()
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("[[text]", "[text]"),
+        ("[text", "[text"),
+        ("['it''s']", "it's"),
+        ("[concat('a', 1, true())]", "a1true"),
+        ("[concat(createArray(1), createArray(2))]", [1, 2]),
+        ("[format('{0:D3}-{1}-{{x}}', 7, 'b')]", "007-b-{x}"),
+        ("[toUpper(replace('a-b', '-', '_'))]", "A_B"),
+        ("[if(equals(1, 2), fail(), 'no')]", "no"),
+        ("[and(true(), not(false()), or(false(), greater(2, 1)))]", True),
+        ("[empty(createObject())]", True),
+        ("[coalesce(null(), json('{\"A\": [1, 2]}').a[1])]", 2),
+        ("[union(json('{\"a\":{\"b\":1}}'), json('{\"a\":{\"c\":2}}'))]", {"a": {"b": 1, "c": 2}}),
+        ("[split('a,b;c', createArray(',', ';'))]", ["a", "b", "c"]),
+        ("[map(range(0, 2), lambda('i', add(lambdaVariables('i'), 1)))]", [1, 2]),
+        ("[filter(range(0, 4), lambda('i', less(lambdaVariables('I'), 2)))]", [0, 1]),
+        ("[resourceGroup().id]", _GROUP),
+        ("[subscription().id]", _GROUP.partition("/resourceGroups")[0]),
+        ("[resourceId('other', 'A.B/c/d', 'x', 'y')]",
+         f"{_GROUP.replace('local', 'other')}/providers/A.B/c/x/d/y"),
+        ("[extensionResourceId('/a', 'A.B/c', 'x')]", "/a/providers/A.B/c/x"),
+        ("[length(uniqueString(resourceGroup().id))]", 13),
+        ("[contains(createArray('a'), 'a')]", True),
+        ("[substring(take('abcdef', 4), 1, 2)]", "bc"),
+        ("[variables('loop')[1]]", "x1"),
+        ("[PARAMETERS('Given')]", "given"),
+        ("[parameters('default')]", "given!"),
+        ("[own.twice('a')]", "aa"),
+        ("[tryGet(createObject('a', 1), 'b', 'c')]", None),
+        ("[first(createArray(null(), 1))]", None),
+    ],
+)  # fmt: skip
+def test_an_expression_is_evaluated(tmp_path: Path, expression: str, value: object) -> None:
+    text = template(
+        {"type": TOPIC, "name": "orders", "properties": {"value": expression}},
+        parameters={
+            "given": {"type": "string"},
+            "default": {"type": "string", "defaultValue": "[concat(parameters('given'), '!')]"},
+        },
+        variables={
+            "copy": [{"name": "loop", "count": 2, "input": "[concat('x', copyIndex('loop'))]"}]
+        },
+        functions=[
+            {
+                "namespace": "own",
+                "members": {
+                    "twice": {
+                        "parameters": [{"name": "text", "type": "string"}],
+                        "output": {"value": "[concat(parameters('text'), parameters('text'))]"},
+                    }
+                },
+            }
+        ],
+    )
+
+    (found,) = read(tmp_path, text, {"given": "given"}).resources
+
+    assert found.document == {"properties": {"value": value}}
+
+
+def test_the_same_names_give_the_same_unique_string(tmp_path: Path) -> None:
+    made = [
+        names(read(tmp_path, template({"type": TOPIC, "name": f"[uniqueString({arguments})]"})))
+        for arguments in ("'a', 'b'", "'a', 'b'", "'ab'")
+    ]
+
+    assert made[0] == made[1] != made[2]
+
+
+_WRONG: list[tuple[str, str]] = [
+    ("[environment().name]", "the function environment() is not available here"),
+    ("[concat('a']", "'concat('a'' is malformed at character"),
+    ("[variables('none')]", "there is no variable 'none'"),
+    ("[parameters('none')]", "there is no parameter 'none'"),
+    ("[createObject('a', 1).b]", "there is no member 'b'"),
+    ("[range(0, 1)[1]]", "there is no member 1"),
+    ("[reference('storage').id]", "reference('storage'): only modules of the template are known"),
+    ("[own.missing()]", "the function own.missing() is not defined"),
+    ("[copyIndex()]", "copyIndex(): there is no loop around it"),
+    ("[format('{0:N}', 1)]", "format(): the form N is not available here"),
+    ("[add(1)]", "add(): its arguments do not fit"),
+    ("[map(range(0, 1), 2)]", "map(): a lambda is expected"),
+]
+
+
+@pytest.mark.parametrize(("expression", "words"), _WRONG)
+def test_what_can_not_be_evaluated_names_its_line(
+    tmp_path: Path, expression: str, words: str
+) -> None:
+    text = template({"type": TOPIC, "name": "orders", "properties": {"value": expression}})
+
+    (fault,) = faults(tmp_path, text, "main.json")
+
+    assert fault.startswith(f"main.json:8: resources[0].properties.value: {words}")
+
+
+def test_faults_of_several_resources_are_told_together(tmp_path: Path) -> None:
+    text = template(
+        {"type": TOPIC, "name": "[variables('self')]"},
+        {"type": TOPIC, "location": "a"},
+        {"type": TOPIC, "name": "[parameters('needed')]"},
+        {"type": TOPIC, "name": "orders", "copy": {"name": "a", "count": 801}},
+        parameters={"needed": {"type": "string"}},
+        variables={"self": "[variables('self')]"},
+    )
+
+    found = faults(tmp_path, text, "main.json")
+
+    assert [fault.partition(": ")[2] for fault in found] == [
+        "variables.self: this refers to itself",
+        "resources[1]: this is not the form of a resource",
+        "parameters.needed: this parameter has no value: give it one",
+        "resources[3].copy: count must be a number up to 800",
+    ]
+    assert [int(fault.split(":")[1]) for fault in found] == [9, 16, 4, 27]
+
+
+def test_parameters_are_read_as_their_type_says(tmp_path: Path) -> None:
+    known = {
+        "text": {"type": "secureString"},
+        "number": {"type": "int"},
+        "yes": {"type": "bool"},
+        "list": {"type": "array"},
+        "nothing": {"type": "string", "nullable": True},
+    }
+    wanted = [f"[parameters('{name}')]" for name in known]
+    text = template(
+        {"type": TOPIC, "name": "orders", "properties": {"all": wanted}}, parameters=known
+    )
+
+    given = {"text": "1", "number": "2", "yes": "true", "list": "[3]"}
+    (found,) = read(tmp_path, text, given).resources
+
+    assert found.document["properties"]["all"] == ["1", 2, True, [3], None]
+    for wrong, words in (
+        ({"number": "x"}, "'x' is no int"),
+        ({"other": "x"}, "no parameter 'other'"),
+    ):
+        with pytest.raises(CommandFailed, match=words):
+            read(tmp_path, text, wrong)
+
+
+def test_resources_of_other_kinds_are_left_out(tmp_path: Path) -> None:
+    kinds = [
+        "Microsoft.EventGrid/domains",
+        "Microsoft.Web/sites",
+        "Microsoft.EventGrid/systemTopics",
+    ]
+    remote = {"templateLink": {"uri": "https://example.com/main.json"}}
+
+    found = read(
+        tmp_path,
+        template(
+            *({"type": kind, "name": "[unknown()]" if "Web" in kind else "a"} for kind in kinds),
+            {"type": EXTENSION, "name": "crm"},
+            {"type": "Microsoft.Resources/deployments", "name": "remote", "properties": remote},
+        ),
+    )
+
+    assert [each.split(",")[0] for each in found.left_out] == [
+        *kinds,
+        EXTENSION,
+        "Microsoft.Resources/deployments",
+    ]
+    assert found.resources == ()
