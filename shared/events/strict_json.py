@@ -29,7 +29,7 @@ PLAIN = json.JSONDecoder(
 )
 
 
-def parse(body: bytes, decoder: json.JSONDecoder = LITERAL) -> Any:
+def parse(body: bytes, decoder: json.JSONDecoder = LITERAL, max_depth: int = MAX_DEPTH) -> Any:
     """
     Parse UTF-8, with or without a byte order mark.
 
@@ -37,7 +37,7 @@ def parse(body: bytes, decoder: json.JSONDecoder = LITERAL) -> Any:
     last of several members with the same name counts. The document is the first level of nesting.
 
     Raises:
-        InvalidEvents: it is empty or not JSON, is nested deeper than 64 levels, or has ``NaN``,
+        InvalidEvents: it is empty or not JSON, is nested deeper than *max_depth*, or has ``NaN``,
             ``Infinity``, a number that overflows or underflows a double, an integer of more than
             1000 characters, or half of a surrogate pair.
     """
@@ -52,9 +52,9 @@ def parse(body: bytes, decoder: json.JSONDecoder = LITERAL) -> Any:
     except literals.OutOfRange:
         raise InvalidEvents("The JSON received has a number that is out of range.") from None
     except RecursionError:
-        raise _depth_error() from None
-    if _is_deeper(body, MAX_DEPTH):
-        raise _depth_error()
+        raise _depth_error(max_depth) from None
+    if _is_deeper(body, max_depth):
+        raise _depth_error(max_depth)
     # Only escapes can produce surrogates, so most bodies need no search.
     if ("\\ud" in text or "\\uD" in text) and _LONE_SURROGATE.search(text.replace("\\\\", "?")):
         raise InvalidEvents("The JSON received has half of a surrogate pair.")
@@ -93,8 +93,8 @@ def _malformed_error(error: json.JSONDecodeError, text: str) -> InvalidEvents:
     )
 
 
-def _depth_error() -> InvalidEvents:
-    return InvalidEvents(f"The JSON received is nested deeper than {MAX_DEPTH} levels.")
+def _depth_error(levels: int) -> InvalidEvents:
+    return InvalidEvents(f"The JSON received is nested deeper than {levels} levels.")
 
 
 _BRACES_TO_BRACKETS = bytes.maketrans(b"{}", b"[]")

@@ -25,11 +25,13 @@ def attempts_of(form: Subscriptions) -> Callable[[ManagePorts, Call], HttpAnswer
     def answer_attempts(ports: ManagePorts, call: Call) -> HttpAnswer:
         """Answer the latest events with attempts, oldest first, and the subscription's state."""
         now = ports.clock.now()
-        since, event, top = _since(call, now), call.query.get("event"), _top(call)
+        since = read_time(call, "since") or now - KEPT_FOR
+        event, top = call.query.get("event"), _top(call)
         topic, name = form.topics.name(call), call.names["name"]
         days = ports.attempts.read(topic, name, since, event)
         timelines = event_timeline.latest(days, top)
-        stored = _stored(ports, form, call) if not timelines else _find(ports, topic, name)
+        find = _find if timelines else stored_subscription
+        stored = find(ports, form, call)
         state = None
         if stored is not None:
             state = subscription_state.read_state(stored, ports.health, ports.counts, since, now)
@@ -46,12 +48,13 @@ def attempts_of(form: Subscriptions) -> Callable[[ManagePorts, Call], HttpAnswer
     return answer_attempts
 
 
-def _find(ports: ManagePorts, topic: str, name: str) -> Document | None:
-    found = ports.resources.get(Table.EVENT_SUBSCRIPTIONS, topic, name)
+def _find(ports: ManagePorts, form: Subscriptions, call: Call) -> Document | None:
+    key = form.topics.name(call), call.names["name"]
+    found = ports.resources.get(Table.EVENT_SUBSCRIPTIONS, *key)
     return found.document if found else None
 
 
-def _stored(ports: ManagePorts, form: Subscriptions, call: Call) -> Document:
+def stored_subscription(ports: ManagePorts, form: Subscriptions, call: Call) -> Document:
     """
     Return the stored subscription.
 
@@ -62,7 +65,7 @@ def _stored(ports: ManagePorts, form: Subscriptions, call: Call) -> Document:
     if form.topics.find(ports, call) is None:
         known = ports.resources.list(Table.TOPICS, form.topics.partition)
         raise NotFound(f"There is no topic '{topic}'{_nearest(topic, known)}.")
-    found = _find(ports, topic, name)
+    found = _find(ports, form, call)
     if found is not None:
         return found
     known = ports.resources.list(Table.EVENT_SUBSCRIPTIONS, topic)
@@ -77,15 +80,21 @@ def _nearest(name: str, known: Iterable[Resource]) -> str:
     return f"; the nearest is '{by_key[nearest[0]]}'" if nearest else ""
 
 
-def _since(call: Call, now: datetime) -> datetime:
-    text = call.query.get("since")
+def read_time(call: Call, name: str) -> datetime | None:
+    """
+    Return the time that the query gives as *name*, in UTC unless it says otherwise.
+
+    Raises:
+        InvalidDocument: it is not a time.
+    """
+    text = call.query.get(name)
     if text is None:
-        return now - KEPT_FOR
+        return None
     try:
         moment = datetime.fromisoformat(text)
         return moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC)
     except (ValueError, OverflowError):
-        raise InvalidDocument(f"since: '{text}' is not a time of ISO 8601.") from None
+        raise InvalidDocument(f"{name}: '{text}' is not a time of ISO 8601.") from None
 
 
 def _top(call: Call) -> int:

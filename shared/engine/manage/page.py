@@ -28,14 +28,14 @@ def answer_page(
     Raises:
         InvalidDocument: a parameter can't be read.
     """
-    top = _top(call.query.get("$top"))
+    top = read_top(call.query.get("$top"))
     is_wanted = parse_filter(call.query.get("$filter", ""))
     after = call.query.get("$skiptoken", "")
     by_key = {_key(resource.document): resource for resource in resources}
     keys = sorted(key for key in by_key if key > after and is_wanted(key.partition(" ")[0]))
     value = [render(by_key[key].document) for key in keys[:top]]
-    next_link = _link(call, keys[top - 1]) if len(keys) > top else None
-    return answer(200, {"value": value, "nextLink": next_link})
+    link = next_link(call, keys[top - 1]) if len(keys) > top else None
+    return answer(200, {"value": value, "nextLink": link})
 
 
 def _key(document: Document) -> str:
@@ -43,12 +43,19 @@ def _key(document: Document) -> str:
     return f"{document['name']} {document['id']}".casefold()
 
 
-def _link(call: Call, after: str) -> str:
+def next_link(call: Call, after: str) -> str:
+    """Return the link to the page that goes on after the key *after*."""
     query = urlencode({**call.query, "$skiptoken": after}, safe="$", quote_via=quote)
     return f"{call.public_url}{call.path}?{query}"
 
 
-def _top(text: str | None) -> int:
+def read_top(text: str | None) -> int:
+    """
+    Return the most members of a page, as ``$top`` says.
+
+    Raises:
+        InvalidDocument: it is out of range.
+    """
     if text is None:
         return _DEFAULT_TOP
     if not _THREE_DIGITS.fullmatch(text) or not 1 <= int(text) <= _MAX_TOP:

@@ -10,6 +10,7 @@ from urllib.parse import unquote
 from shared.engine.manage import metrics_api, namespaces, surroundings, topics
 from shared.engine.manage.attempts_api import attempts_of
 from shared.engine.manage.call import Call, ManagePorts
+from shared.engine.manage.dead_letters_api import dead_letter_blobs_of, dead_letter_records_of
 from shared.engine.manage.hold_actions import hold_actions
 from shared.engine.manage.metrics_api import MonitoredResource
 from shared.engine.manage.resources import Resources
@@ -59,6 +60,8 @@ def _subscription_routes(path: str, form: Subscriptions) -> tuple[Route, ...]:
             _route(f"{path}/{{name}}/{action}", POST=handler)
             for action, handler in hold_actions(form).items()
         ),
+        _route(f"{path}/{{name}}/deadLetters", GET=dead_letter_blobs_of(form)),
+        _route(f"{path}/{{name}}/deadLetters/records", GET=dead_letter_records_of(form)),
         _route(f"{path}/{{name}}/getFullUrl", POST=form.full_url),
         _route(f"{path}/{{name}}/getDeliveryAttributes", POST=form.delivery_attributes),
         _route(f"{path}/{{name}}/whatIf", POST=form.what_if),

@@ -1,0 +1,214 @@
+"""Finds the dead-letter blobs of a subscription, newest first, and reads them."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+from shared.clock import timestamp
+from shared.deadletter.reader import DeadLetter, UnreadableBlob, UnreadableRecord, read_blob
+from shared.engine.ports import DeadLetterReader, StoredBlob
+from shared.errors import NotFound
+from shared.subscriptions.subscription import DeadLetterDestination
+
+MAX_BLOB = 16 * 1024 * 1024  # bytes; twice what the app writes
+MAX_PAGE = 32 * 1024 * 1024  # bytes that a page reads, and one blob
+_LEVELS = 4  # of folders: year, month, day, hour
+_NUMBER = re.compile(r"[0-9]{1,4}", re.ASCII)
+_TIMES = r"[0-9]{4}/[0-9]{1,2}/[0-9]{1,2}/[0-9]{1,2}"
+_NAME = r"[^/\\?#]+\.json"
+
+_Hour = tuple[int, ...]  # year, month, day, hour; or the first of these
+Records = Sequence[DeadLetter | UnreadableRecord]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlobFilter:
+    """
+    The wanted blobs: written in the hours from *since* to *until*, their paths begin with *prefix*.
+
+    *reason* is that of a dead letter in it, whatever its case. *after* is the last blob of the page
+    before.
+    """
+
+    since: datetime | None = None
+    until: datetime | None = None
+    prefix: str = ""
+    reason: str | None = None
+    after: StoredBlob | None = None
+
+
+class ReadBlob(NamedTuple):
+    """A blob and its records; *fault* tells why it has none that can be read."""
+
+    blob: StoredBlob
+    records: Records
+    fault: str | None
+
+
+class Page(NamedTuple):
+    """Blobs, and the last one that was looked at if there may be more after it."""
+
+    blobs: list[ReadBlob]
+    last: StoredBlob | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetterBlobs:
+    """The dead-letter blobs in the *folder* of one subscription."""
+
+    reader: DeadLetterReader
+    destination: DeadLetterDestination
+    folder: str
+
+    def page(self, wanted: BlobFilter, top: int) -> Page:
+        """
+        Look at up to *top* blobs, newest first, and return those that are wanted.
+
+        Raises:
+            NotFound: there is no such container.
+            StorageUnavailable: its account did not answer.
+        """
+        found: list[ReadBlob] = []
+        last, looked_at, size = None, 0, 0
+        for blob in self._newest_first(wanted):
+            if looked_at == top or (looked_at and size + blob.size > MAX_PAGE):
+                return Page(found, last)
+            last, looked_at, size = blob, looked_at + 1, size + blob.size
+            body = None if blob.size > MAX_BLOB else self._body(blob.path)
+            if body is None and blob.size <= MAX_BLOB:
+                continue  # It was deleted meanwhile.
+            read = _read(blob, body)
+            if read.fault or wanted.reason is None or _has_reason(read, wanted.reason):
+                found.append(read)
+        return Page(found, None)
+
+    def records(self, path: str) -> Records:
+        """
+        Return the dead letters in the blob at *path*.
+
+        Raises:
+            NotFound: the subscription has no such blob.
+            UnreadableBlob: it is not a list of dead letters.
+            StorageUnavailable: its account did not answer.
+        """
+        is_of_subscription = re.fullmatch(f"{re.escape(self.folder)}/{_TIMES}/{_NAME}", path)
+        body = self._body(path) if is_of_subscription else None
+        if body is None:
+            raise NotFound(f"The event subscription has no dead-letter blob '{path}'.")
+        if len(body) > MAX_BLOB:
+            raise UnreadableBlob(_TOO_LARGE)
+        return read_blob(body)
+
+    def _body(self, path: str) -> bytes | None:
+        return self.reader.read(self.destination, path, MAX_BLOB + 1)
+
+    def _newest_first(self, wanted: BlobFilter) -> Iterator[StoredBlob]:
+        after = wanted.after
+        for hour, blobs in self._hours(f"{self.folder}/", (), wanted):
+            ordered = sorted(blobs, key=_order, reverse=True)
+            is_resumed = after is not None and hour == _hour_of(self.folder, after.path)
+            for blob in ordered:
+                if is_resumed and after and _order(blob) >= _order(after):
+                    continue
+                if blob.path.startswith(wanted.prefix):
+                    yield blob
+
+    def _hours(
+        self, folder: str, parts: _Hour, wanted: BlobFilter
+    ) -> Iterator[tuple[_Hour, list[StoredBlob]]]:
+        """Yield each hour that may have wanted blobs, latest first, with its blobs."""
+        listing = self.reader.list(self.destination, folder)
+        if listing is None:
+            where = self.destination
+            account = f" in the storage account '{where.account}'" if where.account else ""
+            raise NotFound(f"There is no container '{where.container}'{account}.")
+        if len(parts) == _LEVELS:
+            name = re.compile(_NAME)
+            at = len(folder)
+            yield parts, [each for each in listing.blobs if name.fullmatch(each.path, at)]
+            return
+        numbers = {int(each): each for each in listing.folders if _NUMBER.fullmatch(each)}
+        for number in sorted(numbers, reverse=True):
+            below, hour = f"{folder}{numbers[number]}/", (*parts, number)
+            if self._may_have(below, hour, wanted):
+                yield from self._hours(below, hour, wanted)
+
+    def _may_have(self, folder: str, hour: _Hour, wanted: BlobFilter) -> bool:
+        shared = min(len(folder), len(wanted.prefix))
+        if folder[:shared] != wanted.prefix[:shared]:
+            return False
+        depth = len(hour)
+        if wanted.after and hour > _hour_of(self.folder, wanted.after.path)[:depth]:
+            return False
+        if wanted.since and hour < _hour(wanted.since)[:depth]:
+            return False
+        # Nothing was written at *until* itself.
+        last = wanted.until and _hour(wanted.until - timedelta(microseconds=1))
+        return not (last and hour > last[:depth])
+
+
+_TOO_LARGE = f"It has more than {MAX_BLOB // 1024 // 1024} MiB: read it with a storage client."
+
+
+def _read(blob: StoredBlob, body: bytes | None) -> ReadBlob:
+    if body is None or len(body) > MAX_BLOB:
+        return ReadBlob(blob, (), _TOO_LARGE)
+    try:
+        return ReadBlob(blob, read_blob(body), None)
+    except UnreadableBlob as error:
+        return ReadBlob(blob, (), str(error))
+
+
+def _has_reason(read: ReadBlob, reason: str) -> bool:
+    letters = (each for each in read.records if isinstance(each, DeadLetter))
+    return any(each.reason.casefold() == reason.casefold() for each in letters)
+
+
+def _order(blob: StoredBlob) -> tuple[datetime, str]:
+    return blob.written_at, blob.path
+
+
+def _hour(moment: datetime) -> _Hour:
+    at = moment.astimezone(UTC)
+    return at.year, at.month, at.day, at.hour
+
+
+def _hour_of(folder: str, path: str) -> _Hour:
+    return tuple(map(int, path.removeprefix(f"{folder}/").split("/")[:_LEVELS]))
+
+
+def blob_document(read: ReadBlob) -> dict[str, Any]:
+    """Return a blob as the API shows it in a list."""
+    letters = [each for each in read.records if isinstance(each, DeadLetter)]
+    return {
+        "blob": read.blob.path,
+        "writtenAt": timestamp(read.blob.written_at),
+        "size": read.blob.size,
+        "events": len(letters),
+        "unreadable": len(read.records) - len(letters),
+        "reasons": dict(Counter(each.reason for each in letters)),
+        "fault": read.fault,
+    }
+
+
+def record_document(record: DeadLetter | UnreadableRecord) -> dict[str, Any]:
+    """Return a dead letter as the API shows it."""
+    if isinstance(record, UnreadableRecord):
+        return {"fault": record.fault}
+    return {
+        "form": record.form,
+        "reason": record.reason,
+        "attempts": record.attempts,
+        "lastOutcome": record.last_outcome,
+        "lastStatus": record.last_status,
+        "publishedAt": record.published_at and timestamp(record.published_at),
+        "lastAttemptAt": record.last_attempt_at and timestamp(record.last_attempt_at),
+        "headers": record.headers,
+        "event": record.event,
+        "fault": None,
+    }

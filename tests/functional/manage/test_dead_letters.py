@@ -1,0 +1,330 @@
+"""GET …/deadLetters: the dead-letter blobs of a subscription, and the records in one."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from shared.deadletter.batching import dead_letter_path
+from shared.engine.operations.dead_letter_blobs import MAX_BLOB
+from shared.subscriptions.subscription import DeadLetterDestination
+from tests.functional.manage.arm_api import CRM, ORDERS, SHOP_CRM, ArmApi, hook, push
+
+CONTAINER = "dead"
+ACCOUNT = "/subscriptions/s1/resourceGroups/rg/providers/Microsoft.Storage/storageAccounts/acct"
+TO_CONTAINER = {
+    "endpointType": "StorageBlob",
+    "properties": {"resourceId": ACCOUNT, "blobContainerName": CONTAINER},
+}
+BLOBS = f"{CRM}/deadLetters"
+NOON = datetime(2026, 2, 9, 12, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+LETTER = {
+    "id": "e-1",
+    "eventType": "Shop.OrderPlaced",
+    "subject": "/orders/17",
+    "deadLetterReason": "MaxDeliveryAttemptsExceeded",
+    "deliveryAttempts": 5,
+    "lastDeliveryOutcome": "TimedOut",
+    "lastHttpStatusCode": 408,
+    "publishTime": "2026-02-09T11:00:00.1234560Z",
+    "lastDeliveryAttemptTime": "2026-02-09T11:55:00.0000000Z",
+}
+
+
+TOKEN = "2026-02-30T00:00:00Z CRM/2026/2/9/12/0.json"
+
+
+@pytest.fixture
+def crm(orders: ArmApi) -> ArmApi:
+    orders.json("PUT", CRM, hook(deadLetterDestination=TO_CONTAINER), status=201)
+    return orders
+
+
+def written(
+    api: ArmApi,
+    *letters: dict[str, Any],
+    at: datetime = NOON,
+    name: str = "0",
+    topic: str = "orders",
+    body: bytes | None = None,
+) -> str:
+    """Write a blob of dead letters at a time; return its path."""
+    path = dead_letter_path(topic, "crm", at, name)
+    content = json.dumps(letters or [LETTER]).encode() if body is None else body
+    api.clock.advance(at - api.clock.now())
+    assert api.dead_letters.write(DeadLetterDestination(container=CONTAINER), path, content)
+    return path
+
+
+def listed(api: ArmApi, query: str = "", path: str = BLOBS) -> list[str]:
+    """Return the paths on all pages."""
+    found, target = [], f"{path}?{query}" if query else path
+    while target:
+        page = api.json("GET", target)
+        found += [each["blob"] for each in page["value"]]
+        target = page["nextLink"]
+    return found
+
+
+def test_a_blob_is_listed_with_what_is_in_it(crm: ArmApi):
+    other = LETTER | {"deadLetterReason": "TimeToLiveExceeded"}
+    path = written(crm, LETTER, other, other, {"id": "no letter"})
+
+    (blob,) = crm.json("GET", BLOBS)["value"]
+
+    assert blob == {
+        "blob": path,
+        "writtenAt": "2026-02-09T12:00:00.0000000Z",
+        "size": len(crm.dead_letters.blobs[CONTAINER, path]),
+        "events": 3,
+        "unreadable": 1,
+        "reasons": {"MaxDeliveryAttemptsExceeded": 1, "TimeToLiveExceeded": 2},
+        "fault": None,
+    }
+
+
+def test_the_container_is_named(crm: ArmApi):
+    page = crm.json("GET", BLOBS)
+
+    assert page == {"container": CONTAINER, "account": "acct", "value": [], "nextLink": None}
+
+
+def test_the_newest_is_first_though_names_are_not_padded(crm: ArmApi):
+    times = [NOON + hours * HOUR for hours in (-2000, -30, -12, -3, -2, 0, 20, 24 * 30)]
+    paths = [written(crm, at=at) for at in times]
+
+    assert listed(crm) == [*reversed(paths)]
+    assert listed(crm, "$top=3") == [*reversed(paths)]
+
+
+def test_blobs_of_an_hour_are_listed_by_the_time_of_writing(crm: ArmApi):
+    paths = [written(crm, at=NOON + timedelta(minutes=at), name=f"{9 - at}") for at in range(5)]
+    paths.append(written(crm, at=NOON + timedelta(minutes=4), name="9z"))
+
+    assert listed(crm) == [*reversed(paths)]
+    assert listed(crm, "$top=1") == [*reversed(paths)]
+
+
+def test_ten_thousand_blobs_are_read_a_page_at_a_time(crm: ArmApi, monkeypatch: pytest.MonkeyPatch):
+    body = json.dumps([LETTER]).encode()
+    for number in range(10_000):
+        written(crm, at=NOON + number // 60 * HOUR, name=f"{number:05}", body=body)
+    asked: list[str] = []
+    for method in ("list", "read"):
+        real = getattr(crm.dead_letters, method)
+
+        def counted(where: Any, what: str, *most: int, _real: Any = real) -> Any:
+            asked.append(what)
+            return _real(where, what, *most)
+
+        monkeypatch.setattr(crm.dead_letters, method, counted)
+
+    first = crm.json("GET", f"{BLOBS}?$top=100")
+    second = crm.json("GET", first["nextLink"])
+
+    names = [each["blob"][-10:-5] for page in (first, second) for each in page["value"]]
+    assert names == [f"{9999 - number:05}" for number in range(200)]
+    # Reads, and lists of a year, a month, two days and the hours of a page.
+    assert len(asked) < 2 * (100 + 12)
+
+
+@pytest.mark.parametrize(
+    ("query", "hours"),
+    [
+        ("since=2026-02-09T11:59:59Z", [13, 12, 11]),  # whole hours
+        ("since=2026-02-09T12:00:00Z", [13, 12]),
+        ("until=2026-02-09T12:00:00Z", [11, 10]),
+        ("until=2026-02-09T12:00:01Z", [12, 11, 10]),
+        ("since=2026-02-09T11:00&until=2026-02-09T13:00", [12, 11]),
+        ("since=2026-02-09T13:30%2B02:00&until=2026-02-09T12:00", [11]),
+        ("since=2026-03-01", []),
+    ],
+)
+def test_a_time_is_chosen(crm: ArmApi, query: str, hours: list[int]):
+    paths = {hour: written(crm, at=NOON + (hour - 12) * HOUR) for hour in (10, 11, 12, 13)}
+
+    assert listed(crm, query) == [paths[hour] for hour in hours]
+    assert listed(crm, f"{query}&$top=1") == [paths[hour] for hour in hours]
+
+
+@pytest.mark.parametrize(
+    ("prefix", "count"),
+    [("CRM/2026/2/9/1", 3), ("CRM/2026/2/9/12/", 1), ("CRM/2026/2/9/12/0", 1), ("ERP", 0), ("", 4)],
+)
+def test_a_prefix_is_chosen(crm: ArmApi, prefix: str, count: int):
+    for hour in (9, 11, 12, 13):
+        written(crm, at=NOON + (hour - 12) * HOUR)
+
+    assert len(listed(crm, f"prefix={quote(prefix)}")) == count
+
+
+def test_a_reason_is_chosen_over_all_pages(crm: ArmApi):
+    late = LETTER | {"deadLetterReason": "TimeToLiveExceeded"}
+    paths = [
+        written(crm, LETTER, late if number % 10 == 0 else LETTER, at=NOON + number * HOUR)
+        for number in range(30)
+    ]
+
+    assert listed(crm, "reason=timetoliveexceeded&$top=4") == [paths[20], paths[10], paths[0]]
+    assert crm.json("GET", f"{BLOBS}?reason=TimeToLiveExceeded&$top=4")["value"] == []
+
+
+def test_a_blob_that_can_t_be_read_is_named(crm: ArmApi):
+    bad = written(crm, body=b"oops", name="1")
+    large = written(crm, body=b" " * (MAX_BLOB + 1), name="2")
+    good = written(crm, name="3")
+
+    found = {each["blob"]: each["fault"] for each in crm.json("GET", BLOBS)["value"]}
+
+    assert found.pop(good) is None
+    assert "malformed" in found.pop(bad)
+    assert "16 MiB" in found.pop(large)
+    assert listed(crm, "reason=Unknown") == [large, bad]
+    for path, why in ((bad, "malformed"), (large, "16 MiB")):
+        error = crm.error("GET", f"{BLOBS}/records?blob={path}", status=400)
+        assert path in error["message"]
+        assert why in error["message"]
+
+
+def test_other_blobs_of_the_container_are_not_listed(crm: ArmApi):
+    destination = DeadLetterDestination(container=CONTAINER)
+    for path in ("CRM/notes.json", "CRM/2026/x/1/2/a.json", "CRM/2026/2/9/12/a.txt", "crm/1.json"):
+        crm.dead_letters.write(destination, path, b"[]")
+    path = written(crm)
+
+    assert listed(crm) == [path]
+
+
+def test_a_page_reads_little_at_a_time(crm: ArmApi):
+    large = json.dumps([LETTER | {"data": "x" * (12 * 1024 * 1024)}]).encode()
+    paths = [written(crm, at=NOON + number * HOUR, body=large) for number in range(5)]
+
+    page = crm.json("GET", BLOBS)
+
+    assert [each["blob"] for each in page["value"]] == [paths[4], paths[3]]
+    assert listed(crm) == [*reversed(paths)]
+
+
+def test_a_blob_that_is_deleted_meanwhile_is_left_out(crm: ArmApi, monkeypatch: pytest.MonkeyPatch):
+    written(crm)
+    monkeypatch.setattr(crm.dead_letters, "read", lambda *_: None)
+
+    assert listed(crm) == []
+
+
+def test_the_records_of_a_blob(crm: ArmApi):
+    path = written(crm, LETTER, {"id": "no letter"})
+
+    found = crm.json("GET", f"{BLOBS}/records?blob={quote(path, safe='')}")
+
+    assert found == {
+        "blob": path,
+        "value": [
+            {
+                "form": "EventGridSchema",
+                "reason": "MaxDeliveryAttemptsExceeded",
+                "attempts": 5,
+                "lastOutcome": "TimedOut",
+                "lastStatus": 408,
+                "publishedAt": "2026-02-09T11:00:00.1234560Z",
+                "lastAttemptAt": "2026-02-09T11:55:00.0000000Z",
+                "headers": {},
+                "event": {
+                    "id": "e-1",
+                    "eventType": "Shop.OrderPlaced",
+                    "subject": "/orders/17",
+                },
+                "fault": None,
+            },
+            {"fault": "it has no deadLetterReason"},
+        ],
+    }
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "",
+        "CRM/2026/2/9/12/none.json",
+        "ERP/2026/2/9/12/0.json",
+        "CRM/../ERP/2026/2/9/12/0.json",
+        "CRM/2026/2/9/12/../../../../../../payloads/x.json",
+        "CRM/2026/2/9/12/..",
+        "../poison/x.json",
+    ],
+)
+def test_only_blobs_of_the_subscription_are_shown(
+    crm: ArmApi, path: str, monkeypatch: pytest.MonkeyPatch
+):
+    asked: list[str] = []
+
+    def read(where: DeadLetterDestination, what: str, most: int) -> None:
+        del where, most
+        asked.append(what)
+
+    monkeypatch.setattr(crm.dead_letters, "read", read)
+
+    crm.error("GET", f"{BLOBS}/records?blob={quote(path, safe='')}", status=404)
+
+    assert asked in ([], ["CRM/2026/2/9/12/none.json"])
+
+
+def test_a_namespace_topic_s_blobs(shop_orders: ArmApi):
+    shop_orders.json("PUT", SHOP_CRM, push(deadLetterDestination=TO_CONTAINER), status=201)
+    properties = {"deadletterreason": "Undeliverable due to client error", "deliveryattempts": 1}
+    path = written(
+        shop_orders, {"deadLetterProperties": properties, "event": {"id": "a"}}, topic="shop.orders"
+    )
+
+    assert path.startswith("shop/orders/crm/2026/")
+    assert listed(shop_orders, path=f"{SHOP_CRM}/deadLetters") == [path]
+    (record,) = shop_orders.json("GET", f"{SHOP_CRM}/deadLetters/records?blob={path}")["value"]
+    assert (record["form"], record["event"]) == ("Namespace", {"id": "a"})
+
+
+def test_without_a_destination_there_is_none(orders: ArmApi):
+    orders.json("PUT", CRM, hook(), status=201)
+
+    error = orders.error("GET", BLOBS, status=404)
+
+    assert error["message"] == "The event subscription 'crm' has no dead-letter destination."
+
+
+def test_without_a_container_that_is_said(crm: ArmApi):
+    crm.dead_letters.missing.add(CONTAINER)
+
+    assert crm.error("GET", BLOBS, status=404)["message"] == (
+        "There is no container 'dead' in the storage account 'acct'."
+    )
+
+
+def test_an_account_that_does_not_answer_is_unavailable(crm: ArmApi):
+    crm.dead_letters.away.add("acct")
+
+    crm.error("GET", BLOBS, status=503)
+
+
+def test_a_wrong_name_is_said(orders: ArmApi):
+    assert "no event subscription 'crm'" in orders.error("GET", BLOBS, status=404)["message"]
+    none = f"{ORDERS}x/eventSubscriptions/crm/deadLetters"
+    assert "the nearest is 'orders'" in orders.error("GET", none, status=404)["message"]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "since=soon",
+        "until=later",
+        "$top=0",
+        "$top=101",
+        "$skipToken=x",
+        "$skipToken=T0 a/1/2/3/4/b",
+    ],
+)
+def test_a_wrong_parameter_is_refused(crm: ArmApi, query: str):
+    crm.error("GET", f"{BLOBS}?{query.replace(' ', '%20')}", status=400)

@@ -1,0 +1,281 @@
+"""Dead letters are read back, whoever wrote them; contract §4.2."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pushgrid.testing.memory import START
+from shared.deadletter.batching import blob_body
+from shared.deadletter.namespace_record import namespace_record
+from shared.deadletter.reader import (
+    DeadLetter,
+    RecordForm,
+    UnreadableBlob,
+    UnreadableRecord,
+    read_blob,
+)
+from shared.deadletter.record import record
+from shared.delivery.delivery import Attempt
+from shared.delivery.outcome import Outcome
+from shared.delivery.policy import EndReason
+from shared.events.literals import dumps
+from shared.events.topic import InputSchema
+from shared.subscriptions.subscription import DeliverySchema, StaticHeader
+from tests.builders import a_delivery, a_note, compact, members, text
+from tests.strategies import json_values
+
+LATER = START + timedelta(minutes=5, microseconds=765432)
+TRIED = a_delivery(attempts=5, last=Attempt(Outcome.TIMED_OUT, 408, LATER))
+CLOUD_EVENT = {"specversion": "1.0", "id": "a", "source": "/s", "type": "t", "tenant": "x"}
+
+# As Azure Event Grid writes them: the documents' samples and captured blobs (contract §4.2, §4.3).
+BY_AZURE = {
+    "id": "93902694-901e-008f-6f95-7153a806873c",
+    "eventTime": "2020-08-13T17:18:13.1647262Z",
+    "eventType": "Microsoft.Storage.BlobDeleted",
+    "dataVersion": "",
+    "metadataVersion": "1",
+    "topic": "/subscriptions/0/resourceGroups/rg/providers/Microsoft.Storage/storageAccounts/acc",
+    "subject": "/blobServices/default/containers/c/blobs/file.txt",
+    "deadLetterReason": "MaxDeliveryAttemptsExceeded",
+    "deliveryAttempts": 1,
+    "lastDeliveryOutcome": "NotFound",
+    "publishTime": "2020-08-13T17:18:14.0265758Z",
+    "lastDeliveryAttemptTime": "2020-08-13T17:18:14.0465788Z",
+    "data": {"api": "DeleteBlob", "contentLength": 524288},
+}
+CLOUD_BY_AZURE = {
+    "id": "caee971c-3ca0-4254-8f99-1395b394588e",
+    "source": "mysource",
+    "dataversion": "1.0",
+    "subject": "mySubject",
+    "type": "fooEventType",
+    "datacontenttype": "application/json",
+    "data": {"prop1": "value1"},
+    "specversion": "1.0",
+    "deadletterreason": "UndeliverableDueToProbationCausedByClientError",
+    "deliveryattempts": "1",
+    "lastdeliveryoutcome": "Probation",
+    "publishtime": "2020-08-13T17:18:14.0265758Z",
+}
+NAMESPACE_BY_AZURE = {
+    "deadletterProperties": {
+        "deadletterreason": "Maximum delivery attempts was exceeded.",
+        "deliveryattempts": 1,
+        "deliveryresult": "Event was not acknowledged nor rejected.",
+        "publishutc": "2023-11-01T20:33:51.4521467Z",
+        "deliveryattemptutc": "2023-11-01T20:33:52.3692079Z",
+    },
+    "event": CLOUD_EVENT,
+}
+
+
+def only(body: object) -> DeadLetter:
+    """Read a blob that has one dead letter."""
+    (found,) = read_blob(json.dumps([body]).encode())
+    assert isinstance(found, DeadLetter)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("note", "written", "form", "event"),
+    [
+        (a_note(), text(), RecordForm.EVENT_GRID, members()),
+        (
+            a_note(
+                input_schema=InputSchema.CLOUD_EVENTS, delivery_schema=DeliverySchema.CLOUD_EVENTS
+            ),
+            compact(CLOUD_EVENT),
+            RecordForm.CLOUD_EVENTS,
+            CLOUD_EVENT,
+        ),
+        (
+            a_note(input_schema=InputSchema.CUSTOM, delivery_schema=DeliverySchema.CUSTOM_INPUT),
+            text(data={"key": 1}),
+            RecordForm.EVENT_GRID,
+            members(data={"key": 1}),
+        ),
+    ],
+    ids=["event grid", "cloud events", "custom"],
+)
+def test_what_was_written_is_read(note: Any, written: str, form: RecordForm, event: Any):
+    body = blob_body([record(TRIED, written, note), record(a_delivery(), written, note)])
+    tried, untried = read_blob(body)
+
+    assert tried == DeadLetter(
+        form=form,
+        event=event,
+        reason="MaxDeliveryAttemptsExceeded",
+        attempts=5,
+        last_outcome="TimedOut",
+        last_status=408 if form is RecordForm.EVENT_GRID else None,
+        published_at=START,
+        last_attempt_at=LATER,
+    )
+    assert isinstance(untried, DeadLetter)
+    assert (untried.attempts, untried.last_outcome, untried.last_attempt_at) == (0, None, None)
+
+
+def test_what_was_written_of_a_namespace_is_read():
+    note = a_note(
+        input_schema=InputSchema.CLOUD_EVENTS,
+        delivery_schema=DeliverySchema.CLOUD_EVENTS,
+        headers=(StaticHeader(name="X-Shop", value="berlin"),),
+    )
+
+    (found,) = read_blob(blob_body([namespace_record(TRIED, compact(CLOUD_EVENT), note)]))
+
+    assert found == DeadLetter(
+        form=RecordForm.NAMESPACE,
+        event=CLOUD_EVENT,
+        reason="Maximum delivery attempts was exceeded.",
+        attempts=5,
+        last_outcome="TimedOut",
+        last_status=None,
+        published_at=START,
+        last_attempt_at=LATER,
+        headers={"X-Shop": "berlin"},
+    )
+
+
+@pytest.mark.parametrize("reason", EndReason)
+def test_every_reason_is_read(reason: EndReason):
+    assert only(json.loads(record(TRIED, text(), a_note(reason=reason)))).reason == reason
+
+
+@given(st.dictionaries(st.text(max_size=3), json_values, max_size=3))
+def test_an_event_keeps_what_its_publisher_wrote(data: Any):
+    written = text(data=data)
+    line = record(TRIED, written, a_note())
+
+    (found,) = read_blob(blob_body([line]))
+
+    assert isinstance(found, DeadLetter)
+    assert json.loads(dumps({**found.event})) == json.loads(written)
+
+
+def test_numbers_keep_their_literals():
+    line = record(TRIED, text().replace("12.5", "12.50"), a_note())
+
+    (found,) = read_blob(blob_body([line]))
+
+    assert isinstance(found, DeadLetter)
+    assert '"total":12.50' in dumps({**found.event})
+
+
+def test_azure_s_own_event_grid_record():
+    found = only(BY_AZURE)
+
+    assert found.form is RecordForm.EVENT_GRID
+    assert (found.reason, found.attempts) == ("MaxDeliveryAttemptsExceeded", 1)
+    assert (found.last_outcome, found.last_status) == ("NotFound", None)
+    assert found.published_at == datetime(2020, 8, 13, 17, 18, 14, 26575, UTC)
+    assert [*found.event][-1] == "data"
+    assert not {"deadLetterReason", "publishTime"} & {*found.event}
+
+
+def test_azure_s_own_cloud_event():
+    found = only(CLOUD_BY_AZURE)
+
+    assert (found.form, found.attempts) == (RecordForm.CLOUD_EVENTS, 1)
+    assert found.event["dataversion"] == "1.0"
+    assert "lastdeliveryoutcome" not in found.event
+
+
+@pytest.mark.parametrize(
+    "wrapper", ["deadLetterProperties", "deadletterProperties", "brokerProperties"]
+)
+def test_azure_s_own_record_of_a_namespace(wrapper: str):
+    properties = NAMESPACE_BY_AZURE["deadletterProperties"]
+
+    found = only({wrapper: properties, "event": CLOUD_EVENT})
+
+    assert (found.form, found.event) == (RecordForm.NAMESPACE, CLOUD_EVENT)
+    assert found.last_outcome == "Event was not acknowledged nor rejected."
+
+
+@pytest.mark.parametrize(
+    ("element", "fault"),
+    [
+        ("text", "it is not a JSON object"),
+        ({}, "it has no deadLetterReason"),
+        (BY_AZURE | {"deadLetterReason": None}, "it has no deadLetterReason"),
+        (CLOUD_EVENT, "it has no deadletterreason"),
+        ({"deadLetterProperties": {}, "event": {}}, "it has no deadletterreason"),
+        (
+            {"deadLetterProperties": [], "event": {}},
+            "its event or its properties are not JSON objects",
+        ),
+    ],
+)
+def test_what_is_no_dead_letter_is_said_and_harms_no_other(element: object, fault: str):
+    first, second = read_blob(json.dumps([element, BY_AZURE]).encode())
+
+    assert first == UnreadableRecord(fault=fault)
+    assert isinstance(second, DeadLetter)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"deliveryAttempts": "many", "publishTime": "soon", "lastDeliveryOutcome": 7},
+        {"deliveryAttempts": True, "publishTime": "9999-12-31T23:59:59-23:59"},
+        {"deliveryAttempts": "1" * 30, "publishTime": 5},
+    ],
+)
+def test_a_member_of_another_type_is_unknown(changed: dict[str, object]):
+    found = only(BY_AZURE | changed)
+
+    assert found.published_at is None
+    assert not isinstance(found.attempts, str | bool)
+    assert found.reason == "MaxDeliveryAttemptsExceeded"
+
+
+def test_a_single_record_is_read_with_a_byte_order_mark():
+    (found,) = read_blob(b"\xef\xbb\xbf" + json.dumps(BY_AZURE).encode())
+
+    assert isinstance(found, DeadLetter)
+
+
+def test_an_event_as_deep_as_publishing_allows_is_read():
+    deep = json.loads("[" * 61 + "]" * 61)  # with array, event and data 64 levels
+    envelope = BY_AZURE | {"data": {"original": {"custom": deep}}}
+
+    assert only(envelope).event["data"] == {"original": {"custom": deep}}
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (b"", "Unexpected end"),
+        (b"{", "Unexpected end"),
+        (b"\xff", "not valid UTF-8"),
+        (b"7", "It is not a JSON array"),
+        (b"[NaN]", "not JSON: NaN"),
+        (b'["\\ud800"]', "half of a surrogate pair"),
+        (b"[" * 100_000, "Unexpected end|nested deeper"),
+    ],
+)
+def test_a_blob_that_is_no_list_is_unreadable(body: bytes, why: str):
+    with pytest.raises(UnreadableBlob, match=why):
+        read_blob(body)
+
+
+def test_an_empty_blob_has_no_dead_letters():
+    assert read_blob(b"[]") == []
+
+
+@given(json_values)
+def test_any_json_is_read_or_said_to_be_unreadable(value: object):
+    try:
+        found = read_blob(json.dumps(value).encode())
+    except UnreadableBlob:
+        assert not isinstance(value, list | dict)
+    else:
+        assert len(found) == (len(value) if isinstance(value, list) else 1)
