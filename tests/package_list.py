@@ -6,6 +6,7 @@ import argparse
 import ast
 import importlib.metadata
 import os
+import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
@@ -58,6 +59,13 @@ def imported_modules(code: str) -> set[str]:
             case ast.ImportFrom(module=str(module), level=0):
                 found.add(module)
     return found
+
+
+def tracked(*paths: str) -> set[str]:
+    """Return the files below *paths* that git has or is about to have."""
+    command = ["git", "ls-files", "--", *paths]
+    listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+    return set(listed.stdout.split())
 
 
 @cache

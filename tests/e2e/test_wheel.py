@@ -21,7 +21,7 @@ from packaging.requirements import Requirement
 from packaging.utils import NormalizedName, canonicalize_name
 
 from shared import VERSION
-from tests.package_list import ROOT, imported_modules, requirements
+from tests.package_list import ROOT, imported_modules, requirements, tracked
 
 HOME = "pushgrid/home/"
 METADATA = f"pushgrid-{VERSION}.dist-info/"
@@ -53,10 +53,9 @@ def files(wheel: Path) -> dict[str, str]:
 
 
 def test_it_holds_what_the_command_needs_in_one_package(files: dict[str, str]) -> None:
-    folders = ("pushgrid", "shared", *BESIDE)
-    listed = ["git", "ls-files", *folders, "host.json", "package.json", "package-lock.json"]
-    tracked = subprocess.run(listed, cwd=ROOT, check=True, capture_output=True, text=True).stdout
-    paths = {_place(path) for path in tracked.split() if not path.endswith(".md")}
+    files_beside = ("host.json", "package.json", "package-lock.json")
+    sources = tracked("pushgrid", "shared", *BESIDE, *files_beside)
+    paths = {_place(path) for path in sources if not path.endswith(".md")}
 
     assert len(BESIDE) > 11
     assert {name for name in files if not name.startswith(METADATA)} == paths

@@ -1,0 +1,145 @@
+"""Reads a Dockerfile and carries out its steps in folders, without a daemon."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from io import BytesIO
+from pathlib import Path
+
+from docker.utils import exclude_paths
+from dockerfile_parse import DockerfileParser
+
+from tests.package_list import ROOT
+
+_ABSOLUTE = re.compile(r"(?<![\w.~:/])/(?=[a-z])")
+#: Programs that need root or a user database.
+_NOT_HERE = ("chown", "useradd")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """An instruction, in capitals, and what follows it."""
+
+    instruction: str
+    value: str
+
+
+@dataclass(slots=True, kw_only=True)
+class Stage:
+    """The steps from one FROM to the next; *name* is what other stages call it."""
+
+    base: str
+    name: str
+    steps: list[Step] = field(default_factory=list)
+
+    def values(self, instruction: str) -> list[str]:
+        return [step.value for step in self.steps if step.instruction == instruction]
+
+    def arguments(self, instruction: str) -> list[str]:
+        """Return the arguments of the last such instruction in JSON form."""
+        *_, value = self.values(instruction)
+        return list(json.loads(value[value.index("[") :]))
+
+
+def stages(dockerfile: Path) -> list[Stage]:
+    """Return the stages of a Dockerfile."""
+    found: list[Stage] = []
+    parser = DockerfileParser(fileobj=BytesIO(dockerfile.read_bytes()), env_replace=False)
+    for each in parser.structure:
+        instruction, value = each["instruction"], each["value"]
+        if instruction == "FROM":
+            base, _, name = value.partition(" AS ")
+            found.append(Stage(base=base, name=name))
+        elif instruction != "COMMENT":
+            found[-1].steps.append(Step(instruction, value))
+    return found
+
+
+def context(dockerfile: Path, root: Path = ROOT) -> set[Path]:
+    """Return the files below *root* that a build of this Dockerfile can copy."""
+    text = Path(f"{dockerfile}.dockerignore").read_text()
+    patterns = [line for line in text.splitlines() if line and not line.startswith("#")]
+    paths = {Path(path) for path in exclude_paths(str(root), patterns)}
+    return {path for path in paths if (root / path).is_file()}
+
+
+@dataclass(slots=True, kw_only=True)
+class Build:
+    """
+    Carries out the steps of a stage below *root*, with *programs* first in the PATH.
+
+    Each absolute path is one below *root*. *sources* has the folders that are copied from: the
+    build's context as ``""``, and those of earlier stages. Not carried out: who owns files, and
+    who runs programs.
+    """
+
+    root: Path
+    programs: Path
+    sources: Mapping[str, Path]
+    folder: Path = Path()
+
+    def run(self, stage: Stage, *instructions: str) -> None:
+        """Carry out the steps of a stage that are *instructions*."""
+        self.folder = self.root
+        for name in _NOT_HERE:
+            program = self.root / "stand-ins" / name
+            program.parent.mkdir(parents=True, exist_ok=True)
+            program.write_text("#!/bin/sh\n")
+            program.chmod(0o755)
+        for step in (each for each in stage.steps if each.instruction in instructions):
+            match step.instruction:
+                case "WORKDIR":
+                    self.folder = self._below(step.value)
+                    self.folder.mkdir(parents=True, exist_ok=True)
+                case "COPY":
+                    self._copy(shlex.split(step.value))
+                case "RUN":
+                    self.command(["sh", "-e", "-c", self.rewritten(step.value)])
+
+    def rewritten(self, text: str) -> str:
+        """Return *text* with its absolute paths below the root."""
+        return _ABSOLUTE.sub(f"{self.root}/", text)
+
+    def command(self, command: Sequence[str]) -> None:
+        subprocess.run(command, cwd=self.folder, env=self.surroundings(), check=True)
+
+    def surroundings(self) -> dict[str, str]:
+        """Return the environment of a command: nothing of the checkout is in it."""
+        path = [self.root / "stand-ins", self.programs, *os.defpath.split(":")]
+        kept = {name: text for name, text in os.environ.items() if name.startswith("PIP_")}
+        home = self.root / "home"
+        home.mkdir(exist_ok=True)
+        return kept | {"HOME": str(home), "PATH": ":".join(map(str, path))}
+
+    def _copy(self, words: list[str]) -> None:
+        stage = words.pop(0).removeprefix("--from=") if words[0].startswith("--from=") else ""
+        *paths, target = words
+        for path in paths:
+            _copy_into(self.sources[stage] / path.lstrip("/"), self._below(target), target)
+
+    def _below(self, path: str) -> Path:
+        return self.root / path.lstrip("/") if path.startswith("/") else self.folder / path
+
+
+def _copy_into(source: Path, target: Path, written: str) -> None:
+    if source.is_dir():
+        shutil.copytree(source, target, dirs_exist_ok=True)
+        return
+    target = target / source.name if written.endswith("/") else target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(source, target)
+
+
+def copy_context(dockerfile: Path, target: Path) -> Path:
+    """Copy what a build of this Dockerfile can copy into *target*; return that."""
+    for path in context(dockerfile):
+        (target / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / path, target / path)
+    return target

@@ -1,0 +1,133 @@
+"""The Dockerfiles and compose.yaml: linted, and in agreement with the project."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from devhost.azurite_files import node_and_azurite
+from shared import settings
+from tests.dockerfiles import Build, context, copy_context, stages
+from tests.package_list import ROOT, package_list, tracked
+
+DEV, PRODUCTION = (ROOT / f"docker/{name}.Dockerfile" for name in ("dev", "production"))
+COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]
+#: Settings of the Functions host and its worker.
+_OF_THE_HOST = {"AzureFunctionsWebHost__hostid", "PYTHON_THREADPOOL_THREAD_COUNT"}
+
+
+def test_hadolint_has_no_objections() -> None:
+    hadolint = Path(sys.executable).with_name("hadolint")
+    said = subprocess.run([hadolint, DEV, PRODUCTION], capture_output=True, text=True, check=False)
+
+    assert (said.returncode, said.stdout, said.stderr) == (0, "", "")
+
+
+def test_dclint_has_no_objections() -> None:
+    node, _ = node_and_azurite()
+    dclint = str(ROOT / "node_modules/dclint/bin/dclint.cjs")
+    command = [node, dclint, "--max-warnings", "0", str(ROOT / "compose.yaml")]
+    said = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert (said.returncode, said.stderr) == (0, ""), said.stdout
+
+
+def test_the_production_image_is_built_from_what_a_deployment_uploads() -> None:
+    assert context(PRODUCTION) == set(package_list())
+
+
+def test_the_local_image_is_built_from_what_the_wheel_is_built_from() -> None:
+    functions = (path.name for path in ROOT.glob("*_function"))
+    folders = ("cli", "devhost", "pushgrid", "shared", "testbed", *functions)
+    others = ("LICENSE", "README.md", "host.json", "package.json", "package-lock.json")
+    build = ("pyproject.toml", "tools/wheel_layout.py")
+
+    sources = tracked(*folders, *others, *build) - {"devhost/README.md"}
+    assert context(DEV) == {Path(path) for path in sources}
+
+
+@pytest.mark.parametrize("dockerfile", [DEV, PRODUCTION], ids=lambda path: path.stem)
+def test_secrets_and_leftovers_are_not_sent_to_a_build(dockerfile: Path, tmp_path: Path) -> None:
+    left = (
+        *(
+            ".env",
+            ".git/config",
+            "local.settings.json",
+            ".azure/x/.env",
+            "shared/__pycache__/a.pyc",
+        ),
+        *("node_modules/a.js", "tests/unit/test_a.py", "scratch/publish.py", "notes.txt"),
+        *("shared/notes.pem", "publish_function/notes.pem"),
+    )
+    for path in (*left, "host.json"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).touch()
+    ignore = Path(f"{dockerfile}.dockerignore")
+    (tmp_path / ignore.name).write_text(ignore.read_text())
+
+    assert context(tmp_path / dockerfile.name, tmp_path) == {Path("host.json")}
+
+
+def test_the_production_image_has_the_app_where_its_host_looks(tmp_path: Path) -> None:
+    (stage,) = stages(PRODUCTION)
+    folder = re.search(r"AzureWebJobsScriptRoot=(\S+)", stage.values("ENV")[0])
+    sources = {"": copy_context(PRODUCTION, tmp_path / "context")}
+    root = tmp_path / "image"
+    Build(root=root, programs=root, sources=sources).run(stage, "COPY")
+
+    assert folder
+    app = root / folder[1].lstrip("/")
+    copied = {path.relative_to(app) for path in app.rglob("*") if path.is_file()}
+    assert copied == set(package_list())
+    assert stage.base == "mcr.microsoft.com/azure-functions/python:4-python3.13"
+    template = (ROOT / "infra/modules/app.bicep").read_text()
+    assert "version: '3.13'" in template
+
+
+@pytest.mark.parametrize(
+    ("dockerfile", "service"), [(DEV, "dev"), (PRODUCTION, "production")], ids=["dev", "production"]
+)
+def test_compose_publishes_the_port_that_is_served_and_checked(
+    dockerfile: Path, service: str
+) -> None:
+    stage = stages(dockerfile)[-1]
+    (port,) = stage.values("EXPOSE")
+
+    # On this machine only.
+    assert COMPOSE[service]["ports"] == [f"127.0.0.1:{port}:{port}"]
+    check = stage.arguments("HEALTHCHECK")[-1]
+    assert f"'http://127.0.0.1:{port}/status/health'" in check
+    assert COMPOSE[service]["build"]["dockerfile"] == f"docker/{dockerfile.name}"
+    assert stage.values("USER")[0].isdecimal()
+
+
+def test_compose_gives_settings_that_exist_and_those_that_timers_need() -> None:
+    given = {name: each.get("environment", {}) for name, each in COMPOSE.items()}
+    example = json.loads((ROOT / "local.settings.example.json").read_text())["Values"]
+
+    for environ in given.values():
+        assert set(environ) <= set(settings.NAMES.values()) | _OF_THE_HOST
+    assert {name for name in example if name.endswith("_SCHEDULE")} <= set(given["production"])
+
+
+def test_the_production_service_uses_composes_azurite() -> None:
+    storage = COMPOSE["production"]["environment"]["AzureWebJobsStorage"]
+    members = dict(each.split("=", 1) for each in storage.strip(";").split(";"))
+    endpoints = {name: url for name, url in members.items() if name.endswith("Endpoint")}
+
+    assert endpoints == {
+        f"{kind}Endpoint": f"http://azurite:{port}/{members['AccountName']}"
+        for kind, port in (("Blob", 10000), ("Queue", 10001), ("Table", 10002))
+    }
+    lock: Any = json.loads((ROOT / "package-lock.json").read_text())
+    version = lock["packages"]["node_modules/azurite"]["version"]
+    assert COMPOSE["azurite"]["image"].endswith(f"/azurite:{version}")
+    assert COMPOSE["production"]["depends_on"]["azurite"]["condition"] == "service_healthy"
+    assert "healthcheck" in COMPOSE["azurite"]
