@@ -34,7 +34,11 @@ class NameServers:
         self._channel: Any = None
 
     def __call__(self, host: str) -> Found:
-        """Begin to look *host* up; the result may be an OSError or a MemoryError."""
+        """
+        Begin to look *host* up.
+
+        The result may be an OSError, or a MemoryError if no name server could be asked.
+        """
         import pycares
 
         found: Found = Future()
@@ -44,18 +48,18 @@ class NameServers:
                 found.set_result([_address(node.addr[0]) for node in result.nodes])
             elif code == pycares.errno.ARES_ETIMEOUT:
                 found.set_exception(TimeoutError("no name server answered"))
-            elif code in {pycares.errno.ARES_ENOMEM, pycares.errno.ARES_EDESTRUCTION}:
+            elif code in _ours():
                 found.set_exception(MemoryError(pycares.errno.strerror(code)))
             else:
                 found.set_exception(OSError(pycares.errno.strerror(code)))
 
-        with self._lock:
-            if self._channel is None:
-                self._channel = pycares.Channel(**self._options)
-            channel = self._channel
         try:
+            with self._lock:
+                if self._channel is None:
+                    self._channel = pycares.Channel(**self._options)
+                channel = self._channel
             channel.getaddrinfo(host, None, type=socket.SOCK_STREAM, callback=end)
-        except RuntimeError as error:  # closed meanwhile
+        except (pycares.AresError, RuntimeError) as error:  # no descriptor or thread; just closed
             found.set_exception(MemoryError(str(error)))
         return found
 
@@ -65,6 +69,20 @@ class NameServers:
             channel, self._channel = self._channel, None
         if channel:
             channel.close()
+
+
+def _ours() -> set[int]:
+    """Return the codes of c-ares that say nothing about a name: nobody could be asked."""
+    from pycares import errno
+
+    return {
+        errno.ARES_ECANCELLED,
+        errno.ARES_ECONNREFUSED,  # no descriptor, no network, or no name server that listens
+        errno.ARES_EDESTRUCTION,
+        errno.ARES_EFILE,
+        errno.ARES_ENOMEM,
+        errno.ARES_ENOTINITIALIZED,
+    }
 
 
 def _address(found: bytes) -> Address:

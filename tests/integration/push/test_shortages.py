@@ -17,6 +17,7 @@ import pytest
 from shared.adapters.http import pool
 from shared.adapters.http.connect import new_socket
 from shared.adapters.http.push import HttpPusher
+from shared.adapters.http.resolver import NameServers
 from shared.http import Answered, Failure
 from tests.integration.push.names import looked_up, name_servers
 from tests.integration.push.scripted import (
@@ -32,8 +33,8 @@ from tests.integration.push.scripted import (
 
 
 @contextmanager
-def no_descriptor() -> Iterator[None]:
-    """Let the process have no more descriptors than it has."""
+def no_descriptor(free: int = 0) -> Iterator[None]:
+    """Let the process have no more descriptors than it has, and *free* ones."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     gc.collect()  # What is collected meanwhile may have to be reported, which opens files.
     with ExitStack() as held:
@@ -45,6 +46,7 @@ def no_descriptor() -> Iterator[None]:
         with suppress(OSError):
             while True:
                 held.enter_context(socket.socket())
+        resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 100 + free, before[1]))
         yield
 
 
@@ -61,6 +63,29 @@ def test_without_a_descriptor_nothing_is_said_about_the_endpoint(host: str) -> N
 
     assert failure_of(none) is Failure.SHORTAGE
     assert isinstance(again, Answered)
+
+
+@pytest.mark.parametrize("free", [1, 2, 3])
+def test_a_first_lookup_that_lacks_descriptors_is_a_shortage(free: int) -> None:
+    """c-ares needs several to begin with."""
+    with name_servers() as names:
+        pusher = HttpPusher(LOCAL, lookup=names)
+        with no_descriptor(free):
+            none = push(pusher, "http://good.test/")
+        pusher.close()
+
+    assert failure_of(none) is Failure.SHORTAGE
+
+
+def test_without_a_name_server_nothing_is_known_about_a_name() -> None:
+    """A resolver of this network that is being restarted: in profile ``ns`` events were gone."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as closed:
+        closed.bind(("127.0.0.1", 0))
+        names = NameServers(servers=[f"127.0.0.1:{closed.getsockname()[1]}"])
+    pusher = HttpPusher(LOCAL, lookup=names)
+
+    assert failure_of(push(pusher, "http://good.test/", PATIENT)) is Failure.SHORTAGE
+    pusher.close()
 
 
 def test_idle_connections_are_closed_first() -> None:
