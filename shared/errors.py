@@ -181,4 +181,4 @@ class InvalidSettings(AppError):
 
 
 # Errors that reading a document stored by another version of the app can raise.
-UNREADABLE = (AppError, ValueError, LookupError, TypeError, AttributeError)
+UNREADABLE = (AppError, ValueError, LookupError, TypeError, AttributeError, OverflowError)

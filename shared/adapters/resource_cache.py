@@ -129,7 +129,8 @@ class ResourceCache:
         resource = self._store.get(Table.TOPICS, CUSTOM_TOPICS, name)
         if resource is None:
             return None
-        return self._parsed(self._readers.topic, Table.TOPICS, CUSTOM_TOPICS, resource)
+        read = _of_row(self._readers.topic, name.lower(), lambda topic: topic.name.lower())
+        return self._parsed(read, Table.TOPICS, CUSTOM_TOPICS, resource)
 
     def _read_absent(self, name: str) -> Topic:
         of_namespace = TopicName.parse(name)
@@ -146,12 +147,13 @@ class ResourceCache:
         parent = self._store.get(Table.TOPICS, NAMESPACES, namespace) if resource else None
         if resource is None or parent is None:
             return None
-        return self._parsed(
+        read = _of_row(
             lambda document: self._readers.namespace_topic(document, parent.document),
-            Table.TOPICS,
-            f"{NAMESPACES} or {NAMESPACE_TOPICS}",
-            resource,
+            name.lower(),
+            lambda topic: topic.name.lower(),
         )
+        partition = f"{NAMESPACES} or {NAMESPACE_TOPICS}"
+        return self._parsed(read, Table.TOPICS, partition, resource)
 
     def _read_subscriptions(self, topic: str) -> _ByName:
         resources = self._store.list(Table.EVENT_SUBSCRIPTIONS, topic)
@@ -159,11 +161,12 @@ class ResourceCache:
 
     def _subscription(self, topic: str, resource: Resource) -> EventSubscription:
         """Return the subscription, or its stand-in: an unreadable one costs no other."""
-        read = self._readers.subscription
+        key = SubscriptionKey(topic, resource.name).folded
+        read = _of_row(self._readers.subscription, key, lambda found: found.key.folded)
         try:
             return self._parsed(read, Table.EVENT_SUBSCRIPTIONS, topic, resource)
         except UnreadableDocument:
-            return stand_in(SubscriptionKey(topic, resource.name))
+            return stand_in(key)
 
     def _parsed(
         self, parse: Callable[[Document], V], table: Table, partition: str, row: Resource
@@ -213,6 +216,19 @@ class InvalidatingStore:
             self._cache.forget_namespace(name)
         else:
             self._cache.forget(name if table is Table.TOPICS else partition)
+
+
+def _of_row(
+    parse: Callable[[Document], V], name: object, name_of: Callable[[V], object]
+) -> Callable[[Document], V]:
+    """Return *parse* that refuses the document of another row: messages name what they are for."""
+
+    def read(document: Document) -> V:
+        if name_of(found := parse(document)) != name:
+            raise ValueError("the document is that of another row")
+        return found
+
+    return read
 
 
 def _readable(found: EventSubscription | None) -> EventSubscription | None:

@@ -82,10 +82,10 @@ def render_destination(stored: Mapping[str, Any]) -> dict[str, Any]:
 def to_batching(stored: Mapping[str, Any]) -> Batching:
     """Turn the batching members of a stored destination into a value."""
     properties = stored["properties"]
-    return Batching(
-        max_events=properties["maxEventsPerBatch"],
-        preferred_kilobytes=properties["preferredBatchSizeInKilobytes"],
-    )
+    events, kilobytes = properties["maxEventsPerBatch"], properties["preferredBatchSizeInKilobytes"]
+    if events < 1 or kilobytes < 1:
+        raise ValueError("a batch has at least one event and one kilobyte")
+    return Batching(max_events=events, preferred_kilobytes=kilobytes)
 
 
 def to_custom_headers(stored: Mapping[str, Any]) -> tuple[DeliveryHeader, ...]:

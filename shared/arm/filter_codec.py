@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import isfinite
 from typing import Any
 
 from shared.arm.sections import Section
@@ -39,30 +40,33 @@ def parse_filter(
 
 def to_filter(stored: Mapping[str, Any]) -> EventFilter:
     """Turn a stored filter into the value that matches events."""
-    types = [fold_case(name) for name in stored.get("includedEventTypes", [])]
+    types = [fold_case(name) for name in _list(stored.get("includedEventTypes", []))]
     is_case_sensitive = stored.get("isSubjectCaseSensitive", False)
-    folded = str if is_case_sensitive else fold_case
+    prefix, suffix = stored["subjectBeginsWith"], stored["subjectEndsWith"]
     on_arrays = stored.get("enableAdvancedFilteringOnArrays", False)
     return EventFilter(
         # Very old clients write "All" where later ones omit the list.
         included_event_types=None if types in ([], ["all"]) else frozenset(types),
-        subject_begins_with=folded(stored["subjectBeginsWith"]),
-        subject_ends_with=folded(stored["subjectEndsWith"]),
+        subject_begins_with=prefix if is_case_sensitive else fold_case(prefix),
+        subject_ends_with=suffix if is_case_sensitive else fold_case(suffix),
         is_subject_case_sensitive=is_case_sensitive,
         advanced=tuple(
             _to_advanced_filter(each, on_arrays=on_arrays)
-            for each in stored.get("advancedFilters", [])
+            for each in _list(stored.get("advancedFilters", []))
         ),
     )
 
 
 def _to_advanced_filter(stored: Mapping[str, Any], *, on_arrays: bool) -> AdvancedFilter:
     first, *names = stored["key"].split(".")
-    values = (
-        stored["values"] if "values" in stored else [stored["value"]] if "value" in stored else []
-    )
+    operator = Operator(stored["operatorType"])
+    values: Any = []
+    if (operand := operand_of(operator)) is not Operand.NOTHING:
+        values = _READERS[operand](stored[_member(operand)])
+    if not isinstance(values, list):
+        values = [values]
     return AdvancedFilter(
-        operator=Operator(stored["operatorType"]),
+        operator=operator,
         key=(fold_case(first), *names),
         values=tuple(tuple(each) if isinstance(each, list) else each for each in values),
         on_arrays=on_arrays,
@@ -93,12 +97,16 @@ def _parse_advanced(section: Section, schema: InputSchema) -> dict[str, Any]:
     operand = operand_of(Operator(kind)) if kind else Operand.NOTHING
     if operand is Operand.NOTHING:
         return stored
-    member = "value" if operand in (Operand.NUMBER, Operand.FLAG) else "values"
+    member = _member(operand)
     try:
         stored[member] = _READERS[operand](section.members.get(member))
     except (TypeError, ValueError, OverflowError):
         section.refuse(member, f"{section.target(member)} of {kind} must be {operand}.")
     return stored
+
+
+def _member(operand: Operand) -> str:
+    return "value" if operand in (Operand.NUMBER, Operand.FLAG) else "values"
 
 
 def _parse_key(section: Section, schema: InputSchema) -> str | None:
@@ -111,6 +119,8 @@ def _parse_key(section: Section, schema: InputSchema) -> str | None:
 def _number(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError
+    if not isfinite(value):
+        raise ValueError
     return float(value)
 
 
@@ -138,10 +148,16 @@ def _flag(value: object) -> bool:
     return value
 
 
-def _non_empty_list(value: object) -> list[Any]:
-    if not isinstance(value, list) or not value:
+def _list(value: object) -> list[Any]:
+    if not isinstance(value, list):
         raise TypeError
     return value
+
+
+def _non_empty_list(value: object) -> list[Any]:
+    if found := _list(value):
+        return found
+    raise TypeError
 
 
 _READERS: Mapping[Operand, Callable[[object], Any]] = {

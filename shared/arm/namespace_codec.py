@@ -10,6 +10,7 @@ from shared.arm.deployment import Deployment, ParentTopic
 from shared.arm.network_rules_codec import parse_network_rules, to_networks
 from shared.arm.patch_body import patched_properties, read_patch
 from shared.arm.sections import document, raise_faults
+from shared.arm.stored_types import checked
 from shared.arm.tracked_resource import (
     PROVIDER,
     ArmPath,
@@ -117,7 +118,7 @@ def patched_namespace_topic(stored: Mapping[str, Any], body: object) -> dict[str
 def to_namespace_topic(stored: Mapping[str, Any], namespace: Mapping[str, Any]) -> Topic:
     """Turn a stored topic into the value that publishing uses; includes its namespace's keys."""
     keys = (*namespace["keys"].values(), *stored["keys"].values())
-    return Topic(
+    value = Topic(
         name=TopicName(stored["namespace"], stored["name"]).joined,
         arm_id=stored["id"],
         input_schema=InputSchema.CLOUD_EVENTS,
@@ -126,6 +127,7 @@ def to_namespace_topic(stored: Mapping[str, Any], namespace: Mapping[str, Any]) 
         inbound_rules=to_networks(namespace["properties"]),
         retention=_retention(stored),
     )
+    return checked(value)
 
 
 def to_absent_topic(name: str, namespace: Mapping[str, Any] | None) -> Topic:
@@ -135,13 +137,14 @@ def to_absent_topic(name: str, namespace: Mapping[str, Any] | None) -> Topic:
     That are the keys and networks of its *namespace*. Where there is no such namespace, and of a
     custom topic, no key is valid.
     """
-    return Topic(
+    value = Topic(
         name=name,
         arm_id=name,
         input_schema=InputSchema.CLOUD_EVENTS,
         keys=tuple(namespace["keys"].values()) if namespace else (),
         inbound_rules=to_networks(namespace["properties"]) if namespace else (),
     )
+    return checked(value)
 
 
 def to_namespace_parent_topic(stored: Mapping[str, Any], deployment: Deployment) -> ParentTopic:

@@ -22,6 +22,7 @@ from shared.arm.filter_codec import to_filter
 from shared.arm.identity_codec import DELIVERY, Wrapper, unwrap
 from shared.arm.pause_codec import kept_pause, to_pause
 from shared.arm.sections import Section, document, raise_faults
+from shared.arm.stored_types import checked
 from shared.arm.webhook_audience_codec import to_audience
 from shared.errors import UNREADABLE
 from shared.events.topic import InputSchema
@@ -133,12 +134,17 @@ def parse_destinations(
 
 
 def to_subscription(stored: Mapping[str, Any]) -> EventSubscription:
-    """Turn a stored subscription, as written last, into a value."""
+    """
+    Turn a stored subscription, as written last, into a value.
+
+    Raises:
+        UNREADABLE: the document has another form.
+    """
     properties = stored["properties"]
     retry = properties["retryPolicy"]
     destination = properties["destination"]
     expires = properties.get("expirationTimeUtc")
-    return EventSubscription(
+    value = EventSubscription(
         topic=stored["topicName"],
         topic_id=stored["topicId"],
         name=stored["name"],
@@ -160,6 +166,7 @@ def to_subscription(stored: Mapping[str, Any]) -> EventSubscription:
         is_restored=bool(stored.get(_RESTORED)),
         pause=to_pause(stored),
     )
+    return checked(value)
 
 
 def to_subscription_in_force(stored: Mapping[str, Any]) -> EventSubscription:
@@ -182,7 +189,8 @@ def is_readable(stored: Any) -> bool:
 
 def full_url(stored: Mapping[str, Any]) -> str:
     """Return the endpoint's URL with its query, which may be secret."""
-    return str(stored["properties"]["destination"]["properties"]["endpointUrl"])
+    url: str = stored["properties"]["destination"]["properties"]["endpointUrl"]
+    return url
 
 
 def delivery_attributes(stored: Mapping[str, Any]) -> list[Mapping[str, Any]]:

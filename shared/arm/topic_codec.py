@@ -10,6 +10,7 @@ from shared.arm.input_mapping_codec import parse_mapping, to_mapping
 from shared.arm.network_rules_codec import parse_network_rules, to_networks
 from shared.arm.passthrough_members import parse_passthrough_properties
 from shared.arm.sections import Section, document, raise_faults
+from shared.arm.stored_types import checked
 from shared.arm.tracked_resource import (
     PROFILE_TAG,
     PROVIDER,
@@ -77,7 +78,7 @@ def render_topic(stored: Mapping[str, Any], public_url: str) -> dict[str, Any]:
 def to_topic(stored: Mapping[str, Any]) -> Topic:
     """Turn a stored topic into the value that the data plane uses."""
     properties = stored["properties"]
-    return Topic(
+    value = Topic(
         name=stored["name"],
         arm_id=stored["id"],
         input_schema=InputSchema(properties["inputSchema"]),
@@ -87,6 +88,7 @@ def to_topic(stored: Mapping[str, Any]) -> Topic:
         disable_local_auth=properties.get("disableLocalAuth", False),
         inbound_rules=to_networks(properties),
     )
+    return checked(value)
 
 
 def to_parent_topic(stored: Mapping[str, Any], deployment: Deployment) -> ParentTopic:
