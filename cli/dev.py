@@ -171,6 +171,8 @@ def _introduce(run: LocalRun, options: Options, screen: Screen) -> None:
         screen.show("for clients", f"export {name}={shlex.quote(value)}")
     screen.show("admin key", f"in {run.key_file}; pushgrid commands on this machine find it")
     screen.show("storage", storage)
+    connection = shlex.quote(run.azurite.connection_string)
+    screen.show("for storage", f"export AZURE_STORAGE_CONNECTION_STRING={connection}")
 
 
 def _show_topics(api: Deployment, screen: Screen) -> None:

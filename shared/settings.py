@@ -106,6 +106,7 @@ STORAGE = "AzureWebJobsStorage"
 _GUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _HEADER = re.compile(r"[a-z0-9-]+")
 _OURS = "PUSHGRID_"
+_OF_THE_COMMAND = frozenset({"PUSHGRID_URL", "PUSHGRID_SCOPE"})  # no settings of the app
 
 
 def from_environ(environ: Mapping[str, str], profiles: frozenset[str]) -> Settings:
@@ -150,7 +151,8 @@ def unresolved(environ: Mapping[str, str]) -> tuple[str, ...]:
 def unknown(environ: Mapping[str, str]) -> Mapping[str, str | None]:
     """Return variables named like settings that are none, each with the nearest setting."""
     known = sorted(name.removeprefix(_OURS) for name in NAMES.values() if name.startswith(_OURS))
-    ours = {name for name in environ if name.startswith(_OURS)} - {*_named_by_setting(environ)}
+    ours = {name for name in environ if name.startswith(_OURS)}
+    ours -= {*_named_by_setting(environ), *_OF_THE_COMMAND}
     given = (name.removeprefix(_OURS) for name in sorted(ours))
     nearest = {
         name: difflib.get_close_matches(name, known, 1) for name in given if name not in known

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import shlex
 import signal
 import subprocess
 import sys
@@ -52,6 +53,12 @@ class Dev:
         assert line, f"{words} is not in:\n" + "\n".join(self.lines)
         return line
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """The environment with the variables that it tells clients to set."""
+        told = (line.split("export ")[1] for line in self.lines if "export " in line)
+        return os.environ | dict(shlex.split(each)[0].split("=", 1) for each in told)
+
     def write(self, text: str) -> None:
         """Save the file as editors do: another file takes its place."""
         new = self.folder / "pushgrid.json.new"
@@ -94,12 +101,10 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
         each.end()
 
 
-def shop(topic: str, url: str) -> str:
-    """Return a file with one topic, whose subscriber is not asked for its consent."""
-    destination = {"endpointType": "WebHook", "properties": {"endpointUrl": url}}
-    crm = {"consent": "assumed", "properties": {"destination": destination}}
-    orders = {"keys": {"key1": secrets.token_hex(16)}, "eventSubscriptions": {"crm": crm}}
-    return json.dumps({"topics": {topic: orders}}, indent=2)
+def block(language: str) -> str:
+    """Return the first block in a language of what the README says of an own topic."""
+    text = (ROOT / "README.md").read_text("utf-8").split("## Your own topic\n")[1]
+    return text.split(f"```{language}\n")[1].split("```")[0]
 
 
 def names(found: list[dict[str, Any]]) -> list[str]:
@@ -114,22 +119,27 @@ def test_a_folder_with_a_file_becomes_a_deployment(
         return capsys.readouterr().out
 
     with running_subscriber(answers(503, 200)) as subscriber:
-        (tmp_path / "shop/pushgrid.json").write_text(shop("orders", subscriber.url))
+        file = block("json").replace("http://127.0.0.1:9000/", subscriber.url)
+        (tmp_path / "shop/pushgrid.json").write_text(file)
         key = secrets.token_hex(16)
         dev = start("--tls", "--time-scale", "100", "--env", f"PUSHGRID_ADMIN_KEY={key}")
         url = dev.see("ready https://").split()[1]
         beside = children(dev.process.pid)
 
         # Another command finds the key by itself, and what to verify the certificate by.
-        pushgrid("publish", "orders", "--type", "Placed", "--id", "e-1")
+        pushgrid("publish", "orders", "--type", "Placed", "--subject", "/orders/17")
 
         dev.see("published", "orders", "1 event")
-        dev.see("retry", "orders/crm", "503", "minimum for 503", "(e-1)")
-        dev.see("delivered", "orders/crm", "attempt 2: 200", "(e-1)")
+        dev.see("retry", "orders/crm", "503", "minimum for 503")
+        dev.see("delivered", "orders/crm", "attempt 2: 200")
         assert not subscriber.handshakes
 
+        program = block("python").replace("http://127.0.0.1:7071", url)
+        subprocess.run([sys.executable, "-c", program], check=True, env=dev.environment)
+        assert subscriber.wait_for(lambda pushes: pushes[-1].events[0]["data"] == {"total": 3})
+
         pushgrid("topic", "create", "by-hand")
-        dev.write(shop("billing", subscriber.url))
+        dev.write(file.replace('"orders"', '"billing"'))
         dev.see("applied", "billing/crm", "created event subscription")
         dev.see("applied", "orders ", "deleted topic")
 

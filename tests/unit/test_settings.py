@@ -234,7 +234,8 @@ def test_a_setting_that_nobody_reads_is_a_warning_in_the_log(
 
 
 def test_all_names_of_ours_are_known() -> None:
-    assert unknown(dict.fromkeys([*NAMES.values(), "SOMEBODY_ELSES", "PATH"], "")) == {}
+    others = ["SOMEBODY_ELSES", "PATH", "PUSHGRID_URL", "PUSHGRID_SCOPE"]
+    assert unknown(dict.fromkeys([*NAMES.values(), *others], "")) == {}
 
 
 def test_use_cases_that_run_by_themselves_or_need_the_key_tell_it(
