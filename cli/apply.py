@@ -12,9 +12,9 @@ from rich.console import Console
 
 from cli.configuration import Action, Change, Configuration, carry_out, plan, read_configuration
 from cli.configuration.schema import SCHEMA
-from cli.configuration.source import read_source
+from cli.configuration.source import FileFaults, read_source
 from cli.deployment import Deployment
-from cli.failure import REFUSED, CommandFailed
+from cli.failure import REFUSED
 from cli.options import NameValue, calls_deployment, prints_json
 from cli.output import print_json, printable
 
@@ -59,21 +59,22 @@ def apply(
     """
     parameters = _read_parameters(parameter_file) | dict(given)
     configuration = read_configuration(file, parameters, deployment.scope)
-    console = Console(stderr=True, highlight=False)
-    with console.status(f"comparing {deployment.url} with {file} …"):
-        changes = plan(deployment, configuration, prune=prune)
     done: list[Change] = []
+    with Console(stderr=True).status(f"comparing {deployment.url} with {file} …") as progress:
 
-    def show(change: Change) -> None:
-        done.append(change)
-        if not as_json:
-            _show(change)
+        def show(change: Change) -> None:
+            done.append(change)
+            if not as_json:
+                progress.stop()  # it holds the standard output while it is shown
+                _show(change)
+                progress.start()
 
-    if dry_run:
-        for each in changes:
-            show(each)
-    else:
-        with console.status(f"applying {file} …"):
+        changes = plan(deployment, configuration, prune=prune)
+        progress.update(f"applying {file} …")
+        if dry_run:
+            for each in changes:
+                show(each)
+        else:
             carry_out(deployment, changes, show)
     if as_json:
         print_json(_document(configuration, done, dry_run=dry_run))
@@ -98,7 +99,7 @@ def _read_parameters(path: Path | None) -> dict[str, Any]:
         return {name: member["value"] for name, member in members}
     except (TypeError, KeyError, AttributeError):
         form = '{"parameters": {NAME: {"value": …}}}'
-        raise CommandFailed(f"{path}: this is no parameter file: {form} is expected") from None
+        raise FileFaults(f"{path}:1: this is no parameter file: {form} is expected") from None
 
 
 def _show(change: Change) -> None:

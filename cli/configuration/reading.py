@@ -9,11 +9,10 @@ from typing import Any
 from cli.configuration import resources as ids
 from cli.configuration.resources import SENT, Configuration, Resource, ResourceId, configuration
 from cli.configuration.schema import check_schema
-from cli.configuration.source import Place, read_source
+from cli.configuration.source import FileFaults, Place, read_source
 from cli.configuration.template.reading import is_template, read_template
 from cli.configuration.template.resource_ids import group_of
 from cli.deployment import DEFAULT_SCOPE
-from cli.failure import CommandFailed
 
 _CHILDREN = ("topics", "eventSubscriptions")
 
@@ -27,13 +26,13 @@ def read_configuration(
     *parameters* are a template's, *scope* is the ARM id of the resource group that it is read for.
 
     Raises:
-        CommandFailed: all faults that were found, each with file, line and path.
+        FileFaults: all faults that were found, each with file, line and path.
     """
     source = read_source(path)
     if is_template(source.value):
         return read_template(source, parameters or {}, group_of(scope))
     if parameters:
-        raise CommandFailed(f"{path}: only templates have parameters")
+        raise FileFaults(f"{path}: only templates have parameters")
     check_schema(source)
     return configuration(list(_resources(source.value, source.root)))
 

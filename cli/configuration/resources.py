@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from cli.configuration.source import Place
-from cli.failure import CommandFailed
+from cli.configuration.source import FileFaults, Place
 
 # The members of an ARM document that a PUT sends; what identifies the resource is its path.
 SENT = ("location", "tags", "identity", "sku", "kind", "properties")
@@ -107,7 +106,7 @@ def configuration(resources: list[Resource], left_out: tuple[str, ...] = ()) -> 
     Return the configuration of *resources*, parents first.
 
     Raises:
-        CommandFailed: a resource is named twice.
+        FileFaults: a resource is named twice.
     """
     first: dict[ResourceId, Resource] = {}
     faults = []
@@ -118,6 +117,6 @@ def configuration(resources: list[Resource], left_out: tuple[str, ...] = ()) -> 
                 each.place.fault(f"{each.id.name} stands in line {known.place.line} already")
             )
     if faults:
-        raise CommandFailed("\n".join(faults))
+        raise FileFaults(*faults)
     ordered = sorted(resources, key=lambda each: (len(each.id.types), each.id.types))
     return Configuration(resources=tuple(ordered), left_out=left_out)

@@ -11,8 +11,7 @@ from typing import Any
 
 from jsonschema import Draft7Validator, ValidationError
 
-from cli.configuration.source import Place, Source
-from cli.failure import CommandFailed
+from cli.configuration.source import FileFaults, Place, Source
 
 SCHEMA = Path(__file__).parents[1] / "data" / "pushgrid.schema.json"
 _TYPES = {
@@ -30,7 +29,7 @@ def check_schema(source: Source) -> None:
     Check the value of a file.
 
     Raises:
-        CommandFailed: all faults, in the order of their lines.
+        FileFaults: all faults, in the order of their lines.
     """
     found = [
         (place.line, place.fault(message))
@@ -38,7 +37,7 @@ def check_schema(source: Source) -> None:
         for place, message in _faults(Place(source, tuple(error.absolute_path)), error)
     ]
     if found:
-        raise CommandFailed("\n".join(dict.fromkeys(text for _, text in sorted(found))))
+        raise FileFaults(*(text for _, text in sorted(found)))
 
 
 @cache

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
+import click
 import yaml
 
 from cli.failure import CommandFailed
@@ -37,6 +38,18 @@ for _tag, _pattern, _first in (
     _Loader.add_implicit_resolver(
         f"tag:yaml.org,2002:{_tag}", re.compile(rf"(?:{_pattern})\Z"), _first
     )
+
+
+class FileFaults(CommandFailed):
+    """A file has faults: each is a line that begins with its place, as editors read them."""
+
+    def __init__(self, *faults: str) -> None:
+        super().__init__("\n".join(dict.fromkeys(faults)))
+
+    def show(self, file: object = None) -> None:
+        """Print the faults on standard error."""
+        del file
+        click.secho(self.message, err=True, fg="red")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,13 +102,13 @@ def read_source(path: Path) -> Source:
     Read a file: YAML if its name says so, otherwise JSON.
 
     Raises:
-        CommandFailed: it can't be read, or is malformed; a repeated member is a fault as well.
+        FileFaults: it can't be read, or is malformed; a repeated member is a fault as well.
     """
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise CommandFailed(f"{path}: {reason}") from None
+        raise FileFaults(f"{path}: {reason}") from None
     if path.suffix.lower() in YAML_SUFFIXES:
         value, lines = _read_yaml(path, text)
         return Source(path=path, value=value, lines=lines)
@@ -103,9 +116,9 @@ def read_source(path: Path) -> Source:
         value = json.loads(text, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
         where = f"{path}:{error.lineno}: column {error.colno}"
-        raise CommandFailed(f"{where}: this is not JSON: {error.msg}") from None
+        raise FileFaults(f"{where}: this is not JSON: {error.msg}") from None
     except (ValueError, RecursionError) as error:
-        raise CommandFailed(f"{path}:1: this is not JSON: {error}") from None
+        raise FileFaults(f"{path}:1: this is not JSON: {error}") from None
     # JSON is YAML but for these two, which change no line.
     _, lines = _read_yaml(path, _SURROGATE.sub(r"\\u0020", text.replace("\t", " ")))
     return Source(path=path, value=value, lines=lines)
@@ -122,25 +135,25 @@ def _read_yaml(path: Path, text: str) -> tuple[Any, dict[Members, int]]:
         lines[()] = root.start_mark.line + 1 if root else 1
         return (_value(path, root, (), lines) if root else None), lines
     except RecursionError:
-        raise CommandFailed(f"{path}:1: its values are nested too deeply") from None
+        raise FileFaults(f"{path}:1: its values are nested too deeply") from None
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"{path}:{mark.line + 1}: column {mark.column + 1}" if mark else f"{path}:1"
-        raise CommandFailed(f"{where}: this is not YAML: {error.problem}") from None
+        raise FileFaults(f"{where}: this is not YAML: {error.problem}") from None
     except yaml.YAMLError as error:
-        raise CommandFailed(f"{path}:1: this is not YAML: {error}") from None
+        raise FileFaults(f"{path}:1: this is not YAML: {error}") from None
 
 
 def _value(path: Path, node: yaml.Node, members: Members, lines: dict[Members, int]) -> Any:
     """Return the value of a node; note the lines of what is in it."""
     if len(lines) > _MAX_NODES:
-        raise CommandFailed(f"{path}:{node.start_mark.line + 1}: the file has too many values")
+        raise FileFaults(f"{path}:{node.start_mark.line + 1}: the file has too many values")
     if isinstance(node, yaml.MappingNode):
         mapping: dict[str, Any] = {}
         for name, line, child in _entries(path, node):
             if name in mapping:
                 twice = ".".join(map(str, (*members, name)))
-                raise CommandFailed(f"{path}:{line}: {twice}: this member is given twice")
+                raise FileFaults(f"{path}:{line}: {twice}: this member is given twice")
             lines[*members, name] = line
             mapping[name] = _value(path, child, (*members, name), lines)
         return mapping
@@ -157,7 +170,7 @@ def _entries(path: Path, node: yaml.MappingNode) -> Iterator[tuple[str, int, yam
     for key, child in node.value:
         line = key.start_mark.line + 1
         if not isinstance(key, yaml.ScalarNode):
-            raise CommandFailed(f"{path}:{line}: the name of a member must be text")
+            raise FileFaults(f"{path}:{line}: the name of a member must be text")
         yield key.value, line, child
 
 

@@ -12,9 +12,10 @@ from azure.mgmt.eventgrid import EventGridManagementClient
 
 from devhost.azurite import Azurite, running_azurite
 from devhost.process import RunningHost, running_host
-from testbed.arm import Arm
+from testbed.arm import ADMIN_KEY, Arm
 from testbed.host_settings import host_settings
 from testbed.subscriber import Answer, Subscriber, running_subscriber
+from tests.e2e.commanding import Run, runner
 from tests.e2e.dead_letters import DeadLetters
 from tests.e2e.managing import management_client
 
@@ -43,6 +44,7 @@ def _settings(azurite: Azurite, scale: float) -> dict[str, str]:
         PUSHGRID_TIME_SCALE=str(scale),
         PUSHGRID_AZ_LOGIN="true",
         PUSHGRID_CLIENT_IP_HEADER="X-Forwarded-For",
+        PUSHGRID_LOCAL_SHORTCUTS="true",
     )
 
 
@@ -72,6 +74,16 @@ def client(host: RunningHost) -> Iterator[EventGridManagementClient]:
     """Give the official management client."""
     with management_client(host.url) as client:
         yield client
+
+
+@pytest.fixture
+def pushgrid(
+    host: RunningHost, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Run:
+    """Run the command on the host; return its exit code, output and errors."""
+    monkeypatch.setenv("PUSHGRID_URL", host.url)
+    monkeypatch.setenv("PUSHGRID_ADMIN_KEY", ADMIN_KEY)
+    return runner(monkeypatch, capsys)
 
 
 @pytest.fixture

@@ -2,51 +2,19 @@
 
 from __future__ import annotations
 
-import io
 import json
-import sys
 import uuid
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 import requests
 
-from cli.program import main
 from devhost.process import RunningHost
 from testbed.arm import ADMIN_KEY, Arm
 from testbed.subscriber import Subscriber, answers
+from tests.e2e.commanding import Run
 from tests.host.running import until
-
-
-class Printed(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-    @property
-    def document(self) -> Any:
-        return json.loads(self.out)
-
-
-Run = Callable[..., Printed]
-
-
-@pytest.fixture
-def pushgrid(
-    host: RunningHost, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Run:
-    """Run the command on the host; return its exit code, output and errors."""
-    monkeypatch.setenv("PUSHGRID_URL", host.url)
-    monkeypatch.setenv("PUSHGRID_ADMIN_KEY", ADMIN_KEY)
-
-    def run(*arguments: str, given: str = "") -> Printed:
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given.encode())))
-        code = main(arguments)
-        out, err = capsys.readouterr()
-        return Printed(code, out, err)
-
-    return run
 
 
 @pytest.fixture

@@ -16,10 +16,9 @@ from cli.configuration.resources import (
     configuration,
     resource_id,
 )
-from cli.configuration.source import Place, Source
+from cli.configuration.source import FileFaults, Place, Source
 from cli.configuration.template.resource_ids import Group
 from cli.configuration.template.scope import Scope, TemplateFault
-from cli.failure import CommandFailed
 
 _SCHEMA = "deploymenttemplate.json"
 _PROVIDER = "microsoft.eventgrid"
@@ -38,7 +37,7 @@ def read_template(source: Source, parameters: Mapping[str, Any], group: Group) -
     Read a template with its *parameters*, as for the resource *group*.
 
     Raises:
-        CommandFailed: all faults, each with its line.
+        FileFaults: all faults, each with its line.
     """
     reader = _Reader()
     try:
@@ -48,7 +47,7 @@ def read_template(source: Source, parameters: Mapping[str, Any], group: Group) -
     except TemplateFault as fault:
         reader.faults.append(str(fault))
     if reader.faults:
-        raise CommandFailed("\n".join(dict.fromkeys(reader.faults)))
+        raise FileFaults(*reader.faults)
     return configuration(reader.resources, tuple(reader.left_out))
 
 
