@@ -11,7 +11,7 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 V = TypeVar("V")
 
-_MOST = 1e300  # whoever calculates with a larger number meets infinity
+_MOST = 2.0**53  # the largest integer that every reader of JSON has
 
 
 def checked(value: V) -> V:
@@ -23,7 +23,7 @@ def checked(value: V) -> V:
 
     Raises:
         TypeError: a member has another type than is declared, is a time without its zone, a number
-            that is not finite, or a text that UTF-8 can't carry.
+            beyond 2**53, or a text that UTF-8 can't carry.
     """
     if not _fits(value, type(value)):
         raise TypeError(f"a member of the {type(value).__name__} has another type")

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 from shared import telemetry
 from shared.adapters.cache import Cache
+from shared.arm.stored_types import checked
 from shared.delivery.health.endpoint_health import Health
 from shared.delivery.health.health_document import document_of, health_of
 from shared.engine.ports import Resource, ResourceStore, StoredHealth, Table
@@ -58,7 +59,7 @@ class TableHealth:
 
     def _stored(self, topic: str, row: Resource) -> StoredHealth:
         try:
-            health = health_of(row.document)
+            health = checked(health_of(row.document))
         except UNREADABLE as error:
             why = row.fault or repr(error)
             self._said.get(

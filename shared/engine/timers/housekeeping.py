@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from shared import telemetry
 from shared.clock import Clock, timestamp
 from shared.delivery.attempt_record import KEPT_FOR
-from shared.engine.ports import AttemptLog, MetricRetention, PayloadStore, ResourceStore, Table
-from shared.errors import Conflict
+from shared.engine.ports import (
+    AttemptLog,
+    MetricRetention,
+    PayloadStore,
+    Resource,
+    ResourceStore,
+    Table,
+)
+from shared.errors import UNREADABLE, Conflict
 
 EVERY = timedelta(hours=1)  # listing blobs is the most expensive storage operation
 GAP = timedelta(hours=3)  # between runs: the app was down, its messages are late
@@ -38,8 +45,7 @@ class Housekeeping:
         """
         now = self.clock.now()
         known = self.state.get(*_STATE)
-        last_run = _moment(known.document["lastRun"]) if known else None
-        paused_until = _moment(known.document["holdUntil"]) if known else now
+        last_run, paused_until = _times(known) or (None, now)
         if last_run and now - last_run < EVERY:
             return
         if last_run is None or now - last_run > GAP:
@@ -63,5 +69,16 @@ class Housekeeping:
             telemetry.info("metrics.dropped", days=days)
 
 
-def _moment(text: str) -> datetime:
-    return datetime.fromisoformat(text)
+def _times(known: Resource | None) -> tuple[datetime, datetime] | None:
+    """Return when it last ran and until when it pauses; ``None`` if there is no readable row."""
+    if known is None:
+        return None
+    try:
+        members = (known.document[name] for name in ("lastRun", "holdUntil"))
+        last_run, paused_until = (datetime.fromisoformat(each).astimezone(UTC) for each in members)
+    except UNREADABLE as error:
+        telemetry.error(
+            "document.unreadable", table=Table.TOPICS, row=known.name, error=repr(error)
+        )
+        return None
+    return last_run, paused_until

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from shared import telemetry
 from shared.clock import Clock, timestamp
 from shared.engine.ports import ResourceStore, Table
-from shared.errors import AppError, Conflict, StorageUnavailable
+from shared.errors import UNREADABLE, AppError, Conflict, StorageUnavailable
 
 EVERY = timedelta(minutes=1)  # at most; a changed result is written at once
 _STATE = "state"
@@ -56,12 +57,13 @@ class TimerRuns:
         Raises:
             StorageUnavailable: storage did not answer.
         """
-        documents = [each.document for each in self.state.list(Table.TOPICS, _STATE)]
-        return {
-            each["timer"]: LastRun(datetime.fromisoformat(each["lastRun"]), tuple(each["failed"]))
-            for each in documents
-            if "timer" in each
-        }
+        found: dict[str, LastRun] = {}
+        for each in self.state.list(Table.TOPICS, _STATE):
+            with suppress(*UNREADABLE):  # as if it had not run; the next run replaces the row
+                at, failed = each.document["lastRun"], each.document["failed"]
+                run = LastRun(datetime.fromisoformat(at).astimezone(UTC), tuple(failed))
+                found[str(each.document["timer"])] = run
+        return found
 
 
 class JobsFailed(Exception):

@@ -138,6 +138,8 @@ def test_the_timers_last_runs_are_shown(app: Deployment, statuses: Statuses) -> 
     statuses.runs.record("deadletter", ["poison"])
     app.clock.advance(LATE + MINUTE)
     TimerRuns(state=app.resources, clock=app.clock).record("deadletter", ["poison"])
+    for name, damage in (("no-json", None), ("timer-other", {"timer": "other", "lastRun": 1})):
+        app.resources.damage(Table.TOPICS, "state", name, damage)
 
     found = statuses.health()
 

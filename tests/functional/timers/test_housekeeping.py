@@ -76,3 +76,20 @@ def test_only_one_of_two_instances_deletes(
     run_housekeeping(app)
 
     assert app.resources.get(Table.TOPICS, "state", "housekeeping") is None
+
+
+@pytest.mark.parametrize("damage", [None, [], {}, {"lastRun": "x"}, {"lastRun": 1, "holdUntil": 2}])
+def test_a_damaged_record_of_its_runs_counts_as_none(app: Deployment, damage: object) -> None:
+    """It failed for ever: neither payloads nor tables of attempts were deleted any more."""
+    for _ in range(26):
+        run_housekeeping(app)
+        app.clock.advance(HOUR)
+    app.resources.damage(Table.TOPICS, "state", "housekeeping", damage)
+    app.payloads.write("old", START, ["x"])
+    kept = []
+    for _ in range(25):
+        run_housekeeping(app)
+        kept.append(len(app.payloads.blobs))
+        app.clock.advance(HOUR)
+
+    assert kept == [1] * 24 + [0]

@@ -10,6 +10,7 @@ import pytest
 from pushgrid.testing.memory import FakeClock, MemoryResources
 from shared.adapters.storage.health_table import TableHealth
 from shared.delivery.health.endpoint_health import Health
+from shared.delivery.health.health_document import document_of
 from shared.engine.ports import Resource, Table
 from shared.errors import StorageUnavailable
 from shared.subscriptions.subscription import SubscriptionKey
@@ -85,7 +86,16 @@ def test_reading_it_now_and_writing_say_that_storage_failed(
         health.write(CRM, HEALTH, None)
 
 
-@pytest.mark.parametrize("damage", [None, [1], {"name": "crm", "hold": {"since": 1}}])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        None,
+        [1],
+        {"name": "crm", "hold": {"since": 1}},
+        {**document_of(HEALTH), "failures": float("inf")},
+        {**document_of(HEALTH), "failures": 10**40},
+    ],
+)
 def test_a_row_that_cannot_be_read_is_ignored_said_and_replaced(
     clock: FakeClock, table: MemoryResources, logged: Logged, damage: object
 ) -> None:
