@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from errno import EMFILE, ENFILE, ENOBUFS, ENOMEM
 from typing import ClassVar
 
 
@@ -179,6 +180,21 @@ class InvalidSettings(AppError):
     code = "ServiceUnavailable"
     ends_host: ClassVar[bool] = True  # a local host stops here: devhost/README.md
 
+
+def is_shortage(error: BaseException) -> bool:
+    """Tell whether this process lacked descriptors, memory or a thread: *error* or its cause."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, MemoryError) or _NO_THREAD in str(cause):
+            return True
+        if isinstance(cause, OSError) and cause.errno in _SHORTAGES:
+            return True
+        cause = cause.__cause__ or cause.__context__
+    return False
+
+
+_SHORTAGES = {EMFILE, ENFILE, ENOBUFS, ENOMEM}
+_NO_THREAD = "can't start new thread"
 
 # Errors that reading a document stored by another version of the app can raise.
 UNREADABLE = (AppError, ValueError, LookupError, TypeError, AttributeError, OverflowError)

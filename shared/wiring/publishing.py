@@ -13,6 +13,7 @@ from shared.engine.publishing.commit import Commit
 from shared.engine.publishing.gathering import MAX_UNDER_WAY
 from shared.engine.publishing.publish import Publish
 from shared.engine.publishing.publisher_authorization import PublisherAuthorization
+from shared.errors import StorageUnavailable
 from shared.wiring import storage
 from shared.wiring.entra import publisher_tokens
 from shared.wiring.process import CLOCK, new_request_id, once
@@ -47,9 +48,18 @@ def publish() -> Publish:
 
 
 async def _in_thread(call: Callable[[], T]) -> T:
-    """Run *call* on a thread, in the context of its request."""
+    """
+    Run *call* on a thread, in the context of its request.
+
+    Raises:
+        StorageUnavailable: no thread can be had; the publisher repeats the request.
+    """
     context = contextvars.copy_context()
-    return await asyncio.get_running_loop().run_in_executor(_threads(), context.run, call)
+    try:
+        running = asyncio.get_running_loop().run_in_executor(_threads(), context.run, call)
+    except RuntimeError as error:
+        raise StorageUnavailable from error
+    return await running
 
 
 @once

@@ -21,6 +21,7 @@ from shared import telemetry
 from shared.adapters.cache import Cache
 from shared.clock import Clock
 from shared.engine.ports import Pusher
+from shared.errors import is_shortage
 from shared.http import Audience, Exchange, Failure, LateAnswerHandler, NotAnswered, OutboundRequest
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 RENEWED_AHEAD = timedelta(minutes=5)  # of a token's end: longer than any invocation pushes
 FAILED_FOR = timedelta(seconds=30)  # until it is tried again
+SHORT_FOR = timedelta(seconds=1)  # after a shortage of ours
 _MOST_TENANTS = 100
 _MOST_DETAIL = 500
 _LIMITS: dict[str, Any] = {"connection_timeout": 5, "read_timeout": 10, "retry_total": 1}
@@ -78,16 +80,28 @@ class WebhookTokens:
         try:
             credential = self._credential_for(audience.tenant)
             token = credential.get_token(f"{audience.application.rstrip('/')}/.default")
-        except (AzureError, ValueError) as error:
+        except Exception as error:
+            is_ours = is_shortage(error) or is_shortage(_inner(error))
+            if not (is_ours or isinstance(error, AzureError | ValueError)):
+                raise
             detail = f"{type(error).__name__}: {error}"[:_MOST_DETAIL]
             telemetry.error("token.failed", **audience._asdict(), detail=detail)
+            if is_ours:
+                return _none(detail, Failure.SHORTAGE, SHORT_FOR)
             return _none(detail, _failure(error))
         left = token.expires_on - self._clock.now().timestamp()
         return _TokenResult(token.token, max(left - RENEWED_AHEAD.total_seconds(), 0))
 
 
-def _none(detail: str, failure: Failure = Failure.UNAUTHORIZED) -> _TokenResult:
-    return _TokenResult("", FAILED_FOR.total_seconds(), failure, detail)
+def _none(
+    detail: str, failure: Failure = Failure.UNAUTHORIZED, kept_for: timedelta = FAILED_FOR
+) -> _TokenResult:
+    return _TokenResult("", kept_for.total_seconds(), failure, detail)
+
+
+def _inner(error: Exception) -> BaseException:
+    """Return the transport's error, which the SDK keeps as an attribute."""
+    return getattr(error.__cause__, "inner_exception", None) or error
 
 
 def _failure(error: Exception) -> Failure:

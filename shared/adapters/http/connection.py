@@ -7,16 +7,15 @@ import select
 import socket
 import ssl
 from collections.abc import Callable
-from errno import EMFILE, ENFILE, ENOBUFS, ENOMEM
 
 from shared.adapters.awake_clock import awake_seconds
+from shared.errors import is_shortage
 from shared.http import Failure
 
 # At least one TLS record: a rest would stay inside OpenSSL, where poll can't see it.
 _READ_SIZE = 16 * 1024
 _WRITE_SIZE = 256 * 1024
 _CLOSED = (ssl.SSLEOFError, ssl.SSLZeroReturnError)
-_SHORTAGES = {EMFILE, ENFILE, ENOBUFS, ENOMEM}
 
 Endpoint = tuple[str, str, int]  # scheme, host, port
 Take = Callable[[bytes], bool]
@@ -219,5 +218,5 @@ def failed(error: OSError) -> NoAnswer:
     """Return what to raise for an error of a socket."""
     if isinstance(error, ssl.SSLError) and not isinstance(error, _CLOSED):
         return NoAnswer(Failure.TLS, str(error))
-    failure = Failure.SHORTAGE if error.errno in _SHORTAGES else Failure.SOCKET
+    failure = Failure.SHORTAGE if is_shortage(error) else Failure.SOCKET
     return NoAnswer(failure, str(error))

@@ -6,7 +6,9 @@ import math
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import timedelta
+from typing import cast
 
 from shared.adapters.storage.account import StorageAccount
 from shared.adapters.storage.errors import create_if_missing, none_if_code, storage_errors
@@ -49,8 +51,8 @@ class StorageQueues:
             return create_if_missing(send, create, "QueueNotFound")
 
     def put_all(self, queue: Queue, texts: Sequence[str]) -> Mapping[int, StorageUnavailable]:
-        left, lock = iter(enumerate(texts)), threading.Lock()
-        faults: dict[int, StorageUnavailable] = {}
+        left, lock, ended = iter(enumerate(texts)), threading.Lock(), threading.Semaphore(0)
+        results: dict[int, Exception | None] = {}
 
         def put_what_is_left() -> None:
             while True:
@@ -58,21 +60,28 @@ class StorageQueues:
                     number, text = next(left, (0, None))
                 if text is None:
                     return
-                try:
-                    self.put(queue, text)
-                except StorageUnavailable as error:
-                    faults[number] = error
+                results[number] = self._fault_of_put(queue, text)
+                ended.release()
 
         # This thread puts as well, so that a few texts don't wait for many others to be put.
-        helpers = [
-            self._threads().submit(put_what_is_left) for _ in range(min(len(texts), _LANES) - 1)
-        ]
+        with suppress(RuntimeError):  # No more threads: what was submitted may run all the same.
+            for _ in range(min(len(texts), _LANES) - 1):
+                self._threads().submit(put_what_is_left)
+        put_what_is_left()
+        for _ in texts:
+            ended.acquire()
+        faults = {number: fault for number, fault in sorted(results.items()) if fault}
+        for fault in faults.values():
+            if not isinstance(fault, StorageUnavailable):
+                raise fault
+        return cast("dict[int, StorageUnavailable]", faults)
+
+    def _fault_of_put(self, queue: Queue, text: str) -> Exception | None:
         try:
-            put_what_is_left()
-        finally:
-            for helper in [each for each in helpers if not each.cancel()]:
-                helper.result()
-        return faults
+            self.put(queue, text)
+        except Exception as fault:  # noqa: BLE001 - raised by the caller, whose other puts go on
+            return fault
+        return None
 
     def take_back(self, queue: Queue, receipt: Receipt) -> bool:
         client = self._account.queue(queue)

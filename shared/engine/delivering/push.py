@@ -14,6 +14,7 @@ from shared.delivery.requests.traces import with_trace
 from shared.engine.delivering.answers import Attempted, Shortage
 from shared.engine.delivering.visit import Request
 from shared.engine.ports import Pusher
+from shared.errors import is_shortage
 from shared.http import Answered, Failure, LateAnswerHandler, NotAnswered
 
 
@@ -39,9 +40,9 @@ class Push:
             if self.new_span_id:
                 outbound = with_trace(outbound, request.batch, self.new_span_id)
             exchange = self.pusher.send(outbound, profile.acknowledgement_timeout, late)
-        except MemoryError as error:
-            return Shortage(repr(error))
         except Exception as error:  # noqa: BLE001 - one event never harms its group
+            if is_shortage(error):
+                return Shortage(repr(error))
             exchange = NotAnswered(Failure.FAULT, repr(error), 0.0)
         if isinstance(exchange, NotAnswered) and exchange.failure is Failure.SHORTAGE:
             return Shortage(exchange.detail)

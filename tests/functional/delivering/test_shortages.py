@@ -94,10 +94,11 @@ def test_it_is_told_once_a_minute(app: Deployment, logged: Logged) -> None:
     ]
 
 
-def test_having_no_memory_is_one(app: Deployment) -> None:
+@pytest.mark.parametrize("fault", [MemoryError(), RuntimeError("can't start new thread")])
+def test_having_no_memory_and_no_thread_is_one(app: Deployment, fault: Exception) -> None:
     class Full:
         def send(self, *_: object) -> None:
-            raise MemoryError
+            raise fault
 
     app.subscribe()
     app.push_with(Full())  # type: ignore[arg-type]

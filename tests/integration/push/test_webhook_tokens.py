@@ -15,6 +15,7 @@ from shared.http import Audience, Failure, NotAnswered, OutboundRequest
 from tests.integration.push.authority import Authority
 from tests.integration.push.entra import TENANT, Entra, running_entra
 from tests.integration.push.scripted import failure_of
+from tests.integration.push.test_shortages import no_descriptor
 
 CLIENT = "66666666-7777-8888-9999-aaaaaaaaaaaa"
 SECRET = "s3cret-of-the-app"
@@ -67,6 +68,17 @@ def test_a_token_is_fetched_once_also_ahead(entra: Entra) -> None:
 
     assert {world.send() for _ in range(10)} == {"Bearer token-1"}
     assert len(entra.asked) == 1
+
+
+def test_a_token_that_was_not_asked_for_for_want_of_descriptors_is_a_shortage(entra: Entra) -> None:
+    """It was an attempt, and kept the endpoint from events for half a minute."""
+    world = World(entra)
+    with no_descriptor():
+        none = world.pusher.send(REQUEST, TIMEOUT)
+    world.seconds += 1
+
+    assert failure_of(none) is Failure.SHORTAGE
+    assert world.send() == "Bearer token-1"
 
 
 def test_who_wants_no_token_gets_none(entra: Entra) -> None:

@@ -44,6 +44,30 @@ def test_a_few_puts_do_not_wait_for_many(queues: StorageQueues) -> None:
         assert [each.result(PATIENCE) for each in commits] == [{}] * 3
 
 
+@pytest.mark.parametrize("had", [0, 1])
+def test_without_more_threads_the_others_put(
+    queues: StorageQueues, had: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pool refuses work that it may do all the same: no put is left out of the faults."""
+    started = threading.Event()
+
+    def put(_: Queue, text: str) -> Receipt:
+        if threading.current_thread() is threading.main_thread():
+            assert not had or started.wait(PATIENCE)
+        started.set()
+        raise StorageUnavailable(text)
+
+    def start(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    queues.put = put  # type: ignore[assignment, method-assign]
+    queues.put_all(Queue.DELIVERIES, ["0"] * 2 * had)  # starts as many threads
+    started.clear()
+    monkeypatch.setattr(threading.Thread, "start", start)
+
+    assert sorted(queues.put_all(Queue.DELIVERIES, ["1", "2", "3"])) == [0, 1, 2]
+
+
 def test_each_text_is_put_once_and_its_fault_is_its_own(queues: StorageQueues) -> None:
     seen: list[str] = []
 
