@@ -12,7 +12,8 @@ class Metric(StrEnum):
     """
     Names of metrics.
 
-    Source: Event Grid "Monitoring data reference - push" (2023-11-15), contract §7.
+    Source: Event Grid "Monitoring data reference - push" (2023-11-15), contract §7; those of holds
+    are ours.
     """
 
     PUBLISH_SUCCESS = "PublishSuccessCount"
@@ -26,6 +27,8 @@ class Metric(StrEnum):
     PROCESSING_DURATION = "DestinationProcessingDurationInMs"
     DROPPED = "DroppedEventCount"
     DEAD_LETTERED = "DeadLetteredCount"
+    HOLDS_BEGAN = "HoldBeganCount"
+    HOLDS_ENDED = "HoldEndedCount"
 
 
 class Definition(NamedTuple):
@@ -94,6 +97,16 @@ DEFINITIONS: Mapping[Metric, Definition] = {
         "Dead Lettered Events",
         "Total dead lettered events matching to event subscriptions.",
         dimensions=("DeadLetterReason",),
+    ),
+    Metric.HOLDS_BEGAN: Definition(
+        "Holds Begun",
+        "Total holds of event subscriptions that have begun.",
+        dimensions=("Reason",),
+    ),
+    Metric.HOLDS_ENDED: Definition(
+        "Holds Ended",
+        "Total holds of event subscriptions that have ended.",
+        dimensions=("Reason",),
     ),
 }
 

@@ -51,6 +51,38 @@ var logRules = [
     threshold: 0
   }
   {
+    name: 'pushgrid-dropped-events'
+    description: 'Events ended without a dead letter.'
+    severity: 2
+    window: 'PT15M'
+    query: '''
+      AppTraces
+      | where AppRoleName =~ "{0}" and Message has "delivery.dropped"
+      | extend Line = parse_json(Message)
+      | where tostring(Line.event) == "delivery.dropped"
+      | summarize Value = sum(tolong(Line.count) * ItemCount)
+    '''
+    aggregation: 'Total'
+    operator: 'GreaterThan'
+    threshold: 0
+  }
+  {
+    name: 'pushgrid-held-endpoints'
+    description: 'An endpoint is sent nothing for a while, after failures or because somebody paused it.'
+    severity: 3
+    window: 'PT15M'
+    query: '''
+      AppTraces
+      | where AppRoleName =~ "{0}" and Message has "hold.began"
+      | extend Line = parse_json(Message)
+      | where tostring(Line.event) == "hold.began"
+      | summarize Value = sum(ItemCount)
+    '''
+    aggregation: 'Total'
+    operator: 'GreaterThan'
+    threshold: 0
+  }
+  {
     name: 'pushgrid-oldest-message'
     description: 'The oldest visible message of a queue is too old: deliveries do not keep up.'
     severity: 2

@@ -145,7 +145,7 @@ class InMemoryApp:
         lock = Lock()
         store = TableHealth(self.resources, self.clock.monotonic)
         return Gates(
-            health=SharedHealth(store, self.clock, lock),
+            health=SharedHealth(store, self.clock, lock, self.metrics),
             slots=Slots(self.clock.monotonic),
             threads=self.threads,
             push=self.push_through(self.pusher),

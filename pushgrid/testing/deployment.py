@@ -100,6 +100,7 @@ class Pushgrid(InMemoryApp):
                 allow_http=True,
             ),
             terms=self.deliver.parts.terms,
+            metrics=self.metrics,
             admin_key=_KEY,
             public_url=_URL,
             new_key=lambda: uuid.UUID(self.new_id()).hex,

@@ -211,6 +211,9 @@ class InvalidatingStore:
     def list(self, table: Table, partition: str) -> Sequence[Resource]:
         return self._store.list(table, partition)
 
+    def list_all(self, table: Table) -> Sequence[Resource]:
+        return self._store.list_all(table)
+
     def _forget(self, table: Table, partition: str, name: str) -> None:
         if table is Table.TOPICS and partition == NAMESPACES:
             self._cache.forget_namespace(name)

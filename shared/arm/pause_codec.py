@@ -15,9 +15,19 @@ Document = Mapping[str, Any]
 
 
 def to_pause(stored: Document) -> Pause | None:
-    """Return the pause of a stored subscription, if it is paused."""
+    """
+    Return the pause of a stored subscription, if it is paused.
+
+    Raises:
+        ValueError, LookupError, TypeError: the member has another form.
+    """
     pause = stored.get(_PAUSE)
-    return Pause(datetime.fromisoformat(pause["since"]), str(pause["by"])) if pause else None
+    if pause is None:
+        return None
+    since = datetime.fromisoformat(pause["since"])
+    if since.tzinfo is None:
+        raise ValueError("a time without its zone")
+    return Pause(since, str(pause["by"]))
 
 
 def with_pause(stored: Document, pause: Pause) -> Document:

@@ -91,7 +91,9 @@ def _new_span_id() -> str:
 def _gates() -> Gates:
     lock = Lock()
     return Gates(
-        health=SharedHealth(TableHealth(storage.resources(), time.monotonic), CLOCK, lock),
+        health=SharedHealth(
+            TableHealth(storage.resources(), time.monotonic), CLOCK, lock, storage.metrics()
+        ),
         slots=Slots(awake_seconds),
         threads=PooledThreads(),
         push=Push(

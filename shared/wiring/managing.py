@@ -68,6 +68,7 @@ def manage() -> Manage:
             app_addresses=app_addresses(),
         ),
         terms=storage.deployment_terms(),
+        metrics=storage.metrics(),
         admin_key=settings().admin_key,
         tokens=operator_tokens(),
         public_url=settings().public_url,

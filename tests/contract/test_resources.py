@@ -36,6 +36,15 @@ def test_a_document_comes_back_as_it_was(store: ResourceStore) -> None:
     assert got == put
 
 
+def test_all_documents_of_a_table_are_listed(store: ResourceStore) -> None:
+    """Whatever their partition; those of other tables are not."""
+    assert list(store.list_all(TABLE)) == []
+    stored = [store.put(TABLE, topic, "new", {"in": topic}, None) for topic in ("orders", "parts")]
+    store.put(Table.TOPICS, "topic", "orders", DOCUMENT, None)
+
+    assert list(store.list_all(TABLE)) == stored
+
+
 def test_keys_have_no_case(store: ResourceStore) -> None:
     store.put(TABLE, "Orders", "New", DOCUMENT, None)
 

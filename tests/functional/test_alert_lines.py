@@ -10,6 +10,7 @@ import pytest
 from shared.engine.ports import Queue
 from shared.engine.timers.queue_watch import WatchQueues
 from tests.builders import a_delivery, a_message, a_note
+from tests.functional.delivering.failing import fail
 from tests.functional.deployment import MINUTE, Deployment, Logged
 
 ROOT = Path(__file__).parents[2]
@@ -33,6 +34,8 @@ def event(rule: str) -> str:
 def test_there_is_a_rule_for_everything_that_needs_somebody() -> None:
     assert set(RULES) == {
         "pushgrid-dead-letters",
+        "pushgrid-dropped-events",
+        "pushgrid-held-endpoints",
         "pushgrid-oldest-message",
         "pushgrid-publish-failures",
         "pushgrid-damaged-tables",
@@ -49,6 +52,23 @@ def test_the_rule_about_dead_letters_counts_events(app: Deployment, logged: Logg
     assert fields("pushgrid-dead-letters") == {"event", "count"}
     assert "sum(tolong(Line.count) * ItemCount)" in RULES["pushgrid-dead-letters"]
     assert line["count"] == 2
+
+
+def test_the_rule_about_dropped_events_counts_events(app: Deployment, logged: Logged) -> None:
+    app.run(a_message([a_delivery(0), a_delivery(1)]))  # of a subscription that is deleted
+
+    [line] = logged(event("pushgrid-dropped-events"))
+
+    assert fields("pushgrid-dropped-events") == {"event", "count"}
+    assert "sum(tolong(Line.count) * ItemCount)" in RULES["pushgrid-dropped-events"]
+    assert line["count"] == 2
+
+
+def test_the_rule_about_held_endpoints_counts_holds(app: Deployment, logged: Logged) -> None:
+    fail(app, 404)
+
+    assert len(logged(event("pushgrid-held-endpoints"))) == 1
+    assert fields("pushgrid-held-endpoints") == {"event"}
 
 
 def test_the_rule_about_the_oldest_message_reads_seconds(app: Deployment, logged: Logged) -> None:

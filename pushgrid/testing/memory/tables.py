@@ -71,6 +71,10 @@ class MemoryResources(Faulty):
             keys = sorted(key for key in self._rows if key[:2] == (table, partition.lower()))
             return [self._rows[key] for key in keys]
 
+    def list_all(self, table: Table) -> Sequence[Resource]:
+        with self._at_work("list_all"):
+            return [self._rows[key] for key in sorted(self._rows) if key[0] is table]
+
 
 class MemoryAttempts(Faulty):
     """AttemptLog, and the reading of it."""

@@ -122,6 +122,12 @@ class StorageResources:
             )
         return [_resource(entity, _etag(entity)) for entity in entities or ()]
 
+    def list_all(self, table: Table) -> Sequence[Resource]:
+        client = self._account.table(table)
+        with storage_errors():
+            entities = self._none_if_new(table, lambda: list(client.list_entities()))
+        return [_resource(entity, _etag(entity)) for entity in entities or ()]
+
     def _none_if_new(self, table: Table, act: Callable[[], T]) -> T | None:
         """Act; return ``None`` if the table has not been made yet."""
         try:

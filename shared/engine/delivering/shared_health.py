@@ -10,6 +10,7 @@ from shared.clock import Clock
 from shared.delivery.health.endpoint_health import (
     PROBE_RECHECK,
     Availability,
+    Health,
     NeedsProbe,
     Open,
     availability,
@@ -18,7 +19,8 @@ from shared.delivery.health.endpoint_health import (
 )
 from shared.delivery.health.local_health import WRITE_AFTER, LocalHealth
 from shared.delivery.policy import DeliveryTerms
-from shared.engine.ports import HealthStore, StoredHealth
+from shared.engine.delivering.hold_records import HoldRecords
+from shared.engine.ports import HealthStore, Metrics, StoredHealth
 from shared.errors import Conflict, StorageUnavailable
 from shared.subscriptions.subscription import SubscriptionKey
 
@@ -33,13 +35,19 @@ class SharedHealth:
     """
     Reads and writes the table: own observations count at once, those of others within a second.
 
-    Thread-safe. While the table fails, each process goes by what it has seen itself.
+    The process that writes the beginning or the end of a hold records it. Thread-safe. While the
+    table fails, each process goes by what it has seen itself.
     """
 
     def __init__(
-        self, store: HealthStore, clock: Clock, lock: AbstractContextManager[object]
+        self,
+        store: HealthStore,
+        clock: Clock,
+        lock: AbstractContextManager[object],
+        metrics: Metrics,
     ) -> None:
         self._store = store
+        self._metrics = metrics
         self._clock = clock
         self._lock = lock
 
@@ -110,7 +118,7 @@ class SharedHealth:
             if not isinstance(availability(known.health, now), NeedsProbe):
                 return False  # Another process has claimed or released it.
             claimed = claim_probe(known.health, terms, now)
-        self._store.write(key, claimed, row.etag if row else None)
+        self._store_row(key, claimed, row)
         with self._lock:
             known.health = merge(known.health, claimed)
             known.stored = claimed
@@ -121,9 +129,14 @@ class SharedHealth:
             if row:
                 known.learn(row.health)
             health = known.health
-        self._store.write(key, health, row.etag if row else None)
+        self._store_row(key, health, row)
         with self._lock:
             known.stored = health
+
+    def _store_row(self, key: SubscriptionKey, health: Health, row: StoredHealth | None) -> None:
+        self._store.write(key, health, row.etag if row else None)
+        before = row.health if row else None
+        HoldRecords(self._metrics, key).changed(before, health, self._clock.now())
 
 
 def _log_unsaved(key: SubscriptionKey, error: StorageUnavailable) -> None:

@@ -13,6 +13,7 @@ from shared.engine.ports import (
     CountReader,
     DeadLetterReader,
     HealthStore,
+    Metrics,
     Notifier,
     Pusher,
     ResourceStore,
@@ -42,6 +43,7 @@ class ManagePorts:
     clock: Clock
     deployment: Deployment
     terms: DeploymentTerms
+    metrics: Metrics
     admin_key: str | None = field(repr=False)
     tokens: TokenVerifier | None = None
     public_url: str | None

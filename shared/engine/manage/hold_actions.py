@@ -7,14 +7,18 @@ from dataclasses import dataclass
 
 from shared import telemetry
 from shared.arm.arm_json import answer
-from shared.arm.pause_codec import with_pause, without_pause
+from shared.arm.pause_codec import to_pause, with_pause, without_pause
 from shared.arm.subscription_codec import to_subscription_in_force
 from shared.clock import in_words, timestamp
-from shared.delivery.health.endpoint_health import endpoint_id, release
+from shared.delivery.health.endpoint_health import Hold, endpoint_id, release
+from shared.delivery.health.transitions import HoldReason, reason_of
+from shared.engine.delivering.hold_records import HoldRecords
 from shared.engine.manage.call import Call, ManagePorts
 from shared.engine.manage.subscriptions import Subscriptions
 from shared.engine.manage.writing import TRIES
 from shared.engine.operations import subscription_state
+from shared.engine.operations.holds import held_subscriptions
+from shared.engine.ports import Document
 from shared.errors import Conflict
 from shared.http import HttpAnswer
 from shared.subscriptions.subscription import EventSubscription, Pause
@@ -33,6 +37,8 @@ class _HoldActions:
         pause = Pause(ports.clock.now(), call.by)
         is_new = self.form.change(ports, call, "pause", lambda stored: with_pause(stored, pause))
         used = self._subscription(ports, call)
+        if is_new:
+            HoldRecords(ports.metrics, used.key).began(HoldReason.PAUSE, "paused", by=call.by)
         terms = ports.terms.of(used)
         end = "dead-lettered" if terms.dead_letter else "dropped"
         said = "Paused" if is_new else "It was paused before"
@@ -46,25 +52,39 @@ class _HoldActions:
 
     def resume(self, ports: ManagePorts, call: Call) -> HttpAnswer:
         """End a pause: new events are delivered at once, and those that waited come paced."""
-        is_new = self.form.change(ports, call, "resume", without_pause)
+        pause: Pause | None = None
+
+        def resumed(stored: Document) -> Document:
+            nonlocal pause
+            pause = to_pause(stored)
+            return without_pause(stored)
+
+        is_new = self.form.change(ports, call, "resume", resumed)
+        used = self._subscription(ports, call)
         said = "It was not paused."
-        if is_new:
+        if is_new and pause:
+            lasted = ports.clock.now() - pause.since
+            records = HoldRecords(ports.metrics, used.key)
+            records.ended(HoldReason.PAUSE, "resumed", lasted=lasted, by=call.by)
             said = "Resumed: events that waited are delivered one after the other, within minutes."
-        return _answer(ports, self._subscription(ports, call), said, is_changed=is_new)
+        return _answer(ports, used, said, is_changed=is_new)
 
     def release(self, ports: ManagePorts, call: Call) -> HttpAnswer:
         """End the automatic hold of an endpoint now."""
         used = self._subscription(ports, call)
-        is_new = _release(ports, used)
+        hold = _release(ports, used)
         said = "Its endpoint was not held."
-        if is_new:
+        if hold:
+            lasted = ports.clock.now() - hold.since
             telemetry.info(
                 "subscription.changed", **used.key._asdict(), action="release", by=call.by
             )
+            records = HoldRecords(ports.metrics, used.key)
+            records.ended(reason_of(hold), "released", lasted=lasted, by=call.by)
             said = "Released: events that waited are delivered one after the other, within minutes."
         if used.pause:
             said += " It is paused, which only 'resume' ends."
-        return _answer(ports, used, said, is_changed=is_new)
+        return _answer(ports, used, said, is_changed=hold is not None)
 
     def _subscription(self, ports: ManagePorts, call: Call) -> EventSubscription:
         found = self.form.named(ports, call, self.form.topic(ports, call))
@@ -77,9 +97,24 @@ def hold_actions(form: Subscriptions) -> Mapping[str, Action]:
     return {"pause": actions.pause, "resume": actions.resume, "release": actions.release}
 
 
-def _release(ports: ManagePorts, used: EventSubscription) -> bool:
+def list_holds(ports: ManagePorts, call: Call) -> HttpAnswer:
+    """Answer the subscriptions of a resource group that are paused, or whose endpoint is held."""
+    found = held_subscriptions(ports.resources, ports.clock.now())
+    value = [
+        {
+            "topic": used.topic,
+            "subscription": used.name,
+            **subscription_state.holds_document(used.pause, availability),
+        }
+        for used, availability, _ in found
+        if call.covers(used.topic_id)
+    ]
+    return answer(200, {"value": value})
+
+
+def _release(ports: ManagePorts, used: EventSubscription) -> Hold | None:
     """
-    End the hold in the row that all processes share; return whether there was one.
+    End the hold in the row that all processes share; return it, if there was one.
 
     Raises:
         Conflict: every try lost its race for the row.
@@ -90,12 +125,12 @@ def _release(ports: ManagePorts, used: EventSubscription) -> bool:
             ports.backoff(lost)
         row = ports.health.read(used.key)
         if row is None or row.health.hold is None or row.health.endpoint != endpoint_id(used):
-            return False
+            return None
         try:
             ports.health.write(used.key, release(row.health, ports.clock.now()), row.etag)
         except Conflict:
             continue
-        return True
+        return row.health.hold
     raise Conflict
 
 

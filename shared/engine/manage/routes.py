@@ -11,7 +11,7 @@ from shared.engine.manage import metrics_api, namespaces, surroundings, topics
 from shared.engine.manage.attempts_api import attempts_of
 from shared.engine.manage.call import Call, ManagePorts
 from shared.engine.manage.dead_letters_api import dead_letter_blobs_of, dead_letter_records_of
-from shared.engine.manage.hold_actions import hold_actions
+from shared.engine.manage.hold_actions import hold_actions, list_holds
 from shared.engine.manage.metrics_api import MonitoredResource
 from shared.engine.manage.resources import Resources
 from shared.engine.manage.subscriptions import Subscriptions
@@ -132,6 +132,7 @@ ROUTES = (
         f"{_NAMESPACE_TOPIC}/eventSubscriptions/{{name}}", metrics_api.NAMESPACE_SUBSCRIPTION
     ),
     *_subscription_routes(f"{_NAMESPACE_TOPIC}/eventSubscriptions", namespaces.SUBSCRIPTIONS),
+    _route(f"{_GROUP}/{_PROVIDER}/holds", GET=list_holds),
     *_list_routes(_SUBSCRIPTION),
     *_list_routes(_GROUP),
     *_refused_routes(f"{{*scope}}/{_PROVIDER}/eventSubscriptions"),

@@ -93,6 +93,8 @@ _NAMESPACE_NAMES = {
         "SuccessfulDeadLetteredEvents": "Successful dead lettered events",
         "DeadLetteredCount": "Dead Lettered Events",
     },
+    Metric.HOLDS_BEGAN: {"HoldBeganCount": "Holds Begun"},
+    Metric.HOLDS_ENDED: {"HoldEndedCount": "Holds Ended"},
 }
 
 

@@ -23,23 +23,26 @@ _NAMES = {
     Metric.PROCESSING_DURATION: "destination_processing_duration_seconds",
     Metric.DROPPED: "dropped_events",
     Metric.DEAD_LETTERED: "dead_lettered_events",
+    Metric.HOLDS_BEGAN: "holds_began",
+    Metric.HOLDS_ENDED: "holds_ended",
 }
 _LABELS = {
     "Error": "error",
     "ErrorType": "error_type",
     "DropReason": "drop_reason",
     "DeadLetterReason": "dead_letter_reason",
+    "Reason": "reason",
 }
 _MILLISECONDS = 1000
 
 
 class Gauge(NamedTuple):
-    """A current value: its help text, and its values by one label."""
+    """A current value: its help text, and its values by those of its labels."""
 
     name: str
     help: str
-    label: str
-    values: Mapping[str, float]
+    labels: tuple[str, ...]
+    values: Mapping[tuple[str, ...], float]
 
 
 def exposition(totals: Mapping[SubscriptionKey, Counts], gauges: Iterable[Gauge]) -> str:
@@ -55,7 +58,8 @@ def exposition(totals: Mapping[SubscriptionKey, Counts], gauges: Iterable[Gauge]
         name = f"pushgrid_{gauge.name}"
         lines += [f"# HELP {name} {gauge.help}", f"# TYPE {name} gauge"]
         lines += [
-            _sample(name, {gauge.label: key}, value) for key, value in sorted(gauge.values.items())
+            _sample(name, dict(zip(gauge.labels, key, strict=True)), value)
+            for key, value in sorted(gauge.values.items())
         ]
     return "\n".join(lines) + "\n"
 

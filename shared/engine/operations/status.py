@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from shared.arm.arm_json import answer, error_answer
 from shared.clock import Clock, timestamp
+from shared.engine.operations.holds import HeldSubscription
 from shared.engine.operations.operator_authorization import check_operator
 from shared.engine.operations.prometheus import CONTENT_TYPE, Gauge, exposition
 from shared.engine.ports import CountReader, Queue, QueueWatch
@@ -44,12 +45,14 @@ class Status:
     """
     Answers ``status/health`` and ``status/metrics``.
 
-    *snapshot* returns a `take_snapshot` that may be some seconds old, since anybody may ask.
+    *snapshot* returns a `take_snapshot` that may be some seconds old, since anybody may ask; *held*
+    returns `held_subscriptions`, likewise.
     *admin_key* ``None`` closes the metrics.
     """
 
     counts: CountReader
     snapshot: Callable[[], Snapshot | None]
+    held: Callable[[], Sequence[HeldSubscription]]
     admin_key: str | None = field(repr=False)
 
     def run(self, request: HttpRequest) -> HttpAnswer:
@@ -70,7 +73,7 @@ class Status:
             return _health(self.snapshot())
         check_operator(request.headers.get("authorization"), self.admin_key, None)
         totals = self.counts.totals()
-        text = exposition(totals, _gauges(self.snapshot()))
+        text = exposition(totals, [*_gauges(self.snapshot()), _held(self.held())])
         return HttpAnswer(status=200, headers={"Content-Type": CONTENT_TYPE}, body=text.encode())
 
 
@@ -117,33 +120,48 @@ def _reasons(snapshot: Snapshot) -> list[str]:
 def _gauges(snapshot: Snapshot | None) -> list[Gauge]:
     queues = snapshot.queues if snapshot else {}
     timers = snapshot.timers if snapshot else {}
-    ages = {q.value: _seconds(s.oldest) or 0.0 for q, s in queues.items()}
+    ages: dict[tuple[str, ...], float] = {
+        (q.value,): _seconds(s.oldest) or 0.0 for q, s in queues.items()
+    }
     return [
         Gauge(
             "storage_up",
             "Whether storage answers.",
-            "service",
-            {"queue": float(snapshot is not None)},
+            ("service",),
+            {("queue",): float(snapshot is not None)},
         ),
         Gauge(
             "queue_messages",
             "Messages in a queue, hidden ones included.",
-            "queue",
-            {queue.value: float(state.messages) for queue, state in queues.items()},
+            ("queue",),
+            {(queue.value,): float(state.messages) for queue, state in queues.items()},
         ),
         Gauge(
             "queue_oldest_message_age_seconds",
             "Seconds since the oldest visible message of a queue was due.",
-            "queue",
+            ("queue",),
             ages,
         ),
         Gauge(
             "timer_last_run_timestamp_seconds",
             "Unix time at which the last run of a timer ended.",
-            "timer",
-            {timer: run.at.timestamp() for timer, run in timers.items()},
+            ("timer",),
+            {(timer,): run.at.timestamp() for timer, run in timers.items()},
         ),
     ]
+
+
+def _held(found: Sequence[HeldSubscription]) -> Gauge:
+    return Gauge(
+        "endpoint_held",
+        "1 while nothing is sent to the endpoint of an event subscription.",
+        ("topic", "subscription", "reason"),
+        {
+            (each.subscription.topic, each.subscription.name, reason): 1.0
+            for each in found
+            for reason in each.reasons
+        },
+    )
 
 
 def _seconds(age: timedelta | None) -> float | None:

@@ -64,6 +64,9 @@ class ResourceStore(Protocol):
     def list(self, table: Table, partition: str) -> Sequence[Resource]:
         """Return all documents of a partition, by name."""
 
+    def list_all(self, table: Table) -> Sequence[Resource]:
+        """Return all documents of a table, by partition and name."""
+
 
 class TopicReader(Protocol):
     """Reads topics for publishing; the answer may be some seconds old."""

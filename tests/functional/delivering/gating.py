@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from queue import SimpleQueue
 from typing import Any, cast
 
-from pushgrid.testing.memory import FakeClock, MemoryResources
+from pushgrid.testing.memory import Counted, FakeClock, MemoryResources
 from shared.adapters.push_threads import PooledThreads
 from shared.adapters.storage.health_table import TableHealth
 from shared.delivery.outcome import Outcome
@@ -110,7 +110,7 @@ class House:
         lock = threading.Lock()
         store = TableHealth(MemoryResources(), self.clock.monotonic)
         self.gates = Gates(
-            health=SharedHealth(store, self.clock, lock),
+            health=SharedHealth(store, self.clock, lock, Counted()),
             slots=self.slots,
             threads=self.threads,
             push=self.work,

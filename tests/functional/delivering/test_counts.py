@@ -45,9 +45,10 @@ def publish(
 
 
 def counted(app: Deployment) -> Mapping[tuple[str, ...], float]:
-    """Return everything but durations."""
+    """Return what was counted of events: no durations, and no holds."""
     timed = {Metric.PUBLISH_LATENCY, Metric.PROCESSING_DURATION}
-    return {key: by for key, by in app.metrics.totals.items() if key[0] not in timed}
+    others = timed | {Metric.HOLDS_BEGAN, Metric.HOLDS_ENDED}
+    return {key: by for key, by in app.metrics.totals.items() if key[0] not in others}
 
 
 def test_accepted_events_are_counted_where_they_go(app: Deployment) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from pushgrid.testing.memory import (
+    Counted,
     FakeClock,
     InlineNotifier,
     MemoryAttempts,
@@ -83,6 +84,7 @@ class ArmApi:
     counts: MemoryCounts = field(default_factory=MemoryCounts)
     attempts: MemoryAttempts = field(default_factory=MemoryAttempts)
     clock: FakeClock = field(default_factory=FakeClock)
+    metrics: Counted = field(default_factory=Counted)
     slept: list[float] = field(default_factory=list)
     backoffs: list[int] = field(default_factory=list)  # after how many lost races
 
@@ -106,6 +108,7 @@ class ArmApi:
                 default_profile="latest",
                 has_client_ip_header=True,
             ),
+            metrics=self.metrics,
             terms=DeploymentTerms(topics=self._directory(), default_profile="latest", time_scale=1),
             admin_key=KEY,
             public_url=None,

@@ -12,10 +12,24 @@ import pytest
 from pushgrid.testing.memory import START, MemoryResources, answered
 from shared.adapters.storage.health_table import TableHealth
 from shared.delivery.health.endpoint_health import Health, Hold, endpoint_id
+from shared.delivery.outcome import Outcome
 from shared.engine.ports import Resource, Table
 from shared.events.token_claims import Claims
+from shared.metrics import Metric
 from tests.functional.deployment import Logged
-from tests.functional.manage.arm_api import CRM, KEY, ORDERS, SHOP_CRM, URL, ArmApi, hook, push
+from tests.functional.manage.arm_api import (
+    CRM,
+    GROUP,
+    KEY,
+    ORDERS,
+    SHOP,
+    SHOP_CRM,
+    SHOP_ORDERS,
+    URL,
+    ArmApi,
+    hook,
+    push,
+)
 from tests.token_verifier import Tokens
 
 NOW = "2026-02-09T12:00:00.0000000Z"
@@ -39,6 +53,7 @@ def hold(api: ArmApi, topic: str = "orders", *, minutes: int = 5, begun: int = 0
         until=since + timedelta(minutes=minutes),
         why="probation for NotFound: 5 min",
         sent_at=since,
+        probation=Outcome.NOT_FOUND,
     )
     health = Health(endpoint=endpoint_id(subscription), hold=held, failures=12)
     api.manage.health.write(subscription.key, health, None)
@@ -235,3 +250,69 @@ def test_the_state_shows_a_pause(crm: ArmApi) -> None:
     crm.json("POST", f"{CRM}/pause")
 
     assert crm.json("GET", f"{CRM}/attempts")["state"]["paused"] == PAUSED
+
+
+@pytest.mark.parametrize("pause", [7, {}, [], {"since": "2026-02-09T12:00:00", "by": "x"}])
+def test_a_damaged_pause_makes_its_row_unreadable(crm: ArmApi, pause: object) -> None:
+    """Its events wait then, too; a PUT ends that, and the pause with it."""
+    crm.resources.damage(
+        Table.EVENT_SUBSCRIPTIONS, "orders", "crm", {**crm.stored(), "pause": pause}
+    )
+    assert crm.call("GET", CRM).status == 503
+
+    crm.json("PUT", CRM, hook(), status=201)
+
+    assert crm.in_force().pause is None
+
+
+def test_holds_by_hand_are_told_as_any_other(crm: ArmApi, logged: Logged) -> None:
+    crm.json("POST", f"{CRM}/pause")
+    crm.json("POST", f"{CRM}/pause")
+    crm.clock.advance(timedelta(minutes=2))
+    crm.json("POST", f"{CRM}/resume")
+    crm.json("POST", f"{CRM}/resume")
+    hold(crm)
+    crm.json("POST", f"{CRM}/release")
+    crm.json("POST", f"{CRM}/release")
+
+    named = {"topic": "orders", "subscription": "crm", "by": "the admin key"}
+    assert logged("hold.began") == [
+        {"event": "hold.began", **named, "reason": "Pause", "why": "paused"}
+    ]
+    paused, released = logged("hold.ended")
+    ended = {"event": "hold.ended", **named}
+    assert paused == {**ended, "reason": "Pause", "because": "resumed", "seconds": 120.0}
+    assert released == {**ended, "reason": "Probation", "because": "released", "seconds": 120.0}
+    assert crm.metrics.of(Metric.HOLDS_BEGAN) == {("Pause", "orders", "crm"): 1}
+    assert crm.metrics.of(Metric.HOLDS_ENDED) == {
+        ("Pause", "orders", "crm"): 1,
+        ("Probation", "orders", "crm"): 1,
+    }
+
+
+def test_all_holds_of_a_resource_group_are_listed(crm: ArmApi) -> None:
+    """Of topics of namespaces as well; not those of a deleted subscription, or over by time."""
+    for path, body in [(SHOP, {"location": "x"}), (SHOP_ORDERS, {"properties": {}})]:
+        crm.json("PUT", path, body, status=201)
+    crm.json("PUT", SHOP_CRM, push(), status=201)
+    for name in ("fine", "bad"):
+        crm.json("PUT", f"{ORDERS}/eventSubscriptions/{name}", hook(), status=201)
+    assert crm.json("GET", f"{GROUP}/holds") == {"value": []}
+    crm.json("POST", f"{CRM}/pause")
+    crm.json("POST", f"{ORDERS}/eventSubscriptions/bad/pause")
+    crm.resources.damage(Table.EVENT_SUBSCRIPTIONS, "orders", "bad")
+    hold(crm)
+    hold(crm, "shop.orders")
+    held = {"until": "2026-02-09T12:05:00.0000000Z", "why": "probation for NotFound: 5 min"}
+    shop = {"topic": "shop.orders", "subscription": "crm", "paused": None}
+
+    found = crm.json("GET", f"{GROUP}/holds")["value"]
+    crm.clock.advance(timedelta(minutes=5))
+    later = crm.json("GET", f"{GROUP}/holds")["value"]
+    elsewhere = crm.json("GET", f"{GROUP.replace('/rg/', '/other/')}/holds")["value"]
+
+    own = {"topic": "orders", "subscription": "crm", "paused": PAUSED}
+    assert found == [{**own, "held": held}, {**shop, "held": held}]
+    due = {"until": None, "why": "a probe is due"}
+    assert later == [{**own, "held": due}, {**shop, "held": due}]
+    assert elsewhere == []

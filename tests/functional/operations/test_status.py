@@ -12,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from pushgrid.testing.memory import START
 from shared.delivery.messages.message import DeliveryMessage, encode
+from shared.engine.operations.holds import held_subscriptions
 from shared.engine.operations.status import LATE, Status, take_snapshot
 from shared.engine.ports import Queue, Table
 from shared.engine.timers.jobs import TimerJobs
@@ -22,6 +23,7 @@ from shared.http import HttpAnswer, HttpRequest
 from shared.metrics import CountRow, Metric, Series, Span, Sum
 from tests.builders import a_message
 from tests.functional.deployment import Deployment, Logged
+from tests.functional.manage.arm_api import CRM, ORDERS, ArmApi, hook
 
 KEY = "admin-key"
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
@@ -37,6 +39,7 @@ class Statuses:
         self.status = Status(
             counts=app.counts,
             snapshot=lambda: take_snapshot(app.queues, self.runs, app.clock),
+            held=lambda: held_subscriptions(app.resources, app.clock.now()),
             admin_key=KEY,
         )
 
@@ -243,7 +246,7 @@ def test_totals_are_shown_as_prometheus_reads_them(app: Deployment, statuses: St
     assert found["pushgrid_timer_last_run_timestamp_seconds", "wake"] == START.timestamp()
     assert found["pushgrid_storage_up", "queue"] == 1
     text = statuses.get("metrics", KEY).body.decode()
-    assert text.count("# TYPE pushgrid_") == len(Metric) + 4
+    assert text.count("# TYPE pushgrid_") == len(Metric) + 5
 
 
 def test_counters_never_go_back_when_hours_are_added_up(
@@ -281,3 +284,19 @@ def test_queues_that_hold_something_are_logged_once_a_minute(
         ("deliveries", 1, 60.0),
         ("deliveries", 0, 0.0),
     ]
+
+
+def test_endpoints_that_get_nothing_are_shown_with_the_reason(statuses: Statuses) -> None:
+    api = ArmApi(resources=statuses.app.resources, clock=statuses.app.clock)
+    api.json("PUT", ORDERS, {"location": "x"}, status=201)
+    api.json("PUT", CRM, hook(), status=201)
+    assert held_samples(statuses) == {}
+
+    api.json("POST", f"{CRM}/pause")
+
+    assert held_samples(statuses) == {("orders", "crm", "Pause"): 1}
+
+
+def held_samples(statuses: Statuses) -> dict[tuple[str, ...], float]:
+    found = statuses.samples()
+    return {key[1:]: value for key, value in found.items() if key[0] == "pushgrid_endpoint_held"}
