@@ -124,11 +124,14 @@ def _run(options: Options, screen: Screen, stack: ExitStack) -> None:
     # On a thread, since Ctrl-C must not wait for an endpoint's handshake.
     following = _Following(file, run.api, screen)
     following.start()
-    while True:
-        run.check()
-        if following.failure:
-            raise following.failure
-        time.sleep(_POLL_SECONDS)
+    try:
+        while following.failure is None:
+            run.check()
+            time.sleep(_POLL_SECONDS)
+    except KeyboardInterrupt:
+        screen.say("Stopping: what is under way has 30 s; Ctrl-C again ends it at once.")
+        raise
+    raise following.failure
 
 
 class _Following(threading.Thread):

@@ -17,7 +17,7 @@ from testbed.subscriber import Push, Reply, consents, running_subscriber
 
 _FIRST_FINAL, _LAST = 200, 599  # status codes
 _BEYOND_TIMEOUT = 31.0  # seconds: an endpoint has 30
-_USUAL = frozenset({"host", "content-type", "content-length"})  # headers of every push
+_USUAL = frozenset({"host", "content-type", "content-length", "user-agent"})  # of every push
 
 
 @click.command("listen")

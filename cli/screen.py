@@ -14,6 +14,7 @@ from cli.narration import Happening, narrate
 
 _STYLES = {
     "applied": "cyan",
+    "changed": "cyan",
     "dead-lettered": "magenta",
     "delivered": "green",
     "dropped": "red",

@@ -1,4 +1,4 @@
-"""Runs the local host in a process, for the demo, the benchmark and the tests."""
+"""Runs the local host in a process, for `pushgrid dev`, the demo, the benchmark and the tests."""
 
 from __future__ import annotations
 

@@ -46,6 +46,7 @@ def test_a_subscription_from_its_handshake_to_its_end(
     product.deliver()
     product.publish(2)
     product.deliver()
+    product.api.call("POST", f"{CRM}/pause")
     product.api.pusher.script(URL, answered(404))
     product.api.call("PUT", f"{CRM}2", hook())
 
@@ -57,6 +58,7 @@ def test_a_subscription_from_its_handshake_to_its_end(
         ("published", "orders", "1 event: stored 1 delivery in 1 message, then answered 200"),
         ("given up", "orders/crm", "attempt 1: 400 BadRequest"),
         ("dropped", "orders/crm", "1 event: UndeliverableDueToHttpBadRequest"),
+        ("changed", "orders/crm", "paused by the admin key"),
         ("handshake", "orders/crm2", "refused: the endpoint answered 404"),
     ]
 
