@@ -11,11 +11,16 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from errno import EADDRNOTAVAIL, ECONNREFUSED, EMFILE, ENFILE, ENOBUFS, ENOMEM
+from ipaddress import ip_address
+from typing import Any
 
 import pytest
 
+from shared.adapters.http import connect as connecting
 from shared.adapters.http import pool
 from shared.adapters.http.connect import new_socket
+from shared.adapters.http.connection import NoAnswer, failed
 from shared.adapters.http.push import HttpPusher
 from shared.adapters.http.resolver import NameServers
 from shared.http import Answered, Failure
@@ -88,6 +93,67 @@ def test_without_a_name_server_nothing_is_known_about_a_name() -> None:
     pusher.close()
 
 
+def test_a_name_is_unknown_only_if_there_was_a_descriptor_to_ask_with() -> None:
+    """A lookup that took the last one could not open the hosts file."""
+    with ExitStack() as taken:
+
+        def lookup(_: str) -> list[Any]:
+            taken.enter_context(socket.socket())
+            raise OSError("no such name")
+
+        pusher = HttpPusher(LOCAL, lookup=looked_up(lookup))
+        with no_descriptor(1):
+            none = push(pusher, "http://good.test/")
+        pusher.close()
+
+    assert failure_of(none) is Failure.SHORTAGE
+
+
+@pytest.mark.parametrize(
+    ("error", "failure"),
+    [
+        *((OSError(code, ""), Failure.SHORTAGE) for code in (EMFILE, ENFILE, ENOBUFS, ENOMEM)),
+        (OSError(ECONNREFUSED, ""), Failure.SOCKET),
+        (TimeoutError(), Failure.SOCKET),
+    ],
+)
+def test_what_the_process_lacks_is_told_from_what_the_endpoint_did(
+    error: OSError, failure: Failure
+) -> None:
+    assert failed(error).failure is failure
+
+
+def test_no_local_port_is_a_shortage(monkeypatch: pytest.MonkeyPatch) -> None:
+    class WithoutPort(socket.socket):
+        def connect_ex(self, *_: object) -> int:
+            return EADDRNOTAVAIL
+
+    monkeypatch.setattr(connecting, "new_socket", lambda family, _: WithoutPort(family))
+    pusher = HttpPusher(LOCAL)
+
+    assert failure_of(push(pusher, "http://127.0.0.1:9/")) is Failure.SHORTAGE
+    pusher.close()
+
+
+def test_an_address_that_could_not_be_tried_counts_more_than_one_that_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The one that was not tried may be the one that works."""
+    left = [NoAnswer(Failure.SHORTAGE, "no descriptor")]
+
+    def new(family: socket.AddressFamily, room: Any) -> socket.socket:
+        if left:
+            raise left.pop()
+        return new_socket(family, room)
+
+    monkeypatch.setattr(connecting, "new_socket", new)
+    addresses = [ip_address("127.0.0.1"), ip_address("127.0.0.2")]
+    pusher = HttpPusher(LOCAL, lookup=looked_up(lambda _: addresses))
+
+    assert failure_of(push(pusher, "http://several.test:9/")) is Failure.SHORTAGE
+    pusher.close()
+
+
 def test_idle_connections_are_closed_first() -> None:
     pusher = HttpPusher(LOCAL)
     with Server(always(OK)) as server:
@@ -126,7 +192,7 @@ def test_lookups_that_are_under_way_at_the_end_are_no_answers() -> None:
         found = names("silent.test")
         names.close()
 
-        assert isinstance(found.exception(30), MemoryError | OSError)
+        assert isinstance(found.exception(30), MemoryError)
         pusher.close()
 
 
