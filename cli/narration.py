@@ -132,6 +132,17 @@ def _held(entry: Entry) -> str | None:
     return f"{counted(entry.get('held', 0), 'event')} until {until}: {entry['held_because']}"
 
 
+def _hold_began(entry: Entry) -> str:
+    if "until" not in entry:
+        return f"paused by {entry['by']}: its events wait until it is resumed"
+    return f"endpoint gets nothing until {_time_of_day(entry['until'])}: {entry['why']}"
+
+
+def _hold_ended(entry: Entry) -> str:
+    by = f" by {entry['by']}" if "by" in entry else ""
+    return f"endpoint gets events again, after {entry['seconds']:g} s: {entry['because']}{by}"
+
+
 def _dead_lettered(entry: Entry) -> str:
     place = "/".join(entry[name] for name in ("account", "container", "path") if name in entry)
     return f"{counted(entry['count'], 'event')} in {place}"
@@ -171,6 +182,8 @@ _NARRATED: dict[str, tuple[str, Callable[[Entry], str | None]]] = {
     "delivery.attempted": ("retry", _attempted),
     "delivery.ended": ("given up", _no_more),
     "delivery.run": ("held", _held),
+    "hold.began": ("held", _hold_began),
+    "hold.ended": ("released", _hold_ended),
     "delivery.dropped": ("dropped", _dropped),
     "deadletter_batch": ("dead-lettered", _dead_lettered),
     "handshake.granted": ("handshake", lambda _: "accepted"),

@@ -25,6 +25,7 @@ _STYLES = {
     "held": "yellow",
     "published": "cyan",
     "refused": "red",
+    "released": "green",
     "retry": "yellow",
     "settings": "bold red",
     "warning": "yellow",

@@ -71,8 +71,11 @@ def test_a_hold_and_a_dead_letter(app: Deployment, told: Callable[[], list[Happe
     app.put(Queue.DEADLETTERS, a_message(dead_letter=a_note()))
     app.write_dead_letters.run(app.in_a_minute())
 
-    retry, held, dead = told()
+    retry, began, held, dead = told()
 
-    assert [each.kind for each in (retry, held, dead)] == ["retry", "held", "dead-lettered"]
+    kinds = [each.kind for each in (retry, began, held, dead)]
+    assert kinds == ["retry", "held", "held", "dead-lettered"]
+    assert began.text.startswith("endpoint gets nothing until ")
+    assert began.text.endswith(": probation for Busy: 10 s")
     assert held.text.startswith("2 events until ")
     assert dead.text.startswith("1 event in dead/CRM/")
