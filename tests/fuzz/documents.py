@@ -154,7 +154,7 @@ WRITES = (
     Given("POST", f"{ORDERS}/regenerateKey", {"keyName": "key1"}),
     Given("POST", f"{SHOP}/regenerateKey", {"keyName": "key2"}),
     Given("POST", f"{SHOP_ORDERS}/regenerateKey", {"keyName": "key1"}),
-    Given("POST", f"{ORDERS}/whatIf", _TOPIC),
+    Given("POST", f"{TOPICS}/bills/whatIf", _TOPIC),
     Given("POST", f"{CRM}/whatIf", {"properties": _SUBSCRIPTION}),
 )
 _PROVIDER = "/providers/Microsoft.EventGrid"
