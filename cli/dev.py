@@ -26,6 +26,7 @@ from testbed.host_settings import LOCAL
 
 _DEFAULTS = LOCAL | {
     "PUSHGRID_ATTEMPT_LOG": "all",
+    "PUSHGRID_AZ_LOGIN": "true",
     "PUSHGRID_LOCAL_SHORTCUTS": "true",
     "PUSHGRID_ALLOWED_NETWORKS": "127.0.0.0/8,::1/128",
     "AzureFunctionsJobHost__extensions__queues__maxPollingInterval": "00:00:00.100",
@@ -159,8 +160,10 @@ class _Following(threading.Thread):
 
 
 def _settings(options: Options) -> dict[str, str]:
-    own = own_settings()
+    own = {**own_settings(), **options.settings}
     defaults = {name: text for name, text in _DEFAULTS.items() if name not in own}
+    if any(name.startswith("PUSHGRID_ENTRA_") for name in own):
+        defaults.pop("PUSHGRID_AZ_LOGIN", None)  # one excludes the other
     return {**defaults, **options.settings, **_LOG_FORMAT}
 
 

@@ -106,3 +106,21 @@ def test_a_key_is_found_by_its_url_while_the_deployment_runs() -> None:
         assert path.stat().st_mode & 0o777 == 0o600
 
     assert find_local(running.url) is None
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ({}, "true"),
+        ({"PUSHGRID_AZ_LOGIN": "false"}, "false"),
+        ({"PUSHGRID_ENTRA_TENANT": "t"}, None),
+    ],
+)
+def test_azure_cli_can_sign_in_unless_entra_id_is_on(
+    given: dict[str, str], found: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dev, "own_settings", dict)
+
+    settings = dev._settings(dev.Options(0, None, None, tls=True, settings=given))
+
+    assert settings.get("PUSHGRID_AZ_LOGIN") == found
