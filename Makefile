@@ -90,7 +90,7 @@ test: check worker clients infra ## run every check and test, with full property
 	@$(PY) -m pytest -q $(PARALLEL) -m hypothesis $(QUICK)
 	@$(PY) -m pytest -q $(BESIDE) $(addprefix --ignore=,$(QUICK)) tests tools
 
-az: setup $(AZ)/.stamp ## run the examples of docs/az.md with Azure CLI, and record its requests (first installs it: 733 MB, two minutes)
+az: setup $(AZ)/.stamp ## run the examples of docs/az.md with Azure CLI, and record its requests (first installs it: 733 MB, two to four minutes)
 	@$(PY) -m tests.az
 
 azurite: setup ## run Azurite with its data in .azurite/

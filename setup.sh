@@ -190,7 +190,7 @@ case ${1:-} in
     "$venv/bin/python" -m venv --clear "$2"
     pip "$2/bin/python" bench/peers/celery/requirements.txt ;;
   az)
-    say "installing Azure CLI into $2: 733 MB, about two minutes"
+    say "installing Azure CLI into $2: 733 MB, two to four minutes"
     "$venv/bin/python" -m venv --clear "$2"
     pip "$2/bin/python" tests/az/requirements.txt ;;
   client)

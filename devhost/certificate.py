@@ -23,7 +23,7 @@ from devhost.errors import HostError
 _NAMES = ("localhost", "127.0.0.1", "::1")
 _VALID_FOR = timedelta(days=820)  # some clients accept 825 days at most
 _RENEWED_BEFORE = timedelta(days=30)
-_REQUESTS = "REQUESTS_CA_BUNDLE"
+_REPLACING = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")  # requests looks for both, in this order
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,9 +41,9 @@ class Certificate:
 
     @property
     def variables(self) -> dict[str, str]:
-        """Return what clients need in their environment; two of them replace all authorities."""
-        every, own = str(self.bundle), str(self.authority)
-        return {_REQUESTS: every, "SSL_CERT_FILE": every, "NODE_EXTRA_CA_CERTS": own}
+        """Return what clients need in their environment; all but Node's replace authorities."""
+        every = dict.fromkeys((*_REPLACING, "SSL_CERT_FILE"), str(self.bundle))
+        return every | {"NODE_EXTRA_CA_CERTS": str(self.authority)}
 
 
 def user_folder() -> Path:
@@ -107,7 +107,7 @@ def _expires(server: Path) -> datetime:
 def _with_trusted(authority: str) -> str:
     """Return *authority* after those that clients on this machine trust now."""
     context = ssl.create_default_context()
-    for each in (certifi.where(), os.environ.get(_REQUESTS, "")):
+    for each in (certifi.where(), *(os.environ.get(name, "") for name in _REPLACING)):
         if Path(each).is_file():
             context.load_verify_locations(each)
     context.load_verify_locations(cadata=authority)

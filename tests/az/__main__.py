@@ -17,6 +17,7 @@ import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 from devhost.azurite import ACCOUNT, running_azurite
 from devhost.process import running_host
@@ -101,9 +102,11 @@ def _deployment() -> Iterator[tuple[dict[str, str], dict[str, str]]]:
             **host.variables,
         }
         Path(environ["AZURE_CONFIG_DIR"]).mkdir()
+        hostname = host.url.removeprefix("https://")
         names = {
             host.url: "{host}",
-            host.url.removeprefix("https://"): "{hostname}",
+            hostname: "{hostname}",
+            quote(hostname): "{hostname}",  # in a form
             endpoint: "{endpoint}",
             ADMIN_KEY: "{key}",
             ACCOUNT: "{account}",

@@ -66,11 +66,12 @@ def test_it_is_for_this_machine_and_its_authoritys_key_is_nowhere(folder: Path) 
     assert "".join(texts(made)).count("PRIVATE KEY-----") == 2  # of the server, begin and end
 
 
+@pytest.mark.parametrize("variable", ["REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE"])
 def test_the_bundle_keeps_the_authorities_that_are_trusted_without_it(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str
 ) -> None:
     company = local_certificate(tmp_path / "company", NOW).authority
-    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(company))
+    monkeypatch.setenv(variable, str(company))
 
     made = local_certificate(folder, NOW)
 
