@@ -126,13 +126,14 @@ def _run(options: Options, screen: Screen, stack: ExitStack) -> None:
     following = _Following(file, run.api, screen)
     following.start()
     try:
-        while following.failure is None:
+        while screen.has_reader and following.failure is None:
             run.check()
             time.sleep(_POLL_SECONDS)
     except KeyboardInterrupt:
         screen.say("Stopping: what is under way has 30 s; Ctrl-C again ends it at once.")
         raise
-    raise following.failure
+    if following.failure:
+        raise following.failure
 
 
 class _Following(threading.Thread):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import threading
+from contextlib import suppress
 from datetime import UTC, datetime
 
-import click
 from rich.console import Console
 from rich.text import Text
 
@@ -47,6 +47,11 @@ class Screen:
         self._console = Console(highlight=False, soft_wrap=True)
         self._lock = threading.Lock()
 
+    @property
+    def has_reader(self) -> bool:
+        """Whether anybody can read what is printed: not after ``pushgrid dev | head``."""
+        return not self._console.quiet
+
     def on_host_line(self, line: str) -> None:
         """Tell what a line of the host's log says."""
         if self._verbose:
@@ -82,11 +87,8 @@ class Screen:
         self._print(Happening("note", "", text), Text(text))
 
     def _print(self, happening: Happening, line: Text) -> None:
-        with self._lock:
-            if self._as_json:
-                click.echo(_json(happening))
-            else:
-                self._console.print(line)
+        with self._lock, suppress(SystemExit):  # which rich raises when the reader has gone
+            self._console.print(Text(_json(happening)) if self._as_json else line)
 
 
 def _json(happening: Happening) -> str:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from cli import dev
+from cli.home import HOME
 from cli.known_locally import LocalDeployment, find_local, recorded
 from cli.narration import Happening
 from cli.program import main
@@ -85,6 +89,26 @@ def test_programs_get_a_document_in_each_line(capsys: pytest.CaptureFixture[str]
     assert (delivered["kind"], delivered["about"]) == ("delivered", "orders/crm")
     assert (delivered["log"], delivered["text"]) == ({"event": "x"}, "attempt 1: 200 in 12 ms")
     assert (ready["kind"], ready["text"]) == ("ready", "http://127.0.0.1:1")
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_it_knows_when_nobody_reads(*, as_json: bool) -> None:
+    """As after `pushgrid dev | head`: the host must not wait for a reader, and dev ends."""
+    program = (
+        f"from cli.screen import Screen; s = Screen(as_json={as_json}); s.say('x'); s.say('y')"
+    )
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer) as unread:
+        done = subprocess.run(
+            [sys.executable, "-c", f"{program}; raise SystemExit(0 if s.has_reader else 7)"],
+            cwd=HOME,
+            stdout=unread,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+
+    assert (done.returncode, done.stderr) == (7, b"")
 
 
 def test_a_host_s_log_is_printed_only_if_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
