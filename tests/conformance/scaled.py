@@ -29,7 +29,7 @@ def is_played(case: Case) -> bool:
     waits = [later - earlier for earlier, later in pairwise(moments(case))]
     return (
         case.endpoint == "webhook"
-        and not {"dns", "tls", "unsendable", "no-token"} & set(case.answers)
+        and not {"dns", "tls"} & set(case.answers)
         and min(waits, default=SHORTEST) >= SHORTEST
         and ends_at(case) <= LONGEST
         and _has_room(case)

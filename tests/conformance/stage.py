@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from azure.data.tables import TableServiceClient
 from azure.storage.blob import ContainerClient
 
 from devhost.azurite import ACCOUNT
@@ -19,10 +20,19 @@ from testbed.arm import Arm, dead_letter_destination
 from testbed.subscriber import Push, Subscriber, running_subscriber
 from tests.conformance.editions import Case
 from tests.e2e.publishing import an_event, send
+from tests.integration.push.entra import TENANT, Entra
 
 _SETUP_THREADS = 4
 _POLL_EVERY = 0.25  # seconds
 _BETWEEN_EDITIONS = 1.0  # seconds: first attempts of all cases at once would wait for each other
+_UNSEEN = {"refused", "unsendable", "no-token"}  # nobody but the host knows of such an attempt
+_ROWS = "eventsubscriptions"
+
+
+PROTECTION = {
+    "azureActiveDirectoryTenantId": TENANT,
+    "azureActiveDirectoryApplicationIdOrUri": "api://hook",
+}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -58,11 +68,13 @@ class Stage:
     """
     A host with one topic for each edition and one subscription for each case.
 
-    `on_line` takes what the host logs: of an attempt at a closed port nobody else knows.
+    `on_line` takes what the host logs. *entra* gives tokens for the handshakes, and then refuses.
     """
 
     cases: Sequence[Case]
     container: ContainerClient
+    tables: TableServiceClient
+    entra: Entra
     seen: dict[str, Observed] = field(init=False)
     _is_over: threading.Event = field(default_factory=threading.Event)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -91,6 +103,8 @@ class Stage:
                         self.seen.values(),
                     )
                 )
+            # The handshakes' tokens have ended before the first event of `ns`, the last edition.
+            self.entra.refusal = "AADSTS7000215: Invalid client secret provided."
             with ThreadPoolExecutor(1) as pool:
                 publishing = pool.submit(self._publish_all, arm, editions)
                 self._watch(time.time() + seconds)
@@ -108,7 +122,7 @@ class Stage:
         now = time.time()
         event = entry["event"]
         with self._lock:
-            if event == "delivery.attempted" and seen.case.answer(entry["attempt"]) == "refused":
+            if event == "delivery.attempted" and seen.case.answer(entry["attempt"]) in _UNSEEN:
                 seen.attempts.append((now - entry["duration_ms"] / 1000, None))
             if planned := entry.get("next_attempt_at"):
                 seen.planned.append((now, datetime.fromisoformat(planned).timestamp()))
@@ -131,10 +145,21 @@ class Stage:
         if case.has_dead_letter:
             name = self.container.container_name
             properties["deadLetterDestination"] = dead_letter_destination(ACCOUNT, name)
-        arm.create_subscription(_topic(case.profile), seen.name, f"{url}/{seen.name}", **properties)
+        webhook = PROTECTION if "no-token" in case.answers else None
+        topic, endpoint = _topic(case.profile), f"{url}/{seen.name}"
+        arm.create_subscription(topic, seen.name, endpoint, webhook, **properties)
+        if "unsendable" in case.answers:
+            self._spoil_url(topic, seen.name, endpoint)
         if door:
             door.close()  # Whoever knocks from now on is refused.
             self._doors[seen.name] = int(url.rpartition(":")[2]), door
+
+    def _spoil_url(self, topic: str, name: str, url: str) -> None:
+        """Store a URL that HTTP can't carry: the management API accepts none."""
+        rows = self.tables.get_table_client(_ROWS)
+        row = rows.get_entity(topic, name)
+        row["document"] = row["document"].replace(url, f"{url} spoiled")
+        rows.update_entity(row)
 
     def _publish_all(self, arm: Arm, editions: Sequence[str]) -> None:
         for edition in editions:

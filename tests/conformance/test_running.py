@@ -9,6 +9,7 @@ from itertools import pairwise
 from statistics import median
 
 import pytest
+from azure.data.tables import TableServiceClient
 from azure.storage.blob import BlobServiceClient
 
 from devhost.azurite import Azurite
@@ -18,6 +19,8 @@ from testbed.subscriber import PATIENCE
 from tests.conformance.editions import Case
 from tests.conformance.scaled import PLAYED, SCALE, ends_at, moment, moments
 from tests.conformance.stage import Observed, Stage
+from tests.integration.push.authority import Authority
+from tests.integration.push.entra import running_entra
 
 pytestmark = pytest.mark.e2e
 
@@ -26,15 +29,30 @@ JITTER = 0.1  # of a wait
 
 
 @pytest.fixture(scope="module")
-def played(own_azurite: Azurite) -> Iterator[Mapping[str, Observed]]:
+def played(
+    own_azurite: Azurite, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Mapping[str, Observed]]:
     """Play all cases at the same time on one host."""
-    service = BlobServiceClient.from_connection_string(own_azurite.connection_string)
-    container = service.create_container("dead")
-    stage = Stage(cases=PLAYED, container=container)
-    settings = host_settings(own_azurite, PUSHGRID_TIME_SCALE=str(SCALE))
-    with running_host(settings, on_line=stage.on_line) as host:
-        stage.play(host.url, max(ends_at(case) for case in PLAYED) + PATIENCE)
-        yield {str(seen.case): seen for seen in stage.seen.values()}
+    connection, authority = own_azurite.connection_string, Authority(tmp_path_factory.mktemp("ca"))
+    with (
+        BlobServiceClient.from_connection_string(connection) as blobs,
+        TableServiceClient.from_connection_string(connection) as tables,
+        running_entra(authority) as entra,
+    ):
+        entra.seconds = 1
+        container = blobs.create_container("dead")
+        stage = Stage(cases=PLAYED, container=container, tables=tables, entra=entra)
+        settings = host_settings(
+            own_azurite,
+            PUSHGRID_TIME_SCALE=str(SCALE),
+            PUSHGRID_WEBHOOK_CLIENT_ID="66666666-7777-8888-9999-aaaaaaaaaaaa",
+            PUSHGRID_WEBHOOK_CLIENT_SECRET="s3cret-of-the-app",
+            PUSHGRID_WEBHOOK_AUTHORITY=entra.url,
+            REQUESTS_CA_BUNDLE=str(authority.bundle),
+        )
+        with running_host(settings, on_line=stage.on_line) as host:
+            stage.play(host.url, max(ends_at(case) for case in PLAYED) + PATIENCE)
+            yield {str(seen.case): seen for seen in stage.seen.values()}
 
 
 @pytest.mark.parametrize("case", PLAYED, ids=str)
