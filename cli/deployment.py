@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
@@ -39,12 +39,15 @@ class Deployment:
 
     def list(self, path: str) -> list[Any]:
         """Return all members of a collection, page after page."""
-        page = self.get(path)
-        found = list(page["value"])
+        return [each for page in self.pages(path) for each in page["value"]]
+
+    def pages(self, path: str, **query: Any) -> Iterator[Any]:
+        """Yield the pages of a collection as they are asked for."""
+        page = self.get(path, **query)
+        yield page
         while link := page.get("nextLink"):
             page = self._send("GET", link)
-            found += page["value"]
-        return found
+            yield page
 
     def put(
         self, path: str, body: Mapping[str, Any], headers: Mapping[str, str] | None = None

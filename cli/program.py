@@ -15,6 +15,7 @@ from shared import VERSION
 _COMMANDS = {
     "apply": ("cli.apply", "apply"),
     "cost": ("cli.cost", "cost"),
+    "dead-letters": ("cli.dead_letters", "dead_letters"),
     "demo": ("cli.demo", "demo"),
     "dev": ("cli.dev", "dev"),
     "explain": ("cli.explain", "explain"),

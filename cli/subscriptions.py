@@ -228,7 +228,7 @@ def _row(document: Mapping[str, Any]) -> dict[str, object]:
         destination = (delivery["deliveryWithResourceIdentity"] or {}).get("destination") or {}
     target = destination.get("properties") or {}
     return {
-        "TOPIC": _topic_of(document["id"]),
+        "TOPIC": topic_of(document["id"]),
         "NAME": document["name"],
         "ENDPOINT": target.get("endpointBaseUrl"),
         "BATCH": target.get("maxEventsPerBatch"),
@@ -237,7 +237,7 @@ def _row(document: Mapping[str, Any]) -> dict[str, object]:
     }
 
 
-def _topic_of(arm_id: str) -> str:
+def topic_of(arm_id: str) -> str:
     """Return the topic of an event subscription's ARM id."""
     parts = arm_id.lower().split("/")
     topic = arm_id.split("/")[parts.index("topics") + 1]

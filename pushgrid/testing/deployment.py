@@ -33,10 +33,9 @@ from shared.events.topic import InputSchema
 from shared.http import HttpAnswer, HttpRequest
 
 ACCOUNT = "testing"
-GROUP = "/subscriptions/testing/resourceGroups/testing"
+GROUP = "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/local"
 _PROVIDER = f"{GROUP}/providers/Microsoft.EventGrid"
 _URL = "https://pushgrid.example"
-_KEY = "the test's admin key"
 _API_VERSION = "2025-02-15"
 _WAKE_EVERY, _WRITE_DEAD_LETTERS_EVERY = timedelta(minutes=1), timedelta(minutes=5)  # as on Azure
 _MIDNIGHT = datetime(2000, 1, 1, tzinfo=UTC)
@@ -64,6 +63,7 @@ class Pushgrid(InMemoryApp):
     other. Retries have no jitter until the test calls `randomize`.
     """
 
+    admin_key = "the-test-s-admin-key"
     max_steps = 10_000  # at one moment
 
     def __init__(self, until_end: ExitStack) -> None:
@@ -101,7 +101,7 @@ class Pushgrid(InMemoryApp):
             ),
             terms=self.deliver.parts.terms,
             metrics=self.metrics,
-            admin_key=_KEY,
+            admin_key=self.admin_key,
             public_url=_URL,
             new_key=lambda: uuid.UUID(self.new_id()).hex,
             new_id=self.new_id,
@@ -170,7 +170,7 @@ class Pushgrid(InMemoryApp):
         target = path if path.startswith("/") else f"{_PROVIDER}/{path}"
         target += f"{'&' if '?' in path else '?'}api-version={_API_VERSION}"
         body = b"" if document is None else json.dumps(document).encode()
-        answer = self.http(method, target, {"Authorization": f"Bearer {_KEY}"}, body)
+        answer = self.http(method, target, {"Authorization": f"Bearer {self.admin_key}"}, body)
         if answer.status >= 400:  # noqa: PLR2004 - an error
             raise Refused(answer)
         return json.loads(answer.body) if answer.body else None

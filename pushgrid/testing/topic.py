@@ -172,7 +172,7 @@ class Subscriber:
 
     def __init__(self, app: Pushgrid, topic: Topic, name: str) -> None:
         self._app = app
-        self._topic = topic
+        self.topic = topic
         self.name = name
         self.path = f"{topic.path}/eventSubscriptions/{name}"
 
@@ -184,14 +184,14 @@ class Subscriber:
     @property
     def received(self) -> list[Any]:
         """The events that it accepted, in order."""
-        successes = self._topic.profile.success_codes
+        successes = self.topic.profile.success_codes
         accepted = [each for each in self.attempts if each.status in successes]
         return [event for each in accepted for event in each.events]
 
     @property
     def dead_letters(self) -> list[Any]:
         """The records in its dead-letter blobs, in the order in which they were written."""
-        topic = self._topic.data_plane_name
+        topic = self.topic.data_plane_name
         folder = f"{dead_letter_folder(topic, self.name)}/"
         blobs = self._app.dead_letters.blobs
         found = [key for key in blobs if key[0] == self.container and key[1].startswith(folder)]
@@ -203,7 +203,7 @@ class Subscriber:
 
     def update(self, **properties: Any) -> None:
         """Send a PATCH with these properties of the ARM document."""
-        body = {"properties": properties} if self._topic.namespace else properties
+        body = {"properties": properties} if self.topic.namespace else properties
         self._app.arm("PATCH", self.path, body)
 
     def delete(self) -> None:

@@ -13,6 +13,7 @@ from devhost.process import RunningHost, running_host
 from testbed.arm import Arm, dead_letter_destination
 from testbed.host_settings import host_settings
 from testbed.subscriber import Subscriber, answers
+from tests.e2e.commanding import Run
 from tests.e2e.dead_letters import DeadLetters
 from tests.e2e.publishing import an_event, send
 
@@ -39,7 +40,11 @@ def host(own_azurite: Azurite, other: Azurite) -> Iterator[RunningHost]:
 
 
 def test_a_dead_letter_goes_to_the_account_that_its_subscription_names(
-    host: RunningHost, arm: Arm, other: Azurite, subscriber: Callable[..., Subscriber]
+    host: RunningHost,
+    arm: Arm,
+    other: Azurite,
+    subscriber: Callable[..., Subscriber],
+    pushgrid: Run,
 ):
     topic = f"archived-{uuid.uuid4().hex[:8]}"
     arm.create_topic(topic)
@@ -50,9 +55,13 @@ def test_a_dead_letter_goes_to_the_account_that_its_subscription_names(
     event = an_event()
 
     send(host.url, topic, arm.key(topic), [event])
-    ((_, letters),) = dead_letters.wait_for(1).items()
+    ((path, letters),) = dead_letters.wait_for(1).items()
+    (listed,) = pushgrid("dead-letters", "list", "--json").document
+    shown = pushgrid("dead-letters", "show", path)
 
     assert [each["id"] for each in letters] == [event.id]
+    assert (listed["topic"], listed["blob"], listed["events"]) == (topic, path, 1)
+    assert event.id in shown.out
 
 
 def test_an_account_that_nobody_names_is_refused(

@@ -170,7 +170,7 @@ def test_subscribers_of_one_name_have_dead_letters_of_their_own(pushgrid: Pushgr
 def test_each_edition_of_the_rules(pushgrid: Pushgrid, profile: str):
     crm = pushgrid.topic("orders", profile=profile).subscribe("crm", answers=[500, 200])
 
-    crm._topic.publish(PLACED)
+    crm.topic.publish(PLACED)
     pushgrid.advance(hours=1)
 
     assert [each.status for each in crm.attempts] == [500, 200]
@@ -189,7 +189,7 @@ def test_a_schema_of_one_s_own(pushgrid: Pushgrid):
         "orders", inputSchema="CustomEventSchema", inputSchemaMapping=mapping
     ).subscribe("crm")
 
-    crm._topic.publish({"kind": "placed", "total": 12.5})
+    crm.topic.publish({"kind": "placed", "total": 12.5})
 
     assert crm.received == [{"kind": "placed", "total": 12.5}]
 

@@ -1,0 +1,205 @@
+"""`pushgrid dead-letters`: shows events that could not be delivered, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from itertools import islice
+from typing import Any, NamedTuple
+
+import click
+
+from cli.deployment import Deployment, namespace_path, subscription_path, topic_path
+from cli.failure import REFUSED, CommandFailed
+from cli.options import calls_deployment, prints_json
+from cli.output import print_json, print_table
+from cli.subscriptions import topic_of
+from cli.timeline import Since
+
+_NOTHING = 1  # exit code: there are none
+_PAGE = 100
+
+
+class _Subscription(NamedTuple):
+    topic: str
+    name: str
+
+    @property
+    def path(self) -> str:
+        return f"{subscription_path(self.topic, self.name)}/deadLetters"
+
+    @property
+    def folder(self) -> str:
+        """The folder of its blobs."""
+        namespace, dot, topic = self.topic.partition(".")
+        return f"{namespace}/{topic}/{self.name}/" if dot else f"{self.name.upper()}/"
+
+
+@click.group("dead-letters")
+def dead_letters() -> None:
+    """Show events that could not be delivered, and why. NAMESPACE.TOPIC is a namespace topic."""
+
+
+@dead_letters.command("list")
+@click.option("--topic", "-t", help="Only of this topic, or NAMESPACE.TOPIC.")
+@click.option("--subscription", "-s", "name", help="Only of event subscriptions of this name.")
+@click.option(
+    "--since",
+    type=Since(),
+    help="Written since 90m, 6h or 2d ago, or since a time such as 2026-02-09T12:00 (UTC); whole "
+    "hours.",
+)
+@click.option("--until", type=Since(), help="Written before that, in the same forms; whole hours.")
+@click.option("--prefix", metavar="PATH", help="Only blobs whose path begins like this.")
+@click.option("--reason", help="Only blobs with this reason, such as TimeToLiveExceeded.")
+@click.option(
+    "--most",
+    type=click.IntRange(1),
+    default=20,
+    metavar="N",
+    show_default=True,
+    help="The latest N blobs.",
+)
+@prints_json
+@calls_deployment
+def list_blobs(
+    deployment: Deployment,
+    topic: str | None,
+    name: str | None,
+    since: datetime | None,
+    until: datetime | None,
+    most: int,
+    as_json: bool,
+    **chosen: str | None,
+) -> int:
+    """
+    List the blobs of dead letters, newest first.
+
+    The exit code is 1 if there are none, or if a container can't be read.
+    """
+    times = {"since": since and since.isoformat(), "until": until and until.isoformat()}
+    query = {**times, **chosen, "$top": min(most, _PAGE)}
+    found: list[dict[str, Any]] = []
+    failed = False
+    for each in _subscriptions(deployment, topic, name):
+        try:
+            found += islice(_blobs(deployment, each, query), most)
+        except CommandFailed as error:
+            click.echo(f"pushgrid: {each.topic}, {each.name}: {error.message}", err=True)
+            failed = True
+    latest = sorted(found, key=lambda blob: (blob["writtenAt"], blob["blob"]), reverse=True)[:most]
+    if as_json:
+        print_json(latest)
+    else:
+        print_table([_blob_row(each) for each in latest], "There are no dead letters.")
+    return _NOTHING if failed or not latest else 0
+
+
+@dead_letters.command("show")
+@click.argument("blob")
+@click.option("--topic", "-t", help="Its topic, or NAMESPACE.TOPIC; the default is to look.")
+@click.option("--subscription", "-s", "name", help="Its event subscription.")
+@prints_json
+@calls_deployment
+def show(
+    deployment: Deployment, blob: str, topic: str | None, name: str | None, as_json: bool
+) -> None:
+    """Show the dead letters in BLOB, as 'pushgrid dead-letters list' names it."""
+    records = _records(deployment, blob, topic, name)
+    if as_json:
+        print_json(records)
+    else:
+        print_table([_record_row(each) for each in records], "The blob is empty.")
+
+
+def _subscriptions(
+    deployment: Deployment, topic: str | None, name: str | None
+) -> list[_Subscription]:
+    """Return the event subscriptions of a topic, or all, that have a dead-letter destination."""
+    if topic and name:
+        return [_Subscription(topic, name)]
+    if topic:
+        documents = deployment.list(f"{topic_path(topic)}/eventSubscriptions")
+    else:
+        documents = deployment.list("eventSubscriptions")
+        for namespace in deployment.list("namespaces"):
+            path = f"{namespace_path(namespace['name'])}/topics"
+            for each in deployment.list(path):
+                of_namespace = topic_path(f"{namespace['name']}.{each['name']}")
+                documents += deployment.list(f"{of_namespace}/eventSubscriptions")
+    wanted = [each for each in documents if name is None or _is_named(each, name)]
+    return [
+        _Subscription(topic_of(each["id"]), each["name"])
+        for each in wanted
+        if _has_destination(each["properties"])
+    ]
+
+
+def _is_named(document: Mapping[str, Any], name: str) -> bool:
+    return bool(document["name"].casefold() == name.casefold())
+
+
+def _has_destination(properties: Mapping[str, Any]) -> bool:
+    holder = (properties.get("deliveryConfiguration") or {}).get("push") or properties
+    names = ("deadLetterDestination", "deadLetterWithResourceIdentity")
+    of_namespace = "deadLetterDestinationWithResourceIdentity"
+    return any(holder.get(each) for each in (*names, of_namespace))
+
+
+def _blobs(
+    deployment: Deployment, subscription: _Subscription, query: Mapping[str, Any]
+) -> Iterator[dict[str, Any]]:
+    for page in deployment.pages(subscription.path, **query):
+        for each in page["value"]:
+            yield {"topic": subscription.topic, "subscription": subscription.name, **each}
+
+
+def _records(
+    deployment: Deployment, blob: str, topic: str | None, name: str | None
+) -> list[dict[str, Any]]:
+    """Read a blob at whichever subscription has it."""
+    asked = _subscriptions(deployment, topic, name)
+    for each in asked:
+        if (topic and name) or blob.startswith(each.folder):
+            try:
+                found = deployment.get(f"{each.path}/records", blob=blob)
+            except CommandFailed as error:
+                if error.status != 404 or (topic and name):  # noqa: PLR2004 - not found
+                    raise
+            else:
+                return list(found["value"])
+    raise CommandFailed(f"no event subscription has a dead-letter blob '{blob}'", REFUSED)
+
+
+def _blob_row(blob: Mapping[str, Any]) -> dict[str, object]:
+    reasons = [f"{reason} ({count})" for reason, count in blob["reasons"].items()]
+    if blob["unreadable"]:
+        reasons.append(f"unreadable ({blob['unreadable']})")
+    return {
+        "WRITTEN": _moment(blob["writtenAt"]),
+        "TOPIC": blob["topic"],
+        "SUBSCRIPTION": blob["subscription"],
+        "EVENTS": blob["events"],
+        "REASONS": blob["fault"] or reasons,
+        "BLOB": blob["blob"],
+    }
+
+
+def _record_row(record: Mapping[str, Any]) -> dict[str, object]:
+    event = record.get("event", {})
+    outcome, status = record.get("lastOutcome"), record.get("lastStatus")
+    return {
+        "EVENT": event.get("id"),
+        "TYPE": event.get("eventType") or event.get("type"),
+        "SUBJECT": event.get("subject"),
+        "REASON": f"unreadable: {record['fault']}" if record["fault"] else record["reason"],
+        "ATTEMPTS": record.get("attempts"),
+        "LAST OUTCOME": f"{outcome} ({status})" if status else outcome,
+        "PUBLISHED": _moment(record.get("publishedAt")),
+        "LAST ATTEMPT": _moment(record.get("lastAttemptAt")),
+    }
+
+
+def _moment(time: str | None) -> str | None:
+    """Return a time for people, to the second."""
+    return time and f"{time[:10]} {time[11:19]}"

@@ -1,0 +1,171 @@
+"""`pushgrid dead-letters`, as an operator types it, on a deployment in memory."""
+
+from __future__ import annotations
+
+import pytest
+
+from pushgrid.testing.deployment import Pushgrid
+from pushgrid.testing.topic import Subscriber
+from tests.e2e.commanding import Printed, Run, runner
+
+PLACED = {"id": "e-17", "eventType": "Shop.OrderPlaced", "subject": "/orders/17"}
+
+
+class Command:
+    """Runs the command on a deployment."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    def __call__(self, *arguments: str) -> Printed:
+        return Printed(*self._run("dead-letters", *arguments))
+
+    def blobs(self, *options: str) -> list[str]:
+        return [each["blob"] for each in self("list", "--json", *options).document]
+
+
+@pytest.fixture
+def command(
+    pushgrid: Pushgrid, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Command:
+    monkeypatch.setenv("PUSHGRID_URL", pushgrid.url)
+    monkeypatch.setenv("PUSHGRID_ADMIN_KEY", pushgrid.admin_key)
+    return Command(runner(monkeypatch, capsys))
+
+
+@pytest.fixture
+def crm(pushgrid: Pushgrid) -> Subscriber:
+    """A subscription with a dead letter."""
+    orders = pushgrid.topic("orders")
+    subscriber = orders.subscribe("crm", answers=[400])
+    orders.publish(PLACED)
+    pushgrid.advance(minutes=5)
+    return subscriber
+
+
+@pytest.fixture
+def invoices(pushgrid: Pushgrid, crm: Subscriber) -> Subscriber:
+    """A later dead letter, of a namespace topic."""
+    del crm
+    topic = pushgrid.topic("invoices", namespace="shop")
+    subscriber = topic.subscribe(
+        "mail", answers=[500], deliveryConfiguration={"push": {"maxDeliveryCount": 1}}
+    )
+    pushgrid.advance(hours=2)
+    topic.publish({"id": "i-1", "type": "Shop.Invoice", "subject": "/17"})
+    pushgrid.advance(minutes=10)
+    return subscriber
+
+
+@pytest.mark.usefixtures("invoices")
+def test_all_blobs_are_listed_newest_first(command: Command):
+    printed = command("list")
+
+    head, _, first, second = printed.out.splitlines()
+    assert printed.code == 0
+    assert head.split() == ["WRITTEN", "TOPIC", "SUBSCRIPTION", "EVENTS", "REASONS", "BLOB"]
+    assert first.split()[:5] == ["2026-02-09", "14:10:00", "shop.invoices", "mail", "1"]
+    assert "Maximum delivery attempts was exceeded. (1)" in first
+    assert "  shop/invoices/mail/2026/2/9/14/" in first
+    assert second.split()[2:6] == ["orders", "crm", "1", "UndeliverableDueToHttpBadRequest"]
+    assert "  CRM/2026/2/9/12/" in second
+
+
+@pytest.mark.usefixtures("invoices")
+@pytest.mark.parametrize(
+    ("options", "folders"),
+    [
+        ((), ["shop", "CRM"]),
+        (("--topic", "orders"), ["CRM"]),
+        (("-t", "shop.invoices"), ["shop"]),
+        (("-s", "CRM"), ["CRM"]),
+        (("-t", "shop.invoices", "-s", "mail"), ["shop"]),
+        (("--since", "2026-02-09T14:00"), ["shop"]),
+        (("--until", "2026-02-09T13:00"), ["CRM"]),
+        (("--prefix", "CRM/2026"), ["CRM"]),
+        (("--reason", "undeliverableduetohttpbadrequest"), ["CRM"]),
+        (("--most", "1"), ["shop"]),
+    ],
+)
+def test_some_are_chosen(command: Command, options: tuple[str, ...], folders: list[str]):
+    assert [blob.partition("/")[0] for blob in command.blobs(*options)] == folders
+
+
+def test_more_than_a_page_is_read(pushgrid: Pushgrid, crm: Subscriber, command: Command):
+    for _ in range(130):
+        crm.topic.publish(PLACED)
+        pushgrid.advance(minutes=5)
+
+    assert len(command.blobs("--most", "120")) == 120
+    assert len(command.blobs("--most", "1000")) == 131
+
+
+@pytest.mark.usefixtures("crm")
+def test_a_blob_is_shown(command: Command):
+    (blob,) = command.blobs()
+
+    printed = command("show", blob)
+    (record,) = command("show", blob, "--json").document
+
+    head, _, line = printed.out.splitlines()
+    assert head.split()[-2:] == ["LAST", "ATTEMPT"]
+    assert "e-17" in line
+    assert "UndeliverableDueToHttpBadRequest" in line
+    assert "BadRequest (400)" in line
+    assert record["event"]["subject"] == "/orders/17"
+    assert record["attempts"] == 1
+
+
+@pytest.mark.usefixtures("invoices")
+def test_a_blob_of_a_namespace_is_shown(command: Command):
+    (blob,) = command.blobs("-t", "shop.invoices")
+
+    assert "i-1" in command("show", blob).out
+    assert "i-1" in command("show", blob, "-t", "shop.invoices", "-s", "mail").out
+
+
+def test_a_damaged_blob_is_named(pushgrid: Pushgrid, crm: Subscriber, command: Command):
+    ((key, body),) = pushgrid.dead_letters.blobs.items()
+    pushgrid.dead_letters.blobs[key] = b"[{}, " + body[1:]
+    half = command("list").out
+    shown = command("show", key[1]).out
+    pushgrid.dead_letters.blobs[key] = b"oops"
+
+    assert "unreadable (1)" in half
+    assert "unreadable: it has no deadLetterReason" in shown
+    assert "The JSON received is malformed" in command("list").out
+    failed = command("show", key[1])
+    assert (failed.code, key[1] in failed.err, "malformed" in failed.err) == (1, True, True)
+    assert crm.name == "crm"
+
+
+@pytest.mark.parametrize("options", [(), ("-t", "orders"), ("-t", "orders", "-s", "crm")])
+def test_there_may_be_none(pushgrid: Pushgrid, command: Command, options: tuple[str, ...]):
+    orders = pushgrid.topic("orders")
+    orders.subscribe("crm")
+    orders.subscribe("drops", deadLetterDestination=None)
+
+    assert command("list", *options) == (1, "There are no dead letters.\n", "")
+
+
+def test_a_missing_container_stops_no_other(
+    pushgrid: Pushgrid, invoices: Subscriber, command: Command
+):
+    assert invoices.container
+    pushgrid.dead_letters.missing.add(invoices.container)
+
+    printed = command("list")
+
+    assert printed.code == 1
+    assert "orders" in printed.out
+    assert "shop.invoices, mail: 404" in printed.err
+    assert f"There is no container '{invoices.container}'" in printed.err
+
+
+@pytest.mark.usefixtures("crm")
+def test_an_unknown_blob_is_said(command: Command):
+    for blob in ("CRM/2026/2/9/12/none.json", "ERP/2026/2/9/12/none.json"):
+        printed = command("show", blob)
+
+        assert printed.code == 1
+        assert f"no event subscription has a dead-letter blob '{blob}'" in printed.err
