@@ -21,7 +21,7 @@ BESIDE := -n 4 --dist loadfile --no-loadscope-reorder
 # Setup that is interrupted in its second half keeps what its first half has installed.
 .PRECIOUS: $(VENV)/.stamp
 FORCE:
-.PHONY: FORCE help setup run azurite worker clients test check static $(QUICK) infra fmt az bench soak clean distclean
+.PHONY: FORCE help setup run wheel azurite worker clients test check static $(QUICK) infra fmt az bench soak clean distclean
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -93,6 +93,11 @@ test: check worker clients infra ## run every check and test, with full property
 az: setup $(AZ)/.stamp ## run the examples of docs/az.md with Azure CLI, and record its requests (first installs it: 733 MB, two to four minutes)
 	@$(PY) -m tests.az
 
+wheel: setup ## build the wheel into dist/, and prove it: download and install everything, deliver an event (WITH=python3.13: for another Python)
+	@rm -rf dist
+	@$(PY) -m hatchling build --directory dist
+	@$(PY) -m tests.first_event $(if $(WITH),--python $(WITH))
+
 azurite: setup ## run Azurite with its data in .azurite/
 	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" node node_modules/azurite/dist/src/azurite.js \
 	  --silent --location .azurite --skipApiVersionCheck --disableTelemetry
@@ -108,7 +113,7 @@ soak: setup ## attack a deployment for half an hour: kills, faults, outages, sho
 	@$(PY) -m bench $(or $(OF),soak) $(ARGS)
 
 clean: ## remove everything that setup and tests created
-	@rm -rf $(VENV) $(WORKER) $(CELERY) $(AZ) $(OLDER) node_modules $(JAVASCRIPT)/node_modules $(BULLMQ)/node_modules .infra-schemas .soak *.egg-info .hypothesis .coverage .*_cache .import-linter.log
+	@rm -rf $(VENV) $(WORKER) $(CELERY) $(AZ) $(OLDER) node_modules $(JAVASCRIPT)/node_modules $(BULLMQ)/node_modules .infra-schemas .soak dist *.egg-info .hypothesis .coverage .*_cache .import-linter.log
 	@find $(CODE) -name __pycache__ -prune -exec rm -rf {} +
 
 distclean: clean ## also remove local.settings.json, .azurite/ and the files in scratch/

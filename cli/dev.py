@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
+from ipaddress import IPv4Address
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -20,6 +21,7 @@ from cli.local_deployment import LocalRun, own_settings, running_deployment
 from cli.options import NameValue
 from cli.screen import Screen
 from devhost.errors import HostError
+from devhost.http.server import LOOPBACK
 from devhost.settings import STORAGE
 from testbed.ending import end_on_signals
 from testbed.host_settings import LOCAL
@@ -39,6 +41,7 @@ _POLL_SECONDS = 0.25
 class Options(NamedTuple):
     """What the command line says; *settings* are the app's."""
 
+    host: str
     port: int
     file: Path | None
     data: Path | None
@@ -47,6 +50,14 @@ class Options(NamedTuple):
 
 
 @click.command("dev")
+@click.option(
+    "--host",
+    type=IPv4Address,
+    default=LOOPBACK,
+    show_default=True,
+    metavar="ADDRESS",
+    help="IPv4 address to listen on; a container needs 0.0.0.0.",
+)
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
@@ -77,6 +88,7 @@ class Options(NamedTuple):
 @click.option("--verbose", is_flag=True, help="Print the log of the host as well.")
 @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON for each happening.")
 def dev(
+    host: IPv4Address,
     port: int,
     file: Path | None,
     data: Path | None,
@@ -99,7 +111,7 @@ def dev(
     end_on_signals()
     try:
         with ExitStack() as stack:
-            _run(Options(port, file, data, tls, settings), screen, stack)
+            _run(Options(str(host), port, file, data, tls, settings), screen, stack)
     except HostError as error:
         raise CommandFailed(str(error), REFUSED) from None
     except KeyboardInterrupt:
@@ -115,6 +127,7 @@ def _run(options: Options, screen: Screen, stack: ExitStack) -> None:
     run = stack.enter_context(
         running_deployment(
             _settings(options),
+            host=options.host,
             port=options.port,
             on_line=screen.on_host_line,
             data=options.data,

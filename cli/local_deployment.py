@@ -14,7 +14,7 @@ from cli.home import HOME
 from cli.known_locally import LocalDeployment, recorded
 from devhost.azurite import Azurite, running_azurite
 from devhost.errors import HostError
-from devhost.http.server import reserved_port
+from devhost.http.server import LOOPBACK, reserved_port
 from devhost.process import RunningHost, running_host
 from devhost.settings import STORAGE, read_local_settings
 
@@ -55,12 +55,13 @@ def running_deployment(
     settings: Mapping[str, str],
     *,
     port: int,
+    host: str = LOOPBACK,
     on_line: Callable[[str], None],
     data: Path | None = None,
     tls: bool = False,
 ) -> Iterator[LocalRun]:
     """
-    Run the app with *settings*, which override all others, until the block ends.
+    Run the app with *settings*, which override all others, at *host* until the block ends.
 
     Without an admin key among its settings it gets a new one. With a *data* folder its storage is
     kept there.
@@ -68,15 +69,16 @@ def running_deployment(
     Raises:
         HostError: it cannot be started.
     """
-    with reserved_port(port):  # before anything that takes long
+    with reserved_port(port, host):  # before anything that takes long
         pass
     key = settings.get(ADMIN_KEY) or own_settings().get(ADMIN_KEY) or secrets.token_hex(24)
     with contextlib.ExitStack() as stack:
         azurite = stack.enter_context(running_azurite(folder=data))
         given = {STORAGE: azurite.connection_string, **settings, ADMIN_KEY: key}
-        options = ("--port", str(port), *(("--tls",) if tls else ()))
-        host = stack.enter_context(running_host(given, options=options, root=HOME, on_line=on_line))
-        known = LocalDeployment(host.url, key, host.variables.get("REQUESTS_CA_BUNDLE"))
+        options = ("--host", host, "--port", str(port), *(("--tls",) if tls else ()))
+        running = running_host(given, options=options, root=HOME, on_line=on_line)
+        started = stack.enter_context(running)
+        known = LocalDeployment(started.url, key, started.variables.get("REQUESTS_CA_BUNDLE"))
         key_file = stack.enter_context(recorded(known))
-        api = Deployment(url=host.url, token=lambda: key, authorities=known.authorities)
-        yield LocalRun(api=api, azurite=azurite, host=host, key_file=key_file)
+        api = Deployment(url=started.url, token=lambda: key, authorities=known.authorities)
+        yield LocalRun(api=api, azurite=azurite, host=started, key_file=key_file)

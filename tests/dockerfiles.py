@@ -8,7 +8,7 @@ import re
 import shlex
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
@@ -20,7 +20,11 @@ from tests.package_list import ROOT
 
 _ABSOLUTE = re.compile(r"(?<![\w.~:/])/(?=[a-z])")
 #: Programs that need root or a user database.
-_NOT_HERE = ("chown", "useradd")
+_NOT_CARRIED_OUT = ("chown", "useradd")
+#: Programs of this machine that the images don't have.
+_NOT_THERE = re.compile("node|npm|npx|corepack|pip.*|python.*")
+#: Variables of this machine and its user that the images don't have.
+_UNSET = ("AzureWebJobs", "PUSHGRID_", "PYTHON", "VIRTUAL_ENV", "XDG_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,15 +89,17 @@ class Build:
     sources: Mapping[str, Path]
     folder: Path = Path()
 
-    def run(self, stage: Stage, *instructions: str) -> None:
-        """Carry out the steps of a stage that are *instructions*."""
+    def run(
+        self,
+        stage: Stage,
+        *instructions: str,
+        say: Callable[[str], object] = lambda _: None,
+    ) -> None:
+        """Carry out the steps of a stage that are *instructions*, and *say* which."""
         self.folder = self.root
-        for name in _NOT_HERE:
-            program = self.root / "stand-ins" / name
-            program.parent.mkdir(parents=True, exist_ok=True)
-            program.write_text("#!/bin/sh\n")
-            program.chmod(0o755)
+        self._provide_programs()
         for step in (each for each in stage.steps if each.instruction in instructions):
+            say(f"{step.instruction} {step.value}")
             match step.instruction:
                 case "WORKDIR":
                     self.folder = self._below(step.value)
@@ -108,15 +114,30 @@ class Build:
         return _ABSOLUTE.sub(f"{self.root}/", text)
 
     def command(self, command: Sequence[str]) -> None:
+        """Run a command in the folder that the steps have reached."""
         subprocess.run(command, cwd=self.folder, env=self.surroundings(), check=True)
 
     def surroundings(self) -> dict[str, str]:
         """Return the environment of a command: nothing of the checkout is in it."""
-        path = [self.root / "stand-ins", self.programs, *os.defpath.split(":")]
-        kept = {name: text for name, text in os.environ.items() if name.startswith("PIP_")}
+        kept = {name: text for name, text in os.environ.items() if not name.startswith(_UNSET)}
         home = self.root / "home"
         home.mkdir(exist_ok=True)
-        return kept | {"HOME": str(home), "PATH": ":".join(map(str, path))}
+        return kept | {"HOME": str(home), "PATH": f"{self.programs}:{self._others}"}
+
+    @property
+    def _others(self) -> Path:
+        return self.root / "programs"
+
+    def _provide_programs(self) -> None:
+        self._others.mkdir(parents=True)
+        for folder in map(Path, os.defpath.split(":")):
+            for program in folder.iterdir():
+                link = self._others / program.name
+                if not _NOT_THERE.fullmatch(program.name) and not link.is_symlink():
+                    link.symlink_to(program)
+        for name in _NOT_CARRIED_OUT:
+            (self._others / name).unlink(missing_ok=True)
+            (self._others / name).symlink_to("true")
 
     def _copy(self, words: list[str]) -> None:
         stage = words.pop(0).removeprefix("--from=") if words[0].startswith("--from=") else ""

@@ -7,9 +7,7 @@ import os
 import secrets
 import shlex
 import signal
-import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,40 +16,20 @@ import pytest
 
 from cli.program import main
 from testbed.subscriber import PATIENCE, answers, running_subscriber
+from tests.commands import Command
 from tests.e2e.test_commands import children, is_running
 from tests.host.running import until
 
 ROOT = Path(__file__).parents[2]
 
 
-class Dev:
-    """A running `pushgrid dev`; *lines* are what it has printed."""
+class Dev(Command):
+    """A running `pushgrid dev`."""
 
     def __init__(self, folder: Path, *options: str) -> None:
         self.folder = folder
-        self.lines: list[str] = []
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "cli", "dev", "--port", "0", *options],
-            cwd=folder,
-            env=os.environ | {"PYTHONPATH": str(ROOT), "COLUMNS": "40"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        self._changed = threading.Condition()
-        self._reader = threading.Thread(target=self._read)
-        self._reader.start()
-
-    def see(self, *words: str) -> str:
-        """Wait for a line with all *words*; return it."""
-
-        def found() -> str | None:
-            return next((line for line in self.lines if all(w in line for w in words)), None)
-
-        with self._changed:
-            line = self._changed.wait_for(found, PATIENCE)
-        assert line, f"{words} is not in:\n" + "\n".join(self.lines)
-        return line
+        command = [sys.executable, "-m", "cli", "dev", "--port", "0", *options]
+        super().__init__(command, folder, os.environ | {"PYTHONPATH": str(ROOT), "COLUMNS": "40"})
 
     @property
     def environment(self) -> dict[str, str]:
@@ -64,23 +42,6 @@ class Dev:
         new = self.folder / "pushgrid.json.new"
         new.write_text(text)
         new.replace(self.folder / "pushgrid.json")
-
-    def end(self) -> None:
-        if self.process.poll() is None:
-            self.process.terminate()
-        try:
-            self.process.wait(PATIENCE)
-        finally:
-            self.process.kill()
-            self._reader.join()
-            if self.process.stdout:
-                self.process.stdout.close()
-
-    def _read(self) -> None:
-        for line in self.process.stdout or ():
-            with self._changed:
-                self.lines.append(line.rstrip("\n"))
-                self._changed.notify_all()
 
 
 @pytest.fixture

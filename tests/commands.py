@@ -1,0 +1,62 @@
+"""Runs a command and sees what it prints."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from testbed.subscriber import PATIENCE
+
+
+class Command:
+    """A command that runs; *lines* are what it has printed."""
+
+    def __init__(self, command: Sequence[str], folder: Path, environ: Mapping[str, str]) -> None:
+        self.lines: list[str] = []
+        self.process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env=environ,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self._changed = threading.Condition()
+        self._has_ended = False
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def see(self, *words: str, seconds: float = PATIENCE) -> str:
+        """Wait for a line with all *words*; return it."""
+
+        def found() -> str | None:
+            return next((line for line in self.lines if all(w in line for w in words)), None)
+
+        with self._changed:
+            self._changed.wait_for(lambda: found() or self._has_ended, seconds)
+            line = found()
+        assert line, f"{words} is not in:\n" + "\n".join(self.lines)
+        return line
+
+    def end(self) -> None:
+        """Terminate it if it still runs, and wait for its end."""
+        if self.process.poll() is None:
+            self.process.terminate()
+        try:
+            self.process.wait(PATIENCE)
+        finally:
+            self.process.kill()
+            self._reader.join()
+            if self.process.stdout:
+                self.process.stdout.close()
+
+    def _read(self) -> None:
+        for line in self.process.stdout or ():
+            with self._changed:
+                self.lines.append(line.rstrip("\n"))
+                self._changed.notify_all()
+        with self._changed:
+            self._has_ended = True
+            self._changed.notify_all()
