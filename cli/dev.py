@@ -41,12 +41,12 @@ _POLL_SECONDS = 0.25
 class Options(NamedTuple):
     """What the command line says; *settings* are the app's."""
 
-    host: str
     port: int
     file: Path | None
     data: Path | None
     tls: bool
     settings: Mapping[str, str]
+    host: str = LOOPBACK
 
 
 @click.command("dev")
@@ -111,7 +111,7 @@ def dev(
     end_on_signals()
     try:
         with ExitStack() as stack:
-            _run(Options(str(host), port, file, data, tls, settings), screen, stack)
+            _run(Options(port, file, data, tls, settings, str(host)), screen, stack)
     except HostError as error:
         raise CommandFailed(str(error), REFUSED) from None
     except KeyboardInterrupt:

@@ -7,6 +7,7 @@ import os
 import secrets
 import shlex
 import signal
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
