@@ -128,6 +128,7 @@ def test_why_a_part_was_put_back_is_in_the_log(app: Deployment, logged: Logged) 
 
     (line,) = logged("delivery.run")
     assert (line["put_back"], line["put_back_because"]) == (1, "no thread is free")
+    assert [line["detail"] for line in logged("delivery.shortage")] == ["no thread is free"]
 
 
 def test_each_dead_letter_is_of_its_own_subscription(app: Deployment) -> None:

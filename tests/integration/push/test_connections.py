@@ -5,9 +5,13 @@ from __future__ import annotations
 import socket
 from datetime import timedelta
 from threading import Thread
+from typing import Any
 
 import pytest
 
+from shared.adapters.awake_clock import awake_seconds
+from shared.adapters.http.answer import Answer
+from shared.adapters.http.connection import HttpConnection
 from shared.adapters.http.push import HttpPusher
 from shared.http import Answered, Failure, NotAnswered
 from tests.integration.push.scripted import (
@@ -269,3 +273,27 @@ def test_threads_never_mix_up_answers(pusher: HttpPusher) -> None:
         assert wrong == []
         assert len(server.requests) == 480
         assert server.connections <= 12
+
+
+@pytest.mark.parametrize("sent_before", [0, 1])
+def test_an_answer_that_comes_with_the_reset_counts(sent_before: int) -> None:
+    """The peer answers and goes away between our look for an answer and our send."""
+    ours, peer = socket.socketpair()
+
+    class Racing(socket.socket):
+        def send(self, data: Any, _: int = 0) -> int:
+            nonlocal sent_before
+            if sent_before:
+                sent_before -= 1
+                return super().send(data[:1])
+            peer.sendall(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 413 Too Large\r\n\r\n")
+            raise ConnectionResetError
+
+    with Racing(fileno=ours.detach()) as racing, peer:
+        racing.setblocking(False)
+        answer = Answer()
+        connection = HttpConnection(racing, ("http", "peer.test", 80))
+
+        all_sent = connection.send(b"request", awake_seconds() + 60, answer.feed)
+
+    assert (all_sent, answer.status) == (False, 413)
