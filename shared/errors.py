@@ -126,6 +126,13 @@ class UnsupportedMediaType(AppError):
     detail_code = "InvalidContentType"
 
 
+class TooManyRequests(AppError):
+    """The caller has to wait before it asks again."""
+
+    status = 429
+    code = "TooManyRequests"
+
+
 class HandshakeFailed(AppError):
     """The endpoint did not complete the validation handshake."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -48,7 +48,8 @@ class OutboundRequest(NamedTuple):
 
     The sender adds the headers Host, Content-Length and Connection, and a bearer token for
     *audience*. With *wants_body* the time limit covers the whole answer, otherwise only its
-    headers; the body is then read as far as it comes promptly.
+    headers; the body is then read as far as it comes promptly. With *examines_peer* it goes over a
+    new connection, and the exchange tells who was at its other end.
     """
 
     method: str
@@ -57,6 +58,33 @@ class OutboundRequest(NamedTuple):
     body: bytes
     audience: Audience | None = None
     wants_body: bool = False
+    examines_peer: bool = False
+
+
+class Certificate(NamedTuple):
+    """
+    An endpoint's certificate.
+
+    *subject* and *issuer* are in the form of RFC 4514, *names* are the host names and addresses
+    that it is for. *matches*: the endpoint's host is among them.
+    """
+
+    subject: str
+    issuer: str
+    valid_until: datetime
+    names: tuple[str, ...]
+    matches: bool
+
+
+class Peer(NamedTuple):
+    """
+    The other end of a connection.
+
+    *address* is unknown behind a proxy; without TLS there is no *certificate*.
+    """
+
+    address: str | None
+    certificate: Certificate | None
 
 
 class Answered(NamedTuple):
@@ -71,6 +99,7 @@ class Answered(NamedTuple):
     headers: Mapping[str, str]
     body: bytes
     seconds: float
+    peer: Peer | None = None
 
 
 class Failure(StrEnum):
@@ -95,6 +124,7 @@ class NotAnswered(NamedTuple):
     failure: Failure
     detail: str
     seconds: float
+    peer: Peer | None = None
 
 
 Exchange = Answered | NotAnswered

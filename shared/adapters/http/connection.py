@@ -98,6 +98,18 @@ class HttpConnection:
         return self._socket.session if isinstance(self._socket, ssl.SSLSocket) else None
 
     @property
+    def address(self) -> str:
+        """The address of the peer."""
+        return str(self._socket.getpeername()[0])
+
+    @property
+    def certificate(self) -> bytes | None:
+        """The peer's certificate in DER, if TLS has started."""
+        if isinstance(self._socket, ssl.SSLSocket):
+            return self._socket.getpeercert(binary_form=True)
+        return None
+
+    @property
     def is_resumed(self) -> bool:
         """Whether the peer has resumed the session that TLS was started with."""
         return isinstance(self._socket, ssl.SSLSocket) and bool(self._socket.session_reused)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import socket
 import ssl
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from shared.adapters.awake_clock import awake_seconds
+from shared.adapters.http.certificate import parse_certificate
 from shared.adapters.http.connect import MakeRoom, connect, new_socket
 from shared.adapters.http.connection import Endpoint, HttpConnection, NoAnswer
 from shared.adapters.http.outbound_guard import Address, OutboundGuard
 from shared.adapters.http.proxy import Proxy, no_proxy
 from shared.adapters.http.resolver import Lookup, NameServers, Resolver
-from shared.adapters.http.tls import Tls
-from shared.http import Failure
+from shared.adapters.http.tls import Tls, start_unverified
+from shared.http import Failure, Peer
 from shared.network_settings import EgressProxy
 
 
@@ -40,13 +42,33 @@ class Dialer:
         self._resolver = Resolver(lookup or self._name_servers)
         self._make_room = make_room
 
-    def dial(self, endpoint: Endpoint, seconds: float) -> HttpConnection:
+    def dial(self, endpoint: Endpoint, seconds: float, *, resumes: bool = True) -> HttpConnection:
         """
-        Open a connection within so many seconds.
+        Open a connection within so many seconds; unless it *resumes*, with a new TLS session.
 
         Raises:
             NoAnswer: there is none.
         """
+        return self._dial(endpoint, seconds, partial(self._tls.start, resumes=resumes))
+
+    def dial_unverified(self, endpoint: Endpoint, seconds: float) -> HttpConnection:
+        """
+        Open a connection to look at the certificate, whosever it is: nothing may be sent on it.
+
+        Raises:
+            NoAnswer: there is none.
+        """
+        return self._dial(endpoint, seconds, start_unverified)
+
+    def peer(self, connection: HttpConnection) -> Peer:
+        """Return who is at the other end."""
+        der = connection.certificate
+        found = parse_certificate(der, connection.endpoint[1]) if der else None
+        return Peer(None if self._proxy else connection.address, found)
+
+    def _dial(
+        self, endpoint: Endpoint, seconds: float, start_tls: Callable[[HttpConnection, float], None]
+    ) -> HttpConnection:
         scheme, host, port = endpoint
         deadline = awake_seconds() + seconds
         allowed = self._allowed(self._addresses(host, deadline), port)
@@ -57,7 +79,7 @@ class Dialer:
             connection = HttpConnection(connected, endpoint)
         if scheme == "https":
             try:
-                self._tls.start(connection, deadline)
+                start_tls(connection, deadline)
             except BaseException:
                 connection.close()
                 raise

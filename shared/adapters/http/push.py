@@ -85,9 +85,8 @@ class HttpPusher:
             target = parse_url(request.url)
             data = write_request(request, target)
             self._refuse(target)
-            return self._exchange(
-                _Call(target, data, timeout.total_seconds(), late, request.wants_body)
-            )
+            call = _Call(target, data, timeout.total_seconds(), late, request.wants_body)
+            return self._examine(call) if request.examines_peer else self._exchange(call)
         except NoAnswer as none:
             return NotAnswered(none.failure, none.detail, awake_seconds() - begun)
         except OSError as error:
@@ -123,6 +122,23 @@ class HttpPusher:
             return self._converse(self._dialer.dial(endpoint, limit), call, started)
         connection = self._dialer.dial(endpoint, min(_CONNECT_SECONDS, call.timeout))
         return self._converse(connection, call, awake_seconds())
+
+    def _examine(self, call: _Call) -> Exchange:
+        """Send over a new connection, and tell who is at its other end."""
+        endpoint: Endpoint = (call.target.scheme, call.target.host, call.target.port)
+        begun, limit, peer = awake_seconds(), min(_CONNECT_SECONDS, call.timeout), None
+        try:
+            connection = self._dialer.dial(endpoint, limit, resumes=False)
+            peer = self._dialer.peer(connection)
+            return self._converse(connection, call, awake_seconds())._replace(peer=peer)
+        except NoAnswer as none:
+            seconds = awake_seconds() - begun
+            if none.failure is Failure.TLS and peer is None:
+                with suppress(NoAnswer):  # What it presents explains why it was refused.
+                    connection = self._dialer.dial_unverified(endpoint, limit)
+                    peer = self._dialer.peer(connection)
+                    connection.close()
+            return NotAnswered(none.failure, none.detail, seconds, peer)
 
     def _converse(self, connection: HttpConnection, call: _Call, started: float) -> Answered:
         kept = False

@@ -89,19 +89,17 @@ class Tls:
         self._lock = Lock()
         self._sessions: dict[Endpoint, tuple[ssl.SSLSession, float]] = {}
 
-    def start(self, connection: HttpConnection, deadline: float) -> None:
+    def start(self, connection: HttpConnection, deadline: float, *, resumes: bool = True) -> None:
         """
-        Make it a TLS connection to its endpoint.
+        Make it a TLS connection to its endpoint; unless it *resumes*, with a new session.
 
         Raises:
             NoAnswer: the handshake failed, or was not complete in time.
         """
-        host = connection.endpoint[1]
-        # A certificate names an address in its usual form, and a name without the dot.
-        name = str(as_literal(host) or host.removesuffix("."))
+        name = _certified_name(connection.endpoint[1])
         with self._lock:
             session, verified = self._sessions.get(connection.endpoint, (None, 0.0))
-        if verified + _RESUMED_FOR < awake_seconds():
+        if not resumes or verified + _RESUMED_FOR < awake_seconds():
             session = None
         try:
             connection.start_tls(self._context, name, deadline, session)
@@ -122,3 +120,21 @@ class Tls:
             self._sessions[connection.endpoint] = session, verified
             if len(self._sessions) > _MAX_SESSIONS:
                 del self._sessions[next(iter(self._sessions))]
+
+
+def start_unverified(connection: HttpConnection, deadline: float) -> None:
+    """
+    Make it a TLS connection to anybody, to look at the certificate: nothing may be sent on it.
+
+    Raises:
+        NoAnswer: the handshake failed, or was not complete in time.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    connection.start_tls(context, _certified_name(connection.endpoint[1]), deadline, None)
+
+
+def _certified_name(host: str) -> str:
+    """Return a host as certificates name it: an address in its usual form, a name without dot."""
+    return str(as_literal(host) or host.removesuffix("."))

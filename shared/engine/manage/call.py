@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from shared.arm.deployment import Deployment
 from shared.clock import Clock
 from shared.engine.delivering.deployment_terms import DeploymentTerms
+from shared.engine.manage.request_rate import RequestRate
 from shared.engine.ports import (
     AttemptReader,
     CountReader,
@@ -30,7 +31,8 @@ class ManagePorts:
     *admin_key* and *tokens* authorize the operator; with neither the API is closed. *public_url*
     ``None`` means: taken from each request. *has_local_shortcuts*: callers can choose keys,
     and assume the consent of endpoints on loopback. *new_key* makes an access key, *new_id* a
-    unique id; *sleep* takes seconds, *backoff* waits after that many lost races for a document.
+    unique id; *sleep* takes seconds, *backoff* waits after that many lost races for a
+    document. *test_rate* limits the tests of endpoints.
     """
 
     resources: ResourceStore
@@ -52,6 +54,7 @@ class ManagePorts:
     new_id: Callable[[], str]
     sleep: Callable[[float], None]
     backoff: Callable[[int], None]
+    test_rate: RequestRate = field(default_factory=RequestRate)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,138 @@
+"""Tests an endpoint: sends one event at once, and answers with what came of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+from shared import telemetry
+from shared.arm.arm_json import answer, error_answer
+from shared.arm.delivery_attributes_codec import HIDDEN
+from shared.arm.subscription_codec import to_subscription_in_force
+from shared.clock import timestamp
+from shared.delivery.outcome import Outcome, classify
+from shared.delivery.requests.push_request import push_request
+from shared.delivery.requests.sample_event import sample_event
+from shared.engine.manage.call import Call, ManagePorts
+from shared.engine.manage.subscriptions import Subscriptions
+from shared.errors import Conflict, TooManyRequests
+from shared.http import Answered, Exchange, Failure, HttpAnswer, OutboundRequest, Peer
+from shared.subscriptions.endpoint_rules import base_url
+from shared.subscriptions.subscription import EventSubscription, StaticHeader
+
+TESTS_A_MINUTE = 20  # of a subscription, in each process
+SHOWN_BYTES = 1024  # of an answer's body
+_SHORTEST_SECRET = 4  # characters: a shorter one can't be told from other text
+_BEARER = re.compile(r"(?i)(bearer\s+)[\w.~+/=-]+")
+
+
+def test_of(form: Subscriptions) -> Callable[[ManagePorts, Call], HttpAnswer]:
+    """Return the handler for event subscriptions in one form."""
+
+    def test(ports: ManagePorts, call: Call) -> HttpAnswer:
+        """
+        Send a test event to the endpoint, held or not, and answer with the exchange.
+
+        It passes no queue and counts nowhere: not in health, metrics or attempts.
+        """
+        stored = form.named(ports, call, form.topic(ports, call)).document
+        used, now = to_subscription_in_force(stored), ports.clock.now()
+        if not used.has_consented:
+            raise Conflict("The endpoint has not completed the validation handshake.")
+        rate = min(TESTS_A_MINUTE, used.rate or TESTS_A_MINUTE)
+        if seconds := ports.test_rate.wait(used.key, rate, now):
+            refused = error_answer(TooManyRequests(f"At most {rate} tests a minute."))
+            retry_after = {"Retry-After": str(int(seconds) + 1)}
+            return replace(refused, headers={**refused.headers, **retry_after})
+        terms = ports.terms.of(used)
+        request = push_request(used, terms, (sample_event(used, ports.new_id(), now),))
+        asked = request._replace(wants_body=True, examines_peer=True)
+        exchange = ports.pusher.send(asked, terms.profile.acknowledgement_timeout)
+        outcome = None
+        if isinstance(exchange, Answered) or exchange.failure is not Failure.SHORTAGE:
+            outcome = classify(exchange, terms.profile.success_codes).outcome
+        said = _said(exchange, _Mask(used))
+        telemetry.info(
+            "subscription.tested",
+            topic=used.topic,
+            subscription=used.name,
+            by=call.by,
+            outcome=outcome,
+            status=exchange.status if isinstance(exchange, Answered) else None,
+        )
+        document = {
+            "topic": used.topic,
+            "subscription": used.name,
+            "at": timestamp(now),
+            "succeeded": outcome is Outcome.DELIVERED,
+            "outcome": outcome,
+            "request": _asked(request, used),
+            **said,
+            "seconds": round(exchange.seconds, 3),
+            "peer": _peer(exchange.peer),
+        }
+        return answer(200, document)
+
+    return test
+
+
+class _Mask:
+    """Hides the secrets of a subscription in what its endpoint says."""
+
+    def __init__(self, used: EventSubscription) -> None:
+        query = urlsplit(used.endpoint_url).query
+        headers = [each for each in used.headers if isinstance(each, StaticHeader)]
+        secrets = {query, *(value for _, value in parse_qsl(query, keep_blank_values=True))}
+        secrets |= {each.value for each in headers if each.is_secret}
+        kept = [each for each in secrets if len(each) >= _SHORTEST_SECRET]
+        self._secrets = sorted(kept, key=len, reverse=True)
+
+    def __call__(self, text: str) -> str:
+        for secret in self._secrets:
+            text = text.replace(secret, HIDDEN)
+        return _BEARER.sub(rf"\1{HIDDEN}", text)
+
+
+def _asked(request: OutboundRequest, used: EventSubscription) -> Mapping[str, Any]:
+    """Return the request without secrets: those of its URL and of its headers."""
+    secret = {
+        each.name.lower()
+        for each in used.headers
+        if isinstance(each, StaticHeader) and each.is_secret
+    }
+    headers = dict(request.headers) | ({"Authorization": ""} if request.audience else {})
+    shown = {
+        name: HIDDEN if name.lower() in {*secret, "authorization"} else value
+        for name, value in headers.items()
+    }
+    url = base_url(request.url)
+    return {"method": request.method, "url": url, "headers": shown, "body": request.body.decode()}
+
+
+def _said(exchange: Exchange, mask: _Mask) -> dict[str, Any]:
+    if not isinstance(exchange, Answered):
+        failure = {"reason": exchange.failure, "detail": mask(exchange.detail)}
+        return {"answer": None, "failure": failure}
+    said = {
+        "status": exchange.status,
+        "headers": {name: mask(value) for name, value in exchange.headers.items()},
+        "body": mask(exchange.body[:SHOWN_BYTES].decode(errors="replace")),
+        "isTruncated": len(exchange.body) > SHOWN_BYTES,
+    }
+    return {"answer": said, "failure": None}
+
+
+def _peer(peer: Peer | None) -> Mapping[str, Any] | None:
+    if peer is None:
+        return None
+    shown = peer.certificate and {
+        "subject": peer.certificate.subject,
+        "issuer": peer.certificate.issuer,
+        "validUntil": timestamp(peer.certificate.valid_until),
+        "names": list(peer.certificate.names),
+        "matchesHost": peer.certificate.matches,
+    }
+    return {"address": peer.address, "certificate": shown}

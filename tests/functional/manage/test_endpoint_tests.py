@@ -1,0 +1,234 @@
+"""An operator sends an endpoint one event, and sees what came of it. Design §5."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from pushgrid.testing.memory import START, answered
+from shared.engine.ports import Table
+from shared.http import Audience, Certificate, Failure, NotAnswered, Peer
+from shared.metrics import Metric
+from tests.functional.deployment import Logged
+from tests.functional.manage.arm_api import (
+    CRM,
+    KEY,
+    ORDERS,
+    SHOP_CRM,
+    URL,
+    ArmApi,
+    hook,
+    push,
+)
+from tests.functional.manage.test_hold_actions import hold
+
+TEST = f"{CRM}/test"
+MAPPING = {
+    "inputSchemaMappingType": "Json",
+    "properties": {
+        "eventType": {"sourceField": "kind"},
+        "subject": {"defaultValue": "s"},
+        "dataVersion": {"defaultValue": "1"},
+    },
+}
+
+
+def subscribe(api: ArmApi, topic: dict[str, Any] | None = None, **properties: Any) -> None:
+    """Make the subscription ``crm`` of the topic ``orders``, whose endpoint accepts events."""
+    api.json("PUT", ORDERS, {"location": "x", "properties": topic or {}}, status=201)
+    api.json("PUT", CRM, hook(**properties), status=201)
+    api.pusher.script(URL, answered(200))
+    api.pusher.sent.clear()
+
+
+def sent(api: ArmApi) -> Any:
+    """Return the event of the only request."""
+    [request] = api.pusher.sent
+    return json.loads(request.request.body)
+
+
+def test_the_answer_has_the_request_the_answer_the_time_and_the_peer(
+    api: ArmApi, logged: Logged
+) -> None:
+    subscribe(api)
+    until = START + timedelta(days=90)
+    certificate = Certificate("CN=crm.example", "CN=Test", until, ("crm.example",), matches=True)
+    peer = Peer("203.0.113.7", certificate)
+    api.pusher.script(URL, answered(202, b"thanks", {"x-a": "b"})._replace(peer=peer))
+
+    found = api.json("POST", TEST)
+
+    [request] = api.pusher.sent
+    assert request.request.examines_peer
+    assert request.timeout == timedelta(seconds=30)
+    body = found["request"].pop("body")
+    assert body == request.request.body.decode()
+    assert found == {
+        "topic": "orders",
+        "subscription": "crm",
+        "at": "2026-02-09T12:00:00.0000000Z",
+        "succeeded": True,
+        "outcome": "Delivered",
+        "request": {
+            "method": "POST",
+            "url": "https://crm.example/hook",
+            "headers": dict(request.request.headers),
+        },
+        "answer": {"status": 202, "headers": {"x-a": "b"}, "body": "thanks", "isTruncated": False},
+        "failure": None,
+        "seconds": 0.1,
+        "peer": {
+            "address": "203.0.113.7",
+            "certificate": {
+                "subject": "CN=crm.example",
+                "issuer": "CN=Test",
+                "validUntil": "2026-05-10T12:00:00.0000000Z",
+                "names": ["crm.example"],
+                "matchesHost": True,
+            },
+        },
+    }
+    [line] = logged("subscription.tested")
+    assert (line["by"], line["outcome"], line["status"]) == ("the admin key", "Delivered", 202)
+
+
+def test_why_there_is_no_answer_is_told(api: ArmApi) -> None:
+    subscribe(api)
+    refused = NotAnswered(Failure.TLS, "certificate has expired; code=s3cret", 0.25)
+    api.pusher.script(URL, refused)
+
+    found = api.json("POST", TEST)
+
+    assert (found["succeeded"], found["answer"], found["peer"]) == (False, None, None)
+    assert found["failure"] == {"reason": "TLS failed", "detail": "certificate has expired; Hidden"}
+    assert found["seconds"] == 0.25
+
+
+@pytest.mark.parametrize(
+    ("topic", "properties", "kind"),
+    [
+        ({}, {}, "eventType"),
+        ({}, {"eventDeliverySchema": "CloudEventSchemaV1_0"}, "type"),
+        ({"inputSchema": "CloudEventSchemaV1_0"}, {}, "type"),
+        (
+            {"inputSchema": "CustomEventSchema", "inputSchemaMapping": MAPPING},
+            {"eventDeliverySchema": "CustomInputSchema"},
+            "eventType",
+        ),
+        (
+            {"inputSchema": "CustomEventSchema", "inputSchemaMapping": MAPPING},
+            {"eventDeliverySchema": "EventGridSchema"},
+            "eventType",
+        ),
+    ],
+)
+def test_the_event_has_the_schema_of_the_subscription_and_says_what_it_is(
+    api: ArmApi, topic: dict[str, Any], properties: dict[str, Any], kind: str
+) -> None:
+    subscribe(api, topic, **properties)
+
+    assert api.json("POST", TEST)["succeeded"]
+
+    event = sent(api)
+    event = event[0] if isinstance(event, list) else event
+    assert (event[kind], event["subject"]) == ("Pushgrid.TestEvent", "/pushgrid/test")
+    assert api.pusher.sent[0].request.headers["aeg-event-type"] == "Notification"
+
+
+def test_a_subscription_of_a_namespace_topic_is_tested(shop_orders: ArmApi) -> None:
+    shop_orders.json("PUT", SHOP_CRM, push(), status=201)
+    shop_orders.pusher.script(URL, answered(200))
+
+    assert shop_orders.json("POST", f"{SHOP_CRM}/test")["topic"] == "shop.orders"
+
+
+def test_headers_identity_and_batches_are_the_subscriptions_own(api: ArmApi) -> None:
+    secret = {"value": "t0psecret", "isSecret": True}
+    destination = {
+        "endpointUrl": URL,
+        "maxEventsPerBatch": 10,
+        "azureActiveDirectoryTenantId": "11111111-1111-1111-1111-111111111111",
+        "azureActiveDirectoryApplicationIdOrUri": "api://crm",
+        "deliveryAttributeMappings": [
+            {"name": "x-key", "type": "Static", "properties": secret},
+            {"name": "x-plain", "type": "Static", "properties": {"value": "plain"}},
+            {"name": "x-kind", "type": "Dynamic", "properties": {"sourceField": "eventType"}},
+        ],
+    }
+    deployment = replace(api.manage.deployment, has_webhook_identity=True)
+    api.reconfigure(deployment=deployment)
+    api.json("PUT", ORDERS, {"location": "x"}, status=201)
+    hooked = {"destination": {"endpointType": "WebHook", "properties": destination}}
+    api.json("PUT", CRM, {"properties": hooked}, status=201)
+    echo = b"you sent t0psecret to ?code=s3cret with Bearer abc.def-1 "
+    api.pusher.script(URL, answered(500, echo + b"x" * 2000, {"x-echo": "t0psecret"}))
+    api.pusher.sent.clear()
+
+    found = api.json("POST", TEST)
+
+    [request] = api.pusher.sent
+    audience = Audience("11111111-1111-1111-1111-111111111111", "api://crm")
+    assert request.request.audience == audience
+    assert request.request.headers["x-key"] == "t0psecret"
+    assert isinstance(sent(api), list)
+    shown = found["request"]["headers"]
+    assert (shown["x-key"], shown["Authorization"]) == ("Hidden", "Hidden")
+    assert (shown["x-plain"], shown["x-kind"]) == ("plain", "Pushgrid.TestEvent")
+    said = found["answer"]
+    assert said["body"].startswith("you sent Hidden to ?Hidden with Bearer Hidden xxx")
+    assert (said["isTruncated"], said["headers"]) == (True, {"x-echo": "Hidden"})
+    assert "t0psecret" not in json.dumps(found)
+    assert "s3cret" not in json.dumps(found)
+
+
+def test_a_test_counts_nowhere_and_passes_every_hold(api: ArmApi) -> None:
+    subscribe(api)
+    hold(api)
+    api.json("POST", f"{CRM}/pause")
+    row = api.resources.get(Table.ENDPOINT_HEALTH, "orders", "crm")
+    api.pusher.script(URL, answered(503))
+
+    found = api.json("POST", TEST)
+
+    assert (found["succeeded"], found["outcome"]) == (False, "Busy")
+    assert api.resources.get(Table.ENDPOINT_HEALTH, "orders", "crm") == row
+    assert {key[0] for key in api.metrics.totals} == {Metric.HOLDS_BEGAN}
+    assert api.attempts.records == []
+
+
+def test_an_endpoint_that_has_not_consented_is_sent_nothing(api: ArmApi) -> None:
+    api.json("PUT", ORDERS, {"location": "x"}, status=201)
+    api.pusher.script(URL, answered(200))
+    api.json("PUT", CRM, hook(), status=201)
+    api.pusher.sent.clear()
+
+    assert "validation handshake" in api.error("POST", TEST, status=409)["message"]
+    assert api.pusher.sent == []
+
+
+def test_tests_are_limited(api: ArmApi) -> None:
+    """20 a minute: three at once, and another after some seconds."""
+    subscribe(api)
+    for _ in range(3):
+        api.json("POST", TEST)
+
+    for _ in range(9):  # Those that are refused make nobody wait longer.
+        refused = api.call("POST", TEST)
+    assert (refused.status, refused.headers["Retry-After"]) == (429, "4")
+    assert len(api.pusher.sent) == 3
+    api.clock.advance(timedelta(seconds=4))
+
+    api.json("POST", TEST)
+
+
+def test_only_operators_may_test(api: ArmApi) -> None:
+    subscribe(api)
+
+    assert api.call("POST", TEST, headers={}).status == 401
+    assert api.call("POST", TEST.replace("crm/", "other/")).status == 404
+    assert api.pusher.sent == []
+    assert KEY not in str(api.stored())
