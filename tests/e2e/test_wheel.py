@@ -5,6 +5,7 @@ from __future__ import annotations
 import email
 import json
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -190,6 +191,18 @@ def test_the_checkout_is_not_there(installed: Installed) -> None:
 
 def test_the_command_says_its_version(installed: Installed) -> None:
     assert installed.run("pushgrid", "--version").stdout == f"pushgrid, version {VERSION}\n"
+
+
+def test_the_fixture_is_there_for_a_users_tests(installed: Installed, tmp_path: Path) -> None:
+    """The guide's first example; tests/integration/test_testing_guide.py runs all of them."""
+    _, example, *_ = re.split(r"```(?:python\n)?", (ROOT / "docs/testing.md").read_text())
+    file = tmp_path / "test_example.py"
+    file.write_text(example)
+
+    ended = installed.run("python", "-m", "pytest", "-q", "-p", "no:cacheprovider", str(file))
+
+    assert ended.stdout.rstrip().rpartition("\n")[2].startswith("1 passed"), ended.stdout
+    assert ended.stderr == ""
 
 
 def test_the_first_event_takes_five_commands(installed: Installed) -> None:
