@@ -90,7 +90,7 @@ test: check worker clients infra ## run every check and test, with full property
 	@$(PY) -m pytest -q $(PARALLEL) -m hypothesis $(QUICK)
 	@$(PY) -m pytest -q $(BESIDE) $(addprefix --ignore=,$(QUICK)) tests tools
 
-az: setup $(AZ)/.stamp ## run the examples of docs/az.md with Azure CLI, and record its requests (first installs it: 733 MB, two to four minutes)
+az: setup $(AZ)/.stamp ## run the examples of docs/az.md with Azure CLI, and record its requests (first installs it: 733 MB, some minutes)
 	@$(PY) -m tests.az
 
 wheel: setup ## build the wheel into dist/, and prove it: download and install everything, deliver an event (WITH=python3.13: for another Python)

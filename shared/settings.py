@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
+from functools import partial
 from typing import Any, TypeVar
 
 from shared.deadletter_accounts import (
@@ -131,7 +132,7 @@ def from_environ(environ: Mapping[str, str], profiles: frozenset[str]) -> Settin
     _complete_entra(values, faults)
     if values.get("az_login") and values["entra_jwks_url"]:
         name = NAMES["az_login"]
-        message = f"{name} is set, and so is Entra ID, which `az` then signs in with: unset one"
+        message = f"{name} and Entra ID exclude each other: unset one"
         faults.append(Fault(code="InvalidSetting", message=message, target=name))
     if faults:
         raise InvalidSettings("; ".join(fault.message for fault in faults), faults=tuple(faults))
@@ -202,14 +203,6 @@ def _header(text: str) -> str:
     if not _HEADER.fullmatch(text.lower()):
         raise ValueError(f"'{text}' is not a header name")
     return text.lower()
-
-
-def _tenant(text: str) -> str:
-    return _guid(text, "a tenant")
-
-
-def _client_id(text: str) -> str:
-    return _guid(text, "an application")
 
 
 def _guid(text: str, whose: str) -> str:
@@ -293,12 +286,12 @@ _SETTINGS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "client_key": ("PUSHGRID_CLIENT_KEY", _secret),
     "client_key_password": ("PUSHGRID_CLIENT_KEY_PASSWORD", _secret),
     "az_login": ("PUSHGRID_AZ_LOGIN", _boolean),
-    "entra_tenant": ("PUSHGRID_ENTRA_TENANT", _tenant),
+    "entra_tenant": ("PUSHGRID_ENTRA_TENANT", partial(_guid, whose="a tenant")),
     "entra_issuer": ("PUSHGRID_ENTRA_ISSUER", _texts),
     "entra_jwks_url": ("PUSHGRID_ENTRA_JWKS_URL", _url),
     "entra_audience": ("PUSHGRID_ENTRA_AUDIENCE", _texts),
     "entra_management_audience": ("PUSHGRID_ENTRA_MANAGEMENT_AUDIENCE", _texts),
-    "webhook_client_id": ("PUSHGRID_WEBHOOK_CLIENT_ID", _client_id),
+    "webhook_client_id": ("PUSHGRID_WEBHOOK_CLIENT_ID", partial(_guid, whose="an application")),
     "webhook_client_secret": ("PUSHGRID_WEBHOOK_CLIENT_SECRET", _secret),
     "webhook_certificate": ("PUSHGRID_WEBHOOK_CERTIFICATE", _secret),
     "webhook_authority": ("PUSHGRID_WEBHOOK_AUTHORITY", _https),

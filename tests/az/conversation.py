@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from itertools import groupby
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -23,12 +24,10 @@ def write_conversation(
     """
     steps: list[dict[str, Any]] = []
     bodies: list[Any] = []
-    for line in record:
+    for line, _ in groupby(record):  # what is asked repeatedly stands once
         step = _step(json.loads(line), names)
-        if any(step["send"] == each["send"] and step == each for each in steps[-1:]):
-            continue  # each command asks for the same again
         body = step["expect"].get("body")
-        if body in bodies and body is not None:
+        if body is not None and body in bodies:
             step["expect"] = {"status": step["expect"]["status"], "as": bodies.index(body) + 1}
         steps.append(step)
         bodies.append(body)

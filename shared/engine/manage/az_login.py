@@ -16,16 +16,16 @@ from shared.http import HttpAnswer, HttpRequest
 
 _LIFETIME = 3600  # seconds until `az` asks again; the key itself does not expire
 _MAX_BODY = 8192  # bytes
-_ABSENT = "Signing in needs no such path."
-_OFF = "Azure CLI can sign in with the admin key where PUSHGRID_AZ_LOGIN is true; here it is not."
+_ABSENT = "No step of signing in has this path and method."
+_OFF = "Azure CLI can't sign in with the admin key here, because PUSHGRID_AZ_LOGIN is not true."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AzLogin:
     """
-    Answers the cloud's metadata, and exchanges the admin key, a client secret, for itself.
+    Tells Azure CLI where to sign in, and gives it the admin key as a token for the same key.
 
-    Unless *is_on*, nothing is there. *public_url* ``None`` means: taken from each request.
+    Unless *is_on*, every answer is 404. *public_url* ``None`` means: taken from each request.
     """
 
     is_on: bool
@@ -33,7 +33,7 @@ class AzLogin:
     public_url: str | None
 
     def run(self, request: HttpRequest) -> HttpAnswer:
-        """Answer *request*; whoever gets a token has the key already."""
+        """Answer *request*, which needs no authorization."""
         url = urlsplit(request.url)
         base = self.public_url or f"{url.scheme}://{url.netloc}"
         match (self.is_on, request.method.upper(), url.path.strip("/").casefold()):
