@@ -8,10 +8,7 @@ from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import NamedTuple
 
-from cli.configuration.carrying_out import carry_out
-from cli.configuration.changes import Action, Change
-from cli.configuration.planning import plan
-from cli.configuration.reading import read_configuration
+from cli.configuration import Action, Change, carry_out, plan, read_configuration
 from cli.configuration.resources import Configuration, ResourceId
 from cli.deployment import Deployment
 from cli.failure import CommandFailed
@@ -39,10 +36,17 @@ class AppliedFile:
     happens is told to *tell*.
     """
 
-    def __init__(self, path: Path | None, folder: Path, tell: Callable[[Happening], None]) -> None:
+    def __init__(
+        self,
+        path: Path | None,
+        folder: Path,
+        tell: Callable[[Happening], None],
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._path = path
         self._folder = folder
         self._tell = tell
+        self._monotonic = monotonic
         self._seen: _Version | None = None
         self._read: _Version | None = None
         self._wanted: Configuration | None = None
@@ -81,10 +85,10 @@ class AppliedFile:
         """
         try:
             self._read_changed()
-            if self._wanted and time.monotonic() >= self._again_at:
+            if self._wanted and self._monotonic() >= self._again_at:
                 return self._apply(api, self._wanted)
         except CommandFailed as error:
-            self._again_at = time.monotonic() + _AGAIN_SECONDS
+            self._again_at = self._monotonic() + _AGAIN_SECONDS
             self._tell_faults(error.message, error.message.splitlines())
         return False
 
@@ -111,7 +115,7 @@ class AppliedFile:
         carry_out(api, changes, lambda change: self._take(change, done))
         has_changed = any(each.action in _DONE and not each.faults for each in done)
         if refused := [each for each in done if each.faults]:
-            self._again_at = time.monotonic() + _AGAIN_SECONDS
+            self._again_at = self._monotonic() + _AGAIN_SECONDS
             faults = [fault for each in refused for fault in each.faults]
             self._tell_faults([each.id for each in refused], [*faults, _AGAIN])
             return has_changed

@@ -1,0 +1,118 @@
+"""The file that `pushgrid dev` follows, on the management API in memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.applied_file import AppliedFile
+from cli.deployment import Deployment
+from cli.narration import Happening
+from shared.http import Failure, NotAnswered
+from tests.functional.configuration.conftest import Write
+from tests.functional.manage.arm_api import TOPICS, URL, ArmApi, hook
+
+DOWN = NotAnswered(Failure.SOCKET, "refused", 0.1)
+
+
+def topics(*names: str, **members: Any) -> dict[str, Any]:
+    return {"topics": dict.fromkeys(names, members)}
+
+
+class Followed:
+    """A folder whose file is followed; *now* is the time in seconds."""
+
+    def __init__(self, folder: Path, api: ArmApi, deployment: Deployment) -> None:
+        self.now = 0.0
+        self.told: list[Happening] = []
+        self.file = AppliedFile(None, folder, self.told.append, lambda: self.now)
+        self._api, self._deployment = api, deployment
+
+    def look(self, times: int = 2) -> list[tuple[str, str, str]]:
+        """Look at the file; return what is told of it."""
+        self.told.clear()
+        for _ in range(times):
+            self.file.follow(self._deployment)
+        return [each[:3] for each in self.told]
+
+    @property
+    def there(self) -> list[str]:
+        return sorted(each["name"] for each in self._api.json("GET", TOPICS)["value"])
+
+
+@pytest.fixture
+def followed(tmp_path: Path, api: ArmApi, deployment: Deployment) -> Followed:
+    return Followed(tmp_path, api, deployment)
+
+
+def test_it_is_applied_when_it_comes_and_when_it_changes(
+    followed: Followed, write: Write, tmp_path: Path
+) -> None:
+    assert followed.look() == []
+    assert followed.file.is_applied
+
+    write(topics("orders"))
+    assert followed.look() == [("applied", "orders", "created topic")]
+    write(topics("orders", tags={}))
+    assert followed.look() == [("applied", "pushgrid.json", "nothing to change")]
+    (tmp_path / "pushgrid.json").unlink()
+
+    assert followed.look() == []
+    assert followed.there == ["orders"]
+
+
+def test_only_what_the_file_named_is_deleted(followed: Followed, write: Write, api: ArmApi) -> None:
+    write(topics("orders", "billing"))
+    followed.look()
+    api.json("PUT", f"{TOPICS}/by-hand", {"location": "x"}, status=201)
+
+    write(topics("billing"))
+
+    assert followed.look() == [("applied", "orders", "deleted topic")]
+    assert followed.there == ["billing", "by-hand"]
+
+
+def test_a_file_that_is_being_written_is_not_read(followed: Followed, write: Write) -> None:
+    for part in ('{"topics"', '{"topics": {"orders"', '{"topics": {"orders": {}}}'):
+        write(part)
+        assert followed.look(times=1) == []
+
+    assert followed.look(times=1) == [("applied", "orders", "created topic")]
+
+
+def test_a_faulty_file_is_told_once_and_changes_nothing(followed: Followed, write: Write) -> None:
+    write(topics("orders"))
+    followed.look()
+
+    path = write('{\n  "topics": {"billing": {"tag": {}}}\n}')
+    ((kind, _, text),) = followed.look(times=9)
+
+    assert (kind, text.startswith(f"{path}:2: ")) == ("file", True)
+    assert (followed.there, followed.file.is_applied) == (["orders"], False)
+    write(topics("orders", "billing"))
+    assert followed.look() == [("applied", "billing", "created topic")]
+    assert followed.file.is_applied
+
+
+def test_what_is_refused_is_told_once_and_tried_again(
+    followed: Followed, write: Write, api: ArmApi
+) -> None:
+    """Its endpoint is started after the deployment."""
+    api.pusher.script(URL, DOWN)
+    path = write(topics("orders", eventSubscriptions={"crm": hook()}))
+
+    created, refused, again = followed.look()
+    assert created == ("applied", "orders", "created topic")
+    assert refused[2].startswith(f"{path}:")
+    assert again[2] == "It is tried again every 10 s, and when the file changes."
+    followed.now = 10.0
+    assert followed.look() == []
+
+    api.pusher._scripts.clear()  # it consents
+    assert followed.look() == []
+    followed.now = 20.0
+
+    assert followed.look() == [("applied", "orders/crm", "created event subscription")]
+    assert followed.file.is_applied
