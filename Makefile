@@ -6,6 +6,7 @@ PY := $(VENV)/bin/python
 WORKER := .venv-worker
 OLDER := .clients
 JAVASCRIPT := tests/clients/javascript
+BROWSER := tests/browser
 BULLMQ := bench/peers/bullmq
 CELERY := .venv-celery
 AZ := .az
@@ -43,12 +44,13 @@ $(WORKER)/.stamp: requirements.txt requirements-worker.txt $(VENV)/pyvenv.cfg
 	@sh setup.sh worker $(WORKER)
 	@touch $@
 
-# Older management clients, each in its own folder, because they conflict with the newest.
+# Older management clients, each in its own folder, because they conflict with the newest; and the
+# driver of a browser, which is larger than everything else together.
 $(OLDER)/%/.stamp: tests/clients/%.txt $(VENV)/pyvenv.cfg
 	@sh setup.sh client $< $(OLDER)/$*
 	@touch $@
 
-$(JAVASCRIPT)/node_modules/.stamp $(BULLMQ)/node_modules/.stamp: %/node_modules/.stamp: %/package.json %/package-lock.json | $(VENV)/.stamp
+$(JAVASCRIPT)/node_modules/.stamp $(BROWSER)/node_modules/.stamp $(BULLMQ)/node_modules/.stamp: %/node_modules/.stamp: %/package.json %/package-lock.json | $(VENV)/.stamp
 	@sh setup.sh javascript $*
 	@touch $@
 
@@ -83,7 +85,7 @@ infra: setup ## check the Bicep templates without Azure, and score the checker o
 
 worker: $(WORKER)/.stamp ## install the worker library for tests/worker (part of `make test`)
 
-clients: $(patsubst tests/clients/%.txt,$(OLDER)/%/.stamp,$(wildcard tests/clients/*.txt)) $(JAVASCRIPT)/node_modules/.stamp ## install other official clients for the tests (part of `make test`)
+clients: $(patsubst tests/clients/%.txt,$(OLDER)/%/.stamp,$(wildcard tests/clients/*.txt)) $(JAVASCRIPT)/node_modules/.stamp $(BROWSER)/node_modules/.stamp ## install other official clients and a browser for the tests (part of `make test`)
 
 test: check worker clients infra ## run every check and test, with full property tests
 	@$(PY) -m tests.package_list --size
@@ -113,7 +115,7 @@ soak: setup ## attack a deployment for half an hour: kills, faults, outages, sho
 	@$(PY) -m bench $(or $(OF),soak) $(ARGS)
 
 clean: ## remove everything that setup and tests created
-	@rm -rf $(VENV) $(WORKER) $(CELERY) $(AZ) $(OLDER) node_modules $(JAVASCRIPT)/node_modules $(BULLMQ)/node_modules .infra-schemas .soak dist *.egg-info .hypothesis .coverage .*_cache .import-linter.log
+	@rm -rf $(VENV) $(WORKER) $(CELERY) $(AZ) $(OLDER) node_modules $(JAVASCRIPT)/node_modules $(BROWSER)/node_modules $(BULLMQ)/node_modules .infra-schemas .soak dist *.egg-info .hypothesis .coverage .*_cache .import-linter.log
 	@find $(CODE) -name __pycache__ -prune -exec rm -rf {} +
 
 distclean: clean ## also remove local.settings.json, .azurite/ and the files in scratch/

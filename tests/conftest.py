@@ -14,7 +14,7 @@ from hypothesis import settings
 
 from devhost.azurite import Azurite, running_azurite
 
-_MARKED = {"contract", "integration", "e2e", "host", "perf", "worker", "fuzz"}
+_MARKED = {"browser", "contract", "integration", "e2e", "host", "perf", "worker", "fuzz"}
 #: Seconds for each test of another host than ours, which hides a message for ten minutes.
 _ANOTHER_HOST = 3600
 

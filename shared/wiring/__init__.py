@@ -84,10 +84,17 @@ def az_login() -> Answers:
 
 
 def status() -> Answers:
-    """Return the status routes: health and metrics."""
+    """Return the status routes: health, metrics and topics."""
     from shared.wiring import operations, settings
 
     return settings.misconfigured_api() or operations.status()
+
+
+def console_files() -> Answers:
+    """Return the files of the console."""
+    from shared.wiring import operations
+
+    return operations.console_files()
 
 
 def validate() -> Answers:

@@ -1,17 +1,18 @@
-"""Composes the status routes."""
+"""Composes the status routes and the console."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from shared.adapters.cache import Cache
-from shared.engine.operations.holds import HeldSubscription, held_subscriptions
-from shared.engine.operations.status import Snapshot, Status, take_snapshot
-from shared.wiring import storage
+from shared.engine.operations.console_files import CONTENT_TYPES, ConsoleFiles
 from shared.wiring.process import CLOCK, once
-from shared.wiring.settings import settings
-from shared.wiring.timers import timer_runs
+
+if TYPE_CHECKING:
+    from shared.engine.operations.status import Status
 
 _KEEP_SECONDS = 3  # the health is public
 _KEEP_HOLDS_SECONDS = 10  # all subscriptions are read
@@ -19,12 +20,30 @@ _WAIT_SECONDS = 4  # while storage hangs
 
 
 @once
+def console_files() -> ConsoleFiles:
+    folder = Path(__file__).parents[1] / "console"
+    files = (each for each in folder.iterdir() if each.suffix in CONTENT_TYPES)
+    return ConsoleFiles({each.name: each.read_bytes() for each in files})
+
+
+@once
 def status() -> Status:
+    # The console's files need none of these: cold starts.
+    from shared.engine.operations.holds import HeldSubscription, held_subscriptions
+    from shared.engine.operations.status import Snapshot, Status, take_snapshot
+    from shared.engine.operations.topic_states import topic_states
+    from shared.wiring import storage
+    from shared.wiring.entra import operator_tokens
+    from shared.wiring.settings import settings
+    from shared.wiring.timers import timer_runs
+
     holds = Cache[Sequence[HeldSubscription]](time.monotonic, lambda _: _KEEP_HOLDS_SECONDS)
     snapshots = Cache[Snapshot | None](time.monotonic, lambda _: _KEEP_SECONDS)
 
     def snapshot() -> Snapshot | None:
-        return snapshots.get_within("", _take_snapshot, _WAIT_SECONDS)
+        return snapshots.get_within(
+            "", lambda: take_snapshot(storage.queues(), timer_runs(), CLOCK), _WAIT_SECONDS
+        )
 
     def held() -> Sequence[HeldSubscription]:
         return holds.get(
@@ -32,9 +51,10 @@ def status() -> Status:
         )
 
     return Status(
-        counts=storage.counts(), snapshot=snapshot, held=held, admin_key=settings().admin_key
+        counts=storage.counts(),
+        snapshot=snapshot,
+        held=held,
+        topics=lambda: topic_states(storage.resources(), CLOCK.now()),
+        admin_key=settings().admin_key,
+        tokens=operator_tokens(),
     )
-
-
-def _take_snapshot() -> Snapshot | None:
-    return take_snapshot(storage.queues(), timer_runs(), CLOCK)

@@ -113,6 +113,16 @@ def test_health_is_that_nothing_works() -> None:
     assert "s3cret" not in reason
 
 
+def test_the_console_opens_and_says_what_its_calls_say() -> None:
+    code = (
+        "import azure.functions as func, console_function as console;"
+        "request = func.HttpRequest('GET', 'http://h/console', body=b'');"
+        "print(console.main(request).status_code)"
+    )
+
+    assert run("-c", code).stdout == "200\n"
+
+
 @pytest.mark.parametrize("folder", ["deliver_function", "retry_function", "wake_function"])
 def test_what_answers_nobody_is_not_loaded(folder: str) -> None:
     """Its messages stay where they are."""

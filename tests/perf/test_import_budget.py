@@ -32,6 +32,7 @@ BUILT_BY = {  # what a function's first call builds
     "metadata_function": ("managing", "az_login"),
     "deliver_function": ("delivering", "deliver"),
     "retry_function": ("delivering", "deliver"),
+    "console_function": ("operations", "console_files"),
     "status_function": ("operations", "status"),
     "validate_function": ("managing", "validate"),
     "wake_function": ("timers", "wake"),

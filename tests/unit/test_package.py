@@ -63,6 +63,8 @@ LEFT_BEHIND = [
     "scripts/deploy.py",
     "shared/.env",
     "shared/certificate.pem",
+    "shared/console/data.json",
+    "shared/console/tests/console.js",
     "shared/engine/requirements.txt",
     "sub/host.json",
 ]
@@ -72,6 +74,7 @@ def test_the_package_holds_the_app_and_nothing_else() -> None:
     functions = {path.parent for path in ROOT.glob("*_function/function.json")}
     app = {Path("host.json"), Path("requirements.txt")}
     app |= {each.relative_to(ROOT) for each in (ROOT / "shared").rglob("*.py")}
+    app |= {each.relative_to(ROOT) for each in (ROOT / "shared/console").iterdir()}
     for folder in functions:
         app |= {Path(folder.name) / "__init__.py", Path(folder.name) / "function.json"}
 

@@ -64,7 +64,9 @@ def test_nothing_installed_brings_a_top_level_shared():
     assert [owner for owner in owners if owner != "pushgrid"] == []
 
 
-@pytest.mark.parametrize("folder", [".", "tests/clients/javascript", "bench/peers/bullmq"])
+@pytest.mark.parametrize(
+    "folder", [".", "tests/browser", "tests/clients/javascript", "bench/peers/bullmq"]
+)
 def test_lock_files_hold_no_download_addresses(folder: str):
     assert '"resolved"' not in (ROOT / folder / "package-lock.json").read_text()
 

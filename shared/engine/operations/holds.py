@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import datetime
 from typing import NamedTuple
@@ -13,7 +12,7 @@ from shared.delivery.health.endpoint_health import Availability, Health, Open, e
 from shared.delivery.health.endpoint_health import availability as availability_of
 from shared.delivery.health.health_document import health_of
 from shared.delivery.health.transitions import HoldReason, reason_of
-from shared.engine.ports import Resource, ResourceStore, Table
+from shared.engine.ports import ResourceStore, Table
 from shared.errors import UNREADABLE
 from shared.subscriptions.subscription import EventSubscription
 
@@ -35,7 +34,7 @@ def held_subscriptions(resources: ResourceStore, now: datetime) -> list[HeldSubs
     Raises:
         StorageUnavailable: storage did not answer.
     """
-    held = dict(_held(resources.list_all(Table.ENDPOINT_HEALTH)))
+    held = held_endpoints(resources)
     found = []
     for row in resources.list_all(Table.EVENT_SUBSCRIPTIONS):
         with suppress(*UNREADABLE):
@@ -44,13 +43,20 @@ def held_subscriptions(resources: ResourceStore, now: datetime) -> list[HeldSubs
     return [each for each in found if each.reasons]
 
 
-def _held(rows: Iterable[Resource]) -> Iterator[tuple[str, Health]]:
-    """Yield the health of each endpoint that has a hold, by its id."""
-    for row in rows:
+def held_endpoints(resources: ResourceStore) -> dict[str, Health]:
+    """
+    Read the health of each endpoint that has a hold, by its id; rows that can't be read hold none.
+
+    Raises:
+        StorageUnavailable: storage did not answer.
+    """
+    held = {}
+    for row in resources.list_all(Table.ENDPOINT_HEALTH):
         with suppress(*UNREADABLE):
             health = health_of(row.document)
             if health.hold:
-                yield health.endpoint, health
+                held[health.endpoint] = health
+    return held
 
 
 def _judged(

@@ -1,4 +1,4 @@
-"""Answers the status routes: health for everybody, metrics for the operator."""
+"""Answers the status routes: health for everybody, metrics and topics for the operator."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from shared.clock import Clock, timestamp
 from shared.engine.operations.holds import HeldSubscription
 from shared.engine.operations.operator_authorization import check_operator
 from shared.engine.operations.prometheus import CONTENT_TYPE, Gauge, exposition
-from shared.engine.ports import CountReader, Queue, QueueWatch
+from shared.engine.ports import CountReader, Queue, QueueWatch, TokenVerifier
 from shared.engine.timers.last_runs import LastRun, TimerRuns
 from shared.engine.timers.queue_watch import QueueState, states
 from shared.errors import AppError, MethodNotAllowed, NotFound, StorageUnavailable
@@ -43,17 +43,19 @@ def take_snapshot(watch: QueueWatch, runs: TimerRuns, clock: Clock) -> Snapshot 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Status:
     """
-    Answers ``status/health`` and ``status/metrics``.
+    Answers ``status/health``, ``status/metrics`` and ``status/topics``.
 
     *snapshot* returns a `take_snapshot` that may be some seconds old, since anybody may ask; *held*
-    returns `held_subscriptions`, likewise.
-    *admin_key* ``None`` closes the metrics.
+    returns `held_subscriptions`, likewise. *topics* returns `topic_states` of now. *admin_key* and
+    *tokens* authorize the operator; with neither only the health is open.
     """
 
     counts: CountReader
     snapshot: Callable[[], Snapshot | None]
     held: Callable[[], Sequence[HeldSubscription]]
+    topics: Callable[[], Mapping[str, Any]]
     admin_key: str | None = field(repr=False)
+    tokens: TokenVerifier | None = None
 
     def run(self, request: HttpRequest) -> HttpAnswer:
         """Answer *request*; every error becomes an answer, too."""
@@ -65,13 +67,17 @@ class Status:
 
     def _answer(self, request: HttpRequest) -> HttpAnswer:
         what = request.params.get("what", "").strip("/").lower()
-        if what not in {"health", "metrics"}:
-            raise NotFound("Unknown path. There are status/health and status/metrics.")
+        if what not in {"health", "metrics", "topics"}:
+            raise NotFound(
+                "Unknown path. There are status/health, status/metrics and status/topics."
+            )
         if request.method != "GET":
             raise MethodNotAllowed
         if what == "health":
             return _health(self.snapshot())
-        check_operator(request.headers.get("authorization"), self.admin_key, None)
+        check_operator(request.headers.get("authorization"), self.admin_key, self.tokens)
+        if what == "topics":
+            return answer(200, self.topics())
         totals = self.counts.totals()
         text = exposition(totals, [*_gauges(self.snapshot()), _held(self.held())])
         return HttpAnswer(status=200, headers={"Content-Type": CONTENT_TYPE}, body=text.encode())

@@ -14,6 +14,7 @@ from pushgrid.testing.memory import START
 from shared.delivery.messages.message import DeliveryMessage, encode
 from shared.engine.operations.holds import held_subscriptions
 from shared.engine.operations.status import LATE, Status, take_snapshot
+from shared.engine.operations.topic_states import topic_states
 from shared.engine.ports import Queue, Table
 from shared.engine.timers.jobs import TimerJobs
 from shared.engine.timers.last_runs import JobsFailed, RecordedTimer, TimerRuns
@@ -40,6 +41,7 @@ class Statuses:
             counts=app.counts,
             snapshot=lambda: take_snapshot(app.queues, self.runs, app.clock),
             held=lambda: held_subscriptions(app.resources, app.clock.now()),
+            topics=lambda: topic_states(app.resources, app.clock.now()),
             admin_key=KEY,
         )
 
@@ -201,12 +203,13 @@ def test_a_timers_failure_is_noted(app: Deployment) -> None:
 @pytest.mark.parametrize(
     ("admin_key", "key"), [(KEY, None), (KEY, "another"), (KEY, ""), (None, ""), (None, None)]
 )
-def test_metrics_need_the_admin_key_and_health_none(
-    statuses: Statuses, admin_key: str | None, key: str | None
+@pytest.mark.parametrize("what", ["metrics", "topics"])
+def test_metrics_and_topics_need_the_admin_key_and_health_none(
+    statuses: Statuses, what: str, admin_key: str | None, key: str | None
 ) -> None:
     statuses.status = replace(statuses.status, admin_key=admin_key)
 
-    answer = statuses.get("metrics", key)
+    answer = statuses.get(what, key)
 
     assert (answer.status, answer.headers["WWW-Authenticate"]) == (401, "Bearer")
     assert statuses.get("health", key).status == 200

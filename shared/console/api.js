@@ -1,0 +1,111 @@
+// Calls the deployment that the page comes from. The operator's key is kept in memory only.
+
+const ROOT = new URL("..", import.meta.url);
+const API_VERSION = "2025-02-15";
+const METRICS_VERSION = "2023-10-01";
+const PUBLISH_VERSION = "2024-06-01"; // of namespace topics
+
+/** The deployment refused a request, or can't be reached (status 0). */
+export class Refused extends Error {
+  constructor(status, message) {
+    super(message);
+    this.status = status;
+  }
+}
+
+export class Api {
+  #token;
+
+  /** token: the admin key, or an access token of Entra ID. */
+  constructor(token) {
+    this.#token = token;
+  }
+
+  /** Return all topics with the states of their subscriptions. */
+  topics(signal) {
+    return this.#send("GET", "status/topics", { signal });
+  }
+
+  /** Return queues, timers and what is wrong; also if the deployment is unhealthy. */
+  async health(signal) {
+    const answer = await request("GET", "status/health", { signal });
+    if (!answer.ok && answer.status !== 503) throw await refusal(answer);
+    return answer.json();
+  }
+
+  /** Return the document at an ARM path; path begins with a slash. */
+  get(path, query, signal) {
+    return this.#arm("GET", path, { query, signal });
+  }
+
+  /** Run an action of a resource. */
+  act(path, action, body) {
+    return this.#arm("POST", `${path}/${action}`, { body });
+  }
+
+  metrics(path, query, signal) {
+    const all = { "api-version": METRICS_VERSION, ...query };
+    return this.#arm("GET", `${path}/providers/Microsoft.Insights/metrics`, { query: all, signal });
+  }
+
+  /** Publish one event to a topic, with a key that the operator may read. */
+  async publish(topic, event) {
+    const { key1 } = await this.act(topic.id, "listKeys");
+    const [namespace, name] = topic.name.split(".").map(encodeURIComponent);
+    const answer = name
+      ? await request("POST", `namespaces/${namespace}/topics/${name}:publish`, {
+          query: { "api-version": PUBLISH_VERSION },
+          headers: { Authorization: `SharedAccessKey ${key1}`, "Content-Type": CLOUD_EVENTS },
+          body: JSON.stringify([event]),
+        })
+      : await request("POST", `topics/${namespace}/api/events`, {
+          headers: {
+            "aeg-sas-key": key1,
+            "Content-Type": topic.inputSchema.startsWith("Cloud") ? CLOUD_EVENTS : JSON_TYPE,
+          },
+          body: JSON.stringify([event]),
+        });
+    if (!answer.ok) throw await refusal(answer);
+  }
+
+  #arm(method, path, { query, body, signal }) {
+    const segments = path.slice(1).split("/").map(encodeURIComponent);
+    return this.#send(method, segments.join("/"), {
+      query: { "api-version": API_VERSION, ...query },
+      signal,
+      ...(body && { body: JSON.stringify(body), headers: { "Content-Type": JSON_TYPE } }),
+    });
+  }
+
+  async #send(method, path, options) {
+    const headers = { ...options.headers, Authorization: `Bearer ${this.#token}` };
+    const answer = await request(method, path, { ...options, headers });
+    if (!answer.ok) throw await refusal(answer);
+    return answer.status === 204 ? null : answer.json();
+  }
+}
+
+const JSON_TYPE = "application/json";
+const CLOUD_EVENTS = "application/cloudevents-batch+json";
+
+async function request(method, path, { query, headers, body, signal }) {
+  const url = new URL(path, ROOT);
+  for (const [name, value] of Object.entries(query ?? {})) {
+    if (value !== undefined) url.searchParams.set(name, value);
+  }
+  try {
+    return await fetch(url, { method, headers, body, signal, cache: "no-store", credentials: "omit" });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Refused(0, "The deployment does not answer.");
+  }
+}
+
+async function refusal(answer) {
+  try {
+    const { error } = await answer.json();
+    return new Refused(answer.status, error.message);
+  } catch {
+    return new Refused(answer.status, `The deployment answered ${answer.status}.`);
+  }
+}

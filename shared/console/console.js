@@ -1,0 +1,64 @@
+// Chooses the view that the address names, and draws it.
+
+import { overview, overviewReads } from "./overview.js";
+import { h, render } from "./preact.mjs";
+import { signInForm } from "./sign_in.js";
+import { change, drawWith, keepReading, signOut, state } from "./store.js";
+
+const VIEWS = {
+  overview: { title: () => "Overview", reads: overviewReads, draw: overview },
+};
+
+/** Read the route of an address such as #/topics/orders/crm. */
+function routeOf(hash) {
+  return { view: "overview" };
+}
+
+function follow() {
+  const route = routeOf(location.hash);
+  const view = VIEWS[route.view];
+  document.title = `${view.title(route)} · Pushgrid console`;
+  if (!state.api) {
+    change({ route });
+    return;
+  }
+  change({ route, inputs: {}, notice: null });
+  keepReading(view.reads(state.api, route));
+  queueMicrotask(() => document.getElementById("content")?.focus());
+}
+
+function page() {
+  if (!state.api) return signInForm();
+  const view = VIEWS[state.route.view];
+  return [
+    h("a", { class: "skip", href: "#content", onClick: skip }, "Skip to the content"),
+    h(
+      "header",
+      null,
+      h("nav", { "aria-label": "Console" }, h("a", { class: "brand", href: "#/" }, "Pushgrid")),
+      h("span", { class: "quiet" }, location.host),
+      h("button", { type: "button", onClick: () => signOut() }, "Sign out"),
+    ),
+    h(
+      "main",
+      { id: "content", tabIndex: -1 },
+      h("h1", null, view.title(state.route)),
+      view.draw(),
+    ),
+    h("div", { class: "notice", role: "status" }, notice()),
+  ];
+}
+
+function skip(event) {
+  event.preventDefault();
+  document.getElementById("content").focus();
+}
+
+function notice() {
+  if (!state.notice) return null;
+  return h("p", { class: state.notice.isFault ? "fault" : "" }, state.notice.text);
+}
+
+drawWith(() => render(page(), document.getElementById("app")));
+addEventListener("hashchange", follow);
+follow();

@@ -1,0 +1,156 @@
+// Draws what several views show: panels, tables, times, states.
+
+import { h } from "./preact.mjs";
+import { setInput, state } from "./store.js";
+
+const ROWS = 50; // of a page
+
+/** The state of a subscription: a word, how it looks, and why. */
+export function stateOf(subscription) {
+  const { isReadable, isExpired, hasConsented, paused, held } = subscription;
+  if (!isReadable) return { word: "damaged", look: "bad", why: "its row can't be read" };
+  if (isExpired) return { word: "expired", look: "off", why: "it gets no more events" };
+  if (!hasConsented) {
+    return { word: "awaiting validation", look: "warn", why: "the endpoint has not consented" };
+  }
+  if (paused) {
+    return { word: "paused", look: "warn", why: ["since ", moment(paused.since), ` by ${paused.by}`] };
+  }
+  if (held) return { word: "held", look: "bad", why: whyHeld(held) };
+  return { word: "delivering", look: "good", why: "" };
+}
+
+function whyHeld(held) {
+  return held.until ? ["until ", moment(held.until), `: ${held.why}`] : held.why;
+}
+
+export function badge({ word, look }) {
+  return h("span", { class: `badge ${look}` }, word);
+}
+
+/** A time in the operator's own zone; its title has it in UTC. */
+export function moment(text) {
+  const at = new Date(text);
+  if (Number.isNaN(at.valueOf())) return String(text);
+  const isToday = at.toDateString() === new Date().toDateString();
+  const day = isToday ? {} : { month: "short", day: "numeric" };
+  const shown = at.toLocaleString(undefined, { ...day, timeStyle: undefined, ...CLOCK });
+  return h("time", { dateTime: at.toISOString(), title: at.toISOString() }, shown);
+}
+
+const CLOCK = { hour: "2-digit", minute: "2-digit", second: "2-digit" };
+
+/** A duration in seconds, as 2 h 5 min. */
+export function duration(seconds) {
+  if (seconds < 60) return `${Math.round(seconds * 10) / 10} s`;
+  const units = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]];
+  const first = units.findIndex(([, size]) => seconds >= size);
+  let rest = Math.round(seconds);
+  return units
+    .slice(first, first + 2)
+    .map(([unit, size]) => {
+      const count = Math.floor(rest / size);
+      rest -= count * size;
+      return count ? `${count} ${unit}` : "";
+    })
+    .join(" ")
+    .trim();
+}
+
+/** A part of a view with a heading; reads: the names of what it shows. */
+export function panel(title, reads, ...children) {
+  const id = `panel-${title.toLowerCase().replaceAll(/[^a-z]+/g, "-")}`;
+  return h(
+    "section",
+    { class: "panel", "aria-labelledby": id, key: id },
+    h("h2", { id }, title),
+    reads.map((name) => freshness(state.reads[name])),
+    reads.some((name) => state.reads[name]?.value !== undefined) || !reads.length ? children : null,
+  );
+}
+
+/** Say that something is being read, or can't be. */
+function freshness(read) {
+  if (!read) return h("p", { class: "quiet" }, "Reading …");
+  if (!read.error) return null;
+  const shown = read.at ? ["What is shown is of ", moment(read.at), "."] : null;
+  return h("p", { class: "fault" }, `This can't be read: ${read.error} `, shown);
+}
+
+/** A table; columns: its headings; rows: lists of cells. */
+export function table(caption, columns, rows, empty) {
+  if (!rows.length) return h("p", { class: "quiet" }, empty);
+  return h(
+    "div",
+    { class: "wide", role: "region", "aria-label": caption, tabIndex: 0 },
+    h(
+      "table",
+      null,
+      h("caption", { class: "unseen" }, caption),
+      h("thead", null, h("tr", null, columns.map((each) => h("th", { scope: "col" }, each)))),
+      h("tbody", null, rows),
+    ),
+  );
+}
+
+export function row(key, ...cells) {
+  return h("tr", { key }, cells.map((each) => h("td", null, each)));
+}
+
+/** The rows of the chosen page, and what to choose another with; name: of the input. */
+export function paged(name, rows) {
+  const last = Math.max(Math.ceil(rows.length / ROWS) - 1, 0);
+  const page = Math.min(state.inputs[name] ?? 0, last);
+  const from = page * ROWS;
+  const turn = (label, to, isDisabled) =>
+    h("button", { type: "button", disabled: isDisabled, onClick: () => setInput(name, to) }, label);
+  const pager =
+    last > 0 &&
+    h(
+      "nav",
+      { class: "pager", "aria-label": "Pages" },
+      turn("Previous", page - 1, page === 0),
+      h("span", null, `${from + 1} to ${Math.min(from + ROWS, rows.length)} of ${rows.length}`),
+      turn("Next", page + 1, page === last),
+    );
+  return { shown: rows.slice(from, from + ROWS), pager };
+}
+
+export function field(label, name, attributes) {
+  return h(
+    "label",
+    { class: "field" },
+    h("span", null, label),
+    h("input", {
+      type: "text",
+      autocomplete: "off",
+      spellcheck: false,
+      value: state.inputs[name] ?? "",
+      onInput: (event) => setInput(name, event.target.value),
+      ...attributes,
+    }),
+  );
+}
+
+export function choice(label, name, options) {
+  const chosen = state.inputs[name] ?? options[0][0];
+  return h(
+    "label",
+    { class: "field" },
+    h("span", null, label),
+    h(
+      "select",
+      { onChange: (event) => setInput(name, event.target.value) },
+      options.map(([value, text]) => h("option", { value, selected: value === chosen }, text)),
+    ),
+  );
+}
+
+export function link(path, text) {
+  return h("a", { href: path }, text);
+}
+
+export function pathOf(topic, subscription) {
+  const names = subscription === undefined ? [topic] : [topic, subscription];
+  return `#/topics/${names.map(encodeURIComponent).join("/")}`;
+}

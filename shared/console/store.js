@@ -1,0 +1,125 @@
+// Holds what the page shows, and keeps what it reads up to date.
+
+/** Everything that the views are drawn from. */
+export const state = {
+  api: null, // null: signed out
+  signInFault: "",
+  route: { view: "overview" },
+  reads: {}, // by name: { value, error, at }
+  inputs: {}, // what the operator has typed or chosen on this view
+  running: "", // the action under way
+  notice: null, // { text, isFault }: the result of the latest action
+};
+
+let draw = () => {};
+let isScheduled = false;
+let current = { stop: new AbortController(), loads: {}, repeat: () => {} };
+
+export function drawWith(drawing) {
+  draw = drawing;
+}
+
+/** Change the state and draw once, after all changes of this moment. */
+export function change(changes = {}) {
+  Object.assign(state, changes);
+  if (isScheduled) return;
+  isScheduled = true;
+  queueMicrotask(() => {
+    isScheduled = false;
+    draw();
+  });
+}
+
+export function setInput(name, value) {
+  change({ inputs: { ...state.inputs, [name]: value } });
+}
+
+/**
+ * Read what a view needs, again and again, until another call.
+ * loads: by name, [function of a signal that returns a value, seconds until the next read].
+ * What the new view also needs stays on the screen meanwhile.
+ */
+export function keepReading(loads) {
+  current.stop.abort();
+  const stop = new AbortController();
+  const repeats = Object.entries(loads).map(([name, [load, seconds]]) =>
+    repeatedly(name, load, seconds, stop.signal),
+  );
+  current = { stop, repeat: () => repeats.forEach((each) => each()) };
+  const kept = Object.entries(state.reads).filter(([name]) => name in loads);
+  change({ reads: Object.fromEntries(kept) });
+}
+
+/** Read everything on the screen again now. */
+export function readAgain() {
+  current.repeat();
+}
+
+function repeatedly(name, load, seconds, signal) {
+  let timer = 0;
+  let isReading = false;
+  let isWantedAgain = false;
+
+  async function read() {
+    clearTimeout(timer);
+    if (signal.aborted) return;
+    if (isReading) {
+      isWantedAgain = true;
+      return;
+    }
+    isReading = true;
+    await readOnce(name, load, signal);
+    isReading = false;
+    if (signal.aborted) return;
+    const wait = isWantedAgain ? 0 : seconds * 1000;
+    isWantedAgain = false;
+    timer = setTimeout(() => (document.hidden ? whenVisible(read) : read()), wait);
+  }
+
+  signal.addEventListener("abort", () => clearTimeout(timer));
+  read();
+  return read;
+}
+
+async function readOnce(name, load, signal) {
+  try {
+    const value = await load(signal);
+    if (!signal.aborted) keep(name, { value, error: null, at: new Date() });
+  } catch (error) {
+    if (signal.aborted) return;
+    if (error.status === 401) signOut(error.message);
+    else keep(name, { ...state.reads[name], error: error.message });
+  }
+}
+
+function keep(name, read) {
+  change({ reads: { ...state.reads, [name]: read } });
+}
+
+function whenVisible(read) {
+  document.addEventListener("visibilitychange", read, { once: true });
+}
+
+/** Forget the key and everything read with it. */
+export function signOut(fault = "") {
+  current.stop.abort();
+  change({ api: null, reads: {}, inputs: {}, notice: null, running: "", signInFault: fault });
+}
+
+/** Run what a button asks for, tell its result, and read again. */
+export async function run(name, action) {
+  if (state.running) return;
+  change({ running: name, notice: null });
+  try {
+    change({ notice: { text: await action(), isFault: false } });
+  } catch (error) {
+    if (error.status === 401) {
+      signOut(error.message);
+      return;
+    }
+    change({ notice: { text: error.message, isFault: true } });
+  } finally {
+    change({ running: "" });
+  }
+  readAgain();
+}

@@ -1,0 +1,56 @@
+// Draws subscriptions with their states: searched, filtered, and a page at a time.
+
+import { badge, choice, field, link, paged, pathOf, row, stateOf, table } from "./parts.js";
+import { h } from "./preact.mjs";
+import { state } from "./store.js";
+
+const STATES = ["delivering", "paused", "held", "awaiting validation", "damaged", "expired"];
+
+/** Return [topic, subscription] of all, those in trouble first. */
+export function everySubscription(topics) {
+  return topics.flatMap((topic) => topic.subscriptions.map((each) => [topic, each]));
+}
+
+/** The list of subscriptions; pairs: as `everySubscription` returns them. */
+export function subscriptionList(pairs, { hasTopic }) {
+  const sought = (state.inputs.search ?? "").toLowerCase();
+  const wanted = state.inputs.wanted ?? "all";
+  const found = pairs.filter(([topic, each]) => {
+    const word = stateOf(each).word;
+    const isWanted = wanted === "all" || wanted === word || (wanted === "trouble" && word !== "delivering");
+    return isWanted && `${topic.name}/${each.name} ${each.endpoint ?? ""}`.toLowerCase().includes(sought);
+  });
+  const { shown, pager } = paged("page", found);
+  const columns = ["Subscription", ...(hasTopic ? ["Topic"] : []), "State", "Endpoint"];
+  return [
+    h(
+      "form",
+      { class: "fields", role: "search", onSubmit: (event) => event.preventDefault() },
+      field("Search names and endpoints", "search", { type: "search" }),
+      choice("State", "wanted", [
+        ["all", "all"],
+        ["trouble", "not delivering"],
+        ...STATES.map((each) => [each, each]),
+      ]),
+    ),
+    h("p", { class: "quiet", role: "status" }, `${found.length} of ${pairs.length} subscriptions`),
+    table(
+      "Event subscriptions",
+      columns,
+      shown.map(([topic, each]) => subscriptionRow(topic, each, hasTopic)),
+      pairs.length ? "None matches." : "There are no event subscriptions yet.",
+    ),
+    pager,
+  ];
+}
+
+function subscriptionRow(topic, subscription, hasTopic) {
+  const found = stateOf(subscription);
+  return row(
+    `${topic.name}/${subscription.name}`,
+    link(pathOf(topic.name, subscription.name), subscription.name),
+    ...(hasTopic ? [link(pathOf(topic.name), topic.name)] : []),
+    [badge(found), " ", h("span", { class: "why" }, found.why)],
+    h("span", { class: "url" }, subscription.endpoint ?? ""),
+  );
+}
