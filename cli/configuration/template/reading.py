@@ -23,6 +23,7 @@ from cli.configuration.template.scope import Scope, TemplateFault
 _SCHEMA = "deploymenttemplate.json"
 _PROVIDER = "microsoft.eventgrid"
 _MODULE = "microsoft.resources/deployments"
+_MALFORMED = (AttributeError, LookupError, TypeError, ValueError)
 _EXTENSION = "eventsubscriptions"
 
 
@@ -46,6 +47,8 @@ def read_template(source: Source, parameters: Mapping[str, Any], group: Group) -
         reader.read(scope, source.value["resources"], source.root.below("resources"))
     except TemplateFault as fault:
         reader.faults.append(str(fault))
+    except _MALFORMED:
+        reader.faults.append(source.root.fault("this is not the form of a template"))
     if reader.faults:
         raise FileFaults(*reader.faults)
     return configuration(reader.resources, tuple(reader.left_out))
@@ -132,11 +135,7 @@ class _Parameters(Mapping[str, Any]):
 def _declared(resources: Any, place: Place) -> list[_Declared]:
     """Return the resources of a list or, in languageVersion 2.0, of an object."""
     named = resources.items() if isinstance(resources, Mapping) else enumerate(resources or ())
-    return [
-        _Declared(definition, place.below(name), str(name))
-        for name, definition in named
-        if not definition.get("existing")
-    ]
+    return [_Declared(definition, place.below(name), str(name)) for name, definition in named]
 
 
 class _Reader:
@@ -151,17 +150,17 @@ class _Reader:
         self, scope: Scope, resources: Any, place: Place, parent: ResourceId | None = None
     ) -> None:
         """Read *resources*; *parent* is the resource that they are nested in."""
-        declared = _declared(resources, place)
         modules: list[_Module] = []
-        for each in filter(lambda each: each.is_module, declared):
+        others: list[_Declared] = []
+        for each in _declared(resources, place):
             with self._collecting(each):
-                modules += _modules(scope, each)
-        for each in declared:
+                if each.is_module:
+                    modules += self._modules(scope, each)
+                elif not each.definition.get("existing"):
+                    others.append(each)
+        for each in others:
             with self._collecting(each):
-                if not each.is_module:
-                    self._read_resource(scope, each, parent)
-                elif "template" not in each.definition["properties"]:
-                    self._leave_out(each)
+                self._read_resource(scope, each, parent)
         for inner, inner_resources, inner_place in modules:
             self.read(inner, inner_resources, inner_place)
 
@@ -185,6 +184,29 @@ class _Reader:
             inner = declared.definition.get("resources")
             self.read(turn, inner, place.below("resources"), own)
 
+    def _modules(self, scope: Scope, declared: _Declared) -> Iterator[_Module]:
+        """Make known the templates that a module deploys; yield their scopes and resources."""
+        properties, place = declared.definition["properties"], declared.place.below("properties")
+        template = properties.get("template")
+        if template is None:
+            self._leave_out(declared)
+            return
+        options = properties.get("expressionEvaluationOptions") or {}
+        at = place.below("template")
+        for turn in declared.turns(scope):
+            if str(options.get("scope")).lower() == "inner":
+                given = _Parameters(
+                    turn, properties.get("parameters") or {}, place.below("parameters")
+                )
+                inner = Scope(template=template, place=at, group=scope.group, given=given)
+            else:
+                outputs = {"outputs": template.get("outputs") or {}}
+                inner = replace(turn, template={**turn.template, **outputs})
+            index = f"[{turn.copies['']}]" if "copy" in declared.definition else ""
+            for name in (declared.symbol + index, declared.name(turn)):
+                scope.modules[name.casefold()] = inner
+            yield inner, template["resources"], at.below("resources")
+
     def _leave_out(self, declared: _Declared) -> None:
         self.left_out.append(f"{declared.definition['type']}, line {declared.place.line}")
 
@@ -195,29 +217,8 @@ class _Reader:
             yield
         except TemplateFault as fault:
             self.faults.append(str(fault))
-        except (TypeError, LookupError, AttributeError):
+        except _MALFORMED:
             self.faults.append(declared.place.fault("this is not the form of a resource"))
-
-
-def _modules(scope: Scope, declared: _Declared) -> Iterator[_Module]:
-    """Make known the templates that a module deploys; yield their scopes and resources."""
-    properties, place = declared.definition["properties"], declared.place.below("properties")
-    template = properties.get("template")
-    if template is None:
-        return
-    options = properties.get("expressionEvaluationOptions") or {}
-    at = place.below("template")
-    for index, turn in enumerate(declared.turns(scope)):
-        if str(options.get("scope")).lower() == "inner":
-            given = _Parameters(turn, properties.get("parameters") or {}, place.below("parameters"))
-            inner = Scope(template=template, place=at, group=scope.group, given=given)
-        else:
-            outputs = {"outputs": template.get("outputs") or {}}
-            inner = replace(turn, template={**turn.template, **outputs})
-        symbol = f"{declared.symbol}[{index}]" if "copy" in declared.definition else declared.symbol
-        for name in (symbol, declared.name(turn)):
-            scope.modules[name.casefold()] = inner
-        yield inner, template["resources"], at.below("resources")
 
 
 def _types(declared: _Declared, parent: ResourceId | None) -> tuple[str, ...] | None:

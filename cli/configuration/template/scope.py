@@ -136,6 +136,8 @@ class Scope:
             if each["namespace"].casefold() == namespace:
                 function = lookup(each["members"], member)
                 names = [one["name"].casefold() for one in function.get("parameters") or ()]
+                if len(names) != len(values):
+                    raise ExpressionFault(f"{name}(): its arguments do not fit")
                 own = replace(self, given=dict(zip(names, values, strict=True)), copies={})
                 place = self.place.below("functions", number, "members", member, "output")
                 return own.resolve(function["output"]["value"], place.below("value"))

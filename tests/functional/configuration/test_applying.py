@@ -82,6 +82,7 @@ def faults(changes: list[Change], folder: Path) -> list[str]:
 
 def test_the_second_time_nothing_changes(api: ArmApi, apply: Apply) -> None:
     first, handshakes = apply(FULL), len(api.pusher.sent)
+    rows = dict(api.resources._rows)
     second = apply(FULL)
 
     names = ["shop", "orders", "shop.orders", "orders/crm", "orders/erp", "shop.orders/crm"]
@@ -90,6 +91,7 @@ def test_the_second_time_nothing_changes(api: ArmApi, apply: Apply) -> None:
     assert not any(each.faults or each.warnings or each.differences for each in first + second)
     assert api.json("POST", f"{ORDERS}/listKeys") == KEYS
     assert (len(api.pusher.sent), handshakes) == (3, 3)
+    assert dict(api.resources._rows) == rows, "not even the same again is written"
 
 
 @pytest.mark.parametrize(
@@ -261,6 +263,20 @@ def test_a_pending_consent_is_a_warning(api: ArmApi, apply: Apply) -> None:
     assert [each.action for each in (first[1], second[1])] == [Action.CREATE, Action.UNCHANGED]
     assert "validation link" in first[1].warnings[0]
     assert first[1].warnings == second[1].warnings
+
+
+def test_a_pending_consent_can_be_assumed_instead(api: ArmApi, apply: Apply) -> None:
+    api.pusher.script(ABSENT, answered(200))
+    crm = hook(ABSENT)
+    apply({"topics": {"orders": {"eventSubscriptions": {"crm": crm}}}})
+    pending = api.state()
+
+    done = apply(
+        {"topics": {"orders": {"eventSubscriptions": {"crm": crm | {"consent": "assumed"}}}}}
+    )
+
+    assert (pending, api.state()) == ("AwaitingManualAction", "Succeeded")
+    assert summary(done)[1] == ("update", "orders/crm")
 
 
 def test_a_wrong_key_ends_it_at_once(deployment: Deployment, api: ArmApi, write: Write) -> None:

@@ -77,7 +77,7 @@ def faults(folder: Path, text: str, name: str = "pushgrid.json") -> list[str]:
     ("text", "name", "line"),
     [
         (JSON, "pushgrid.json", 7),
-        (JSON.replace("  ", "\t"), "pushgrid.json", 7),
+        ("\t" + JSON.replace("  ", "\t"), "pushgrid.json", 7),
         (JSON, "pushgrid.yaml", 7),
         (YAML, "pushgrid.yaml", 7),
         (YAML, "pushgrid.YML", 7),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from cli.configuration import Configuration, read_configuration
 from cli.failure import CommandFailed
+from tests.fuzz.damage import JUNK, changed, places
 from tests.unit.cli.configuration.test_reading import faults
 
 SHOP = Path(__file__).parents[3] / "data" / "configuration" / "shop.json"
@@ -308,13 +310,30 @@ def test_resources_of_other_kinds_are_left_out(tmp_path: Path) -> None:
         template(
             *({"type": kind, "name": "[unknown()]" if "Web" in kind else "a"} for kind in kinds),
             {"type": EXTENSION, "name": "crm"},
+            {"type": EXTENSION, "name": "crm", "scope": "[resourceId('A.B/topics', 'orders')]"},
             {"type": "Microsoft.Resources/deployments", "name": "remote", "properties": remote},
         ),
     )
 
     assert [each.split(",")[0] for each in found.left_out] == [
+        "Microsoft.Resources/deployments",
         *kinds,
         EXTENSION,
-        "Microsoft.Resources/deployments",
+        EXTENSION,
     ]
     assert found.resources == ()
+
+
+def test_no_value_anywhere_in_a_template_does_harm(tmp_path: Path) -> None:
+    """Each is read, or refused with a line."""
+    path = tmp_path / "main.json"
+    valid = json.loads(SHOP.read_text())
+    refused = 0
+    for place, junk in zip(places(valid), itertools.cycle(JUNK)):
+        path.write_text(json.dumps(changed(valid, place, junk)))
+        try:
+            read_configuration(path, {"receivers": RECEIVERS, "deadLetters": True})
+        except CommandFailed as error:
+            refused += error.message.startswith(f"{path}:")
+
+    assert refused > 50
