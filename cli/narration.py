@@ -152,12 +152,6 @@ def _dropped(entry: Entry) -> str:
     return f"{counted(entry['count'], 'event')}: {entry['reason']}"
 
 
-def _changed(entry: Entry) -> str | None:
-    """Tell what an operator did; what the ARM documents become is told by whoever writes them."""
-    done = {"pause": "paused", "resume": "resumed", "release": "released"}.get(entry["action"])
-    return f"{done} by {entry['by']}" if done else None
-
-
 def _handshake_failed(entry: Entry) -> str:
     if "status" in entry:
         return f"refused: the endpoint answered {entry['status']}"
@@ -189,7 +183,6 @@ _NARRATED: dict[str, tuple[str, Callable[[Entry], str | None]]] = {
     "handshake.granted": ("handshake", lambda _: "accepted"),
     "handshake.awaited": ("handshake", lambda _: "awaits a visit to its validation link"),
     "handshake.failed": ("handshake", _handshake_failed),
-    "subscription.changed": ("changed", _changed),
     "settings.invalid": ("settings", lambda entry: str(entry["detail"])),
     "setting.unresolved": ("settings", lambda entry: f"{entry['setting']}: {entry['detail']}"),
     "setting.unknown": ("settings", _unknown_setting),

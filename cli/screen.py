@@ -14,7 +14,6 @@ from cli.narration import Happening, narrate
 
 _STYLES = {
     "applied": "cyan",
-    "changed": "cyan",
     "dead-lettered": "magenta",
     "delivered": "green",
     "dropped": "red",

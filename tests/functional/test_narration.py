@@ -58,7 +58,11 @@ def test_a_subscription_from_its_handshake_to_its_end(
         ("published", "orders", "1 event: stored 1 delivery in 1 message, then answered 200"),
         ("given up", "orders/crm", "attempt 1: 400 BadRequest"),
         ("dropped", "orders/crm", "1 event: UndeliverableDueToHttpBadRequest"),
-        ("changed", "orders/crm", "paused by the admin key"),
+        (
+            "held",
+            "orders/crm",
+            "paused by the admin key: its events wait until it is resumed",
+        ),
         ("handshake", "orders/crm2", "refused: the endpoint answered 404"),
     ]
 
