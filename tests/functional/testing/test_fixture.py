@@ -37,6 +37,20 @@ def test_what_is_due_later_waits_for_the_clock(pushgrid: Pushgrid, orders: Topic
     assert pushgrid.now - crm.attempts[0].at == timedelta(seconds=10)
 
 
+def test_timers_run_at_their_times_among_retries(pushgrid: Pushgrid, orders: Topic):
+    """A dead letter is due after five minutes, and the timer runs every five minutes."""
+    crm = orders.subscribe("crm", answers=[400])
+    erp = orders.subscribe("erp", answers=[500])
+    pushgrid.advance(seconds=17)
+
+    orders.publish(PLACED)
+    pushgrid.advance(hours=12)
+
+    (blob,) = pushgrid.arm("GET", f"{crm.path}/deadLetters")["value"]
+    assert blob["writtenAt"] == "2026-02-09T12:10:00.0000000Z"
+    assert len(erp.attempts) > 9
+
+
 def test_a_test_runs_alike_each_time(pushgrid: Pushgrid, orders: Topic):
     def play(app: Pushgrid, topic: Topic) -> list[object]:
         app.randomize(seed=7)
