@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 import requests
 
-from devhost.process import RunningHost
-from testbed.arm import ADMIN_KEY, Arm
+from testbed.arm import Arm
 from testbed.subscriber import Subscriber, answers
 from tests.e2e.commanding import Run
 from tests.host.running import until
@@ -298,24 +297,3 @@ def test_a_large_file_takes_several_requests(pushgrid: Run, name: str) -> None:
 
     assert found.out == f"published 1500 events to {name}\n"
     assert "2 of 2 requests" in found.err
-
-
-def test_an_arm_client_finds_its_surroundings(host: RunningHost) -> None:
-    """What `az` asks for before anything else."""
-
-    def get(path: str) -> Any:
-        headers = {"Authorization": f"Bearer {ADMIN_KEY}"}
-        found = requests.get(f"{host.url}/{path}?api-version=2021-04-01", headers=headers)  # noqa: S113
-        return found.status_code, found.json()
-
-    group = "subscriptions/s/resourceGroups/g"
-    (_, subscriptions), (_, known) = get("subscriptions"), get(group)
-    status, account = get(f"{group}/providers/Microsoft.Storage/storageAccounts/devstoreaccount1")
-    missing, _ = get(f"{group}/providers/Microsoft.Storage/storageAccounts/other")
-
-    assert [each["state"] for each in subscriptions["value"]] == ["Enabled"]
-    assert (known["name"], known["properties"]) == ("g", {"provisioningState": "Succeeded"})
-    assert (status, account["id"].rpartition("/")[2], missing) == (200, "devstoreaccount1", 404)
-    assert get("subscriptions/s/providers/Microsoft.EventGrid")[1]["registrationState"] == (
-        "Registered"
-    )
