@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from itertools import pairwise
 
-import fastjsonschema
+import jsonschema
 import pytest
 
 from tests.conformance.editions import CASES, FILES, FOLDER, Case
@@ -29,7 +29,7 @@ ALWAYS = {"2019", "2020", "2023", "latest", "ns"}
 def test_a_file_is_as_the_schema_says(name: str):
     schema = json.loads((FOLDER / "editions.schema.json").read_text())
 
-    fastjsonschema.compile(schema)(FILES[name])
+    jsonschema.validate(FILES[name], schema)
 
 
 @pytest.mark.parametrize("name", FILES)

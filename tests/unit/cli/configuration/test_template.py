@@ -337,3 +337,35 @@ def test_no_value_anywhere_in_a_template_does_harm(tmp_path: Path) -> None:
             refused += error.message.startswith(f"{path}:")
 
     assert refused > 50
+
+
+def test_modules_in_a_loop_know_their_parameters_and_outputs(tmp_path: Path) -> None:
+    inner = {
+        "parameters": {"name": {"type": "string"}},
+        "resources": [{"type": TOPIC, "name": "[parameters('name')]"}],
+        "outputs": {"name": {"type": "string", "value": "[parameters('name')]"}},
+    }
+    module = {
+        "type": "Microsoft.Resources/deployments",
+        "copy": {"name": "each", "count": 2},
+        "name": "[format('module-{0}', copyIndex())]",
+        "properties": {
+            "expressionEvaluationOptions": {"scope": "inner"},
+            "parameters": {"name": {"value": "[format('topic-{0}', copyIndex())]"}},
+            "template": inner,
+        },
+    }
+    own = "[format('{0}/crm', reference('modules[1]').outputs.name.value)]"
+    by_id = (
+        "[reference(resourceId('Microsoft.Resources/deployments', 'module-0')).outputs.name.value]"
+    )
+    resources = {
+        "modules": module,
+        "crm": {"type": NESTED, "name": own, "properties": {"labels": [by_id]}},
+    }
+    text = json.dumps({"$schema": _SCHEMA, "languageVersion": "2.0", "resources": resources})
+
+    found = read(tmp_path, text)
+
+    assert names(found) == ["topic-0", "topic-1", "topic-1/crm"]
+    assert found.resources[2].document == {"properties": {"labels": ["topic-0"]}}
