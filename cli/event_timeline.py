@@ -41,6 +41,10 @@ def state_text(state: Mapping[str, Any] | None, since: datetime, now: datetime) 
     lines = []
     if not state["hasConsented"]:
         lines.append("Not delivering: the endpoint has not completed the validation handshake.")
+    if paused := state["paused"]:
+        since_then = _clock(datetime.fromisoformat(paused["since"]))
+        by = printable(paused["by"])
+        lines.append(f"Paused since {since_then} by {by}: its events wait until it is resumed.")
     if (held := state["held"]) and (until := _time(held["until"])):
         left = span(timedelta(seconds=max(round((until - now).total_seconds()), 0)))
         lines.append(f"Held: the endpoint is sent nothing for another {left} ({held['why']}).")

@@ -73,6 +73,13 @@ def prints_json(command: F) -> F:
     return option(command)
 
 
+def of_topic(command: F) -> F:
+    """Give a command the option ``--topic``, which it needs."""
+    return click.option(
+        "--topic", "-t", required=True, metavar="TOPIC", help="Topic, or NAMESPACE.TOPIC."
+    )(command)
+
+
 class Duration(click.ParamType[Any]):
     """A time such as ``90m``, ``6h`` or ``2d``; a bare number is minutes."""
 

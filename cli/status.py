@@ -7,7 +7,8 @@ from typing import Any
 import click
 
 from cli.deployment import Deployment
-from cli.failure import REFUSED
+from cli.failure import REFUSED, CommandFailed
+from cli.holds import hold_text, read_holds
 from cli.options import calls_deployment, prints_json
 from cli.output import print_json, print_table
 
@@ -17,8 +18,13 @@ from cli.output import print_json, print_table
 @calls_deployment
 @click.pass_context
 def status(context: click.Context, deployment: Deployment, as_json: bool) -> None:
-    """Show health, queues and timers. The exit code is 1 if something is wrong."""
+    """Show health, queues, timers and holds. The exit code is 1 if something is wrong."""
     found = deployment.status("health")
+    if found.get("storage") == "reachable":
+        try:
+            found["holds"] = list(read_holds(deployment).values())
+        except CommandFailed as error:
+            click.echo(f"What is paused or held is not known: {error.message}", err=True)
     if as_json:
         print_json(found)
     else:
@@ -40,6 +46,12 @@ def _print(url: str, found: dict[str, Any]) -> None:
         {"TIMER": name, "LAST RUN": each["lastRun"], "FAILED": ", ".join(each["failed"]) or None}
         for name, each in found.get("timers", {}).items()
     ]
-    if found["storage"] == "reachable":
+    if found.get("storage") == "reachable":
         print_table(queues, "There are no queues yet.")
         print_table(timers, "No timer has run yet.")
+    if "holds" in found:
+        holds = [
+            {"TOPIC": each["topic"], "SUBSCRIPTION": each["subscription"], "HELD": hold_text(each)}
+            for each in found["holds"]
+        ]
+        print_table(holds, "No event subscription is paused or held.")

@@ -9,8 +9,17 @@ import click
 
 from cli.deployment import Deployment, subscription_path, topic_path
 from cli.failure import REFUSED, CommandFailed
-from cli.options import Duration, FilterExpression, NameValue, calls_deployment, prints_json
+from cli.holds import Hold, hold_text, read_holds
+from cli.options import (
+    Duration,
+    FilterExpression,
+    NameValue,
+    calls_deployment,
+    of_topic,
+    prints_json,
+)
 from cli.output import print_json, print_table
+from cli.subscription_actions import pause, release, resume, test
 from cli.subscription_document import (
     SubscriptionOptions,
     namespace_subscription,
@@ -26,10 +35,8 @@ def subscription() -> None:
     """Manage event subscriptions. A namespace topic is written NAMESPACE.TOPIC."""
 
 
-def _of_topic(command: F) -> F:
-    return click.option(
-        "--topic", "-t", required=True, metavar="TOPIC", help="Topic, or NAMESPACE.TOPIC."
-    )(command)
+for action in (pause, resume, release, test):
+    subscription.add_command(action)
 
 
 def _describes_subscription(command: F) -> F:
@@ -119,24 +126,31 @@ def list_subscriptions(deployment: Deployment, topic: str | None, as_json: bool)
     if as_json:
         print_json(found)
         return
+    holds = read_holds(deployment)
     print_table(
-        [_row(each) for each in found],
+        [_row(each, holds) for each in found],
         "There are no event subscriptions. Create one with 'pushgrid subscription create'.",
     )
 
 
 @subscription.command("show")
 @click.argument("name")
-@_of_topic
+@of_topic
 @calls_deployment
 def show(deployment: Deployment, topic: str, name: str) -> None:
-    """Show the ARM document of an event subscription."""
+    """
+    Show the ARM document of an event subscription.
+
+    That it is paused or held is told on standard error.
+    """
     print_json(deployment.get(subscription_path(topic, name)))
+    if hold := read_holds(deployment).get((topic.lower(), name.lower())):
+        click.echo(hold_text(hold), err=True)
 
 
 @subscription.command("create")
 @click.argument("name")
-@_of_topic
+@of_topic
 @_describes_subscription
 @prints_json
 @calls_deployment
@@ -168,7 +182,7 @@ def create(
 
 @subscription.command("update")
 @click.argument("name")
-@_of_topic
+@of_topic
 @_describes_subscription
 @prints_json
 @calls_deployment
@@ -193,7 +207,7 @@ def update(
 
 @subscription.command("delete")
 @click.argument("name")
-@_of_topic
+@of_topic
 @calls_deployment
 def delete(deployment: Deployment, topic: str, name: str) -> None:
     """Delete an event subscription; its waiting events are dropped."""
@@ -220,20 +234,23 @@ def _document(topic: str, given: dict[str, Any], deployment: Deployment) -> dict
         raise CommandFailed(str(error)) from None
 
 
-def _row(document: Mapping[str, Any]) -> dict[str, object]:
+def _row(document: Mapping[str, Any], holds: Mapping[tuple[str, str], Hold]) -> dict[str, object]:
     properties = document["properties"]
     delivery = (properties.get("deliveryConfiguration") or {}).get("push") or properties
     destination = delivery.get("destination") or {}
     if "deliveryWithResourceIdentity" in delivery and not destination:
         destination = (delivery["deliveryWithResourceIdentity"] or {}).get("destination") or {}
     target = destination.get("properties") or {}
+    topic = topic_of(document["id"])
+    hold = holds.get((topic.lower(), document["name"].lower()))
     return {
-        "TOPIC": topic_of(document["id"]),
+        "TOPIC": topic,
         "NAME": document["name"],
         "ENDPOINT": target.get("endpointBaseUrl"),
         "BATCH": target.get("maxEventsPerBatch"),
         "SCHEMA": properties.get("eventDeliverySchema"),
         "STATE": properties.get("provisioningState"),
+        "HELD": hold and hold_text(hold),
     }
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import requests
 
+from devhost.process import RunningHost
 from testbed.arm import Arm
 from testbed.subscriber import Subscriber, answers
 from tests.e2e.commanding import Run
@@ -92,6 +93,59 @@ def test_what_the_options_say_is_what_is_stored(
     changed = pushgrid("subscription", "show", *where).document["properties"]
     assert changed["retryPolicy"]["maxDeliveryAttempts"] == 3
     assert changed["destination"] == stored["destination"]
+
+
+def test_a_pause_is_shown_everywhere_and_ends_when_it_is_resumed(
+    host: RunningHost, pushgrid: Run, name: str, subscriber: Callable[..., Subscriber]
+) -> None:
+    """What arrives during the pause is the operator's test, which passes it."""
+    there, where = subscriber(), ("crm", "-t", name)
+    pushgrid("topic", "create", name)
+    pushgrid("subscription", "create", *where, "--endpoint", there.url)
+
+    paused = pushgrid("subscription", "pause", *where)
+    (event_id,) = pushgrid("publish", name, "--type", "Placed", "--json").document
+    assert until(lambda: any(name in line and '"held":1' in line for line in list(host.lines)))
+    tested = pushgrid("subscription", "test", *where)
+    assert there.wait_for(bool)
+
+    assert paused.code == 0
+    assert paused.out.startswith(f"crm of {name}: Paused: its events are stored and wait.")
+    note = "by the admin key"
+    for shown in (paused.out, pushgrid("subscription", "list", "-t", name).out):
+        assert note in shown
+    assert note in pushgrid("subscription", "show", *where).err
+    (row,) = [line for line in pushgrid("status").out.splitlines() if line.startswith(name)]
+    assert note in row
+    timeline = pushgrid("timeline", "--topic", name, "--subscription", "crm").out
+    assert "Paused since " in timeline
+    assert tested.code == 0
+    assert "200 (Delivered) after " in tested.out
+    assert "address: 127.0.0.1" in tested.out
+    assert pushgrid("subscription", "pause", *where, "--json").document["changed"] is False
+    assert [push.events[0]["eventType"] for push in there.pushes] == ["Pushgrid.TestEvent"]
+
+    resumed = pushgrid("subscription", "resume", *where)
+
+    assert resumed.out.startswith(f"crm of {name}: Resumed: ")
+    assert there.wait_for(lambda pushes: len(pushes) > 1)
+    assert [push.events[0]["id"] for push in there.pushes[1:]] == [event_id]
+    released = pushgrid("subscription", "release", *where)
+    assert released.out == f"crm of {name}: Its endpoint was not held.\n"
+    assert name not in pushgrid("status").out
+
+
+def test_a_test_that_fails_says_why(
+    pushgrid: Run, name: str, subscriber: Callable[..., Subscriber]
+) -> None:
+    there, where = subscriber(answers(503)), ("crm", "-t", name)
+    pushgrid("topic", "create", name)
+    pushgrid("subscription", "create", *where, "--endpoint", there.url)
+
+    refused = pushgrid("subscription", "test", *where)
+
+    assert refused.code == 1
+    assert "503 (Busy) after " in refused.out
 
 
 def test_lists_are_tables_or_json(

@@ -8,7 +8,7 @@ from shared.clock import timestamp
 from shared.delivery.health.endpoint_health import Held
 from shared.subscriptions.subscription import Pause
 
-SOONEST, LATEST = timedelta(seconds=5), timedelta(minutes=2)  # the first return of what waits
+SOONEST, LATEST = timedelta(seconds=1), timedelta(minutes=2)  # the first return of what waits
 
 
 def held_by(pause: Pause, now: datetime) -> Held:

@@ -1,0 +1,108 @@
+"""`pushgrid subscription pause`, `resume`, `release` and `test`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import click
+
+from cli.deployment import Deployment, subscription_path
+from cli.failure import REFUSED
+from cli.holds import hold_text
+from cli.options import calls_deployment, of_topic, prints_json
+from cli.output import print_json, printable
+
+
+@click.command("pause")
+@click.argument("name")
+@of_topic
+@prints_json
+@calls_deployment
+def pause(deployment: Deployment, topic: str, name: str, as_json: bool) -> None:
+    """Hold an event subscription by hand: its events wait until it is resumed."""
+    _act(deployment, topic, name, "pause", as_json)
+
+
+@click.command("resume")
+@click.argument("name")
+@of_topic
+@prints_json
+@calls_deployment
+def resume(deployment: Deployment, topic: str, name: str, as_json: bool) -> None:
+    """Deliver again what a pause has kept, one event after the other."""
+    _act(deployment, topic, name, "resume", as_json)
+
+
+@click.command("release")
+@click.argument("name")
+@of_topic
+@prints_json
+@calls_deployment
+def release(deployment: Deployment, topic: str, name: str, as_json: bool) -> None:
+    """End the hold that failures have begun, before its time."""
+    _act(deployment, topic, name, "release", as_json)
+
+
+@click.command("test")
+@click.argument("name")
+@of_topic
+@prints_json
+@calls_deployment
+@click.pass_context
+def test(
+    context: click.Context, deployment: Deployment, topic: str, name: str, as_json: bool
+) -> None:
+    """
+    Send the endpoint one event at once, and show what comes of it.
+
+    The event has the type Pushgrid.TestEvent, and counts nowhere. The exit code is 1 if the
+    endpoint does not accept it.
+    """
+    found = deployment.post(f"{subscription_path(topic, name)}/test")
+    if as_json:
+        print_json(found)
+    else:
+        click.echo("\n".join(lines_of_test(found)))
+    context.exit(0 if found["succeeded"] else REFUSED)
+
+
+def _act(deployment: Deployment, topic: str, name: str, action: str, as_json: bool) -> None:
+    done = deployment.post(f"{subscription_path(topic, name)}/{action}")
+    if as_json:
+        print_json(done)
+        return
+    click.echo(f"{name} of {topic}: {done['message']}")
+    if hold := hold_text(done):
+        click.echo(f"  {hold}")
+
+
+def lines_of_test(found: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what came of a test, line by line; what the endpoint says is made printable."""
+    request, said, failure = found["request"], found["answer"], found["failure"]
+    yield f"{request['method']} {request['url']}"
+    yield from _message(request)
+    yield ""
+    if said:
+        yield f"{said['status']} ({found['outcome']}) after {found['seconds']} s"
+        yield from _message(said)
+    else:
+        detail = printable(failure["detail"])
+        yield f"no answer after {found['seconds']} s: {failure['reason']} ({detail})"
+    peer = found["peer"] or {}
+    if address := peer.get("address"):
+        yield f"address: {address}"
+    if certificate := peer.get("certificate"):
+        names = printable(", ".join(certificate["names"])) or "nobody"
+        match = "" if certificate["matchesHost"] else "; it is not for this host"
+        yield f"certificate: {printable(certificate['subject'])}, for {names}{match}"
+        yield f"  issued by {printable(certificate['issuer'])}"
+        yield f"  valid until {certificate['validUntil'][:19].replace('T', ' ')} (UTC)"
+
+
+def _message(message: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines of a request's or an answer's headers and body."""
+    for name, value in message["headers"].items():
+        yield f"  {printable(name)}: {printable(value)}"
+    if message["body"]:
+        yield f"  {printable(message['body'])}{' …' if message.get('isTruncated') else ''}"
