@@ -23,11 +23,18 @@ _SIGNS = {
     Action.CREATE: ("+", "green"),
     Action.UPDATE: ("~", "yellow"),
     Action.DELETE: ("-", "red"),
+    Action.UNCHANGED: ("=", None),
 }
 _DONE = {
     Action.CREATE: "created",
     Action.UPDATE: "updated",
     Action.DELETE: "deleted",
+    Action.UNCHANGED: "unchanged",
+}
+_PLANNED = {
+    Action.CREATE: "to create",
+    Action.UPDATE: "to update",
+    Action.DELETE: "to delete",
     Action.UNCHANGED: "unchanged",
 }
 
@@ -130,9 +137,13 @@ def _summarize(
     if not total and not failed:
         _print(f"Nothing to change: the deployment is as {file} says.")
         return
-    words = [f"{counts[action]} {_DONE[action]}" for action in Action if counts[action]]
-    words += [f"{failed} failed"] if failed else []
-    _print(f"{', '.join(words)}{'; nothing was changed: this is a dry run' if dry_run else ''}.")
+    words = [
+        f"{counts[action]} {(_PLANNED if dry_run else _DONE)[action]}"
+        for action in Action
+        if counts[action]
+    ]
+    words += [f"{failed} refused"] if failed else []
+    _print(f"{'Dry run: ' if dry_run else ''}{', '.join(words)}.")
 
 
 def _document(

@@ -59,7 +59,7 @@ def test_a_file_from_nothing_to_a_delivery(
             f"event subscription {name}/crm",
         )
     )
-    assert planned == (0, f"{created}3 created; nothing was changed: this is a dry run.\n", "")
+    assert planned == (0, f"{created}Dry run: 3 to create.\n", "")
     assert listed == []
     assert first == (0, f"{created}3 created.\n", "")
     assert second == (0, "Nothing to change: the deployment is as pushgrid.json says.\n", "")
@@ -116,7 +116,7 @@ def test_a_fault_names_file_path_and_line(apply: Apply, name: str) -> None:
         f"pushgrid.yaml:7: {own}.endpointKind: there is no such member; did you mean endpointType?",
     ]
     assert refused.code == 1
-    assert refused.out.endswith("2 created, 1 failed.\n")
+    assert refused.out.endswith("2 created, 1 refused.\n")
     assert refused.err.startswith(f"pushgrid.yaml:8: {own}.properties.endpointUrl: Invalid event")
 
 

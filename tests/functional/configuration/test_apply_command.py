@@ -1,0 +1,93 @@
+"""What `pushgrid apply` prints, on the management API in memory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from cli.deployment import Deployment
+from cli.program import main
+from pushgrid.testing.memory import answered
+from tests.functional.configuration.conftest import Write
+from tests.functional.manage.arm_api import HOST, KEY, URL, ArmApi, hook
+
+Apply = Callable[..., tuple[int, list[str], str]]
+ONE = {"topics": {"orders": {"eventSubscriptions": {"crm": hook()}}}}
+
+
+@pytest.fixture
+def apply(deployment: Deployment, capsys: pytest.CaptureFixture[str]) -> Apply:
+    """Run the command; return its exit code, its lines and its errors."""
+
+    def run(*arguments: object) -> tuple[int, list[str], str]:
+        options = ("--url", HOST, "--key", KEY, "--scope", deployment.scope)
+        code = main(["apply", *map(str, arguments), *options])
+        printed = capsys.readouterr()
+        return code, printed.out.splitlines(), printed.err
+
+    return run
+
+
+def test_a_consent_that_is_still_pending_is_told_each_time(
+    api: ArmApi, apply: Apply, write: Write
+) -> None:
+    api.pusher.script(URL, answered(200))
+    file = write(ONE)
+    warning = (
+        "    warning: the endpoint has to open the validation link that it was sent, within ten"
+    )
+
+    first, second = apply(file), apply(file)
+
+    assert [line[: len(warning)] for line in first[1]] == [
+        "+ topic orders",
+        "+ event subscription orders/crm",
+        warning,
+        "2 created.",
+    ]
+    assert [line[: len(warning)] for line in second[1]] == [
+        "= event subscription orders/crm",
+        warning,
+        f"Nothing to change: the deployment is as {file} says."[: len(warning)],
+    ]
+    assert (first[0], second[0]) == (0, 0)
+
+
+def test_programs_get_the_faults_too(apply: Apply, write: Write) -> None:
+    wrong = {"topics": {"orders": {"tags": {"deliveryProfile": "1999"}}}}
+
+    code, lines, err = apply(write(wrong), "--json")
+
+    (change,) = json.loads("\n".join(lines))["changes"]
+    assert (code, err, change["action"]) == (1, "", "create")
+    assert "There is no delivery profile '1999'" in change["faults"][0]
+
+
+def test_a_dry_run_says_what_would_happen(apply: Apply, write: Write) -> None:
+    apply(write(ONE))
+    more = {"topics": {"orders": {"tags": {"a": "b"}}, "others": {}}}
+
+    code, lines, _ = apply(write(more), "--dry-run", "--prune")
+
+    assert (code, lines) == (
+        0,
+        [
+            "~ topic orders",
+            '    tags: nothing → {"a": "b"}',
+            "+ topic others",
+            "- event subscription orders/crm",
+            "Dry run: 1 to create, 1 to update, 1 to delete.",
+        ],
+    )
+
+
+@pytest.mark.parametrize("content", ["[]", '{"a": 1}', '{"parameters": {"a": {"reference": 1}}}'])
+def test_a_file_without_parameters_is_refused(apply: Apply, write: Write, content: str) -> None:
+    parameters = write(content, "parameters.json")
+
+    code, lines, err = apply(write(ONE), "--parameters", parameters)
+
+    assert (code, lines) == (2, [])
+    assert err.startswith(f"{parameters}:1: this is no parameter file")
