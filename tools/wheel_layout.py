@@ -42,7 +42,8 @@ class WheelLayout(BuildHookInterface):  # type: ignore[type-arg] # its parameter
 
 
 def _selected(root: Path, patterns: list[str]) -> list[Path]:
-    return sorted({path for pattern in patterns for path in root.glob(pattern)})
+    found = {path for pattern in patterns for path in root.glob(pattern)}
+    return sorted(path for path in found if path.is_file())
 
 
 def _in_the_wheel(path: Path) -> str:

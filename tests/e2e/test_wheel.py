@@ -196,8 +196,10 @@ def test_the_command_says_its_version(installed: Installed) -> None:
 def test_the_fixture_is_there_for_a_users_tests(installed: Installed, tmp_path: Path) -> None:
     """The guide's first example; tests/integration/test_testing_guide.py runs all of them."""
     _, example, *_ = re.split(r"```(?:python\n)?", (ROOT / "docs/testing.md").read_text())
+    (tmp_path / "shared").mkdir()  # many projects have one of their own
+    (tmp_path / "shared/__init__.py").write_text("NAME = 'ours'\n")
     file = tmp_path / "test_example.py"
-    file.write_text(example)
+    file.write_text(f"from shared import NAME\n{example}")
 
     ended = installed.run("python", "-m", "pytest", "-q", "-p", "no:cacheprovider", str(file))
 
