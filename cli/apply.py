@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 from rich.console import Console
+from rich.text import Text
 
 from cli.configuration import Action, Change, Configuration, carry_out, plan, read_configuration
 from cli.configuration.schema import SCHEMA
@@ -67,7 +68,7 @@ def apply(
     parameters = _read_parameters(parameter_file) | dict(given)
     configuration = read_configuration(file, parameters, deployment.scope)
     done: list[Change] = []
-    with Console(stderr=True).status(f"comparing {deployment.url} with {file} …") as progress:
+    with Console(stderr=True).status(Text(f"comparing {deployment.url} with {file} …")) as progress:
 
         def show(change: Change) -> None:
             done.append(change)
@@ -77,7 +78,7 @@ def apply(
                 progress.start()
 
         changes = plan(deployment, configuration, prune=prune)
-        progress.update(f"applying {file} …")
+        progress.update(Text(f"applying {file} …"))
         if dry_run:
             for each in changes:
                 show(each)
