@@ -36,15 +36,21 @@ _log = logging.getLogger(__name__)
 # Not uuid4: it asks the system, and other threads run before the loop goes on. The app may seed
 # Python's own generator.
 _chance = random.Random()  # noqa: S311 - ids only
-# Where packages are installed; also the app, where this package is.
-_INSTALLED = Path(func.__file__).parents[2]
-# Not the app's code: this package, the standard library's, installed packages.
-_NOT_THE_APPS = (
-    str(Path(__file__).parents[1]),
-    str(Path(asyncio.__file__).parent),
-    str(Path(concurrent.futures.__file__).parent),
-    str(_INSTALLED / "azure" if __file__.startswith(str(_INSTALLED)) else _INSTALLED),
-)
+
+
+def _others_code(own: Path, packages: Path) -> tuple[str, ...]:
+    """
+    Return the folders whose code is not the app's.
+
+    They are *own*, the standard library's, and installed *packages*; but where this package is
+    installed, the app is installed beside it.
+    """
+    installed = packages / "azure" if own.is_relative_to(packages) else packages
+    standard = (Path(asyncio.__file__), Path(concurrent.futures.__file__))
+    return tuple(map(str, (own, installed, *(each.parent for each in standard))))
+
+
+_NOT_THE_APPS = _others_code(Path(__file__).parents[1], Path(func.__file__).parents[2])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

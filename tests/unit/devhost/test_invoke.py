@@ -7,13 +7,14 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 
 import azure.functions as func
 import pytest
 from azure.functions.meta import Datum
 
 from devhost.errors import InvocationError
-from devhost.functions.invoke import Invoker, app_traceback
+from devhost.functions.invoke import Invoker, _others_code, app_traceback
 from devhost.http.request import Request
 
 REQUEST = Request(
@@ -157,6 +158,17 @@ def test_the_traceback_is_the_apps(call, http_function, reports):
     assert "test_invoke.py" in trace
     assert "devhost/invoke.py" not in trace
     assert trace.endswith("ValueError: boom")
+
+
+@pytest.mark.parametrize(
+    ("own", "is_the_apps"), [("/checkout/devhost", False), ("/site/pushgrid/home/devhost", True)]
+)
+def test_code_of_an_installed_package_is_the_apps_where_the_host_is_installed(own, is_the_apps):
+    others = _others_code(Path(own), Path("/site"))
+
+    assert "/site/pushgrid/shared/clock.py".startswith(others) is not is_the_apps
+    assert "/site/azure/core/x.py".startswith(others)
+    assert f"{own}/functions/invoke.py".startswith(others)
 
 
 def test_the_traceback_of_what_it_came_from_is_the_apps_as_well(call, http_function, reports):
