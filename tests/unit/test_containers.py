@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from cli.dev import dev
 from devhost.azurite_files import node_and_azurite
 from shared import settings
 from tests.dockerfiles import Build, context, copy_context, stages
@@ -106,6 +107,14 @@ def test_compose_publishes_the_port_that_is_served_and_checked(
     assert f"'http://127.0.0.1:{port}/status/health'" in check
     assert COMPOSE[service]["build"]["dockerfile"] == f"docker/{dockerfile.name}"
     assert stage.values("USER")[0].isdecimal()
+
+
+def test_the_local_image_runs_a_command_with_options_that_it_has() -> None:
+    stage = stages(DEV)[-1]
+    name, *options = stage.arguments("CMD")
+
+    assert (stage.arguments("ENTRYPOINT"), name) == (["pushgrid"], "dev")
+    assert str(dev.make_context(name, options).params["host"]) == "0.0.0.0"  # noqa: S104 - parsed only
 
 
 def test_compose_gives_settings_that_exist_and_those_that_timers_need() -> None:
