@@ -185,6 +185,7 @@ def _introduce(run: LocalRun, options: Options, screen: Screen) -> None:
     storage = f"in {options.data}" if options.data else "temporary, discarded on exit"
     is_default = urlsplit(run.api.url).port == _DEFAULT_PORT
     screen.show("address", run.api.url)
+    screen.show("console", f"{run.api.url}/console  (asks for the admin key)")
     if not is_default:
         screen.show("for pushgrid", f"export PUSHGRID_URL={run.api.url}")
     for name, value in run.host.variables.items():

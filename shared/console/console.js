@@ -1,17 +1,37 @@
 // Chooses the view that the address names, and draws it.
 
 import { overview, overviewReads } from "./overview.js";
+import { pathOf } from "./parts.js";
 import { h, render } from "./preact.mjs";
 import { signInForm } from "./sign_in.js";
 import { change, drawWith, keepReading, signOut, state } from "./store.js";
+import { subscriptionReads, subscriptionView } from "./subscription.js";
+import { topicReads, topicView } from "./topic.js";
 
 const VIEWS = {
   overview: { title: () => "Overview", reads: overviewReads, draw: overview },
+  topic: { title: ({ topic }) => topic, reads: topicReads, draw: topicView },
+  subscription: {
+    title: ({ subscription }) => subscription,
+    reads: subscriptionReads,
+    draw: subscriptionView,
+  },
 };
 
 /** Read the route of an address such as #/topics/orders/crm. */
 function routeOf(hash) {
-  return { view: "overview" };
+  const [, kind, ...names] = hash.split("/").map(decoded);
+  const [topic, subscription] = names;
+  if (kind !== "topics" || !topic) return { view: "overview" };
+  return subscription ? { view: "subscription", topic, subscription } : { view: "topic", topic };
+}
+
+function decoded(segment) {
+  try {
+    return decodeURIComponent(segment);
+  } catch {
+    return segment;
+  }
 }
 
 function follow() {
@@ -35,7 +55,7 @@ function page() {
     h(
       "header",
       null,
-      h("nav", { "aria-label": "Console" }, h("a", { class: "brand", href: "#/" }, "Pushgrid")),
+      h("nav", { "aria-label": "Console" }, trail(state.route)),
       h("span", { class: "quiet" }, location.host),
       h("button", { type: "button", onClick: () => signOut() }, "Sign out"),
     ),
@@ -43,9 +63,18 @@ function page() {
       "main",
       { id: "content", tabIndex: -1 },
       h("h1", null, view.title(state.route)),
-      view.draw(),
+      view.draw(state.route),
     ),
     h("div", { class: "notice", role: "status" }, notice()),
+  ];
+}
+
+/** Where the view is: the way back to the overview and the topic. */
+function trail({ topic, subscription }) {
+  return [
+    h("a", { class: "brand", href: "#/" }, "Pushgrid"),
+    topic && [" / ", h("a", { href: pathOf(topic) }, topic)],
+    subscription && [" / ", h("a", { href: pathOf(topic, subscription) }, subscription)],
   ];
 }
 

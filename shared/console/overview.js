@@ -1,26 +1,88 @@
 // Draws the overview: health, queues, topics and all subscriptions.
 
+import { charts, readCharts, together } from "./charts.js";
 import { badge, duration, link, moment, panel, pathOf, row, stateOf, table } from "./parts.js";
 import { h } from "./preact.mjs";
 import { state } from "./store.js";
 import { everySubscription, subscriptionList } from "./subscriptions.js";
+import { hasFailed, timelines } from "./timeline.js";
 
+const MOST_TOPICS = 10; // whose rates are read
+const MOST_SUBSCRIPTIONS = 10; // whose failures are read
+const MOST_FAILURES = 10; // that are shown
 const LOOKS = { healthy: "good", degraded: "warn", unhealthy: "bad" };
 
 export function overviewReads(api) {
-  return { topics: [(signal) => api.topics(signal), 5], health: [(signal) => api.health(signal), 5] };
+  return {
+    topics: [(signal) => api.topics(signal), 5],
+    health: [(signal) => api.health(signal), 5],
+    rates: [(signal) => readRates(api, signal), 15],
+    failures: [(signal) => readFailures(api, signal), 5],
+  };
+}
+
+function readableTopics() {
+  return (state.reads.topics?.value?.value ?? []).filter((each) => each.isReadable);
+}
+
+async function readRates(api, signal) {
+  const topics = readableTopics().slice(0, MOST_TOPICS);
+  return together(
+    await Promise.all(topics.map((each) => readCharts(api, "topic", each, each.id, signal))),
+  );
+}
+
+/** Read the latest events with failed attempts: of endpoints that are held, then of the others. */
+async function readFailures(api, signal) {
+  const pairs = everySubscription(readableTopics()).filter(([, each]) => each.isReadable);
+  const chosen = pairs.toSorted(([, a], [, b]) => Boolean(b.held) - Boolean(a.held));
+  const found = await Promise.all(
+    chosen.slice(0, MOST_SUBSCRIPTIONS).map(async ([topic, { name }]) => {
+      const path = `${topic.id}/eventSubscriptions/${name}/attempts`;
+      const { value } = await api.get(path, { $top: MOST_FAILURES }, signal);
+      return value.filter(hasFailed).map((event) => ({ event, topic: topic.name, name }));
+    }),
+  );
+  const newest = ({ event }) => event.publishedAt;
+  const byTime = found.flat().toSorted((a, b) => (newest(a) < newest(b) ? 1 : -1));
+  return { of: pairs.length, events: byTime.slice(0, MOST_FAILURES) };
 }
 
 export function overview() {
   const topics = state.reads.topics?.value?.value ?? [];
   return [
     panel("Health", ["health"], health(state.reads.health?.value)),
+    panel("The last hour", ["rates"], rates(topics)),
+    panel("Latest failures", ["failures"], failures(state.reads.failures?.value)),
     panel("Topics", ["topics"], topicTable(topics)),
     panel(
       "Subscriptions",
       ["topics"],
       subscriptionList(everySubscription(topics), { hasTopic: true }),
     ),
+  ];
+}
+
+function rates(topics) {
+  const note = `Of the first ${MOST_TOPICS} of ${topics.length} topics.`;
+  return [
+    charts(state.reads.rates?.value ?? []),
+    topics.length > MOST_TOPICS && h("p", { class: "quiet" }, note),
+  ];
+}
+
+function failures(found) {
+  if (!found) return null;
+  const note = `Of ${MOST_SUBSCRIPTIONS} of ${found.of} subscriptions; held ones come first.`;
+  const events = found.events.map(({ event, topic, name }) => ({
+    event,
+    where: [link(pathOf(topic, name), `${topic}/${name}`), " "],
+  }));
+  return [
+    events.length
+      ? timelines(events)
+      : h("p", { class: "quiet" }, "No failed attempt is recorded."),
+    found.of > MOST_SUBSCRIPTIONS && h("p", { class: "quiet" }, note),
   ];
 }
 

@@ -34,11 +34,11 @@ export function moment(text) {
   if (Number.isNaN(at.valueOf())) return String(text);
   const isToday = at.toDateString() === new Date().toDateString();
   const day = isToday ? {} : { month: "short", day: "numeric" };
-  const shown = at.toLocaleString(undefined, { ...day, timeStyle: undefined, ...CLOCK });
+  const shown = at.toLocaleString(undefined, { ...day, ...CLOCK });
   return h("time", { dateTime: at.toISOString(), title: at.toISOString() }, shown);
 }
 
-const CLOCK = { hour: "2-digit", minute: "2-digit", second: "2-digit" };
+export const CLOCK = { hour: "2-digit", minute: "2-digit", second: "2-digit" };
 
 /** A duration in seconds, as 2 h 5 min. */
 export function duration(seconds) {

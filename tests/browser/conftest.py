@@ -50,6 +50,20 @@ class Console:
         self.page.get_by_label("Admin key").fill(key)
         self.page.get_by_role("button", name="Sign in").click()
 
+    def says(self, words: str) -> None:
+        """Wait until the latest action's result has *words*."""
+        self._wait(".notice", words)
+
+    def shows(self, *words: str) -> None:
+        """Wait until the view shows each of *words*, in whatever place."""
+        for each in words:
+            self._wait("main", each)
+
+    def screenshot(self, name: str) -> None:
+        """Save the view for the README, if the variable SCREENSHOTS names a folder."""
+        if folder := os.environ.get("SCREENSHOTS"):
+            self.page.screenshot(path=f"{folder}/{name}.png", full_page=True)
+
     def watch(self) -> None:
         """Note each fault of the page."""
         page = self.page
@@ -68,6 +82,13 @@ class Console:
         return self.page.evaluate(
             "() => [Object.keys(localStorage), Object.keys(sessionStorage), document.cookie]"
         )
+
+    def _wait(self, place: str, words: str) -> None:
+        found = self.page.locator(place)
+        try:
+            found.filter(has_text=words).wait_for()
+        except Exception as error:
+            raise AssertionError(f"{words!r} is not in: {found.inner_text()}") from error
 
     def _on_line(self, line: Any) -> None:
         is_refusal = "Failed to load resource" in line.text  # an answer of 4xx or 5xx

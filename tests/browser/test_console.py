@@ -4,26 +4,59 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
+from devhost.azurite import Azurite
 from testbed.arm import Arm
-from testbed.subscriber import Subscriber
+from testbed.subscriber import Subscriber, answers
 from tests.browser.conftest import HERE, ROOT, Console
+from tests.e2e.dead_letters import DeadLetters
 
 CONSOLE = ROOT / "shared" / "console"
 
 
-def test_it_asks_for_the_key_and_shows_what_there_is(
-    console: Console, arm: Arm, subscriber: Callable[..., Subscriber], name: str
+@pytest.fixture
+def dead_letters(own_azurite: Azurite) -> DeadLetters:
+    return DeadLetters.into_a_new_container(own_azurite)
+
+
+def test_the_story_of_the_demo(
+    console: Console,
+    arm: Arm,
+    subscriber: Callable[..., Subscriber],
+    dead_letters: DeadLetters,
+    name: str,
 ) -> None:
     arm.create_topic(name)
-    arm.create_subscription(name, "crm", subscriber().url)
-    console.sign_in()
-
+    for each, statuses in (
+        ("healthy", [200]),
+        ("recovering", [503, 503, 200]),
+        ("refusing", [400]),
+    ):
+        url = subscriber(answers(*statuses)).url
+        arm.create_subscription(name, each, url, deadLetterDestination=dead_letters.destination)
+    console.sign_in(f"/topics/{name}")
     page = console.page
-    page.get_by_role("link", name=name).first.wait_for()
-    page.get_by_label("Search names and endpoints").fill(name)
-    line = page.get_by_role("row").filter(has_text=f"crm{name}")
-    assert "delivering" in line.inner_text()
-    assert page.get_by_role("heading", level=1).inner_text() == "Overview"
+
+    page.get_by_label("Type").fill("Shop.OrderPlaced")
+    page.get_by_role("button", name="Publish").click()
+    console.says("Published event")
+
+    page.get_by_role("link", name="recovering").click()
+    console.shows("Attempt 1", "503 Busy", "Next at", "minimum for 503")
+    console.shows("Attempt 3", "200 Delivered")
+    console.shows("Delivered: 1 in the last hour")
+
+    page.get_by_role("link", name=name).click()
+    page.get_by_role("link", name="refusing").click()
+    console.shows("400 BadRequest", "dead-lettered", "Its dead-letter blob is due")
+    page.get_by_role("button", name="Show REFUSING").click()
+    console.says("1 dead letters are shown.")
+    console.shows("UndeliverableDueToHttpBadRequest", "Shop.OrderPlaced")
+
+    page.get_by_role("link", name="Pushgrid").click()
+    console.shows("Latest failures", f"{name}/refusing", f"{name}/recovering")
+    console.screenshot("overview")
 
 
 def test_a_wrong_key_is_told_and_shows_nothing(console: Console, arm: Arm, name: str) -> None:

@@ -12,6 +12,7 @@ from shared.engine.manage.attempts_api import attempts_of
 from shared.engine.manage.call import Call, ManagePorts
 from shared.engine.manage.dead_letters_api import dead_letter_blobs_of, dead_letter_records_of
 from shared.engine.manage.endpoint_test import test_of
+from shared.engine.manage.forecast_api import forecast_of
 from shared.engine.manage.hold_actions import hold_actions, list_holds
 from shared.engine.manage.metrics_api import MonitoredResource
 from shared.engine.manage.resources import Resources
@@ -57,6 +58,7 @@ def _subscription_routes(path: str, form: Subscriptions) -> tuple[Route, ...]:
             f"{path}/{{name}}", GET=form.get, PUT=form.put, PATCH=form.patch, DELETE=form.delete
         ),
         _route(f"{path}/{{name}}/attempts", GET=attempts_of(form)),
+        _route(f"{path}/{{name}}/forecast", GET=forecast_of(form)),
         _route(f"{path}/{{name}}/test", POST=test_of(form)),
         *(
             _route(f"{path}/{{name}}/{action}", POST=handler)

@@ -1,0 +1,89 @@
+// Draws the buttons of a subscription, and what a test of its endpoint showed.
+
+import { badge, duration, moment } from "./parts.js";
+import { h } from "./preact.mjs";
+import { run, setInput, state } from "./store.js";
+
+/** The buttons that make sense now; found: its state as `…/attempts` answers it. */
+export function buttons(path, found) {
+  const act = (action) => async () => (await state.api.act(path, action)).message;
+  const test = async () => {
+    const tested = await state.api.act(path, "test");
+    setInput("test", tested);
+    return tested.succeeded ? "The endpoint accepted the test event." : "The endpoint did not accept the test event.";
+  };
+  return h(
+    "div",
+    { class: "fields" },
+    found?.paused
+      ? button("Resume", "resume", act("resume"))
+      : button("Pause", "pause", act("pause")),
+    button("Release", "release", act("release"), !found?.held),
+    button("Send a test event to the endpoint", "test", test),
+  );
+}
+
+function button(label, name, action, isDisabled = false) {
+  return h(
+    "button",
+    {
+      type: "button",
+      key: name,
+      disabled: isDisabled || Boolean(state.running),
+      onClick: () => run(name, action),
+    },
+    state.running === name ? `${label} …` : label,
+  );
+}
+
+/** The request and the answer of the latest test. */
+export function testResult() {
+  const tested = state.inputs.test;
+  if (!tested) return null;
+  const { request, answer, failure, peer, outcome, succeeded } = tested;
+  const word = [answer?.status, outcome ?? "no attempt"].filter(Boolean).join(" ");
+  return h(
+    "div",
+    { class: "test", "aria-label": "Test", role: "group" },
+    h(
+      "p",
+      null,
+      h("strong", null, "Test at "),
+      moment(tested.at),
+      ": ",
+      badge({ word, look: succeeded ? "good" : "bad" }),
+      ` after ${duration(tested.seconds)}`,
+      peer && ` from ${peer.address}`,
+    ),
+    failure && h("p", { class: "fault" }, `${failure.reason}: ${failure.detail}`),
+    peer?.certificate && certificate(peer.certificate),
+    h(
+      "div",
+      { class: "columns" },
+      message("Request", `${request.method} ${request.url}`, request),
+      answer && message("Answer", String(answer.status), answer),
+    ),
+  );
+}
+
+function certificate(found) {
+  const fit = found.matchesHost ? "it is for this host" : "it is not for this host";
+  return h(
+    "p",
+    null,
+    `Certificate of ${found.subject}, issued by ${found.issuer}, valid until `,
+    moment(found.validUntil),
+    `; ${fit} (${found.names.join(", ")}).`,
+  );
+}
+
+function message(title, first, { headers, body, isTruncated }) {
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
+  const end = isTruncated ? "\n… (truncated)" : "";
+  return h(
+    "div",
+    null,
+    h("h3", null, title),
+    h("pre", { tabIndex: 0, "aria-label": title }, `${[first, ...lines].join("\n")}\n\n${body}${end}`),
+  );
+}

@@ -1,0 +1,97 @@
+// Draws the dead-letter blobs of a subscription, and the events in one of them.
+
+import { moment, row, table } from "./parts.js";
+import { h } from "./preact.mjs";
+import { run, setInput, state } from "./store.js";
+
+const PAGE = 20;
+
+/** Read the newest blobs; a subscription without a destination has none, and says so. */
+export async function readDeadLetters(api, path, signal) {
+  try {
+    return await api.get(`${path}/deadLetters`, { $top: PAGE }, signal);
+  } catch (error) {
+    if (error.status !== 404) throw error;
+    return { value: [], nextLink: null, missing: error.message };
+  }
+}
+
+export function deadLetters(path) {
+  const newest = state.reads.deadLetters?.value;
+  if (!newest) return null;
+  if (newest.missing) return h("p", { class: "quiet" }, newest.missing);
+  const older = state.inputs.older ?? { value: [], nextLink: newest.nextLink };
+  const blobs = [...newest.value, ...older.value.filter((each) => !isIn(newest.value, each))];
+  const more = () =>
+    run("older", async () => {
+      const token = new URL(older.nextLink).searchParams.get("$skiptoken");
+      const page = await state.api.get(`${path}/deadLetters`, { $top: PAGE, $skipToken: token });
+      setInput("older", { value: [...older.value, ...page.value], nextLink: page.nextLink });
+      return `${page.value.length} older blobs.`;
+    });
+  return [
+    h("p", { class: "quiet" }, `Container ${newest.container} of storage account ${newest.account}`),
+    table(
+      "Dead letters",
+      ["Written", "Events", "Reasons", "Blob", ""],
+      blobs.map((each) => blobRow(path, each)),
+      "There are no dead letters.",
+    ),
+    older.nextLink && h("button", { type: "button", onClick: more }, "Show older ones"),
+    state.inputs.records && records(state.inputs.records),
+  ];
+}
+
+function isIn(blobs, { blob }) {
+  return blobs.some((each) => each.blob === blob);
+}
+
+function blobRow(path, { blob, writtenAt, events, unreadable, reasons, fault }) {
+  const show = () =>
+    run(`show ${blob}`, async () => {
+      const found = await state.api.get(`${path}/deadLetters/records`, { blob });
+      setInput("records", found);
+      return `${found.value.length} dead letters are shown.`;
+    });
+  const told = Object.entries(reasons).map(([reason, count]) => `${reason} (${count})`);
+  return row(
+    blob,
+    moment(writtenAt),
+    unreadable ? `${events}, and ${unreadable} that can't be read` : events,
+    fault ? h("span", { class: "fault" }, fault) : told.join(", "),
+    h("span", { class: "url" }, blob),
+    h(
+      "button",
+      { type: "button", disabled: Boolean(fault || state.running), onClick: show },
+      "Show",
+      h("span", { class: "unseen" }, ` ${blob}`),
+    ),
+  );
+}
+
+function records({ blob, value }) {
+  return h(
+    "div",
+    { role: "group", "aria-label": "Dead letters in the blob" },
+    h("h3", null, blob),
+    value.map((each, number) => record(each, number)),
+  );
+}
+
+function record({ fault, reason, attempts, lastOutcome, lastStatus, lastAttemptAt, event }, number) {
+  if (fault) return h("p", { class: "fault", key: number }, fault);
+  const last = [lastStatus, lastOutcome].filter(Boolean).join(" ");
+  return h(
+    "details",
+    { class: "event", key: number, open: number === 0 },
+    h(
+      "summary",
+      null,
+      h("strong", null, reason),
+      ` after ${attempts} attempts`,
+      last && `, the last: ${last}`,
+      lastAttemptAt && [" at ", moment(lastAttemptAt)],
+    ),
+    h("pre", { tabIndex: 0, "aria-label": `Event ${number + 1}` }, JSON.stringify(event, null, 2)),
+  );
+}

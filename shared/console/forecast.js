@@ -1,0 +1,58 @@
+// Draws when an event would be attempted if its endpoint answered as the operator says.
+
+import { badge, duration, field, row, table } from "./parts.js";
+import { h } from "./preact.mjs";
+import { run, setInput, state } from "./store.js";
+
+const EXAMPLE = "503,503,timeout,200";
+
+export function forecast(path) {
+  const answers = state.inputs.answers ?? EXAMPLE;
+  const ask = async (event) => {
+    event.preventDefault();
+    await run("forecast", async () => {
+      setInput("forecast", await state.api.get(`${path}/forecast`, { answers }));
+      return "The forecast is ready.";
+    });
+  };
+  return [
+    h(
+      "form",
+      { class: "fields", onSubmit: ask },
+      field("Answers of the endpoint; the last one repeats", "answers", { value: answers, size: 40 }),
+      h("button", { disabled: Boolean(state.running) }, "Forecast"),
+    ),
+    h(
+      "p",
+      { class: "quiet" },
+      "Status codes, or timeout, refused, dns, tls, unsendable, no-token. Times count from publish.",
+    ),
+    state.inputs.forecast && result(state.inputs.forecast),
+  ];
+}
+
+function result({ edition, profile, attempts, end }) {
+  const rows = attempts.map((each) =>
+    row(
+      each.number,
+      each.number,
+      duration(each.at),
+      `${each.answer} ${each.outcome}`,
+      each.nextAt === null ? "–" : duration(each.nextAt),
+      each.why,
+    ),
+  );
+  const look = end.state === "delivered" ? "good" : "bad";
+  return [
+    h("p", null, `Delivery profile ${profile}: ${edition}`),
+    table("Forecast", ["Attempt", "At", "Answer", "Next at", "Because of"], rows, "No attempt."),
+    h(
+      "p",
+      null,
+      badge({ word: end.state === "deadLettered" ? "dead-lettered" : end.state, look }),
+      ` after ${duration(end.at)}`,
+      end.reason && `: ${end.reason} (${end.why})`,
+      end.blobAt !== null && `; its blob is due after ${duration(end.blobAt)}`,
+    ),
+  ];
+}

@@ -1,0 +1,72 @@
+// Draws the form that publishes a test event to a topic.
+
+import { field } from "./parts.js";
+import { h } from "./preact.mjs";
+import { run, setInput, state } from "./store.js";
+
+/** The form; topic: as `status/topics` names it. */
+export function publishForm(topic) {
+  const isCustom = topic.inputSchema === "CustomEventSchema";
+  const send = (event) => {
+    event.preventDefault();
+    return run("publish", async () => {
+      const made = isCustom ? parsed("event") : describe(topic);
+      await state.api.publish(topic, made);
+      return `Published event ${made.id ?? ""}.`;
+    });
+  };
+  return h(
+    "form",
+    { onSubmit: send },
+    h(
+      "div",
+      { class: "fields" },
+      !isCustom && field("Type", "type", { value: value("type"), required: true }),
+      !isCustom && field("Subject", "subject", { value: value("subject") }),
+    ),
+    isCustom ? area("Event (JSON, in the topic's own schema)", "event") : area("Data (JSON)", "data"),
+    h("button", { class: "primary", disabled: Boolean(state.running) }, "Publish"),
+  );
+}
+
+const EXAMPLES = { type: "Console.Test", subject: "/test", data: '{ "total": 12.5 }', event: "{}" };
+
+function value(name) {
+  return state.inputs[name] ?? EXAMPLES[name];
+}
+
+function area(label, name) {
+  return h(
+    "label",
+    { class: "field" },
+    h("span", null, label),
+    h(
+      "textarea",
+      {
+        rows: 3,
+        spellcheck: false,
+        value: value(name),
+        onInput: (event) => setInput(name, event.target.value),
+      },
+    ),
+  );
+}
+
+function parsed(name) {
+  try {
+    return JSON.parse(value(name));
+  } catch (error) {
+    throw new Error(`The ${name} is no JSON: ${error.message}`);
+  }
+}
+
+function describe({ inputSchema }) {
+  const id = crypto.randomUUID?.() ?? `console-${Date.now()}-${Math.random()}`;
+  const common = { id, subject: value("subject"), data: parsed("data") };
+  const now = new Date().toISOString();
+  if (inputSchema === "CloudEventSchemaV1_0") {
+    const subject = common.subject || undefined; // an empty one is invalid
+    return { ...common, subject, specversion: "1.0", source: "/console", type: value("type"), time: now };
+  }
+  return { ...common, eventType: value("type"), eventTime: now, dataVersion: "1.0" };
+}

@@ -1,0 +1,103 @@
+// Draws a subscription: its state, buttons, rates, events, forecast and dead letters.
+
+import { buttons, testResult } from "./actions.js";
+import { charts, readCharts } from "./charts.js";
+import { deadLetters, readDeadLetters } from "./dead_letters.js";
+import { forecast } from "./forecast.js";
+import { badge, choice, panel, stateOf } from "./parts.js";
+import { h } from "./preact.mjs";
+import { state } from "./store.js";
+import { hasFailed, timelines } from "./timeline.js";
+import { readableTopic, topicOf } from "./topic.js";
+
+const EVENTS = 50;
+
+function pathTo({ topic, subscription }) {
+  return `${readableTopic(topic).id}/eventSubscriptions/${subscription}`;
+}
+
+export function subscriptionReads(api, route) {
+  const events = (signal) => api.get(`${pathTo(route)}/attempts`, { $top: EVENTS }, signal);
+  const rates = (signal) =>
+    readCharts(api, "subscription", readableTopic(route.topic), pathTo(route), signal);
+  const blobs = (signal) => readDeadLetters(api, pathTo(route), signal);
+  return {
+    topics: [(signal) => api.topics(signal), 5],
+    events: [events, 3],
+    rates: [rates, 15],
+    deadLetters: [blobs, 10],
+  };
+}
+
+export function subscriptionView(route) {
+  const topic = topicOf(route.topic);
+  const listed = topic?.subscriptions.find((each) => sameName(each.name, route.subscription));
+  const path = topic?.isReadable && listed ? pathTo(route) : null;
+  return [
+    panel("State", ["topics"], now(path, listed)),
+    panel("The last hour", ["rates"], charts(state.reads.rates?.value ?? [])),
+    panel("Latest events", ["events"], eventList()),
+    path && panel("Forecast", [], forecast(path)),
+    path && panel("Dead letters", ["deadLetters"], deadLetters(path)),
+  ];
+}
+
+function sameName(one, other) {
+  return one.toLowerCase() === other.toLowerCase();
+}
+
+function now(path, listed) {
+  if (!listed) return h("p", null, "There is no such event subscription.");
+  // The state beside the events is read more often than the list.
+  const latest = { ...listed, ...state.reads.events?.value?.state };
+  const found = stateOf(latest);
+  return [
+    h("p", null, badge(found), " ", h("span", { class: "why" }, found.why)),
+    path && buttons(path, latest),
+    testResult(),
+    h(
+      "dl",
+      null,
+      fact("Endpoint", h("span", { class: "url" }, listed.endpoint ?? "")),
+      fact("Dead letters", whereTo(latest.deadLetter)),
+      Object.entries(latest.counts ?? {}).map(([name, count]) => fact(LABELS[name] ?? name, count)),
+    ),
+  ];
+}
+
+const LABELS = {
+  PublishSuccessCount: "Published to the topic in a week",
+  UnmatchedEventCount: "Matched no subscription",
+  MatchedEventCount: "Matched this one",
+  DeliverySuccessCount: "Delivered",
+  DeadLetteredCount: "Dead-lettered",
+  DroppedEventCount: "Dropped",
+};
+
+function fact(name, text) {
+  return h("div", { key: name }, h("dt", null, name), h("dd", null, text));
+}
+
+function whereTo(place) {
+  if (place === undefined) return "";
+  return place ? `container ${place.container} of ${place.account}` : "none: events that end are dropped";
+}
+
+function eventList() {
+  const found = (state.reads.events?.value?.value ?? []).toReversed();
+  const isWanted = state.inputs.events === "failed" ? hasFailed : () => true;
+  const events = found.filter(isWanted).map((event) => ({ event, where: null }));
+  return [
+    choice("Show", "events", [
+      ["all", "all that are recorded"],
+      ["failed", "with failed attempts"],
+    ]),
+    events.length
+      ? timelines(events, (event) => event === found.find(hasFailed))
+      : h(
+          "p",
+          { class: "quiet" },
+          "Nothing is recorded. Events delivered at once are recorded only if PUSHGRID_ATTEMPT_LOG is all.",
+        ),
+  ];
+}

@@ -1,0 +1,87 @@
+// Draws what became of events: every attempt, its answer, the next time, and the rule behind it.
+
+import { badge, duration, moment } from "./parts.js";
+import { h } from "./preact.mjs";
+
+const ENDS = { delivered: "good", deadLettered: "bad", dropped: "bad" };
+const WORDS = { deadLettered: "dead-lettered" };
+
+/** Events as `…/attempts` answers them, the latest first; where: a link before each, or nothing. */
+export function timelines(events, isOpen = () => false) {
+  return events.map(({ event, where }) => timeline(event, where, isOpen(event)));
+}
+
+function timeline(event, where, isOpen) {
+  const state = latestState(event);
+  return h(
+    "details",
+    { class: "event", key: `${event.systemId}`, open: isOpen },
+    h(
+      "summary",
+      null,
+      badge(state),
+      " ",
+      where,
+      h("span", { class: "id" }, event.eventId ?? "(gone)"),
+      " published ",
+      moment(event.publishedAt),
+    ),
+    h(
+      "p",
+      { class: "quiet" },
+      `aeg-output-event-id ${event.systemId}`,
+      event.traceId ? `, trace ${event.traceId}` : "",
+    ),
+    h("ol", { class: "timeline" }, event.attempts.map(attempt), event.end && end(event.end)),
+    state.next && h("p", null, "The next attempt is due at ", moment(state.next), "."),
+  );
+}
+
+/** The state of an event now: a word, how it looks, and when the next attempt is due. */
+export function latestState({ attempts, end }) {
+  if (end) return { word: WORDS[end.state] ?? end.state, look: ENDS[end.state] ?? "off" };
+  const last = attempts.at(-1);
+  if (!last) return { word: "held", look: "warn" };
+  if (last.outcome === "Delivered") return { word: "delivered", look: "good" };
+  const isAhead = last.nextAt && new Date(last.nextAt) > new Date();
+  return isAhead
+    ? { word: "will be retried", look: "warn", next: last.nextAt }
+    : { word: "no failure since", look: "off" };
+}
+
+export function hasFailed({ attempts }) {
+  return attempts.some((each) => each.outcome !== "Delivered");
+}
+
+function attempt(each) {
+  const isDelivered = each.outcome === "Delivered";
+  const look = isDelivered ? "good" : "bad";
+  const answer = [each.status, each.outcome].filter(Boolean).join(" ");
+  return h(
+    "li",
+    { class: look, key: each.number },
+    h("strong", null, `Attempt ${each.number}`),
+    " at ",
+    moment(each.at),
+    ": ",
+    badge({ word: answer, look }),
+    ` after ${duration(each.seconds)}`,
+    each.detail && h("div", { class: "detail" }, each.detail),
+    each.nextAt &&
+      h("div", null, "Next at ", moment(each.nextAt), " because of: ", h("em", null, each.why)),
+    !each.nextAt && each.why && h("div", null, h("em", null, each.why)),
+  );
+}
+
+function end(found) {
+  return h(
+    "li",
+    { class: ENDS[found.state] ?? "off", key: "end" },
+    h("strong", null, WORDS[found.state] ?? found.state),
+    " at ",
+    moment(found.at),
+    found.reason && `: ${found.reason}`,
+    found.why && h("div", null, h("em", null, found.why)),
+    found.blobDueAt && h("div", null, "Its dead-letter blob is due at ", moment(found.blobDueAt)),
+  );
+}

@@ -1,0 +1,39 @@
+// Draws a topic: its rates, its subscriptions, and a form to publish to it.
+
+import { charts, readCharts } from "./charts.js";
+import { panel } from "./parts.js";
+import { publishForm } from "./publish.js";
+import { state } from "./store.js";
+import { subscriptionList } from "./subscriptions.js";
+
+/** The topic of a name as `status/topics` answers it, ignoring case. */
+export function topicOf(name) {
+  const topics = state.reads.topics?.value?.value ?? [];
+  return topics.find((each) => each.name.toLowerCase() === name.toLowerCase());
+}
+
+/** Return the topic of a name, or throw what to tell. */
+export function readableTopic(name) {
+  const found = topicOf(name);
+  if (!found) throw new Error(`There is no topic ${name}.`);
+  if (!found.isReadable) throw new Error(`The row of topic ${name} can't be read.`);
+  return found;
+}
+
+export function topicReads(api, { topic }) {
+  const rates = (signal) => {
+    const found = readableTopic(topic);
+    return readCharts(api, "topic", found, found.id, signal);
+  };
+  return { topics: [(signal) => api.topics(signal), 5], rates: [rates, 15] };
+}
+
+export function topicView({ topic }) {
+  const found = topicOf(topic);
+  const pairs = (found?.subscriptions ?? []).map((each) => [found, each]);
+  return [
+    panel("The last hour", ["rates"], charts(state.reads.rates?.value ?? [])),
+    panel("Subscriptions", ["topics"], subscriptionList(pairs, { hasTopic: false })),
+    found?.isReadable && panel("Publish a test event", [], publishForm(found)),
+  ];
+}
