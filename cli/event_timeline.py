@@ -41,7 +41,7 @@ def state_text(state: Mapping[str, Any] | None, since: datetime, now: datetime) 
     lines = []
     if not state["hasConsented"]:
         lines.append("Not delivering: the endpoint has not completed the validation handshake.")
-    if paused := state["paused"]:
+    if paused := state.get("paused"):
         since_then = _clock(datetime.fromisoformat(paused["since"]))
         by = printable(paused["by"])
         lines.append(f"Paused since {since_then} by {by}: its events wait until it is resumed.")
