@@ -1,4 +1,4 @@
-"""Provides the threads that push, and inboxes for those that wait for them."""
+"""Provides pools of threads, and inboxes for those that wait for pushes."""
 
 from __future__ import annotations
 
@@ -29,6 +29,22 @@ class QueueInbox(Generic[T]):
                 found.append(self._items.get_nowait())
         except Empty:
             return found
+
+
+class PatientPool(ThreadPoolExecutor):
+    """
+    A pool whose work waits for one of its threads if the process can have no more.
+
+    The standard pool queues work, and then says that it could not start a thread: the caller takes
+    it for not done, and it is done all the same.
+    """
+
+    def _adjust_thread_count(self) -> None:
+        try:
+            super()._adjust_thread_count()
+        except RuntimeError:
+            if not self._threads:
+                raise
 
 
 class PooledThreads:

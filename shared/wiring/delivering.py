@@ -7,12 +7,11 @@ import contextvars
 import random
 import secrets
 import time
-from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 
 from shared import telemetry
 from shared.adapters.awake_clock import awake_seconds
-from shared.adapters.push_threads import PooledThreads
+from shared.adapters.push_threads import PatientPool, PooledThreads
 from shared.adapters.storage.health_table import TableHealth
 from shared.delivery.slots.slots import IN_FLIGHT, THREADS, Slots
 from shared.engine.delivering.attempt_history import AttemptHistory
@@ -108,6 +107,6 @@ def _gates() -> Gates:
 
 
 @once
-def _invocations() -> ThreadPoolExecutor:
+def _invocations() -> PatientPool:
     # Deliveries that go on after their invocation are about as many as pushes under way.
-    return ThreadPoolExecutor(INVOCATIONS + THREADS.total, thread_name_prefix="deliver")
+    return PatientPool(INVOCATIONS + THREADS.total, thread_name_prefix="deliver")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from shared.adapters.group_commit import GroupCommit
+from shared.adapters.push_threads import PatientPool
 from shared.engine.publishing.commit import Commit
 from shared.engine.publishing.gathering import MAX_UNDER_WAY
 from shared.engine.publishing.publish import Publish
@@ -37,7 +37,7 @@ def publish() -> Publish:
         subscriptions=storage.resource_cache(),
         commits=GroupCommit(
             Commit(payloads=storage.payloads(), sender=storage.queues()).run,
-            ThreadPoolExecutor(MAX_UNDER_WAY, thread_name_prefix="commit"),
+            PatientPool(MAX_UNDER_WAY, thread_name_prefix="commit"),
         ),
         clock=CLOCK,
         new_id=new_request_id,
@@ -63,5 +63,5 @@ async def _in_thread(call: Callable[[], T]) -> T:
 
 
 @once
-def _threads() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(THREADS, thread_name_prefix="publish")
+def _threads() -> PatientPool:
+    return PatientPool(THREADS, thread_name_prefix="publish")
