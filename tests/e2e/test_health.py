@@ -1,19 +1,24 @@
-"""Probation and delayed delivery: kept in storage, and so the same for every host on it."""
+"""Probation, delayed delivery and pauses: kept in storage, so the same for every host on it."""
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from threading import Event
 
 import pytest
 
+from cli.deployment import Deployment, subscription_path
 from devhost.azurite import running_azurite
-from devhost.process import running_host
-from testbed.arm import Arm
+from devhost.process import RunningHost, running_host
+from testbed.arm import ADMIN_KEY, Arm
 from testbed.host_settings import host_settings
-from testbed.subscriber import Push, Subscriber
+from testbed.subscriber import PATIENCE, Push, Subscriber
 from tests.e2e.publishing import an_event, ids, send
+from tests.host.running import until
 
+STORED_READ = 1.5  # seconds: longer than a host believes what it has read
 STARTS = 2.0  # seconds within which requests that follow a hold would have come
 
 
@@ -62,8 +67,24 @@ def _restart_during(probation: float, receiver: Subscriber) -> tuple[list[float]
     return [push.at - began for push in receiver.pushes[1:]], published
 
 
+@pytest.fixture(scope="module")
+def hosts() -> Iterator[tuple[RunningHost, RunningHost]]:
+    """Two hosts on one storage."""
+    with running_azurite() as azurite:
+        settings = host_settings(
+            azurite,
+            PUSHGRID_TIME_SCALE="6",
+            PUSHGRID_PROFILE="2020",
+            PUSHGRID_CACHE_SECONDS="1",
+        )
+        with running_host(settings) as host, running_host(settings) as second:
+            yield host, second
+
+
 def test_delayed_delivery_holds_new_events_on_every_host_until_a_probe_succeeds(
-    subscriber: Callable[..., Subscriber], report: Callable[[str], None]
+    hosts: tuple[RunningHost, RunningHost],
+    subscriber: Callable[..., Subscriber],
+    report: Callable[[str], None],
 ):
     """Ten first attempts fail with 500, which has no probation: a minute's hold, here 10 s."""
     hold = 10.0
@@ -73,25 +94,68 @@ def test_delayed_delivery_holds_new_events_on_every_host_until_a_probe_succeeds(
         return 500 if is_first and push.events[0]["data"]["number"] < 10 else 200
 
     receiver = subscriber(answer)
-    with running_azurite() as azurite:
-        settings = host_settings(azurite, PUSHGRID_TIME_SCALE="6", PUSHGRID_PROFILE="2020")
-        with running_host(settings) as host, running_host(settings) as second:
-            arm = Arm(host.url)
-            arm.create_topic("orders")
-            arm.create_subscription("orders", "crm", receiver.url)
-            key = arm.key("orders")
-            events = [an_event(number) for number in range(12)]
-            send(host.url, "orders", key, events[:10])
-            assert receiver.wait_for(lambda pushes: len(pushes) >= 10)
-            tenth = receiver.pushes[9].at
-            time.sleep(1.5)  # longer than a host believes what it has read
-            send(host.url, "orders", key, events[10:11])
-            send(second.url, "orders", key, events[11:])
-            expected = {event.id for event in events}
-            everything = receiver.wait_for(lambda pushes: expected <= ids(pushes[10:]))
+    host, second = hosts
+    arm = Arm(host.url)
+    arm.create_topic("orders")
+    arm.create_subscription("orders", "crm", receiver.url)
+    key = arm.key("orders")
+    events = [an_event(number) for number in range(12)]
+    send(host.url, "orders", key, events[:10])
+    assert receiver.wait_for(lambda pushes: len(pushes) >= 10)
+    tenth = receiver.pushes[9].at
+    time.sleep(STORED_READ)
+    send(host.url, "orders", key, events[10:11])
+    send(second.url, "orders", key, events[11:])
+    expected = {event.id for event in events}
+    everything = receiver.wait_for(lambda pushes: expected <= ids(pushes[10:]))
 
     gaps = [push.at - tenth for push in receiver.pushes[10:]]
     report(f"delayed delivery of {hold:.0f} s: requests again from {gaps[0]:.1f} s on")
     assert everything
     assert len(receiver.pushes) == 10 + len(events)
     assert gaps[0] >= hold - 0.5
+
+
+def test_a_pause_on_one_host_keeps_the_events_of_all_until_another_resumes(
+    hosts: tuple[RunningHost, RunningHost], subscriber: Callable[..., Subscriber]
+):
+    """It lasts longer than a retry: that of a push which was under way when it began."""
+    is_paused = Event()
+
+    def answer(push: Push) -> int:
+        is_first = push.headers["aeg-delivery-count"] == "0"
+        if push.events[0]["data"]["number"] or not is_first:
+            return 200
+        return 500 if is_paused.wait(PATIENCE) else 200
+
+    receiver, path = subscriber(answer), subscription_path("paused", "crm")
+    first, second = (Deployment(url=host.url, token=lambda: ADMIN_KEY) for host in hosts)
+    arm = Arm(hosts[0].url)
+    arm.create_topic("paused")
+    arm.create_subscription("paused", "crm", receiver.url)
+    key, events = arm.key("paused"), [an_event(number) for number in range(5)]
+    send(hosts[0].url, "paused", key, events[:1])
+    assert receiver.wait_for(bool)
+
+    assert first.post(f"{path}/pause")["changed"]
+    is_paused.set()
+    time.sleep(STORED_READ)
+    for number in range(1, 5):
+        send(hosts[number % 2].url, "paused", key, events[number : number + 1])
+    until(lambda: _held(hosts, "paused") >= len(events))
+    assert len(receiver.pushes) == 1
+    assert second.post(f"{path}/resume")["changed"]
+
+    assert receiver.wait_for(lambda pushes: len(pushes) > len(events))
+    assert sorted(each for push in receiver.pushes[1:] for each in ids([push])) == sorted(
+        event.id for event in events
+    )
+    (retry,) = [push for push in receiver.pushes[1:] if push.events[0]["id"] == events[0].id]
+    assert retry.headers["aeg-delivery-count"] == "1"
+
+
+def _held(hosts: tuple[RunningHost, RunningHost], topic: str) -> int:
+    """Return how many deliveries of a topic were held, each as often as it was."""
+    mark = f'{{"event":"delivery.run","topic":"{topic}"'
+    lines = [line for host in hosts for line in list(host.lines) if mark in line]
+    return sum(json.loads(line[line.index(mark) :]).get("held", 0) for line in lines)
