@@ -50,7 +50,8 @@ def play(
 
         def run(*arguments: str) -> None:
             surroundings = {**environ, "PUSHGRID_URL": url}
-            subprocess.run([program, *arguments], cwd=folder, env=surroundings, check=True)
+            ended = subprocess.run([program, *arguments], cwd=folder, env=surroundings, check=False)
+            assert ended.returncode == 0, "\n".join([f"{arguments} failed:", *dev.lines])
 
         dev = start("dev", "--port", "0", *dev_options)
         url = dev.see("ready http").split()[1]
