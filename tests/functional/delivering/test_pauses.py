@@ -11,10 +11,12 @@ import pytest
 from pushgrid.testing.memory import START, answered
 from shared.engine.ports import Queue, Table
 from shared.subscriptions.subscription import Batching, Pause, RetryPolicy
+from tests.builders import CRM as CRM_KEY
 from tests.builders import DEAD, a_delivery, a_message
 from tests.builders import URL as CRM_URL
 from tests.functional.delivering.failing import pushed
 from tests.functional.delivering.gating import a_house, answers_of, turned_away
+from tests.functional.delivering.late import answer_late, time_out
 from tests.functional.delivering.product import Product, a_product
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
 from tests.functional.manage.arm_api import CRM, URL
@@ -174,6 +176,36 @@ def test_an_end_is_confirmed_whether_paused_or_not(app: Deployment) -> None:
     app.run(a_message())
 
     assert app.all_stored() == {}
+
+
+def test_a_late_success_during_a_pause_takes_the_retry_back(app: Deployment) -> None:
+    time_out(app)
+    app.directory.add(replace(app.directory.known[CRM_KEY], pause=PAUSE))
+    app.clock.advance(5 * SECOND)
+
+    answer_late(app)
+
+    assert app.all_stored() == {}
+
+
+def test_a_pause_keeps_its_own_part_of_a_message_and_no_other(product: Product) -> None:
+    other = "https://other.example/hook"
+    act(product, "pause")
+    product.api.pusher._scripts.clear()
+    body = {"destination": {"endpointType": "WebHook", "properties": {"endpointUrl": other}}}
+    open_one = CRM.replace("crm", "billing")
+    product.api.json("PUT", open_one, {"properties": body}, status=201)
+    for url in (URL, other):
+        product.api.pusher.script(url, answered(200))
+
+    product.publish(1, 2)
+
+    assert len(product.app.queues.texts(Queue.DELIVERIES)) == 1
+    assert [number for number, _ in product.play(20)] == [1, 2]
+    assert {sent.request.url for sent in product.api.pusher.sent} == {other}
+    act(product, "resume")
+    assert sorted(number for number, _ in product.play(60)) == [1, 2]
+    assert {sent.request.url for sent in product.api.pusher.sent} == {URL}
 
 
 def test_a_pause_claims_no_probe(app: Deployment) -> None:
