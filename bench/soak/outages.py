@@ -67,14 +67,15 @@ def missing_table(name: str) -> Outage:
     @contextmanager
     def outage(deployment: Deployment) -> Iterator[None]:
         connection = deployment.azurite.connection_string
-        with TableServiceClient.from_connection_string(connection) as tables:
-            client = tables.get_table_client(name)
-            with closed(deployment):
-                rows = list(client.list_entities())
-                tables.delete_table(name)
-            try:
-                yield
-            finally:
+        with TableServiceClient.from_connection_string(connection) as tables, closed(deployment):
+            rows = list(tables.get_table_client(name).list_entities())
+            tables.delete_table(name)
+        try:
+            yield
+        finally:
+            # Another client: Azurite closes connections that were idle for as long as the outage.
+            with TableServiceClient.from_connection_string(connection) as tables:
+                client = tables.get_table_client(name)
                 with closed(deployment):
                     tables.create_table_if_not_exists(name)
                     for row in rows:
