@@ -10,6 +10,7 @@ from types import UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 V = TypeVar("V")
+Test = Callable[[Any], bool]
 
 _MOST = 2.0**53  # the largest integer that every reader of JSON has
 
@@ -25,36 +26,43 @@ def checked(value: V) -> V:
         TypeError: a member has another type than is declared, is a time without its zone, a number
             beyond 2**53, or a text that UTF-8 can't carry.
     """
-    if not _fits(value, type(value)):
+    kind: Any = type(value)
+    if not _test_of(kind)(value):
         raise TypeError(f"a member of the {type(value).__name__} has another type")
     return value
 
 
-def _fits(value: Any, kind: Any) -> bool:
+@cache
+def _test_of(kind: Any) -> Test:
+    """Return the test whether a value is of *kind*; it is made once, since rows are read often."""
     origin, parts = get_origin(kind), get_args(kind)
     if kind is Any:
-        return True
-    if origin in (Union, UnionType):
-        return any(_fits(value, each) for each in parts)
-    if origin is Mapping:
-        return isinstance(value, Mapping) and all(_fits(each, parts[1]) for each in value.values())
-    if origin in (tuple, frozenset):
-        return isinstance(value, origin) and all(_fits(each, parts[0]) for each in value)
+        return lambda _: True
     if kind in _PLAIN:
-        return _PLAIN[kind](value)
-    members = _members(kind).items()
-    return isinstance(value, kind) and all(_fits(getattr(value, name), of) for name, of in members)
+        return _PLAIN[kind]
+    if origin in (Union, UnionType):
+        tests = [_test_of(each) for each in parts]
+        return lambda value: any(test(value) for test in tests)
+    if origin is Mapping:
+        test = _test_of(parts[1])
+        return lambda value: isinstance(value, Mapping) and all(map(test, value.values()))
+    if origin in (tuple, frozenset):
+        test = _test_of(parts[0])
+        return lambda value: isinstance(value, origin) and all(map(test, value))
+    members = _members(kind)
+    return lambda value: (
+        isinstance(value, kind) and all(test(getattr(value, name)) for name, test in members)
+    )
 
 
-@cache
-def _members(kind: type) -> Mapping[str, Any]:
-    """Return the types of the members that a value of *kind* is made of."""
+def _members(kind: type) -> list[tuple[str, Test]]:
+    """Return the members that a value of *kind* is made of, each with its test."""
     if is_dataclass(kind):
         names = [each.name for each in fields(kind) if each.init]
     else:
         names = list(getattr(kind, "_fields", ()))
     hints = get_type_hints(kind) if names else {}
-    return {name: hints[name] for name in names}
+    return [(name, _test_of(hints[name])) for name in names]
 
 
 def _is_number(value: object) -> bool:
@@ -69,7 +77,7 @@ def _is_text(value: object) -> bool:
         return False
 
 
-_PLAIN: Mapping[type, Callable[[Any], bool]] = {
+_PLAIN: Mapping[type, Test] = {
     str: _is_text,
     int: lambda value: isinstance(value, int) and _is_number(value),
     float: _is_number,
