@@ -17,7 +17,6 @@ from cli.narration import Happening
 _NAMES = ("pushgrid.json", "pushgrid.yaml", "pushgrid.yml")
 _AGAIN_SECONDS = 10.0  # an endpoint may not have been started yet
 _AGAIN = f"It is tried again every {_AGAIN_SECONDS:g} s, and when the file changes."
-_DONE = {Action.CREATE: "created", Action.UPDATE: "updated", Action.DELETE: "deleted"}
 
 
 class _Version(NamedTuple):
@@ -113,7 +112,7 @@ class AppliedFile:
         self._named |= ids
         done: list[Change] = []
         carry_out(api, changes, lambda change: self._take(change, done))
-        has_changed = any(each.action in _DONE and not each.faults for each in done)
+        has_changed = any(each.changes_something for each in done)
         if refused := [each for each in done if each.faults]:
             self._again_at = self._monotonic() + _AGAIN_SECONDS
             faults = [fault for each in refused for fault in each.faults]
@@ -126,8 +125,8 @@ class AppliedFile:
 
     def _take(self, change: Change, done: list[Change]) -> None:
         done.append(change)
-        if (action := _DONE.get(change.action)) and not change.faults:
-            what = "; ".join((f"{action} {change.kind}", *change.differences))
+        if change.changes_something:
+            what = "; ".join((f"{change.action.done} {change.kind}", *change.differences))
             self._tell(Happening("applied", change.name, what, entry=change.document))
         for warning in change.warnings:
             self._tell(Happening("warning", change.name, warning))

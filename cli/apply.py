@@ -26,18 +26,6 @@ _SIGNS = {
     Action.DELETE: ("-", "red"),
     Action.UNCHANGED: ("=", None),
 }
-_DONE = {
-    Action.CREATE: "created",
-    Action.UPDATE: "updated",
-    Action.DELETE: "deleted",
-    Action.UNCHANGED: "unchanged",
-}
-_PLANNED = {
-    Action.CREATE: "to create",
-    Action.UPDATE: "to update",
-    Action.DELETE: "to delete",
-    Action.UNCHANGED: "unchanged",
-}
 
 
 @click.command("apply")
@@ -139,7 +127,7 @@ def _summarize(
         _print(f"Nothing to change: the deployment is as {file} says.")
         return
     words = [
-        f"{counts[action]} {(_PLANNED if dry_run else _DONE)[action]}"
+        f"{counts[action]} {action.planned if dry_run else action.done}"
         for action in Action
         if counts[action]
     ]

@@ -9,12 +9,11 @@ from typing import Any, NamedTuple
 
 import click
 
-from cli.deployment import Deployment, namespace_path, subscription_path, topic_path
+from cli.deployment import Deployment, subscription_path, topic_path
 from cli.failure import REFUSED, CommandFailed
-from cli.options import calls_deployment, prints_json
-from cli.output import print_json, print_table
+from cli.options import Since, calls_deployment, prints_json
+from cli.output import moment, print_json, print_table
 from cli.subscriptions import topic_of
-from cli.timeline import Since
 
 _NOTHING = 1  # exit code: there are none
 _PAGE = 100
@@ -122,11 +121,8 @@ def _subscriptions(
         documents = deployment.list(f"{topic_path(topic)}/eventSubscriptions")
     else:
         documents = deployment.list("eventSubscriptions")
-        for namespace in deployment.list("namespaces"):
-            path = f"{namespace_path(namespace['name'])}/topics"
-            for each in deployment.list(path):
-                of_namespace = topic_path(f"{namespace['name']}.{each['name']}")
-                documents += deployment.list(f"{of_namespace}/eventSubscriptions")
+        for each in deployment.namespace_topics():
+            documents += deployment.list(f"{topic_path(each)}/eventSubscriptions")
     wanted = [each for each in documents if name is None or _is_named(each, name)]
     return [
         _Subscription(topic_of(each["id"]), each["name"])
@@ -176,7 +172,7 @@ def _blob_row(blob: Mapping[str, Any]) -> dict[str, object]:
     if blob["unreadable"]:
         reasons.append(f"unreadable ({blob['unreadable']})")
     return {
-        "WRITTEN": _moment(blob["writtenAt"]),
+        "WRITTEN": moment(blob["writtenAt"]),
         "TOPIC": blob["topic"],
         "SUBSCRIPTION": blob["subscription"],
         "EVENTS": blob["events"],
@@ -201,5 +197,4 @@ def _record_row(record: Mapping[str, Any]) -> dict[str, object]:
 
 
 def _moment(time: str | None) -> str | None:
-    """Return a time for people, to the second."""
-    return time and f"{time[:10]} {time[11:19]}"
+    return time and moment(time)

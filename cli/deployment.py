@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
@@ -40,6 +40,14 @@ class Deployment:
     def list(self, path: str) -> list[Any]:
         """Return all members of a collection, page after page."""
         return [each for page in self.pages(path) for each in page["value"]]
+
+    def namespace_topics(self) -> Sequence[str]:
+        """Return the topics of all namespaces, as ``NAMESPACE.TOPIC``."""
+        names = []
+        for namespace in self.list("namespaces"):
+            found = self.list(f"{namespace_path(namespace['name'])}/topics")
+            names += [f"{namespace['name']}.{each['name']}" for each in found]
+        return names
 
     def pages(self, path: str, **query: Any) -> Iterator[Any]:
         """Yield the pages of a collection as they are asked for."""

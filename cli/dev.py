@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import click
 
 from cli.applied_file import AppliedFile
-from cli.deployment import Deployment, namespace_path
+from cli.deployment import Deployment
 from cli.failure import REFUSED, CommandFailed
 from cli.local_deployment import LocalRun, own_settings, running_deployment
 from cli.options import NameValue
@@ -197,10 +197,7 @@ def _introduce(run: LocalRun, options: Options, screen: Screen) -> None:
 
 
 def _show_topics(api: Deployment, screen: Screen) -> None:
-    topics = [each["name"] for each in api.list("topics")]
-    for namespace in (each["name"] for each in api.list("namespaces")):
-        found = api.list(f"{namespace_path(namespace)}/topics")
-        topics += [f"{namespace}.{each['name']}" for each in found]
+    topics = [*(each["name"] for each in api.list("topics")), *api.namespace_topics()]
     for name in topics:
         screen.show("topic", f"{name}  {api.publish_url(name)}  (keys: pushgrid topic keys {name})")
     if not topics:

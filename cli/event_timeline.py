@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from cli.output import printable
+from cli.output import moment, printable
 
 _HEADER = (
     f"{'when':>12}  {'UTC':<19}  {'#':>3}  {'answer':<24}  {'took':>8}  {'next':>12}  because of"
@@ -17,7 +17,7 @@ def table(event: Mapping[str, Any], now: datetime) -> str:
     """Return an event's timeline as text, with times since publish and in UTC."""
     published = datetime.fromisoformat(event["publishedAt"])
     name = "(gone)" if event["eventId"] is None else event["eventId"]
-    since = f"{_clock(published)}, {span(now - published)} ago"
+    since = f"{moment(published)}, {span(now - published)} ago"
     trace = f", trace {event['traceId']}" if event.get("traceId") else ""
     ids = f"aeg-output-event-id {event['systemId']}{trace}"
     title = f"{printable(name)}  published {since}  ({ids})"
@@ -28,7 +28,7 @@ def table(event: Mapping[str, Any], now: datetime) -> str:
         next_in = span(next_at - published) if next_at else "-"
         detail = f" ({printable(each['detail'])})" if each["detail"] else ""
         lines.append(
-            f"{span(at - published):>12}  {_clock(at)}  {each['number']:>3}  {answer:<24}  "
+            f"{span(at - published):>12}  {moment(at)}  {each['number']:>3}  {answer:<24}  "
             f"{each['seconds']:>6.2f} s  {next_in:>12}  {each['why'] or ''}{detail}".rstrip()
         )
     return "\n".join([*lines, _last_line(event, published, now)])
@@ -42,7 +42,7 @@ def state_text(state: Mapping[str, Any] | None, since: datetime, now: datetime) 
     if not state["hasConsented"]:
         lines.append("Not delivering: the endpoint has not completed the validation handshake.")
     if paused := state.get("paused"):
-        since_then = _clock(datetime.fromisoformat(paused["since"]))
+        since_then = moment(paused["since"])
         by = printable(paused["by"])
         lines.append(f"Paused since {since_then} by {by}: its events wait until it is resumed.")
     if (held := state["held"]) and (until := _time(held["until"])):
@@ -72,8 +72,8 @@ def _last_line(event: Mapping[str, Any], published: datetime, now: datetime) -> 
         reason = f": {end['reason']} ({end['why']})" if end["reason"] else ""
         text = f"{end['state']}{reason}"
         if due := _time(end["blobDueAt"]):
-            text = f"given up{reason}; its blob {'is' if due > now else 'was'} due at {_clock(due)}"
-        return f"{span(at - published):>12}  {_clock(at)}  {text}"
+            text = f"given up{reason}; its blob {'is' if due > now else 'was'} due at {moment(due)}"
+        return f"{span(at - published):>12}  {moment(at)}  {text}"
     next_at = _time(event["attempts"][-1]["nextAt"]) if event["attempts"] else None
     if next_at and next_at > now:
         return f"{'':>12}  waiting: the next attempt is due in {span(next_at - now)}"
@@ -82,10 +82,6 @@ def _last_line(event: Mapping[str, Any], published: datetime, now: datetime) -> 
 
 def _time(text: str | None) -> datetime | None:
     return datetime.fromisoformat(text) if text else None
-
-
-def _clock(moment: datetime) -> str:
-    return f"{moment:%Y-%m-%d %H:%M:%S}"
 
 
 def span(time: timedelta) -> str:

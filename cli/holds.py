@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
 
 from cli.deployment import Deployment
-from cli.output import printable
+from cli.output import moment, printable
 
 Hold = Mapping[str, Any]
+_AWAITING = "the endpoint has to open the validation link that it was sent, within ten minutes"
 
 
 def read_holds(deployment: Deployment) -> dict[tuple[str, str], Hold]:
@@ -18,16 +18,18 @@ def read_holds(deployment: Deployment) -> dict[tuple[str, str], Hold]:
     return {(each["topic"].lower(), each["subscription"].lower()): each for each in found}
 
 
+def consent_text(document: Mapping[str, Any]) -> str | None:
+    """Return what the consent to an event subscription awaits, if anything."""
+    state = (document.get("properties") or {}).get("provisioningState")
+    return _AWAITING if state == "AwaitingManualAction" else None
+
+
 def hold_text(hold: Hold) -> str:
     """Return in one line since when it is paused and by whom, and until when it is held and why."""
     parts = []
     if paused := hold["paused"]:
-        parts.append(f"paused since {_clock(paused['since'])} by {printable(paused['by'])}")
+        parts.append(f"paused since {moment(paused['since'])} by {printable(paused['by'])}")
     if held := hold["held"]:
-        until = f" until {_clock(held['until'])}" if held["until"] else ""
+        until = f" until {moment(held['until'])}" if held["until"] else ""
         parts.append(f"held{until}: {printable(held['why'])}")
     return "; ".join(parts)
-
-
-def _clock(text: str) -> str:
-    return f"{datetime.fromisoformat(text):%Y-%m-%d %H:%M:%S}"

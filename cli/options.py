@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,7 +18,8 @@ from cli.known_locally import DEFAULT_URL, default_url, find_local, local_key
 
 F = TypeVar("F", bound=Callable[..., Any])
 _AUDIENCE = "https://management.azure.com"
-_UNITS = {"m": "minutes", "h": "hours", "d": "days"}
+_SPAN = re.compile(r"([0-9]{1,5})([mhd]?)")
+_UNITS = {"": "minutes", "m": "minutes", "h": "hours", "d": "days"}
 
 
 def calls_deployment(command: F) -> F:
@@ -89,10 +91,33 @@ class Duration(click.ParamType[Any]):
         """Return a timedelta."""
         if isinstance(value, timedelta):
             return value
-        number, unit = (value, "m") if value.isdecimal() else (value[:-1], value[-1:])
-        if not number.isdecimal() or unit not in _UNITS:
+        if (span := _span(value)) is None:
             self.fail(f"'{value}' is no time: write 90m, 6h or 2d", param, ctx)
-        return timedelta(**{_UNITS[unit]: int(number)})
+        return span
+
+
+class Since(click.ParamType[Any]):
+    """A time ago, such as ``6h``, or a time of ISO 8601; both in UTC."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return a datetime."""
+        if isinstance(value, datetime):
+            return value
+        try:
+            span = None if value.isdecimal() else _span(value)
+            if span is not None:
+                return datetime.now(UTC) - span
+            moment = datetime.fromisoformat(value)
+            return moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC)
+        except (ValueError, OverflowError):
+            self.fail(f"'{value}' is neither like 6h nor a time", param, ctx)
+
+
+def _span(text: str) -> timedelta | None:
+    found = _SPAN.fullmatch(text)
+    return timedelta(**{_UNITS[found[2]]: int(found[1])}) if found else None
 
 
 class NameValue(click.ParamType[Any]):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 import click
@@ -48,6 +49,12 @@ def _cell(value: object) -> str:
         return "-"
     text = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
     return printable(text)
+
+
+def moment(at: datetime | str) -> str:
+    """Return a time, which may be one of ISO 8601, for people: ``2026-02-09 12:00:00``."""
+    found = datetime.fromisoformat(at) if isinstance(at, str) else at
+    return f"{found:%Y-%m-%d %H:%M:%S}"
 
 
 def printable(text: str) -> str:

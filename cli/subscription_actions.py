@@ -11,7 +11,7 @@ from cli.deployment import Deployment, subscription_path
 from cli.failure import REFUSED
 from cli.holds import hold_text
 from cli.options import calls_deployment, of_topic, prints_json
-from cli.output import print_json, printable
+from cli.output import moment, print_json, printable
 
 
 @click.command("pause")
@@ -97,7 +97,7 @@ def lines_of_test(found: Mapping[str, Any]) -> Iterator[str]:
         match = "" if certificate["matchesHost"] else "; it is not for this host"
         yield f"certificate: {printable(certificate['subject'])}, for {names}{match}"
         yield f"  issued by {printable(certificate['issuer'])}"
-        yield f"  valid until {certificate['validUntil'][:19].replace('T', ' ')} (UTC)"
+        yield f"  valid until {moment(certificate['validUntil'])} (UTC)"
 
 
 def _message(message: Mapping[str, Any]) -> Iterator[str]:

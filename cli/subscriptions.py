@@ -9,7 +9,7 @@ import click
 
 from cli.deployment import Deployment, subscription_path, topic_path
 from cli.failure import REFUSED, CommandFailed
-from cli.holds import Hold, hold_text, read_holds
+from cli.holds import Hold, consent_text, hold_text, read_holds
 from cli.options import (
     Duration,
     FilterExpression,
@@ -174,10 +174,8 @@ def create(
         return
     state = made["properties"].get("provisioningState")
     click.echo(f"created event subscription {name} of {topic}: {state}")
-    if state == "AwaitingManualAction":
-        click.echo(
-            "  The endpoint has to open the validation link that it was sent, within ten minutes."
-        )
+    if awaited := consent_text(made):
+        click.echo(f"  {awaited}")
 
 
 @subscription.command("update")

@@ -2,42 +2,20 @@
 
 from __future__ import annotations
 
-import re
-from datetime import UTC, datetime, timedelta
-from typing import Any
+from datetime import datetime
 
 import click
 
 from cli.deployment import Deployment, subscription_path
 from cli.event_timeline import state_text, table
-from cli.options import calls_deployment, prints_json
+from cli.options import Since, calls_deployment, of_topic, prints_json
 from cli.output import print_json
 
 _NOTHING = 1  # exit code: nothing is recorded
-_UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
-_AGO = re.compile(r"([0-9]{1,5})([mhd])")
-
-
-class Since(click.ParamType[Any]):
-    """A time ago, such as ``6h``, or a time of ISO 8601; both in UTC."""
-
-    name = "time"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return a datetime."""
-        if isinstance(value, datetime):
-            return value
-        try:
-            if ago := _AGO.fullmatch(value):
-                return datetime.now(UTC) - int(ago[1]) * _UNITS[ago[2]]
-            moment = datetime.fromisoformat(value)
-            return moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC)
-        except (ValueError, OverflowError):
-            self.fail(f"'{value}' is neither like 6h nor a time", param, ctx)
 
 
 @click.command("timeline")
-@click.option("--topic", "-t", required=True, help="Topic, or NAMESPACE.TOPIC.")
+@of_topic
 @click.option("--subscription", "-s", required=True, help="Event subscription.")
 @click.option("--event", metavar="ID", help="Only the event with this publisher-assigned id.")
 @click.option(

@@ -10,12 +10,12 @@ from typing import Any
 
 from cli.configuration.resources import Resource, ResourceId
 from cli.failure import CommandFailed
+from cli.holds import consent_text
 
 CONSENT = {"pushgrid-consent": "assumed"}
 _NOT_COMPARED = {"provisioningState", "systemData"}
 _HANDSHAKE = "Url validation"  # the code of its failure
 _NO_CONSENT = "(The deployment does not assume consent: PUSHGRID_LOCAL_SHORTCUTS is not set.)"
-_AWAITING = "the endpoint has to open the validation link that it was sent, within ten minutes"
 _HIDDEN = "a value that is not shown, such as a secret"
 
 
@@ -26,6 +26,16 @@ class Action(StrEnum):
     UPDATE = "update"
     UNCHANGED = "unchanged"
     DELETE = "delete"
+
+    @property
+    def done(self) -> str:
+        """The word for it afterwards: ``created``."""
+        return self.value if self is Action.UNCHANGED else f"{self.value}d"
+
+    @property
+    def planned(self) -> str:
+        """The word for it before: ``to create``."""
+        return self.value if self is Action.UNCHANGED else f"to {self.value}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +65,11 @@ class Change:
     def name(self) -> str:
         """The name for people: ``orders``, ``orders/crm``, ``shop.orders/crm``."""
         return self.id.name
+
+    @property
+    def changes_something(self) -> bool:
+        """Whether it is a change, and not refused."""
+        return self.action is not Action.UNCHANGED and not self.faults
 
     @property
     def document(self) -> dict[str, Any]:
@@ -94,8 +109,8 @@ def faults_of(error: CommandFailed, resource: Resource) -> tuple[str, ...]:
 
 def warnings_of(answer: Mapping[str, Any]) -> tuple[str, ...]:
     """Return what people should know about a resource that is stored."""
-    state = (answer.get("properties") or {}).get("provisioningState")
-    return (_AWAITING,) if state == "AwaitingManualAction" else ()
+    awaited = consent_text(answer)
+    return (awaited,) if awaited else ()
 
 
 def _differences(before: Any, after: Any, path: str) -> Iterator[str]:
