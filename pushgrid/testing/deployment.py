@@ -19,12 +19,9 @@ from pushgrid.testing.composition import Chance, InMemoryApp, finished
 from pushgrid.testing.memory import FakeClock, InlineNotifier, MemoryResources, Stored
 from pushgrid.testing.subscriber import Endpoints
 from pushgrid.testing.topic import Refused, Topic
-from shared.adapters.resource_cache import InvalidatingStore, Readers, ResourceCache
+from shared.adapters.resource_cache import InvalidatingStore, ResourceCache
 from shared.adapters.storage.health_table import TableHealth
 from shared.arm.deployment import Deployment, profile_limits
-from shared.arm.namespace_codec import to_absent_topic, to_namespace_topic
-from shared.arm.subscription_codec import to_subscription_in_force
-from shared.arm.topic_codec import to_topic
 from shared.delivery.profiles import PROFILES
 from shared.engine.manage.api import Manage
 from shared.engine.manage.validation_links import Validate
@@ -75,10 +72,7 @@ class Pushgrid(InMemoryApp):
         self._has_jitter = False
         self._is_running = False
         self._containers = itertools.count(1)
-        readers = Readers(to_topic, to_namespace_topic, to_subscription_in_force, to_absent_topic)
-        cache = ResourceCache(
-            resources, readers, cache_for=timedelta(seconds=30), clock=clock.monotonic
-        )
+        cache = ResourceCache(resources, cache_for=timedelta(seconds=30), clock=clock.monotonic)
         self.endpoints = Endpoints(clock)
         chance = Chance(new_id=self.new_id, jitter=self._draw)
         super().__init__(cache, self.endpoints, chance, clock, resources)

@@ -9,6 +9,9 @@ from typing import NamedTuple, TypeVar
 
 from shared import telemetry
 from shared.adapters.cache import Cache
+from shared.arm.namespace_codec import to_absent_topic, to_namespace_topic
+from shared.arm.subscription_codec import to_subscription_in_force
+from shared.arm.topic_codec import to_topic
 from shared.engine.ports import (
     CUSTOM_TOPICS,
     NAMESPACE_TOPICS,
@@ -45,10 +48,10 @@ class _ByName(dict[str, EventSubscription]):
 class Readers(NamedTuple):
     """Convert documents to values. A topic of a namespace needs its namespace's document, too."""
 
-    topic: Callable[[Document], Topic]
-    namespace_topic: Callable[[Document, Document], Topic]
-    subscription: Callable[[Document], EventSubscription]
-    absent_topic: Callable[[str, Document | None], Topic]
+    topic: Callable[[Document], Topic] = to_topic
+    namespace_topic: Callable[[Document, Document], Topic] = to_namespace_topic
+    subscription: Callable[[Document], EventSubscription] = to_subscription_in_force
+    absent_topic: Callable[[str, Document | None], Topic] = to_absent_topic
 
 
 class ResourceCache:
@@ -62,10 +65,10 @@ class ResourceCache:
     def __init__(
         self,
         store: ResourceStore,
-        readers: Readers,
         *,
         cache_for: timedelta,
         clock: Callable[[], float],
+        readers: Readers = Readers(),  # noqa: B008 - it can't be changed
     ) -> None:
         self._store = store
         self._readers = readers

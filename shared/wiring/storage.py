@@ -7,7 +7,7 @@ import time
 import uuid
 
 from shared.adapters.buffered_metrics import BufferedMetrics
-from shared.adapters.resource_cache import Readers, ResourceCache
+from shared.adapters.resource_cache import ResourceCache
 from shared.adapters.storage.account import StorageAccount
 from shared.adapters.storage.attempts import StorageAttempts
 from shared.adapters.storage.blobs import StorageDeadLetters, StoragePayloads
@@ -15,9 +15,6 @@ from shared.adapters.storage.connection import Service, connections_beside
 from shared.adapters.storage.metrics import StorageMetrics
 from shared.adapters.storage.queues import StorageQueues
 from shared.adapters.storage.tables import StorageResources
-from shared.arm.namespace_codec import to_absent_topic, to_namespace_topic
-from shared.arm.subscription_codec import to_subscription_in_force
-from shared.arm.topic_codec import to_topic
 from shared.engine.delivering.deployment_terms import DeploymentTerms
 from shared.engine.delivering.poison_records import PoisonRecords
 from shared.engine.delivering.requeue import Requeue
@@ -87,7 +84,6 @@ def metrics() -> BufferedMetrics:
 def resource_cache() -> ResourceCache:
     return ResourceCache(
         resources(),
-        Readers(to_topic, to_namespace_topic, to_subscription_in_force, to_absent_topic),
         cache_for=settings().cache_for,
         clock=time.monotonic,
     )

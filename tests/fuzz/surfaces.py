@@ -17,10 +17,7 @@ from azure.functions.http import HttpResponseConverter
 
 from pushgrid.testing.composition import finished
 from shared.adapters.functions_http import to_request, to_response
-from shared.adapters.resource_cache import Readers, ResourceCache
-from shared.arm.namespace_codec import to_absent_topic, to_namespace_topic
-from shared.arm.subscription_codec import to_subscription_in_force
-from shared.arm.topic_codec import to_topic
+from shared.adapters.resource_cache import ResourceCache
 from shared.engine.ports import Queue
 from shared.http import HttpAnswer, HttpRequest
 from shared.subscriptions.subscription import SubscriptionKey
@@ -52,7 +49,6 @@ class Surfaces:
         self.app = Deployment()
         directory = ResourceCache(
             self.api.resources,
-            Readers(to_topic, to_namespace_topic, to_subscription_in_force, to_absent_topic),
             cache_for=timedelta(0),
             clock=self.app.clock.monotonic,
         )

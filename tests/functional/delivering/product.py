@@ -8,10 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from pushgrid.testing.memory import Stored, answered
-from shared.adapters.resource_cache import InvalidatingStore, Readers, ResourceCache
-from shared.arm.namespace_codec import to_absent_topic, to_namespace_topic
-from shared.arm.subscription_codec import to_subscription_in_force
-from shared.arm.topic_codec import to_topic
+from shared.adapters.resource_cache import InvalidatingStore, ResourceCache
 from shared.delivery.messages.message import encode
 from shared.engine.delivering.deliver import Deliver
 from shared.engine.ports import Queue
@@ -112,7 +109,6 @@ def a_product(app: Deployment) -> Product:
 def _directory(app: Deployment) -> ResourceCache:
     return ResourceCache(
         app.resources,
-        Readers(to_topic, to_namespace_topic, to_subscription_in_force, to_absent_topic),
         cache_for=timedelta(seconds=5),
         clock=app.clock.monotonic,
     )

@@ -21,12 +21,10 @@ from pushgrid.testing.memory import (
     ScriptedPusher,
 )
 from pushgrid.testing.subscriber import consent
-from shared.adapters.resource_cache import Readers, ResourceCache
+from shared.adapters.resource_cache import ResourceCache
 from shared.adapters.storage.health_table import TableHealth
 from shared.arm.deployment import Deployment, profile_limits
-from shared.arm.namespace_codec import to_absent_topic, to_namespace_topic
 from shared.arm.subscription_codec import to_subscription_in_force
-from shared.arm.topic_codec import to_topic
 from shared.delivery.profiles import PROFILES
 from shared.engine.delivering.deployment_terms import DeploymentTerms
 from shared.engine.manage.api import Manage
@@ -122,7 +120,6 @@ class ArmApi:
         """Return topics and subscriptions as they are stored now."""
         return ResourceCache(
             self.resources,
-            Readers(to_topic, to_namespace_topic, to_subscription_in_force, to_absent_topic),
             cache_for=timedelta(),
             clock=self.clock.monotonic,
         )

@@ -13,10 +13,7 @@ from typing import TypeVar
 import pytest
 
 from pushgrid.testing.composition import finished
-from shared.adapters.resource_cache import Readers, ResourceCache
-from shared.arm.namespace_codec import to_absent_topic, to_namespace_topic
-from shared.arm.subscription_codec import to_subscription_in_force
-from shared.arm.topic_codec import to_topic
+from shared.adapters.resource_cache import ResourceCache
 from shared.engine.ports import Resource, Table
 from shared.engine.publishing.publish import QUICK_BODY, QUICK_MATCH
 from shared.http import HttpRequest
@@ -104,7 +101,6 @@ class Cached:
         monkeypatch.setattr(self._api.resources, "get", self._read)
         cache = ResourceCache(
             self._api.resources,
-            Readers(to_topic, to_namespace_topic, to_subscription_in_force, to_absent_topic),
             cache_for=timedelta(seconds=CACHE_FOR),
             clock=self.app.clock.monotonic,
         )

@@ -96,9 +96,9 @@ def store() -> CountingResources:
 def directory(store: CountingResources, clock: FakeClock) -> ResourceCache:
     return ResourceCache(
         store,
-        Readers(topic_of, namespace_topic_of, subscription_of, absent_topic_of),
         cache_for=CACHE_FOR,
         clock=clock.monotonic,
+        readers=Readers(topic_of, namespace_topic_of, subscription_of, absent_topic_of),
     )
 
 
