@@ -1,12 +1,19 @@
-"""Runs a command and sees what it prints."""
+"""Runs commands: as processes, and `pushgrid` in this process as well."""
 
 from __future__ import annotations
 
+import io
+import json
 import subprocess
+import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
+import pytest
+
+from cli.program import main
 from testbed.subscriber import PATIENCE
 
 
@@ -60,3 +67,28 @@ class Command:
         with self._changed:
             self._has_ended = True
             self._changed.notify_all()
+
+
+class Printed(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+    @property
+    def document(self) -> Any:
+        return json.loads(self.out)
+
+
+Run = Callable[..., Printed]
+
+
+def runner(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Return a function that runs the command; it returns exit code, output and errors."""
+
+    def run(*arguments: str, given: str = "") -> Printed:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given.encode())))
+        code = main(arguments)
+        out, err = capsys.readouterr()
+        return Printed(code, out, err)
+
+    return run

@@ -1,11 +1,13 @@
-"""What all tests share: marks by folder, a clean environment, one Azurite."""
+"""What all tests share: marks by folder, a clean environment, Azurite, subscribers."""
 
 from __future__ import annotations
 
 import json
 import logging
 import os
+import uuid
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import pytest
 from hypothesis import settings
 
 from devhost.azurite import Azurite, running_azurite
+from testbed.subscriber import Answer, Subscriber, running_subscriber
 
 _MARKED = {"browser", "contract", "integration", "e2e", "host", "perf", "worker", "fuzz"}
 #: Seconds for each test of another host than ours, which hides a message for ten minutes.
@@ -70,6 +73,23 @@ def own_azurite() -> Iterator[Azurite]:
     """An Azurite for the tests of one module: its queues have fixed names."""
     with running_azurite() as azurite:
         yield azurite
+
+
+@pytest.fixture
+def subscriber() -> Iterator[Callable[..., Subscriber]]:
+    """Start as many subscribers as a test wants."""
+    with ExitStack() as stack:
+
+        def start(answer: Answer | None = None, **options: Any) -> Subscriber:
+            return stack.enter_context(running_subscriber(answer, **options))
+
+        yield start
+
+
+@pytest.fixture
+def name() -> str:
+    """Give a name that nothing has."""
+    return f"t-{uuid.uuid4().hex[:8]}"
 
 
 _figures: list[str] = []

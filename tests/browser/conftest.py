@@ -7,9 +7,7 @@ import os
 import platform
 import subprocess
 import sys
-import uuid
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +18,7 @@ from devhost.azurite import Azurite
 from devhost.process import RunningHost, running_host
 from testbed.arm import ADMIN_KEY, Arm
 from testbed.host_settings import host_settings
-from testbed.subscriber import PATIENCE, Answer, Subscriber, running_subscriber
+from testbed.subscriber import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
@@ -154,20 +152,3 @@ def console(browser: Any, host: RunningHost) -> Iterator[Console]:
     context.close()
     assert opened.faults == []
     assert kept == [[], [], ""]
-
-
-@pytest.fixture
-def subscriber() -> Iterator[Callable[..., Subscriber]]:
-    """Start as many subscribers as a test wants."""
-    with ExitStack() as stack:
-
-        def start(answer: Answer | None = None, **options: Any) -> Subscriber:
-            return stack.enter_context(running_subscriber(answer, **options))
-
-        yield start
-
-
-@pytest.fixture
-def name() -> str:
-    """Give a name that nothing has."""
-    return f"t-{uuid.uuid4().hex[:8]}"

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 from azure.mgmt.eventgrid import EventGridManagementClient
@@ -14,8 +11,7 @@ from devhost.azurite import Azurite, running_azurite
 from devhost.process import RunningHost, running_host
 from testbed.arm import ADMIN_KEY, Arm
 from testbed.host_settings import host_settings
-from testbed.subscriber import Answer, Subscriber, running_subscriber
-from tests.e2e.commanding import Run, runner
+from tests.commands import Run, runner
 from tests.e2e.dead_letters import DeadLetters
 from tests.e2e.managing import management_client
 
@@ -59,17 +55,6 @@ def dead_letters(own_azurite: Azurite) -> DeadLetters:
 
 
 @pytest.fixture
-def subscriber() -> Iterator[Callable[..., Subscriber]]:
-    """Start as many subscribers as a test wants."""
-    with ExitStack() as stack:
-
-        def start(answer: Answer | None = None, **options: Any) -> Subscriber:
-            return stack.enter_context(running_subscriber(answer, **options))
-
-        yield start
-
-
-@pytest.fixture
 def client(host: RunningHost) -> Iterator[EventGridManagementClient]:
     """Give the official management client."""
     with management_client(host.url) as client:
@@ -84,9 +69,3 @@ def pushgrid(
     monkeypatch.setenv("PUSHGRID_URL", host.url)
     monkeypatch.setenv("PUSHGRID_ADMIN_KEY", ADMIN_KEY)
     return runner(monkeypatch, capsys)
-
-
-@pytest.fixture
-def name() -> str:
-    """Give a name that nothing has."""
-    return f"t-{uuid.uuid4().hex[:8]}"

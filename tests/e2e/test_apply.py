@@ -12,7 +12,7 @@ import pytest
 
 from devhost.process import RunningHost
 from testbed.subscriber import Subscriber
-from tests.e2e.commanding import Printed, Run
+from tests.commands import Printed, Run
 from tests.e2e.publishing import an_event, send
 
 TEMPLATE = Path(__file__).parents[1] / "data" / "configuration" / "shop.json"

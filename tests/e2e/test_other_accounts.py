@@ -13,7 +13,7 @@ from devhost.process import RunningHost, running_host
 from testbed.arm import Arm, dead_letter_destination
 from testbed.host_settings import host_settings
 from testbed.subscriber import Subscriber, answers
-from tests.e2e.commanding import Run
+from tests.commands import Run
 from tests.e2e.dead_letters import DeadLetters
 from tests.e2e.publishing import an_event, send
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -13,13 +12,8 @@ import requests
 from devhost.process import RunningHost
 from testbed.arm import Arm
 from testbed.subscriber import Subscriber, answers
-from tests.e2e.commanding import Run
+from tests.commands import Run
 from tests.host.running import until
-
-
-@pytest.fixture
-def name() -> str:
-    return f"t-{uuid.uuid4().hex[:8]}"
 
 
 def test_from_a_topic_to_a_delivery(

@@ -6,7 +6,7 @@ import pytest
 
 from pushgrid.testing.deployment import Pushgrid
 from pushgrid.testing.topic import Subscriber
-from tests.e2e.commanding import Printed, Run, runner
+from tests.commands import Printed, Run, runner
 
 PLACED = {"id": "e-17", "eventType": "Shop.OrderPlaced", "subject": "/orders/17"}
 
@@ -18,7 +18,7 @@ class Command:
         self._run = run
 
     def __call__(self, *arguments: str) -> Printed:
-        return Printed(*self._run("dead-letters", *arguments))
+        return self._run("dead-letters", *arguments)
 
     def blobs(self, *options: str) -> list[str]:
         return [each["blob"] for each in self("list", "--json", *options).document]
