@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 import pytest
+from azure.data.tables import TableClient
 
 from shared.adapters.storage.account import StorageAccount
 from shared.adapters.storage.errors import create_if_missing
@@ -58,6 +61,28 @@ def test_a_table_that_was_there_is_an_outage_when_it_is_gone(
         on_storage.table(table).create_table()  # as an operator does
     assert store.get(lost, "orders", "new") is None
     assert store.put(lost, "orders", "new", DOCUMENT, None)
+
+
+@pytest.mark.parametrize("read", [True, False])
+def test_a_table_that_another_process_makes_meanwhile_is_not_missing(
+    on_storage: StorageAccount, read: bool, logged: Logged, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both timers of a new deployment write at once: the second took the first's for lost."""
+    table_of, calls = on_storage.table, count(1)
+
+    def overtaken(name: str) -> TableClient:
+        if next(calls) == 2:  # after the request that has found no table
+            StorageResources(on_storage).put(Table.TOPICS, "topic", "first", DOCUMENT, None)
+        return table_of(name)
+
+    monkeypatch.setattr(on_storage, "table", overtaken)
+    store = StorageResources(on_storage)
+    if read:
+        assert [each.name for each in store.list(Table.TOPICS, "topic")] == ["first"]
+    else:
+        assert store.put(Table.TOPICS, "topic", "second", DOCUMENT, None)
+
+    assert logged("table.missing") == []
 
 
 def test_the_first_put_makes_all_tables(on_storage: StorageAccount) -> None:

@@ -135,22 +135,32 @@ class StorageResources:
         except HttpResponseError as error:
             if not has_code(error, _NO_TABLE):
                 raise
-        self._check_new(table)
-        return None
+        return act() if self._was_made_meanwhile(table) else None
 
     def _make(self, table: Table) -> None:
         """Make a missing table, with all others: which is made last tells that all were made."""
-        self._check_new(table)
+        if self._was_made_meanwhile(table):
+            return
         for each in [table] if table is Table.ENDPOINT_HEALTH else _TABLES:
             none_if_code(self._account.table(each).create_table, "TableAlreadyExists")
 
-    def _check_new(self, table: Table) -> None:
-        """Raise StorageUnavailable if a table is missing that was made once."""
+    def _was_made_meanwhile(self, table: Table) -> bool:
+        """
+        Tell whether a table that was missing is there now; if not, it has not been made yet.
+
+        Raises:
+            StorageUnavailable: it was made once, and is gone.
+        """
         if table is Table.ENDPOINT_HEALTH:
-            return
-        if self._row_of(_TABLES[-1]) is not None or any(map(self._row_of, _HAVE_ROWS_LATER)):
+            return False
+        if self._row_of(_TABLES[-1]) is None and not any(map(self._row_of, _HAVE_ROWS_LATER)):
+            return False
+        # All tables were made. The missing one is looked for after that, since another process
+        # may have made them between the caller's request and this one.
+        if self._row_of(table) is None:
             telemetry.error("table.missing", table=table)
             raise StorageUnavailable
+        return True
 
     def _row_of(self, table: str) -> Sequence[Any] | None:
         """Return at most one row of a table; ``None`` if the table is missing."""
