@@ -11,12 +11,14 @@ from pathlib import Path
 
 import requests
 
+from cli.deployment import DEFAULT_SCOPE
 from devhost.process import RunningHost
 from testbed.arm import ADMIN_KEY
 from testbed.subscriber import Subscriber
 
 GUIDE = Path(__file__).parents[2] / "docs/guide.md"
-ORDERS = "/subscriptions/0/resourceGroups/local/providers/Microsoft.EventGrid/topics/orders"
+# The resource group of the guide's commands, and of `pushgrid` itself.
+ORDERS = f"{DEFAULT_SCOPE}/providers/Microsoft.EventGrid/topics/orders"
 TIME_SCALE = 10  # a storage of its own: in another the guide's names may be taken
 
 
