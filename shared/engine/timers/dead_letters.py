@@ -16,7 +16,7 @@ from shared.deadletter.batching import batches, blob_body, dead_letter_path, num
 from shared.deadletter.namespace_record import namespace_record
 from shared.deadletter.record import record
 from shared.delivery.delivery import Delivery
-from shared.delivery.messages.message import DeadLetterNote, with_blob
+from shared.delivery.messages.message import with_blob
 from shared.delivery.policy import EndReason
 from shared.delivery.requests.traces import distinct, trace_id
 from shared.engine.delivering.event_texts import texts_of
@@ -30,29 +30,15 @@ from shared.engine.ports import (
     Receiver,
     Sender,
 )
+from shared.engine.timers.blob_target import BlobTarget, note_of
 from shared.engine.timers.receiving import HIDDEN_FOR, Intake, ReadMessage
 from shared.errors import StorageUnavailable, StorageUnreachable
 from shared.events.topic import TopicName
 from shared.metrics import Metric
-from shared.subscriptions.subscription import DeadLetterDestination, SubscriptionKey
 
 AGAIN_IN = timedelta(minutes=1)  # until a failed destination is tried again
 _NEVER = datetime.min.replace(tzinfo=UTC)
 TIME_PER_TARGET = timedelta(minutes=1)  # of one run: no container delays the others
-
-
-class _BlobTarget(NamedTuple):
-    """The destination and subscription of a blob: a subscription's dead letters share one."""
-
-    destination: DeadLetterDestination
-    topic: str
-    subscription: str
-
-    @property
-    def folded(self) -> _BlobTarget:
-        """The target with case-folded names: names are compared without case."""
-        return _BlobTarget(self.destination, self.topic.lower(), self.subscription.lower())
-
 
 _Left = dict[int, ReadMessage]  # the messages of a group that are still to be handled, by number
 
@@ -100,12 +86,12 @@ class WriteDeadLetters:
         """
         fault, began_at = None, self.clock.now()
         while taken := self.intake.take(Queue.DEADLETTERS, deadline):
-            groups: dict[_BlobTarget, list[ReadMessage]] = defaultdict(list)
+            groups: dict[BlobTarget, list[ReadMessage]] = defaultdict(list)
             for each in taken:
-                groups[_target(each).folded].append(each)
+                groups[BlobTarget.of(each.message).folded].append(each)
             write = partial(self._write_group, began_at, deadline)
             # Accounts that did not answer come last, and are asked once a run: each takes seconds.
-            ordered = sorted(groups.values(), key=lambda group: self._last_away(_target(group[0])))
+            ordered = [groups[target] for target in sorted(groups, key=self._last_away)]
             failed = self.intake.for_each(Queue.DEADLETTERS, ordered, write, deadline)
             fault = fault or failed
         if fault:
@@ -115,7 +101,7 @@ class WriteDeadLetters:
         self, began_at: datetime, deadline: datetime, group: list[ReadMessage]
     ) -> None:
         """Write one subscription's blobs; what fails or is not reached stays for the next run."""
-        target = _target(group[0])
+        target = BlobTarget.of(group[0].message)
         until = min(deadline, self.clock.now() + TIME_PER_TARGET)
         if self._last_away(target) >= began_at:
             for each in group:
@@ -131,17 +117,17 @@ class WriteDeadLetters:
                 self._write_batch(target, batch, left)
         except _DestinationFailed as error:
             defer = self._keep_or_drop
-            telemetry.error("deadletter.failed", **_named(target), detail=str(error))
+            telemetry.error("deadletter.failed", **target.log_fields, detail=str(error))
         finally:
             group[:] = left.values()  # what a fault is about
         for each in group:
             defer(each)
 
-    def _last_away(self, target: _BlobTarget) -> datetime:
+    def _last_away(self, target: BlobTarget) -> datetime:
         return self._away.get(target.destination.account, _NEVER)
 
     @contextmanager
-    def _at(self, target: _BlobTarget) -> Iterator[None]:
+    def _at(self, target: BlobTarget) -> Iterator[None]:
         try:
             yield
         except StorageUnavailable as error:
@@ -149,7 +135,7 @@ class WriteDeadLetters:
                 self._away[target.destination.account] = self.clock.now()
             raise _DestinationFailed(str(error)) from error
 
-    def _delete_written(self, target: _BlobTarget, left: _Left) -> None:
+    def _delete_written(self, target: BlobTarget, left: _Left) -> None:
         """Delete messages whose blob a run has written that ended before it could delete them."""
         named = {each.message.blob for each in left.values()} - {""}
         with self._at(target):
@@ -169,7 +155,9 @@ class WriteDeadLetters:
             try:
                 texts = texts_of(each.message.deliveries, self.payloads)
             except StorageUnavailable as error:
-                telemetry.error("deadletter.failed", **_named(_target(each)), detail=str(error))
+                telemetry.error(
+                    "deadletter.failed", **BlobTarget.of(each.message).log_fields, detail=str(error)
+                )
                 self._keep_or_drop(left.pop(number))
                 continue
             for delivery, text in texts:
@@ -183,12 +171,12 @@ class WriteDeadLetters:
         """Yield the event's record; if none can be made, write the event to ``poison``."""
         try:
             form = namespace_record if TopicName.parse(each.message.topic) else record
-            yield _Record(form(delivery, text, _note(each)), trace_id(delivery, text))
+            yield _Record(form(delivery, text, note_of(each.message)), trace_id(delivery, text))
         except (ValueError, TypeError, LookupError, RecursionError) as error:
             reason = f"the dead letter can't be built: {error!r}"
             self.intake.records.write(Queue.DEADLETTERS, each.received.text, reason, [text])
 
-    def _write_batch(self, target: _BlobTarget, batch: list[_Ready], left: _Left) -> None:
+    def _write_batch(self, target: BlobTarget, batch: list[_Ready], left: _Left) -> None:
         """
         Write messages to a blob, and delete them. Each is told the path first.
 
@@ -205,11 +193,11 @@ class WriteDeadLetters:
             self._delete(ready.number, left)
 
     def _told(
-        self, target: _BlobTarget, batch: list[_Ready], left: _Left
+        self, target: BlobTarget, batch: list[_Ready], left: _Left
     ) -> tuple[str, list[_Ready]]:
         """Return the path of a new blob, and which messages of the batch know it."""
-        key = SubscriptionKey(target.topic, target.subscription)
-        path = _path_of_several(batch) or dead_letter_path(*key, self.clock.now(), self.new_id())
+        named = target.subscription
+        path = _path_of_several(batch) or dead_letter_path(*named, self.clock.now(), self.new_id())
         return path, [ready for ready in batch if self._tell(ready.number, path, left)]
 
     def _tell(self, number: int, path: str, left: _Left) -> bool:
@@ -227,9 +215,9 @@ class WriteDeadLetters:
             del left[number]
         return renewed is not None
 
-    def _store(self, target: _BlobTarget, batch: list[_Ready], last_path: str) -> None:
+    def _store(self, target: BlobTarget, batch: list[_Ready], last_path: str) -> None:
         """Write the records of a batch; that of *last_path* is the last blob."""
-        named = SubscriptionKey(target.topic, target.subscription)
+        named = target.subscription
         parts = _parts(batch)
         for number, part in enumerate(parts, 1):
             texts = [each.text for each, _ in part]
@@ -238,7 +226,7 @@ class WriteDeadLetters:
             stored = self.store.write(target.destination, path, blob_body(texts))
             if stored:
                 telemetry.warning(
-                    "deadletter_batch", **_named(target), path=path, count=len(texts), **traces
+                    "deadletter_batch", **target.log_fields, path=path, count=len(texts), **traces
                 )
                 for reason, count in Counter(reason for _, reason in part).items():
                     self.metrics.count(
@@ -246,20 +234,33 @@ class WriteDeadLetters:
                     )
             else:
                 reason_to_drop = EndReason.CONTAINER_NOT_FOUND
-                log_dropped(self.metrics, named, reason_to_drop, texts, **_place(target), **traces)
+                log_dropped(
+                    self.metrics,
+                    named,
+                    reason_to_drop,
+                    texts,
+                    **target.destination_fields,
+                    **traces,
+                )
         for ready in batch:
             if ready.missing:
                 gone = [None] * len(ready.missing)
                 log_dropped(self.metrics, named, EndReason.PAYLOAD_MISSING, gone)
 
     def _keep_or_drop(self, each: ReadMessage) -> None:
-        if self.clock.now() < _note(each).keep_until:
+        if self.clock.now() < note_of(each.message).keep_until:
             self._hide(each)
         else:
             message = each.message
             texts = [delivery.text for delivery in message.deliveries]
             reason = EndReason.DESTINATION_UNAVAILABLE
-            log_dropped(self.metrics, message.key, reason, texts, **_place(_target(each)))
+            log_dropped(
+                self.metrics,
+                message.key,
+                reason,
+                texts,
+                **BlobTarget.of(each.message).destination_fields,
+            )
             self.receiver.delete(Queue.DEADLETTERS, each.received)
 
     def _hide(self, each: ReadMessage) -> None:
@@ -269,7 +270,7 @@ class WriteDeadLetters:
 def _parts(batch: list[_Ready]) -> list[list[tuple[_Record, EndReason]]]:
     """Divide the records of a batch, each with its reason, into blobs."""
     records = (
-        ((each, _note(ready.source).reason), 1, len(each.text))
+        ((each, note_of(ready.source.message).reason), 1, len(each.text))
         for ready in batch
         for each in ready.records
     )
@@ -284,29 +285,3 @@ def _path_of_several(batch: list[_Ready]) -> str:
     again under the same names.
     """
     return batch[0].source.message.blob if len(_parts(batch)) > 1 else ""
-
-
-def _target(each: ReadMessage) -> _BlobTarget:
-    message = each.message
-    return _BlobTarget(_note(each).destination, message.topic, message.subscription)
-
-
-def _named(target: _BlobTarget) -> dict[str, str]:
-    """Return the log fields of a target."""
-    return {
-        "topic": target.topic,
-        "subscription": target.subscription,
-    } | _place(target)
-
-
-def _place(target: _BlobTarget) -> dict[str, str]:
-    """Return the log fields of a destination; the app's own account is not named."""
-    container, account = target.destination.container, target.destination.account
-    return {"container": container} | ({"account": account} if account else {})
-
-
-def _note(each: ReadMessage) -> DeadLetterNote:
-    note = each.message.dead_letter
-    if note is None:  # pragma: no cover - the intake lets no other message through
-        raise ValueError("a delivery among the dead letters")
-    return note
