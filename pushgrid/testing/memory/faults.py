@@ -1,4 +1,4 @@
-"""What fails when a test says so."""
+"""Makes ports in memory fail when a test says so."""
 
 from __future__ import annotations
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
 
 from shared.arm.arm_json import answer
 from shared.clock import timestamp
 from shared.delivery.attempt_record import KEPT_FOR
 from shared.engine.manage.call import Call, ManagePorts
+from shared.engine.manage.page import read_time, read_top
 from shared.engine.manage.subscriptions import Subscriptions
 from shared.engine.operations import event_timeline, subscription_state
 from shared.engine.ports import Document, Resource, Table
-from shared.errors import InvalidDocument, NotFound
+from shared.errors import NotFound
 from shared.http import HttpAnswer
 
-_DEFAULT_TOP, _MAX_TOP = 20, 1000
+_MAX_TOP = 1000
 
 
 def attempts_of(form: Subscriptions) -> Callable[[ManagePorts, Call], HttpAnswer]:
@@ -26,7 +26,7 @@ def attempts_of(form: Subscriptions) -> Callable[[ManagePorts, Call], HttpAnswer
         """Answer the latest events with attempts, oldest first, and the subscription's state."""
         now = ports.clock.now()
         since = read_time(call, "since") or now - KEPT_FOR
-        event, top = call.query.get("event"), _top(call)
+        event, top = call.query.get("event"), read_top(call, _MAX_TOP)
         topic, name = form.topics.name(call), call.names["name"]
         days = ports.attempts.read(topic, name, since, event)
         timelines = event_timeline.latest(days, top)
@@ -78,27 +78,3 @@ def _nearest(name: str, known: Iterable[Resource]) -> str:
     by_key = {each.lower(): each for each in names}
     nearest = difflib.get_close_matches(name.lower(), by_key, 1)
     return f"; the nearest is '{by_key[nearest[0]]}'" if nearest else ""
-
-
-def read_time(call: Call, name: str) -> datetime | None:
-    """
-    Return the time that the query gives as *name*, in UTC unless it says otherwise.
-
-    Raises:
-        InvalidDocument: it is not a time.
-    """
-    text = call.query.get(name)
-    if text is None:
-        return None
-    try:
-        moment = datetime.fromisoformat(text)
-        return moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC)
-    except (ValueError, OverflowError):
-        raise InvalidDocument(f"{name}: '{text}' is not a time of ISO 8601.") from None
-
-
-def _top(call: Call) -> int:
-    text = call.query.get("$top", str(_DEFAULT_TOP))
-    if not (text.isascii() and text.isdecimal()) or not 1 <= int(text[:5]) <= _MAX_TOP:
-        raise InvalidDocument(f"$top must be a whole number from 1 to {_MAX_TOP}.")
-    return int(text)

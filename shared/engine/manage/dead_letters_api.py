@@ -11,9 +11,9 @@ from shared.arm.subscription_codec import to_subscription_in_force
 from shared.clock import timestamp
 from shared.deadletter.batching import dead_letter_folder
 from shared.deadletter.reader import UnreadableBlob
-from shared.engine.manage.attempts_api import read_time, stored_subscription
+from shared.engine.manage.attempts_api import stored_subscription
 from shared.engine.manage.call import Call, ManagePorts
-from shared.engine.manage.page import next_link, read_top
+from shared.engine.manage.page import next_link, read_time, read_top
 from shared.engine.manage.subscriptions import Subscriptions
 from shared.engine.operations.dead_letter_blobs import (
     BlobFilter,
@@ -43,7 +43,7 @@ def dead_letter_blobs_of(form: Subscriptions) -> _Handler:
             reason=query.get("reason"),
             after=_after(query.get("$skiptoken")),
         )
-        top = read_top(query.get("$top"))
+        top = read_top(call)
         blobs = _blobs(ports, form, call)
         page = blobs.page(wanted, top)
         last = page.last and f"{timestamp(page.last.written_at)} {page.last.path}"

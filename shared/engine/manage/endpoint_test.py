@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -44,17 +45,8 @@ def test_of(form: Subscriptions) -> Callable[[ManagePorts, Call], HttpAnswer]:
             raise Conflict("The endpoint has not completed the validation handshake.")
         rate = min(TESTS_A_MINUTE, used.rate or TESTS_A_MINUTE)
         if seconds := ports.test_rate.wait(used.key, rate, now):
-            refused = error_answer(TooManyRequests(f"At most {rate} tests a minute."))
-            retry_after = {"Retry-After": str(int(seconds) + 1)}
-            return replace(refused, headers={**refused.headers, **retry_after})
-        terms = ports.terms.of(used)
-        request = push_request(used, terms, (sample_event(used, ports.new_id(), now),))
-        asked = request._replace(wants_body=True, examines_peer=True)
-        exchange = ports.pusher.send(asked, terms.profile.acknowledgement_timeout)
-        outcome = None
-        if isinstance(exchange, Answered) or exchange.failure is not Failure.SHORTAGE:
-            outcome = classify(exchange, terms.profile.success_codes).outcome
-        said = _said(exchange, _Mask(used))
+            return _too_many(rate, seconds)
+        request, exchange, outcome = _sent(ports, used, now)
         telemetry.info(
             "subscription.tested",
             topic=used.topic,
@@ -70,13 +62,31 @@ def test_of(form: Subscriptions) -> Callable[[ManagePorts, Call], HttpAnswer]:
             "succeeded": outcome is Outcome.DELIVERED,
             "outcome": outcome,
             "request": _asked(request, used),
-            **said,
+            **_said(exchange, _Mask(used)),
             "seconds": round(exchange.seconds, 3),
             "peer": _peer(exchange.peer),
         }
         return answer(200, document)
 
     return test
+
+
+def _too_many(rate: int, seconds: float) -> HttpAnswer:
+    refused = error_answer(TooManyRequests(f"At most {rate} tests a minute."))
+    return replace(refused, headers={**refused.headers, "Retry-After": str(int(seconds) + 1)})
+
+
+def _sent(
+    ports: ManagePorts, used: EventSubscription, now: datetime
+) -> tuple[OutboundRequest, Exchange, Outcome | None]:
+    """Send a test event; return the request, and what came of it: no outcome of our shortage."""
+    terms = ports.terms.of(used)
+    request = push_request(used, terms, (sample_event(used, ports.new_id(), now),))
+    asked = request._replace(wants_body=True, examines_peer=True)
+    exchange = ports.pusher.send(asked, terms.profile.acknowledgement_timeout)
+    if not isinstance(exchange, Answered) and exchange.failure is Failure.SHORTAGE:
+        return request, exchange, None
+    return request, exchange, classify(exchange, terms.profile.success_codes).outcome
 
 
 class _Mask:

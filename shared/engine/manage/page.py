@@ -1,9 +1,10 @@
-"""Answers lists a page at a time, with ``$filter``, ``$top`` and ``$skipToken``."""
+"""Reads what a query asks of a list, and answers lists a page at a time."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from urllib.parse import quote, urlencode
 
 from shared.arm.arm_json import answer
@@ -13,8 +14,8 @@ from shared.engine.ports import Document, Resource
 from shared.errors import InvalidDocument
 from shared.http import HttpAnswer
 
-_THREE_DIGITS = re.compile(r"[0-9]{1,3}")
-_DEFAULT_TOP, _MAX_TOP = 20, 100
+_FOUR_DIGITS = re.compile(r"[0-9]{1,4}")
+_DEFAULT_TOP, _MAX_TOP = "20", 100
 
 
 def answer_page(
@@ -28,7 +29,7 @@ def answer_page(
     Raises:
         InvalidDocument: a parameter can't be read.
     """
-    top = read_top(call.query.get("$top"))
+    top = read_top(call)
     is_wanted = parse_filter(call.query.get("$filter", ""))
     after = call.query.get("$skiptoken", "")
     by_key = {_key(resource.document): resource for resource in resources}
@@ -49,16 +50,32 @@ def next_link(call: Call, after: str) -> str:
     return f"{call.public_url}{call.path}?{query}"
 
 
-def read_top(text: str | None) -> int:
+def read_top(call: Call, most: int = _MAX_TOP) -> int:
     """
-    Return the most members of a page, as ``$top`` says.
+    Return the number of members that ``$top`` asks for, of at most *most*.
 
     Raises:
         InvalidDocument: it is out of range.
     """
-    if text is None:
-        return _DEFAULT_TOP
-    if not _THREE_DIGITS.fullmatch(text) or not 1 <= int(text) <= _MAX_TOP:
-        message = f"$top must be a whole number between 1 and {_MAX_TOP}."
+    text = call.query.get("$top", _DEFAULT_TOP)
+    if not _FOUR_DIGITS.fullmatch(text) or not 1 <= int(text) <= most:
+        message = f"$top must be a whole number between 1 and {most}."
         raise InvalidDocument(message, target="$top")
     return int(text)
+
+
+def read_time(call: Call, name: str) -> datetime | None:
+    """
+    Return the time that the query gives as *name*, in UTC unless it says otherwise.
+
+    Raises:
+        InvalidDocument: it is not a time.
+    """
+    text = call.query.get(name)
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+        return moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise InvalidDocument(f"{name}: '{text}' is not a time of ISO 8601.") from None

@@ -92,9 +92,9 @@ def test_events_with_attempts_come_with_the_oldest_first(crm: ArmApi) -> None:
         (ATTEMPTS.replace("orders", "xyz"), 404, "There is no topic 'xyz'."),
         (ATTEMPTS.replace("crm", "crn"), 404, "'crn' of topic 'orders'; the nearest is 'crm'"),
         (f"{ATTEMPTS}?since=yesterday", 400, "'yesterday' is not a time"),
-        (f"{ATTEMPTS}?$top=0", 400, "$top must be a whole number from 1 to 1000"),
-        (f"{ATTEMPTS}?$top=1001", 400, "$top must be a whole number from 1 to 1000"),
-        (f"{ATTEMPTS}?$top=x", 400, "$top must be a whole number from 1 to 1000"),
+        (f"{ATTEMPTS}?$top=0", 400, "$top must be a whole number between 1 and 1000"),
+        (f"{ATTEMPTS}?$top=1001", 400, "$top must be a whole number between 1 and 1000"),
+        (f"{ATTEMPTS}?$top=x", 400, "$top must be a whole number between 1 and 1000"),
     ],
 )
 def test_what_can_not_be_meant_is_refused(
