@@ -1,4 +1,4 @@
-"""`pushgrid dead-letters`: shows events that could not be delivered, and why."""
+"""`pushgrid dead-letters`: shows events that could not be delivered, and sends them again."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from cli.deployment import Deployment, subscription_path, topic_path
 from cli.failure import REFUSED, CommandFailed
 from cli.options import Since, calls_deployment, prints_json
 from cli.output import moment, print_json, print_table
+from cli.replays import cancel, jobs, replay
 from cli.subscriptions import topic_of
 
 _NOTHING = 1  # exit code: there are none
@@ -36,7 +37,11 @@ class _Subscription(NamedTuple):
 
 @click.group("dead-letters")
 def dead_letters() -> None:
-    """Show events that could not be delivered, and why. NAMESPACE.TOPIC is a namespace topic."""
+    """
+    Show events that could not be delivered, and send them again.
+
+    NAMESPACE.TOPIC is a namespace topic.
+    """
 
 
 @dead_letters.command("list")
@@ -198,3 +203,7 @@ def _record_row(record: Mapping[str, Any]) -> dict[str, object]:
 
 def _moment(time: str | None) -> str | None:
     return time and moment(time)
+
+
+for _command in (replay, jobs, cancel):
+    dead_letters.add_command(_command)

@@ -44,6 +44,7 @@ var tableNames = [
   'topics'
   'eventsubscriptions'
   'endpointhealth'
+  'replays'
   'metrictotals'
 ]
 

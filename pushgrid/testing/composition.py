@@ -23,6 +23,7 @@ from pushgrid.testing.memory import (
     MemoryTokens,
 )
 from shared.adapters.storage.health_table import TableHealth
+from shared.delivery.messages.message import ReplayStep
 from shared.delivery.slots.slots import Slots
 from shared.engine.delivering.attempt_history import AttemptHistory
 from shared.engine.delivering.deliver import Deliver
@@ -37,6 +38,10 @@ from shared.engine.ports import Pusher, SubscriptionReader, TopicReader
 from shared.engine.publishing.commit import Commit
 from shared.engine.publishing.publish import Publish
 from shared.engine.publishing.publisher_authorization import PublisherAuthorization
+from shared.engine.replaying.jobs import ReplayJobs
+from shared.engine.replaying.marks import Marks
+from shared.engine.replaying.putting import PutEvents
+from shared.engine.replaying.step import Replay
 from shared.engine.timers.dead_letters import WriteDeadLetters
 from shared.engine.timers.housekeeping import Housekeeping
 from shared.engine.timers.poison import ReturnPoison
@@ -119,6 +124,20 @@ class InMemoryApp:
             new_lock=Lock,
             tokens=self.tokens,
             metrics=self.metrics,
+            replay=self._replay,
+        )
+        self.replays = ReplayJobs(
+            rows=self.resources, sender=self.queues, clock=clock, backoff=lambda _: None
+        )
+        self.replay = Replay(
+            jobs=self.replays,
+            marks=Marks(rows=self.resources),
+            events=PutEvents(payloads=self.payloads, requeue=requeue, terms=terms, clock=clock),
+            reader=self.dead_letters,
+            topics=directory,
+            subscriptions=directory,
+            requeue=requeue,
+            clock=clock,
         )
         self.wake = Wake(intake=self.intake, receiver=self.queues, requeue=requeue, clock=clock)
         self.write_dead_letters = WriteDeadLetters(
@@ -157,6 +176,9 @@ class InMemoryApp:
     def push_through(self, pusher: Pusher) -> Push:
         """Return the stage that pushes through *pusher*."""
         return Push(pusher=pusher, clock=self.clock, new_span_id=lambda: f"{next(self.spans):016x}")
+
+    def _replay(self, step: ReplayStep) -> None:
+        self.replay.run(step)
 
     def sleep(self, seconds: float) -> None:
         """Let the clock's time pass, as a thread that sleeps would."""

@@ -95,6 +95,7 @@ class Pushgrid(InMemoryApp):
             ),
             terms=self.deliver.parts.terms,
             metrics=self.metrics,
+            replays=self.replays,
             admin_key=self.admin_key,
             public_url=_URL,
             new_key=lambda: uuid.UUID(self.new_id()).hex,

@@ -11,6 +11,9 @@ from typing import Any
 from shared.errors import InvalidEvents
 from shared.events import strict_json
 
+MAX_BLOB = 16 * 1024 * 1024  # bytes that are read; twice what the app writes
+TOO_LARGE = f"It has more than {MAX_BLOB // 1024 // 1024} MiB: read it with a storage client."
+
 # Members that Event Grid adds to an event; lower-case in CloudEvents.
 _REASON, _ATTEMPTS, _OUTCOME = "deadLetterReason", "deliveryAttempts", "lastDeliveryOutcome"
 _STATUS, _PUBLISHED = "lastHttpStatusCode", "publishTime"

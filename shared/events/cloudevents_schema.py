@@ -52,9 +52,7 @@ def parse(request: HttpRequest, _topic: Topic, _arrival: Arrival) -> tuple[Event
 
     Source: CloudEvents v1.0.2, HTTP protocol binding and JSON format; contract §1.3.
     """
-    return tuple(
-        _build_event(members) for members in check_events(_SCHEMA, _read(request), request)
-    )
+    return tuple(build_event(members) for members in check_events(_SCHEMA, _read(request), request))
 
 
 def _read(request: HttpRequest) -> list[Any]:
@@ -80,7 +78,13 @@ def _read(request: HttpRequest) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def _build_event(members: dict[str, Any]) -> Event:
+def build_event(members: dict[str, Any]) -> Event:
+    """
+    Return the event, without attributes that are ``null``.
+
+    Raises:
+        InvalidEvents: its first fault.
+    """
     if None in members.values():
         members = {n: value for n, value in members.items() if value is not None or n == "data"}
     for name in _NEVER_EMPTY:

@@ -49,6 +49,17 @@ def parse(request: HttpRequest, topic: Topic, _arrival: Arrival) -> tuple[Event,
     return tuple(_stamp(event, topic) for event in events)
 
 
+def build_event(event: dict[str, Any], topic: Topic) -> Event:
+    """
+    Return the event, completed in place; it may name any topic.
+
+    Raises:
+        InvalidEvents: its first fault.
+    """
+    _check(event)
+    return _stamp(event, topic)
+
+
 def _check(event: dict[str, Any]) -> None:
     if not event.keys() <= _KNOWN:
         raise unexpected_property_error(_SCHEMA, next(name for name in event if name not in _KNOWN))

@@ -13,6 +13,7 @@ from shared import telemetry
 from shared.adapters.awake_clock import awake_seconds
 from shared.adapters.push_threads import PatientPool, PooledThreads
 from shared.adapters.storage.health_table import TableHealth
+from shared.delivery.messages.message import ReplayStep
 from shared.delivery.slots.slots import IN_FLIGHT, THREADS, Slots
 from shared.engine.delivering.attempt_history import AttemptHistory
 from shared.engine.delivering.deliver import Deliver
@@ -80,7 +81,14 @@ def deliver() -> Deliver:
         new_lock=Lock,
         tokens=tokens(),
         metrics=metrics,
+        replay=_replay,
     )
+
+
+def _replay(step: ReplayStep) -> None:
+    from shared.wiring.replaying import replay  # for the few deployments that replay
+
+    replay().run(step)
 
 
 def _new_span_id() -> str:

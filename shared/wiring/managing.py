@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @once
 def validate() -> Validate:
-    return Validate(resources=_resources(), clock=CLOCK, backoff=_backoff)
+    return Validate(resources=_resources(), clock=CLOCK, backoff=backoff)
 
 
 @once
@@ -46,6 +46,7 @@ def manage() -> Manage:
     from shared.engine.manage.api import Manage
     from shared.wiring.entra import operator_tokens
     from shared.wiring.outbound import app_addresses, pusher
+    from shared.wiring.replaying import jobs
 
     log_doubtful_settings()
     return Manage(
@@ -69,6 +70,7 @@ def manage() -> Manage:
         ),
         terms=storage.deployment_terms(),
         metrics=storage.metrics(),
+        replays=jobs(),
         admin_key=settings().admin_key,
         tokens=operator_tokens(),
         public_url=settings().public_url,
@@ -76,7 +78,7 @@ def manage() -> Manage:
         new_key=_new_key,
         new_id=new_id,
         sleep=time.sleep,
-        backoff=_backoff,
+        backoff=backoff,
     )
 
 
@@ -84,7 +86,7 @@ def _resources() -> InvalidatingStore:
     return InvalidatingStore(storage.resources(), storage.resource_cache())
 
 
-def _backoff(lost: int) -> None:
+def backoff(lost: int) -> None:
     """Wait after *lost* races for a document."""
     time.sleep(backoff_seconds(lost, random.random()))  # noqa: S311 - no secret
 

@@ -23,8 +23,10 @@ from shared.subscriptions.subscription import (
     SubscriptionKey,
 )
 
-VERSION = 3
-_PLAIN_VERSION = 2  # of messages without what the latest version added
+VERSION = 4
+_REPLAY_VERSION = 4  # of steps of replays
+_LATER_VERSION = 3  # of deliveries with what it added
+_PLAIN_VERSION = 2  # of all others
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _compact = json.JSONEncoder(separators=(",", ":")).encode
@@ -35,11 +37,13 @@ class Kind(StrEnum):
     The purpose of a message: deliveries to push, or dead letters to write.
 
     `FANOUT` has first attempts of several subscriptions, which share the texts of the events.
+    `REPLAY` has no deliveries: it asks for the next step of a job.
     """
 
     FANOUT = "fanout"
     DELIVERY = "delivery"
     DEADLETTER = "deadletter"
+    REPLAY = "replay"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,10 +105,30 @@ class Part(NamedTuple):
     places: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayStep:
+    """A message that asks for the *number*-th step of the replay *job*."""
+
+    job: str
+    number: int
+
+
 class NewerMessage(NamedTuple):
     """A message of a newer version of the app, which only that version can read."""
 
     version: int
+
+
+def encode_step(step: ReplayStep) -> str:
+    """Return the text of a message that asks for a step of a replay."""
+    return _compact(
+        {
+            "pushgrid": _REPLAY_VERSION,
+            "kind": Kind.REPLAY,
+            "job": step.job,
+            "number": step.number,
+        }
+    )
 
 
 def encode(message: DeliveryMessage) -> list[str]:
@@ -178,7 +202,7 @@ def _version(
     """Return the earliest version that can read the message: two may run side by side."""
     has_account = note is not None and note.destination.account
     is_newer = UNMATCHED in generations or has_account or any(origin.trace for origin in origins)
-    return VERSION if is_newer else _PLAIN_VERSION
+    return _LATER_VERSION if is_newer else _PLAIN_VERSION
 
 
 def _origin(origin: Origin) -> list[Any]:

@@ -17,6 +17,7 @@ from shared.delivery.messages.message import (
     DeliveryMessage,
     Kind,
     NewerMessage,
+    ReplayStep,
 )
 from shared.delivery.messages.packing import (
     MAX_BLOBS,
@@ -42,7 +43,7 @@ from shared.subscriptions.subscription import (
 _DAMAGED = (ValueError, TypeError, KeyError, OverflowError, RecursionError, zlib.error)
 
 
-def decode(text: str | bytes) -> tuple[DeliveryMessage, ...] | NewerMessage:
+def decode(text: str | bytes) -> tuple[DeliveryMessage, ...] | NewerMessage | ReplayStep:
     """
     Read a queue message: its parts, one for each subscription. Only fan-out messages have several.
 
@@ -57,6 +58,8 @@ def decode(text: str | bytes) -> tuple[DeliveryMessage, ...] | NewerMessage:
         kind = Kind(wire["kind"])
         if kind is Kind.FANOUT:
             return _parts(wire)
+        if kind is Kind.REPLAY:
+            return ReplayStep(job=_text(wire["job"]), number=_number(wire["number"], 1))
         return (
             DeliveryMessage(
                 topic=_text(wire["topic"]),

@@ -10,7 +10,7 @@ from functools import partial
 
 from shared import telemetry
 from shared.clock import Clock
-from shared.delivery.messages.message import DeliveryMessage, NewerMessage
+from shared.delivery.messages.message import DeliveryMessage, NewerMessage, ReplayStep
 from shared.delivery.messages.message_reader import decode
 from shared.engine.delivering.attempt_history import AttemptHistory
 from shared.engine.delivering.attempt_lines import AttemptLines
@@ -63,10 +63,11 @@ class Deliver:
     new_lock: Callable[[], AbstractContextManager[object]]
     tokens: Tokens
     metrics: Metrics
+    replay: Callable[[ReplayStep], None]
 
     def run(self, body: bytes, end_invocation: Callable[[], None] = lambda: None) -> None:
         """
-        Push what is due of one message; each part is settled on its own.
+        Push what is due of one message; each part is settled on its own. Or do a replay's step.
 
         *end_invocation* is called when all that is left are slow pushes, once the host may delete
         its message: the invocation can end while they go on.
@@ -101,10 +102,13 @@ class Deliver:
                 raise reason
 
     def _read(self, body: bytes) -> Sequence[DeliveryMessage]:
-        """Return what each subscription gets of a message; nothing if a newer version reads it."""
+        """Return what each subscription gets of a message; nothing if it has no deliveries."""
         messages = decode(body)
         if isinstance(messages, NewerMessage):
             self.requeue.put(Queue.RETRIES, body.decode(), NEWER_AGAIN_IN)
+            return ()
+        if isinstance(messages, ReplayStep):
+            self.replay(messages)
             return ()
         if any(message.dead_letter for message in messages):
             raise MalformedMessage("dead letters are not delivered")

@@ -20,6 +20,7 @@ from shared.engine.ports import (
     ResourceStore,
     TokenVerifier,
 )
+from shared.engine.replaying.jobs import ReplayJobs
 from shared.errors import NotFound
 
 
@@ -46,6 +47,7 @@ class ManagePorts:
     deployment: Deployment
     terms: DeploymentTerms
     metrics: Metrics
+    replays: ReplayJobs
     admin_key: str | None = field(repr=False)
     tokens: TokenVerifier | None = None
     public_url: str | None

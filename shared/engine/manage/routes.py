@@ -15,6 +15,12 @@ from shared.engine.manage.endpoint_test import test_of
 from shared.engine.manage.forecast_api import forecast_of
 from shared.engine.manage.hold_actions import hold_actions, list_holds
 from shared.engine.manage.metrics_api import MonitoredResource
+from shared.engine.manage.replays_api import (
+    cancel_replay,
+    get_replay,
+    list_replays,
+    start_replay,
+)
 from shared.engine.manage.resources import Resources
 from shared.engine.manage.subscriptions import Subscriptions
 from shared.engine.manage.topic_subscriptions import EXTENSION, NESTED, list_in_scope, refuse_scope
@@ -137,6 +143,9 @@ ROUTES = (
     ),
     *_subscription_routes(f"{_NAMESPACE_TOPIC}/eventSubscriptions", namespaces.SUBSCRIPTIONS),
     _route(f"{_GROUP}/{_PROVIDER}/holds", GET=list_holds),
+    _route(f"{_GROUP}/{_PROVIDER}/replays", GET=list_replays, POST=start_replay),
+    _route(f"{_GROUP}/{_PROVIDER}/replays/{{replay}}", GET=get_replay),
+    _route(f"{_GROUP}/{_PROVIDER}/replays/{{replay}}/cancel", POST=cancel_replay),
     *_list_routes(_SUBSCRIPTION),
     *_list_routes(_GROUP),
     *_refused_routes(f"{{*scope}}/{_PROVIDER}/eventSubscriptions"),

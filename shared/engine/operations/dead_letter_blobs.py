@@ -10,12 +10,18 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from shared.clock import timestamp
-from shared.deadletter.reader import DeadLetter, UnreadableBlob, UnreadableRecord, read_blob
+from shared.deadletter.reader import (
+    MAX_BLOB,
+    TOO_LARGE,
+    DeadLetter,
+    UnreadableBlob,
+    UnreadableRecord,
+    read_blob,
+)
 from shared.engine.ports import DeadLetterReader, StoredBlob
 from shared.errors import NotFound
 from shared.subscriptions.subscription import DeadLetterDestination
 
-MAX_BLOB = 16 * 1024 * 1024  # bytes; twice what the app writes
 MAX_PAGE = 32 * 1024 * 1024  # bytes that a page reads, and one blob
 _LEVELS = 4  # of folders: year, month, day, hour
 _NUMBER = re.compile(r"[0-9]{1,4}", re.ASCII)
@@ -101,7 +107,7 @@ class DeadLetterBlobs:
         if body is None:
             raise NotFound(f"The event subscription has no dead-letter blob '{path}'.")
         if len(body) > MAX_BLOB:
-            raise UnreadableBlob(_TOO_LARGE)
+            raise UnreadableBlob(TOO_LARGE)
         return read_blob(body)
 
     def _body(self, path: str) -> bytes | None:
@@ -152,12 +158,9 @@ class DeadLetterBlobs:
         return not (last and hour > last[:depth])
 
 
-_TOO_LARGE = f"It has more than {MAX_BLOB // 1024 // 1024} MiB: read it with a storage client."
-
-
 def _read(blob: StoredBlob, body: bytes | None) -> ReadBlob:
     if body is None or len(body) > MAX_BLOB:
-        return ReadBlob(blob, (), _TOO_LARGE)
+        return ReadBlob(blob, (), TOO_LARGE)
     try:
         return ReadBlob(blob, read_blob(body), None)
     except UnreadableBlob as error:

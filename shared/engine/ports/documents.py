@@ -19,11 +19,16 @@ NAMESPACE_TOPICS = "namespacetopic"  # named {namespace}.{topic}, as on the data
 
 
 class Table(StrEnum):
-    """Tables of documents: topics by kind and name, the others by topic and subscription."""
+    """
+    Tables of documents: topics by kind and name, the others by topic and subscription.
+
+    `REPLAYS` has jobs, and what was replayed of a blob.
+    """
 
     TOPICS = "topics"
     EVENT_SUBSCRIPTIONS = "eventsubscriptions"
     ENDPOINT_HEALTH = "endpointhealth"
+    REPLAYS = "replays"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

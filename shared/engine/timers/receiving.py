@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 
 from shared import telemetry
 from shared.clock import Clock
-from shared.delivery.messages.message import DeliveryMessage, NewerMessage
+from shared.delivery.messages.message import DeliveryMessage, NewerMessage, ReplayStep
 from shared.delivery.messages.message_reader import decode
 from shared.engine.delivering.event_texts import texts_of
 from shared.engine.delivering.poison_records import PoisonRecords
@@ -164,7 +164,7 @@ class Intake:
         try:
             parts = decode(received.text)
             if not isinstance(parts, NewerMessage):
-                _check_kind(queue, parts)
+                parts = _deliveries(queue, parts)
         except MalformedMessage as error:
             self._quarantine(queue, received, str(error))
             return ()
@@ -178,9 +178,14 @@ def _is_ours(fault: Exception) -> bool:
     return isinstance(fault, (StorageUnavailable, MemoryError, OSError))
 
 
-def _check_kind(queue: Queue, parts: tuple[DeliveryMessage, ...]) -> None:
-    """Raise MalformedMessage if the queue never gets such a message: its timer can't handle it."""
+def _deliveries(
+    queue: Queue, parts: tuple[DeliveryMessage, ...] | ReplayStep
+) -> tuple[DeliveryMessage, ...]:
+    """Return *parts*; MalformedMessage if the queue never gets such: its timer can't handle it."""
+    if isinstance(parts, ReplayStep):
+        raise MalformedMessage(f"a step of the replay '{parts.job}', which failed too often")
     is_dead_letter = parts[0].dead_letter is not None
     is_shared = len(parts) > 1 and queue not in POISON_QUEUES
     if is_dead_letter is not (queue is Queue.DEADLETTERS) or is_shared:
         raise MalformedMessage(f"not a message for the queue '{queue}'")
+    return parts

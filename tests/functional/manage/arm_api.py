@@ -17,6 +17,7 @@ from pushgrid.testing.memory import (
     MemoryAttempts,
     MemoryCounts,
     MemoryDeadLetters,
+    MemoryQueues,
     MemoryResources,
     ScriptedPusher,
 )
@@ -30,6 +31,7 @@ from shared.engine.delivering.deployment_terms import DeploymentTerms
 from shared.engine.manage.api import Manage
 from shared.engine.manage.validation_links import Validate
 from shared.engine.ports import Table
+from shared.engine.replaying.jobs import ReplayJobs
 from shared.http import Exchange, HttpAnswer, HttpRequest, LateAnswerHandler, OutboundRequest
 from shared.subscriptions.subscription import EventSubscription
 
@@ -89,6 +91,7 @@ class ArmApi:
     def __post_init__(self) -> None:
         self.pusher = Endpoints(self.clock)
         self.dead_letters = MemoryDeadLetters(self.clock)
+        self.queues = MemoryQueues(self.clock)
         ids = (f"id-{number}" for number in itertools.count(1))
         keys = (f"key-{number}" for number in itertools.count(1))
         self.manage = Manage(
@@ -107,6 +110,12 @@ class ArmApi:
                 has_client_ip_header=True,
             ),
             metrics=self.metrics,
+            replays=ReplayJobs(
+                rows=self.resources,
+                sender=self.queues,
+                clock=self.clock,
+                backoff=self.backoffs.append,
+            ),
             terms=DeploymentTerms(topics=self._directory(), default_profile="latest", time_scale=1),
             admin_key=KEY,
             public_url=None,

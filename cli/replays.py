@@ -1,0 +1,134 @@
+"""`pushgrid dead-letters replay`, `jobs` and `cancel`: sends dead letters again."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import click
+
+from cli.deployment import Deployment
+from cli.failure import REFUSED
+from cli.options import Since, calls_deployment, prints_json
+from cli.output import print_json, print_table, printable
+
+_POLL = 1.0  # seconds
+_RUNNING, _DONE = "Running", "Done"
+
+
+@click.command("replay")
+@click.option("--topic", "-t", help="Only of this topic, or NAMESPACE.TOPIC.")
+@click.option("--subscription", "-s", help="Only of event subscriptions of this name.")
+@click.option(
+    "--since",
+    type=Since(),
+    help="Written since 90m, 6h or 2d ago, or since a time such as 2026-02-09T12:00 (UTC); whole "
+    "hours.",
+)
+@click.option("--until", type=Since(), help="Written before that, in the same forms; whole hours.")
+@click.option("--prefix", metavar="PATH", help="Only blobs whose path begins like this.")
+@click.option("--reason", help="Only events with this reason, such as TimeToLiveExceeded.")
+@click.option("--container", help="Blobs of this container, which can be Azure's; needs --to.")
+@click.option("--account", help="Storage account of the container; the default is the app's own.")
+@click.option(
+    "--to",
+    metavar="SUBSCRIPTION",
+    help="Send all to this event subscription, or to TOPIC/SUBSCRIPTION; the default is the one "
+    "that each event was for.",
+)
+@click.option("--rate", type=click.IntRange(1, 1000), help="Events a second; the default is 50.")
+@click.option("--dry-run", is_flag=True, help="Only count what would be sent.")
+@click.option("--again", is_flag=True, help="Send also what was replayed before.")
+@click.option("--no-wait", is_flag=True, help="Return when the job is started.")
+@prints_json
+@calls_deployment
+def replay(
+    deployment: Deployment,
+    *,
+    since: datetime | None,
+    until: datetime | None,
+    to: str | None,
+    dry_run: bool,
+    no_wait: bool,
+    as_json: bool,
+    **chosen: Any,
+) -> int:
+    """
+    Send dead letters again, as new deliveries that no filter is applied to.
+
+    The app carries the job out; it goes on when this command ends. The exit code is 1 if the job
+    failed or was cancelled.
+    """
+    times = {"since": since and since.isoformat(), "until": until and until.isoformat()}
+    body = {**times, **chosen, "dryRun": dry_run, "to": _subscription(to) if to else None}
+    job = deployment.post(
+        "replays", {name: each for name, each in body.items() if each is not None}
+    )
+    while job["state"] == _RUNNING and not no_wait:
+        _show_progress(job)
+        time.sleep(_POLL)
+        job = deployment.get(f"replays/{job['id']}")
+    _print(job, as_json=as_json)
+    return 0 if job["state"] in {_RUNNING, _DONE} else REFUSED
+
+
+@click.command("jobs")
+@prints_json
+@calls_deployment
+def jobs(deployment: Deployment, as_json: bool) -> None:
+    """List replays, the latest first."""
+    found = deployment.get("replays")["value"]
+    if as_json:
+        print_json(found)
+    else:
+        print_table([_row(each) for each in found], "There are no replays.")
+
+
+@click.command("cancel")
+@click.argument("job")
+@prints_json
+@calls_deployment
+def cancel(deployment: Deployment, job: str, as_json: bool) -> None:
+    """End the replay JOB; what it has put by then is delivered."""
+    _print(deployment.post(f"replays/{job}/cancel"), as_json=as_json)
+
+
+def _subscription(text: str) -> dict[str, str]:
+    topic, slash, name = text.rpartition("/")
+    return {"topic": topic, "subscription": name} if slash else {"subscription": name}
+
+
+def _print(job: Mapping[str, Any], *, as_json: bool) -> None:
+    if sys.stderr.isatty():
+        click.echo("\r\x1b[K", nl=False, err=True)
+    if as_json:
+        print_json(job)
+        return
+    print_table([_row(job)], "")
+    for each in job["faults"]:
+        click.echo(printable(f"{each['where']}: {each['why']}"))
+    if job["moreFaults"]:
+        click.echo(f"{job['moreFaults']} more were left out, too.")
+
+
+def _show_progress(job: Mapping[str, Any]) -> None:
+    if sys.stderr.isatty():
+        text = f"{job['id']}: {job['replayed']} of {job['events']} events, {job['blobs']} blobs"
+        click.echo(f"\r\x1b[K{text}", nl=False, err=True)
+
+
+def _row(job: Mapping[str, Any]) -> dict[str, object]:
+    skipped = [f"{why} ({count})" for why, count in job["skipped"].items()]
+    return {
+        "JOB": job["id"],
+        "STATE": f"{job['state']}, dry run" if job["dryRun"] else job["state"],
+        "BLOBS": job["blobs"],
+        "EVENTS": job["events"],
+        "REPLAYED": job["replayed"],
+        "REPEATED": job["repeated"],
+        "SKIPPED": skipped or 0,
+        "BY": job["by"],
+    }

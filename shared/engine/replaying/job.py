@@ -1,0 +1,163 @@
+"""Defines a replay of dead letters as a job: what is asked, how far it is, what it has found."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from enum import StrEnum
+from typing import NamedTuple
+
+from shared.subscriptions.subscription import DeadLetterDestination, SubscriptionKey
+
+MAX_FAULTS = 50  # that a job names
+
+
+class State(StrEnum):
+    """The state of a job; only one that is `RUNNING` has a next step."""
+
+    RUNNING = "Running"
+    DONE = "Done"
+    CANCELLED = "Cancelled"
+    FAILED = "Failed"
+
+
+class Skipped(StrEnum):
+    """The reason for which a dead letter is not replayed."""
+
+    REASON = "AnotherReason"
+    TOPIC = "AnotherTopic"
+    REPLAYED = "ReplayedBefore"
+    UNREADABLE = "Unreadable"
+    NOT_REPLAYABLE = "NotReplayable"
+
+
+class Source(NamedTuple):
+    """The blobs below *folder* of a container, which are those of one subscription."""
+
+    topic: str
+    subscription: str
+    container: str
+    account: str
+    folder: str
+
+    @property
+    def key(self) -> SubscriptionKey:
+        return SubscriptionKey(self.topic, self.subscription)
+
+    @property
+    def destination(self) -> DeadLetterDestination:
+        return DeadLetterDestination(container=self.container, account=self.account)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """
+    The wanted dead letters: those with *reason*, whatever its case, in blobs with *prefix*.
+
+    The blobs were written in the hours from *since* to *until*.
+    """
+
+    prefix: str = ""
+    since: datetime | None = None
+    until: datetime | None = None
+    reason: str | None = None
+
+
+class Position(NamedTuple):
+    """The next record: of the *source*-th source, in the blob *path*, the *record*-th."""
+
+    source: int = 0
+    path: str = ""
+    record: int = 0
+
+
+START = Position()
+FINISHED = -1  # instead of a record's number: the blob is done
+
+
+class Note(NamedTuple):
+    """The batch under way, written before it is put: its number, blob and records."""
+
+    number: int
+    path: str
+    records: tuple[int, ...]
+
+
+class Fault(NamedTuple):
+    """A blob, record or source that is left out, and why."""
+
+    where: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """Counts: blobs read, events found in them, put as deliveries, put twice, and left out."""
+
+    blobs: int = 0
+    events: int = 0
+    put: int = 0
+    repeated: int = 0
+    skipped: Mapping[str, int] = field(default_factory=dict)
+
+    def plus(self, other: Progress) -> Progress:
+        return Progress(
+            blobs=self.blobs + other.blobs,
+            events=self.events + other.events,
+            put=self.put + other.put,
+            repeated=self.repeated + other.repeated,
+            skipped=dict(Counter(self.skipped) + Counter(other.skipped)),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayJob:
+    """
+    A replay.
+
+    Each event goes *to* a subscription, or with ``None`` to that of its source. *rate* is in events
+    a second. *number* is that of the latest step, *batches* counts what was put. *away_since* is
+    when a dead-letter account first failed to answer. *why* tells why a source was given up.
+    """
+
+    id: str
+    by: str
+    started_at: datetime
+    sources: tuple[Source, ...]
+    selection: Selection
+    to: SubscriptionKey | None
+    rate: int
+    is_dry_run: bool
+    again: bool
+    state: State = State.RUNNING
+    number: int = 1
+    batches: int = 0
+    position: Position = START
+    under_way: Note | None = None
+    progress: Progress = Progress()
+    faults: tuple[Fault, ...] = ()
+    more_faults: int = 0
+    updated_at: datetime | None = None
+    ended_at: datetime | None = None
+    away_since: datetime | None = None
+    why: str = ""
+
+    @property
+    def source(self) -> Source | None:
+        """Where it looks now; ``None`` after the last one."""
+        number = self.position.source
+        return self.sources[number] if number < len(self.sources) else None
+
+    def told(self, *faults: Fault) -> ReplayJob:
+        """Return the job with more faults."""
+        room = max(MAX_FAULTS - len(self.faults), 0)
+        more = self.more_faults + len(faults[room:])
+        return replace(self, faults=self.faults + faults[:room], more_faults=more)
+
+    def at_next_source(self) -> ReplayJob:
+        return replace(self, position=Position(self.position.source + 1), away_since=None)
+
+    def ended(self, state: State, at: datetime) -> ReplayJob:
+        return replace(self, state=state, ended_at=at, updated_at=at)

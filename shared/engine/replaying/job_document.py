@@ -1,0 +1,114 @@
+"""Writes replay jobs as documents: for their rows, and for operators."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any
+
+from shared.arm.stored_types import checked
+from shared.clock import timestamp
+from shared.delivery.messages.run_length import positions_of, spans_of
+from shared.engine.replaying.job import (
+    Fault,
+    Note,
+    Position,
+    Progress,
+    ReplayJob,
+    Selection,
+    Source,
+    State,
+)
+from shared.subscriptions.subscription import SubscriptionKey
+
+MAX_RECORDS = 1_000_000  # of a blob
+_TIMES = ("started_at", "updated_at", "ended_at", "away_since")
+
+
+def to_document(job: ReplayJob) -> dict[str, Any]:
+    """Return the members of a job's row."""
+    note, selection = job.under_way, job.selection
+    return asdict(job) | {
+        "sources": [list(each) for each in job.sources],
+        "faults": [list(each) for each in job.faults],
+        "position": list(job.position),
+        "to": job.to and list(job.to),
+        "under_way": note and [note.number, note.path, spans_of(note.records)],
+        "selection": {
+            **asdict(selection),
+            "since": _written(selection.since),
+            "until": _written(selection.until),
+        },
+        **{name: _written(getattr(job, name)) for name in _TIMES},
+    }
+
+
+def to_job(document: Mapping[str, Any]) -> ReplayJob:
+    """
+    Return the job of a row.
+
+    Raises:
+        ValueError, TypeError, LookupError: the row is damaged.
+    """
+    note, to, selection = document["under_way"], document["to"], document["selection"]
+    members = dict(document) | {
+        "state": State(document["state"]),
+        "sources": tuple(Source(*each) for each in document["sources"]),
+        "faults": tuple(Fault(*each) for each in document["faults"]),
+        "position": Position(*document["position"]),
+        "progress": Progress(**document["progress"]),
+        "to": SubscriptionKey(*to) if to else None,
+        "under_way": _note(*note) if note else None,
+        "selection": Selection(
+            **{
+                **selection,
+                "since": _moment(selection["since"]),
+                "until": _moment(selection["until"]),
+            }
+        ),
+        **{name: _moment(document[name]) for name in _TIMES},
+    }
+    return checked(ReplayJob(**members))
+
+
+def shown(job: ReplayJob) -> dict[str, Any]:
+    """Return a job as the API shows it."""
+    selection, progress = job.selection, job.progress
+    return {
+        "id": job.id,
+        "state": job.state,
+        "why": job.why or None,
+        "by": job.by,
+        "startedAt": _written(job.started_at),
+        "updatedAt": _written(job.updated_at),
+        "endedAt": _written(job.ended_at),
+        "dryRun": job.is_dry_run,
+        "again": job.again,
+        "rate": job.rate,
+        "sources": [each._asdict() for each in job.sources],
+        "to": job.to and job.to._asdict(),
+        "prefix": selection.prefix,
+        "since": _written(selection.since),
+        "until": _written(selection.until),
+        "reason": selection.reason,
+        "blobs": progress.blobs,
+        "events": progress.events,
+        "replayed": progress.put,
+        "repeated": progress.repeated,
+        "skipped": progress.skipped,
+        "faults": [each._asdict() for each in job.faults],
+        "moreFaults": job.more_faults,
+    }
+
+
+def _note(number: int, path: str, spans: list[int]) -> Note:
+    return Note(number, path, tuple(positions_of(spans, MAX_RECORDS)))
+
+
+def _written(moment: datetime | None) -> str | None:
+    return timestamp(moment) if moment else None
+
+
+def _moment(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)

@@ -1,0 +1,189 @@
+"""Stores replay jobs: starts, finds, saves and cancels them. At most one runs at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from shared import telemetry
+from shared.clock import Clock
+from shared.delivery.messages.message import ReplayStep, encode_step
+from shared.engine.ports import Queue, Resource, ResourceStore, Sender, Table
+from shared.engine.replaying.job import ReplayJob, State
+from shared.engine.replaying.job_document import to_document, to_job
+from shared.errors import UNREADABLE, AppError, Conflict, NotFound, UnreadableDocument
+
+KEPT = 50  # jobs; the oldest of those that have ended are deleted
+TRIES = 15  # how often a cancellation may lose the race for a job's row
+_JOBS = "job"  # partitions of the table
+_STATE = "state"
+_CURRENT = "current"
+
+
+class StoredJob(NamedTuple):
+    """A job as stored. *etag* changes with every write."""
+
+    job: ReplayJob
+    etag: str
+
+
+class JobEnded(Exception):
+    """The job was cancelled meanwhile; what it has done is stored."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayJobs:
+    """The jobs in the table ``replays``."""
+
+    rows: ResourceStore
+    sender: Sender
+    clock: Clock
+    backoff: Callable[[int], None]
+
+    def start(self, job: ReplayJob) -> ReplayJob:
+        """
+        Store a job with the message of its first step.
+
+        Raises:
+            Conflict: another job is running.
+            StorageUnavailable: it may or may not be started.
+        """
+        self._check_running(job.id)
+        job = self.save(job, None).job
+        self.sender.put(Queue.RETRIES, encode_step(ReplayStep(job=job.id, number=job.number)))
+        try:
+            self.claim(job)
+        except Conflict:
+            self.rows.delete(Table.REPLAYS, _JOBS, job.id)
+            raise
+        log("replay.started", job)
+        self._delete_old()
+        return job
+
+    def claim(self, job: ReplayJob) -> None:
+        """
+        Make *job* the one that runs; no effect if it is.
+
+        Raises:
+            Conflict: another job is running.
+        """
+        known = self._check_running(job.id)
+        if known is None or known.document.get("job") != job.id:
+            etag = known.etag if known else None
+            self.rows.put(Table.REPLAYS, _STATE, _CURRENT, {"job": job.id}, etag)
+
+    def find(self, name: str) -> StoredJob | None:
+        """
+        Return a job.
+
+        Raises:
+            UnreadableDocument: its row can't be read.
+        """
+        row = self.rows.get(Table.REPLAYS, _JOBS, name)
+        return _stored(row) if row else None
+
+    def list(self) -> list[ReplayJob]:
+        """Return all jobs whose rows can be read, the latest first."""
+        found = []
+        for row in self.rows.list(Table.REPLAYS, _JOBS):
+            try:
+                found.append(_stored(row).job)
+            except UnreadableDocument:
+                telemetry.error("replay.unreadable", job=row.name)
+        return sorted(found, key=lambda each: each.started_at, reverse=True)
+
+    def save(self, job: ReplayJob, etag: str | None) -> StoredJob:
+        """
+        Store a job over the row of *etag*; ``None``: it is new.
+
+        Raises:
+            JobEnded: it was cancelled; its progress is stored.
+            Conflict: another process has made a step of it.
+            StorageUnavailable: it may or may not be stored.
+        """
+        job = replace(job, updated_at=self.clock.now())
+        try:
+            row = self.rows.put(Table.REPLAYS, _JOBS, job.id, to_document(job), etag)
+        except Conflict:
+            stored = self.find(job.id)
+            if stored is None or stored.job.state is not State.CANCELLED:
+                raise
+            cancelled = replace(job, state=State.CANCELLED, ended_at=stored.job.ended_at)
+            self.rows.put(Table.REPLAYS, _JOBS, job.id, to_document(cancelled), stored.etag)
+            raise JobEnded from None
+        return StoredJob(job, row.etag)
+
+    def cancel(self, name: str, by: str) -> ReplayJob:
+        """
+        End a job now; no effect if it has ended. What was put before is delivered.
+
+        Raises:
+            NotFound: there is no such job.
+            Conflict: every try lost its race.
+        """
+        for lost in range(TRIES):
+            if lost:
+                self.backoff(lost)
+            stored = self.find(name)
+            if stored is None:
+                raise NotFound(f"There is no replay '{name}'.")
+            if stored.job.state is not State.RUNNING:
+                return stored.job
+            cancelled = stored.job.ended(State.CANCELLED, self.clock.now())
+            try:
+                row = to_document(cancelled)
+                self.rows.put(Table.REPLAYS, _JOBS, cancelled.id, row, stored.etag)
+            except Conflict:
+                continue
+            log("replay.ended", cancelled, by)
+            return cancelled
+        raise Conflict
+
+    def _check_running(self, name: str) -> Resource | None:
+        """Return the row that names the current job; raise Conflict if that is another's."""
+        row = self.rows.get(Table.REPLAYS, _STATE, _CURRENT)
+        current = str(row.document.get("job", "")) if row else ""
+        if current and current != name:
+            stored = self.find(current)
+            if stored and stored.job.state is State.RUNNING:
+                raise Conflict(
+                    f"The replay '{current}' is running; wait for its end, or cancel it."
+                )
+        return row
+
+    def _delete_old(self) -> None:
+        for each in self.list()[KEPT:]:
+            if each.state is not State.RUNNING:
+                self.rows.delete(Table.REPLAYS, _JOBS, each.id)
+
+
+def log(event: str, job: ReplayJob, by: str | None = None) -> None:
+    """Write the line of the log that says who has started or ended a job, and what it did."""
+    progress, to = job.progress, job.to
+    telemetry.info(
+        event,
+        job=job.id,
+        by=by or job.by,
+        state=job.state,
+        topics=sorted({each.topic for each in job.sources})[:20],
+        subscriptions=sorted({each.subscription for each in job.sources})[:20],
+        to=f"{to.topic}/{to.subscription}" if to else None,
+        dry_run=job.is_dry_run or None,
+        again=job.again or None,
+        events=progress.events,
+        replayed=progress.put,
+        repeated=progress.repeated,
+        skipped=sum(progress.skipped.values()),
+        faults=len(job.faults) + job.more_faults,
+        detail=job.why or None,
+    )
+
+
+def _stored(row: Resource) -> StoredJob:
+    try:
+        return StoredJob(to_job(row.document), row.etag)
+    except AppError:
+        raise
+    except UNREADABLE as error:
+        raise UnreadableDocument(f"The replay '{row.name}' can't be read: {error!r}") from None

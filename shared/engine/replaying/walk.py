@@ -1,0 +1,119 @@
+"""Walks the dead-letter blobs of a container: the oldest hour first, by name within it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from shared.engine.ports import DeadLetterReader, StoredBlob
+from shared.engine.replaying.job import FINISHED, Position, Selection, Source
+from shared.errors import NotFound
+
+_LEVELS = 4  # of folders: year, month, day, hour
+_YEAR, _SHORT = 4, 2  # digits of a year, and at most of the others
+_MOST_DIGITS = 9
+
+Order = tuple[tuple[int, int, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Walk:
+    """The wanted blobs of a source that were written before *written_before*."""
+
+    reader: DeadLetterReader
+    source: Source
+    selection: Selection
+    written_before: datetime
+
+    def blobs_from(self, position: Position) -> Iterator[StoredBlob]:
+        """
+        Yield the blobs from a position on, that of the position included unless it is finished.
+
+        Raises:
+            NotFound: there is no such container.
+            StorageUnavailable: its account did not answer, or the operator does not name it.
+        """
+        start = self._start()
+        if start is None:
+            return
+        after = _order(position.path) if position.path else ()
+        for blob in self._below(start, after):
+            if position.record != FINISHED or blob.path != position.path:
+                yield blob
+
+    def _start(self) -> str | None:
+        """Return the deepest folder that has all wanted blobs; ``None``: there are none."""
+        folder, prefix = self.source.folder, self.selection.prefix
+        base = f"{folder}/" if folder else ""
+        if base.startswith(prefix):
+            return base
+        return prefix[: prefix.rfind("/") + 1] if prefix.startswith(base) else None
+
+    def _below(self, folder: str, after: Order) -> Iterator[StoredBlob]:
+        listing = self.reader.list(self.source.destination, folder)
+        if listing is None:
+            account = f" in the storage account '{each}'" if (each := self.source.account) else ""
+            raise NotFound(f"There is no container '{self.source.container}'{account}.")
+        blobs = {each.path: each for each in listing.blobs}
+        below = [f"{folder}{name}" for name in listing.folders]
+        for path in sorted({*blobs, *below}, key=_order):
+            if path in blobs and _order(path) >= after and self._wants(blobs[path]):
+                yield blobs[path]
+            if path in below and self._may_have(path, after):
+                yield from self._below(f"{path}/", after)
+
+    def _may_have(self, folder: str, after: Order) -> bool:
+        order, prefix = _order(folder), self.selection.prefix
+        shared = min(len(folder) + 1, len(prefix))
+        return (
+            order >= after[: len(order)]
+            and f"{folder}/"[:shared] == prefix[:shared]
+            and self._is_in_time(_hour_in(folder.split("/")))
+        )
+
+    def _wants(self, blob: StoredBlob) -> bool:
+        if not blob.path.endswith(".json") or not blob.path.startswith(self.selection.prefix):
+            return False
+        if blob.written_at >= self.written_before:
+            return False  # of what this replay itself has put
+        hour = _hour_in(blob.path.split("/")[:-1])
+        return self._is_in_time(hour if len(hour) == _LEVELS else _hour(blob.written_at))
+
+    def _is_in_time(self, hour: Sequence[int]) -> bool:
+        """Tell whether there may be wanted blobs in an hour, or in a year, month or day."""
+        since, until = self.selection.since, self.selection.until
+        depth = len(hour)
+        if since and tuple(hour) < _hour(since)[:depth]:
+            return False
+        # Nothing was written at *until* itself.
+        return not (until and tuple(hour) > _hour(until - timedelta(microseconds=1))[:depth])
+
+
+def _order(path: str) -> Order:
+    """Return the sort key of a path: numbers by value."""
+    return tuple(
+        (0, int(each), each) if _is_number(each) else (1, 0, each) for each in path.split("/")
+    )
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS
+
+
+def _hour(moment: datetime) -> tuple[int, ...]:
+    at = moment.astimezone(UTC)
+    return at.year, at.month, at.day, at.hour
+
+
+def _hour_in(folders: Sequence[str]) -> tuple[int, ...]:
+    """Return year, month, day and hour that a path ends with, or the first of these."""
+    for depth in range(min(_LEVELS, len(folders)), 0, -1):
+        year, *others = tail = folders[-depth:]
+        if (
+            all(map(_is_number, tail))
+            and len(year) == _YEAR
+            and all(len(x) <= _SHORT for x in others)
+        ):
+            return tuple(map(int, tail))
+    return ()

@@ -1,0 +1,37 @@
+"""Composes replays of dead letters: jobs for the management API, and their steps."""
+
+from __future__ import annotations
+
+from shared.engine.replaying.jobs import ReplayJobs
+from shared.engine.replaying.marks import Marks
+from shared.engine.replaying.putting import PutEvents
+from shared.engine.replaying.step import Replay
+from shared.wiring import storage
+from shared.wiring.managing import backoff
+from shared.wiring.process import CLOCK, once
+
+
+@once
+def jobs() -> ReplayJobs:
+    return ReplayJobs(
+        rows=storage.resources(), sender=storage.queues(), clock=CLOCK, backoff=backoff
+    )
+
+
+@once
+def replay() -> Replay:
+    return Replay(
+        jobs=jobs(),
+        marks=Marks(rows=storage.resources()),
+        events=PutEvents(
+            payloads=storage.payloads(),
+            requeue=storage.requeue(),
+            terms=storage.deployment_terms(),
+            clock=CLOCK,
+        ),
+        reader=storage.dead_letters(),
+        topics=storage.resource_cache(),
+        subscriptions=storage.resource_cache(),
+        requeue=storage.requeue(),
+        clock=CLOCK,
+    )

@@ -1,0 +1,81 @@
+"""`pushgrid dead-letters replay`, `jobs` and `cancel`, on a deployment in memory."""
+
+from __future__ import annotations
+
+import pytest
+
+from pushgrid.testing.deployment import Pushgrid
+from pushgrid.testing.topic import Subscriber
+from tests.e2e.commanding import Run, runner
+
+
+@pytest.fixture
+def run(
+    pushgrid: Pushgrid, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Run:
+    monkeypatch.setenv("PUSHGRID_URL", pushgrid.url)
+    monkeypatch.setenv("PUSHGRID_ADMIN_KEY", pushgrid.admin_key)
+    return runner(monkeypatch, capsys)
+
+
+@pytest.fixture
+def crm(pushgrid: Pushgrid) -> Subscriber:
+    """A subscription with a dead letter, which answers now."""
+    orders = pushgrid.topic("orders")
+    subscriber = orders.subscribe("crm", answers=[400, 200])
+    orders.publish({"id": "e-17", "eventType": "Shop.OrderPlaced"})
+    pushgrid.advance(hours=1)
+    return subscriber
+
+
+def test_a_replay_is_waited_for(run: Run, crm: Subscriber):
+    code, out, err = run("dead-letters", "replay", "-t", "orders", "-s", "crm", "--since", "7000d")
+
+    head, _, line = out.splitlines()
+    assert (code, err, len(crm.received)) == (0, "", 1)
+    assert head.split()[:5] == ["JOB", "STATE", "BLOBS", "EVENTS", "REPLAYED"]
+    assert line.split()[1:5] == ["Done", "1", "1", "1"]
+
+
+def test_a_dry_run_is_said(run: Run, crm: Subscriber):
+    job = run("dead-letters", "replay", "--dry-run", "--no-wait", "--json").document
+
+    assert (job["dryRun"], job["rate"], crm.received) == (True, 50, [])
+    assert "Done, dry run" in run("dead-letters", "jobs").out
+
+
+def test_a_replay_to_another_subscription_can_be_cancelled(
+    pushgrid: Pushgrid, run: Run, crm: Subscriber
+):
+    crm.topic.subscribe("erp")
+    assert crm.container
+    pushgrid.dead_letters.away.add("testing")
+
+    job = run("dead-letters", "replay", "--to", "orders/erp", "--no-wait", "--json").document
+    cancelled = run("dead-letters", "cancel", job["id"])
+    found = run("dead-letters", "jobs", "--json").document
+
+    assert job["to"] == {"topic": "orders", "subscription": "erp"}
+    assert (cancelled.code, "Cancelled" in cancelled.out) == (0, True)
+    assert [each["state"] for each in found] == ["Cancelled"]
+
+
+@pytest.mark.usefixtures("crm")
+def test_what_is_refused_is_said(run: Run):
+    unknown = run("dead-letters", "replay", "-s", "none")
+    no_target = run("dead-letters", "replay", "--container", "azure")
+
+    assert (unknown.code, no_target.code) == (1, 1)
+    assert "No such event subscription has a dead-letter destination." in unknown.err
+    assert "'to'" in no_target.err
+    assert run("dead-letters", "cancel", "none").code == 1
+
+
+def test_faults_are_printed(pushgrid: Pushgrid, run: Run, crm: Subscriber):
+    assert crm.container
+    pushgrid.dead_letters.missing.add(crm.container)
+
+    code, out, _ = run("dead-letters", "replay")
+
+    assert (code, "Failed" in out) == (1, True)
+    assert f"orders/crm: There is no container '{crm.container}'" in out
