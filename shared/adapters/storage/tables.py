@@ -24,8 +24,13 @@ T = TypeVar("T")
 
 _PART_CHARACTERS = 32 * 1024  # UTF-16 units: 64 KiB, all that a property can hold
 _DOCUMENT_CHARACTERS = 500_000  # leaves some of an entity's 1 MiB to its keys and names
-_TABLES = (Table.EVENT_SUBSCRIPTIONS, Table.ENDPOINT_HEALTH, Table.TOPICS)  # as they are made
-_MADE_LATER = (Table.ENDPOINT_HEALTH, Table.REPLAYS)  # when they get their first row
+_TABLES = (
+    Table.EVENT_SUBSCRIPTIONS,
+    Table.ENDPOINT_HEALTH,
+    Table.REPLAYS,
+    Table.TOPICS,
+)  # in order
+_MADE_AGAIN = (Table.ENDPOINT_HEALTH, Table.REPLAYS)  # also alone
 _HAVE_ROWS_LATER = (Table.EVENT_SUBSCRIPTIONS, TOTALS)  # not before there is a topic
 _TAKEN = ("EntityAlreadyExists", "UpdateConditionNotSatisfied", "ResourceNotFound")
 _NO_TABLE = "TableNotFound"
@@ -38,7 +43,7 @@ class StorageResources:
     ResourceStore on Azure tables.
 
     The first put of a new deployment makes them all; until then they are empty. A table that is
-    missing later is an outage. Those of endpoint health and of replays are made when they are used.
+    missing later is an outage. Those of endpoint health and of replays are made again.
     """
 
     def __init__(self, account: StorageAccount) -> None:
@@ -142,7 +147,7 @@ class StorageResources:
         """Make a missing table, with all others: which is made last tells that all were made."""
         if self._was_made_meanwhile(table):
             return
-        for each in [table] if table in _MADE_LATER else _TABLES:
+        for each in [table] if table in _MADE_AGAIN else _TABLES:
             none_if_code(self._account.table(each).create_table, "TableAlreadyExists")
 
     def _was_made_meanwhile(self, table: Table) -> bool:
@@ -152,7 +157,7 @@ class StorageResources:
         Raises:
             StorageUnavailable: it was made once, and is gone.
         """
-        if table in _MADE_LATER:
+        if table in _MADE_AGAIN:
             return False
         if self._row_of(_TABLES[-1]) is None and not any(map(self._row_of, _HAVE_ROWS_LATER)):
             return False
