@@ -17,7 +17,7 @@ from pushgrid.testing.memory import (
     ScriptedPusher,
 )
 from shared.arm.namespace_codec import to_absent_topic
-from shared.delivery.messages.message import DeliveryMessage, NewerMessage, encode
+from shared.delivery.messages.message import DeliveryMessage, NewerMessage, ReplayStep, encode
 from shared.delivery.messages.message_reader import decode
 from shared.engine.ports import Pusher, Queue
 from shared.events.topic import Topic
@@ -121,7 +121,10 @@ class Deployment(InMemoryApp):
     def on(self, queue: Queue) -> list[DeliveryMessage]:
         """Read what lies on a queue, hidden or not."""
         messages = [decode(text) for text in self.queues.texts(queue)]
-        return [part for parts in messages if not isinstance(parts, NewerMessage) for part in parts]
+        not_deliveries = NewerMessage | ReplayStep
+        return [
+            part for parts in messages if not isinstance(parts, not_deliveries) for part in parts
+        ]
 
     def waiting(self, queue: Queue) -> list[tuple[timedelta, list[int]]]:
         """Say for each message how long it is hidden, and which events it has."""

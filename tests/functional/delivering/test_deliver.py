@@ -11,8 +11,6 @@ import pytest
 
 from pushgrid.testing.memory import START, FakeClock, ScriptedPusher, answered
 from shared.adapters.push_threads import PooledThreads, QueueInbox
-from shared.delivery.messages.message import DeliveryMessage
-from shared.delivery.messages.message_reader import decode
 from shared.delivery.outcome import Outcome
 from shared.delivery.slots.slots import Slots
 from shared.engine.ports import Queue, Receipt
@@ -27,6 +25,7 @@ from tests.builders import (
     an_attempt,
 )
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
+from tests.unit.delivery.messages.wire import read
 
 NO_ANSWER = NotAnswered(Failure.SOCKET, "refused", 0.1)
 
@@ -216,8 +215,7 @@ def test_failures_are_stored_while_slow_ones_go_on(
 
     def watched(queue: Queue, text: str, visible_in: timedelta = timedelta()) -> Receipt:
         receipt = put(queue, text, visible_in)
-        (message,) = decode(text)
-        assert isinstance(message, DeliveryMessage)
+        message = read(text)
         (slow.has_retries if message.deliveries[0].attempts else slow.has_copy).set()
         return receipt
 

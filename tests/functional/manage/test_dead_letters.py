@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 
 from shared.deadletter.batching import dead_letter_path
-from shared.engine.operations.dead_letter_blobs import MAX_BLOB
+from shared.deadletter.reader import MAX_BLOB
 from shared.subscriptions.subscription import DeadLetterDestination
 from tests.functional.manage.arm_api import CRM, ORDERS, SHOP_CRM, ArmApi, hook, push
 

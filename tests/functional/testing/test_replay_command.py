@@ -6,7 +6,7 @@ import pytest
 
 from pushgrid.testing.deployment import Pushgrid
 from pushgrid.testing.topic import Subscriber
-from tests.e2e.commanding import Run, runner
+from tests.commands import Run, runner
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from shared.delivery.messages.message import DeliveryMessage, NewerMessage, encode
+from shared.delivery.messages.message import DeliveryMessage, NewerMessage, ReplayStep, encode
 from shared.delivery.messages.message_reader import decode
 from shared.delivery.messages.packing import MAX_STORED
 from tests.builders import (
@@ -22,7 +22,7 @@ def read(text: str | bytes) -> DeliveryMessage:
 
 def read_parts(text: str | bytes) -> tuple[DeliveryMessage, ...]:
     parts = decode(text)
-    assert not isinstance(parts, NewerMessage)
+    assert not isinstance(parts, NewerMessage | ReplayStep)
     return parts
 
 
