@@ -29,8 +29,9 @@ export class Api {
   /** Return queues, timers and what is wrong; also if the deployment is unhealthy. */
   async health(signal) {
     const answer = await request("GET", "status/health", { signal });
-    if (!answer.ok && answer.status !== 503) throw await refusal(answer);
-    return answer.json();
+    const found = await answer.clone().json().catch(() => ({}));
+    if (!found.status) throw await refusal(answer);
+    return found;
   }
 
   /** Return the document at an ARM path; path begins with a slash. */

@@ -1,6 +1,6 @@
 // Draws the dead-letter blobs of a subscription, and the events in one of them.
 
-import { moment, row, table } from "./parts.js";
+import { moment, paged, row, table } from "./parts.js";
 import { h } from "./preact.mjs";
 import { run, setInput, state } from "./store.js";
 
@@ -50,6 +50,7 @@ function blobRow(path, { blob, writtenAt, events, unreadable, reasons, fault }) 
   const show = () =>
     run(`show ${blob}`, async () => {
       const found = await state.api.get(`${path}/deadLetters/records`, { blob });
+      setInput("record", 0);
       setInput("records", found);
       return `${found.value.length} dead letters are shown.`;
     });
@@ -70,11 +71,13 @@ function blobRow(path, { blob, writtenAt, events, unreadable, reasons, fault }) 
 }
 
 function records({ blob, value }) {
+  const { shown, pager } = paged("record", value);
   return h(
     "div",
-    { role: "group", "aria-label": "Dead letters in the blob" },
+    { role: "group", "aria-label": "Dead letters in the blob", key: blob },
     h("h3", null, blob),
-    value.map((each, number) => record(each, number)),
+    shown.map(record),
+    pager,
   );
 }
 

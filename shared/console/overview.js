@@ -8,7 +8,7 @@ import { everySubscription, subscriptionList } from "./subscriptions.js";
 import { hasFailed, timelines } from "./timeline.js";
 
 const MOST_TOPICS = 10; // whose rates are read
-const MOST_SUBSCRIPTIONS = 10; // whose failures are read
+const MOST_SUBSCRIPTIONS = 20; // whose failures are read
 const MOST_FAILURES = 10; // that are shown
 const LOOKS = { healthy: "good", degraded: "warn", unhealthy: "bad" };
 
@@ -16,8 +16,8 @@ export function overviewReads(api) {
   return {
     topics: [(signal) => api.topics(signal), 5],
     health: [(signal) => api.health(signal), 5],
-    rates: [(signal) => readRates(api, signal), 15],
-    failures: [(signal) => readFailures(api, signal), 5],
+    rates: [(signal) => readRates(api, signal), 10],
+    failures: [(signal) => readFailures(api, signal), 10],
   };
 }
 
@@ -76,7 +76,7 @@ function failures(found) {
   const note = `Of ${MOST_SUBSCRIPTIONS} of ${found.of} subscriptions; held ones come first.`;
   const events = found.events.map(({ event, topic, name }) => ({
     event,
-    where: [link(pathOf(topic, name), `${topic}/${name}`), " "],
+    where: { name: `${topic}/${name}`, path: pathOf(topic, name) },
   }));
   return [
     events.length

@@ -82,7 +82,7 @@ export function table(caption, columns, rows, empty) {
   if (!rows.length) return h("p", { class: "quiet" }, empty);
   return h(
     "div",
-    { class: "wide", role: "region", "aria-label": caption, tabIndex: 0 },
+    { class: "wide", role: "group", "aria-label": caption, tabIndex: 0 },
     h(
       "table",
       null,

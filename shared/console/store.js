@@ -77,7 +77,9 @@ function repeatedly(name, load, seconds, signal) {
   }
 
   signal.addEventListener("abort", () => clearTimeout(timer));
-  read();
+  // What another view has read a moment ago is still good.
+  const age = Date.now() - (state.reads[name]?.at ?? 0);
+  timer = setTimeout(read, Math.max(seconds * 1000 - age, 0));
   return read;
 }
 

@@ -24,8 +24,8 @@ export function subscriptionReads(api, route) {
   return {
     topics: [(signal) => api.topics(signal), 5],
     events: [events, 3],
-    rates: [rates, 15],
-    deadLetters: [blobs, 10],
+    rates: [rates, 10],
+    deadLetters: [blobs, 5],
   };
 }
 

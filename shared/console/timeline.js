@@ -1,12 +1,12 @@
 // Draws what became of events: every attempt, its answer, the next time, and the rule behind it.
 
-import { badge, duration, moment } from "./parts.js";
+import { badge, duration, link, moment } from "./parts.js";
 import { h } from "./preact.mjs";
 
 const ENDS = { delivered: "good", deadLettered: "bad", dropped: "bad" };
 const WORDS = { deadLettered: "dead-lettered" };
 
-/** Events as `…/attempts` answers them, the latest first; where: a link before each, or nothing. */
+/** Events as `…/attempts` answers them; where: null, or { name, path } of their subscription. */
 export function timelines(events, isOpen = () => false) {
   return events.map(({ event, where }) => timeline(event, where, isOpen(event)));
 }
@@ -21,7 +21,7 @@ function timeline(event, where, isOpen) {
       null,
       badge(state),
       " ",
-      where,
+      where && h("strong", null, `${where.name} `),
       h("span", { class: "id" }, event.eventId ?? "(gone)"),
       " published ",
       moment(event.publishedAt),
@@ -31,6 +31,7 @@ function timeline(event, where, isOpen) {
       { class: "quiet" },
       `aeg-output-event-id ${event.systemId}`,
       event.traceId ? `, trace ${event.traceId}` : "",
+      where && [". ", link(where.path, `Open ${where.name}`)],
     ),
     h("ol", { class: "timeline" }, event.attempts.map(attempt), event.end && end(event.end)),
     state.next && h("p", null, "The next attempt is due at ", moment(state.next), "."),

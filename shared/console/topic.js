@@ -25,7 +25,7 @@ export function topicReads(api, { topic }) {
     const found = readableTopic(topic);
     return readCharts(api, "topic", found, found.id, signal);
   };
-  return { topics: [(signal) => api.topics(signal), 5], rates: [rates, 15] };
+  return { topics: [(signal) => api.topics(signal), 5], rates: [rates, 10] };
 }
 
 export function topicView({ topic }) {

@@ -77,6 +77,7 @@ class Console:
 
     def kept(self) -> Any:
         """Return what the page has stored in the browser."""
+        self.open()
         return self.page.evaluate(
             "() => [Object.keys(localStorage), Object.keys(sessionStorage), document.cookie]"
         )
@@ -128,7 +129,7 @@ def host(own_azurite: Azurite) -> Iterator[RunningHost]:
     """A host whose waits are short, which keeps every attempt, as `pushgrid dev` does."""
     settings = host_settings(
         own_azurite,
-        PUSHGRID_TIME_SCALE="20",
+        PUSHGRID_TIME_SCALE="300",
         PUSHGRID_ATTEMPT_LOG="all",
     )
     with running_host(settings) as running:

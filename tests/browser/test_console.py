@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
 from devhost.azurite import Azurite
+from shared.adapters.storage.account import StorageAccount
+from shared.adapters.storage.health_table import TableHealth
+from shared.adapters.storage.tables import StorageResources
+from shared.arm.subscription_codec import to_subscription_in_force
+from shared.delivery.health.endpoint_health import Health, Hold, endpoint_id
+from shared.engine.ports import Table
 from testbed.arm import Arm
 from testbed.subscriber import Subscriber, answers
 from tests.browser.conftest import HERE, ROOT, Console
 from tests.e2e.dead_letters import DeadLetters
 
 CONSOLE = ROOT / "shared" / "console"
+Start = Callable[..., Subscriber]
 
 
 @pytest.fixture
@@ -21,18 +31,11 @@ def dead_letters(own_azurite: Azurite) -> DeadLetters:
 
 
 def test_the_story_of_the_demo(
-    console: Console,
-    arm: Arm,
-    subscriber: Callable[..., Subscriber],
-    dead_letters: DeadLetters,
-    name: str,
+    console: Console, arm: Arm, subscriber: Start, dead_letters: DeadLetters, name: str
 ) -> None:
     arm.create_topic(name)
-    for each, statuses in (
-        ("healthy", [200]),
-        ("recovering", [503, 503, 200]),
-        ("refusing", [400]),
-    ):
+    stories = {"healthy": [200], "recovering": [503, 503, 200], "refusing": [400]}
+    for each, statuses in stories.items():
         url = subscriber(answers(*statuses)).url
         arm.create_subscription(name, each, url, deadLetterDestination=dead_letters.destination)
     console.sign_in(f"/topics/{name}")
@@ -44,8 +47,10 @@ def test_the_story_of_the_demo(
 
     page.get_by_role("link", name="recovering").click()
     console.shows("Attempt 1", "503 Busy", "Next at", "minimum for 503")
-    console.shows("Attempt 3", "200 Delivered")
-    console.shows("Delivered: 1 in the last hour")
+    console.shows("Attempt 3", "200 Delivered", "Delivered: 1 in the last hour")
+    page.get_by_role("button", name="Forecast").click()
+    console.shows("minimum for 503: 30 s", "delivered after")
+    console.screenshot("subscription")
 
     page.get_by_role("link", name=name).click()
     page.get_by_role("link", name="refusing").click()
@@ -67,6 +72,141 @@ def test_a_wrong_key_is_told_and_shows_nothing(console: Console, arm: Arm, name:
     assert "not the admin key" in page.get_by_role("alert").filter(has_text="key").inner_text()
     assert name not in page.content()
     assert page.get_by_label("Admin key").input_value() == "wrong"
+
+
+def test_a_pause_holds_events_until_it_is_resumed(
+    console: Console, arm: Arm, subscriber: Start, name: str
+) -> None:
+    arm.create_topic(name)
+    receiver = subscriber()
+    arm.create_subscription(name, "crm", receiver.url)
+    console.sign_in(f"/topics/{name}/crm")
+    page = console.page
+
+    page.get_by_role("button", name="Pause").click()
+    console.says("Paused: its events are stored and wait.")
+    console.shows("paused", "by the admin key")
+    page.get_by_role("link", name=name).click()
+    page.get_by_role("button", name="Publish").click()
+    console.says("Published event")
+    page.get_by_role("link", name="crm").click()
+    page.get_by_role("button", name="Resume").click()
+    console.says("Resumed")
+    console.shows("delivering")
+
+    assert receiver.wait_for(lambda pushes: len(pushes) == 1)
+    assert receiver.pushes[0].events[0]["eventType"] == "Console.Test"
+
+
+def test_a_hold_is_told_and_released(
+    console: Console, arm: Arm, subscriber: Start, own_azurite: Azurite, name: str
+) -> None:
+    arm.create_topic(name)
+    arm.create_subscription(name, "crm", subscriber().url)
+    resources = StorageResources(StorageAccount({"": own_azurite.connection_string}))
+    stored = resources.get(Table.EVENT_SUBSCRIPTIONS, name, "crm")
+    assert stored
+    used = to_subscription_in_force(stored.document)
+    now = datetime.now(UTC)
+    hold = Hold(since=now, until=now + timedelta(hours=1), why="probation: 1 h", sent_at=now)
+    health = Health(endpoint=endpoint_id(used), hold=hold)
+    TableHealth(resources, lambda: 0.0).write(used.key, health, None)
+    console.sign_in(f"/topics/{name}/crm")
+    page = console.page
+
+    console.shows("held until", "probation: 1 h")
+    until = page.locator(".why time").first
+    assert until.get_attribute("title") == hold.until.isoformat(timespec="milliseconds").replace(
+        "+00:00", "Z"
+    )
+    page.get_by_role("button", name="Release").click()
+    console.says("Released")
+    console.shows("delivering")
+    assert page.get_by_role("button", name="Release").is_disabled()
+
+
+def test_a_test_shows_what_was_sent_and_answered(
+    console: Console, arm: Arm, subscriber: Start, name: str
+) -> None:
+    arm.create_topic(name)
+    receiver = subscriber(answers(418))
+    arm.create_subscription(name, "crm", f"{receiver.url}?code=s3cret-code")
+    console.sign_in(f"/topics/{name}/crm")
+
+    console.page.get_by_role("button", name="Send a test event").click()
+    console.says("did not accept the test event")
+
+    test = console.page.get_by_role("group", name="Test")
+    assert "418" in test.inner_text()
+    assert f"POST {receiver.url}" in test.inner_text()
+    assert "s3cret-code" not in console.page.content()
+    assert len(receiver.pushes) == 1
+
+
+@pytest.mark.parametrize("schema", ["CloudEventSchemaV1_0", "CustomEventSchema"])
+def test_events_of_each_schema_are_published(
+    console: Console, arm: Arm, subscriber: Start, name: str, schema: str
+) -> None:
+    mapping: dict[str, Any] = {}
+    if schema == "CustomEventSchema":
+        fields = {"eventType": {"defaultValue": "Placed"}, "subject": {"defaultValue": "/"}}
+        fields |= {"dataVersion": {"defaultValue": "1"}}
+        mapping = {"inputSchemaMapping": {"inputSchemaMappingType": "Json", "properties": fields}}
+    arm.create_topic(name, inputSchema=schema, **mapping)
+    receiver = subscriber()
+    arm.create_subscription(name, "crm", receiver.url)
+    console.sign_in(f"/topics/{name}")
+
+    if schema == "CustomEventSchema":
+        console.page.get_by_label("Event (JSON").fill('{"order": 17}')
+    console.page.get_by_role("button", name="Publish").click()
+    console.says("Published event")
+
+    assert receiver.wait_for(lambda pushes: len(pushes) == 1)
+    (event,) = receiver.pushes[0].events
+    assert event.get("order") == 17 or event["type"] == "Console.Test"
+
+
+def test_what_can_not_be_read_is_said_and_what_was_read_stays(
+    console: Console, arm: Arm, name: str
+) -> None:
+    arm.create_topic(name)
+    console.sign_in()
+    page = console.page
+    page.get_by_role("link", name=name).first.wait_for()
+
+    fault = {"error": {"code": "ServiceUnavailable", "message": "Storage is away."}}
+    page.route("**/status/*", lambda route: route.fulfill(status=503, body=json.dumps(fault)))
+
+    console.shows("This can't be read: Storage is away.", "What is shown is of")
+    assert page.get_by_role("link", name=name).first.is_visible()
+    page.unroute("**/status/*")
+    page.get_by_text("This can't be read").first.wait_for(state="detached")
+
+
+def test_a_key_that_is_no_longer_valid_signs_out(console: Console, arm: Arm, name: str) -> None:
+    arm.create_topic(name)
+    console.sign_in()
+    page = console.page
+    page.get_by_role("link", name=name).first.wait_for()
+
+    fault = {"error": {"code": "AuthenticationFailed", "message": "The key was changed."}}
+    page.route("**/status/topics", lambda route: route.fulfill(status=401, body=json.dumps(fault)))
+
+    page.get_by_role("alert").filter(has_text="The key was changed.").wait_for()
+    assert name not in page.content()
+
+
+def test_signing_out_and_reloading_forget_everything(console: Console, arm: Arm, name: str) -> None:
+    arm.create_topic(name)
+    page = console.page
+    for leave in (lambda: page.get_by_role("button", name="Sign out").click(), page.reload):
+        console.sign_in()
+        page.get_by_role("link", name=name).first.wait_for()
+        leave()
+        page.get_by_label("Admin key").wait_for()
+        assert page.get_by_label("Admin key").input_value() == ""
+        assert name not in page.content()
 
 
 def test_the_copy_of_the_library_is_what_the_package_holds() -> None:
