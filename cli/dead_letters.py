@@ -14,7 +14,8 @@ from cli.failure import REFUSED, CommandFailed
 from cli.options import Since, calls_deployment, prints_json
 from cli.output import moment, print_json, print_table
 from cli.replays import cancel, jobs, replay
-from cli.subscriptions import topic_of
+from cli.subscription_document import delivery_of, topic_of
+from shared.deadletter.batching import dead_letter_folder
 
 _NOTHING = 1  # exit code: there are none
 _PAGE = 100
@@ -27,12 +28,6 @@ class _Subscription(NamedTuple):
     @property
     def path(self) -> str:
         return f"{subscription_path(self.topic, self.name)}/deadLetters"
-
-    @property
-    def folder(self) -> str:
-        """The folder of its blobs."""
-        namespace, dot, topic = self.topic.partition(".")
-        return f"{namespace}/{topic}/{self.name}/" if dot else f"{self.name.upper()}/"
 
 
 @click.group("dead-letters")
@@ -141,10 +136,10 @@ def _is_named(document: Mapping[str, Any], name: str) -> bool:
 
 
 def _has_destination(properties: Mapping[str, Any]) -> bool:
-    holder = (properties.get("deliveryConfiguration") or {}).get("push") or properties
+    delivery = delivery_of(properties)
     names = ("deadLetterDestination", "deadLetterWithResourceIdentity")
     of_namespace = "deadLetterDestinationWithResourceIdentity"
-    return any(holder.get(each) for each in (*names, of_namespace))
+    return any(delivery.get(each) for each in (*names, of_namespace))
 
 
 def _blobs(
@@ -161,7 +156,7 @@ def _records(
     """Read a blob at whichever subscription has it."""
     asked = _subscriptions(deployment, topic, name)
     for each in asked:
-        if (topic and name) or blob.startswith(each.folder):
+        if (topic and name) or blob.startswith(f"{dead_letter_folder(*each)}/"):
             try:
                 found = deployment.get(f"{each.path}/records", blob=blob)
             except CommandFailed as error:

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from platformdirs.unix import Unix
+
 from cli.failure import REFUSED, CommandFailed
 
 DEFAULT_URL = "http://127.0.0.1:7071"
@@ -26,8 +28,7 @@ class LocalDeployment(NamedTuple):
 
 def path_of(url: str) -> Path:
     """Return the file that records the local deployment at *url*: there is one for each port."""
-    data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share"
-    return Path(data) / f"pushgrid/local/{urlsplit(url).port}.json"
+    return Unix("pushgrid").user_data_path / f"local/{urlsplit(url).port}.json"
 
 
 def find_local(url: str) -> LocalDeployment | None:

@@ -1,8 +1,8 @@
-"""Builds the ARM document of an event subscription from the options of a command."""
+"""Builds ARM documents of event subscriptions from a command's options, and reads them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -136,3 +136,17 @@ def _shared(options: SubscriptionOptions) -> dict[str, Any]:
 def _given(**members: Any) -> dict[str, Any]:
     """Leave out what is empty or not given; 0 is given."""
     return {name: value for name, value in members.items() if value or type(value) is int}
+
+
+def topic_of(arm_id: str) -> str:
+    """Return the topic of an event subscription's ARM id."""
+    parts = arm_id.lower().split("/")
+    topic = arm_id.split("/")[parts.index("topics") + 1]
+    if "namespaces" in parts:
+        return f"{arm_id.split('/')[parts.index('namespaces') + 1]}.{topic}"
+    return topic
+
+
+def delivery_of(properties: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the part of an event subscription's properties that says where events go."""
+    return (properties.get("deliveryConfiguration") or {}).get("push") or properties

@@ -22,7 +22,9 @@ from cli.output import print_json, print_table
 from cli.subscription_actions import pause, release, resume, test
 from cli.subscription_document import (
     SubscriptionOptions,
+    delivery_of,
     namespace_subscription,
+    topic_of,
     topic_subscription,
 )
 
@@ -234,7 +236,7 @@ def _document(topic: str, given: dict[str, Any], deployment: Deployment) -> dict
 
 def _row(document: Mapping[str, Any], holds: Mapping[tuple[str, str], Hold]) -> dict[str, object]:
     properties = document["properties"]
-    delivery = (properties.get("deliveryConfiguration") or {}).get("push") or properties
+    delivery = delivery_of(properties)
     destination = delivery.get("destination") or {}
     if "deliveryWithResourceIdentity" in delivery and not destination:
         destination = (delivery["deliveryWithResourceIdentity"] or {}).get("destination") or {}
@@ -250,12 +252,3 @@ def _row(document: Mapping[str, Any], holds: Mapping[tuple[str, str], Hold]) -> 
         "STATE": properties.get("provisioningState"),
         "HELD": hold and hold_text(hold),
     }
-
-
-def topic_of(arm_id: str) -> str:
-    """Return the topic of an event subscription's ARM id."""
-    parts = arm_id.lower().split("/")
-    topic = arm_id.split("/")[parts.index("topics") + 1]
-    if "namespaces" in parts:
-        return f"{arm_id.split('/')[parts.index('namespaces') + 1]}.{topic}"
-    return topic

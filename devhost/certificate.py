@@ -17,6 +17,7 @@ import certifi
 import trustme
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
+from platformdirs.unix import Unix
 
 from devhost.errors import HostError
 
@@ -48,8 +49,7 @@ class Certificate:
 
 def user_folder() -> Path:
     """Return where a user's certificate is kept."""
-    data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local/share"
-    return Path(data) / "pushgrid/tls"
+    return Unix("pushgrid").user_data_path / "tls"
 
 
 def local_certificate(folder: Path, now: datetime | None = None) -> Certificate:
