@@ -37,6 +37,11 @@ def test_what_is_due_later_waits_for_the_clock(pushgrid: Pushgrid, orders: Topic
     assert pushgrid.now - crm.attempts[0].at == timedelta(seconds=10)
 
 
+def test_a_misspelt_property_is_no_filter(orders: Topic):
+    with pytest.raises(TypeError, match="has no property fliter"):
+        orders.subscribe("crm", fliter={"subjectBeginsWith": "/orders/"})
+
+
 def test_timers_run_at_their_times_among_retries(pushgrid: Pushgrid, orders: Topic):
     """A dead letter is due after five minutes, and the timer runs every five minutes."""
     crm = orders.subscribe("crm", answers=[400])
