@@ -18,6 +18,10 @@ from cli.subscription_document import delivery_of, topic_of
 from shared.deadletter.batching import dead_letter_folder
 
 _NOTHING = 1  # exit code: there are none
+_NONE = (
+    "There are no dead letters. An event that is given up is written about five minutes after "
+    "its last attempt."
+)
 _PAGE = 100
 
 
@@ -90,7 +94,7 @@ def list_blobs(
     if as_json:
         print_json(latest)
     else:
-        print_table([_blob_row(each) for each in latest], "There are no dead letters.")
+        print_table([_blob_row(each) for each in latest], _NONE)
     return _NOTHING if failed or not latest else 0
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
+from cli.narration import counted
 from cli.output import moment, printable
 
 _HEADER = (
@@ -54,8 +55,9 @@ def state_text(state: Mapping[str, Any] | None, since: datetime, now: datetime) 
         where = f"container '{place['container']}' of storage account '{place['account']}'"
         lines.append(f"Dead letters: {where}.")
     counts = state["counts"]
+    published = counted(counts["PublishSuccessCount"], "event")
     lines.append(
-        f"Counted since {since:%Y-%m-%d %H:%M} (UTC): {counts['PublishSuccessCount']} events "
+        f"Counted since {since:%Y-%m-%d %H:%M} (UTC): {published} "
         f"published, of which {counts['MatchedEventCount']} matched this subscription and "
         f"{counts['UnmatchedEventCount']} matched none; {counts['DeliverySuccessCount']} "
         f"delivered, {counts['DeadLetteredCount']} dead-lettered, {counts['DroppedEventCount']} "

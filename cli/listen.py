@@ -58,15 +58,23 @@ def listen(port: int, answers: str, as_json: bool) -> int:
             sys.stdout.flush()
         return reply.perform()
 
-    def consent(handshake: Push) -> Reply:
+    def say(text: str) -> None:
         if not as_json:
             with lock:
-                click.echo(f"{_subscription(handshake)}, handshake, accepted")
+                click.echo(text)
                 sys.stdout.flush()
+
+    def consent(handshake: Push) -> Reply:
+        # The handshake of CloudEvents names no subscription.
+        name = _subscription(handshake) if handshake.body else "CloudEvents"
+        say(f"{name}, handshake, accepted")
         return consents(handshake)
 
+    def take_notice(notice: Push) -> None:
+        say(f"{_subscription(notice)}, deleted: it sends no more events")
+
     try:
-        with running_subscriber(answer, port=port, consent=consent) as subscriber:
+        with running_subscriber(answer, port, consent, take_notice) as subscriber:
             click.echo(f"listening at {subscriber.url.removesuffix('hook')}")
             sys.stdout.flush()
             threading.Event().wait()

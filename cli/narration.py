@@ -103,6 +103,11 @@ def _published(entry: Entry) -> str:
     return f"{events}{missed}: stored {stored}, then answered 200"
 
 
+def _refused(entry: Entry) -> str:
+    unknown = ": there is no such topic" if entry.get("unknown_topic") else ""
+    return f"{entry['status']} {entry['code']}{unknown}"
+
+
 def _attempted(entry: Entry) -> str:
     text = f"attempt {entry['attempt']}: {entry.get('status', '-')} {entry['outcome']}"
     detail = f" ({entry['detail']})" if entry.get("detail") else ""
@@ -170,7 +175,7 @@ def _time_of_day(at: str) -> str:
 # Each event of the log that is told: its kind, and what is said of it.
 _NARRATED: dict[str, tuple[str, Callable[[Entry], str | None]]] = {
     "event.published": ("published", _published),
-    "publish.refused": ("refused", lambda entry: f"{entry['status']} {entry['code']}"),
+    "publish.refused": ("refused", _refused),
     "delivery.succeeded": ("delivered", _succeeded),
     "delivery.answered_late": ("delivered", _answered_late),
     "delivery.attempted": ("retry", _attempted),

@@ -28,9 +28,8 @@ def calls_deployment(command: F) -> F:
     @click.option(
         "--url",
         envvar="PUSHGRID_URL",
-        show_default=DEFAULT_URL,
         show_envvar=True,
-        help="Base URL of the deployment.",
+        help=f"Base URL of the deployment; the default is {DEFAULT_URL}.",
     )
     @click.option(
         "--key",

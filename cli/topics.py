@@ -26,7 +26,7 @@ def topic() -> None:
 @prints_json
 @calls_deployment
 def list_topics(deployment: Deployment, namespace: str | None, as_json: bool) -> None:
-    """List the topics of the deployment, or of a namespace."""
+    """List the custom topics, or the topics of a namespace."""
     found = deployment.list(f"{namespace_path(namespace)}/topics" if namespace else "topics")
     if as_json:
         print_json(found)

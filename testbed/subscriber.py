@@ -59,13 +59,14 @@ class Subscriber:
     """
     A running subscriber.
 
-    *answer* returns the status for a push, *consent* the reply to a handshake. *notices* are the
-    deletion notices it received.
+    *answer* returns the status for a push, *consent* the reply to a handshake; *take_notice* gets
+    each deletion notice. *notices* are those it received.
     """
 
     url: str
     answer: Answer
     consent: Consent
+    take_notice: Callable[[Push], None]
     pushes: list[Push] = field(default_factory=list)
     handshakes: list[Push] = field(default_factory=list)
     notices: list[Push] = field(default_factory=list)
@@ -95,7 +96,10 @@ def answers(*statuses: int) -> Answer:
 
 @contextlib.contextmanager
 def running_subscriber(
-    answer: Answer | None = None, port: int = 0, consent: Consent = consents
+    answer: Answer | None = None,
+    port: int = 0,
+    consent: Consent = consents,
+    take_notice: Callable[[Push], None] = lambda _: None,
 ) -> Iterator[Subscriber]:
     """Run a subscriber on this machine, on a free port for 0, until the block ends."""
     server = _Server(("127.0.0.1", port), _Handler)
@@ -103,6 +107,7 @@ def running_subscriber(
         url=f"http://127.0.0.1:{server.server_address[1]}/hook",
         answer=answer or answers(200),
         consent=consent,
+        take_notice=take_notice,
     )
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
@@ -160,6 +165,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self._consent(push)
             case "SubscriptionDeletion":
                 self.server.subscriber.notices.append(push)
+                self.server.subscriber.take_notice(push)
                 self._reply(200, b"", {})
             case _:
                 self._reply(self.server.subscriber.receive(push), b"", {})

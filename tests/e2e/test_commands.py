@@ -60,6 +60,7 @@ def listener(*options: str) -> Iterator[tuple[str, IO[str]]]:
 
 
 VALIDATION = {"aeg-event-type": "SubscriptionValidation", "aeg-subscription-name": "CRM"}
+DELETION = VALIDATION | {"aeg-event-type": "SubscriptionDeletion"}
 
 
 def test_the_listener_accepts_the_handshake_and_prints_what_it_gets():
@@ -76,15 +77,22 @@ def test_the_listener_accepts_the_handshake_and_prints_what_it_gets():
     assert line["body"] == [{"id": "1"}]
 
 
-def test_the_listener_tells_people_of_handshakes_and_headers_of_their_own():
+def test_the_listener_tells_people_of_handshakes_deletions_and_headers_of_their_own():
     headers = {"aeg-subscription-name": "CRM", "aeg-delivery-count": "1", "x-team": "sales"}
     with listener("--answer", "503") as (url, printed):
         requests.post(url, json=[{"data": {"validationCode": "c"}}], headers=VALIDATION, timeout=60)
+        requests.options(url, headers={"WebHook-Request-Origin": "o"}, timeout=60)
+        requests.post(url, json=[{"id": "2"}], headers=DELETION, timeout=60)
         requests.post(url, json={"id": "1"}, headers=headers, timeout=60)
-        lines = [printed.readline().rstrip() for _ in range(2)]
+        lines = [printed.readline().rstrip() for _ in range(4)]
         rest = [printed.readline().rstrip() for _ in range(7)]
 
-    assert lines == ["CRM, handshake, accepted", "CRM, attempt 2, answered 503:"]
+    assert lines == [
+        "CRM, handshake, accepted",
+        "CloudEvents, handshake, accepted",
+        "CRM, deleted: it sends no more events",
+        "CRM, attempt 2, answered 503:",
+    ]
     assert "  x-team: sales" in rest
     assert not any("aeg-" in line for line in rest)
 

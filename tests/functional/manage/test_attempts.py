@@ -184,6 +184,8 @@ def test_counts_of_before_are_left_out(crm: ArmApi) -> None:
     count(crm, "", {Metric.PUBLISH_SUCCESS: 5}, at=-90 * MINUTE)
 
     assert "0 events published" in printed(crm)
+    count(crm, "", {Metric.PUBLISH_SUCCESS: 1})
+    assert " 1 event published" in printed(crm)
 
 
 def test_an_endpoint_without_consent_is_sent_nothing() -> None:

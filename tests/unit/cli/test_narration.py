@@ -90,6 +90,10 @@ RETRY = TRIED | {"decision": "retry", "next_attempt_at": "2026-02-09T12:00:30.25
         ),
         (line("delivery.run", delivered=3), None),
         (
+            line("publish.refused", status=400, code="InvalidSas", unknown_topic=True),
+            Happening("refused", "orders/crm", "400 InvalidSas: there is no such topic"),
+        ),
+        (
             line("delivery.dropped", "WARNING", count=1, reason="SubscriptionDeleted"),
             Happening("dropped", "orders/crm", "1 event: SubscriptionDeleted"),
         ),
