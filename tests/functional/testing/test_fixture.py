@@ -38,8 +38,8 @@ def test_what_is_due_later_waits_for_the_clock(pushgrid: Pushgrid, orders: Topic
 
 
 def test_a_misspelt_property_is_no_filter(orders: Topic):
-    with pytest.raises(TypeError, match="has no property fliter"):
-        orders.subscribe("crm", fliter={"subjectBeginsWith": "/orders/"})
+    with pytest.raises(TypeError, match="has no property filters"):
+        orders.subscribe("crm", filters={"subjectBeginsWith": "/orders/"})
 
 
 def test_timers_run_at_their_times_among_retries(pushgrid: Pushgrid, orders: Topic):
