@@ -125,6 +125,12 @@ class Deployment:
             _raise_if_refused(answer)
         return answer.json()
 
+    def metrics(self) -> str:
+        """Return all counters and gauges in Prometheus' text format."""
+        answer = self._request("GET", f"{self.url}/status/metrics", headers=self._authorization())
+        _raise_if_refused(answer)
+        return answer.text
+
     def _call(
         self,
         method: str,

@@ -32,16 +32,25 @@ def print_keys(keys: Mapping[str, str], *, as_json: bool) -> None:
 
 def print_table(rows: Sequence[Mapping[str, object]], nothing: str) -> None:
     """Print rows with the names of their members as the head; *nothing* if there are none."""
+    print_parts(as_table(rows, nothing))
+
+
+def as_table(rows: Sequence[Mapping[str, object]], nothing: str) -> Table | Text:
+    """Return rows with the names of their members as the head; *nothing* if there are none."""
     if not rows:
-        click.echo(nothing)
-        return
+        return Text(nothing)
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for name in rows[0]:
         table.add_column(name, overflow="fold")
     for row in rows:
         table.add_row(*(Text(_cell(value)) for value in row.values()))
+    return table
+
+
+def print_parts(*parts: Table | Text) -> None:
+    """Print tables and texts one below the other."""
     # Where nobody looks on, no column is cut to fit.
-    Console(highlight=False, width=None if sys.stdout.isatty() else _WIDE).print(table)
+    Console(highlight=False, width=None if sys.stdout.isatty() else _WIDE).print(*parts, sep="\n")
 
 
 def _cell(value: object) -> str:

@@ -26,6 +26,7 @@ _COMMANDS = {
     "status": ("cli.status", "status"),
     "subscription": ("cli.subscriptions", "subscription"),
     "timeline": ("cli.timeline", "timeline"),
+    "top": ("cli.top", "top"),
     "topic": ("cli.topics", "topic"),
 }
 

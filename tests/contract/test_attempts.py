@@ -71,6 +71,16 @@ def test_a_record_comes_back_as_it_was(log: ReadableLog) -> None:
     assert read(log) == EVERY_KIND
 
 
+def test_attempts_since_a_time_are_selected_by_when_they_were_made(log: ReadableLog) -> None:
+    """Not by when their event was published, hours before."""
+    early, late = (a_record(number=number, at=START + number * HOUR) for number in (1, 2))
+    log.write([early, late])
+
+    assert read(log, attempted_since=late.at) == [late]
+    assert read(log, attempted_since=early.at) == [early, late]
+    assert read(log, attempted_since=late.at + HOUR) == []
+
+
 def test_nothing_is_there_before_the_first_write(log: ReadableLog) -> None:
     assert (read(log), log.delete_before(date(2030, 1, 1), LATER)) == ([], 0)
 

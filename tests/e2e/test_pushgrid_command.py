@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 import requests
 
+from cli.deployment import Deployment
+from cli.readings import Readings
 from devhost.process import RunningHost
-from testbed.arm import Arm
+from testbed.arm import ADMIN_KEY, Arm
 from testbed.subscriber import Subscriber, answers
 from tests.commands import Run
 from tests.host.running import until
@@ -140,6 +142,36 @@ def test_a_test_that_fails_says_why(
 
     assert refused.code == 1
     assert "503 (Busy) after " in refused.out
+
+
+def test_top_shows_what_fails_and_why(
+    host: RunningHost, pushgrid: Run, name: str, subscriber: Callable[..., Subscriber]
+) -> None:
+    there, where = subscriber(answers(503)), ("crm", "-t", name)
+    pushgrid("topic", "create", name)
+    pushgrid("subscription", "create", *where, "--endpoint", there.url)
+    readings = Readings(Deployment(url=host.url, token=lambda: ADMIN_KEY))
+    before = readings.read()
+    # More than what other tests' endpoints refuse meanwhile.
+    given = "\n".join('{"type": "a", "data": 1}' for _ in range(20))
+    events = pushgrid("publish", name, "-", "--json", given=given).document
+    assert there.wait_for(bool)
+    pushgrid("subscription", "pause", *where)
+
+    def mine() -> list[Any]:
+        return [each for each in readings.read().failures if each["topic"] == name]
+
+    failed = until(mine)[-1]
+    shown = pushgrid("top", "--once")
+
+    assert before.rates is None
+    assert failed["eventId"] in events
+    assert (failed["number"], failed["outcome"]) == (1, "Busy")
+    assert failed["nextAt"] > failed["at"]
+    assert failed["why"]
+    assert (shown.code, shown.err) == (0, "")
+    rows = [line.split() for line in shown.out.splitlines()]
+    assert any(row[:4] == [name, "crm", "paused", "since"] for row in rows)
 
 
 def test_lists_are_tables_or_json(

@@ -106,7 +106,12 @@ class MemoryAttempts(Faulty):
             return len(set(old.values()))
 
     def read(
-        self, topic: str, subscription: str, since: datetime, event_id: str | None = None
+        self,
+        topic: str,
+        subscription: str,
+        since: datetime,
+        event_id: str | None = None,
+        attempted_since: datetime | None = None,
     ) -> Iterator[Sequence[AttemptRecord]]:
         first = since.replace(minute=0, second=0, microsecond=0)
         keys = [
@@ -116,5 +121,10 @@ class MemoryAttempts(Faulty):
         ]
         for day in sorted({key[2].date() for key in keys}, reverse=True):
             found = [self._rows[key] for key in keys if key[2].date() == day]
-            if wanted := [each for each in found if event_id in {None, each.event_id}]:
+            if wanted := [
+                each
+                for each in found
+                if event_id in {None, each.event_id}
+                and (attempted_since is None or each.at >= attempted_since)
+            ]:
                 yield wanted

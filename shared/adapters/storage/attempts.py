@@ -51,16 +51,24 @@ class StorageAttempts:
         return self._days.delete_before(day, deadline)
 
     def read(
-        self, topic: str, subscription: str, since: datetime, event_id: str | None = None
+        self,
+        topic: str,
+        subscription: str,
+        since: datetime,
+        event_id: str | None = None,
+        attempted_since: datetime | None = None,
     ) -> Iterator[Sequence[AttemptRecord]]:
         with storage_errors():
             names = [name for name, day in self._days.days() if day >= since.astimezone(UTC).date()]
         first, end = partitions_since(topic, subscription, since)
         wanted = "PartitionKey ge @first and PartitionKey lt @end"
-        values = {"first": first, "end": end}
+        values: dict[str, Any] = {"first": first, "end": end}
         if event_id is not None:
             wanted += " and EventId eq @event"
             values["event"] = event_id_of(event_id)
+        if attempted_since is not None:
+            wanted += " and At ge @attempted"
+            values["attempted"] = attempted_since
         for name in reversed(names):
             query = partial(self._account.table(name).query_entities, wanted, parameters=values)
             with storage_errors():

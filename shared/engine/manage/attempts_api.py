@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable
+from datetime import timedelta
 
 from shared.arm.arm_json import answer
 from shared.clock import timestamp
@@ -17,6 +18,7 @@ from shared.errors import NotFound
 from shared.http import HttpAnswer
 
 _MAX_TOP = 1000
+_RECENT, _A_DAY = timedelta(hours=1), timedelta(days=1)
 
 
 def attempts_of(form: Subscriptions) -> Callable[[ManagePorts, Call], HttpAnswer]:
@@ -46,6 +48,23 @@ def attempts_of(form: Subscriptions) -> Callable[[ManagePorts, Call], HttpAnswer
         return answer(200, found)
 
     return answer_attempts
+
+
+def failures_of(form: Subscriptions) -> Callable[[ManagePorts, Call], HttpAnswer]:
+    """Return the handler for event subscriptions in one form."""
+
+    def answer_failures(ports: ManagePorts, call: Call) -> HttpAnswer:
+        """Answer the latest failed attempts on events of the last day, the latest first."""
+        now = ports.clock.now()
+        since = read_time(call, "since") or now - _RECENT
+        topic, name = form.topics.name(call), call.names["name"]
+        days = ports.attempts.read(topic, name, now - _A_DAY, attempted_since=since)
+        records = (each for day in days for each in day)
+        failures = event_timeline.failure_documents(records, read_top(call, _MAX_TOP))
+        found = {"topic": topic, "subscription": name, "at": timestamp(now), "value": failures}
+        return answer(200, found)
+
+    return answer_failures
 
 
 def _find(ports: ManagePorts, form: Subscriptions, call: Call) -> Document | None:

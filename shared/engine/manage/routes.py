@@ -8,7 +8,7 @@ from typing import NamedTuple
 from urllib.parse import unquote
 
 from shared.engine.manage import metrics_api, namespaces, surroundings, topics
-from shared.engine.manage.attempts_api import attempts_of
+from shared.engine.manage.attempts_api import attempts_of, failures_of
 from shared.engine.manage.call import Call, ManagePorts
 from shared.engine.manage.dead_letters_api import dead_letter_blobs_of, dead_letter_records_of
 from shared.engine.manage.endpoint_test import test_of
@@ -64,6 +64,7 @@ def _subscription_routes(path: str, form: Subscriptions) -> tuple[Route, ...]:
             f"{path}/{{name}}", GET=form.get, PUT=form.put, PATCH=form.patch, DELETE=form.delete
         ),
         _route(f"{path}/{{name}}/attempts", GET=attempts_of(form)),
+        _route(f"{path}/{{name}}/failures", GET=failures_of(form)),
         _route(f"{path}/{{name}}/forecast", GET=forecast_of(form)),
         _route(f"{path}/{{name}}/test", POST=test_of(form)),
         *(

@@ -9,6 +9,7 @@ from typing import Any
 
 from shared.clock import timestamp
 from shared.delivery.attempt_record import AttemptRecord
+from shared.delivery.outcome import DeliveryOutcome, Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,20 +54,7 @@ def document(timeline: EventTimeline) -> dict[str, Any]:
         "systemId": first.system_id,
         "traceId": first.trace_id,
         "publishedAt": timestamp(first.published_at),
-        "attempts": [
-            {
-                "number": each.number,
-                "at": timestamp(each.at),
-                "status": each.outcome.status,
-                "outcome": each.outcome.outcome,
-                "detail": each.outcome.detail or None,
-                "seconds": each.outcome.seconds,
-                "nextAt": _timestamp(each.next_at),
-                "why": each.why or None,
-            }
-            for each in timeline.records
-            if each.outcome
-        ],
+        "attempts": [_attempt(each, each.outcome) for each in timeline.records if each.outcome],
         "end": end
         and {
             "state": end.state,
@@ -75,6 +63,39 @@ def document(timeline: EventTimeline) -> dict[str, Any]:
             "at": timestamp(_ended_at(end)),
             "blobDueAt": _timestamp(end.blob_due_at),
         },
+    }
+
+
+def failure_documents(records: Iterable[AttemptRecord], limit: int) -> list[dict[str, Any]]:
+    """Return the *limit* latest failed attempts as JSON members, the latest first."""
+    failed = [
+        (each, each.outcome)
+        for each in records
+        if each.outcome and each.outcome.outcome is not Outcome.DELIVERED
+    ]
+    failed.sort(key=lambda pair: pair[0].at, reverse=True)
+    return [
+        {
+            "eventId": each.event_id,
+            "systemId": each.system_id,
+            **_attempt(each, outcome),
+            "state": each.state,
+            "reason": each.reason,
+        }
+        for each, outcome in failed[:limit]
+    ]
+
+
+def _attempt(record: AttemptRecord, outcome: DeliveryOutcome) -> dict[str, Any]:
+    return {
+        "number": record.number,
+        "at": timestamp(record.at),
+        "status": outcome.status,
+        "outcome": outcome.outcome,
+        "detail": outcome.detail or None,
+        "seconds": outcome.seconds,
+        "nextAt": _timestamp(record.next_at),
+        "why": record.why or None,
     }
 
 

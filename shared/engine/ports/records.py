@@ -35,11 +35,18 @@ class AttemptReader(Protocol):
     """Reads recorded attempts. Names are case-insensitive."""
 
     def read(
-        self, topic: str, subscription: str, since: datetime, event_id: str | None = None
+        self,
+        topic: str,
+        subscription: str,
+        since: datetime,
+        event_id: str | None = None,
+        attempted_since: datetime | None = None,
     ) -> Iterator[Sequence[AttemptRecord]]:
         """
         Yield the records of events published since the hour of *since*: a day at a time, the last
         day first, within a day by hour, event and attempt.
+
+        *event_id* and *attempted_since* select among them.
 
         Raises:
             StorageUnavailable: storage did not answer.

@@ -13,10 +13,11 @@ from pushgrid.testing.memory import START
 from shared.adapters.storage.health_table import TableHealth
 from shared.delivery.health.endpoint_health import Health, Hold, endpoint_id
 from shared.delivery.outcome import Outcome
+from shared.delivery.policy import EndState
 from shared.engine.ports import Table
 from shared.metrics import CountRow, Metric, Series, Span, Sum
 from tests.builders import CRM as KEY
-from tests.builders import a_record
+from tests.builders import a_record, an_outcome
 from tests.functional.manage.arm_api import CRM, ArmApi, hook
 from tests.unit.arm.documents import dead_letter
 
@@ -193,3 +194,38 @@ def test_an_endpoint_without_consent_is_sent_nothing() -> None:
     state = {"hasConsented": False, "held": None, "counts": counts}
 
     assert state_text(state, START, NOW).startswith("Not delivering: the endpoint has not")
+
+
+def test_the_latest_failed_attempts_come_first(crm: ArmApi) -> None:
+    """By the time of the attempt, not of the event; successes are left out."""
+    hour = 60 * MINUTE
+    old = {"system_id": "s-1", "event_id": "e-1", "published_at": START - 10 * hour}
+    crm.attempts.write(
+        [
+            a_record(**old, number=1, at=START - 10 * hour),
+            a_record(**old, number=9, at=START + MINUTE / 2),
+            a_record(system_id="s-2", event_id="e-2", at=START),
+            a_record(
+                system_id="s-2",
+                event_id="e-2",
+                number=2,
+                at=NOW,
+                outcome=an_outcome(outcome=Outcome.DELIVERED, status=200),
+                state=EndState.DELIVERED,
+            ),
+            a_record(subscription="other", system_id="s-3"),
+        ]
+    )
+
+    def failures(query: str = "") -> list[tuple[str, int]]:
+        found = crm.json("GET", f"{CRM}/failures{query}")
+        return [(each["eventId"], each["number"]) for each in found["value"]]
+
+    assert failures() == [("e-1", 9), ("e-2", 1)]
+    assert failures("?$top=1") == [("e-1", 9)]
+    assert failures("?since=2026-02-09T12:00:30Z") == [("e-1", 9)]
+    assert failures("?since=2026-02-08T12:00:00Z") == [("e-1", 9), ("e-2", 1), ("e-1", 1)]
+    (shown,) = crm.json("GET", f"{CRM}/failures?$top=1")["value"]
+    assert (shown["outcome"], shown["why"]) == ("Busy", "minimum for 503: 30 s")
+    assert shown["nextAt"] is not None
+    assert "$top must be" in crm.error("GET", f"{CRM}/failures?$top=0", status=400)["message"]

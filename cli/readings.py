@@ -1,0 +1,144 @@
+"""Reads what happens in a deployment again and again: rates, queues, holds and failures."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+from cli.deployment import Deployment, subscription_path
+from cli.failure import REFUSED, CommandFailed
+from cli.holds import read_holds
+
+COUNTED = {
+    "published": "pushgrid_publish_success_total",
+    "delivered": "pushgrid_delivery_success_total",
+    "failed": "pushgrid_delivery_attempt_fail_total",
+    "deadLettered": "pushgrid_dead_lettered_events_total",
+    "dropped": "pushgrid_dropped_events_total",
+}
+MOST_FAILURES = 10
+_MOST_ASKED = 5  # subscriptions whose failures one reading asks for
+_WINDOW_SECONDS = 60.0  # counts are stored every ten seconds: shorter rates would jump
+_AT_FIRST, _LATER = timedelta(hours=1), timedelta(minutes=2)  # how old new failures may be
+_SAMPLE = re.compile(r"(\w+)\{(.*)\} (\S+)")
+_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+
+Failure = Mapping[str, Any]
+_Failing = Counter[tuple[str, str]]
+
+
+class Reading(NamedTuple):
+    """
+    A deployment at one moment.
+
+    *health* is the answer of ``status/health``. *totals* count events since the deployment began,
+    by the names of `COUNTED`; *rates* are events a second over the last minute at most, or ``None``
+    at the first reading. *failures* are the latest first.
+    """
+
+    health: Mapping[str, Any]
+    totals: Mapping[str, float]
+    rates: Mapping[str, float] | None
+    holds: Sequence[Mapping[str, Any]]
+    failures: Sequence[Failure]
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The reading as JSON members."""
+        return {
+            "at": self.health["checkedAt"],
+            **{name: self.health[name] for name in ("status", "reasons", "queues")},
+            **{name: getattr(self, name) for name in ("rates", "totals", "holds", "failures")},
+        }
+
+
+class _Sample(NamedTuple):
+    at: float
+    totals: Mapping[str, float]
+    failing: _Failing  # failed attempts by topic and subscription
+
+
+@dataclass(slots=True)
+class Readings:
+    """
+    Readings of one deployment; *clock* returns seconds.
+
+    A reading takes three requests, and one more for each of up to five subscriptions whose
+    attempts have failed within the last minute; the first asks for those that have failed most.
+    """
+
+    deployment: Deployment
+    clock: Callable[[], float] = time.monotonic
+    _samples: deque[_Sample] = field(default_factory=deque)
+    _failures: dict[tuple[Any, ...], Failure] = field(default_factory=dict)
+
+    def read(self) -> Reading:
+        """
+        Return the next reading.
+
+        Raises:
+            CommandFailed: the deployment or its storage did not answer, or it refused.
+        """
+        health = self.deployment.status("health")
+        if "queues" not in health:
+            raise CommandFailed("; ".join(health["reasons"]), REFUSED, 503)
+        sample = _sample(self.clock(), self.deployment.metrics())
+        first = self._first(sample.at)
+        holds = list(read_holds(self.deployment).values())
+        failures = self._read_failures(sample, first, datetime.fromisoformat(health["checkedAt"]))
+        self._samples.append(sample)
+        rates = _rates(sample, first) if first else None
+        return Reading(health, sample.totals, rates, holds, failures)
+
+    def _read_failures(
+        self, sample: _Sample, first: _Sample | None, now: datetime
+    ) -> Sequence[Failure]:
+        new = sample.failing - first.failing if first else sample.failing
+        since = now - (_LATER if first else _AT_FIRST)
+        for (topic, subscription), _ in new.most_common(_MOST_ASKED):
+            for each in self._failures_of(topic, subscription, since):
+                key = topic, subscription, each["systemId"], each["number"]
+                self._failures[key] = {"topic": topic, "subscription": subscription, **each}
+        latest = sorted(self._failures.items(), key=lambda item: item[1]["at"], reverse=True)
+        self._failures = dict(latest[:MOST_FAILURES])
+        return list(self._failures.values())
+
+    def _failures_of(self, topic: str, subscription: str, since: datetime) -> list[Failure]:
+        path = f"{subscription_path(topic, subscription)}/failures"
+        query = {"since": since.astimezone(UTC).isoformat(), "$top": MOST_FAILURES}
+        found: list[Failure] = self.deployment.get(path, **query)["value"]
+        return found
+
+    def _first(self, now: float) -> _Sample | None:
+        """Return the sample that the window begins with, and forget those before it."""
+        while len(self._samples) > 1 and now - self._samples[1].at >= _WINDOW_SECONDS:
+            self._samples.popleft()
+        return self._samples[0] if self._samples else None
+
+
+def _sample(at: float, exposition: str) -> _Sample:
+    totals = dict.fromkeys(COUNTED, 0.0)
+    names = {metric: name for name, metric in COUNTED.items()}
+    failing: _Failing = Counter()
+    for line in exposition.splitlines():
+        found = _SAMPLE.fullmatch(line)
+        if found and (name := names.get(found[1])):
+            totals[name] += float(found[3])
+            if name == "failed":
+                labels = dict(_LABEL.findall(found[2]))
+                failing[labels["topic"], labels["subscription"]] += int(float(found[3]))
+    return _Sample(at, totals, failing)
+
+
+def _rates(now: _Sample, then: _Sample) -> dict[str, float]:
+    seconds = max(now.at - then.at, 1e-3)
+    return {
+        # Totals of a deleted subscription are forgotten in time: no rate is negative.
+        name: round(max(total - then.totals[name], 0) / seconds, 2)
+        for name, total in now.totals.items()
+    }

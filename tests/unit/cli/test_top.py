@@ -1,0 +1,264 @@
+"""`pushgrid top` on scripted answers: rates, holds, failures, an outage, and the end."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+import requests
+from rich.console import Console, Group
+
+from cli import top
+from cli.deployment import Deployment
+from cli.failure import CommandFailed
+from cli.program import main
+from cli.readings import Readings
+
+URL = "http://127.0.0.1:1"
+HOLD = {
+    "topic": "orders",
+    "subscription": "crm",
+    "paused": {"since": "2026-02-09T12:00:00Z", "by": "the admin key"},
+    "held": {"until": "2026-02-09T12:05:00Z", "why": "probation for Busy: 10 s"},
+}
+HEALTH = {
+    "status": "healthy",
+    "reasons": [],
+    "checkedAt": "2026-02-09T12:00:00Z",
+    "queues": {
+        "retries": {"messages": 4, "oldestSeconds": 1.5},
+        "waiting": {"messages": 0, "oldestSeconds": None},
+    },
+}
+
+
+def failure(number: int, **members: Any) -> dict[str, Any]:
+    return {
+        "eventId": "e-\x1b[31m1",
+        "systemId": "s-1",
+        "number": number,
+        "at": f"2026-02-09T12:00:{number:02}Z",
+        "status": 503,
+        "outcome": "Busy",
+        "detail": None,
+        "seconds": 0.1,
+        "nextAt": "2026-02-09T12:01:00Z",
+        "why": "minimum for 503: 30 s",
+        "state": None,
+        "reason": None,
+    } | members
+
+
+@dataclass
+class Scripted:
+    """A deployment that answers what is set, or *status*; *asked* are the subscriptions asked."""
+
+    published: int = 0
+    failed: dict[str, int] = field(default_factory=dict)  # attempts by subscription
+    failures: list[dict[str, Any]] = field(default_factory=list)
+    asked: list[tuple[str, str]] = field(default_factory=list)
+    status: int = 200
+    is_away: bool = False
+
+    def request(self, method: str, url: str, **options: Any) -> requests.Response:
+        assert method == "GET"
+        if self.is_away:
+            raise requests.ConnectionError("Connection refused")
+        answer = requests.Response()
+        answer.status_code = self.status
+        answer._content = self._body(urlsplit(url).path, options.get("params") or {}).encode()
+        return answer
+
+    def _body(self, path: str, query: dict[str, str]) -> str:
+        if path == "/status/health":
+            return json.dumps(HEALTH)
+        if path == "/status/metrics":
+            return self._metrics()
+        if path.endswith("/holds"):
+            return json.dumps({"value": [HOLD]})
+        *_, subscription, last = path.split("/")
+        assert last == "failures"
+        self.asked.append((subscription, query["since"][11:19]))
+        return json.dumps({"value": self.failures})
+
+    def _metrics(self) -> str:
+        name = "pushgrid_delivery_attempt_fail_total"
+        lines = [f"# HELP {name} Failed.", f"# TYPE {name} counter"]
+        lines += [
+            f'{name}{{topic="orders",subscription="{each}",error="Busy"}} {count}'
+            for each, count in self.failed.items()
+        ]
+        topics = ("orders", "shop.orders")
+        lines += [
+            f'pushgrid_publish_success_total{{topic="{each}"}} {self.published}' for each in topics
+        ]
+        return "\n".join(lines)
+
+
+@pytest.fixture
+def scripted(monkeypatch: pytest.MonkeyPatch) -> Scripted:
+    scripted = Scripted()
+    monkeypatch.setattr(requests, "request", scripted.request)
+    return scripted
+
+
+def readings(*times: float) -> Readings:
+    clock = iter(times)
+    return Readings(Deployment(url=URL, token=lambda: "key"), lambda: next(clock))
+
+
+def test_rates_are_those_of_the_last_minute(scripted: Scripted) -> None:
+    found = []
+    read = readings(0, 10, 55, 70, 130).read
+    for scripted.published in (100, 200, 200, 500, 500):
+        reading = read()
+        found.append((reading.totals["published"], reading.rates and reading.rates["published"]))
+
+    # Both topics count. The last two readings begin at 10 and at 70 s.
+    assert found == [(200, None), (400, 20.0), (400, 3.64), (1000, 10.0), (1000, 0.0)]
+
+
+def test_only_subscriptions_that_fail_are_asked_for_their_failures(scripted: Scripted) -> None:
+    read = readings(0, 5, 10, 69, 71).read
+    asked = []
+    for scripted.failed in (
+        {"a": 1, "b": 9, "c": 8, "d": 7, "e": 6, "f": 5},  # those with the most, of the last hour
+        {"a": 1, "b": 9, "c": 8, "d": 7, "e": 6, "f": 5},
+        {"a": 2, "b": 9, "c": 8, "d": 7, "e": 6, "f": 5},
+        {
+            "a": 2,
+            "b": 9,
+            "c": 8,
+            "d": 7,
+            "e": 6,
+            "f": 5,
+        },  # within the minute: its record may come late
+        {"a": 2, "b": 9, "c": 8, "d": 7, "e": 6, "f": 5},
+    ):
+        scripted.asked.clear()
+        read()
+        asked.append(list(scripted.asked))
+
+    first = [(each, "11:00:00") for each in "bcdef"]
+    assert asked == [first, [], [("a", "11:58:00")], [("a", "11:58:00")], []]
+
+
+def test_the_latest_failures_stay_each_once(scripted: Scripted) -> None:
+    read = readings(0, 5).read
+    scripted.failed, scripted.failures = {"crm": 8}, [failure(n) for n in range(8, 0, -1)]
+    read()
+    scripted.failed, scripted.failures = {"crm": 12}, [failure(n) for n in range(12, 6, -1)]
+
+    assert [each["number"] for each in read().failures] == list(range(12, 2, -1))
+
+
+def test_the_screen_says_what_is_wrong_and_why(scripted: Scripted) -> None:
+    given_up = {"nextAt": None, "state": "dropped", "reason": "MaxDeliveryAttemptsExceeded"}
+    scripted.failed = {"crm": 2}
+    scripted.failures = [failure(2, **given_up), failure(1, detail="[b]x")]
+    console = Console(width=200, record=True)
+
+    console.print(Group(*top.parts_of(readings(0).read(), URL)))
+
+    rows = [" ".join(line.split()) for line in console.export_text().splitlines()]
+    assert rows[0] == f"2026-02-09 12:00:00 {URL} is healthy"
+    assert "in total 0 0 2 0 0" in rows
+    assert "retries 4 1.5" in rows
+    assert not any(row.startswith(("waiting", "a second")) for row in rows)
+    assert (
+        "orders crm paused since 2026-02-09 12:00:00 by the admin key; held until "
+        "2026-02-09 12:05:00: probation for Busy: 10 s" in rows
+    )
+    why = "minimum for 503: 30 s"
+    event = "e-\N{REPLACEMENT CHARACTER}[31m1"
+    assert rows[-2:] == [
+        f"12:00:02 orders/crm {event} 2 503 Busy given up {why}: MaxDeliveryAttemptsExceeded",
+        f"12:00:01 orders/crm {event} 1 503 Busy 12:01:00 {why} ([b]x)",
+    ]
+
+
+@pytest.fixture
+def run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, list[str]]]:
+    """Run the command; before each reading but the first the next step, then Ctrl-C."""
+
+    def run(*arguments: str, steps: list[Callable[[], None]]) -> tuple[int, list[str]]:
+        left = iter(steps)
+
+        def sleep(seconds: float) -> None:
+            assert seconds == 7
+            step = next(left, None)
+            if step is None:
+                raise KeyboardInterrupt
+            step()
+
+        monkeypatch.setattr(time, "sleep", sleep)
+        options = ("--url", URL, "--key", "k", "--interval", "7")
+        code = main(["top", *options, *arguments])
+        return code, capsys.readouterr().out.splitlines()
+
+    return run
+
+
+@pytest.mark.parametrize("status", [0, 429, 500, 503])
+def test_an_outage_is_told_and_tried_again(
+    scripted: Scripted, run: Callable[..., tuple[int, list[str]]], status: int
+) -> None:
+    def fail() -> None:
+        scripted.is_away, scripted.status = not status, status or 200
+
+    def recover() -> None:
+        scripted.is_away, scripted.status = False, 200
+
+    code, lines = run("--json", steps=[fail, fail, recover])
+
+    documents = [json.loads(line) for line in lines]
+    states = ["healthy", "unavailable", "unavailable", "healthy"]
+    assert (code, [each["status"] for each in documents]) == (0, states)
+    assert set(documents[0]) == {
+        "at", "status", "reasons", "queues", "rates", "totals", "holds", "failures",
+    }  # fmt: skip
+    assert (documents[0]["rates"], documents[0]["holds"]) == (None, [HOLD])
+    assert documents[3]["rates"]["published"] == 0.0
+
+
+def test_text_tells_an_outage_too(
+    scripted: Scripted, run: Callable[..., tuple[int, list[str]]]
+) -> None:
+    def fail() -> None:
+        scripted.is_away = True
+
+    code, lines = run(steps=[fail])
+
+    assert (code, lines[0]) == (0, f"2026-02-09 12:00:00  {URL} is healthy")
+    (told,) = [line for line in lines if "no reading, trying again: " in line]
+    assert f"{URL} does not answer" in told
+
+
+def test_a_refusal_ends_it(scripted: Scripted, run: Callable[..., tuple[int, list[str]]]) -> None:
+    def refuse() -> None:
+        scripted.status = 401
+
+    assert run("--json", steps=[refuse])[0] == 1
+
+
+def test_no_answer_at_the_first_reading_is_a_failure(scripted: Scripted) -> None:
+    scripted.is_away = True
+    with pytest.raises(CommandFailed, match="does not answer"):
+        readings(0).read()
+    assert main(["top", "--url", URL, "--key", "k"]) == 2
+
+
+@pytest.mark.usefixtures("scripted")
+def test_one_reading_is_printed_once(
+    run: Callable[..., tuple[int, list[str]]],
+) -> None:
+    code, lines = run("--once", "--json", steps=[])
+
+    assert (code, len(lines)) == (0, 1)
