@@ -85,7 +85,14 @@ function skip(event) {
 
 function notice() {
   if (!state.notice) return null;
-  return h("p", { class: state.notice.isFault ? "fault" : "" }, state.notice.text);
+  const { text, isFault } = state.notice;
+  const close = () => change({ notice: null });
+  return h(
+    "p",
+    { class: isFault ? "fault" : "" },
+    h("span", null, text),
+    h("button", { type: "button", onClick: close }, "Close"),
+  );
 }
 
 drawWith(() => render(page(), document.getElementById("app")));

@@ -31,7 +31,7 @@ export function forecast(path) {
   ];
 }
 
-function result({ edition, profile, attempts, end }) {
+function result({ edition, profile, timeScale, attempts, end }) {
   const rows = attempts.map((each) =>
     row(
       each.number,
@@ -45,7 +45,8 @@ function result({ edition, profile, attempts, end }) {
   const look = end.state === "delivered" ? "good" : "bad";
   return [
     h("p", null, `Delivery profile ${profile}: ${edition}`),
-    table("Forecast", ["Attempt", "At", "Answer", "Next at", "Because of"], rows, "No attempt."),
+    timeScale !== 1 && h("p", null, `All waits are ${timeScale} times shorter in this deployment.`),
+    table("Expected attempts", ["Attempt", "At", "Answer", "Next at", "Because of"], rows, "No attempt."),
     h(
       "p",
       null,

@@ -42,6 +42,7 @@ export const CLOCK = { hour: "2-digit", minute: "2-digit", second: "2-digit" };
 
 /** A duration in seconds, as 2 h 5 min. */
 export function duration(seconds) {
+  if (seconds > 0 && seconds < 1) return `${Math.round(seconds * 1000)} ms`;
   if (seconds < 60) return `${Math.round(seconds * 10) / 10} s`;
   const units = [["d", 86400], ["h", 3600], ["min", 60], ["s", 1]];
   const first = units.findIndex(([, size]) => seconds >= size);

@@ -11,9 +11,10 @@ export const state = {
   notice: null, // { text, isFault }: the result of the latest action
 };
 
+const SHARED = ["topics", "health"]; // reads that are of the whole deployment
 let draw = () => {};
 let isScheduled = false;
-let current = { stop: new AbortController(), loads: {}, repeat: () => {} };
+let current = { stop: new AbortController(), repeat: () => {} };
 
 export function drawWith(drawing) {
   draw = drawing;
@@ -37,17 +38,17 @@ export function setInput(name, value) {
 /**
  * Read what a view needs, again and again, until another call.
  * loads: by name, [function of a signal that returns a value, seconds until the next read].
- * What the new view also needs stays on the screen meanwhile.
+ * What is the same for all views stays on the screen meanwhile.
  */
 export function keepReading(loads) {
   current.stop.abort();
+  const kept = Object.entries(state.reads).filter(([name]) => SHARED.includes(name));
+  change({ reads: Object.fromEntries(kept) });
   const stop = new AbortController();
   const repeats = Object.entries(loads).map(([name, [load, seconds]]) =>
     repeatedly(name, load, seconds, stop.signal),
   );
   current = { stop, repeat: () => repeats.forEach((each) => each()) };
-  const kept = Object.entries(state.reads).filter(([name]) => name in loads);
-  change({ reads: Object.fromEntries(kept) });
 }
 
 /** Read everything on the screen again now. */

@@ -60,7 +60,8 @@ class Console:
     def screenshot(self, name: str) -> None:
         """Save the view for the README, if the variable SCREENSHOTS names a folder."""
         if folder := os.environ.get("SCREENSHOTS"):
-            self.page.screenshot(path=f"{folder}/{name}.png", full_page=True)
+            self.page.evaluate("() => scrollTo(0, 0)")
+            self.page.screenshot(path=f"{folder}/console-{name}.png")
 
     def watch(self) -> None:
         """Note each fault of the page."""
@@ -144,7 +145,7 @@ def arm(host: RunningHost) -> Arm:
 @pytest.fixture
 def console(browser: Any, host: RunningHost) -> Iterator[Console]:
     """Give a page of its own, in a browser that has stored nothing."""
-    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    context = browser.new_context(viewport={"width": 1200, "height": 1000})
     context.set_default_timeout(PATIENCE * 1000)
     opened = Console(context.new_page(), host.url)
     opened.watch()

@@ -31,8 +31,9 @@ def dead_letters(own_azurite: Azurite) -> DeadLetters:
 
 
 def test_the_story_of_the_demo(
-    console: Console, arm: Arm, subscriber: Start, dead_letters: DeadLetters, name: str
+    console: Console, arm: Arm, subscriber: Start, dead_letters: DeadLetters
 ) -> None:
+    name = "orders"
     arm.create_topic(name)
     stories = {"healthy": [200], "recovering": [503, 503, 200], "refusing": [400]}
     for each, statuses in stories.items():
@@ -50,17 +51,20 @@ def test_the_story_of_the_demo(
     console.shows("Attempt 3", "200 Delivered", "Delivered: 1 in the last hour")
     page.get_by_role("button", name="Forecast").click()
     console.shows("minimum for 503: 30 s", "delivered after")
+    page.get_by_role("button", name="Close").click()
     console.screenshot("subscription")
 
     page.get_by_role("link", name=name).click()
     page.get_by_role("link", name="refusing").click()
     console.shows("400 BadRequest", "dead-lettered", "Its dead-letter blob is due")
+    assert "503 Busy" not in page.locator("main").inner_text()  # of the view before
     page.get_by_role("button", name="Show REFUSING").click()
     console.says("1 dead letters are shown.")
     console.shows("UndeliverableDueToHttpBadRequest", "Shop.OrderPlaced")
 
     page.get_by_role("link", name="Pushgrid").click()
-    console.shows("Latest failures", f"{name}/refusing", f"{name}/recovering")
+    console.shows("Published: ", "Latest failures", f"{name}/refusing", f"{name}/recovering")
+    page.locator("summary").filter(has_text="refusing").click()
     console.screenshot("overview")
 
 
