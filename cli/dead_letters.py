@@ -11,7 +11,7 @@ import click
 
 from cli.deployment import Deployment, subscription_path, topic_path
 from cli.failure import REFUSED, CommandFailed
-from cli.options import Since, calls_deployment, prints_json
+from cli.options import calls_deployment, chooses_dead_letters, prints_json
 from cli.output import moment, print_json, print_table
 from cli.replays import cancel, jobs, replay
 from cli.subscription_document import delivery_of, topic_of
@@ -44,16 +44,7 @@ def dead_letters() -> None:
 
 
 @dead_letters.command("list")
-@click.option("--topic", "-t", help="Only of this topic, or NAMESPACE.TOPIC.")
-@click.option("--subscription", "-s", "name", help="Only of event subscriptions of this name.")
-@click.option(
-    "--since",
-    type=Since(),
-    help="Written since 90m, 6h or 2d ago, or since a time such as 2026-02-09T12:00 (UTC); whole "
-    "hours.",
-)
-@click.option("--until", type=Since(), help="Written before that, in the same forms; whole hours.")
-@click.option("--prefix", metavar="PATH", help="Only blobs whose path begins like this.")
+@chooses_dead_letters
 @click.option("--reason", help="Only blobs with this reason, such as TimeToLiveExceeded.")
 @click.option(
     "--most",
@@ -68,7 +59,7 @@ def dead_letters() -> None:
 def list_blobs(
     deployment: Deployment,
     topic: str | None,
-    name: str | None,
+    subscription: str | None,
     since: datetime | None,
     until: datetime | None,
     most: int,
@@ -84,7 +75,7 @@ def list_blobs(
     query = {**times, **chosen, "$top": min(most, _PAGE)}
     found: list[dict[str, Any]] = []
     failed = False
-    for each in _subscriptions(deployment, topic, name):
+    for each in _subscriptions(deployment, topic, subscription):
         try:
             found += islice(_blobs(deployment, each, query), most)
         except CommandFailed as error:

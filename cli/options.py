@@ -81,6 +81,32 @@ def of_topic(command: F) -> F:
     )(command)
 
 
+def chooses_dead_letters(command: F) -> F:
+    """Give a command the options that choose dead letters: whose, and in which blobs."""
+    for option in reversed(
+        [
+            click.option("--topic", "-t", help="Only of this topic, or NAMESPACE.TOPIC."),
+            click.option("--subscription", "-s", help="Only of event subscriptions of this name."),
+            click.option(
+                "--since",
+                type=Since(),
+                help="Written since 90m, 6h or 2d ago, or since a time such as 2026-02-09T12:00 "
+                "(UTC); whole hours.",
+            ),
+            click.option(
+                "--until",
+                type=Since(),
+                help="Written before that, in the same forms; whole hours.",
+            ),
+            click.option(
+                "--prefix", metavar="PATH", help="Only blobs whose path begins like this."
+            ),
+        ]
+    ):
+        command = option(command)
+    return command
+
+
 class Duration(click.ParamType[Any]):
     """A time such as ``90m``, ``6h`` or ``2d``; a bare number is minutes."""
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
 import click
+from rich.console import Console
+from rich.text import Text
 
 from cli.deployment import Deployment
 from cli.failure import REFUSED
-from cli.options import Since, calls_deployment, prints_json
+from cli.options import calls_deployment, chooses_dead_letters, prints_json
 from cli.output import print_json, print_table, printable
 
 _POLL = 1.0  # seconds
@@ -20,16 +21,7 @@ _RUNNING, _DONE = "Running", "Done"
 
 
 @click.command("replay")
-@click.option("--topic", "-t", help="Only of this topic, or NAMESPACE.TOPIC.")
-@click.option("--subscription", "-s", help="Only of event subscriptions of this name.")
-@click.option(
-    "--since",
-    type=Since(),
-    help="Written since 90m, 6h or 2d ago, or since a time such as 2026-02-09T12:00 (UTC); whole "
-    "hours.",
-)
-@click.option("--until", type=Since(), help="Written before that, in the same forms; whole hours.")
-@click.option("--prefix", metavar="PATH", help="Only blobs whose path begins like this.")
+@chooses_dead_letters
 @click.option("--reason", help="Only events with this reason, such as TimeToLiveExceeded.")
 @click.option("--container", help="Blobs of this container, which can be Azure's; needs --to.")
 @click.option("--account", help="Storage account of the container; the default is the app's own.")
@@ -67,10 +59,11 @@ def replay(
     job = deployment.post(
         "replays", {name: each for name, each in body.items() if each is not None}
     )
-    while job["state"] == _RUNNING and not no_wait:
-        _show_progress(job)
-        time.sleep(_POLL)
-        job = deployment.get(f"replays/{job['id']}")
+    with Console(stderr=True).status(_progress(job)) as progress:
+        while job["state"] == _RUNNING and not no_wait:
+            time.sleep(_POLL)
+            job = deployment.get(f"replays/{job['id']}")
+            progress.update(_progress(job))
     _print(job, as_json=as_json)
     return 0 if job["state"] in {_RUNNING, _DONE} else REFUSED
 
@@ -102,8 +95,6 @@ def _subscription(text: str) -> dict[str, str]:
 
 
 def _print(job: Mapping[str, Any], *, as_json: bool) -> None:
-    if sys.stderr.isatty():
-        click.echo("\r\x1b[K", nl=False, err=True)
     if as_json:
         print_json(job)
         return
@@ -114,10 +105,8 @@ def _print(job: Mapping[str, Any], *, as_json: bool) -> None:
         click.echo(f"{job['moreFaults']} more were left out, too.")
 
 
-def _show_progress(job: Mapping[str, Any]) -> None:
-    if sys.stderr.isatty():
-        text = f"{job['id']}: {job['replayed']} of {job['events']} events, {job['blobs']} blobs"
-        click.echo(f"\r\x1b[K{text}", nl=False, err=True)
+def _progress(job: Mapping[str, Any]) -> Text:
+    return Text(f"{job['id']}: {job['replayed']} of {job['events']} events, {job['blobs']} blobs")
 
 
 def _row(job: Mapping[str, Any]) -> dict[str, object]:
