@@ -6,10 +6,11 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from shared.clock import timestamp
+from shared.deadletter.hours import LEVELS, Hour, can_begin_with, has_time_between
 from shared.deadletter.reader import (
     MAX_BLOB,
     TOO_LARGE,
@@ -23,12 +24,10 @@ from shared.errors import NotFound
 from shared.subscriptions.subscription import DeadLetterDestination
 
 MAX_PAGE = 32 * 1024 * 1024  # bytes that a page reads, and one blob
-_LEVELS = 4  # of folders: year, month, day, hour
 _NUMBER = re.compile(r"[0-9]{1,4}", re.ASCII)
 _TIMES = r"[0-9]{4}/[0-9]{1,2}/[0-9]{1,2}/[0-9]{1,2}"
 _NAME = r"[^/\\?#]+\.json"
 
-_Hour = tuple[int, ...]  # year, month, day, hour; or the first of these
 Records = Sequence[DeadLetter | UnreadableRecord]
 
 
@@ -125,15 +124,15 @@ class DeadLetterBlobs:
                     yield blob
 
     def _hours(
-        self, folder: str, parts: _Hour, wanted: BlobFilter
-    ) -> Iterator[tuple[_Hour, list[StoredBlob]]]:
+        self, folder: str, parts: Hour, wanted: BlobFilter
+    ) -> Iterator[tuple[Hour, list[StoredBlob]]]:
         """Yield each hour that may have wanted blobs, latest first, with its blobs."""
         listing = self.reader.list(self.destination, folder)
         if listing is None:
             where = self.destination
             account = f" in the storage account '{where.account}'" if where.account else ""
             raise NotFound(f"There is no container '{where.container}'{account}.")
-        if len(parts) == _LEVELS:
+        if len(parts) == LEVELS:
             name = re.compile(_NAME)
             at = len(folder)
             yield parts, [each for each in listing.blobs if name.fullmatch(each.path, at)]
@@ -144,18 +143,11 @@ class DeadLetterBlobs:
             if self._may_have(below, hour, wanted):
                 yield from self._hours(below, hour, wanted)
 
-    def _may_have(self, folder: str, hour: _Hour, wanted: BlobFilter) -> bool:
-        shared = min(len(folder), len(wanted.prefix))
-        if folder[:shared] != wanted.prefix[:shared]:
+    def _may_have(self, folder: str, hour: Hour, wanted: BlobFilter) -> bool:
+        if wanted.after and hour > _hour_of(self.folder, wanted.after.path)[: len(hour)]:
             return False
-        depth = len(hour)
-        if wanted.after and hour > _hour_of(self.folder, wanted.after.path)[:depth]:
-            return False
-        if wanted.since and hour < _hour(wanted.since)[:depth]:
-            return False
-        # Nothing was written at *until* itself.
-        last = wanted.until and _hour(wanted.until - timedelta(microseconds=1))
-        return not (last and hour > last[:depth])
+        is_in_time = has_time_between(hour, wanted.since, wanted.until)
+        return is_in_time and can_begin_with(folder, wanted.prefix)
 
 
 def _read(blob: StoredBlob, body: bytes | None) -> ReadBlob:
@@ -176,13 +168,8 @@ def _order(blob: StoredBlob) -> tuple[datetime, str]:
     return blob.written_at, blob.path
 
 
-def _hour(moment: datetime) -> _Hour:
-    at = moment.astimezone(UTC)
-    return at.year, at.month, at.day, at.hour
-
-
-def _hour_of(folder: str, path: str) -> _Hour:
-    return tuple(map(int, path.removeprefix(f"{folder}/").split("/")[:_LEVELS]))
+def _hour_of(folder: str, path: str) -> Hour:
+    return tuple(map(int, path.removeprefix(f"{folder}/").split("/")[:LEVELS]))
 
 
 def blob_document(read: ReadBlob) -> dict[str, Any]:

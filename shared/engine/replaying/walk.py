@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 
+from shared.deadletter.hours import LEVELS, Hour, can_begin_with, has_time_between, hour_of
 from shared.engine.ports import DeadLetterReader, StoredBlob
 from shared.engine.replaying.job import FINISHED, Position, Selection, Source
 from shared.errors import NotFound
 
-_LEVELS = 4  # of folders: year, month, day, hour
 _YEAR, _SHORT = 4, 2  # digits of a year, and at most of the others
 _MOST_DIGITS = 9
 
@@ -64,11 +64,10 @@ class Walk:
                 yield from self._below(f"{path}/", after)
 
     def _may_have(self, folder: str, after: Order) -> bool:
-        order, prefix = _order(folder), self.selection.prefix
-        shared = min(len(folder) + 1, len(prefix))
+        order = _order(folder)
         return (
             order >= after[: len(order)]
-            and f"{folder}/"[:shared] == prefix[:shared]
+            and can_begin_with(f"{folder}/", self.selection.prefix)
             and self._is_in_time(_hour_in(folder.split("/")))
         )
 
@@ -78,16 +77,10 @@ class Walk:
         if blob.written_at >= self.written_before:
             return False  # of what this replay itself has put
         hour = _hour_in(blob.path.split("/")[:-1])
-        return self._is_in_time(hour if len(hour) == _LEVELS else _hour(blob.written_at))
+        return self._is_in_time(hour if len(hour) == LEVELS else hour_of(blob.written_at))
 
-    def _is_in_time(self, hour: Sequence[int]) -> bool:
-        """Tell whether there may be wanted blobs in an hour, or in a year, month or day."""
-        since, until = self.selection.since, self.selection.until
-        depth = len(hour)
-        if since and tuple(hour) < _hour(since)[:depth]:
-            return False
-        # Nothing was written at *until* itself.
-        return not (until and tuple(hour) > _hour(until - timedelta(microseconds=1))[:depth])
+    def _is_in_time(self, hour: Hour) -> bool:
+        return has_time_between(hour, self.selection.since, self.selection.until)
 
 
 def _order(path: str) -> Order:
@@ -101,14 +94,9 @@ def _is_number(text: str) -> bool:
     return text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS
 
 
-def _hour(moment: datetime) -> tuple[int, ...]:
-    at = moment.astimezone(UTC)
-    return at.year, at.month, at.day, at.hour
-
-
-def _hour_in(folders: Sequence[str]) -> tuple[int, ...]:
+def _hour_in(folders: Sequence[str]) -> Hour:
     """Return year, month, day and hour that a path ends with, or the first of these."""
-    for depth in range(min(_LEVELS, len(folders)), 0, -1):
+    for depth in range(min(LEVELS, len(folders)), 0, -1):
         year, *others = tail = folders[-depth:]
         if (
             all(map(_is_number, tail))
