@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
@@ -36,6 +37,16 @@ class _Commands(click.Group):
         del ctx
         return sorted(_COMMANDS)
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            near = get_close_matches(args[0], _COMMANDS, 1)
+            hint = f" Did you mean {near[0]}?" if near else ""
+            raise click.UsageError(f"{error.format_message()}{hint}", ctx) from None
+
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         del ctx
         if cmd_name not in _COMMANDS:
@@ -51,7 +62,8 @@ def pushgrid() -> None:
     """
     Operate Pushgrid: Azure Event Grid's push delivery, self-hosted.
 
-    The commands call a running deployment: http://127.0.0.1:7071, or that of --url.
+    The commands call a running deployment: http://127.0.0.1:7071, or that of PUSHGRID_URL or of
+    their option --url, which stands after the command's name.
     """
 
 
@@ -63,6 +75,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             prog_name="pushgrid",
             standalone_mode=False,
         )
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return 2
     except click.UsageError as error:
         where = error.ctx.command_path if error.ctx else "pushgrid"
         click.echo(f"{where}: {error.format_message()}", err=True)

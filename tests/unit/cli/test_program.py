@@ -1,0 +1,23 @@
+"""What the command says when it is used without a command, or with a wrong one."""
+
+import pytest
+
+from cli.program import main
+
+
+@pytest.mark.parametrize(
+    ("arguments", "first"),
+    [
+        ([], "Usage: pushgrid [OPTIONS] COMMAND"),
+        (["topic"], "Usage: pushgrid topic [OPTIONS] COMMAND"),
+        (["dead-letter"], "pushgrid: No such command 'dead-letter'. Did you mean dead-letters?"),
+        (["xyz"], "pushgrid: No such command 'xyz'."),
+    ],
+)
+def test_without_a_command_it_says_what_there_is(capsys, arguments, first):
+    assert main(arguments) == 2
+
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    line = printed.err.splitlines()[0]
+    assert line.startswith(first) if first.startswith("Usage") else line == first
