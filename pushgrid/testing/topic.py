@@ -18,6 +18,14 @@ if TYPE_CHECKING:
     from pushgrid.testing.deployment import Pushgrid
 
 _NAMESPACE_API = "api-version=2024-06-01"
+# The members that hold another one when it is given with a managed identity.
+_WITH_IDENTITY = {
+    "destination": ("deliveryWithResourceIdentity",),
+    "deadLetterDestination": (
+        "deadLetterWithResourceIdentity",
+        "deadLetterDestinationWithResourceIdentity",  # of a namespace topic
+    ),
+}
 
 
 class Refused(Exception):
@@ -118,8 +126,10 @@ class Topic:
         subscriber.endpoint = endpoint
         document = self._with_destinations(name, properties)
         push = self._push_section(document)
-        self._app.endpoints.connect(push["destination"]["properties"]["endpointUrl"], endpoint)
-        dead_letter = push.get("deadLetterDestination") or {"properties": {}}
+        destination = _holder(push, "destination")["destination"]
+        self._app.endpoints.connect(destination["properties"]["endpointUrl"], endpoint)
+        dead_letter = _holder(push, "deadLetterDestination").get("deadLetterDestination")
+        dead_letter = dead_letter or {"properties": {}}
         subscriber.container = dead_letter["properties"].get("blobContainerName")
         kept = self._app.arm("PUT", subscriber.path, {"properties": document})["properties"]
         # The management API ignores what it does not know, as ARM does: a test would prove nothing.
@@ -132,12 +142,13 @@ class Topic:
         """Complete the properties of an event subscription."""
         properties = deepcopy(dict(given))
         push = self._push_section(properties)
-        destination = push.setdefault("destination", {})
+        destination = _holder(push, "destination").setdefault("destination", {})
         destination.setdefault("endpointType", "WebHook")
         url = f"https://{name}.{self.data_plane_name}.example/".lower()
         destination.setdefault("properties", {}).setdefault("endpointUrl", url)
         if Feature.DEAD_LETTERS in self.profile.features:
-            push.setdefault("deadLetterDestination", self._app.new_container())
+            holder = _holder(push, "deadLetterDestination")
+            holder.setdefault("deadLetterDestination", self._app.new_container())
         return properties
 
     def _push_section(self, properties: dict[str, Any]) -> dict[str, Any]:
@@ -218,3 +229,8 @@ class Subscriber:
     def timeline(self) -> Any:
         """Return the answer of ``GET …/attempts``: every failed attempt, and why."""
         return self._app.arm("GET", f"{self.path}/attempts")
+
+
+def _holder(section: dict[str, Any], member: str) -> dict[str, Any]:
+    """Return the section that has *member*: with a managed identity it is one level deeper."""
+    return next((section[name] for name in _WITH_IDENTITY[member] if section.get(name)), section)

@@ -6,6 +6,7 @@ import json
 import random
 from contextlib import ExitStack
 from datetime import timedelta
+from typing import Any
 
 import pytest
 import requests
@@ -40,6 +41,38 @@ def test_what_is_due_later_waits_for_the_clock(pushgrid: Pushgrid, orders: Topic
 def test_a_misspelt_property_is_no_filter(orders: Topic):
     with pytest.raises(TypeError, match="has no property filters"):
         orders.subscribe("crm", filters={"subjectBeginsWith": "/orders/"})
+
+
+IDENTITY = {"identity": {"type": "SystemAssigned"}}
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"deliveryWithResourceIdentity": IDENTITY | {"destination": {}}},
+        {"deadLetterWithResourceIdentity": IDENTITY},
+    ],
+)
+def test_destinations_may_be_given_with_an_identity(
+    pushgrid: Pushgrid, orders: Topic, given: dict[str, Any]
+):
+    crm = orders.subscribe("crm", answers=[400], **given)
+
+    orders.publish(PLACED)
+    pushgrid.advance(minutes=10)
+
+    assert len(crm.dead_letters) == 1
+
+
+def test_a_namespace_has_dead_letters_with_an_identity(pushgrid: Pushgrid):
+    push = {"deadLetterDestinationWithResourceIdentity": IDENTITY}
+    payments = pushgrid.topic("payments", namespace="shop")
+    crm = payments.subscribe("crm", answers=[400], deliveryConfiguration={"push": push})
+
+    payments.publish({"type": "Shop.Paid"})
+    pushgrid.advance(minutes=10)
+
+    assert len(crm.dead_letters) == 1
 
 
 def test_timers_run_at_their_times_among_retries(pushgrid: Pushgrid, orders: Topic):
