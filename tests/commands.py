@@ -1,7 +1,8 @@
-"""Runs commands: as processes, and `pushgrid` in this process as well."""
+"""Runs commands, as processes or `pushgrid` in this one, and sees what they start."""
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import subprocess
@@ -92,3 +93,22 @@ def runner(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) 
         return Printed(code, out, err)
 
     return run
+
+
+def is_running(pid: int) -> bool:
+    """Tell whether a process runs; one that nobody has waited for yet (``Z``) does not."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rsplit(")", 1)[1].split()[0] != "Z"
+
+
+def children(parent: int) -> dict[int, str]:
+    """Return the command lines of the processes that *parent* has started."""
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            if int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1]) == parent:
+                found[int(folder.name)] = (folder / "cmdline").read_text()
+    return found

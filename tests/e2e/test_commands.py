@@ -13,6 +13,7 @@ from typing import IO
 
 import requests
 
+from tests.commands import children, is_running
 from tests.host.running import until
 
 ROOT = Path(__file__).parents[2]
@@ -115,22 +116,3 @@ def test_a_benchmark_that_is_ended_leaves_nothing_running():
         assert bench.wait(120) == 130
         assert "Traceback" not in bench.stderr.read()
     until(lambda: not [pid for pid in beside if is_running(pid)])
-
-
-def is_running(pid: int) -> bool:
-    """Tell whether a process runs; one that nobody has waited for yet (``Z``) does not."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return False
-    return stat.rsplit(")", 1)[1].split()[0] != "Z"
-
-
-def children(parent: int) -> dict[int, str]:
-    """Return the command lines of the processes that *parent* has started."""
-    found = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):  # it has ended meanwhile
-            if int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1]) == parent:
-                found[int(folder.name)] = (folder / "cmdline").read_text()
-    return found

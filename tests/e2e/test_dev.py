@@ -17,8 +17,7 @@ import pytest
 
 from cli.program import main
 from testbed.subscriber import PATIENCE, answers, running_subscriber
-from tests.commands import Command
-from tests.e2e.test_commands import children, is_running
+from tests.commands import Command, children, is_running
 from tests.host.running import until
 
 ROOT = Path(__file__).parents[2]
