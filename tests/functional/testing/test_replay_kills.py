@@ -10,6 +10,8 @@ import pytest
 
 from pushgrid.testing.deployment import Pushgrid
 from shared.delivery.messages.message import ReplayStep
+from shared.engine.ports import Queue, Table
+from shared.engine.replaying import step
 
 EVENTS = [{"id": f"e-{number}", "eventType": "Shop.OrderPlaced"} for number in range(7)]
 REQUESTS = {
@@ -37,10 +39,10 @@ class Killer:
                 act = getattr(getattr(app, store), verb)
                 setattr(getattr(app, store), verb, self._guarded(act))
 
-    def run(self, step: ReplayStep) -> None:
+    def run(self, asked: ReplayStep) -> None:
         self._is_on = True
         try:
-            self._steps.run(step)
+            self._steps.run(asked)
         finally:
             self._is_on = False
 
@@ -75,8 +77,9 @@ LARGE = {"id": "large", "eventType": "Shop.OrderPlaced", "data": "".join(map(str
 @pytest.mark.parametrize("is_done_first", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("at", range(1, 46))
 def test_a_replay_that_is_killed_twice_loses_nothing(
-    pushgrid: Pushgrid, at: int, *, is_done_first: bool
+    pushgrid: Pushgrid, monkeypatch: pytest.MonkeyPatch, at: int, *, is_done_first: bool
 ) -> None:
+    monkeypatch.setattr(step, "SPAN", 2)  # so that it takes several steps
     orders = pushgrid.topic("orders")
     crm = orders.subscribe("crm", answers=[400] * 8 + [200])
     orders.publish(EVENTS[:5])
@@ -95,3 +98,43 @@ def test_a_replay_that_is_killed_twice_loses_nothing(
     assert replayed(pushgrid)["skipped"] == {"ReplayedBefore": 8}
     assert Counter(each["id"] for each in crm.received) == received
     assert killer.requests >= at
+
+
+def test_a_batch_that_was_recorded_is_not_repeated(
+    pushgrid: Pushgrid, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crm = pushgrid.topic("orders").subscribe("crm", answers=[400] * 7 + [200])
+    crm.topic.publish(EVENTS)
+    pushgrid.advance(hours=1)
+    crm.answer(200)
+    put, kills = pushgrid.resources.put, iter([True])
+
+    def killed(table: Table, partition: str, *rest: Any) -> Any:
+        found = put(table, partition, *rest)
+        if (table, partition) == (Table.REPLAYS, "blob") and next(kills, False):
+            raise Killed
+        return found
+
+    monkeypatch.setattr(pushgrid.resources, "put", killed)
+
+    job = replayed(pushgrid)
+
+    assert (job["replayed"], job["repeated"], len(crm.received)) == (7, 0, 7)
+    assert next(kills, None) is None
+
+
+def test_a_step_that_comes_twice_starts_no_second_line_of_steps(
+    pushgrid: Pushgrid, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(step, "SPAN", 2)
+    crm = pushgrid.topic("orders").subscribe("crm", answers=[400] * 7 + [200])
+    crm.topic.publish(EVENTS)
+    pushgrid.advance(hours=1)
+    job = pushgrid.arm("POST", "replays", {"rate": 1})
+    first = ReplayStep(job=job["id"], number=1)
+    pushgrid.queues.put(Queue.RETRIES, step.encode_step(first))
+
+    pushgrid.advance(seconds=1)
+    waiting = [text for text in pushgrid.queues.texts(Queue.RETRIES) if '"replay"' in text]
+
+    assert len(waiting) == 1

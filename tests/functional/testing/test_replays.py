@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from pushgrid.testing.deployment import Pushgrid
 from pushgrid.testing.topic import Refused, Subscriber
+from shared.delivery.messages.message import ReplayStep, encode_step
+from shared.engine.ports import Queue, Table
+from shared.errors import StorageUnreachable
+from shared.subscriptions.subscription import DeadLetterDestination
+from tests.functional.deployment import Logged
+from tests.unit.deadletter.test_replay import ADDED, CLOUD_ADDED, CLOUD_EVENT, EVENT, NAMESPACE
 
 PLACED = {"id": "e-17", "eventType": "Shop.OrderPlaced", "subject": "/orders/17"}
 AT = "2026-02-09T11:59:00Z"
@@ -114,6 +121,27 @@ def test_what_fails_again_is_dead_lettered_and_not_replayed_by_the_same_job(
     assert len(crm.dead_letters) == 6
 
 
+def test_what_is_dead_lettered_while_a_replay_runs_is_not_part_of_it(
+    pushgrid: Pushgrid, crm: Subscriber, monkeypatch: pytest.MonkeyPatch
+):
+    crm.answer(400)
+    _, second = sorted(pushgrid.dead_letters.blobs)
+    read, until = pushgrid.dead_letters.read, pushgrid.now + timedelta(minutes=20)
+
+    def late(destination: Any, path: str, most: int) -> bytes | None:
+        if path == second[1] and pushgrid.now < until:
+            raise StorageUnreachable
+        return read(destination, path, most)
+
+    monkeypatch.setattr(pushgrid.dead_letters, "read", late)
+    job = pushgrid.arm("POST", "replays", {})
+    pushgrid.advance(minutes=30)
+
+    job = pushgrid.arm("GET", f"replays/{job['id']}")
+    assert (job["state"], job["blobs"], job["events"]) == ("Done", 2, 3)
+    assert len(pushgrid.dead_letters.blobs) > 3
+
+
 def test_bad_blobs_are_named(pushgrid: Pushgrid, crm: Subscriber):
     first, second = sorted(pushgrid.dead_letters.blobs)
     (letter,) = json.loads(pushgrid.dead_letters.blobs[second])
@@ -131,13 +159,46 @@ def test_bad_blobs_are_named(pushgrid: Pushgrid, crm: Subscriber):
     assert job["skipped"] == {"Unreadable": 1, "NotReplayable": 1}
 
 
-def test_a_subscription_that_is_gone_fails_the_job(pushgrid: Pushgrid, crm: Subscriber):
-    pushgrid.arm("POST", "replays", {"rate": 1})
-    crm.delete()
+def test_a_target_that_is_deleted_meanwhile_fails_the_job(pushgrid: Pushgrid, crm: Subscriber):
+    erp = pushgrid.topic("invoices").subscribe("erp")
+    pushgrid.dead_letters.fail_next("list")
+    job = pushgrid.arm(
+        "POST", "replays", {"to": {"topic": "invoices", "subscription": "erp"}, "topic": "orders"}
+    )
+    erp.delete()
     pushgrid.advance(minutes=5)
 
-    (job,) = pushgrid.arm("GET", "replays")["value"]
-    assert job["state"] in ("Failed", "Done")
+    job = pushgrid.arm("GET", f"replays/{job['id']}")
+    assert (job["state"], job["replayed"], ids(crm)) == ("Failed", 0, [])
+    assert job["why"] == "There is no event subscription 'erp' of topic 'invoices'."
+
+
+@pytest.mark.usefixtures("crm")
+def test_damaged_rows_are_not_taken_for_missing(pushgrid: Pushgrid):
+    first = replayed(pushgrid)
+    mark, _ = pushgrid.resources.list(Table.REPLAYS, "blob")
+    pushgrid.resources.damage(Table.REPLAYS, "blob", mark.name, {"records": [0], "last": 5})
+
+    waiting = replayed(pushgrid)
+    pushgrid.resources.delete(Table.REPLAYS, "blob", mark.name)
+    pushgrid.advance(minutes=5)
+    job = pushgrid.arm("GET", f"replays/{waiting['id']}")
+
+    assert (waiting["state"], waiting["replayed"], job["state"]) == ("Running", 0, "Done")
+    assert job["replayed"] + job["skipped"]["ReplayedBefore"] == first["replayed"]
+    pushgrid.resources.damage(Table.REPLAYS, "job", job["id"])
+    with pytest.raises(Refused, match="can't be read"):
+        pushgrid.arm("POST", "replays", {})
+    assert [each["id"] for each in pushgrid.arm("GET", "replays")["value"]] == [first["id"]]
+
+
+def test_who_began_and_ended_it_is_logged(pushgrid: Pushgrid, crm: Subscriber, logged: Logged):
+    job = replayed(pushgrid)
+
+    (began,), (ended,) = logged("replay.started"), logged("replay.ended")
+    assert (began["job"], began["by"]) == (job["id"], "the admin key")
+    assert (ended["state"], ended["events"], ended["replayed"]) == ("Done", 3, 3)
+    assert len(ids(crm)) == 3
 
 
 def test_one_replay_runs_at_a_time(pushgrid: Pushgrid, crm: Subscriber):
@@ -152,3 +213,149 @@ def test_one_replay_runs_at_a_time(pushgrid: Pushgrid, crm: Subscriber):
     pushgrid.dead_letters.away.clear()
     assert replayed(pushgrid)["replayed"] == 3
     assert len(ids(crm)) == 3
+
+
+def test_a_subscription_that_was_created_again_gets_the_events(pushgrid: Pushgrid, crm: Subscriber):
+    crm.delete()
+    again = crm.topic.subscribe("crm", deadLetterDestination=crm_destination(pushgrid, crm))
+
+    assert replayed(pushgrid)["replayed"] == 3
+    assert ids(again) == ["e-1", "e-2", "e-3"]
+
+
+def test_a_paused_subscription_gets_them_when_it_is_resumed(pushgrid: Pushgrid, crm: Subscriber):
+    pushgrid.arm("POST", f"{crm.path}/pause")
+
+    job = replayed(pushgrid)
+    while_paused = ids(crm)
+    pushgrid.arm("POST", f"{crm.path}/resume")
+    pushgrid.advance(minutes=30)
+
+    assert (job["state"], job["replayed"], while_paused) == ("Done", 3, [])
+    assert sorted(ids(crm)) == ["e-1", "e-2", "e-3"]
+
+
+def test_a_missing_container_fails_its_source_and_no_other(pushgrid: Pushgrid, crm: Subscriber):
+    erp = crm.topic.subscribe("erp", answers=[400, 200])
+    crm.topic.publish(PLACED)
+    pushgrid.advance(hours=1)
+    assert crm.container
+    pushgrid.dead_letters.missing.add(crm.container)
+
+    job = replayed(pushgrid)
+
+    assert (job["state"], job["replayed"], ids(erp)) == ("Failed", 1, ["e-17"])
+    assert job["why"].startswith(f"There is no container '{crm.container}'")
+
+
+@pytest.mark.parametrize(("back_after", "state"), [(20, "Done"), (90, "Failed")])
+def test_an_account_that_is_away_is_waited_for(
+    pushgrid: Pushgrid,
+    crm: Subscriber,
+    monkeypatch: pytest.MonkeyPatch,
+    back_after: int,
+    state: str,
+):
+    def away(*_: object) -> None:
+        raise StorageUnreachable
+
+    list_blobs = pushgrid.dead_letters.list
+    monkeypatch.setattr(pushgrid.dead_letters, "list", away)
+    job = pushgrid.arm("POST", "replays", {})
+    pushgrid.advance(minutes=back_after)
+    monkeypatch.setattr(pushgrid.dead_letters, "list", list_blobs)
+    pushgrid.advance(minutes=5)
+
+    job = pushgrid.arm("GET", f"replays/{job['id']}")
+    assert (job["state"], len(ids(crm))) == (state, 3 if state == "Done" else 0)
+
+
+def test_a_blob_that_is_deleted_meanwhile_is_left_out(
+    pushgrid: Pushgrid, crm: Subscriber, monkeypatch: pytest.MonkeyPatch
+):
+    first, _ = sorted(pushgrid.dead_letters.blobs)
+    read = pushgrid.dead_letters.read
+
+    def deleted(destination: Any, path: str, most: int) -> bytes | None:
+        return None if path == first[1] else read(destination, path, most)
+
+    monkeypatch.setattr(pushgrid.dead_letters, "read", deleted)
+
+    job = replayed(pushgrid)
+
+    assert (job["state"], job["faults"], ids(crm)) == ("Done", [], ["e-3"])
+
+
+def test_equal_names_of_two_topics_share_a_folder_and_nothing_else(
+    pushgrid: Pushgrid, crm: Subscriber
+):
+    shared = crm_destination(pushgrid, crm)
+    other = pushgrid.topic("invoices").subscribe(
+        "crm", answers=[400, 200], deadLetterDestination=shared
+    )
+    other.topic.publish({**PLACED, "id": "i-1"})
+    pushgrid.advance(hours=1)
+
+    job = replayed(pushgrid, topic="invoices")
+
+    assert (job["skipped"], ids(other), ids(crm)) == ({"AnotherTopic": 3}, ["i-1"], [])
+
+
+def test_dead_letters_of_azure_in_any_container_go_to_a_given_subscription(pushgrid: Pushgrid):
+    azure = pushgrid.topic("orders", inputSchema="CloudEventSchemaV1_0").subscribe("crm")
+    letters = [EVENT | ADDED, CLOUD_EVENT | CLOUD_ADDED, NAMESPACE]
+    pushgrid.dead_letters.write(
+        DeadLetterDestination(container="azure", account="archive"),
+        "ORDERS-TO-CRM/2025/1/2/3/5b0c.json",
+        json.dumps(letters).encode(),
+    )
+    pushgrid.advance(minutes=1)
+
+    job = replayed(
+        pushgrid,
+        container="azure",
+        account="archive",
+        to={"topic": "orders", "subscription": "crm"},
+    )
+
+    assert (job["state"], job["replayed"], ids(azure)) == ("Done", 3, ["a-1", "a-2", "a-2"])
+
+
+def test_steps_of_an_unknown_job_and_earlier_steps_do_nothing(pushgrid: Pushgrid, crm: Subscriber):
+    job = replayed(pushgrid, rate=1)
+    for name in ("unknown", job["id"]):
+        step = ReplayStep(job=name, number=1)
+        pushgrid.queues.put(Queue.RETRIES, encode_step(step))
+    pushgrid.advance(minutes=5)
+
+    assert len(ids(crm)) == 3
+    assert pushgrid.queues.texts(Queue.RETRIES) == []
+
+
+@pytest.mark.parametrize(
+    ("members", "why"),
+    [
+        ({"rate": 0}, "rate must be"),
+        ({"rate": 1001}, "rate must be"),
+        ({"since": "yesterday"}, "since must be"),
+        ({"dryRun": 1}, "dryRun must be"),
+        ({"account": "a"}, "account needs a container"),
+        ({"container": "c"}, "which subscription"),
+        ({"to": {"subscription": "crm"}}, "to.topic is missing"),
+        ({"to": {"topic": "orders"}}, "to.subscription is missing"),
+        ({"to": {"topic": "orders", "subscription": "erp"}}, "no event subscription 'erp'"),
+        ({"topic": "none"}, "No such event subscription"),
+    ],
+)
+@pytest.mark.usefixtures("crm")
+def test_what_can_t_be_started_is_refused(pushgrid: Pushgrid, members: dict[str, Any], why: str):
+    with pytest.raises(Refused, match=why):
+        pushgrid.arm("POST", "replays", members)
+    assert pushgrid.arm("GET", "replays")["value"] == []
+
+
+def crm_destination(pushgrid: Pushgrid, crm: Subscriber) -> dict[str, Any]:
+    """Return the destination of the subscription's dead letters, for another one."""
+    destination = pushgrid.new_container()
+    destination["properties"]["blobContainerName"] = crm.container
+    return destination
