@@ -47,20 +47,20 @@ def topic_subscription(options: SubscriptionOptions) -> dict[str, Any]:
     minutes = options.time_to_live and options.time_to_live // timedelta(minutes=1)
     properties = {
         "destination": _destination(options),
-        "filter": _given(
+        "filter": given(
             includedEventTypes=list(options.event_types),
             subjectBeginsWith=options.subject_begins_with,
             subjectEndsWith=options.subject_ends_with,
             isSubjectCaseSensitive=options.is_case_sensitive,
             advancedFilters=list(options.filters),
         ),
-        "retryPolicy": _given(
+        "retryPolicy": given(
             maxDeliveryAttempts=options.max_attempts, eventTimeToLiveInMinutes=minutes
         ),
         "deadLetterDestination": _dead_letter(options),
         "labels": list(options.labels),
     }
-    return {"properties": _given(**properties, **_shared(options))}
+    return {"properties": given(**properties, **_shared(options))}
 
 
 def namespace_subscription(options: SubscriptionOptions) -> dict[str, Any]:
@@ -80,16 +80,16 @@ def namespace_subscription(options: SubscriptionOptions) -> dict[str, Any]:
             instead = "; use --filter" if name.startswith("--subject") else ""
             raise ValueError(f"{name}: subscriptions of namespace topics have none{instead}")
     time_to_live = options.time_to_live
-    push = _given(
+    push = given(
         maxDeliveryCount=options.max_attempts,
         eventTimeToLive=time_to_live and f"PT{time_to_live // timedelta(minutes=1)}M",
         destination=_destination(options),
         deadLetterDestination=_dead_letter(options),
     )
-    filters = _given(includedEventTypes=list(options.event_types), filters=list(options.filters))
+    filters = given(includedEventTypes=list(options.event_types), filters=list(options.filters))
     delivery = {"deliveryMode": "Push", "push": push} if push else None
     return {
-        "properties": _given(
+        "properties": given(
             deliveryConfiguration=delivery, filtersConfiguration=filters, **_shared(options)
         )
     }
@@ -104,7 +104,7 @@ def _destination(options: SubscriptionOptions) -> dict[str, Any] | None:
         ),
         *(_mapping(name, _FROM_EVENT, sourceField=path) for name, path in options.event_headers),
     ]
-    properties = _given(
+    properties = given(
         endpointUrl=options.endpoint,
         maxEventsPerBatch=options.batch,
         preferredBatchSizeInKilobytes=options.batch_kilobytes,
@@ -133,7 +133,7 @@ def _shared(options: SubscriptionOptions) -> dict[str, Any]:
     return {"eventDeliverySchema": options.schema, "expirationTimeUtc": options.expires}
 
 
-def _given(**members: Any) -> dict[str, Any]:
+def given(**members: Any) -> dict[str, Any]:
     """Leave out what is empty or not given; 0 is given."""
     return {name: value for name, value in members.items() if value or type(value) is int}
 

@@ -11,6 +11,7 @@ from cli.deployment import Deployment, namespace_path, topic_path
 from cli.failure import REFUSED, CommandFailed
 from cli.options import NameValue, calls_deployment, prints_json
 from cli.output import print_json, print_keys, print_table
+from cli.subscription_document import given
 
 # A schema of one's own needs a mapping, which is a document: `curl` or an ARM client sends it.
 _SCHEMAS = ("EventGridSchema", "CloudEventSchemaV1_0")
@@ -83,12 +84,12 @@ def create(
             deployment.put(namespace_path(namespace), {"location": "local"})
         properties: dict[str, Any] = {"inputSchema": input_schema}
         properties |= {"eventRetentionInDays": retention_days}
-        body: dict[str, Any] = {"properties": _given(properties)}
+        body: dict[str, Any] = {"properties": given(**properties)}
     else:
         if retention_days:
             raise CommandFailed("--retention-days: only namespace topics have one")
         all_tags = dict(tags) | ({"deliveryProfile": profile} if profile else {})
-        properties = _given({"inputSchema": input_schema})
+        properties = given(inputSchema=input_schema)
         body = {"location": "local", "tags": all_tags, "properties": properties}
     made = deployment.put(topic_path(name), body)
     if as_json:
@@ -120,7 +121,7 @@ def update(
     as_json: bool,
 ) -> None:
     """Change a topic; what is not given stays as it is."""
-    body = _given({"tags": dict(tags), "properties": {key: _value(text) for key, text in members}})
+    body = given(tags=dict(tags), properties={key: _value(text) for key, text in members})
     if not body:
         raise CommandFailed("nothing to change: give --tag or --set")
     changed = deployment.patch(topic_path(name), body)
@@ -163,7 +164,3 @@ def _row(document: Mapping[str, Any], namespace: str | None) -> dict[str, object
 
 def _value(text: str) -> Any:
     return {"true": True, "false": False}.get(text.lower(), text)
-
-
-def _given(members: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in members.items() if value not in (None, {}, [])}

@@ -265,6 +265,11 @@ def test_the_status_is_an_exit_code_too(pushgrid: Run) -> None:
         ("subscription create a -t b --endpoint x --filter data.x", 2, "is not a filter"),
         ("subscription create a -t b --endpoint x --header nothing", 2, "write name=value"),
         ("subscription create a -t b --endpoint x --time-to-live soon", 2, "write 90m, 6h or 2d"),
+        (
+            "subscription create a -t b --endpoint x --time-to-live 9999999999d",
+            2,
+            "write 90m, 6h or 2d",
+        ),
         ("topic create a.b --profile 2019", 2, "only custom topics have these"),
         ("topic create a.b --tag x=y", 2, "only custom topics have these"),
         ("publish orders", 2, "Give a FILE, or --type"),
