@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
@@ -69,7 +69,8 @@ class Readings:
     Readings of one deployment; *clock* returns seconds.
 
     A reading takes three requests, and one more for each of up to five subscriptions whose
-    attempts have failed within the last minute; the first asks for those that have failed most.
+    attempts have failed within the last minute; the first asks for those that are held, and that
+    have failed most.
     """
 
     deployment: Deployment
@@ -89,18 +90,20 @@ class Readings:
             raise CommandFailed("; ".join(health["reasons"]), REFUSED, 503)
         sample = _sample(self.clock(), self.deployment.metrics())
         first = self._first(sample.at)
-        holds = list(read_holds(self.deployment).values())
-        failures = self._read_failures(sample, first, datetime.fromisoformat(health["checkedAt"]))
+        holds = read_holds(self.deployment)
+        new = sample.failing - first.failing if first else sample.failing
+        since = datetime.fromisoformat(health["checkedAt"]) - (_LATER if first else _AT_FIRST)
+        # Those that are held have failed of late.
+        failing = sorted(new, key=lambda each: (_folded(each) in holds, new[each]), reverse=True)
+        failures = self._read_failures(failing[:_MOST_ASKED], since)
         self._samples.append(sample)
         rates = _rates(sample, first) if first else None
-        return Reading(health, sample.totals, rates, holds, failures)
+        return Reading(health, sample.totals, rates, list(holds.values()), failures)
 
     def _read_failures(
-        self, sample: _Sample, first: _Sample | None, now: datetime
+        self, failing: Iterable[tuple[str, str]], since: datetime
     ) -> Sequence[Failure]:
-        new = sample.failing - first.failing if first else sample.failing
-        since = now - (_LATER if first else _AT_FIRST)
-        for (topic, subscription), _ in new.most_common(_MOST_ASKED):
+        for topic, subscription in failing:
             for each in self._failures_of(topic, subscription, since):
                 key = topic, subscription, each["systemId"], each["number"]
                 self._failures[key] = {"topic": topic, "subscription": subscription, **each}
@@ -119,6 +122,10 @@ class Readings:
         while len(self._samples) > 1 and now - self._samples[1].at >= _WINDOW_SECONDS:
             self._samples.popleft()
         return self._samples[0] if self._samples else None
+
+
+def _folded(names: tuple[str, str]) -> tuple[str, str]:
+    return names[0].lower(), names[1].lower()
 
 
 def _sample(at: float, exposition: str) -> _Sample:

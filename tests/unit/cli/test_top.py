@@ -148,6 +148,13 @@ def test_only_subscriptions_that_fail_are_asked_for_their_failures(scripted: Scr
     assert asked == [first, [], [("a", "11:58:00")], [("a", "11:58:00")], []]
 
 
+def test_those_that_are_held_are_asked_first(scripted: Scripted) -> None:
+    scripted.failed = {"Crm": 1} | dict.fromkeys("abcdef", 2)
+    readings(0).read()
+
+    assert [subscription for subscription, _ in scripted.asked] == ["Crm", *"abcd"]
+
+
 def test_the_latest_failures_stay_each_once(scripted: Scripted) -> None:
     read = readings(0, 5).read
     scripted.failed, scripted.failures = {"crm": 8}, [failure(n) for n in range(8, 0, -1)]
