@@ -218,3 +218,27 @@ def test_the_copy_of_the_library_is_what_the_package_holds() -> None:
 
     assert (CONSOLE / "preact.mjs").read_bytes() == (package / "dist/preact.mjs").read_bytes()
     assert (CONSOLE / "preact-license.txt").read_bytes() == (package / "LICENSE").read_bytes()
+
+
+def test_what_was_read_for_one_view_is_not_shown_in_another(
+    console: Console, arm: Arm, subscriber: Start, name: str
+) -> None:
+    arm.create_topic(name)
+    arm.create_subscription(name, "first", subscriber(answers(503, 200)).url)
+    arm.create_subscription(name, "second", subscriber().url)
+    console.sign_in(f"/topics/{name}")
+    page = console.page
+    page.get_by_role("button", name="Publish").click()
+    page.get_by_role("link", name="first").click()
+    console.shows("503 Busy", "200 Delivered")
+    unanswered: list[Any] = []
+    page.route("**/second/attempts?*", lambda route: unanswered.append(route))  # noqa: PLW0108 - it gets an attribute
+
+    page.get_by_role("link", name=name).click()
+    page.get_by_role("link", name="second").click()
+    page.get_by_role("heading", name="second", level=1).wait_for()
+
+    console.shows("Reading …")
+    assert "503 Busy" not in page.locator("main").inner_text()
+    page.unroute("**/second/attempts?*")  # which lets the request go on
+    console.shows("200 Delivered")
