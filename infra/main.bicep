@@ -74,6 +74,9 @@ param probationEndsEvents bool = false
 @description('Whether deliveries carry the trace context of their events.')
 param traceContext bool = true
 
+@description('Whether deliveries of a replay have the header aeg-replay-of.')
+param replayHeader bool = false
+
 @description('Header in which the front end tells the address of a publisher; empty where topics have no rules about addresses.')
 param clientIpHeader string = ''
 
@@ -291,6 +294,7 @@ module app 'modules/app.bicep' = {
       probationCountsAttempt: probationCountsAttempt
       probationEndsEvents: probationEndsEvents
       traceContext: traceContext
+      replayHeader: replayHeader
       clientIpHeader: clientIpHeader
       entraTenant: entraTenant
       entraAudience: entraAudience

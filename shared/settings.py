@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from difflib import get_close_matches
 from enum import StrEnum
 from functools import partial
 from typing import Any, TypeVar
@@ -71,6 +71,7 @@ class Settings:
     attempt_log: AttemptLogging = AttemptLogging.FAILURES
     log_format: LogFormat = LogFormat.JSON
     trace_context: bool = True
+    replay_header: bool = False
     honor_retry_after: bool = False
     probation_counts_attempt: bool = False
     probation_ends_events: bool = False
@@ -155,9 +156,7 @@ def unknown(environ: Mapping[str, str]) -> Mapping[str, str | None]:
     ours = {name for name in environ if name.startswith(_OURS)}
     ours -= {*_named_by_setting(environ), *_OF_THE_COMMAND}
     given = (name.removeprefix(_OURS) for name in sorted(ours))
-    nearest = {
-        name: difflib.get_close_matches(name, known, 1) for name in given if name not in known
-    }
+    nearest = {each: get_close_matches(each, known, 1) for each in given if each not in known}
     return {_OURS + name: _OURS + near[0] if near else None for name, near in nearest.items()}
 
 
@@ -276,6 +275,7 @@ _SETTINGS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "attempt_log": ("PUSHGRID_ATTEMPT_LOG", _choice(AttemptLogging)),
     "log_format": ("PUSHGRID_LOG_FORMAT", _choice(LogFormat)),
     "trace_context": ("PUSHGRID_TRACE_CONTEXT", _boolean),
+    "replay_header": ("PUSHGRID_REPLAY_HEADER", _boolean),
     "honor_retry_after": ("PUSHGRID_HONOR_RETRY_AFTER", _boolean),
     "probation_counts_attempt": ("PUSHGRID_PROBATION_COUNTS_ATTEMPT", _boolean),
     "probation_ends_events": ("PUSHGRID_PROBATION_ENDS_EVENTS", _boolean),

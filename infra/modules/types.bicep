@@ -114,6 +114,9 @@ type settingsType = {
   @description('Whether deliveries carry the trace context of their events.')
   traceContext: bool
 
+  @description('Whether deliveries of a replay have the header aeg-replay-of.')
+  replayHeader: bool
+
   @description('Header in which the front end tells the address of a publisher.')
   clientIpHeader: string
 

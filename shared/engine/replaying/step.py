@@ -18,6 +18,7 @@ from shared import telemetry
 from shared.clock import Clock
 from shared.deadletter.reader import MAX_BLOB, TOO_LARGE, DeadLetter, UnreadableBlob, read_blob
 from shared.delivery.messages.message import ReplayStep, encode_step
+from shared.delivery.requests.replays import replay_publish_id
 from shared.engine.delivering.requeue import Requeue
 from shared.engine.ports import (
     DeadLetterReader,
@@ -280,7 +281,7 @@ class Replay:
             note = Note(job.batches + 1, path, batch.records)
             lead.job = replace(job, under_way=note, batches=note.number)
         lead.stored = self.jobs.save(*lead.stored)
-        self.events.put(target, f"replay-{job.id}-{note.number}", batch.texts, delay)
+        self.events.put(target, replay_publish_id(job.id, note.number), batch.texts, delay)
         return self.marks.add(mark, job.id, note)
 
     def _found(self, lead: _Lead, batch: Batch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -56,6 +57,21 @@ def test_each_event_goes_to_its_subscription_anew(pushgrid: Pushgrid, crm: Subsc
     assert "deadLetterReason" not in crm.received[0]
     assert {each.request.headers["aeg-delivery-count"] for each in crm.attempts} == {"0"}
     assert pushgrid.dead_letters.blobs == blobs
+
+
+@pytest.mark.parametrize("is_on", [False, True])
+def test_a_header_names_the_job_if_a_setting_says_so(
+    pushgrid: Pushgrid, crm: Subscriber, *, is_on: bool
+):
+    push = replace(pushgrid.push_through(pushgrid.endpoints), marks_replays=is_on)
+    pushgrid.deliver.gates.push = push
+    crm.topic.publish({**PLACED, "id": "fresh"})
+
+    job = replayed(pushgrid)
+
+    found = [each.request.headers.get("aeg-replay-of") for each in crm.attempts]
+    assert found[:4] == [None] * 4
+    assert found[4:] == [job["id"] if is_on else None] * 3
 
 
 def test_a_second_replay_sends_nothing_unless_it_is_asked_to(pushgrid: Pushgrid, crm: Subscriber):
