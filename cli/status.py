@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import Any
 
 import click
@@ -24,6 +25,8 @@ def status(context: click.Context, deployment: Deployment, as_json: bool) -> Non
         try:
             found["holds"] = list(read_holds(deployment).values())
         except CommandFailed as error:
+            if error.status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
+                raise
             click.echo(f"What is paused or held is not known: {error.message}", err=True)
     if as_json:
         print_json(found)
