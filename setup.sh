@@ -194,7 +194,7 @@ case ${1:-} in
     "$venv/bin/python" -m venv --clear "$2"
     pip "$2/bin/python" tests/az/requirements.txt ;;
   client)
-    say "installing a management client into $3"
+    say "installing a client into $3"
     rm -rf "$3"
     pip "$venv/bin/python" "$2" --no-deps --target "$3" ;;
   javascript)
