@@ -96,6 +96,18 @@ def test_the_first_put_makes_all_tables(on_storage: StorageAccount) -> None:
         on_storage.table(table).create_entity({"PartitionKey": "a", "RowKey": "b"})
 
 
+def test_the_table_of_replays_is_made_when_it_is_missing(on_storage: StorageAccount) -> None:
+    """A deployment that was made before there were replays lacks it."""
+    store = StorageResources(on_storage)
+    store.put(Table.TOPICS, "topic", "orders", DOCUMENT, None)
+    _drop(on_storage, Table.REPLAYS)
+
+    assert store.get(Table.REPLAYS, "state", "current") is None
+    assert list(store.list(Table.REPLAYS, "job")) == []
+    assert store.put(Table.REPLAYS, "job", "a", DOCUMENT, None).document == DOCUMENT
+    assert store.put(Table.TOPICS, "topic", "bills", DOCUMENT, None)
+
+
 @pytest.mark.parametrize("made", [0, 1, 2])
 def test_a_first_put_that_died_half_way_is_repeated(on_storage: StorageAccount, made: int) -> None:
     for table in (Table.EVENT_SUBSCRIPTIONS, Table.ENDPOINT_HEALTH)[:made]:

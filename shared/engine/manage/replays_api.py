@@ -37,6 +37,12 @@ def start_replay(ports: ManagePorts, call: Call) -> HttpAnswer:
     to = _to(body, texts["topic"])
     if texts["account"] and not texts["container"]:
         body.refuse("account", "account needs a container.")
+    elif texts["account"] not in {
+        "",
+        ports.deployment.account,
+        *ports.deployment.dead_letter_accounts,
+    }:
+        body.refuse("account", f"The operator does not name the account '{texts['account']}'.")
     if texts["container"] and not (to or (texts["topic"] and texts["subscription"])):
         body.refuse("to", "With a container, say which subscription gets the events: 'to'.")
     raise_faults(body.faults)

@@ -321,7 +321,7 @@ def test_dead_letters_of_azure_in_any_container_go_to_a_given_subscription(pushg
     azure = pushgrid.topic("orders", inputSchema="CloudEventSchemaV1_0").subscribe("crm")
     letters = [EVENT | ADDED, CLOUD_EVENT | CLOUD_ADDED, NAMESPACE]
     pushgrid.dead_letters.write(
-        DeadLetterDestination(container="azure", account="archive"),
+        DeadLetterDestination(container="azure", account="testing"),
         "ORDERS-TO-CRM/2025/1/2/3/5b0c.json",
         json.dumps(letters).encode(),
     )
@@ -330,7 +330,7 @@ def test_dead_letters_of_azure_in_any_container_go_to_a_given_subscription(pushg
     job = replayed(
         pushgrid,
         container="azure",
-        account="archive",
+        account="testing",
         to={"topic": "orders", "subscription": "crm"},
     )
 
@@ -357,6 +357,7 @@ def test_steps_of_an_unknown_job_and_earlier_steps_do_nothing(pushgrid: Pushgrid
         ({"dryRun": 1}, "dryRun must be"),
         ({"account": "a"}, "account needs a container"),
         ({"container": "c"}, "which subscription"),
+        ({"container": "c", "account": "archive"}, "does not name the account 'archive'"),
         ({"to": {"subscription": "crm"}}, "to.topic is missing"),
         ({"to": {"topic": "orders"}}, "to.subscription is missing"),
         ({"to": {"topic": "orders", "subscription": "erp"}}, "no event subscription 'erp'"),
