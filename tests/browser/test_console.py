@@ -242,3 +242,21 @@ def test_what_was_read_for_one_view_is_not_shown_in_another(
     assert "503 Busy" not in page.locator("main").inner_text()
     page.unroute("**/second/attempts?*")  # which lets the request go on
     console.shows("200 Delivered")
+
+
+def test_a_namespace_topic_is_like_any_other(
+    console: Console, arm: Arm, subscriber: Start, name: str
+) -> None:
+    receiver = subscriber()
+    arm.create_namespace(name)
+    arm.create_namespace_topic(name, "orders")
+    arm.create_namespace_subscription((name, "orders"), "crm", receiver.url)
+    console.sign_in(f"/topics/{name}.orders")
+    page = console.page
+
+    page.get_by_role("button", name="Publish").click()
+    console.says("Published event")
+    assert receiver.wait_for(lambda pushes: len(pushes) == 1)
+    console.shows("Published: 1 in the last hour", "Delivered: 1 in the last hour")
+    page.get_by_role("link", name="crm").click()
+    console.shows("200 Delivered", "Given up: none in the last hour")
