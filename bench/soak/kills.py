@@ -5,9 +5,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from random import Random
 
+from azure.core.exceptions import ResourceExistsError
 from azure.data.tables import TableServiceClient
 
 from bench.soak.deployment import Attacked, Deployment, Stage, Step, wait_until
@@ -198,7 +200,7 @@ def _let_housekeeping_run(deployment: Deployment) -> None:
     """Let the last housekeeping be two hours ago, and leave a payload that has expired."""
     with deployment.blobs() as blobs:
         payloads = blobs.get_container_client("payloads")
-        if not payloads.exists():
+        with suppress(ResourceExistsError):  # The app may make it at the same moment.
             payloads.create_container()
         payloads.upload_blob("2026010100/expired", b"{}", overwrite=True)
     now = datetime.now(UTC)
