@@ -30,7 +30,7 @@ def pause(deployment: Deployment, topic: str, name: str, as_json: bool) -> None:
 @prints_json
 @calls_deployment
 def resume(deployment: Deployment, topic: str, name: str, as_json: bool) -> None:
-    """Deliver again what a pause has kept, one event after the other."""
+    """Deliver what a pause has kept, at a pace that the endpoint can take."""
     _act(deployment, topic, name, "resume", as_json)
 
 
