@@ -2,6 +2,7 @@
 
 import { moment, paged, row, table } from "./parts.js";
 import { h } from "./preact.mjs";
+import { startReplay } from "./replays.js";
 import { run, setInput, state } from "./store.js";
 
 const PAGE = 20;
@@ -16,7 +17,7 @@ export async function readDeadLetters(api, path, signal) {
   }
 }
 
-export function deadLetters(path) {
+export function deadLetters(path, route) {
   const newest = state.reads.deadLetters?.value;
   if (!newest) return null;
   if (newest.missing) return h("p", { class: "quiet" }, newest.missing);
@@ -33,8 +34,8 @@ export function deadLetters(path) {
     h("p", { class: "quiet" }, `Container ${newest.container} of storage account ${newest.account}`),
     table(
       "Dead letters",
-      ["Written", "Events", "Reasons", "Blob", ""],
-      blobs.map((each) => blobRow(path, each)),
+      ["Written", "Events", "Reasons", "Blob", "", ""],
+      blobs.map((each) => blobRow(path, route, each)),
       "There are no dead letters.",
     ),
     older.nextLink && h("button", { type: "button", onClick: more }, "Show older ones"),
@@ -46,7 +47,7 @@ function isIn(blobs, { blob }) {
   return blobs.some((each) => each.blob === blob);
 }
 
-function blobRow(path, { blob, writtenAt, events, unreadable, reasons, fault }) {
+function blobRow(path, route, { blob, writtenAt, events, unreadable, reasons, fault }) {
   const show = () =>
     run(`show ${blob}`, async () => {
       const found = await state.api.get(`${path}/deadLetters/records`, { blob });
@@ -61,12 +62,17 @@ function blobRow(path, { blob, writtenAt, events, unreadable, reasons, fault }) 
     unreadable ? `${events}, and ${unreadable} that can't be read` : events,
     fault ? h("span", { class: "fault" }, fault) : told.join(", "),
     h("span", { class: "url" }, blob),
-    h(
-      "button",
-      { type: "button", disabled: Boolean(fault || state.running), onClick: show },
-      "Show",
-      h("span", { class: "unseen" }, ` ${blob}`),
-    ),
+    button("Show", blob, fault, show),
+    button("Replay", blob, fault, () => run(`replay ${blob}`, () => startReplay(route, blob))),
+  );
+}
+
+function button(label, blob, fault, onClick) {
+  return h(
+    "button",
+    { type: "button", disabled: Boolean(fault || state.running), onClick },
+    label,
+    h("span", { class: "unseen" }, ` ${blob}`),
   );
 }
 

@@ -6,6 +6,7 @@ import { deadLetters, readDeadLetters } from "./dead_letters.js";
 import { forecast } from "./forecast.js";
 import { badge, choice, panel, stateOf } from "./parts.js";
 import { h } from "./preact.mjs";
+import { readReplays, replays } from "./replays.js";
 import { state } from "./store.js";
 import { hasFailed, timelines } from "./timeline.js";
 import { readableTopic, topicOf } from "./topic.js";
@@ -26,6 +27,7 @@ export function subscriptionReads(api, route) {
     events: [events, 3],
     rates: [rates, 10],
     deadLetters: [blobs, 5],
+    replays: [(signal) => readReplays(api, route, signal), 3],
   };
 }
 
@@ -38,7 +40,8 @@ export function subscriptionView(route) {
     panel("The last hour", ["rates"], charts(state.reads.rates?.value ?? [])),
     panel("Latest events", ["events"], eventList()),
     path && panel("Forecast", [], forecast(path)),
-    path && panel("Dead letters", ["deadLetters"], deadLetters(path)),
+    path && panel("Dead letters", ["deadLetters"], deadLetters(path, route)),
+    path && panel("Replays", ["replays"], replays(route)),
   ];
 }
 

@@ -1,0 +1,116 @@
+// Draws the form that replays a subscription's dead letters, and its replays.
+
+import { badge, field, moment, row, table } from "./parts.js";
+import { h } from "./preact.mjs";
+import { run, setInput, state } from "./store.js";
+import { readableTopic } from "./topic.js";
+
+const RUNNING = "Running";
+const LOOKS = { [RUNNING]: "warn", Done: "good", Cancelled: "off", Failed: "bad" };
+
+/** Read the latest replays from or to a subscription. */
+export async function readReplays(api, { topic, subscription }, signal) {
+  const { value } = await api.get(`${providerOf(topic)}/replays`, {}, signal);
+  const wanted = `${topic}/${subscription}`.toLowerCase();
+  const isWanted = (place) => place && `${place.topic}/${place.subscription}`.toLowerCase() === wanted;
+  return value.filter((job) => [...job.sources, job.to].some(isWanted));
+}
+
+/** Start a replay of the subscription's dead letters in blobs whose names begin with prefix. */
+export async function startReplay({ topic, subscription }, prefix, isDryRun = false) {
+  const { reason, rate, again } = state.inputs;
+  const job = await state.api.act(providerOf(topic), "replays", {
+    topic: readableTopic(topic).name,
+    subscription,
+    prefix,
+    dryRun: isDryRun,
+    ...(reason && { reason }),
+    ...(rate && { rate: Number(rate) }),
+    again: Boolean(again),
+  });
+  return isDryRun ? `${job.id} counts what would be sent.` : `${job.id} sends dead letters again.`;
+}
+
+export function replays(route) {
+  const jobs = state.reads.replays?.value;
+  if (!jobs) return null;
+  return [
+    form(route),
+    table(
+      "Replays",
+      ["Started", "State", "Blobs", "Events", "Sent", "Skipped", "By", ""],
+      jobs.map((job) => jobRow(route.topic, job)),
+      "There are no replays of this subscription.",
+    ),
+  ];
+}
+
+/** The path of the operator API, in the resource group of a topic. */
+function providerOf(topic) {
+  const [group] = readableTopic(topic).id.split("/providers/");
+  return `${group}/providers/Microsoft.EventGrid`;
+}
+
+function form(route) {
+  const start = (isDryRun) => () => run("replay", () => startReplay(route, "", isDryRun));
+  return h(
+    "form",
+    {
+      class: "fields",
+      onSubmit: (event) => {
+        event.preventDefault();
+        return start(false)();
+      },
+    },
+    field("Only with the reason", "reason", { placeholder: "any" }),
+    field("Events a second", "rate", { type: "number", min: 1, max: 1000, placeholder: "50" }),
+    h(
+      "label",
+      { class: "check" },
+      h("input", {
+        type: "checkbox",
+        checked: Boolean(state.inputs.again),
+        onChange: (event) => setInput("again", event.target.checked),
+      }),
+      h("span", null, "Also those replayed before"),
+    ),
+    h("button", { disabled: Boolean(state.running) }, "Replay all"),
+    h(
+      "button",
+      { type: "button", disabled: Boolean(state.running), onClick: start(true) },
+      "Count only",
+    ),
+  );
+}
+
+function jobRow(topic, job) {
+  const word = job.dryRun ? `${job.state}, counts only` : job.state;
+  const cancel = () =>
+    run(`cancel ${job.id}`, async () => {
+      await state.api.act(`${providerOf(topic)}/replays/${job.id}`, "cancel");
+      return `${job.id} is cancelled; what it has sent is delivered.`;
+    });
+  const skipped = Object.entries(job.skipped).map(([why, count]) => `${why} (${count})`);
+  const faults = job.faults.map(({ where, why }) => `${where}: ${why}`);
+  return row(
+    job.id,
+    moment(job.startedAt),
+    [badge({ word, look: LOOKS[job.state] }), job.why && ` ${job.why}`],
+    job.blobs,
+    job.events,
+    job.repeated ? `${job.replayed}, and ${job.repeated} repeated` : job.replayed,
+    [
+      skipped.join(", ") || 0,
+      faults.length > 0 && h("ul", { class: "fault" }, faults.map((each) => h("li", { key: each }, each))),
+      job.moreFaults > 0 && `${job.moreFaults} more are not named.`,
+    ],
+    job.by,
+    job.state === RUNNING &&
+      h(
+        "button",
+        { type: "button", disabled: Boolean(state.running), onClick: cancel },
+        "Cancel",
+        h("span", { class: "unseen" }, ` ${job.id}`),
+      ),
+  );
+}
