@@ -11,7 +11,7 @@ import pytest
 from pushgrid.testing.memory import MemoryDeadLetters
 from shared.adapters.storage.account import POISON, StorageAccount
 from shared.adapters.storage.blobs import StorageDeadLetters
-from shared.engine.ports import DeadLetterReader, DeadLetterStore
+from shared.engine.ports import DeadLetterReader, DeadLetterStore, NoContainer
 from shared.errors import StorageUnavailable
 from shared.subscriptions.subscription import DeadLetterDestination
 
@@ -130,7 +130,8 @@ def test_a_blob_is_read_up_to_a_limit(subject: Subject) -> None:
 def test_a_missing_container_has_nothing_to_read(subject: Subject, container: str) -> None:
     missing = replace(subject.destination, container=container)
 
-    assert subject.store.list(missing, "a/") is None
+    with pytest.raises(NoContainer, match=f"There is no container '{container}'"):
+        subject.store.list(missing, "a/")
     assert subject.store.read(missing, PATH, 4) is None
 
 

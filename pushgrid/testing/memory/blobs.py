@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from pushgrid.testing.memory.clock import FakeClock
 from pushgrid.testing.memory.faults import Faulty
-from shared.engine.ports import Listing, StoredBlob
+from shared.engine.ports import Listing, NoContainer, StoredBlob
 from shared.errors import StorageUnavailable, StorageUnreachable
 from shared.subscriptions.subscription import DeadLetterDestination
 
@@ -78,10 +78,10 @@ class MemoryDeadLetters(Faulty):
             has_container = not self._lacks_container(destination)
             return has_container and (destination.container, path) in self.blobs
 
-    def list(self, destination: DeadLetterDestination, folder: str) -> Listing | None:
+    def list(self, destination: DeadLetterDestination, folder: str) -> Listing:
         with self._at_work("list"):
             if self._lacks_container(destination):
-                return None
+                raise NoContainer(destination)
             stored = {
                 path: body
                 for (container, path), body in self.blobs.items()

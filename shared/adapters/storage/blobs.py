@@ -15,7 +15,7 @@ from azure.core.exceptions import HttpResponseError
 from shared.adapters.storage.account import PAYLOADS, POISON, StorageAccount
 from shared.adapters.storage.errors import create_if_missing, has_code, none_if_code, storage_errors
 from shared.clock import Clock
-from shared.engine.ports import Listing, StoredBlob
+from shared.engine.ports import Listing, NoContainer, StoredBlob
 from shared.errors import StorageUnavailable
 from shared.settings import NAMES
 from shared.subscriptions.subscription import DeadLetterDestination
@@ -132,12 +132,12 @@ class StorageDeadLetters:
         with storage_errors():
             return bool(client.get_blob_client(path).exists())
 
-    def list(self, destination: DeadLetterDestination, folder: str) -> Listing | None:
+    def list(self, destination: DeadLetterDestination, folder: str) -> Listing:
         client = self._account_of(destination).foreign_container(destination.container)
         with storage_errors():
             found = none_if_code(lambda: [*client.walk_blobs(folder)], *_NO_CONTAINER)
         if found is None:
-            return None
+            raise NoContainer(destination)
         from azure.storage.blob import BlobProperties
 
         blobs = [each for each in found if isinstance(each, BlobProperties)]

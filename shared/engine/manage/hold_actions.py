@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from shared import telemetry
@@ -15,10 +16,10 @@ from shared.delivery.health.transitions import HoldReason, reason_of
 from shared.engine.delivering.hold_records import HoldRecords
 from shared.engine.manage.call import Call, ManagePorts
 from shared.engine.manage.subscriptions import Subscriptions
-from shared.engine.manage.writing import TRIES
 from shared.engine.operations import subscription_state
 from shared.engine.operations.holds import held_subscriptions
 from shared.engine.ports import Document
+from shared.engine.ports.races import tries
 from shared.errors import Conflict
 from shared.http import HttpAnswer
 from shared.subscriptions.subscription import EventSubscription, Pause
@@ -120,17 +121,13 @@ def _release(ports: ManagePorts, used: EventSubscription) -> Hold | None:
         Conflict: every try lost its race for the row.
         StorageUnavailable: it may or may not be released.
     """
-    for lost in range(TRIES):
-        if lost:
-            ports.backoff(lost)
+    for _ in tries(ports.backoff):
         row = ports.health.read(used.key)
         if row is None or row.health.hold is None or row.health.endpoint != endpoint_id(used):
             return None
-        try:
+        with suppress(Conflict):
             ports.health.write(used.key, release(row.health, ports.clock.now()), row.etag)
-        except Conflict:
-            continue
-        return row.health.hold
+            return row.health.hold
     raise Conflict
 
 

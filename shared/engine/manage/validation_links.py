@@ -9,8 +9,9 @@ from shared import telemetry
 from shared.arm.consent import has_expired, matches_secret, parse_link, with_consent_granted
 from shared.arm.subscription_codec import is_readable
 from shared.clock import Clock
-from shared.engine.manage.writing import Backoff, DocumentKey, write
+from shared.engine.manage.writing import DocumentKey, write
 from shared.engine.ports import Document, Resource, ResourceStore, Table
+from shared.engine.ports.races import Backoff
 from shared.errors import (
     AppError,
     Conflict,

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import ldexp
 from typing import NamedTuple
 
 from shared.engine.ports import Document, Resource, ResourceStore, Table
+from shared.engine.ports.races import Backoff, tries
 from shared.errors import Conflict
-
-TRIES = 15  # how often a write may lose the race for a document
-_FIRST_BACKOFF, _LONGEST_BACKOFF = 0.05, 1.0  # seconds
 
 Decide = Callable[[Resource | None], Document]
 Check = Callable[[Resource], bool]
-Backoff = Callable[[int], None]  # waits after so many lost races
 
 
 class DocumentKey(NamedTuple):
@@ -42,9 +38,7 @@ def write(
     Raises:
         Conflict: every try lost its race.
     """
-    for lost in range(TRIES):
-        if lost:
-            backoff(lost)
+    for _ in tries(backoff):
         existing = resources.get(*key)
         document = decide(existing)
         try:
@@ -55,12 +49,3 @@ def write(
             return stored
         resources.delete(*key, stored.etag)
     raise Conflict
-
-
-def backoff_seconds(lost: int, jitter: float) -> float:
-    """
-    Return how many seconds to wait after *lost* races; *jitter* is from 0 to below 1.
-
-    Exponential backoff with full jitter.
-    """
-    return jitter * min(ldexp(_FIRST_BACKOFF, lost), _LONGEST_BACKOFF)

@@ -75,7 +75,7 @@ class DeadLetterBlobs:
         Look at up to *top* blobs, newest first, and return those that are wanted.
 
         Raises:
-            NotFound: there is no such container.
+            NoContainer: there is no such container.
             StorageUnavailable: its account did not answer.
         """
         found: list[ReadBlob] = []
@@ -128,10 +128,6 @@ class DeadLetterBlobs:
     ) -> Iterator[tuple[Hour, list[StoredBlob]]]:
         """Yield each hour that may have wanted blobs, latest first, with its blobs."""
         listing = self.reader.list(self.destination, folder)
-        if listing is None:
-            where = self.destination
-            account = f" in the storage account '{where.account}'" if where.account else ""
-            raise NotFound(f"There is no container '{where.container}'{account}.")
         if len(parts) == LEVELS:
             name = re.compile(_NAME)
             at = len(folder)

@@ -6,6 +6,7 @@ from shared.engine.ports.blobs import (
     DeadLetterReader,
     DeadLetterStore,
     Listing,
+    NoContainer,
     PayloadStore,
     StoredBlob,
 )
@@ -68,6 +69,7 @@ __all__ = [
     "Listing",
     "MetricRetention",
     "Metrics",
+    "NoContainer",
     "Notifier",
     "PayloadStore",
     "Peeked",

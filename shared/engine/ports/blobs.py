@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
+from shared.errors import NotFound
 from shared.subscriptions.subscription import DeadLetterDestination
 
 
@@ -71,14 +72,23 @@ class Listing(NamedTuple):
     blobs: Sequence[StoredBlob]
 
 
+class NoContainer(NotFound):
+    """The storage account has no such container."""
+
+    def __init__(self, of: DeadLetterDestination) -> None:
+        account = f" in the storage account '{of.account}'" if of.account else ""
+        super().__init__(f"There is no container '{of.container}'{account}.")
+
+
 class DeadLetterReader(Protocol):
     """Reads dead-letter containers."""
 
-    def list(self, destination: DeadLetterDestination, folder: str) -> Listing | None:
+    def list(self, destination: DeadLetterDestination, folder: str) -> Listing:
         """
-        Return what is in *folder*, which ends with a slash; ``None`` if there is no container.
+        Return what is in *folder*, which ends with a slash.
 
         Raises:
+            NoContainer: the account has no such container.
             StorageUnavailable: the account did not answer, or the operator does not name it.
         """
 

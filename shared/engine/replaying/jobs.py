@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -10,12 +10,12 @@ from shared import telemetry
 from shared.clock import Clock
 from shared.delivery.messages.message import ReplayStep, encode_step
 from shared.engine.ports import Queue, Resource, ResourceStore, Sender, Table
+from shared.engine.ports.races import Backoff, tries
 from shared.engine.replaying.job import ReplayJob, State
 from shared.engine.replaying.job_document import to_document, to_job
 from shared.errors import UNREADABLE, AppError, Conflict, NotFound, UnreadableDocument
 
 KEPT = 50  # jobs; the oldest of those that have ended are deleted
-TRIES = 15  # how often a cancellation may lose the race for a job's row
 _JOBS = "job"  # partitions of the table
 _STATE = "state"
 _CURRENT = "current"
@@ -39,7 +39,7 @@ class ReplayJobs:
     rows: ResourceStore
     sender: Sender
     clock: Clock
-    backoff: Callable[[int], None]
+    backoff: Backoff
 
     def start(self, job: ReplayJob) -> ReplayJob:
         """
@@ -122,22 +122,19 @@ class ReplayJobs:
             NotFound: there is no such job.
             Conflict: every try lost its race.
         """
-        for lost in range(TRIES):
-            if lost:
-                self.backoff(lost)
+        for _ in tries(self.backoff):
             stored = self.find(name)
             if stored is None:
                 raise NotFound(f"There is no replay '{name}'.")
             if stored.job.state is not State.RUNNING:
                 return stored.job
             cancelled = stored.job.ended(State.CANCELLED, self.clock.now())
-            try:
-                row = to_document(cancelled)
-                self.rows.put(Table.REPLAYS, _JOBS, cancelled.id, row, stored.etag)
-            except Conflict:
-                continue
-            log("replay.ended", cancelled, by)
-            return cancelled
+            with suppress(Conflict):
+                self.rows.put(
+                    Table.REPLAYS, _JOBS, cancelled.id, to_document(cancelled), stored.etag
+                )
+                log("replay.ended", cancelled, by)
+                return cancelled
         raise Conflict
 
     def _check_running(self, name: str) -> Resource | None:

@@ -22,6 +22,7 @@ from shared.delivery.requests.replays import replay_publish_id
 from shared.engine.delivering.requeue import Requeue
 from shared.engine.ports import (
     DeadLetterReader,
+    NoContainer,
     Queue,
     StoredBlob,
     SubscriptionReader,
@@ -43,7 +44,7 @@ from shared.engine.replaying.jobs import JobEnded, ReplayJobs, StoredJob, log
 from shared.engine.replaying.marks import Mark, Marks
 from shared.engine.replaying.putting import PutEvents, Target
 from shared.engine.replaying.walk import Walk
-from shared.errors import Conflict, NotFound, StorageUnavailable
+from shared.errors import Conflict, StorageUnavailable
 from shared.events.topic import Topic
 from shared.subscriptions.subscription import SubscriptionKey
 
@@ -194,7 +195,7 @@ class Replay:
         )
         try:
             yield from walk.blobs_from(job.position)
-        except NotFound as error:
+        except NoContainer as error:
             raise _SourceEnded(error.message) from None
         except StorageUnavailable as error:
             raise _Away(str(error)) from None

@@ -9,7 +9,6 @@ from datetime import datetime
 from shared.deadletter.hours import LEVELS, Hour, can_begin_with, has_time_between, hour_of
 from shared.engine.ports import DeadLetterReader, StoredBlob
 from shared.engine.replaying.job import FINISHED, Position, Selection, Source
-from shared.errors import NotFound
 
 _YEAR, _SHORT = 4, 2  # digits of a year, and at most of the others
 _MOST_DIGITS = 9
@@ -31,7 +30,7 @@ class Walk:
         Yield the blobs from a position on, that of the position included unless it is finished.
 
         Raises:
-            NotFound: there is no such container.
+            NoContainer: there is no such container.
             StorageUnavailable: its account did not answer, or the operator does not name it.
         """
         start = self._start()
@@ -52,9 +51,6 @@ class Walk:
 
     def _below(self, folder: str, after: Order) -> Iterator[StoredBlob]:
         listing = self.reader.list(self.source.destination, folder)
-        if listing is None:
-            account = f" in the storage account '{each}'" if (each := self.source.account) else ""
-            raise NotFound(f"There is no container '{self.source.container}'{account}.")
         blobs = {each.path: each for each in listing.blobs}
         below = [f"{folder}{name}" for name in listing.folders]
         for path in sorted({*blobs, *below}, key=_order):

@@ -15,8 +15,8 @@ from devhost.azurite import Azurite
 from shared.adapters.storage.account import StorageAccount
 from shared.adapters.storage.tables import StorageResources
 from shared.engine.manage import subscriptions
-from shared.engine.manage.writing import backoff_seconds
 from shared.engine.ports import Table
+from shared.engine.ports.races import backoff_seconds
 from tests.functional.manage.arm_api import CRM, ORDERS, ArmApi, hook
 
 WRITERS = 24

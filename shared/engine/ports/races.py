@@ -1,0 +1,28 @@
+"""Says how often, and when, a write is tried again that has lost a race."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from math import ldexp
+
+TRIES = 15  # how often a race may be lost
+_FIRST_BACKOFF, _LONGEST_BACKOFF = 0.05, 1.0  # seconds
+
+Backoff = Callable[[int], None]  # waits after so many lost races
+
+
+def tries(backoff: Backoff) -> Iterator[None]:
+    """Yield for each try to read, decide and write; after a lost race, wait for *backoff* first."""
+    for lost in range(TRIES):
+        if lost:
+            backoff(lost)
+        yield
+
+
+def backoff_seconds(lost: int, jitter: float) -> float:
+    """
+    Return how many seconds to wait after *lost* races; *jitter* is from 0 to below 1.
+
+    Exponential backoff with full jitter.
+    """
+    return jitter * min(ldexp(_FIRST_BACKOFF, lost), _LONGEST_BACKOFF)
