@@ -86,9 +86,19 @@ class Slots:
             use.moved_at = self._clock()
         if not self._is_admitted(use, has_line=has_line):
             return False
-        self._turns.leave(use)
-        self._active[use] = None
-        use.visits += 1
+        self._admit(use)
+        return True
+
+    def pass_by(self, use: SlotUse, *, has_line: bool) -> bool:
+        """
+        Admit a message that is to be handed over at once; ``False``: no slot is free for it.
+
+        A slot is kept for each subscription whose turn comes before. *has_line* as for `enter`.
+        """
+        ahead = self._turns.ahead_of(use, self._clock())
+        if has_line or use.used >= use.limit or not self._has_room(use, ahead):
+            return False
+        self._admit(use)
         return True
 
     def leave(self, use: SlotUse) -> None:
@@ -203,14 +213,21 @@ class Slots:
             self._turns.line_up(use, back_at)
         hanging = now - use.moved_at if use.used else 0.0
         seconds = max(use.seconds or QUICK, hanging)
-        use.booked_until = max(use.booked_until, back_at + count * seconds / use.limit)
+        use.booked_until = max(
+            use.booked_until, back_at + count * seconds / (use.used or use.limit)
+        )
         return timedelta(seconds=back_at - now)
 
-    def _has_room(self, use: SlotUse) -> bool:
+    def _admit(self, use: SlotUse) -> None:
+        self._turns.leave(use)
+        self._active[use] = None
+        use.visits += 1
+
+    def _has_room(self, use: SlotUse, ahead: int = 0) -> bool:
         speed, used = self.speed(use), self._used
         if speed is not Speed.QUICK:
             used = sum(each.used for each in self._not_quick())
-        return self._threads.has_room(speed, use.used, used)
+        return self._threads.has_room(speed, use.used, used + ahead)
 
     def _has_stopped(self, use: SlotUse) -> bool:
         return self._clock() - use.moved_at > STUCK_AFTER

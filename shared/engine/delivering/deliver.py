@@ -190,18 +190,20 @@ class Deliver:
         end_invocation: Callable[[], None],
     ) -> None:
         """Look after each part when its last answer is there, and after all of them at times."""
+        for each in [course for course in courses.values() if course.visit.passes_by]:
+            self._safely(self._hand_over, each, courses, faults)
         may_end_early, next_tick = True, self.gates.monotonic() + TICK
         while courses:
+            may_end_early = may_end_early and not faults
+            if may_end_early and all(each.handover.is_done for each in courses.values()):
+                may_end_early = False
+                end_invocation()
             answered = inbox.wait(TICK)
             if not answered or self.gates.monotonic() >= next_tick:
                 answered, next_tick = list(courses), self.gates.monotonic() + TICK
             for visit in answered:
                 if course := courses.get(visit):
                     self._safely(self._advance, course, courses, faults)
-            may_end_early = may_end_early and not faults
-            if courses and may_end_early and all(c.handover.is_done for c in courses.values()):
-                may_end_early = False
-                end_invocation()
 
     def _safely(
         self,
@@ -237,13 +239,18 @@ class Deliver:
             return True
         self.gates.set_pause(gate, self.parts.current_pause(visit.part.subscription))
         if self.gates.recheck(gate, visit):
-            if not course.handover.is_done:
-                settlement.flush()
-                course.handover.begin(settlement.undecided)
-            if course.handover.is_done:
-                self.gates.leave(gate, visit)
+            self._hand_over(course)
         course.handover.renew()
         settlement.flush(only_old=True)
+        return False
+
+    def _hand_over(self, course: _Course) -> bool:
+        """Let a part go on without its message, unless its copy can't be stored now."""
+        if not course.handover.is_done:
+            course.settlement.flush()
+            course.handover.begin(course.settlement.undecided)
+        if course.handover.is_done:
+            self.gates.leave(course.gate, course.visit)
         return False
 
     def _end(self, course: _Course) -> None:

@@ -60,10 +60,10 @@ class Gate:
         if as_probe and self.probe:  # It waits for a slot still, longer than its claim lasted.
             self._turn_away(_requests(visit, entries), _NO_SLOT)
             return
-        if not visit.is_in and not self.rules.enter(self.slots, has_line=bool(self.line)):
+        if not visit.is_in and not self._admits(visit, as_probe=as_probe):
             if as_probe:
                 self.health.return_probe()
-            why = "slow endpoints have all the messages in flight that they may have"
+            why = "slow endpoints have all the slots that they may have"
             self._turn_away(_requests(visit, entries), why)
             return
         visit.is_in = True
@@ -73,6 +73,14 @@ class Gate:
         self.probe, *rest = _requests(visit, entries)
         visit.behind_probe = [entry for request in rest for entry in request]
         visit.open -= len(visit.behind_probe)
+
+    def _admits(self, visit: Visit, *, as_probe: bool) -> bool:
+        """Admit a visit, if only to hand it over at once."""
+        has_line = bool(self.line)
+        if self.rules.enter(self.slots, has_line=has_line):
+            return True
+        visit.passes_by = not as_probe and self.rules.pass_by(self.slots, has_line=has_line)
+        return visit.passes_by
 
     def hold_back(self, visit: Visit, entries: Entries, held: Held) -> None:
         """Turn deliveries away because the endpoint is held."""

@@ -25,6 +25,7 @@ class Visit:
     the last is answered, the visit comes to *inbox*. *behind_probe* waits for a probe's outcome.
     *health* is that of the endpoint that it came for. *since* and *stop_at* are seconds of a
     monotonic clock: no push begins after that. *is_in*: it counts as a message in flight.
+    *passes_by*: it is to be handed over at once.
     """
 
     part: Part
@@ -38,6 +39,7 @@ class Visit:
     pushing: int = 0
     behind_probe: Sequence[Entry[Visit]] = ()
     is_in: bool = False
+    passes_by: bool = False
     answers: deque[Answer] = field(default_factory=deque)
 
     @property

@@ -14,7 +14,8 @@ from typing import Any
 from pushgrid.testing.memory import ScriptedPusher
 from shared.adapters.push_threads import PooledThreads
 from shared.delivery.messages.message import DeliveryMessage, encode
-from shared.delivery.slots.slots import Slots
+from shared.delivery.slots.shares import Share
+from shared.delivery.slots.slots import IN_FLIGHT, Slots
 from shared.engine.delivering.gates import Gates
 from shared.http import Exchange, LateAnswerHandler, OutboundRequest
 from tests.functional.deployment import SECOND, Deployment
@@ -126,13 +127,15 @@ class Invocation:
 class Led:
     """A deployment whose invocations have threads; *slots* of each endpoint."""
 
-    def __init__(self, app: Deployment, slots: int) -> None:
+    def __init__(self, app: Deployment, slots: int, in_flight: Share) -> None:
         self.app = app
         self.pusher = HeldPusher(app.pusher)
         self._threads = LedThreads()
         self._callers = ThreadPoolExecutor(64)
         app.threads = self._threads  # type: ignore[assignment]
-        app.deliver.gates.slots = Slots(app.clock.monotonic, start=slots, most=slots)
+        app.deliver.gates.slots = Slots(
+            app.clock.monotonic, start=slots, most=slots, in_flight=in_flight
+        )
         app.deliver.gates.threads = self._threads
         app.push_with(self.pusher)
 
@@ -170,9 +173,9 @@ class Led:
 
 
 @contextmanager
-def led(app: Deployment, slots: int = 8) -> Iterator[Led]:
+def led(app: Deployment, slots: int = 8, in_flight: Share = IN_FLIGHT) -> Iterator[Led]:
     """Lead the invocations of a deployment; at the end all must be released."""
-    leading = Led(app, slots)
+    leading = Led(app, slots, in_flight)
     try:
         yield leading
     finally:

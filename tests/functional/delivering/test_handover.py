@@ -8,6 +8,7 @@ import pytest
 
 from pushgrid.testing.memory import answered
 from shared.delivery.messages.message import DeliveryMessage
+from shared.delivery.slots.shares import Share
 from shared.engine.delivering.deliver import TICK
 from shared.engine.delivering.handover import AGAIN_AFTER, COPY_HIDDEN_FOR, RENEWED_BEFORE
 from shared.engine.delivering.requeue import LONG_WAIT
@@ -286,6 +287,51 @@ def test_an_invocation_ends_when_its_copy_can_be_stored_at_last(slow: Led) -> No
 
     assert invocation.has_ended
     assert slow.app.waiting(Queue.RETRIES) == [(COPY_HIDDEN_FOR, [0])]
+
+
+@pytest.fixture
+def full(app: Deployment) -> Iterator[Led]:
+    """A deployment whose endpoint hangs, and has the one message in flight that it may have."""
+    app.subscribe()
+    with led(app, slots=3, in_flight=Share(total=2)) as full:
+        full.pusher.hold(URL)
+        detached(full)
+        full.begin(a_message([a_delivery(1)]))
+        full.pusher.begun()
+        yield full
+
+
+def test_a_message_for_which_only_a_slot_is_free_is_handed_over_at_once(full: Led) -> None:
+    invocation = full.begin(a_message([a_delivery(2)]))
+    full.pusher.begun()
+
+    assert invocation.has_ended
+    assert full.app.waiting(Queue.RETRIES)[-1] == (COPY_HIDDEN_FOR, [2])
+    (gate,) = full.gates._known.values()
+    assert (gate.slots.visits, gate.slots.used) == (1, 3)
+
+    beyond = full.begin(a_message([a_delivery(3)]))
+    beyond.wait()
+    assert [3] in [positions for _, positions in full.app.waiting(Queue.RETRIES)]
+    assert len(full.app.on(Queue.RETRIES)) == 3
+
+    full.pusher.let_go()
+    invocation.wait()
+
+
+def test_a_message_that_can_not_be_handed_over_at_once_stays_in_flight(full: Led) -> None:
+    full.app.queues.fail_next("put")
+    invocation = full.begin(a_message([a_delivery(2)]))
+    full.pusher.begun()
+    (gate,) = full.gates._known.values()
+    assert (invocation.has_ended, gate.slots.visits) == (False, 2)
+
+    full.pass_time(AGAIN_AFTER.total_seconds())
+    invocation.tick()
+
+    assert (invocation.has_ended, gate.slots.visits) == (True, 1)
+    full.pusher.let_go()
+    invocation.wait()
 
 
 def test_a_quick_invocation_stores_no_copy(app: Deployment) -> None:

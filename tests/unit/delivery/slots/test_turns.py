@@ -40,6 +40,47 @@ def test_every_one_of_a_hundred_slow_ones_gets_its_turn() -> None:
     assert sum(turns.values()) >= 1200 / 30 * 12 * 0.7  # and those in flight are not left empty
 
 
+def test_who_passes_by_takes_no_turn_of_those_that_wait() -> None:
+    """One that sends on gets a free slot whenever there is one, and still each has its turn."""
+    slots, time = slots_of()
+    uses = [slow(slots, f"key-{number}", 30.0) for number in range(100)]
+    back_at = dict.fromkeys(uses, 0.0)
+    turns = dict.fromkeys(uses, 0)
+    pushing: list[tuple[float, SlotUse]] = []
+    while time.seconds < 1200:
+        while pushing and pushing[0][0] <= time.seconds:
+            _, ended = pushing.pop(0)
+            slots.pushed(ended, 30.0, succeeded=True)
+            slots.release(ended)
+        for use in [use for use, at in back_at.items() if at <= time.seconds]:
+            is_in = enters(slots, use) or slots.pass_by(use, has_line=False)
+            if is_in:
+                slots.leave(use)
+            if is_in and slots.take(use):
+                turns[use] += 1
+                pushing.append((time.seconds + 30, use))
+            else:
+                away = slots.pace(use, 1).total_seconds()
+                back_at[use] = time.seconds + (0.5 if use is uses[0] else away)
+        time.seconds += 0.5
+
+    assert min(turns.values()) >= 10
+    assert max(turns.values()) <= 30
+
+
+def test_nobody_passes_by_without_a_slot() -> None:
+    slots, _ = slots_of(start=2)
+    use = slow(slots, "key")
+
+    assert not slots.pass_by(use, has_line=True)
+    assert [slots.pass_by(use, has_line=False) and slots.take(use) for _ in range(3)] == [
+        True,
+        True,
+        False,
+    ]
+    assert use.visits == 2
+
+
 def test_who_is_turned_away_comes_back_after_those_before() -> None:
     slots, _ = slots_of(start=1)
     use = slow(slots, "key", 5.0)
