@@ -12,9 +12,9 @@ CELERY := .venv-celery
 AZ := .az
 CODE := pushgrid shared devhost cli testbed bench tests tools $(wildcard *_function)
 QUICK := tests/unit tests/functional
-# Unit and functional tests never wait: as many processes as cores.
-PARALLEL := -n logical --maxprocesses 8
-# The others mostly wait for schedules, timeouts and outages. Each file stays in one process;
+# Each law with a few examples; `make test` tries it with as many as usual.
+LAWS := --hypothesis-profile=quick
+# Unit and functional tests never wait; the others mostly wait for schedules, timeouts and outages. Each file stays in one process;
 # tests/conftest.py starts the longest files first.
 BESIDE := -n 4 --dist loadfile --no-loadscope-reorder
 
@@ -77,7 +77,7 @@ static: setup
 
 # A process each: workers of one run would each collect all tests.
 $(QUICK): setup
-	@$(PY) -m pytest -q --hypothesis-profile=quick $@
+	@$(PY) -m pytest -q $(LAWS) $@
 
 infra: setup ## check the Bicep templates without Azure, and score the checker on seeded faults
 	@$(PY) -m tools.bicepcheck infra
@@ -87,9 +87,9 @@ worker: $(WORKER)/.stamp ## install the worker library for tests/worker (part of
 
 clients: $(patsubst tests/clients/%.txt,$(OLDER)/%/.stamp,$(wildcard tests/clients/*.txt)) $(JAVASCRIPT)/node_modules/.stamp $(BROWSER)/node_modules/.stamp ## install other official clients and a browser for the tests (part of `make test`)
 
-test: check worker clients infra ## run every check and test, with full property tests
+test: setup worker clients ## run every check and test, with full property tests
+	@$(MAKE) --no-print-directory -o setup -j 4 -O $(QUICK) infra static LAWS=
 	@$(PY) -m tests.package_list --size
-	@$(PY) -m pytest -q $(PARALLEL) -m hypothesis $(QUICK)
 	@$(PY) -m pytest -q $(BESIDE) $(addprefix --ignore=,$(QUICK)) tests tools
 
 az: setup $(AZ)/.stamp ## run the examples of docs/az.md with Azure CLI, and record its requests (first installs it: 733 MB, some minutes)

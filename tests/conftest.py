@@ -34,8 +34,8 @@ settings.register_profile("dev", deadline=None)
 settings.register_profile("ci", derandomize=True, deadline=None)
 _profile = "ci" if os.environ.get("CI") else "dev"
 settings.load_profile(_profile)
-# `make check` tries each law a little; `make test` tries the laws again in full. A limit at a law
-# would hold for both, so there is none.
+# `make check` tries each law a little, and `make test` in full. A limit at a law would hold for
+# both, so there is none.
 settings.register_profile("quick", settings.get_profile(_profile), max_examples=20)
 
 
