@@ -16,7 +16,7 @@ from cli.narration import Happening
 
 _NAMES = ("pushgrid.json", "pushgrid.yaml", "pushgrid.yml")
 _AGAIN_SECONDS = 10.0  # an endpoint may not have been started yet
-_AGAIN = f"It is tried again every {_AGAIN_SECONDS:g} s, and when the file changes."
+_AGAIN = f"Retrying every {_AGAIN_SECONDS:g} s, and when the file changes."
 
 
 class _Version(NamedTuple):

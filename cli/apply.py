@@ -48,7 +48,7 @@ def apply(
     as_json: bool,
 ) -> int:
     """
-    Bring a deployment to FILE: its topics, namespaces and event subscriptions.
+    Apply FILE to a deployment: its topics, namespaces and event subscriptions.
 
     FILE is a pushgrid.json or pushgrid.yaml, or a compiled Bicep or ARM template. What is already
     as FILE says is left alone, so that a second run changes nothing.
@@ -95,7 +95,7 @@ def _read_parameters(path: Path | None) -> dict[str, Any]:
         return {name: member["value"] for name, member in members}
     except (TypeError, KeyError, AttributeError):
         form = '{"parameters": {NAME: {"value": …}}}'
-        raise FileFaults(f"{path}:1: this is no parameter file: {form} is expected") from None
+        raise FileFaults(f"{path}:1: this is not a parameter file: {form} is expected") from None
 
 
 def _show(change: Change) -> None:

@@ -86,7 +86,9 @@ class Options(NamedTuple):
 )
 @click.option("--env", type=NameValue(), multiple=True, help="Override a setting of the app.")
 @click.option("--verbose", is_flag=True, help="Print the log of the host as well.")
-@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON for each happening.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print one line of JSON for each thing that happens."
+)
 def dev(
     host: IPv4Address,
     port: int,
@@ -106,7 +108,7 @@ def dev(
     """
     settings = dict(env) | ({"PUSHGRID_TIME_SCALE": f"{time_scale:g}"} if time_scale else {})
     if STORAGE in settings:
-        raise CommandFailed(f"--env {STORAGE}: dev runs a storage of its own; see --data")
+        raise CommandFailed(f"--env {STORAGE}: dev starts its own storage; see --data")
     screen = Screen(as_json=as_json, verbose=verbose)
     end_on_signals()
     try:
@@ -143,7 +145,7 @@ def _run(options: Options, screen: Screen, stack: ExitStack) -> None:
             run.check()
             time.sleep(_POLL_SECONDS)
     except KeyboardInterrupt:
-        screen.say("Stopping: what is under way has 30 s; Ctrl-C again ends it at once.")
+        screen.say("Stopping; running work gets up to 30 s. Press Ctrl-C again to stop now.")
         raise
     if following.failure:
         raise following.failure

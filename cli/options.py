@@ -117,7 +117,7 @@ class Duration(click.ParamType[Any]):
         if isinstance(value, timedelta):
             return value
         if (span := _span(value)) is None:
-            self.fail(f"'{value}' is no time: write 90m, 6h or 2d", param, ctx)
+            self.fail(f"'{value}' is not a duration: write 90m, 6h or 2d", param, ctx)
         return span
 
 
@@ -137,7 +137,7 @@ class Since(click.ParamType[Any]):
             moment = datetime.fromisoformat(value)
             return moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC)
         except (ValueError, OverflowError):
-            self.fail(f"'{value}' is neither like 6h nor a time", param, ctx)
+            self.fail(f"'{value}' is not a time: write 6h, 2d or 2026-02-09T12:00", param, ctx)
 
 
 def _span(text: str) -> timedelta | None:
@@ -156,7 +156,7 @@ class NameValue(click.ParamType[Any]):
             return value
         name, equals, text = value.partition("=")
         if not equals or not name:
-            self.fail(f"'{value}' is no pair: write name=value", param, ctx)
+            self.fail(f"'{value}' is not a pair: write name=value", param, ctx)
         return name, text
 
 

@@ -33,7 +33,7 @@ _RUNNING, _DONE = "Running", "Done"
 )
 @click.option("--rate", type=click.IntRange(1, 1000), help="Events a second; the default is 50.")
 @click.option("--dry-run", is_flag=True, help="Only count what would be sent.")
-@click.option("--again", is_flag=True, help="Send also what was replayed before.")
+@click.option("--again", is_flag=True, help="Also send dead letters that were already replayed.")
 @click.option("--no-wait", is_flag=True, help="Return when the job is started.")
 @prints_json
 @calls_deployment
@@ -85,7 +85,7 @@ def jobs(deployment: Deployment, as_json: bool) -> None:
 @prints_json
 @calls_deployment
 def cancel(deployment: Deployment, job: str, as_json: bool) -> None:
-    """End the replay JOB; what it has put by then is delivered."""
+    """Cancel the replay JOB; events that it has queued are still delivered."""
     _print(deployment.post(f"replays/{job}/cancel"), as_json=as_json)
 
 
@@ -102,7 +102,7 @@ def _print(job: Mapping[str, Any], *, as_json: bool) -> None:
     for each in job["faults"]:
         click.echo(printable(f"{each['where']}: {each['why']}"))
     if job["moreFaults"]:
-        click.echo(f"{job['moreFaults']} more were left out, too.")
+        click.echo(f"… and {job['moreFaults']} more")
 
 
 def _progress(job: Mapping[str, Any]) -> Text:

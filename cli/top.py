@@ -152,7 +152,7 @@ def parts_of(found: _Found, url: str) -> _Parts:
         Text(),
         as_table(holds, "No event subscription is paused or held."),
         Text(),
-        as_table(failures, "No attempt has failed of late, as far as attempts are recorded."),
+        as_table(failures, "No recorded attempt has failed recently."),
     ]
 
 

@@ -114,7 +114,7 @@ def configuration(resources: list[Resource], left_out: tuple[str, ...] = ()) -> 
         known = first.setdefault(each.id.folded, each)
         if known is not each:
             faults.append(
-                each.place.fault(f"{each.id.name} stands in line {known.place.line} already")
+                each.place.fault(f"{each.id.name} is already defined on line {known.place.line}")
             )
     if faults:
         raise FileFaults(*faults)

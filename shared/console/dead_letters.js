@@ -53,7 +53,7 @@ function blobRow(path, route, { blob, writtenAt, events, unreadable, reasons, fa
       const found = await state.api.get(`${path}/deadLetters/records`, { blob });
       setInput("record", 0);
       setInput("records", found);
-      return `${found.value.length} dead letters are shown.`;
+      return found.value.length === 1 ? "Showing 1 dead letter." : `Showing ${found.value.length} dead letters.`;
     });
   const told = Object.entries(reasons).map(([reason, count]) => `${reason} (${count})`);
   return row(

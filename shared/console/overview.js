@@ -100,7 +100,7 @@ function health(found) {
     h(
       "div",
       { class: "columns" },
-      table("Queues", ["Queue", "Messages", "Oldest is late by"], queues, "There are no queues yet."),
+      table("Queues", ["Queue", "Messages", "Oldest overdue by"], queues, "There are no queues yet."),
       table("Timers", ["Timer", "Last run", "Failed"], timers, "No timer has run yet."),
     ),
   ];

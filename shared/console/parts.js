@@ -74,7 +74,7 @@ export function panel(title, reads, ...children) {
 function freshness(read) {
   if (!read) return h("p", { class: "quiet" }, "Reading …");
   if (!read.error) return null;
-  const shown = read.at ? ["What is shown is of ", moment(read.at), "."] : null;
+  const shown = read.at ? ["Showing data from ", moment(read.at), "."] : null;
   return h("p", { class: "fault" }, `This can't be read: ${read.error} `, shown);
 }
 

@@ -56,7 +56,7 @@ function parsed(name) {
   try {
     return JSON.parse(value(name));
   } catch (error) {
-    throw new Error(`The ${name} is no JSON: ${error.message}`);
+    throw new Error(`The ${name} is not valid JSON: ${error.message}`);
   }
 }
 

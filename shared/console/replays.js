@@ -28,7 +28,7 @@ export async function startReplay({ topic, subscription }, prefix, isDryRun = fa
     ...(rate && { rate: Number(rate) }),
     again: Boolean(again),
   });
-  return isDryRun ? `${job.id} counts what would be sent.` : `${job.id} sends dead letters again.`;
+  return `${isDryRun ? "Dry run" : "Replay"} ${job.id} started.`;
 }
 
 export function replays(route) {

@@ -69,7 +69,7 @@ function now(path, listed) {
 }
 
 const LABELS = {
-  PublishSuccessCount: "Published to the topic in a week",
+  PublishSuccessCount: "Published to the topic in the last 7 days",
   UnmatchedEventCount: "Matched no subscription",
   MatchedEventCount: "Matched this one",
   DeliverySuccessCount: "Delivered",

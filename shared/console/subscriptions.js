@@ -6,7 +6,7 @@ import { state } from "./store.js";
 
 const STATES = ["delivering", "paused", "held", "awaiting validation", "damaged", "expired"];
 
-/** Return [topic, subscription] of all, those in trouble first. */
+/** Return [topic, subscription] of all. */
 export function everySubscription(topics) {
   return topics.flatMap((topic) => topic.subscriptions.map((each) => [topic, each]));
 }
@@ -38,7 +38,7 @@ export function subscriptionList(pairs, { hasTopic }) {
       "Event subscriptions",
       columns,
       shown.map(([topic, each]) => subscriptionRow(topic, each, hasTopic)),
-      pairs.length ? "None matches." : "There are no event subscriptions yet.",
+      pairs.length ? "No matches." : "There are no event subscriptions yet.",
     ),
     pager,
   ];

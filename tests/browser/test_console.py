@@ -59,7 +59,7 @@ def test_the_story_of_the_demo(
     console.shows("400 BadRequest", "dead-lettered", "Its dead-letter blob is due")
     assert "503 Busy" not in page.locator("main").inner_text()  # of the view before
     page.get_by_role("button", name="Show REFUSING").click()
-    console.says("1 dead letters are shown.")
+    console.says("Showing 1 dead letter.")
     console.shows("UndeliverableDueToHttpBadRequest", "Shop.OrderPlaced")
 
     page.get_by_role("link", name="Pushgrid").click()
@@ -182,7 +182,7 @@ def test_what_can_not_be_read_is_said_and_what_was_read_stays(
     fault = {"error": {"code": "ServiceUnavailable", "message": "Storage is away."}}
     page.route("**/status/*", lambda route: route.fulfill(status=503, body=json.dumps(fault)))
 
-    console.shows("This can't be read: Storage is away.", "What is shown is of")
+    console.shows("This can't be read: Storage is away.", "Showing data from")
     assert page.get_by_role("link", name=name).first.is_visible()
     page.unroute("**/status/*")
     page.get_by_text("This can't be read").first.wait_for(state="detached")

@@ -75,7 +75,7 @@ def test_markup_from_outside_is_shown_as_text(
     page.get_by_role("button", name="Send a test event").click()
     console.says("did not accept")
     page.get_by_role("button", name="Show CRM").click()
-    console.says("1 dead letters are shown.")
+    console.says("Showing 1 dead letter.")
 
     assert page.locator("pre", has_text=MARKUP).count() == 1  # the answer of the test
     assert page.locator("pre", has_text=json.dumps(MARKUP)).count() == 1  # the dead letter

@@ -122,10 +122,10 @@ def test_ten_thousand_dead_letters_stay_usable(
     show.nth(19).wait_for()
     assert show.count() == 20
     page.get_by_role("button", name="0049.json").click()
-    console.says(f"{MAX_BLOB_RECORDS} dead letters are shown.")
+    console.says(f"Showing {MAX_BLOB_RECORDS} dead letters.")
     console.shows("1 to 50 of 1000")
     assert page.get_by_role("group", name="Dead letters in the blob").locator("pre").count() == 50
     page.get_by_role("button", name="Show older ones").click()
     show.nth(39).wait_for()
     show.nth(39).click()
-    console.says("1 dead letters are shown.")
+    console.says("Showing 1 dead letter.")

@@ -106,7 +106,7 @@ def test_what_is_refused_is_told_once_and_tried_again(
     created, refused, again = followed.look()
     assert created == ("applied", "orders", "created topic")
     assert refused[2].startswith(f"{path}:")
-    assert again[2] == "It is tried again every 10 s, and when the file changes."
+    assert again[2] == "Retrying every 10 s, and when the file changes."
     followed.now = 10.0
     assert followed.look() == []
 

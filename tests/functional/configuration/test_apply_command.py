@@ -90,4 +90,4 @@ def test_a_file_without_parameters_is_refused(apply: Apply, write: Write, conten
     code, lines, err = apply(write(ONE), "--parameters", parameters)
 
     assert (code, lines) == (2, [])
-    assert err.startswith(f"{parameters}:1: this is no parameter file")
+    assert err.startswith(f"{parameters}:1: this is not a parameter file")
