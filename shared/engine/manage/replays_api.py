@@ -2,65 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from shared.arm.arm_json import answer, read_json
 from shared.arm.sections import Section, document, raise_faults
 from shared.arm.subscription_codec import to_subscription_in_force
 from shared.deadletter.batching import dead_letter_folder
 from shared.engine.manage.call import Call, ManagePorts
-from shared.engine.ports import Table
-from shared.engine.replaying.job import ReplayJob, Selection, Source
+from shared.engine.ports import Resource, Table
+from shared.engine.replaying.job import Fault, ReplayJob, Selection, Source
 from shared.engine.replaying.job_document import shown
-from shared.errors import UNREADABLE, InvalidDocument, NotFound
+from shared.errors import UNREADABLE, InvalidDocument, NotFound, UnreadableDocument
 from shared.http import HttpAnswer
-from shared.subscriptions.subscription import EventSubscription, SubscriptionKey
+from shared.subscriptions.subscription import (
+    DeadLetterDestination,
+    EventSubscription,
+    SubscriptionKey,
+)
 
 DEFAULT_RATE, MAX_RATE = 50, 1000  # events a second
 MAX_SOURCES = 200
-_TEXTS = ("topic", "subscription", "prefix", "reason", "container", "account")
+
+
+class _Request(NamedTuple):
+    """The body of a request that starts a replay; texts that are not given are empty."""
+
+    topic: str
+    subscription: str
+    container: str
+    account: str
+    selection: Selection
+    to: SubscriptionKey | None
+    rate: int
+    is_dry_run: bool
+    again: bool
 
 
 def start_replay(ports: ManagePorts, call: Call) -> HttpAnswer:
     """Store a replay, and answer with it; the app carries it out."""
-    body = document(read_json(call.body or b"{}"))
-    texts = {name: body.text(name) or "" for name in _TEXTS}
-    selection = Selection(
-        prefix=texts["prefix"],
-        since=body.moment("since"),
-        until=body.moment("until"),
-        reason=texts["reason"] or None,
-    )
-    rate = body.number("rate", 1, MAX_RATE)
-    is_dry_run, again = body.flag("dryRun"), body.flag("again")
-    to = _to(body, texts["topic"])
-    if texts["account"] and not texts["container"]:
-        body.refuse("account", "account needs a container.")
-    elif texts["account"] not in {
-        "",
-        ports.deployment.account,
-        *ports.deployment.dead_letter_accounts,
-    }:
-        body.refuse("account", f"The operator does not name the account '{texts['account']}'.")
-    if texts["container"] and not (to or (texts["topic"] and texts["subscription"])):
-        body.refuse("to", "With a container, say which subscription gets the events: 'to'.")
-    raise_faults(body.faults)
-    if to:
-        _check_exists(ports, to)
+    wanted = _request(ports, document(read_json(call.body or b"{}")))
+    if wanted.to and ports.resources.get(Table.EVENT_SUBSCRIPTIONS, *wanted.to) is None:
+        topic, name = wanted.to
+        raise NotFound(f"There is no event subscription '{name}' of '{topic}'.")
+    sources, faults = _sources(ports, call, wanted)
     now = ports.clock.now()
     job = ReplayJob(
         id=f"{now:%Y%m%d%H%M%S}-{ports.new_id().replace('-', '')[:8]}",
         by=call.by,
         started_at=now,
-        sources=tuple(_sources(ports, call, texts)),
-        selection=selection,
-        to=to,
-        rate=rate or DEFAULT_RATE,
-        is_dry_run=bool(is_dry_run),
-        again=bool(again),
+        sources=tuple(sources),
+        selection=wanted.selection,
+        to=wanted.to,
+        rate=wanted.rate,
+        is_dry_run=wanted.is_dry_run,
+        again=wanted.again,
     )
-    return answer(202, shown(ports.replays.start(job)))
+    return answer(202, shown(ports.replays.start(job.with_faults(*faults))))
 
 
 def list_replays(ports: ManagePorts, call: Call) -> HttpAnswer:
@@ -78,8 +76,52 @@ def get_replay(ports: ManagePorts, call: Call) -> HttpAnswer:
 
 
 def cancel_replay(ports: ManagePorts, call: Call) -> HttpAnswer:
-    """End a replay; what it has put by then is delivered."""
+    """Cancel a replay; events that it has put by then are delivered."""
     return answer(200, shown(ports.replays.cancel(call.names["replay"], call.by)))
+
+
+def _request(ports: ManagePorts, body: Section) -> _Request:
+    """
+    Read the body of a request.
+
+    Raises:
+        InvalidDocument: it has faults.
+    """
+    topic = body.text("topic") or ""
+    wanted = _Request(
+        topic=topic,
+        subscription=body.text("subscription") or "",
+        container=body.text("container") or "",
+        account=body.text("account") or "",
+        selection=Selection(
+            prefix=body.text("prefix") or "",
+            since=body.moment("since"),
+            until=body.moment("until"),
+            reason=body.text("reason") or None,
+        ),
+        to=_to(body, topic),
+        rate=body.number("rate", 1, MAX_RATE) or DEFAULT_RATE,
+        is_dry_run=bool(body.flag("dryRun")),
+        again=bool(body.flag("again")),
+    )
+    if wanted.container:
+        _check_container(ports, body, wanted)
+    elif wanted.account:
+        body.refuse("account", "'account' needs 'container'.")
+    raise_faults(body.faults)
+    return wanted
+
+
+def _check_container(ports: ManagePorts, body: Section, wanted: _Request) -> None:
+    own = ports.deployment
+    if wanted.account not in {"", own.account, *own.dead_letter_accounts}:
+        message = f"Storage account '{wanted.account}' is not in PUSHGRID_DEADLETTER_ACCOUNTS."
+        body.refuse("account", message)
+    if not body.has("to"):
+        body.refuse("to", "'to' is required with 'container'.")
+    if wanted.subscription:
+        message = "'subscription' can't select in a 'container'; use 'prefix'."
+        body.refuse("subscription", message)
 
 
 def _to(body: Section, topic: str) -> SubscriptionKey | None:
@@ -93,52 +135,54 @@ def _to(body: Section, topic: str) -> SubscriptionKey | None:
     return SubscriptionKey(of_topic, name)
 
 
-def _check_exists(ports: ManagePorts, to: SubscriptionKey) -> None:
-    if ports.resources.get(Table.EVENT_SUBSCRIPTIONS, *to) is None:
-        raise NotFound(f"There is no event subscription '{to.subscription}' of '{to.topic}'.")
-
-
-def _sources(ports: ManagePorts, call: Call, texts: dict[str, str]) -> list[Source]:
+def _sources(
+    ports: ManagePorts, call: Call, wanted: _Request
+) -> tuple[Sequence[Source], Sequence[Fault]]:
     """
     Return where to look: a given container, or the destinations of all wanted subscriptions.
 
     Raises:
         NotFound: there are none.
+        UnreadableDocument: there are none whose rows can be read.
         InvalidDocument: there are too many.
     """
-    topic, name = texts["topic"], texts["subscription"]
-    if texts["container"]:
-        return [Source(topic, name, texts["container"], texts["account"], "")]
-    found = [
-        Source(
-            each.topic,
-            each.name,
-            each.dead_letter.container,
-            each.dead_letter.account,
-            dead_letter_folder(each.topic, each.name),
-        )
-        for each in _subscriptions(ports, call, topic, name)
-        if each.dead_letter
-    ]
+    if wanted.container:
+        return [Source(wanted.topic, "", wanted.container, wanted.account, "")], ()
+    subscriptions, faults = _subscriptions(ports, call, wanted)
+    found = [_source(each, each.dead_letter) for each in subscriptions if each.dead_letter]
+    if faults and not found:
+        raise UnreadableDocument
     if not found:
         raise NotFound("No such event subscription has a dead-letter destination.")
     if len(found) > MAX_SOURCES:
-        message = f"There are more than {MAX_SOURCES} event subscriptions; name a topic."
-        raise InvalidDocument(message, target="topic")
-    return found
+        member = "subscription" if wanted.topic else "topic"
+        message = f"There are more than {MAX_SOURCES} event subscriptions; give '{member}'."
+        raise InvalidDocument(message, target=member)
+    return found, faults
 
 
 def _subscriptions(
-    ports: ManagePorts, call: Call, topic: str, name: str
-) -> Iterator[EventSubscription]:
-    """Yield the readable subscriptions of a topic and of a name, if these are given."""
+    ports: ManagePorts, call: Call, wanted: _Request
+) -> tuple[Sequence[EventSubscription], Sequence[Fault]]:
+    """Return the wanted subscriptions, and a fault for each whose row can't be read."""
+    found, faults = [], []
+    for row in _rows(ports, wanted.topic):
+        if wanted.subscription.casefold() not in {"", row.name.casefold()}:
+            continue
+        try:
+            found.append(to_subscription_in_force(row.document))
+        except UNREADABLE:
+            topic = wanted.topic or row.document.get("topicName", "")
+            faults.append(Fault(f"{topic}/{row.name}", "Its row can't be read."))
+    return [each for each in found if call.covers(each.topic_id)], faults
+
+
+def _rows(ports: ManagePorts, topic: str) -> Sequence[Resource]:
     if topic:
-        rows = ports.resources.list(Table.EVENT_SUBSCRIPTIONS, topic)
-    else:
-        rows = ports.resources.list_all(Table.EVENT_SUBSCRIPTIONS)
-    for row in rows:
-        with suppress(*UNREADABLE):
-            found = to_subscription_in_force(row.document)
-            is_named = not name or found.name.casefold() == name.casefold()
-            if is_named and call.covers(found.topic_id):
-                yield found
+        return ports.resources.list(Table.EVENT_SUBSCRIPTIONS, topic)
+    return ports.resources.list_all(Table.EVENT_SUBSCRIPTIONS)
+
+
+def _source(subscription: EventSubscription, destination: DeadLetterDestination) -> Source:
+    folder = dead_letter_folder(subscription.topic, subscription.name)
+    return Source(*subscription.key, destination.container, destination.account, folder)

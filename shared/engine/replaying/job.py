@@ -150,8 +150,7 @@ class ReplayJob:
         number = self.position.source
         return self.sources[number] if number < len(self.sources) else None
 
-    def told(self, *faults: Fault) -> ReplayJob:
-        """Return the job with more faults."""
+    def with_faults(self, *faults: Fault) -> ReplayJob:
         room = max(MAX_FAULTS - len(self.faults), 0)
         more = self.more_faults + len(faults[room:])
         return replace(self, faults=self.faults + faults[:room], more_faults=more)

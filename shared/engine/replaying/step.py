@@ -8,7 +8,7 @@ recorded. The message of the next step is stored before this one's is deleted.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -166,7 +166,7 @@ class Replay:
                 target = self._target(lead.job.to or source.key)
                 for blob in self._blobs(lead.job, source):
                     self._replay_blob(lead, source, target, blob)
-                    if lead.is_full:
+                    if lead.is_full or lead.blobs >= MAX_BLOBS or self.clock.now() >= lead.ends_at:
                         return
                 lead.job = lead.job.at_next_source()
             except _SourceEnded as error:
@@ -174,8 +174,8 @@ class Replay:
 
     def _leave_source(self, lead: _Lead, why: str) -> None:
         if source := lead.job.source:
-            told = lead.job.told(Fault(f"{source.topic}/{source.subscription}", why))
-            lead.job = replace(told.at_next_source(), why=told.why or why)
+            job = lead.job.with_faults(Fault(f"{source.topic}/{source.subscription}", why))
+            lead.job = replace(job.at_next_source(), why=job.why or why)
 
     def _target(self, key: SubscriptionKey) -> Target:
         found, topic = self.subscriptions.read_uncached(key), self.topics.topic(key.topic)
@@ -203,12 +203,10 @@ class Replay:
     def _replay_blob(self, lead: _Lead, source: Source, target: Target, blob: StoredBlob) -> None:
         lead.blobs += 1
         found = self._read(source, blob)
-        if found is None:  # It was deleted meanwhile.
-            return
-        if isinstance(found, str):
+        if not isinstance(found, Sequence) or isinstance(found, str):
             then = Position(lead.job.position.source, blob.path, FINISHED)
-            fault = Fault(blob.path, found)
-            self._found(lead, Batch((), (), Progress(blobs=1), (fault,), then))
+            faults = (Fault(blob.path, found),) if found else ()  # None: it was deleted meanwhile.
+            self._found(lead, Batch((), (), Progress(blobs=len(faults)), faults, then))
             return
         mark = self.marks.read(source, blob.path, target.subscription.key)
         batches = BlobBatches(
@@ -225,7 +223,6 @@ class Replay:
             if batch.texts and not lead.job.is_dry_run:
                 mark = self._put(lead, target, batch, mark)
             self._found(lead, batch)
-        lead.is_full = lead.blobs >= MAX_BLOBS or self.clock.now() >= lead.ends_at
 
     def _read(self, source: Source, blob: StoredBlob) -> Records | str | None:
         """Return the records of a blob, or why it has none; ``None``: there is no such blob."""
@@ -288,7 +285,7 @@ class Replay:
     def _found(self, lead: _Lead, batch: Batch) -> None:
         put = Progress(put=len(batch.texts))
         lead.job = replace(
-            lead.job.told(*batch.faults),
+            lead.job.with_faults(*batch.faults),
             position=batch.then,
             progress=lead.job.progress.plus(batch.found).plus(put),
             under_way=None if batch.texts else lead.job.under_way,

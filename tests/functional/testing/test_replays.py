@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -13,37 +15,13 @@ from pushgrid.testing.deployment import Pushgrid
 from pushgrid.testing.topic import Refused, Subscriber
 from shared.delivery.messages.message import ReplayStep, encode_step
 from shared.engine.ports import Queue, Table
+from shared.engine.replaying import step
 from shared.errors import StorageUnreachable
 from shared.subscriptions.subscription import DeadLetterDestination
-from tests.functional.deployment import Logged
-from tests.unit.deadletter.test_replay import ADDED, CLOUD_ADDED, CLOUD_EVENT, EVENT, NAMESPACE
+from tests.azure_dead_letters import ADDED, CLOUD_ADDED, CLOUD_EVENT, EVENT, NAMESPACE
+from tests.functional.testing.replaying import AT, CRM, PLACED, ids, replayed
 
-PLACED = {"id": "e-17", "eventType": "Shop.OrderPlaced", "subject": "/orders/17"}
-AT = "2026-02-09T11:59:00Z"
-
-
-@pytest.fixture
-def crm(pushgrid: Pushgrid) -> Subscriber:
-    """A subscription with three dead letters in two blobs; now it answers 200."""
-    orders = pushgrid.topic("orders")
-    subscriber = orders.subscribe("crm", answers=[400, 400, 400, 200])
-    orders.publish([{**PLACED, "id": "e-1", "eventTime": AT}, {**PLACED, "id": "e-2"}])
-    pushgrid.advance(hours=1)
-    orders.publish({**PLACED, "id": "e-3"})
-    pushgrid.advance(hours=1)
-    return subscriber
-
-
-def replayed(pushgrid: Pushgrid, **members: Any) -> dict[str, Any]:
-    """Replay, and return the job as it ended."""
-    job = pushgrid.arm("POST", "replays", members)
-    pushgrid.advance(minutes=5)
-    found: dict[str, Any] = pushgrid.arm("GET", f"replays/{job['id']}")
-    return found
-
-
-def ids(subscriber: Subscriber) -> list[str]:
-    return [each["id"] for each in subscriber.received]
+AZURE = DeadLetterDestination(container="azure", account="testing")
 
 
 def test_each_event_goes_to_its_subscription_anew(pushgrid: Pushgrid, crm: Subscriber):
@@ -175,6 +153,34 @@ def test_bad_blobs_are_named(pushgrid: Pushgrid, crm: Subscriber):
     assert job["skipped"] == {"Unreadable": 1, "NotReplayable": 1}
 
 
+@pytest.mark.usefixtures("crm")
+@pytest.mark.parametrize("body", [b"oops", None])
+def test_a_step_ends_after_its_share_of_blobs_without_dead_letters(
+    pushgrid: Pushgrid, monkeypatch: pytest.MonkeyPatch, body: bytes | None
+):
+    monkeypatch.setattr(step, "MAX_BLOBS", 3)
+    for number in range(7):
+        pushgrid.dead_letters.write(AZURE, f"{number}.json", b"oops")
+    pushgrid.advance(minutes=1)
+    steps, reads, run = [0], Counter[int](), pushgrid.replay.run
+
+    def counted(message: ReplayStep) -> None:
+        steps[0] = message.number
+        run(message)
+
+    def read(*_: object) -> bytes | None:
+        reads[steps[0]] += 1
+        return body
+
+    monkeypatch.setattr(pushgrid, "replay", Mock(run=counted))
+    monkeypatch.setattr(pushgrid.dead_letters, "read", read)
+
+    job = replayed(pushgrid, container="azure", account="testing", to=CRM)
+
+    assert (job["state"], reads) == ("Done", {1: 3, 2: 3, 3: 1})
+    assert len(job["faults"]) == (7 if body else 0)
+
+
 def test_a_target_that_is_deleted_meanwhile_fails_the_job(pushgrid: Pushgrid, crm: Subscriber):
     erp = pushgrid.topic("invoices").subscribe("erp")
     pushgrid.dead_letters.fail_next("list")
@@ -206,29 +212,6 @@ def test_damaged_rows_are_not_taken_for_missing(pushgrid: Pushgrid):
     with pytest.raises(Refused, match="can't be read"):
         pushgrid.arm("POST", "replays", {})
     assert [each["id"] for each in pushgrid.arm("GET", "replays")["value"]] == [first["id"]]
-
-
-def test_who_began_and_ended_it_is_logged(pushgrid: Pushgrid, crm: Subscriber, logged: Logged):
-    job = replayed(pushgrid)
-
-    (began,), (ended,) = logged("replay.started"), logged("replay.ended")
-    assert (began["job"], began["by"]) == (job["id"], "the admin key")
-    assert (ended["state"], ended["events"], ended["replayed"]) == ("Done", 3, 3)
-    assert len(ids(crm)) == 3
-
-
-def test_one_replay_runs_at_a_time(pushgrid: Pushgrid, crm: Subscriber):
-    pushgrid.dead_letters.away.add("testing")
-    first = pushgrid.arm("POST", "replays", {})
-
-    with pytest.raises(Refused, match=first["id"]):
-        pushgrid.arm("POST", "replays", {})
-    cancelled = pushgrid.arm("POST", f"replays/{first['id']}/cancel")
-
-    assert cancelled["state"] == "Cancelled"
-    pushgrid.dead_letters.away.clear()
-    assert replayed(pushgrid)["replayed"] == 3
-    assert len(ids(crm)) == 3
 
 
 def test_a_subscription_that_was_created_again_gets_the_events(pushgrid: Pushgrid, crm: Subscriber):
@@ -321,7 +304,7 @@ def test_dead_letters_of_azure_in_any_container_go_to_a_given_subscription(pushg
     azure = pushgrid.topic("orders", inputSchema="CloudEventSchemaV1_0").subscribe("crm")
     letters = [EVENT | ADDED, CLOUD_EVENT | CLOUD_ADDED, NAMESPACE]
     pushgrid.dead_letters.write(
-        DeadLetterDestination(container="azure", account="testing"),
+        AZURE,
         "ORDERS-TO-CRM/2025/1/2/3/5b0c.json",
         json.dumps(letters).encode(),
     )
@@ -331,7 +314,7 @@ def test_dead_letters_of_azure_in_any_container_go_to_a_given_subscription(pushg
         pushgrid,
         container="azure",
         account="testing",
-        to={"topic": "orders", "subscription": "crm"},
+        to=CRM,
     )
 
     assert (job["state"], job["replayed"], ids(azure)) == ("Done", 3, ["a-1", "a-2", "a-2"])
@@ -340,35 +323,11 @@ def test_dead_letters_of_azure_in_any_container_go_to_a_given_subscription(pushg
 def test_steps_of_an_unknown_job_and_earlier_steps_do_nothing(pushgrid: Pushgrid, crm: Subscriber):
     job = replayed(pushgrid, rate=1)
     for name in ("unknown", job["id"]):
-        step = ReplayStep(job=name, number=1)
-        pushgrid.queues.put(Queue.RETRIES, encode_step(step))
+        pushgrid.queues.put(Queue.RETRIES, encode_step(ReplayStep(job=name, number=1)))
     pushgrid.advance(minutes=5)
 
     assert len(ids(crm)) == 3
     assert pushgrid.queues.texts(Queue.RETRIES) == []
-
-
-@pytest.mark.parametrize(
-    ("members", "why"),
-    [
-        ({"rate": 0}, "rate must be"),
-        ({"rate": 1001}, "rate must be"),
-        ({"since": "yesterday"}, "since must be"),
-        ({"dryRun": 1}, "dryRun must be"),
-        ({"account": "a"}, "account needs a container"),
-        ({"container": "c"}, "which subscription"),
-        ({"container": "c", "account": "archive"}, "does not name the account 'archive'"),
-        ({"to": {"subscription": "crm"}}, "to.topic is missing"),
-        ({"to": {"topic": "orders"}}, "to.subscription is missing"),
-        ({"to": {"topic": "orders", "subscription": "erp"}}, "no event subscription 'erp'"),
-        ({"topic": "none"}, "No such event subscription"),
-    ],
-)
-@pytest.mark.usefixtures("crm")
-def test_what_can_t_be_started_is_refused(pushgrid: Pushgrid, members: dict[str, Any], why: str):
-    with pytest.raises(Refused, match=why):
-        pushgrid.arm("POST", "replays", members)
-    assert pushgrid.arm("GET", "replays")["value"] == []
 
 
 def crm_destination(pushgrid: Pushgrid, crm: Subscriber) -> dict[str, Any]:

@@ -1,0 +1,24 @@
+"""Replays on a deployment in memory, as their tests ask for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pushgrid.testing.deployment import Pushgrid
+from pushgrid.testing.topic import Subscriber
+
+PLACED = {"id": "e-17", "eventType": "Shop.OrderPlaced", "subject": "/orders/17"}
+AT = "2026-02-09T11:59:00Z"
+CRM = {"topic": "orders", "subscription": "crm"}
+
+
+def replayed(pushgrid: Pushgrid, **members: Any) -> dict[str, Any]:
+    """Replay, and return the job as it ended."""
+    job = pushgrid.arm("POST", "replays", members)
+    pushgrid.advance(minutes=5)
+    found: dict[str, Any] = pushgrid.arm("GET", f"replays/{job['id']}")
+    return found
+
+
+def ids(subscriber: Subscriber) -> list[str]:
+    return [each["id"] for each in subscriber.received]

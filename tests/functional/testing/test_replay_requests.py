@@ -1,0 +1,85 @@
+"""Requests that start replays, on a deployment in memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pushgrid.testing.deployment import Pushgrid
+from pushgrid.testing.topic import Refused, Subscriber
+from shared.engine.manage import replays_api
+from shared.engine.ports import Table
+from tests.functional.deployment import Logged
+from tests.functional.testing.replaying import CRM, ids, replayed
+
+
+def test_who_began_and_ended_it_is_logged(pushgrid: Pushgrid, crm: Subscriber, logged: Logged):
+    job = replayed(pushgrid)
+
+    (began,), (ended,) = logged("replay.started"), logged("replay.ended")
+    assert (began["job"], began["by"]) == (job["id"], "the admin key")
+    assert (ended["state"], ended["events"], ended["replayed"]) == ("Done", 3, 3)
+    assert len(ids(crm)) == 3
+
+
+def test_one_replay_runs_at_a_time(pushgrid: Pushgrid, crm: Subscriber):
+    pushgrid.dead_letters.away.add("testing")
+    first = pushgrid.arm("POST", "replays", {})
+
+    with pytest.raises(Refused, match=first["id"]):
+        pushgrid.arm("POST", "replays", {})
+    cancelled = pushgrid.arm("POST", f"replays/{first['id']}/cancel")
+
+    assert cancelled["state"] == "Cancelled"
+    pushgrid.dead_letters.away.clear()
+    assert replayed(pushgrid)["replayed"] == 3
+    assert len(ids(crm)) == 3
+
+
+def test_a_subscription_whose_row_can_t_be_read_is_a_fault(pushgrid: Pushgrid, crm: Subscriber):
+    crm.topic.subscribe("erp")
+    pushgrid.resources.damage(Table.EVENT_SUBSCRIPTIONS, "orders", "erp", {})
+
+    job = replayed(pushgrid, topic="orders")
+
+    assert (job["state"], job["replayed"]) == ("Done", 3)
+    assert job["faults"] == [{"where": "orders/erp", "why": "Its row can't be read."}]
+    with pytest.raises(Refused, match="can't be read"):
+        replayed(pushgrid, subscription="ERP")
+
+
+@pytest.mark.parametrize(("topic", "member"), [("orders", "subscription"), ("", "topic")])
+def test_there_is_a_limit_of_subscriptions(
+    pushgrid: Pushgrid, crm: Subscriber, monkeypatch: pytest.MonkeyPatch, topic: str, member: str
+):
+    crm.topic.subscribe("erp")
+    monkeypatch.setattr(replays_api, "MAX_SOURCES", 1)
+
+    with pytest.raises(Refused, match=f"more than 1 event subscriptions; give '{member}'"):
+        pushgrid.arm("POST", "replays", {"topic": topic})
+
+
+@pytest.mark.parametrize(
+    ("members", "why"),
+    [
+        ({"rate": 0}, "rate must be"),
+        ({"rate": 1001}, "rate must be"),
+        ({"since": "yesterday"}, "since must be"),
+        ({"dryRun": 1}, "dryRun must be"),
+        ({"account": "a"}, "'account' needs 'container'"),
+        ({"container": "c"}, "'to' is required"),
+        ({"container": "c", "topic": "orders", "subscription": "crm"}, "'to' is required"),
+        ({"container": "c", "subscription": "crm", "to": CRM}, "'subscription' can't select"),
+        ({"container": "c", "account": "archive"}, "'archive' is not in PUSHGRID_DEADLETTER"),
+        ({"to": {"subscription": "crm"}}, "to.topic is missing"),
+        ({"to": {"topic": "orders"}}, "to.subscription is missing"),
+        ({"to": {"topic": "orders", "subscription": "erp"}}, "no event subscription 'erp'"),
+        ({"topic": "none"}, "No such event subscription"),
+    ],
+)
+@pytest.mark.usefixtures("crm")
+def test_what_can_t_be_started_is_refused(pushgrid: Pushgrid, members: dict[str, Any], why: str):
+    with pytest.raises(Refused, match=why):
+        pushgrid.arm("POST", "replays", members)
+    assert pushgrid.arm("GET", "replays")["value"] == []
