@@ -79,7 +79,7 @@ class Resources:
             self.clear(ports, name)
             ports.resources.delete(*self.key(call))
             self.clear(ports, name)  # Contents created meanwhile.
-            self._log_change(name, "delete")
+            self._log_change(name, "delete", call)
         return answer(204)
 
     def list(self, ports: ManagePorts, call: Call) -> HttpAnswer:
@@ -92,7 +92,9 @@ class Resources:
         return answer_page(call, found, lambda stored: self.render(stored, call.public_url))
 
     def list_keys(self, ports: ManagePorts, call: Call) -> HttpAnswer:
-        return _answer_keys(self.named(ports, call).document)
+        stored = self.named(ports, call).document
+        telemetry.info("keys.listed", id=stored["id"], by=call.by)
+        return _answer_keys(stored)
 
     def regenerate_key(self, ports: ManagePorts, call: Call) -> HttpAnswer:
         """Replace one access key; the other stays valid, so that publishers can switch."""
@@ -107,7 +109,7 @@ class Resources:
             return {**stored, "keys": {**stored["keys"], name: key}}
 
         changed = write(ports.resources, self.key(call), with_new_key, ports.backoff)
-        telemetry.info("keys.changed", id=changed.document["id"], key=name)
+        telemetry.info("keys.changed", id=changed.document["id"], key=name, by=call.by)
         return _answer_keys(changed.document)
 
     def what_if(self, ports: ManagePorts, call: Call) -> HttpAnswer:
@@ -181,7 +183,7 @@ class Resources:
             ports.resources.delete(*self.key(call))
             self.clear(ports, self.name_of(stored))
             raise self.parent.not_found(call)
-        self._log_change(self.name_of(stored), "put")
+        self._log_change(self.name_of(stored), "put", call)
         return answer(status, self.render(stored, call.public_url))
 
     def _parsed(
@@ -196,8 +198,8 @@ class Resources:
             raise Conflict(f"There is a {self.noun} '{name}' elsewhere in this deployment.")
         return self.parse(ports, call, body, existing.document if existing else None)
 
-    def _log_change(self, name: str, action: str) -> None:
-        telemetry.info(f"{self.noun}.changed", **{self.noun: name}, action=action)
+    def _log_change(self, name: str, action: str, call: Call) -> None:
+        telemetry.info(f"{self.noun}.changed", **{self.noun: name}, action=action, by=call.by)
 
 
 def _keys_in(damaged: Document) -> Document:

@@ -11,6 +11,7 @@ import pytest
 from pushgrid.testing.memory import MemoryResources
 from shared.engine.ports import CUSTOM_TOPICS, NAMESPACE_TOPICS, Table
 from shared.errors import Conflict
+from tests.functional.deployment import Logged
 from tests.functional.manage.arm_api import GROUP, ORDERS, SHOP, SHOP_ORDERS, TOPICS, ArmApi
 
 
@@ -126,6 +127,26 @@ def test_one_key_is_made_anew_and_the_others_stay(
     assert after[other] == before[target][other]
     for each, keys in (before | {target: after}).items():
         assert shop_orders.json("POST", f"{each}/listKeys") == keys
+
+
+@pytest.mark.parametrize(
+    ("target", "noun"), [(ORDERS, "topic"), (SHOP, "namespace"), (SHOP_ORDERS, "topic")]
+)
+def test_the_log_names_who_did_it_and_no_key(
+    shop_orders: ArmApi, target: str, noun: str, logged: Logged, caplog: pytest.LogCaptureFixture
+) -> None:
+    shop_orders.json("PUT", ORDERS, {"location": "x"}, status=201)
+
+    keys = shop_orders.json("POST", f"{target}/listKeys")
+    regenerated = shop_orders.json("POST", f"{target}/regenerateKey", {"keyName": "key1"})
+    shop_orders.call("DELETE", target)
+
+    listed, (changed,) = logged("keys.listed"), logged("keys.changed")
+    assert [(each["id"], each["by"]) for each in listed] == [(target, "the admin key")]
+    assert (changed["id"], changed["key"], changed["by"]) == (target, "key1", "the admin key")
+    assert {each["by"] for each in logged(f"{noun}.changed")} == {"the admin key"}
+    assert logged(f"{noun}.changed")[-1]["action"] == "delete"
+    assert not any(key in caplog.text for key in {*keys.values(), *regenerated.values()})
 
 
 @pytest.mark.parametrize("body", [{"keyName": 1}, {"a": 1}, b"", b"[]"])
