@@ -106,7 +106,9 @@ def _print(job: Mapping[str, Any], *, as_json: bool) -> None:
 
 
 def _progress(job: Mapping[str, Any]) -> Text:
-    return Text(f"{job['id']}: {job['replayed']} of {job['events']} events, {job['blobs']} blobs")
+    sent = "would send" if job["dryRun"] else "sent"
+    read = f"read {job['events']} events in {job['blobs']} blobs"
+    return Text(f"{job['id']}: {sent} {job['replayed']}, {read}")
 
 
 def _row(job: Mapping[str, Any]) -> dict[str, object]:
@@ -119,5 +121,7 @@ def _row(job: Mapping[str, Any]) -> dict[str, object]:
         "REPLAYED": job["replayed"],
         "REPEATED": job["repeated"],
         "SKIPPED": skipped or 0,
+        "TO": job["to"] and f"{job['to']['topic']}/{job['to']['subscription']}",
         "BY": job["by"],
+        "WHY": job["why"],
     }

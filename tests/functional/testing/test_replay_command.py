@@ -56,8 +56,23 @@ def test_a_replay_to_another_subscription_can_be_cancelled(
     found = run("dead-letters", "jobs", "--json").document
 
     assert job["to"] == {"topic": "orders", "subscription": "erp"}
+    assert " orders/erp " in cancelled.out
     assert (cancelled.code, "Cancelled" in cancelled.out) == (0, True)
     assert [each["state"] for each in found] == ["Cancelled"]
+
+
+@pytest.mark.parametrize(("is_dry_run", "sent"), [(False, "sent"), (True, "would send")])
+@pytest.mark.usefixtures("crm")
+def test_the_progress_tells_what_was_sent_and_read(
+    pushgrid: Pushgrid, run: Run, monkeypatch: pytest.MonkeyPatch, *, is_dry_run: bool, sent: str
+):
+    monkeypatch.setattr("time.sleep", lambda _: pushgrid.advance(minutes=1))
+    told: list[str] = []
+    monkeypatch.setattr("rich.status.Status.update", lambda _, text: told.append(str(text)))
+
+    run("dead-letters", "replay", *(["--dry-run"] if is_dry_run else []))
+
+    assert told[-1].endswith(f": {sent} 1, read 1 events in 1 blobs")
 
 
 @pytest.mark.usefixtures("crm")
@@ -79,3 +94,5 @@ def test_faults_are_printed(pushgrid: Pushgrid, run: Run, crm: Subscriber):
 
     assert (code, "Failed" in out) == (1, True)
     assert f"orders/crm: There is no container '{crm.container}'" in out
+    line = run("dead-letters", "jobs").out.splitlines()[-1]
+    assert f" There is no container '{crm.container}'" in line
