@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from shared.adapters.resource_cache import InvalidatingStore
 from shared.engine.manage.validation_links import Validate
-from shared.engine.ports.races import backoff_seconds
+from shared.races import backoff_seconds
 from shared.wiring import storage
 from shared.wiring.process import CLOCK, new_id, once
 from shared.wiring.settings import log_doubtful_settings, settings

@@ -22,6 +22,7 @@ from shared.engine.ports import (
 )
 from shared.engine.replaying.jobs import ReplayJobs
 from shared.errors import NotFound
+from shared.races import Backoff
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +56,7 @@ class ManagePorts:
     new_key: Callable[[], str]
     new_id: Callable[[], str]
     sleep: Callable[[float], None]
-    backoff: Callable[[int], None]
+    backoff: Backoff
     test_rate: RequestRate = field(default_factory=RequestRate)
 
 

@@ -19,9 +19,9 @@ from shared.engine.manage.subscriptions import Subscriptions
 from shared.engine.operations import subscription_state
 from shared.engine.operations.holds import held_subscriptions
 from shared.engine.ports import Document
-from shared.engine.ports.races import tries
 from shared.errors import Conflict
 from shared.http import HttpAnswer
+from shared.races import tries
 from shared.subscriptions.subscription import EventSubscription, Pause
 
 Action = Callable[[ManagePorts, Call], HttpAnswer]

@@ -11,7 +11,6 @@ from shared.arm.subscription_codec import is_readable
 from shared.clock import Clock
 from shared.engine.manage.writing import DocumentKey, write
 from shared.engine.ports import Document, Resource, ResourceStore, Table
-from shared.engine.ports.races import Backoff
 from shared.errors import (
     AppError,
     Conflict,
@@ -21,6 +20,7 @@ from shared.errors import (
     UnreadableDocument,
 )
 from shared.http import HttpAnswer, HttpRequest
+from shared.races import Backoff
 from shared.subscriptions.handshake import parse_allowed_rate
 
 _UNKNOWN = (

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from shared.engine.ports import Document, Resource, ResourceStore, Table
-from shared.engine.ports.races import Backoff, tries
 from shared.errors import Conflict
+from shared.races import Backoff, tries
 
 Decide = Callable[[Resource | None], Document]
 Check = Callable[[Resource], bool]

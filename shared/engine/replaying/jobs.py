@@ -10,10 +10,10 @@ from shared import telemetry
 from shared.clock import Clock
 from shared.delivery.messages.message import ReplayStep, encode_step
 from shared.engine.ports import Queue, Resource, ResourceStore, Sender, Table
-from shared.engine.ports.races import Backoff, tries
 from shared.engine.replaying.job import ReplayJob, State
 from shared.engine.replaying.job_document import to_document, to_job
 from shared.errors import UNREADABLE, AppError, Conflict, NotFound, UnreadableDocument
+from shared.races import Backoff, tries
 
 KEPT = 50  # jobs; the oldest of those that have ended are deleted
 _JOBS = "job"  # partitions of the table

@@ -16,7 +16,7 @@ from shared.adapters.storage.account import StorageAccount
 from shared.adapters.storage.tables import StorageResources
 from shared.engine.manage import subscriptions
 from shared.engine.ports import Table
-from shared.engine.ports.races import backoff_seconds
+from shared.races import backoff_seconds
 from tests.functional.manage.arm_api import CRM, ORDERS, ArmApi, hook
 
 WRITERS = 24
