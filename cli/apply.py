@@ -48,10 +48,11 @@ def apply(
     as_json: bool,
 ) -> int:
     """
-    Apply FILE to a deployment: its topics, namespaces and event subscriptions.
+    Apply FILE to a deployment.
 
-    FILE is a pushgrid.json or pushgrid.yaml, or a compiled Bicep or ARM template. What is already
-    as FILE says is left alone, so that a second run changes nothing.
+    FILE names topics, namespaces and event subscriptions: a pushgrid.json or pushgrid.yaml, or a
+    compiled Bicep or ARM template. What is already as FILE says is left alone, so that a second run
+    changes nothing.
     """
     parameters = _read_parameters(parameter_file) | dict(given)
     configuration = read_configuration(file, parameters, deployment.scope)
@@ -81,7 +82,7 @@ def apply(
 
 @click.command("schema")
 def schema() -> None:
-    """Print the JSON schema of pushgrid.json and pushgrid.yaml, for editors."""
+    """Print the JSON schema of pushgrid.json, for editors."""
     click.echo(SCHEMA.read_text(encoding="utf-8"), nl=False)
 
 

@@ -52,7 +52,7 @@ _REQUEST = 1_536_000  # bytes
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: dollars and seconds.")
 def cost(failure_rate: float, memory_mb: int, as_json: bool, **load: int) -> None:
     """
-    Price a month's work on Azure, and compare it with Event Grid's price.
+    Price a month's work on Azure, beside Event Grid's price.
 
     The price follows from list prices and measured storage operations.
     """

@@ -37,7 +37,7 @@ class _Subscription(NamedTuple):
 @click.group("dead-letters")
 def dead_letters() -> None:
     """
-    Show events that could not be delivered, and send them again.
+    Show undelivered events, and send them again.
 
     NAMESPACE.TOPIC is a namespace topic.
     """
@@ -98,7 +98,11 @@ def list_blobs(
 def show(
     deployment: Deployment, blob: str, topic: str | None, name: str | None, as_json: bool
 ) -> None:
-    """Show the dead letters in BLOB, as 'pushgrid dead-letters list' names it."""
+    """
+    Show the dead letters in BLOB.
+
+    'pushgrid dead-letters list' names the blobs.
+    """
     records = _records(deployment, blob, topic, name)
     if as_json:
         print_json(records)

@@ -71,10 +71,10 @@ class _Narrator:
 
     def on_line(self, line: str) -> None:
         """Narrate the host's log line if it is about an attempt or a publish request."""
-        happening = narrate(line)
-        if happening and happening.kind in _NARRATED:
-            who = happening.about.partition("/")[2] or "pushgrid"
-            self.say(f"{who:<12} {happening.text}")
+        activity = narrate(line)
+        if activity and activity.kind in _NARRATED:
+            who = activity.about.partition("/")[2] or "pushgrid"
+            self.say(f"{who:<12} {activity.text}")
 
 
 def _run(options: Options, stack: ExitStack) -> int:

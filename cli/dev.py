@@ -14,12 +14,12 @@ from urllib.parse import urlsplit
 
 import click
 
-from cli.applied_file import AppliedFile
 from cli.deployment import Deployment
 from cli.failure import REFUSED, CommandFailed
 from cli.local_deployment import LocalRun, own_settings, running_deployment
 from cli.options import NameValue
 from cli.screen import Screen
+from cli.watched_file import WatchedFile
 from devhost.errors import HostError
 from devhost.http.server import LOOPBACK
 from devhost.settings import STORAGE
@@ -101,7 +101,7 @@ def dev(
     as_json: bool,
 ) -> int:
     """
-    Run a deployment on this machine, and show what happens in it.
+    Run a deployment on this machine and show what happens.
 
     It applies the configuration file of the working directory, and applies it again when it
     changes. Other pushgrid commands find its admin key by themselves. Ctrl-C stops it.
@@ -123,7 +123,7 @@ def dev(
 
 def _run(options: Options, screen: Screen, stack: ExitStack) -> None:
     """Start everything and serve until a signal or a fault ends it."""
-    file = AppliedFile(options.file, Path(), screen.tell)
+    file = WatchedFile(options.file, Path(), screen.tell)
     file.read()  # a faulty one is reported before anything is started
     screen.say("Starting storage (Azurite) and the Functions host …")
     run = stack.enter_context(
@@ -154,7 +154,7 @@ def _run(options: Options, screen: Screen, stack: ExitStack) -> None:
 class _Following(threading.Thread):
     """Keeps the deployment as the file says, until the process ends or there is a *failure*."""
 
-    def __init__(self, file: AppliedFile, api: Deployment, screen: Screen) -> None:
+    def __init__(self, file: WatchedFile, api: Deployment, screen: Screen) -> None:
         super().__init__(daemon=True)
         self.failure: Exception | None = None
         self._file, self._api, self._screen = file, api, screen

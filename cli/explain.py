@@ -56,7 +56,7 @@ _LONGEST_ANSWER = 86400  # seconds: a day, longer than any timeout
 @click.option("--json", "as_json", is_flag=True, help="Print JSON; times are in seconds.")
 def explain(profile: str, answers: str, as_json: bool, **given: Any) -> None:
     """
-    Forecast when an event is attempted, with the rule behind every time.
+    Forecast when an event is attempted, and why.
 
     Times count from publish, without jitter.
     """

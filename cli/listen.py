@@ -40,9 +40,9 @@ _USUAL = frozenset({"host", "content-type", "content-length", "user-agent"})  # 
 @click.option("--json", "as_json", is_flag=True, help="Print one line of JSON for each push.")
 def listen(port: int, answers: str, as_json: bool) -> int:
     """
-    Run a subscriber that accepts the handshake and prints each push.
+    Run a subscriber that prints each push.
 
-    Ctrl-C stops it.
+    It accepts the handshake. Ctrl-C stops it.
     """
     script = [_answer(each.strip()) for each in answers.split(",")]
     end_on_signals()

@@ -1,4 +1,4 @@
-"""Narrates a local host's log: each line becomes a happening, or nothing."""
+"""Narrates a local host's log: each line becomes an activity, or nothing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _EXPECTED = ("ready ", "storage ", "export ", "Stopping")
 _JSON = '{"event":"'
 
 
-class Happening(NamedTuple):
+class Activity(NamedTuple):
     """
     What happened, on one line.
 
@@ -38,20 +38,20 @@ class Happening(NamedTuple):
     entry: Entry = MappingProxyType({})
 
 
-def narrate(line: str) -> Happening | None:
+def narrate(line: str) -> Activity | None:
     """Return what a line of the host's log says, or None if nobody waits to hear it."""
     entry = _entry(line)
     if entry and (told := _told(entry)):
         return told
     if record := _RECORD.match(line):
         kind = _LEVELS.get(record[1])
-        return Happening(kind, "", printable(record[2]), entry=entry or {}) if kind else None
+        return Activity(kind, "", printable(record[2]), entry=entry or {}) if kind else None
     of_host = _OF_HOST.match(line)
     text = of_host[1] if of_host else line
     is_expected = text.startswith(_EXPECTED) or _SUCCESS.match(text) or _LISTED.match(text)
     if is_expected or not text.strip():
         return None
-    return Happening("error", "", text.expandtabs())
+    return Activity("error", "", text.expandtabs())
 
 
 def _entry(line: str) -> Entry | None:
@@ -65,7 +65,7 @@ def _entry(line: str) -> Entry | None:
     return entry
 
 
-def _told(entry: Entry) -> Happening | None:
+def _told(entry: Entry) -> Activity | None:
     kind, tell = _NARRATED.get(entry["event"], ("", None))
     try:
         text = tell(entry) if tell else None
@@ -76,7 +76,7 @@ def _told(entry: Entry) -> Happening | None:
     about = "/".join(str(entry[name]) for name in ("topic", "subscription") if name in entry)
     if kind == "retry" and entry["decision"] == "end":
         kind = "given up"
-    return Happening(kind, printable(about), printable(text), _events(entry), entry)
+    return Activity(kind, printable(about), printable(text), _events(entry), entry)
 
 
 def _events(entry: Entry) -> str:
@@ -149,8 +149,8 @@ def _hold_ended(entry: Entry) -> str:
 
 
 def _dead_lettered(entry: Entry) -> str:
-    place = "/".join(entry[name] for name in ("account", "container", "path") if name in entry)
-    return f"{counted(entry['count'], 'event')} in {place}"
+    blob = "/".join(entry[name] for name in ("account", "container", "path") if name in entry)
+    return f"{counted(entry['count'], 'event')} in {blob}"
 
 
 def _dropped(entry: Entry) -> str:

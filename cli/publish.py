@@ -16,6 +16,7 @@ from cli.output import print_json
 
 _EVENT_GRID, _CLOUD_EVENTS, _CUSTOM = "eventgrid", "cloudevents", "custom"
 _SCHEMAS = {"CloudEventSchemaV1_0": _CLOUD_EVENTS, "CustomEventSchema": _CUSTOM}
+_JSON_BEGINS = ("{", "[", '"')
 _MOST_EVENTS, _MOST_BYTES = 5000, 1_000_000  # of one request
 
 
@@ -30,7 +31,13 @@ class _Target(NamedTuple):
 @click.argument("file", type=click.File("r", encoding="utf-8"), required=False)
 @click.option("--type", "kind", help="Type of the event.")
 @click.option("--subject", help="Subject of the event.")
-@click.option("--data", help="Data of the event: JSON, or a text.")
+@click.option("--data", help="Data of the event: JSON, or a plain text.")
+@click.option(
+    "--text",
+    "is_text",
+    is_flag=True,
+    help="Publish the data as a text, even if it looks like JSON.",
+)
 @click.option("--id", "event_id", help="Id of the event; the default is a new one.")
 @click.option("--source", default="/pushgrid/cli", show_default=True, help="Of a CloudEvent.")
 @click.option(
@@ -47,6 +54,7 @@ def publish(
     kind: str | None,
     subject: str | None,
     data: str | None,
+    is_text: bool,
     event_id: str | None,
     source: str,
     schema: str | None,
@@ -61,10 +69,11 @@ def publish(
     """
     if not file and not kind:
         raise click.UsageError("Give a FILE, or --type.")
+    value = data if is_text else _data(data)
+    described = {"type": kind, "subject": subject, "data": value, "id": event_id}
     target = _target(deployment, topic, schema)
     if target.schema == _CUSTOM and not file:
         raise CommandFailed(f"{topic} has a schema of its own: give a FILE")
-    described = {"type": kind, "subject": subject, "data": _data(data), "id": event_id}
     given = _read(file) if file else [described]
     events = [_completed(each, target.schema, source) for each in given]
     _send(deployment, target, events)
@@ -130,7 +139,9 @@ def _lines(name: str, text: str) -> list[Any]:
 def _data(text: str | None) -> Any:
     try:
         return json.loads(text) if text is not None else None
-    except ValueError:
+    except ValueError as error:
+        if text and text.lstrip().startswith(_JSON_BEGINS):
+            raise CommandFailed(f"--data: not JSON: {error}; for a text, add --text") from None
         return text
 
 

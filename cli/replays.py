@@ -49,10 +49,10 @@ def replay(
     **chosen: Any,
 ) -> int:
     """
-    Send dead letters again, as new deliveries that no filter is applied to.
+    Send dead letters again, as new deliveries.
 
-    The app carries the job out; it goes on when this command ends. The exit code is 1 if the job
-    failed or was cancelled.
+    No filter is applied. The app carries the job out; it goes on when this command ends. The exit
+    code is 1 if the job failed or was cancelled.
     """
     times = {"since": since and since.isoformat(), "until": until and until.isoformat()}
     body = {**times, **chosen, "dryRun": dry_run, "to": _subscription(to) if to else None}
@@ -85,7 +85,7 @@ def jobs(deployment: Deployment, as_json: bool) -> None:
 @prints_json
 @calls_deployment
 def cancel(deployment: Deployment, job: str, as_json: bool) -> None:
-    """Cancel the replay JOB; events that it has queued are still delivered."""
+    """Cancel JOB; events that it has queued are still delivered."""
     _print(deployment.post(f"replays/{job}/cancel"), as_json=as_json)
 
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from rich.console import Console
 from rich.text import Text
 
-from cli.narration import Happening, narrate
+from cli.narration import Activity, narrate
 
 _STYLES = {
     "applied": "cyan",
@@ -54,16 +54,16 @@ class Screen:
     def on_host_line(self, line: str) -> None:
         """Tell what a line of the host's log says."""
         if self._verbose:
-            self._print(Happening("log", "", line), Text(line, style="dim"))
-        if happening := narrate(line):
-            self.tell(happening)
+            self._print(Activity("log", "", line), Text(line, style="dim"))
+        if activity := narrate(line):
+            self.tell(activity)
 
-    def tell(self, happening: Happening) -> None:
+    def tell(self, activity: Activity) -> None:
         """Print what happened, after the time of day."""
-        kind, about, text, events, _ = happening
+        kind, about, text, events, _ = activity
         style = _STYLES.get(kind, "")
         self._print(
-            happening,
+            activity,
             Text.assemble(
                 (f"{datetime.now().astimezone():%H:%M:%S}  ", "dim"),
                 (f"{kind:<{_KIND}}  ", style),
@@ -75,23 +75,23 @@ class Screen:
 
     def show(self, kind: str, text: str) -> None:
         """Print a fact about the deployment, under its name."""
-        self._print(Happening(kind, "", text), Text(f"  {kind:<{_KIND}} {text}"))
+        self._print(Activity(kind, "", text), Text(f"  {kind:<{_KIND}} {text}"))
 
     def ready(self, url: str) -> None:
         """Tell people and programs that requests are accepted at *url*."""
-        self._print(Happening("ready", "", url), Text(f"ready {url}", style="bold"))
+        self._print(Activity("ready", "", url), Text(f"ready {url}", style="bold"))
 
     def say(self, text: str) -> None:
         """Print a sentence for people."""
-        self._print(Happening("note", "", text), Text(text))
+        self._print(Activity("note", "", text), Text(text))
 
-    def _print(self, happening: Happening, line: Text) -> None:
+    def _print(self, activity: Activity, line: Text) -> None:
         with self._lock, suppress(SystemExit):  # which rich raises when the reader has gone
-            self._console.print(Text(_json(happening)) if self._as_json else line)
+            self._console.print(Text(_json(activity)) if self._as_json else line)
 
 
-def _json(happening: Happening) -> str:
-    kind, about, text, _, entry = happening
+def _json(activity: Activity) -> str:
+    kind, about, text, _, entry = activity
     document = {"at": datetime.now(UTC).isoformat(timespec="milliseconds"), "kind": kind}
     document |= {name: value for name, value in (("about", about), ("text", text)) if value}
     return json.dumps(document | ({"log": entry} if entry else {}), ensure_ascii=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
@@ -9,9 +10,9 @@ import click
 
 from cli.deployment import Deployment
 from cli.failure import REFUSED, CommandFailed
-from cli.holds import hold_text, read_holds
+from cli.holds import hold_table, read_holds
 from cli.options import calls_deployment, prints_json
-from cli.output import print_json, print_table
+from cli.output import print_json, print_parts, print_table
 
 
 @click.command("status")
@@ -41,20 +42,20 @@ def _print(url: str, found: dict[str, Any]) -> None:
     )
     for reason in found.get("reasons", []):
         click.echo(f"  {reason}")
-    queues = [
-        {"QUEUE": name, "MESSAGES": each["messages"], "OLDEST (S)": each["oldestSeconds"]}
-        for name, each in found.get("queues", {}).items()
-    ]
     timers = [
         {"TIMER": name, "LAST RUN": each["lastRun"], "FAILED": ", ".join(each["failed"]) or None}
         for name, each in found.get("timers", {}).items()
     ]
     if found.get("storage") == "reachable":
-        print_table(queues, "There are no queues yet.")
+        print_table(queue_rows(found["queues"]), "There are no queues yet.")
         print_table(timers, "No timer has run yet.")
     if "holds" in found:
-        holds = [
-            {"TOPIC": each["topic"], "SUBSCRIPTION": each["subscription"], "HELD": hold_text(each)}
-            for each in found["holds"]
-        ]
-        print_table(holds, "No event subscription is paused or held.")
+        print_parts(hold_table(found["holds"]))
+
+
+def queue_rows(queues: Mapping[str, Any]) -> list[dict[str, object]]:
+    """Return a table's rows of queues as ``status/health`` answers them."""
+    return [
+        {"QUEUE": name, "MESSAGES": each["messages"], "OLDEST (S)": each["oldestSeconds"]}
+        for name, each in queues.items()
+    ]

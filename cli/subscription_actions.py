@@ -13,35 +13,31 @@ from cli.holds import hold_text
 from cli.options import calls_deployment, of_topic, prints_json
 from cli.output import moment, print_json, printable
 
-
-@click.command("pause")
-@click.argument("name")
-@of_topic
-@prints_json
-@calls_deployment
-def pause(deployment: Deployment, topic: str, name: str, as_json: bool) -> None:
-    """Hold an event subscription by hand: its events wait until it is resumed."""
-    _act(deployment, topic, name, "pause", as_json)
+_SUMMARIES = {
+    "pause": "Hold an event subscription by hand; its events wait.",
+    "resume": "End a pause; waiting events are delivered at a limited rate.",
+    "release": "End an automatic hold now.",
+}
 
 
-@click.command("resume")
-@click.argument("name")
-@of_topic
-@prints_json
-@calls_deployment
-def resume(deployment: Deployment, topic: str, name: str, as_json: bool) -> None:
-    """Deliver what a pause has kept, at a pace that the endpoint can take."""
-    _act(deployment, topic, name, "resume", as_json)
+def _action(action: str, summary: str) -> click.Command:
+    """Return the command that runs an action of the management API."""
 
+    @click.command(action, help=summary)
+    @click.argument("name")
+    @of_topic
+    @prints_json
+    @calls_deployment
+    def act(deployment: Deployment, topic: str, name: str, as_json: bool) -> None:
+        done = deployment.post(f"{subscription_path(topic, name)}/{action}")
+        if as_json:
+            print_json(done)
+            return
+        click.echo(f"{name} of {topic}: {done['message']}")
+        if hold := hold_text(done):
+            click.echo(f"  {hold}")
 
-@click.command("release")
-@click.argument("name")
-@of_topic
-@prints_json
-@calls_deployment
-def release(deployment: Deployment, topic: str, name: str, as_json: bool) -> None:
-    """End the hold that failures have begun, before its time."""
-    _act(deployment, topic, name, "release", as_json)
+    return act
 
 
 @click.command("test")
@@ -67,14 +63,7 @@ def test(
     context.exit(0 if found["succeeded"] else REFUSED)
 
 
-def _act(deployment: Deployment, topic: str, name: str, action: str, as_json: bool) -> None:
-    done = deployment.post(f"{subscription_path(topic, name)}/{action}")
-    if as_json:
-        print_json(done)
-        return
-    click.echo(f"{name} of {topic}: {done['message']}")
-    if hold := hold_text(done):
-        click.echo(f"  {hold}")
+ACTIONS = [*(_action(*each) for each in _SUMMARIES.items()), test]
 
 
 def lines_of_test(found: Mapping[str, Any]) -> Iterator[str]:

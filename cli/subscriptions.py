@@ -19,7 +19,7 @@ from cli.options import (
     prints_json,
 )
 from cli.output import print_json, print_table
-from cli.subscription_actions import pause, release, resume, test
+from cli.subscription_actions import ACTIONS
 from cli.subscription_document import (
     SubscriptionOptions,
     delivery_of,
@@ -37,7 +37,7 @@ def subscription() -> None:
     """Manage event subscriptions. A namespace topic is written NAMESPACE.TOPIC."""
 
 
-for action in (pause, resume, release, test):
+for action in ACTIONS:
     subscription.add_command(action)
 
 
@@ -60,7 +60,12 @@ def _describes_subscription(command: F) -> F:
                 help="Only events for which this is true, such as 'data.total > 10'. All filters "
                 "given must be.",
             ),
-            click.option("--max-attempts", type=int, metavar="N", help="Attempts, 1 to 30."),
+            click.option(
+                "--max-attempts",
+                type=click.IntRange(1, 30),
+                metavar="N",
+                help="Attempts, 1 to 30.",
+            ),
             click.option(
                 "--time-to-live", type=Duration(), help="How long an event is tried: 90m, 6h."
             ),
@@ -122,7 +127,7 @@ def _describes_subscription(command: F) -> F:
 @prints_json
 @calls_deployment
 def list_subscriptions(deployment: Deployment, topic: str | None, as_json: bool) -> None:
-    """List the event subscriptions of all custom topics, or of one topic."""
+    """List the event subscriptions of all custom topics, or of one."""
     path = f"{topic_path(topic)}/eventSubscriptions" if topic else "eventSubscriptions"
     found = deployment.list(path)
     if as_json:

@@ -46,7 +46,9 @@ def timeline(
     as_json: bool,
 ) -> int:
     """
-    Show the attempts of events that were not delivered at once, and why.
+    Show the attempts of events, and why each failed.
+
+    Events that were delivered at once are not shown, unless the deployment records them.
 
     The exit code is 1 if nothing is recorded.
     """

@@ -19,10 +19,11 @@ from rich.text import Text
 
 from cli.deployment import Deployment
 from cli.failure import CommandFailed
-from cli.holds import hold_text
+from cli.holds import hold_table
 from cli.options import calls_deployment, prints_json
 from cli.output import as_table, moment, print_parts
 from cli.readings import Failure, Reading, Readings
+from cli.status import queue_rows
 
 _Found = Reading | CommandFailed  # a reading, or why there is none
 _Parts = list[Table | Text]
@@ -49,10 +50,11 @@ _COUNTED = {
 @calls_deployment
 def top(deployment: Deployment, *, once: bool, interval: float, as_json: bool) -> int:
     """
-    Show rates, queues, held endpoints and the latest failures, until Ctrl-C.
+    Show rates, queues, holds and the latest failures.
 
-    On a terminal the screen is redrawn; elsewhere each reading is printed as text. With --json each
-    is an object on a line of its own. Rates are events a second over the last minute.
+    Ctrl-C ends it. On a terminal the screen is redrawn; elsewhere each reading is printed as text.
+    With --json each is an object on a line of its own. Rates are events a second over the last
+    minute.
     """
     readings = Readings(deployment)
     first = readings.read()
@@ -134,23 +136,15 @@ def parts_of(found: _Found, url: str) -> _Parts:
         for row, values, form in (("a second", rates, ".2f"), ("in total", found.totals, ".0f"))
         if values
     ]
-    queues = [
-        {"QUEUE": name, "MESSAGES": each["messages"], "OLDEST (S)": each["oldestSeconds"]}
-        for name, each in health["queues"].items()
-        if each["messages"]
-    ]
-    holds = [
-        {"TOPIC": each["topic"], "SUBSCRIPTION": each["subscription"], "HELD": hold_text(each)}
-        for each in found.holds
-    ]
+    queues = {name: each for name, each in health["queues"].items() if each["messages"]}
     failures = [_failure_row(each) for each in found.failures]
     return [
         title,
         as_table(counts, ""),
         Text(),
-        as_table(queues, "All queues are empty."),
+        as_table(queue_rows(queues), "All queues are empty."),
         Text(),
-        as_table(holds, "No event subscription is paused or held."),
+        hold_table(found.holds),
         Text(),
         as_table(failures, "No recorded attempt has failed recently."),
     ]

@@ -135,7 +135,7 @@ def update(
 @click.argument("name")
 @calls_deployment
 def delete(deployment: Deployment, name: str) -> None:
-    """Delete a topic with its event subscriptions; their waiting events are dropped."""
+    """Delete a topic and its event subscriptions; what waits is dropped."""
     if not deployment.delete(topic_path(name)):
         raise CommandFailed(f"there is no topic '{name}'", REFUSED)
     click.echo(f"deleted topic {name}")
@@ -147,7 +147,7 @@ def delete(deployment: Deployment, name: str) -> None:
 @prints_json
 @calls_deployment
 def keys(deployment: Deployment, name: str, regenerate: str | None, as_json: bool) -> None:
-    """Print the keys of a topic; a namespace topic has those of its namespace."""
+    """Print the keys of a topic, or of a namespace topic's namespace."""
     print_keys(deployment.keys(topic_path(name), regenerate), as_json=as_json)
 
 

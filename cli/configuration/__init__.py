@@ -2,8 +2,8 @@
 
 from cli.configuration.carrying_out import carry_out
 from cli.configuration.changes import Action, Change
+from cli.configuration.configuration_file import read_configuration
 from cli.configuration.planning import plan
-from cli.configuration.reading import read_configuration
 from cli.configuration.resources import Configuration
 
 __all__ = ["Action", "Change", "Configuration", "carry_out", "plan", "read_configuration"]

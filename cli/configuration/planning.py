@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 
 from cli.configuration.changes import CONSENT, Action, Change, differences, faults_of, warnings_of
-from cli.configuration.resources import Configuration, Resource, ResourceId, namespace, topic
+from cli.configuration.resources import Configuration, Resource, ResourceId, namespace_id, topic_id
 from cli.deployment import Deployment
 from cli.failure import CommandFailed
 
@@ -98,9 +98,9 @@ def _deletions(deployment: Deployment, named: AbstractSet[ResourceId]) -> list[C
 
 def _existing(deployment: Deployment) -> Iterator[ResourceId]:
     for name in _names(deployment, "topics"):
-        yield from _with_subscriptions(deployment, topic(name))
+        yield from _with_subscriptions(deployment, topic_id(name))
     for name in _names(deployment, "namespaces"):
-        own = namespace(name)
+        own = namespace_id(name)
         yield own
         for inner in _names(deployment, f"{own.path}/topics"):
             yield from _with_subscriptions(deployment, own.child("topics", inner))

@@ -67,12 +67,12 @@ def resource_id(types: tuple[str, ...], names: tuple[str, ...]) -> ResourceId | 
     return None
 
 
-def topic(name: str) -> ResourceId:
+def topic_id(name: str) -> ResourceId:
     """Return the id of a custom topic."""
     return ResourceId((_TOPICS,), (name,))
 
 
-def namespace(name: str) -> ResourceId:
+def namespace_id(name: str) -> ResourceId:
     """Return the id of a namespace."""
     return ResourceId((_NAMESPACES,), (name,))
 
@@ -101,7 +101,7 @@ class Configuration:
     left_out: tuple[str, ...] = ()
 
 
-def configuration(resources: list[Resource], left_out: tuple[str, ...] = ()) -> Configuration:
+def ordered(resources: list[Resource], left_out: tuple[str, ...] = ()) -> Configuration:
     """
     Return the configuration of *resources*, parents first.
 
@@ -118,5 +118,5 @@ def configuration(resources: list[Resource], left_out: tuple[str, ...] = ()) -> 
             )
     if faults:
         raise FileFaults(*faults)
-    ordered = sorted(resources, key=lambda each: (len(each.id.types), each.id.types))
-    return Configuration(resources=tuple(ordered), left_out=left_out)
+    parents_first = sorted(resources, key=lambda each: (len(each.id.types), each.id.types))
+    return Configuration(resources=tuple(parents_first), left_out=left_out)

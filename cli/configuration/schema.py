@@ -53,8 +53,10 @@ def _faults(place: Place, error: ValidationError) -> Iterator[tuple[Place, str]]
             if name not in known:
                 yield place.below(name), f"there is no such member{_suggestion(name, known)}"
     elif rule == "required":
+        known = schema.get("properties", {})
+        misspelt = {_nearest(name, wanted) for name in found if name not in known}
         for name in wanted:
-            if name not in found:
+            if name not in found and name not in misspelt:
                 yield place, f"{name} is missing"
     elif "propertyNames" in error.absolute_schema_path:
         yield place.below(found), f"the name must be {schema['description']}"
@@ -68,8 +70,12 @@ def _parts(error: ValidationError) -> tuple[str, Any, Any, Any]:
 
 
 def _suggestion(name: str, known: list[str]) -> str:
-    near = get_close_matches(name, known, 1)
-    return f"; did you mean {near[0]}?" if near else ""
+    near = _nearest(name, known)
+    return f"; did you mean {near}?" if near else ""
+
+
+def _nearest(name: str, known: list[str]) -> str | None:
+    return next(iter(get_close_matches(name, known, 1)), None)
 
 
 def _type(wanted: Any, _: Mapping[str, Any], __: Any) -> str:

@@ -12,7 +12,7 @@ const LOOKS = { [RUNNING]: "warn", Done: "good", Cancelled: "off", Failed: "bad"
 export async function readReplays(api, { topic, subscription }, signal) {
   const { value } = await api.get(`${providerOf(topic)}/replays`, {}, signal);
   const wanted = `${topic}/${subscription}`.toLowerCase();
-  const isWanted = (place) => place && `${place.topic}/${place.subscription}`.toLowerCase() === wanted;
+  const isWanted = (key) => key && `${key.topic}/${key.subscription}`.toLowerCase() === wanted;
   return value.filter((job) => [...job.sources, job.to].some(isWanted));
 }
 

@@ -81,9 +81,9 @@ function fact(name, text) {
   return h("div", { key: name }, h("dt", null, name), h("dd", null, text));
 }
 
-function whereTo(place) {
-  if (place === undefined) return "";
-  return place ? `container ${place.container} of ${place.account}` : "none: events that end are dropped";
+function whereTo(destination) {
+  if (destination === undefined) return "";
+  return destination ? `container ${destination.container} of ${destination.account}` : "none: events that end are dropped";
 }
 
 function eventList() {

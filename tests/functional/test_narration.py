@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from cli.narration import Happening, narrate
+from cli.narration import Activity, narrate
 from devhost.log import Console, LogLines
 from pushgrid.testing.memory import answered
 from shared.engine.delivering.attempt_history import AttemptHistory
@@ -23,7 +23,7 @@ from tests.functional.manage.arm_api import CRM, URL, hook
 
 
 @pytest.fixture
-def told(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[[], list[Happening]]]:
+def told(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[[], list[Activity]]]:
     """Give what the local host's log tells."""
     logger, out = logging.getLogger(LOGGER), io.StringIO()
     handler = LogLines(Console(out, io.StringIO()))
@@ -34,7 +34,7 @@ def told(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[[], list[Happeni
 
 
 def test_a_subscription_from_its_handshake_to_its_end(
-    app: Deployment, told: Callable[[], list[Happening]]
+    app: Deployment, told: Callable[[], list[Activity]]
 ) -> None:
     history = AttemptHistory(log=app.attempts, logging=AttemptLogging.ALL, clock=app.clock)
     app.deliver = replace(app.deliver, history=history)
@@ -67,7 +67,7 @@ def test_a_subscription_from_its_handshake_to_its_end(
     ]
 
 
-def test_a_hold_and_a_dead_letter(app: Deployment, told: Callable[[], list[Happening]]) -> None:
+def test_a_hold_and_a_dead_letter(app: Deployment, told: Callable[[], list[Activity]]) -> None:
     app.subscribe()
     app.pusher.script(URL, answered(503))
     app.run(a_message())

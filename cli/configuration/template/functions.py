@@ -1,5 +1,5 @@
 """
-Defines the functions of ARM templates that depend on their arguments only.
+Defines the functions of ARM templates, but for those that need a scope: they are in `scope`.
 
 Source: "ARM template functions" (2025).
 """
@@ -17,6 +17,12 @@ from typing import Any
 from urllib.parse import quote
 
 from cli.configuration.template.expressions import ExpressionFault
+from cli.configuration.template.resource_ids import (
+    provider_path,
+    resource_group,
+    resource_id,
+    subscription,
+)
 
 _PLACEHOLDER = re.compile(r"\{\{|\}\}|\{(\d+)(?::([^{}]*))?\}")
 _DIGITS = re.compile(r"[dD](\d*)")
@@ -235,4 +241,16 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "union": _union,
     "uniquestring": _unique_string,
     "uricomponent": lambda text: quote(text, safe=""),
+}
+
+# These get the resource group first.
+GROUP_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+    "extensionresourceid": lambda _, base, kind, *names: base + provider_path(kind, list(names)),
+    "resourcegroup": resource_group,
+    "resourceid": resource_id,
+    "subscription": subscription,
+    "subscriptionresourceid": lambda group, *names: (
+        f"/subscriptions/{group.subscription}{provider_path(names[-2], [names[-1]])}"
+    ),
+    "tenantresourceid": lambda _, kind, *names: provider_path(kind, list(names)),
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 _PROVIDERS = "/providers/"
@@ -25,7 +24,8 @@ def group_of(arm_id: str) -> Group:
     return Group(*parts[1::2])
 
 
-def _resource_id(group: Group, *arguments: str) -> str:
+def resource_id(group: Group, *arguments: str) -> str:
+    """Return an ARM id, as resourceId() does: in *group* unless the arguments name another."""
     names = list(arguments)
     at = next(index for index, each in enumerate(names) if "/" in each)
     given = names[:at]
@@ -33,16 +33,18 @@ def _resource_id(group: Group, *arguments: str) -> str:
         given[-2] if len(given) > 1 else group.subscription,
         given[-1] if given else group.name,
     )
-    return own.id + _path(names[at], names[at + 1 :])
+    return own.id + provider_path(names[at], names[at + 1 :])
 
 
-def _path(kind: str, names: list[str]) -> str:
+def provider_path(kind: str, names: list[str]) -> str:
+    """Return the part of an ARM id from the provider on, of a kind such as ``A.B/c/d``."""
     provider, *types = kind.split("/")
     pairs = zip(types, names, strict=True)
     return _PROVIDERS + "/".join([provider, *(f"{one}/{name}" for one, name in pairs)])
 
 
-def _resource_group(group: Group) -> dict[str, Any]:
+def resource_group(group: Group) -> dict[str, Any]:
+    """Return the document of the group."""
     kind = "Microsoft.Resources/resourceGroups"
     return {
         "id": group.id,
@@ -53,7 +55,8 @@ def _resource_group(group: Group) -> dict[str, Any]:
     }
 
 
-def _subscription(group: Group) -> dict[str, Any]:
+def subscription(group: Group) -> dict[str, Any]:
+    """Return the document of the Azure subscription that the group is in."""
     own = group.subscription
     return {
         "id": f"/subscriptions/{own}",
@@ -61,15 +64,3 @@ def _subscription(group: Group) -> dict[str, Any]:
         "tenantId": own,
         "displayName": "local",
     }
-
-
-GROUP_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
-    "extensionresourceid": lambda _, base, kind, *names: base + _path(kind, list(names)),
-    "resourcegroup": _resource_group,
-    "resourceid": _resource_id,
-    "subscription": _subscription,
-    "subscriptionresourceid": lambda group, *names: (
-        f"/subscriptions/{group.subscription}{_path(names[-2], [names[-1]])}"
-    ),
-    "tenantresourceid": lambda _, kind, *names: _path(kind, list(names)),
-}

@@ -16,8 +16,8 @@ from cli.configuration.template.expressions import (
     is_expression,
     parse,
 )
-from cli.configuration.template.functions import FUNCTIONS, call, lookup
-from cli.configuration.template.resource_ids import GROUP_FUNCTIONS, Group
+from cli.configuration.template.functions import FUNCTIONS, GROUP_FUNCTIONS, call, lookup
+from cli.configuration.template.resource_ids import Group
 
 _MAX_COPIES = 800  # as Azure
 

@@ -14,11 +14,11 @@ import pytest
 from cli import dev
 from cli.home import HOME
 from cli.known_locally import LocalDeployment, find_local, recorded
-from cli.narration import Happening
+from cli.narration import Activity
 from cli.program import main
 from cli.screen import Screen
 
-DELIVERED = Happening("delivered", "orders/crm", "attempt 1: 200 in 12 ms", "e-1", {"event": "x"})
+DELIVERED = Activity("delivered", "orders/crm", "attempt 1: 200 in 12 ms", "e-1", {"event": "x"})
 
 
 @pytest.fixture(autouse=True)

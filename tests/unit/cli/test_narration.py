@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cli.narration import Happening, narrate
+from cli.narration import Activity, narrate
 
 AT = "12:00:00.000"
 
@@ -44,7 +44,7 @@ RETRY = TRIED | {"decision": "retry", "next_attempt_at": "2026-02-09T12:00:30.25
     [
         (
             line("delivery.attempted", **RETRY, event_id="e-1"),
-            Happening(
+            Activity(
                 "retry",
                 "orders/crm",
                 "attempt 2: 503 Busy; next at 14:00:30.2, because of minimum for 503: 30 s",
@@ -53,7 +53,7 @@ RETRY = TRIED | {"decision": "retry", "next_attempt_at": "2026-02-09T12:00:30.25
         ),
         (
             line("delivery.attempted", **RETRY, detail="refused", event_ids=["a"], count=100),
-            Happening(
+            Activity(
                 "retry",
                 "orders/crm",
                 "attempt 2: 503 Busy (refused); next at 14:00:30.2, because of minimum for 503: "
@@ -63,7 +63,7 @@ RETRY = TRIED | {"decision": "retry", "next_attempt_at": "2026-02-09T12:00:30.25
         ),
         (
             line("delivery.attempted", **TRIED | {"decision": "end", "reason": "TooMany"}),
-            Happening(
+            Activity(
                 "given up",
                 "orders/crm",
                 "attempt 2: 503 Busy; no more attempts (minimum for 503: 30 s): TooMany",
@@ -71,7 +71,7 @@ RETRY = TRIED | {"decision": "retry", "next_attempt_at": "2026-02-09T12:00:30.25
         ),
         (
             line("delivery.succeeded", attempt=1, status=200, duration_ms=12, event_id="\x1b[31m"),
-            Happening(
+            Activity(
                 "delivered",
                 "orders/crm",
                 "attempt 1: 200 in 12 ms",
@@ -80,42 +80,42 @@ RETRY = TRIED | {"decision": "retry", "next_attempt_at": "2026-02-09T12:00:30.25
         ),
         (
             line("delivery.answered_late", status=200, seconds=31.5, cancelled=False),
-            Happening(
+            Activity(
                 "delivered", "orders/crm", "200 after 31.5 s; its retry had begun: a duplicate"
             ),
         ),
         (
             line("delivery.run", held=3, held_until="2026-02-09T12:00:40Z", held_because="Busy"),
-            Happening("held", "orders/crm", "3 events until 14:00:40.0: Busy"),
+            Activity("held", "orders/crm", "3 events until 14:00:40.0: Busy"),
         ),
         (line("delivery.run", delivered=3), None),
         (
             line("publish.refused", status=400, code="InvalidSas", unknown_topic=True),
-            Happening("refused", "orders/crm", "400 InvalidSas: there is no such topic"),
+            Activity("refused", "orders/crm", "400 InvalidSas: there is no such topic"),
         ),
         (
             line("delivery.dropped", "WARNING", count=1, reason="SubscriptionDeleted"),
-            Happening("dropped", "orders/crm", "1 event: SubscriptionDeleted"),
+            Activity("dropped", "orders/crm", "1 event: SubscriptionDeleted"),
         ),
         (
             line("deadletter_batch", "WARNING", count=2, container="dead", path="o/c/1.json"),
-            Happening("dead-lettered", "orders/crm", "2 events in dead/o/c/1.json"),
+            Activity("dead-lettered", "orders/crm", "2 events in dead/o/c/1.json"),
         ),
-        (line("handshake.granted"), Happening("handshake", "orders/crm", "accepted")),
+        (line("handshake.granted"), Activity("handshake", "orders/crm", "accepted")),
         (
             line("handshake.failed", failure="Unreachable", detail="refused"),
-            Happening("handshake", "orders/crm", "failed: Unreachable (refused)"),
+            Activity("handshake", "orders/crm", "failed: Unreachable (refused)"),
         ),
         (
             line("setting.unknown", "WARNING", setting="PUSHGRID_X", nearest="PUSHGRID_Y"),
-            Happening(
+            Activity(
                 "settings", "orders/crm", "PUSHGRID_X does not exist; did you mean PUSHGRID_Y?"
             ),
         ),
         (line("queue.depth", messages=3), None),
     ],
 )
-def test_what_a_log_entry_says(printed: str, told: Happening | None) -> None:
+def test_what_a_log_entry_says(printed: str, told: Activity | None) -> None:
     found = narrate(printed)
 
     assert (found and found._replace(entry={})) == told

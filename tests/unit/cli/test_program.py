@@ -21,3 +21,11 @@ def test_without_a_command_it_says_what_there_is(capsys, arguments, first):
     assert printed.out == ""
     line = printed.err.splitlines()[0]
     assert line.startswith(first) if first.startswith("Usage") else line == first
+
+
+@pytest.mark.parametrize("group", ["", "dead-letters", "namespace", "subscription", "topic"])
+def test_no_summary_is_cut(capsys, group):
+    assert main([*group.split(), "--help"]) == 0
+
+    _, commands = capsys.readouterr().out.split("Commands:\n")
+    assert [line for line in commands.splitlines() if line.endswith("...")] == []

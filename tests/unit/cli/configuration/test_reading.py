@@ -177,7 +177,6 @@ def test_all_faults_are_told_in_the_order_of_their_lines(tmp_path: Path) -> None
     assert faults(tmp_path, wrong) == [
         "pushgrid.json:5: topics.orders.keys.key1: this must be Base64 of 8 to 128 characters",
         f'pushgrid.json:8: {own}.consent: "yes" is none of: assumed',
-        f"pushgrid.json:10: {own}.properties.destination: endpointType is missing",
         f"pushgrid.json:11: {typo}: there is no such member; did you mean endpointType?",
         f"pushgrid.json:15: {own}.properties.labels[0]: this must be text",
         f"pushgrid.json:22: {days}: this must be from 1 to 7",

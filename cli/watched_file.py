@@ -12,7 +12,7 @@ from cli.configuration import Action, Change, carry_out, plan, read_configuratio
 from cli.configuration.resources import Configuration, ResourceId
 from cli.deployment import Deployment
 from cli.failure import CommandFailed
-from cli.narration import Happening
+from cli.narration import Activity
 
 _NAMES = ("pushgrid.json", "pushgrid.yaml", "pushgrid.yml")
 _AGAIN_SECONDS = 10.0  # an endpoint may not have been started yet
@@ -27,7 +27,7 @@ class _Version(NamedTuple):
     inode: int
 
 
-class AppliedFile:
+class WatchedFile:
     """
     Applies a file, and applies it again when it changes.
 
@@ -39,15 +39,15 @@ class AppliedFile:
         self,
         path: Path | None,
         folder: Path,
-        tell: Callable[[Happening], None],
+        tell: Callable[[Activity], None],
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._path = path
         self._folder = folder
         self._tell = tell
         self._monotonic = monotonic
-        self._seen: _Version | None = None
-        self._read: _Version | None = None
+        self._seen_version: _Version | None = None
+        self._read_version: _Version | None = None
         self._wanted: Configuration | None = None
         self._named: AbstractSet[ResourceId] = frozenset()
         self._told: object = None  # what the faults are about that were told last
@@ -73,7 +73,7 @@ class AppliedFile:
             CommandFailed: it is faulty.
         """
         if path := self.path:
-            self._seen = self._read = _version(path)
+            self._seen_version = self._read_version = _version(path)
             self._wanted = read_configuration(path)
 
     def follow(self, api: Deployment) -> bool:
@@ -94,10 +94,10 @@ class AppliedFile:
     def _read_changed(self) -> None:
         path = self.path
         version = _version(path) if path else None
-        is_complete = version == self._seen  # nobody is writing it
-        self._seen = version
-        if path and version and is_complete and version != self._read:
-            self._read = version
+        is_complete = version == self._seen_version  # nobody is writing it
+        self._seen_version = version
+        if path and version and is_complete and version != self._read_version:
+            self._read_version = version
             self._wanted, self._again_at, self._told = None, 0.0, None
             self._wanted = read_configuration(path)
 
@@ -120,22 +120,22 @@ class AppliedFile:
             return has_changed
         self._named, self._wanted, self._told = ids, None, None
         if not has_changed and self.path:
-            self._tell(Happening("applied", self.path.name, "nothing to change"))
+            self._tell(Activity("applied", self.path.name, "nothing to change"))
         return has_changed
 
     def _take(self, change: Change, done: list[Change]) -> None:
         done.append(change)
         if change.changes_something:
             what = "; ".join((f"{change.action.done} {change.kind}", *change.differences))
-            self._tell(Happening("applied", change.name, what, entry=change.document))
+            self._tell(Activity("applied", change.name, what, entry=change.document))
         for warning in change.warnings:
-            self._tell(Happening("warning", change.name, warning))
+            self._tell(Activity("warning", change.name, warning))
 
     def _tell_faults(self, about: object, faults: Sequence[str]) -> None:
         """Tell *faults*, unless those told last were about the same."""
         if about != self._told:
             for fault in faults:
-                self._tell(Happening("file", "", fault))
+                self._tell(Activity("file", "", fault))
         self._told = about
 
 

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from cli.configuration import resources as ids
-from cli.configuration.resources import SENT, Configuration, Resource, ResourceId, configuration
+from cli.configuration.resources import SENT, Configuration, Resource, ResourceId, ordered
 from cli.configuration.schema import check_schema
 from cli.configuration.source import FileFaults, Place, read_source
-from cli.configuration.template.reading import is_template, read_template
 from cli.configuration.template.resource_ids import group_of
+from cli.configuration.template.template_file import is_template, read_template
 from cli.deployment import DEFAULT_SCOPE
 
 _CHILDREN = ("topics", "eventSubscriptions")
@@ -34,11 +34,11 @@ def read_configuration(
     if parameters:
         raise FileFaults(f"{path}: only templates have parameters")
     check_schema(source)
-    return configuration(list(_resources(source.value, source.root)))
+    return ordered(list(_resources(source.value, source.root)))
 
 
 def _resources(document: Mapping[str, Any], root: Place) -> Iterator[Resource]:
-    for member, identify in (("topics", ids.topic), ("namespaces", ids.namespace)):
+    for member, identify in (("topics", ids.topic_id), ("namespaces", ids.namespace_id)):
         for name, inner in (document.get(member) or {}).items():
             yield from _resource(identify(name), inner or {}, root.below(member, name))
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from cli.applied_file import AppliedFile
 from cli.deployment import Deployment
-from cli.narration import Happening
+from cli.narration import Activity
+from cli.watched_file import WatchedFile
 from shared.http import Failure, NotAnswered
 from tests.functional.configuration.conftest import Write
 from tests.functional.manage.arm_api import TOPICS, URL, ArmApi, hook
@@ -26,8 +26,8 @@ class Followed:
 
     def __init__(self, folder: Path, api: ArmApi, deployment: Deployment) -> None:
         self.now = 0.0
-        self.told: list[Happening] = []
-        self.file = AppliedFile(None, folder, self.told.append, lambda: self.now)
+        self.told: list[Activity] = []
+        self.file = WatchedFile(None, folder, self.told.append, lambda: self.now)
         self._api, self._deployment = api, deployment
 
     def look(self, times: int = 2) -> list[tuple[str, str, str]]:

@@ -13,7 +13,7 @@ from cli.configuration.resources import (
     Configuration,
     Resource,
     ResourceId,
-    configuration,
+    ordered,
     resource_id,
 )
 from cli.configuration.source import FileFaults, Place, Source
@@ -51,7 +51,7 @@ def read_template(source: Source, parameters: Mapping[str, Any], group: Group) -
         reader.faults.append(source.root.fault("this is not the form of a template"))
     if reader.faults:
         raise FileFaults(*reader.faults)
-    return configuration(reader.resources, tuple(reader.left_out))
+    return ordered(reader.resources, tuple(reader.left_out))
 
 
 def _given(source: Source, parameters: Mapping[str, Any]) -> dict[str, Any]:
