@@ -41,7 +41,7 @@ from shared.engine.publishing.publisher_authorization import PublisherAuthorizat
 from shared.engine.replaying.jobs import ReplayJobs
 from shared.engine.replaying.marks import Marks
 from shared.engine.replaying.putting import PutEvents
-from shared.engine.replaying.step import Replay
+from shared.engine.replaying.step import ReplaySteps
 from shared.engine.timers.dead_letters import WriteDeadLetters
 from shared.engine.timers.housekeeping import Housekeeping
 from shared.engine.timers.poison import ReturnPoison
@@ -129,7 +129,7 @@ class InMemoryApp:
         self.replays = ReplayJobs(
             rows=self.resources, sender=self.queues, clock=clock, backoff=lambda _: None
         )
-        self.replay = Replay(
+        self.replay = ReplaySteps(
             jobs=self.replays,
             marks=Marks(rows=self.resources),
             events=PutEvents(payloads=self.payloads, requeue=requeue, terms=terms, clock=clock),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from shared.engine.replaying.jobs import ReplayJobs
 from shared.engine.replaying.marks import Marks
 from shared.engine.replaying.putting import PutEvents
-from shared.engine.replaying.step import Replay
+from shared.engine.replaying.step import ReplaySteps
 from shared.wiring import storage
 from shared.wiring.managing import backoff
 from shared.wiring.process import CLOCK, once
@@ -19,8 +19,8 @@ def jobs() -> ReplayJobs:
 
 
 @once
-def replay() -> Replay:
-    return Replay(
+def replay() -> ReplaySteps:
+    return ReplaySteps(
         jobs=jobs(),
         marks=Marks(rows=storage.resources()),
         events=PutEvents(

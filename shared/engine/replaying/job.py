@@ -77,8 +77,8 @@ START = Position()
 FINISHED = -1  # instead of a record's number: the blob is done
 
 
-class Note(NamedTuple):
-    """The batch under way, written before it is put: its number, blob and records."""
+class BatchUnderWay(NamedTuple):
+    """The batch that is stored before it is put: its number, blob and records."""
 
     number: int
     path: str
@@ -115,11 +115,11 @@ class Progress:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayJob:
     """
-    A replay.
+    A request to send dead letters again, and how far it is.
 
     Each event goes *to* a subscription, or with ``None`` to that of its source. *rate* is in events
-    a second. *number* is that of the latest step, *batches* counts what was put. *away_since* is
-    when a dead-letter account first failed to answer. *why* tells why a source was given up.
+    a second. *number* is that of the latest step, *batches* that of the latest batch. *away_since*
+    is when a dead-letter account first failed to answer. *why* tells why a source was given up.
     """
 
     id: str
@@ -135,7 +135,7 @@ class ReplayJob:
     number: int = 1
     batches: int = 0
     position: Position = START
-    under_way: Note | None = None
+    under_way: BatchUnderWay | None = None
     progress: Progress = Progress()
     faults: tuple[Fault, ...] = ()
     more_faults: int = 0
@@ -154,6 +154,17 @@ class ReplayJob:
         room = max(MAX_FAULTS - len(self.faults), 0)
         more = self.more_faults + len(faults[room:])
         return replace(self, faults=self.faults + faults[:room], more_faults=more)
+
+    def has_under_way(self, path: str, records: tuple[int, ...]) -> bool:
+        """Tell whether a batch is the one under way: a step that was killed may have put it."""
+        return self.under_way is not None and self.under_way[1:] == (path, records)
+
+    def with_batch(self, path: str, records: tuple[int, ...]) -> ReplayJob:
+        """Return the job with a batch under way; one that already was is counted as repeated."""
+        if self.has_under_way(path, records):
+            return replace(self, progress=self.progress.plus(Progress(repeated=len(records))))
+        number = self.batches + 1
+        return replace(self, under_way=BatchUnderWay(number, path, records), batches=number)
 
     def at_next_source(self) -> ReplayJob:
         return replace(self, position=Position(self.position.source + 1), away_since=None)

@@ -11,8 +11,8 @@ from shared.arm.stored_types import checked
 from shared.clock import timestamp
 from shared.delivery.messages.run_length import positions_of, spans_of
 from shared.engine.replaying.job import (
+    BatchUnderWay,
     Fault,
-    Note,
     Position,
     Progress,
     ReplayJob,
@@ -28,13 +28,13 @@ _TIMES = ("started_at", "updated_at", "ended_at", "away_since")
 
 def to_document(job: ReplayJob) -> dict[str, Any]:
     """Return the members of a job's row."""
-    note, selection = job.under_way, job.selection
+    batch, selection = job.under_way, job.selection
     return asdict(job) | {
         "sources": [list(each) for each in job.sources],
         "faults": [list(each) for each in job.faults],
         "position": list(job.position),
         "to": job.to and list(job.to),
-        "under_way": note and [note.number, note.path, spans_of(note.records)],
+        "under_way": batch and [batch.number, batch.path, spans_of(batch.records)],
         "selection": {
             **asdict(selection),
             "since": _written(selection.since),
@@ -51,7 +51,7 @@ def to_job(document: Mapping[str, Any]) -> ReplayJob:
     Raises:
         ValueError, TypeError, LookupError: the row is damaged.
     """
-    note, to, selection = document["under_way"], document["to"], document["selection"]
+    batch, to, selection = document["under_way"], document["to"], document["selection"]
     members = dict(document) | {
         "state": State(document["state"]),
         "sources": tuple(Source(*each) for each in document["sources"]),
@@ -59,7 +59,7 @@ def to_job(document: Mapping[str, Any]) -> ReplayJob:
         "position": Position(*document["position"]),
         "progress": Progress(**document["progress"]),
         "to": SubscriptionKey(*to) if to else None,
-        "under_way": _note(*note) if note else None,
+        "under_way": _batch(*batch) if batch else None,
         "selection": Selection(
             **{
                 **selection,
@@ -102,8 +102,8 @@ def shown(job: ReplayJob) -> dict[str, Any]:
     }
 
 
-def _note(number: int, path: str, spans: list[int]) -> Note:
-    return Note(number, path, tuple(positions_of(spans, MAX_RECORDS)))
+def _batch(number: int, path: str, spans: list[int]) -> BatchUnderWay:
+    return BatchUnderWay(number, path, tuple(positions_of(spans, MAX_RECORDS)))
 
 
 def _written(moment: datetime | None) -> str | None:

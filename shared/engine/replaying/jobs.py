@@ -12,7 +12,7 @@ from shared.delivery.messages.message import ReplayStep, encode_step
 from shared.engine.ports import Queue, Resource, ResourceStore, Sender, Table
 from shared.engine.replaying.job import ReplayJob, State
 from shared.engine.replaying.job_document import to_document, to_job
-from shared.errors import UNREADABLE, AppError, Conflict, NotFound, UnreadableDocument
+from shared.errors import UNREADABLE, Conflict, NotFound, UnreadableDocument
 from shared.races import Backoff, tries
 
 KEPT = 50  # jobs; the oldest of those that have ended are deleted
@@ -57,7 +57,7 @@ class ReplayJobs:
         except Conflict:
             self.rows.delete(Table.REPLAYS, _JOBS, job.id)
             raise
-        log("replay.started", job)
+        log_job("replay.started", job)
         self._delete_old()
         return job
 
@@ -133,7 +133,7 @@ class ReplayJobs:
                 self.rows.put(
                     Table.REPLAYS, _JOBS, cancelled.id, to_document(cancelled), stored.etag
                 )
-                log("replay.ended", cancelled, by)
+                log_job("replay.ended", cancelled, by)
                 return cancelled
         raise Conflict
 
@@ -145,7 +145,7 @@ class ReplayJobs:
             stored = self.find(current)
             if stored and stored.job.state is State.RUNNING:
                 raise Conflict(
-                    f"The replay '{current}' is running; wait for its end, or cancel it."
+                    f"The replay '{current}' is running; wait for it to finish, or cancel it."
                 )
         return row
 
@@ -155,7 +155,7 @@ class ReplayJobs:
                 self.rows.delete(Table.REPLAYS, _JOBS, each.id)
 
 
-def log(event: str, job: ReplayJob, by: str | None = None) -> None:
+def log_job(event: str, job: ReplayJob, by: str | None = None) -> None:
     """Write the line of the log that says who has started or ended a job, and what it did."""
     progress, to = job.progress, job.to
     telemetry.info(
@@ -180,7 +180,5 @@ def log(event: str, job: ReplayJob, by: str | None = None) -> None:
 def _stored(row: Resource) -> StoredJob:
     try:
         return StoredJob(to_job(row.document), row.etag)
-    except AppError:
-        raise
     except UNREADABLE as error:
         raise UnreadableDocument(f"The replay '{row.name}' can't be read: {error!r}") from None

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from shared.delivery.messages.run_length import positions_of, spans_of
 from shared.engine.ports import ResourceStore, Table
-from shared.engine.replaying.job import Note, Source
+from shared.engine.replaying.job import ReplayJob, Source
 from shared.engine.replaying.job_document import MAX_RECORDS
-from shared.errors import UNREADABLE, AppError, UnreadableDocument
+from shared.errors import UNREADABLE, UnreadableDocument
 from shared.subscriptions.subscription import SubscriptionKey
 
 _BLOBS = "blob"  # a partition of the table
@@ -37,9 +38,9 @@ class Mark:
         named = self.source.account, self.source.container, self.path, *self.to.folded
         return hashlib.sha256("\n".join(named).encode()).hexdigest()[:40]
 
-    def is_last(self, job: str, note: Note) -> bool:
-        """Tell whether a batch is the last that was put."""
-        return (self.job, self.number) == (job, note.number)
+    def has_last(self, job: ReplayJob) -> bool:
+        """Tell whether the latest batch of *job* is the last that was put."""
+        return (self.job, self.number) == (job.id, job.batches)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,29 +63,27 @@ class Marks:
         try:
             spans, (job, number) = row.document["records"], row.document["last"]
             records = frozenset(positions_of(spans, MAX_RECORDS))
-        except AppError:
-            raise
         except UNREADABLE as error:
-            message = f"The row that tells what was replayed of '{path}' can't be read: {error!r}"
+            message = f"The replay record of '{path}' can't be read: {error!r}"
             raise UnreadableDocument(message) from None
         return replace(mark, records=records, job=job, number=number, etag=row.etag)
 
-    def add(self, mark: Mark, job: str, note: Note) -> Mark:
+    def add(self, mark: Mark, job: ReplayJob, records: Iterable[int]) -> Mark:
         """
-        Store that a batch was put; return the mark with it.
+        Store that the latest batch of *job* was put; return the mark with its *records*.
 
         Raises:
             Conflict: another process has written it.
             StorageUnavailable: it may or may not be stored.
         """
-        records = mark.records.union(note.records)
+        all_records = mark.records.union(records)
         document = {
             "account": mark.source.account,
             "container": mark.source.container,
             "blob": mark.path,
             "to": list(mark.to),
-            "records": spans_of(sorted(records)),
-            "last": [job, note.number],
+            "records": spans_of(sorted(all_records)),
+            "last": [job.id, job.batches],
         }
         row = self.rows.put(Table.REPLAYS, _BLOBS, mark.name, document, mark.etag)
-        return replace(mark, records=records, job=job, number=note.number, etag=row.etag)
+        return replace(mark, records=all_records, job=job.id, number=job.batches, etag=row.etag)

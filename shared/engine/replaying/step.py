@@ -8,7 +8,7 @@ recorded. The message of the next step is stored before this one's is deleted.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -32,7 +32,6 @@ from shared.engine.replaying.batches import Batch, BlobBatches, Records
 from shared.engine.replaying.job import (
     FINISHED,
     Fault,
-    Note,
     Position,
     Progress,
     ReplayJob,
@@ -40,7 +39,7 @@ from shared.engine.replaying.job import (
     Source,
     State,
 )
-from shared.engine.replaying.jobs import JobEnded, ReplayJobs, StoredJob, log
+from shared.engine.replaying.jobs import JobEnded, ReplayJobs, StoredJob, log_job
 from shared.engine.replaying.marks import Mark, Marks
 from shared.engine.replaying.putting import PutEvents, Target
 from shared.engine.replaying.walk import Walk
@@ -59,12 +58,12 @@ class _SourceEnded(Exception):
     """Nothing more of a source can be replayed; the message says why."""
 
 
-class _Away(Exception):
+class _Unavailable(Exception):
     """The account of a source does not answer now."""
 
 
 @dataclass(slots=True)
-class _Lead:
+class _StepRun:
     """The job in this step, and what the step has done."""
 
     stored: StoredJob
@@ -87,7 +86,7 @@ class _Lead:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Replay:
+class ReplaySteps:
     """The use case of the messages that ask for a step."""
 
     jobs: ReplayJobs
@@ -114,7 +113,7 @@ class Replay:
                 return
             if step.number < stored.job.number:
                 return  # A later step goes on.
-            self._lead(stored, step)
+            self._run_step(stored, step)
         except JobEnded:
             return
         except Conflict as error:  # Another process leads, or another job runs.
@@ -123,59 +122,59 @@ class Replay:
             telemetry.error("replay.delayed", job=step.job, number=step.number, detail=str(error))
             self.requeue.put(Queue.RETRIES, encode_step(step), AGAIN_IN)
 
-    def _lead(self, stored: StoredJob, step: ReplayStep) -> None:
+    def _run_step(self, stored: StoredJob, step: ReplayStep) -> None:
         if step.number == 1:
             self.jobs.claim(stored.job)
-        lead = _Lead(stored, self.clock.now() + RUN_FOR)
-        lead.job = replace(stored.job, number=step.number)
+        run = _StepRun(stored, self.clock.now() + RUN_FOR)
+        run.job = replace(stored.job, number=step.number)
         wait = timedelta()
         try:
-            self._advance(lead)
-        except _Away as error:
-            wait = self._away(lead, str(error))
-        if lead.job.source is None:
-            self._end(lead)
+            self._advance(run)
+        except _Unavailable as error:
+            wait = self._wait_for_account(run, str(error))
+        if run.job.source is None:
+            self._end(run)
             return
-        pace = timedelta(seconds=0 if lead.job.is_dry_run else ceil(lead.put / lead.job.rate))
+        pace = timedelta(seconds=0 if run.job.is_dry_run else ceil(run.put / run.job.rate))
         following = replace(step, number=step.number + 1)
         self.requeue.put(Queue.RETRIES, encode_step(following), max(wait, pace))
-        lead.job = replace(lead.job, number=following.number)
-        self.jobs.save(*lead.stored)
+        run.job = replace(run.job, number=following.number)
+        self.jobs.save(*run.stored)
 
-    def _end(self, lead: _Lead) -> None:
-        state = State.FAILED if lead.job.why else State.DONE
-        lead.job = lead.job.ended(state, self.clock.now())
-        self.jobs.save(*lead.stored)
-        log("replay.ended", lead.job)
+    def _end(self, run: _StepRun) -> None:
+        state = State.FAILED if run.job.why else State.DONE
+        run.job = run.job.ended(state, self.clock.now())
+        self.jobs.save(*run.stored)
+        log_job("replay.ended", run.job)
 
-    def _away(self, lead: _Lead, why: str) -> timedelta:
+    def _wait_for_account(self, run: _StepRun, why: str) -> timedelta:
         """Wait for an account; after an hour its source is given up."""
         now = self.clock.now()
-        since = lead.job.away_since or now
-        telemetry.error("replay.delayed", job=lead.job.id, detail=why)
+        since = run.job.away_since or now
+        telemetry.error("replay.delayed", job=run.job.id, detail=why)
         if now - since < GIVE_UP_AFTER:
-            lead.job = replace(lead.job, away_since=since)
+            run.job = replace(run.job, away_since=since)
             return AGAIN_IN
-        self._leave_source(lead, why)
+        self._leave_source(run, why)
         return timedelta()
 
-    def _advance(self, lead: _Lead) -> None:
+    def _advance(self, run: _StepRun) -> None:
         """Go on through the sources until the step has done its share."""
-        while (source := lead.job.source) and not lead.is_full:
+        while (source := run.job.source) and not run.is_full:
             try:
-                target = self._target(lead.job.to or source.key)
-                for blob in self._blobs(lead.job, source):
-                    self._replay_blob(lead, source, target, blob)
-                    if lead.is_full or lead.blobs >= MAX_BLOBS or self.clock.now() >= lead.ends_at:
+                target = self._target(run.job.to or source.key)
+                for blob in self._blobs(run.job, source):
+                    self._replay_blob(run, source, target, blob)
+                    if run.is_full or run.blobs >= MAX_BLOBS or self.clock.now() >= run.ends_at:
                         return
-                lead.job = lead.job.at_next_source()
+                run.job = run.job.at_next_source()
             except _SourceEnded as error:
-                self._leave_source(lead, str(error))
+                self._leave_source(run, str(error))
 
-    def _leave_source(self, lead: _Lead, why: str) -> None:
-        if source := lead.job.source:
-            job = lead.job.with_faults(Fault(f"{source.topic}/{source.subscription}", why))
-            lead.job = replace(job.at_next_source(), why=job.why or why)
+    def _leave_source(self, run: _StepRun, why: str) -> None:
+        if source := run.job.source:
+            job = run.job.with_faults(Fault(f"{source.topic}/{source.subscription}", why))
+            run.job = replace(job.at_next_source(), why=job.why or why)
 
     def _target(self, key: SubscriptionKey) -> Target:
         found, topic = self.subscriptions.read_uncached(key), self.topics.topic(key.topic)
@@ -198,52 +197,51 @@ class Replay:
         except NoContainer as error:
             raise _SourceEnded(error.message) from None
         except StorageUnavailable as error:
-            raise _Away(str(error)) from None
+            raise _Unavailable(str(error)) from None
 
-    def _replay_blob(self, lead: _Lead, source: Source, target: Target, blob: StoredBlob) -> None:
-        lead.blobs += 1
-        found = self._read(source, blob)
-        if not isinstance(found, Sequence) or isinstance(found, str):
-            then = Position(lead.job.position.source, blob.path, FINISHED)
-            faults = (Fault(blob.path, found),) if found else ()  # None: it was deleted meanwhile.
-            self._found(lead, Batch((), (), Progress(blobs=len(faults)), faults, then))
+    def _replay_blob(self, run: _StepRun, source: Source, target: Target, blob: StoredBlob) -> None:
+        run.blobs += 1
+        records, faults = self._read(source, blob)
+        if records is None:
+            then = Position(run.job.position.source, blob.path, FINISHED)
+            self._found(run, Batch((), (), Progress(blobs=len(faults)), faults, then))
             return
         mark = self.marks.read(source, blob.path, target.subscription.key)
         batches = BlobBatches(
             path=blob.path,
             topic=target.topic,
-            most=lead.job.rate,
-            replayed=self._replayed(lead.job, mark, blob.path),
-            left_out=partial(self._left_out, lead.job, source),
+            most=run.job.rate,
+            replayed=self._replayed(run.job, mark, blob.path),
+            left_out=partial(self._left_out, run.job, source),
         )
-        for batch in batches.of(found, lead.job.position):
-            if batch.texts and not lead.has_room(len(batch.texts)):
-                lead.is_full = True
+        for batch in batches.of(records, run.job.position):
+            if batch.texts and not run.has_room(len(batch.texts)):
+                run.is_full = True
                 return
-            if batch.texts and not lead.job.is_dry_run:
-                mark = self._put(lead, target, batch, mark)
-            self._found(lead, batch)
+            if batch.texts and not run.job.is_dry_run:
+                mark = self._put(run, target, batch, mark)
+            self._found(run, batch)
 
-    def _read(self, source: Source, blob: StoredBlob) -> Records | str | None:
-        """Return the records of a blob, or why it has none; ``None``: there is no such blob."""
+    def _read(self, source: Source, blob: StoredBlob) -> tuple[Records | None, tuple[Fault, ...]]:
+        """Return the records of a blob; without any, its fault unless it was deleted meanwhile."""
         if blob.size > MAX_BLOB:
-            return TOO_LARGE
+            return None, (Fault(blob.path, TOO_LARGE),)
         try:
             body = self.reader.read(source.destination, blob.path, MAX_BLOB + 1)
         except StorageUnavailable as error:
-            raise _Away(str(error)) from None
+            raise _Unavailable(str(error)) from None
         try:
-            return None if body is None else read_blob(body)
+            return None if body is None else read_blob(body), ()
         except UnreadableBlob as error:
-            return str(error)
+            return None, (Fault(blob.path, str(error)),)
 
     def _replayed(self, job: ReplayJob, mark: Mark, path: str) -> frozenset[int]:
         """Return the records to leave out; those of the batch under way are not among them."""
         if job.again:
             return frozenset()
-        note = job.under_way
-        if note and note.path == path and mark.is_last(job.id, note):
-            return mark.records.difference(note.records)
+        batch = job.under_way
+        if batch and batch.path == path and mark.has_last(job):
+            return mark.records.difference(batch.records)
         return mark.records
 
     def _left_out(self, job: ReplayJob, source: Source, letter: DeadLetter) -> Skipped | None:
@@ -263,31 +261,23 @@ class Replay:
         topic: Topic | None = self.topics.topic(name) if name else None
         return topic is not None and topic.arm_id.casefold() == named.casefold()
 
-    def _put(self, lead: _Lead, target: Target, batch: Batch, mark: Mark) -> Mark:
+    def _put(self, run: _StepRun, target: Target, batch: Batch, mark: Mark) -> Mark:
         """Put a batch, unless it is known that a step which was killed has put it."""
-        path = batch.then.path
-        note, job = lead.job.under_way, lead.job
-        delay = timedelta(seconds=lead.put / job.rate)
-        lead.put += len(batch.texts)
-        if note and (note.path, note.records) == (path, batch.records):
-            if mark.is_last(job.id, note):
-                return mark
-            lead.job = replace(
-                job, progress=job.progress.plus(Progress(repeated=len(batch.records)))
-            )
-        else:
-            note = Note(job.batches + 1, path, batch.records)
-            lead.job = replace(job, under_way=note, batches=note.number)
-        lead.stored = self.jobs.save(*lead.stored)
-        self.events.put(target, replay_publish_id(job.id, note.number), batch.texts, delay)
-        return self.marks.add(mark, job.id, note)
+        path, delay = batch.then.path, timedelta(seconds=run.put / run.job.rate)
+        run.put += len(batch.texts)
+        if run.job.has_under_way(path, batch.records) and mark.has_last(run.job):
+            return mark
+        run.job = job = run.job.with_batch(path, batch.records)
+        run.stored = self.jobs.save(*run.stored)
+        self.events.put(target, replay_publish_id(job.id, job.batches), batch.texts, delay)
+        return self.marks.add(mark, job, batch.records)
 
-    def _found(self, lead: _Lead, batch: Batch) -> None:
+    def _found(self, run: _StepRun, batch: Batch) -> None:
         put = Progress(put=len(batch.texts))
-        lead.job = replace(
-            lead.job.with_faults(*batch.faults),
+        run.job = replace(
+            run.job.with_faults(*batch.faults),
             position=batch.then,
-            progress=lead.job.progress.plus(batch.found).plus(put),
-            under_way=None if batch.texts else lead.job.under_way,
+            progress=run.job.progress.plus(batch.found).plus(put),
+            under_way=None if batch.texts else run.job.under_way,
             away_since=None,
         )
