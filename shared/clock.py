@@ -32,6 +32,23 @@ def timestamp(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f") + "0Z"
 
 
+def optional_timestamp(moment: datetime | None) -> str | None:
+    return timestamp(moment) if moment else None
+
+
+def moment_of(text: str) -> datetime:
+    """
+    Return a time of ISO 8601.
+
+    Raises:
+        ValueError: it has no zone, or is no time.
+    """
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        raise ValueError("a time without its zone")
+    return moment
+
+
 def in_words(wait: timedelta) -> str:
     """Return a wait as text: 30 s, 5 min, 12 h."""
     seconds = wait.total_seconds()

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
 
-from shared.clock import timestamp
+from shared.clock import moment_of, timestamp
 from shared.subscriptions.subscription import Pause
 
 _PAUSE = "pause"  # beside the properties: it is the operator's, and no part of the ARM document
@@ -24,10 +23,7 @@ def to_pause(stored: Document) -> Pause | None:
     pause = stored.get(_PAUSE)
     if pause is None:
         return None
-    since = datetime.fromisoformat(pause["since"])
-    if since.tzinfo is None:
-        raise ValueError("a time without its zone")
-    return Pause(since, str(pause["by"]))
+    return Pause(moment_of(pause["since"]), str(pause["by"]))
 
 
 def with_pause(stored: Document, pause: Pause) -> Document:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -61,11 +61,14 @@ class UnreadableRecord:
     fault: str
 
 
+Records = Sequence[DeadLetter | UnreadableRecord]
+
+
 class UnreadableBlob(ValueError):
     """A blob is not a list of dead letters; the message says why."""
 
 
-def read_blob(body: bytes) -> list[DeadLetter | UnreadableRecord]:
+def read_blob(body: bytes) -> Records:
     """
     Return the dead letters in a blob, in its order.
 

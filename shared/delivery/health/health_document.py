@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from shared.clock import moment_of
 from shared.delivery.health.endpoint_health import Health, Hold
 from shared.delivery.outcome import Outcome
 
@@ -33,7 +34,7 @@ def health_of(document: Mapping[str, Any]) -> Health:
     hold = document["hold"]
     return Health(
         endpoint=str(document["endpoint"]),
-        hold=_hold_of(hold, _moment(document["heldUntil"])) if hold else None,
+        hold=_hold_of(hold, moment_of(document["heldUntil"])) if hold else None,
         released_at=_time(document["releasedAt"]),
         failures=int(document["failures"]),
         counted_from=_time(document["countedFrom"]),
@@ -57,10 +58,10 @@ def _hold(hold: Hold) -> Mapping[str, Any]:
 def _hold_of(wire: Mapping[str, Any], until: datetime) -> Hold:
     probation = wire["probation"]
     return Hold(
-        since=_moment(wire["since"]),
+        since=moment_of(wire["since"]),
         until=until,
         why=str(wire["why"]),
-        sent_at=_moment(wire["sentAt"]),
+        sent_at=moment_of(wire["sentAt"]),
         probation=Outcome(probation) if probation else None,
         probation_until=_time(wire["probationUntil"]),
         delays=int(wire["delays"]),
@@ -75,11 +76,4 @@ def _text(moment: datetime | None) -> str | None:
 
 
 def _time(text: str | None) -> datetime | None:
-    return _moment(text) if text else None
-
-
-def _moment(text: str) -> datetime:
-    moment = datetime.fromisoformat(text)
-    if moment.tzinfo is None:
-        raise ValueError("a time without its zone")
-    return moment
+    return moment_of(text) if text else None

@@ -9,9 +9,10 @@ from shared.arm.arm_json import answer, read_json
 from shared.arm.sections import Section, document, raise_faults
 from shared.arm.subscription_codec import to_subscription_in_force
 from shared.deadletter.batching import dead_letter_folder
+from shared.deadletter.selection import Selection
 from shared.engine.manage.call import Call, ManagePorts
 from shared.engine.ports import Resource, Table
-from shared.engine.replaying.job import Fault, ReplayJob, Selection, Source
+from shared.engine.replaying.job import Fault, ReplayJob, Source
 from shared.engine.replaying.job_document import shown
 from shared.errors import UNREADABLE, InvalidDocument, NotFound, UnreadableDocument
 from shared.http import HttpAnswer

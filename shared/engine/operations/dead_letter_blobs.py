@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from shared.clock import timestamp
-from shared.deadletter.hours import LEVELS, Hour, can_begin_with, has_time_between
+from shared.clock import optional_timestamp, timestamp
 from shared.deadletter.reader import (
     MAX_BLOB,
     TOO_LARGE,
     DeadLetter,
+    Records,
     UnreadableBlob,
     UnreadableRecord,
     read_blob,
 )
+from shared.deadletter.selection import LEVELS, Hour, Selection
 from shared.engine.ports import DeadLetterReader, StoredBlob
 from shared.errors import NotFound
 from shared.subscriptions.subscription import DeadLetterDestination
@@ -28,22 +29,11 @@ _NUMBER = re.compile(r"[0-9]{1,4}", re.ASCII)
 _TIMES = r"[0-9]{4}/[0-9]{1,2}/[0-9]{1,2}/[0-9]{1,2}"
 _NAME = r"[^/\\?#]+\.json"
 
-Records = Sequence[DeadLetter | UnreadableRecord]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BlobFilter:
-    """
-    The wanted blobs: written in the hours from *since* to *until*, their paths begin with *prefix*.
+class BlobFilter(Selection):
+    """The wanted blobs of a page; *after* is the last blob of the page before."""
 
-    *reason* is that of a dead letter in it, whatever its case. *after* is the last blob of the page
-    before.
-    """
-
-    since: datetime | None = None
-    until: datetime | None = None
-    prefix: str = ""
-    reason: str | None = None
     after: StoredBlob | None = None
 
 
@@ -88,7 +78,7 @@ class DeadLetterBlobs:
             if body is None and blob.size <= MAX_BLOB:
                 continue  # It was deleted meanwhile.
             read = _read(blob, body)
-            if read.fault or wanted.reason is None or _has_reason(read, wanted.reason):
+            if read.fault or wanted.reason is None or any(map(wanted.has_reason, _letters(read))):
                 found.append(read)
         return Page(found, None)
 
@@ -142,8 +132,7 @@ class DeadLetterBlobs:
     def _may_have(self, folder: str, hour: Hour, wanted: BlobFilter) -> bool:
         if wanted.after and hour > _hour_of(self.folder, wanted.after.path)[: len(hour)]:
             return False
-        is_in_time = has_time_between(hour, wanted.since, wanted.until)
-        return is_in_time and can_begin_with(folder, wanted.prefix)
+        return wanted.may_have(folder, hour)
 
 
 def _read(blob: StoredBlob, body: bytes | None) -> ReadBlob:
@@ -155,9 +144,8 @@ def _read(blob: StoredBlob, body: bytes | None) -> ReadBlob:
         return ReadBlob(blob, (), str(error))
 
 
-def _has_reason(read: ReadBlob, reason: str) -> bool:
-    letters = (each for each in read.records if isinstance(each, DeadLetter))
-    return any(each.reason.casefold() == reason.casefold() for each in letters)
+def _letters(read: ReadBlob) -> list[DeadLetter]:
+    return [each for each in read.records if isinstance(each, DeadLetter)]
 
 
 def _order(blob: StoredBlob) -> tuple[datetime, str]:
@@ -170,7 +158,7 @@ def _hour_of(folder: str, path: str) -> Hour:
 
 def blob_document(read: ReadBlob) -> dict[str, Any]:
     """Return a blob as the API shows it in a list."""
-    letters = [each for each in read.records if isinstance(each, DeadLetter)]
+    letters = _letters(read)
     return {
         "blob": read.blob.path,
         "writtenAt": timestamp(read.blob.written_at),
@@ -192,8 +180,8 @@ def record_document(record: DeadLetter | UnreadableRecord) -> dict[str, Any]:
         "attempts": record.attempts,
         "lastOutcome": record.last_outcome,
         "lastStatus": record.last_status,
-        "publishedAt": record.published_at and timestamp(record.published_at),
-        "lastAttemptAt": record.last_attempt_at and timestamp(record.last_attempt_at),
+        "publishedAt": optional_timestamp(record.published_at),
+        "lastAttemptAt": optional_timestamp(record.last_attempt_at),
         "headers": record.headers,
         "event": record.event,
         "fault": None,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from shared.clock import timestamp
+from shared.clock import optional_timestamp, timestamp
 from shared.delivery.attempt_record import AttemptRecord
 from shared.delivery.outcome import DeliveryOutcome, Outcome
 
@@ -61,7 +61,7 @@ def document(timeline: EventTimeline) -> dict[str, Any]:
             "reason": end.reason,
             "why": end.why or None,
             "at": timestamp(_ended_at(end)),
-            "blobDueAt": _timestamp(end.blob_due_at),
+            "blobDueAt": optional_timestamp(end.blob_due_at),
         },
     }
 
@@ -94,14 +94,10 @@ def _attempt(record: AttemptRecord, outcome: DeliveryOutcome) -> dict[str, Any]:
         "outcome": outcome.outcome,
         "detail": outcome.detail or None,
         "seconds": outcome.seconds,
-        "nextAt": _timestamp(record.next_at),
+        "nextAt": optional_timestamp(record.next_at),
         "why": record.why or None,
     }
 
 
 def _ended_at(end: AttemptRecord) -> datetime:
     return end.at + timedelta(seconds=end.outcome.seconds if end.outcome else 0)
-
-
-def _timestamp(moment: datetime | None) -> str | None:
-    return timestamp(moment) if moment else None

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from shared.deadletter.reader import DeadLetter, UnreadableRecord
+from shared.deadletter.reader import DeadLetter, Records, UnreadableRecord
 from shared.deadletter.replay import NotReplayable, event_text
 from shared.engine.replaying.job import FINISHED, Fault, Position, Progress, Skipped
 from shared.events.topic import Topic
 
-MAX_EVENTS = 64  # of a batch, which is a message or few
+MAX_EVENTS = 64  # of a batch, which is one or a few messages
 MAX_CHARACTERS = 4 * 1024 * 1024  # likewise
-
-Records = Sequence[DeadLetter | UnreadableRecord]
 
 
 class Batch(NamedTuple):

@@ -9,6 +9,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
+from shared.deadletter.selection import Selection
 from shared.subscriptions.subscription import DeadLetterDestination, SubscriptionKey
 
 MAX_FAULTS = 50  # that a job names
@@ -49,20 +50,6 @@ class Source(NamedTuple):
     @property
     def destination(self) -> DeadLetterDestination:
         return DeadLetterDestination(container=self.container, account=self.account)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
-    """
-    The wanted dead letters: those with *reason*, whatever its case, in blobs with *prefix*.
-
-    The blobs were written in the hours from *since* to *until*.
-    """
-
-    prefix: str = ""
-    since: datetime | None = None
-    until: datetime | None = None
-    reason: str | None = None
 
 
 class Position(NamedTuple):

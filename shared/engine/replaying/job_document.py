@@ -8,7 +8,8 @@ from datetime import datetime
 from typing import Any
 
 from shared.arm.stored_types import checked
-from shared.clock import timestamp
+from shared.clock import optional_timestamp
+from shared.deadletter.selection import Selection
 from shared.delivery.messages.run_length import positions_of, spans_of
 from shared.engine.replaying.job import (
     BatchUnderWay,
@@ -16,7 +17,6 @@ from shared.engine.replaying.job import (
     Position,
     Progress,
     ReplayJob,
-    Selection,
     Source,
     State,
 )
@@ -37,10 +37,10 @@ def to_document(job: ReplayJob) -> dict[str, Any]:
         "under_way": batch and [batch.number, batch.path, spans_of(batch.records)],
         "selection": {
             **asdict(selection),
-            "since": _written(selection.since),
-            "until": _written(selection.until),
+            "since": optional_timestamp(selection.since),
+            "until": optional_timestamp(selection.until),
         },
-        **{name: _written(getattr(job, name)) for name in _TIMES},
+        **{name: optional_timestamp(getattr(job, name)) for name in _TIMES},
     }
 
 
@@ -80,17 +80,17 @@ def shown(job: ReplayJob) -> dict[str, Any]:
         "state": job.state,
         "why": job.why or None,
         "by": job.by,
-        "startedAt": _written(job.started_at),
-        "updatedAt": _written(job.updated_at),
-        "endedAt": _written(job.ended_at),
+        "startedAt": optional_timestamp(job.started_at),
+        "updatedAt": optional_timestamp(job.updated_at),
+        "endedAt": optional_timestamp(job.ended_at),
         "dryRun": job.is_dry_run,
         "again": job.again,
         "rate": job.rate,
         "sources": [each._asdict() for each in job.sources],
         "to": job.to and job.to._asdict(),
         "prefix": selection.prefix,
-        "since": _written(selection.since),
-        "until": _written(selection.until),
+        "since": optional_timestamp(selection.since),
+        "until": optional_timestamp(selection.until),
         "reason": selection.reason,
         "blobs": progress.blobs,
         "events": progress.events,
@@ -104,10 +104,6 @@ def shown(job: ReplayJob) -> dict[str, Any]:
 
 def _batch(number: int, path: str, spans: list[int]) -> BatchUnderWay:
     return BatchUnderWay(number, path, tuple(positions_of(spans, MAX_RECORDS)))
-
-
-def _written(moment: datetime | None) -> str | None:
-    return timestamp(moment) if moment else None
 
 
 def _moment(text: str | None) -> datetime | None:

@@ -16,7 +16,14 @@ from math import ceil
 
 from shared import telemetry
 from shared.clock import Clock
-from shared.deadletter.reader import MAX_BLOB, TOO_LARGE, DeadLetter, UnreadableBlob, read_blob
+from shared.deadletter.reader import (
+    MAX_BLOB,
+    TOO_LARGE,
+    DeadLetter,
+    Records,
+    UnreadableBlob,
+    read_blob,
+)
 from shared.delivery.messages.message import ReplayStep, encode_step
 from shared.delivery.requests.replays import replay_publish_id
 from shared.engine.delivering.requeue import Requeue
@@ -28,7 +35,7 @@ from shared.engine.ports import (
     SubscriptionReader,
     TopicReader,
 )
-from shared.engine.replaying.batches import Batch, BlobBatches, Records
+from shared.engine.replaying.batches import Batch, BlobBatches
 from shared.engine.replaying.job import (
     FINISHED,
     Fault,
@@ -245,8 +252,7 @@ class ReplaySteps:
         return mark.records
 
     def _left_out(self, job: ReplayJob, source: Source, letter: DeadLetter) -> Skipped | None:
-        reason = job.selection.reason
-        if reason is not None and letter.reason.casefold() != reason.casefold():
+        if not job.selection.has_reason(letter):
             return Skipped.REASON
         return Skipped.TOPIC if self._is_of_another_topic(source, letter) else None
 

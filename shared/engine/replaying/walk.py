@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from shared.deadletter.hours import LEVELS, Hour, can_begin_with, has_time_between, hour_of
+from shared.deadletter.selection import LEVELS, Hour, Selection, hour_of
 from shared.engine.ports import DeadLetterReader, StoredBlob
-from shared.engine.replaying.job import FINISHED, Position, Selection, Source
+from shared.engine.replaying.job import FINISHED, Position, Source
 
 _YEAR, _SHORT = 4, 2  # digits of a year, and at most of the others
 _MOST_DIGITS = 9
@@ -61,11 +61,8 @@ class Walk:
 
     def _may_have(self, folder: str, after: Order) -> bool:
         order = _order(folder)
-        return (
-            order >= after[: len(order)]
-            and can_begin_with(f"{folder}/", self.selection.prefix)
-            and self._is_in_time(_hour_in(folder.split("/")))
-        )
+        hour = _hour_in(folder.split("/"))
+        return order >= after[: len(order)] and self.selection.may_have(f"{folder}/", hour)
 
     def _wants(self, blob: StoredBlob) -> bool:
         if not blob.path.endswith(".json") or not blob.path.startswith(self.selection.prefix):
@@ -73,10 +70,7 @@ class Walk:
         if blob.written_at >= self.written_before:
             return False  # of what this replay itself has put
         hour = _hour_in(blob.path.split("/")[:-1])
-        return self._is_in_time(hour if len(hour) == LEVELS else hour_of(blob.written_at))
-
-    def _is_in_time(self, hour: Hour) -> bool:
-        return has_time_between(hour, self.selection.since, self.selection.until)
+        return self.selection.has_hour(hour if len(hour) == LEVELS else hour_of(blob.written_at))
 
 
 def _order(path: str) -> Order:

@@ -1,0 +1,47 @@
+"""Selects dead letters: by reason, and by the paths of their blobs, a folder for each hour."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from shared.deadletter.reader import DeadLetter
+
+LEVELS = 4  # of folders: year, month, day, hour
+Hour = tuple[int, ...]  # year, month, day, hour in UTC; or the first of these
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """
+    The wanted dead letters: those with *reason*, whatever its case, in blobs with *prefix*.
+
+    The blobs were written in the hours from *since* to *until*.
+    """
+
+    prefix: str = ""
+    since: datetime | None = None
+    until: datetime | None = None
+    reason: str | None = None
+
+    def has_reason(self, letter: DeadLetter) -> bool:
+        return self.reason is None or letter.reason.casefold() == self.reason.casefold()
+
+    def has_hour(self, hour: Hour) -> bool:
+        """Tell whether part of an hour, day, month or year is in the wanted time."""
+        depth = len(hour)
+        if self.since and hour < hour_of(self.since)[:depth]:
+            return False
+        last = self.until and self.until - timedelta(microseconds=1)
+        return not (last and hour > hour_of(last)[:depth])
+
+    def may_have(self, folder: str, hour: Hour) -> bool:
+        """Tell whether a folder, whose path ends with a slash, can have wanted blobs."""
+        shared = min(len(folder), len(self.prefix))
+        return folder[:shared] == self.prefix[:shared] and self.has_hour(hour)
+
+
+def hour_of(moment: datetime) -> Hour:
+    """Return the folder hour of a blob written at *moment*."""
+    at = moment.astimezone(UTC)
+    return at.year, at.month, at.day, at.hour
