@@ -6,6 +6,7 @@ import shlex
 import threading
 import time
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from contextlib import ExitStack
 from ipaddress import IPv4Address
 from pathlib import Path
@@ -138,7 +139,7 @@ def _run(options: Options, screen: Screen, stack: ExitStack) -> None:
     )
     _introduce(run, options, screen)
     # On a thread, since Ctrl-C must not wait for an endpoint's handshake.
-    following = _Following(file, run.api, screen)
+    following = _Following(file, run, screen)
     following.start()
     try:
         while screen.has_reader and following.failure is None:
@@ -154,25 +155,37 @@ def _run(options: Options, screen: Screen, stack: ExitStack) -> None:
 class _Following(threading.Thread):
     """Keeps the deployment as the file says, until the process ends or there is a *failure*."""
 
-    def __init__(self, file: WatchedFile, api: Deployment, screen: Screen) -> None:
+    def __init__(self, file: WatchedFile, local: LocalRun, screen: Screen) -> None:
         super().__init__(daemon=True)
         self.failure: Exception | None = None
-        self._file, self._api, self._screen = file, api, screen
+        self._file, self._local, self._screen = file, local, screen
+        self._shown: AbstractSet[str] = frozenset()  # topics
 
     def run(self) -> None:
-        is_ready = False
+        is_ready, api = False, self._local.api
         try:
             while True:
-                has_changed = self._file.follow(self._api)
+                has_changed = self._file.follow(api, self._local.make_container)
                 becomes_ready = self._file.is_applied and not is_ready
                 if has_changed or becomes_ready:
-                    _show_topics(self._api, self._screen)
+                    self._show_new_topics(api)
                 if becomes_ready:
-                    self._screen.ready(self._api.url)
+                    self._screen.ready(api.url)
                     is_ready = True
                 time.sleep(_POLL_SECONDS)
         except Exception as error:  # noqa: BLE001 - the main thread raises it
             self.failure = error
+
+    def _show_new_topics(self, api: Deployment) -> None:
+        topics = [*(each["name"] for each in api.list("topics")), *api.namespace_topics()]
+        for name in topics:
+            if name not in self._shown:
+                keys = f"(keys: pushgrid topic keys {name})"
+                self._screen.show("topic", f"{name}  {api.publish_url(name)}  {keys}")
+        if not topics and not self._shown:
+            hint = "none yet: write a pushgrid.json, or run pushgrid topic create NAME"
+            self._screen.show("topics", hint)
+        self._shown = frozenset(topics)
 
 
 def _settings(options: Options) -> dict[str, str]:
@@ -196,11 +209,3 @@ def _introduce(run: LocalRun, options: Options, screen: Screen) -> None:
     screen.show("storage", storage)
     connection = shlex.quote(run.azurite.connection_string)
     screen.show("for storage", f"export AZURE_STORAGE_CONNECTION_STRING={connection}")
-
-
-def _show_topics(api: Deployment, screen: Screen) -> None:
-    topics = [*(each["name"] for each in api.list("topics")), *api.namespace_topics()]
-    for name in topics:
-        screen.show("topic", f"{name}  {api.publish_url(name)}  (keys: pushgrid topic keys {name})")
-    if not topics:
-        screen.show("topics", "none yet: write a pushgrid.json, or run pushgrid topic create NAME")

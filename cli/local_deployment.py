@@ -9,7 +9,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from azure.core.exceptions import AzureError, ResourceExistsError
+from azure.storage.blob import ContainerClient
+
 from cli.deployment import Deployment
+from cli.failure import CommandFailed
 from cli.home import HOME
 from cli.known_locally import LocalDeployment, recorded
 from devhost.azurite import Azurite, running_azurite
@@ -30,6 +34,23 @@ class LocalRun:
     azurite: Azurite
     host: RunningHost
     key_file: Path
+
+    def make_container(self, name: str) -> bool:
+        """
+        Make a blob container; return whether it was not there.
+
+        Raises:
+            CommandFailed: the storage refused.
+        """
+        text = self.azurite.connection_string
+        try:
+            with ContainerClient.from_connection_string(text, name) as container:
+                container.create_container()
+        except ResourceExistsError:
+            return False
+        except AzureError as error:
+            raise CommandFailed(f"container {name}: {error.message}") from error
+        return True
 
     def check(self) -> None:
         """

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from cli.configuration import Action, Change, carry_out, plan, read_configuration
 from cli.configuration.resources import Configuration, ResourceId
 from cli.deployment import Deployment
 from cli.failure import CommandFailed
 from cli.narration import Activity
+from devhost.azurite import ACCOUNT
 
 _NAMES = ("pushgrid.json", "pushgrid.yaml", "pushgrid.yml")
 _AGAIN_SECONDS = 10.0  # an endpoint may not have been started yet
@@ -76,16 +77,19 @@ class WatchedFile:
             self._seen_version = self._read_version = _version(path)
             self._wanted = read_configuration(path)
 
-    def follow(self, api: Deployment) -> bool:
+    def follow(self, api: Deployment, make_container: Callable[[str], bool]) -> bool:
         """
         Read the file if it has changed; bring *api* to it; return whether something was changed.
+
+        *make_container* makes a container of the local storage unless it is there: dead letters of
+        the file's event subscriptions need one.
 
         What is faulty or refused is told; until it is mended the deployment stays as it is.
         """
         try:
             self._read_changed()
             if self._wanted and self._monotonic() >= self._again_at:
-                return self._apply(api, self._wanted)
+                return self._apply(api, self._wanted, make_container)
         except CommandFailed as error:
             self._again_at = self._monotonic() + _AGAIN_SECONDS
             self._tell_faults(error.message, error.message.splitlines())
@@ -101,7 +105,9 @@ class WatchedFile:
             self._wanted, self._again_at, self._told = None, 0.0, None
             self._wanted = read_configuration(path)
 
-    def _apply(self, api: Deployment, wanted: Configuration) -> bool:
+    def _apply(
+        self, api: Deployment, wanted: Configuration, make_container: Callable[[str], bool]
+    ) -> bool:
         """Delete no more than what an earlier version of the file has named."""
         ids = {each.id.folded for each in wanted.resources}
         changes = [
@@ -113,6 +119,7 @@ class WatchedFile:
         done: list[Change] = []
         carry_out(api, changes, lambda change: self._take(change, done))
         has_changed = any(each.changes_something for each in done)
+        self._make_containers(done, make_container)
         if refused := [each for each in done if each.faults]:
             self._again_at = self._monotonic() + _AGAIN_SECONDS
             faults = [fault for each in refused for fault in each.faults]
@@ -131,12 +138,28 @@ class WatchedFile:
         for warning in change.warnings:
             self._tell(Activity("warning", change.name, warning))
 
+    def _make_containers(self, done: Sequence[Change], make: Callable[[str], bool]) -> None:
+        stored = [each.resource.document for each in done if each.resource and not each.faults]
+        for name in sorted({name for each in stored for name in _local_containers(each)}):
+            if make(name):
+                self._tell(Activity("applied", name, "created container of the local storage"))
+
     def _tell_faults(self, about: object, faults: Sequence[str]) -> None:
         """Tell *faults*, unless those told last were about the same."""
         if about != self._told:
             for fault in faults:
                 self._tell(Activity("file", "", fault))
         self._told = about
+
+
+def _local_containers(document: Any) -> Iterator[str]:
+    """Yield the containers that dead letters go to, of Azurite's account."""
+    if isinstance(document, Mapping):
+        account = str(document.get("resourceId")).rpartition("/")[2]
+        if account == ACCOUNT and "blobContainerName" in document:
+            yield document["blobContainerName"]
+        for each in document.values():
+            yield from _local_containers(each)
 
 
 def _version(path: Path) -> _Version | None:

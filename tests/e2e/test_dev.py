@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from azure.storage.blob import ContainerClient
 
+from cli.deployment import DEFAULT_SCOPE
 from cli.program import main
 from testbed.subscriber import PATIENCE, answers, running_subscriber
 from tests.commands import Command, children, is_running
@@ -103,6 +105,17 @@ def test_a_folder_with_a_file_becomes_a_deployment(
         dev.write(file.replace('"orders"', '"billing"'))
         dev.see("applied", "billing/crm", "created event subscription")
         dev.see("applied", "orders ", "deleted topic")
+        account = f"{DEFAULT_SCOPE}/providers/Microsoft.Storage/storageAccounts/devstoreaccount1"
+        properties = {"resourceId": account, "blobContainerName": "letters"}
+        destination = {"endpointType": "StorageBlob", "properties": properties}
+        document = json.loads(file.replace('"orders"', '"billing"'))
+        subscription = document["topics"]["billing"]["eventSubscriptions"]["crm"]
+        subscription["properties"]["deadLetterDestination"] = destination
+        dev.write(json.dumps(document))
+        dev.see("applied", "letters", "created container")
+        text = dev.environment["AZURE_STORAGE_CONNECTION_STRING"]
+        assert ContainerClient.from_connection_string(text, "letters").exists()
+        assert len([line for line in dev.lines if "/topics/billing/api/" in line]) == 1
 
         dev.write('{\n  "topics": {\n    "orders": [\n')
         dev.see("pushgrid.json:4:")

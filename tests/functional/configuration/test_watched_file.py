@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,10 @@ import pytest
 from cli.deployment import Deployment
 from cli.narration import Activity
 from cli.watched_file import WatchedFile
+from devhost.azurite import ACCOUNT
 from shared.http import Failure, NotAnswered
 from tests.functional.configuration.conftest import Write
-from tests.functional.manage.arm_api import TOPICS, URL, ArmApi, hook
+from tests.functional.manage.arm_api import GROUP, TOPICS, URL, ArmApi, hook
 
 DOWN = NotAnswered(Failure.SOCKET, "refused", 0.1)
 
@@ -29,13 +31,19 @@ class Followed:
         self.told: list[Activity] = []
         self.file = WatchedFile(None, folder, self.told.append, lambda: self.now)
         self._api, self._deployment = api, deployment
+        self.containers: list[str] = []
 
     def look(self, times: int = 2) -> list[tuple[str, str, str]]:
         """Look at the file; return what is told of it."""
         self.told.clear()
         for _ in range(times):
-            self.file.follow(self._deployment)
+            self.file.follow(self._deployment, self._make_container)
         return [each[:3] for each in self.told]
+
+    def _make_container(self, name: str) -> bool:
+        is_new = name not in self.containers
+        self.containers += [name] if is_new else []
+        return is_new
 
     @property
     def there(self) -> list[str]:
@@ -94,6 +102,25 @@ def test_a_faulty_file_is_told_once_and_changes_nothing(followed: Followed, writ
     write(topics("orders", "billing"))
     assert followed.look() == [("applied", "billing", "created topic")]
     assert followed.file.is_applied
+
+
+def test_it_makes_the_local_containers_that_the_file_names(
+    followed: Followed, write: Write, api: ArmApi
+) -> None:
+    api.reconfigure(deployment=replace(api.manage.deployment, dead_letter_accounts=[ACCOUNT]))
+    accounts = f"{GROUP.rpartition('/')[0]}/Microsoft.Storage/storageAccounts"
+    file = topics("orders")
+    for name, account in (("here", ACCOUNT), ("there", "acct")):
+        properties = {"resourceId": f"{accounts}/{account}", "blobContainerName": name}
+        destination = {"endpointType": "StorageBlob", "properties": properties}
+        subscriptions = file["topics"]["orders"].setdefault("eventSubscriptions", {})
+        subscriptions[name] = hook(deadLetterDestination=destination)
+
+    write(file)
+    told = followed.look(times=3)
+
+    made = ("applied", "here", "created container of the local storage")
+    assert (followed.containers, told.count(made)) == (["here"], 1)
 
 
 def test_what_is_refused_is_told_once_and_tried_again(
