@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from datetime import datetime, timedelta
+from typing import Any
 
 from hypothesis import strategies as st
 
@@ -168,3 +169,10 @@ def healths(draw: st.DrawFn) -> Health:
             health = claim_probe(health, rules, seen.sent_at)
         health = observe(health, seen, rules)
     return health
+
+
+def objects(*names: str, **known: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """Objects with members of these *names*, and often sensible values for those *known*."""
+    members: dict[str, st.SearchStrategy[Any]] = dict.fromkeys(names, json_values)
+    members |= {name: value | json_values for name, value in known.items()}
+    return st.fixed_dictionaries({}, optional=members)

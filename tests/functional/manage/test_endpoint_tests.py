@@ -24,7 +24,7 @@ from tests.functional.manage.arm_api import (
     hook,
     push,
 )
-from tests.functional.manage.test_hold_actions import hold
+from tests.functional.manage.holding import hold
 
 TEST = f"{CRM}/test"
 MAPPING = {

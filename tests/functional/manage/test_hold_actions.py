@@ -11,8 +11,6 @@ import pytest
 
 from pushgrid.testing.memory import START, MemoryResources, answered
 from shared.adapters.storage.health_table import TableHealth
-from shared.delivery.health.endpoint_health import Health, Hold, endpoint_id
-from shared.delivery.outcome import Outcome
 from shared.engine.ports import Resource, Table
 from shared.events.token_claims import Claims
 from shared.metrics import Metric
@@ -30,6 +28,7 @@ from tests.functional.manage.arm_api import (
     hook,
     push,
 )
+from tests.functional.manage.holding import hold
 from tests.token_verifier import Tokens
 
 NOW = "2026-02-09T12:00:00.0000000Z"
@@ -42,21 +41,6 @@ def crm(orders: ArmApi) -> ArmApi:
     """A deployment with the subscription ``crm`` of the topic ``orders``."""
     orders.json("PUT", CRM, hook(), status=201)
     return orders
-
-
-def hold(api: ArmApi, topic: str = "orders", *, minutes: int = 5, begun: int = 0) -> None:
-    """Hold the endpoint of ``crm``, as a process does whose clock shows *begun* seconds more."""
-    subscription = api.in_force(topic)
-    since = START + timedelta(seconds=begun)
-    held = Hold(
-        since=since,
-        until=since + timedelta(minutes=minutes),
-        why="probation for NotFound: 5 min",
-        sent_at=since,
-        probation=Outcome.NOT_FOUND,
-    )
-    health = Health(endpoint=endpoint_id(subscription), hold=held, failures=12)
-    api.manage.health.write(subscription.key, health, None)
 
 
 class Raced(MemoryResources):

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import resource
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack
 from errno import EADDRNOTAVAIL, ECONNREFUSED, EMFILE, ENFILE, ENOBUFS, ENOMEM
 from ipaddress import ip_address
 from typing import Any
@@ -35,24 +33,7 @@ from tests.integration.push.scripted import (
     failure_of,
     push,
 )
-
-
-@contextmanager
-def no_descriptor(free: int = 0) -> Iterator[None]:
-    """Let the process have no more descriptors than it has, and *free* ones."""
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    gc.collect()  # What is collected meanwhile may have to be reported, which opens files.
-    with ExitStack() as held:
-        gc.disable()
-        held.callback(gc.enable)
-        highest = held.enter_context(socket.socket()).fileno()
-        held.callback(resource.setrlimit, resource.RLIMIT_NOFILE, before)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 100, before[1]))
-        with suppress(OSError):
-            while True:
-                held.enter_context(socket.socket())
-        resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 100 + free, before[1]))
-        yield
+from tests.integration.push.shortage import no_descriptor
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "good.test"])

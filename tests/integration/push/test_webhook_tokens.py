@@ -15,7 +15,7 @@ from shared.http import Audience, Failure, NotAnswered, OutboundRequest
 from tests.integration.push.authority import Authority
 from tests.integration.push.entra import TENANT, Entra, running_entra
 from tests.integration.push.scripted import failure_of
-from tests.integration.push.test_shortages import no_descriptor
+from tests.integration.push.shortage import no_descriptor
 
 CLIENT = "66666666-7777-8888-9999-aaaaaaaaaaaa"
 SECRET = "s3cret-of-the-app"

@@ -16,7 +16,7 @@ from shared.arm.subscription_codec import SubscriptionRequest
 from shared.arm.topic_codec import TopicSecrets, parse_topic, to_parent_topic
 from shared.arm.topic_subscription_codec import parse_subscription
 from shared.arm.tracked_resource import ArmPath
-from shared.errors import Fault, InvalidDocument
+from shared.errors import AppError, Fault, InvalidDocument
 
 ACCOUNT_ID = (
     "/subscriptions/s1/resourceGroups/rg/providers/Microsoft.Storage/storageAccounts/{account}"
@@ -134,3 +134,11 @@ def refusal(read: Callable[..., object], *arguments: Any, **named: Any) -> tuple
     (fault,) = faults(read, *arguments, **named)
     assert fault.code == "InvalidRequest"
     return fault.target, fault.message
+
+
+def accepted(parse: Callable[[object], dict[str, Any]], body: object) -> dict[str, Any] | None:
+    """Return what is stored of *body*, ``None`` if it is refused, as it may be."""
+    try:
+        return parse(0 if body is None else body)
+    except AppError:
+        return None

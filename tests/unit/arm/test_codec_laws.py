@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from azure.mgmt.eventgrid import models
@@ -14,26 +13,19 @@ from shared.arm.subscription_codec import to_subscription
 from shared.arm.topic_codec import render_topic, to_topic
 from shared.arm.topic_subscription_codec import patched_subscription, render_subscription
 from shared.arm.tracked_resource import ArmPath, patched_resource
-from shared.errors import AppError, InvalidDocument
-from tests.strategies import json_values
-from tests.unit.arm.documents import LATEST, dead_letter, namespace, subscription, topic, webhook
+from shared.errors import InvalidDocument
+from tests.strategies import json_values, objects
+from tests.unit.arm.documents import (
+    LATEST,
+    accepted,
+    dead_letter,
+    namespace,
+    subscription,
+    topic,
+    webhook,
+)
 
 _URLS = st.text() | st.text(alphabet="htps:/[]@#?%.a1").map("https://".__add__)
-
-
-def accepted(parse: Callable[[object], dict[str, Any]], body: object) -> dict[str, Any] | None:
-    """Return what is stored of *body*, ``None`` if it is refused, as it may be."""
-    try:
-        return parse(0 if body is None else body)
-    except AppError:
-        return None
-
-
-def objects(*names: str, **known: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """Objects with members of these *names*, and often sensible values for those *known*."""
-    members: dict[str, st.SearchStrategy[Any]] = dict.fromkeys(names, json_values)
-    members |= {name: value | json_values for name, value in known.items()}
-    return st.fixed_dictionaries({}, optional=members)
 
 
 _TOPICS = json_values | objects(

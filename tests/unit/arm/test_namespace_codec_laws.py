@@ -27,9 +27,8 @@ from shared.arm.namespace_subscription_codec import (
 from shared.arm.subscription_codec import SubscriptionRequest, full_url, to_subscription
 from shared.arm.tracked_resource import ArmPath
 from shared.events.topic import TopicName
-from tests.strategies import json_values
-from tests.unit.arm.documents import LATEST, dead_letter, webhook
-from tests.unit.arm.test_codec_laws import accepted, objects
+from tests.strategies import json_values, objects
+from tests.unit.arm.documents import LATEST, accepted, dead_letter, webhook
 
 DEPLOYMENT = Deployment(account="acct", profiles={"ns": LATEST}, default_profile="ns")
 PATH = ArmPath("s1", "rg", "namespaces", "shop")

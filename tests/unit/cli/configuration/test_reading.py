@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from azure.mgmt.eventgrid import models
 
-from cli.configuration import Configuration, read_configuration
+from cli.configuration import read_configuration
 from cli.configuration.schema import SCHEMA
 from cli.failure import CommandFailed
+from tests.unit.cli.configuration.reading import faults, read
 
 JSON = """{
   "topics": {
@@ -58,19 +59,6 @@ namespaces:
       payments:
         properties: {eventRetentionInDays: 2}
 """
-
-
-def read(folder: Path, text: str, name: str = "pushgrid.json") -> Configuration:
-    path = folder / name
-    path.write_text(text)
-    return read_configuration(path)
-
-
-def faults(folder: Path, text: str, name: str = "pushgrid.json") -> list[str]:
-    with pytest.raises(CommandFailed) as caught:
-        read(folder, text, name)
-    assert caught.value.code == 2
-    return [line.removeprefix(f"{folder}/") for line in caught.value.message.splitlines()]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 from cli.configuration import Configuration, read_configuration
 from cli.failure import CommandFailed
 from tests.fuzz.damage import JUNK, changed, places
-from tests.unit.cli.configuration.test_reading import faults
+from tests.unit.cli.configuration.reading import faults
 
 SHOP = Path(__file__).parents[3] / "data" / "configuration" / "shop.json"
 _SCHEMA = "https://schema.management.azure.com/schemas/2019-04-01/deploymentTemplate.json#"

@@ -1,0 +1,23 @@
+"""Reads configuration files as a command does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cli.configuration import Configuration, read_configuration
+from cli.failure import CommandFailed
+
+
+def read(folder: Path, text: str, name: str = "pushgrid.json") -> Configuration:
+    path = folder / name
+    path.write_text(text)
+    return read_configuration(path)
+
+
+def faults(folder: Path, text: str, name: str = "pushgrid.json") -> list[str]:
+    with pytest.raises(CommandFailed) as caught:
+        read(folder, text, name)
+    assert caught.value.code == 2
+    return [line.removeprefix(f"{folder}/") for line in caught.value.message.splitlines()]
