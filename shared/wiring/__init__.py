@@ -23,19 +23,19 @@ class Answers(Protocol):
 
 def require_settings() -> None:
     """Read the settings as a function is loaded. Raises InvalidSettings with every fault."""
-    from shared.wiring import console, process, settings
+    from shared.wiring import process, settings, worker_log
 
     process.collect_garbage_rarely()
-    console.print_what_the_host_drops()
+    worker_log.print_what_the_host_drops()
     settings.settings()
 
 
 def read_settings() -> None:
     """Read the settings as an HTTP function is loaded: it answers requests with their faults."""
-    from shared.wiring import console, process, settings
+    from shared.wiring import process, settings, worker_log
 
     process.collect_garbage_rarely()
-    console.print_what_the_host_drops()
+    worker_log.print_what_the_host_drops()
     settings.settings_fault()
 
 
@@ -91,7 +91,7 @@ def status() -> Answers:
 
 
 def console_files() -> Answers:
-    """Return the files of the console."""
+    """Return the files of the worker_log."""
     from shared.wiring import operations
 
     return operations.console_files()

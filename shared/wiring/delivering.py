@@ -107,7 +107,7 @@ def _gates() -> Gates:
             pusher=pusher(),
             clock=CLOCK,
             new_span_id=_new_span_id if settings().trace_context else None,
-            marks_replays=settings().replay_header,
+            has_replay_header=settings().replay_header,
         ),
         clock=CLOCK,
         monotonic=awake_seconds,

@@ -10,8 +10,8 @@ from shared.adapters.storage.connection import connections_beside
 from shared.delivery.profiles import PROFILES
 from shared.errors import InvalidSettings
 from shared.settings import NAMES, Settings, from_environ, unknown, unresolved
-from shared.wiring.console import use_format
 from shared.wiring.process import CLOCK, new_id, once
+from shared.wiring.worker_log import use_format
 
 if TYPE_CHECKING:
     from shared.engine.operations.misconfigured import MisconfiguredApi, MisconfiguredPublish

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 from hashlib import sha256
 
 from shared.clock import in_words
@@ -18,6 +19,14 @@ EVENTS_FAULT = frozenset({Outcome.BAD_REQUEST, Outcome.PAYLOAD_TOO_LARGE})
 _MAX_DOUBLINGS = 20
 _RATE_CHANGE = 1.2  # growth of a rate that is worth a write
 _NEVER = datetime.min.replace(tzinfo=UTC)
+
+
+class HoldReason(StrEnum):
+    """The kind of a hold."""
+
+    PAUSE = "Pause"
+    PROBATION = "Probation"
+    DELAYED_DELIVERY = "DelayedDelivery"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +51,10 @@ class Hold:
     probe_until: datetime | None = None
     probe_changes: int = 0
     rate: float = 0.0
+
+    @property
+    def reason(self) -> HoldReason:
+        return HoldReason.PROBATION if self.probation else HoldReason.DELAYED_DELIVERY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,9 +11,9 @@ from shared.subscriptions.subscription import Pause
 SOONEST, LATEST = timedelta(seconds=1), timedelta(minutes=2)  # the first return of what waits
 
 
-def held_by(pause: Pause, now: datetime) -> Held:
+def as_held(pause: Pause, now: datetime) -> Held:
     """
-    Return the pause as a hold, whose end nobody knows: what waits returns to see.
+    Return the pause as a hold of unknown end: deliveries return to check.
 
     It returns after as long as the pause has lasted, within limits: so a short one ends soon after
     it is resumed, and a long one costs little. From then on returns are paced as after any hold.

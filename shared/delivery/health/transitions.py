@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import NamedTuple
 
 from shared.delivery.health.endpoint_health import Health, Hold
-
-
-class HoldReason(StrEnum):
-    """The kind of a hold."""
-
-    PAUSE = "Pause"
-    PROBATION = "Probation"
-    DELAYED_DELIVERY = "DelayedDelivery"
 
 
 class Ended(NamedTuple):
@@ -43,7 +34,3 @@ def transition(before: Health | None, after: Health) -> Transition:
         because = "its endpoint accepted an event" if not after.failures else "its time is over"
         return Transition(Ended(old, because) if old else None, new)
     return Transition()
-
-
-def reason_of(hold: Hold) -> HoldReason:
-    return HoldReason.PROBATION if hold.probation else HoldReason.DELAYED_DELIVERY

@@ -10,7 +10,7 @@ from shared.clock import Clock
 from shared.delivery.allowed_rate import Allowance, ask
 from shared.delivery.health.endpoint_health import Held, Observation
 from shared.delivery.health.local_health import LocalHealth
-from shared.delivery.health.pauses import held_by
+from shared.delivery.health.pauses import as_held
 from shared.delivery.requests.line import Line
 from shared.delivery.slots.slots import STUCK_AFTER, Slots, SlotUse
 from shared.engine.delivering.answers import Attempted, NotNow, Shortage
@@ -91,14 +91,14 @@ class Gate:
         """Learn whether the subscription is paused; what is not under way waits then."""
         self.pause = pause
         if pause and (self.line or self.probe):
-            self._hold_all(held_by(pause, self.clock.now()))
+            self._hold_all(as_held(pause, self.clock.now()))
             self.rules.stop_waiting(self.slots)
 
     def take(self) -> Request | None:
         """Take the next request that may be sent now, and turn away those before it."""
         now, time = self.clock.now(), self.monotonic()
         if self.pause:
-            self._hold_all(held_by(self.pause, now))
+            self._hold_all(as_held(self.pause, now))
         while self.probe or self.line:
             visit = (self.probe[0] if self.probe else self.line.first).owner
             if time >= visit.stop_at:

@@ -19,7 +19,7 @@ from shared.delivery.health.endpoint_health import (
     endpoint_id,
 )
 from shared.delivery.health.local_health import LocalHealth
-from shared.delivery.health.pauses import held_by
+from shared.delivery.health.pauses import as_held
 from shared.delivery.outcome import Outcome
 from shared.delivery.policy import DeliveryTerms
 from shared.delivery.requests.line import entries_of
@@ -153,7 +153,7 @@ class Gates:
         """Return whether the endpoint is open or held; ``NeedsProbe``: the probe is claimed."""
         while True:
             if pause := gate.pause:
-                return held_by(pause, self.clock.now())
+                return as_held(pause, self.clock.now())
             found = self.health.availability(gate.health, gate.key, terms)
             if not isinstance(found, NeedsProbe):
                 return found

@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from shared import telemetry
-from shared.delivery.health.endpoint_health import Health
-from shared.delivery.health.transitions import HoldReason, reason_of, transition
+from shared.delivery.health.endpoint_health import Health, HoldReason
+from shared.delivery.health.transitions import transition
 from shared.engine.ports import Metrics
 from shared.metrics import Metric
 from shared.subscriptions.subscription import SubscriptionKey
@@ -22,7 +22,7 @@ class HoldRecords(NamedTuple):
     def began(
         self, reason: HoldReason, why: str, *, until: datetime | None = None, by: str | None = None
     ) -> None:
-        """Record that a hold has begun; *by* is who began it: a pause, whose end nobody knows."""
+        """Record that a hold has begun; *by* is who began it: a pause, of unknown end."""
         self.metrics.count(Metric.HOLDS_BEGAN, *self.key, Reason=reason)
         telemetry.warning(
             "hold.began", **self.key._asdict(), reason=reason, why=why, until=until, by=by
@@ -47,6 +47,6 @@ class HoldRecords(NamedTuple):
         ended, began = transition(before, after)
         if ended:
             lasted = now - ended.hold.since
-            self.ended(reason_of(ended.hold), ended.because, lasted=lasted)
+            self.ended(ended.hold.reason, ended.because, lasted=lasted)
         if began:
-            self.began(reason_of(began), began.why, until=began.until)
+            self.began(began.reason, began.why, until=began.until)

@@ -89,25 +89,25 @@ class Parts:
         except StorageUnavailable:
             return True
 
-    def current_pause(self, used: EventSubscription) -> Pause | None:
-        """Return the pause of a subscription now; that of *used* if it can't be read."""
+    def current_pause(self, subscription: EventSubscription) -> Pause | None:
+        """Return the pause of a subscription now; that of *subscription* if it can't be read."""
         try:
-            found = self.subscriptions.subscription(used.key)
+            found = self.subscriptions.subscription(subscription.key)
         except StorageUnavailable:
-            return used.pause
-        return found.pause if found else used.pause
+            return subscription.pause
+        return found.pause if found else subscription.pause
 
-    def is_unchanged(self, used: EventSubscription) -> bool:
+    def is_unchanged(self, subscription: EventSubscription) -> bool:
         """
-        Tell whether *used* is what is stored now; ``False`` if that can't be read.
+        Tell whether *subscription* is what is stored now; ``False`` if that can't be read.
 
         A pause changes nothing for what is under way.
         """
         try:
-            found = self.subscriptions.read_uncached(used.key)
+            found = self.subscriptions.read_uncached(subscription.key)
         except StorageUnavailable:
             return False
-        return found is not None and replace(found, pause=used.pause) == used
+        return found is not None and replace(found, pause=subscription.pause) == subscription
 
     def _part(self, message: DeliveryMessage) -> Part | None:
         """Return the part, or drop it; what ends anything is read uncached."""

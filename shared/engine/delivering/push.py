@@ -10,7 +10,7 @@ from functools import partial
 from shared.clock import Clock
 from shared.delivery.outcome import Outcome, classify
 from shared.delivery.requests.push_request import push_request
-from shared.delivery.requests.replays import with_replay
+from shared.delivery.requests.replay_header import with_replay
 from shared.delivery.requests.traces import with_trace
 from shared.engine.delivering.answers import Attempted, Shortage
 from shared.engine.delivering.visit import Request
@@ -24,14 +24,14 @@ class Push:
     """
     Sends the request of a batch, and classifies its outcome.
 
-    *new_span_id* ``None``: requests carry no trace context. With *marks_replays* those
+    *new_span_id* ``None``: requests carry no trace context. With *has_replay_header* those
     of a replay name it.
     """
 
     pusher: Pusher
     clock: Clock
     new_span_id: Callable[[], str] | None = None
-    marks_replays: bool = False
+    has_replay_header: bool = False
 
     def __call__(self, request: Request) -> Attempted | Shortage:
         """Push *request*; whatever is wrong with an event is its outcome."""
@@ -42,7 +42,7 @@ class Push:
             outbound = push_request(part.subscription, part.terms, request.batch)
             if self.new_span_id:
                 outbound = with_trace(outbound, request.batch, self.new_span_id)
-            if self.marks_replays:
+            if self.has_replay_header:
                 outbound = with_replay(outbound, request.batch)
             exchange = self.pusher.send(outbound, profile.acknowledgement_timeout, late)
         except Exception as error:  # noqa: BLE001 - one event never harms its group

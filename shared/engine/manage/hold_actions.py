@@ -11,8 +11,7 @@ from shared.arm.arm_json import answer
 from shared.arm.pause_codec import to_pause, with_pause, without_pause
 from shared.arm.subscription_codec import to_subscription_in_force
 from shared.clock import in_words, timestamp
-from shared.delivery.health.endpoint_health import Hold, endpoint_id, release
-from shared.delivery.health.transitions import HoldReason, reason_of
+from shared.delivery.health.endpoint_health import Hold, HoldReason, endpoint_id, release
 from shared.engine.delivering.hold_records import HoldRecords
 from shared.engine.manage.call import Call, ManagePorts
 from shared.engine.manage.subscriptions import Subscriptions
@@ -37,15 +36,16 @@ class _HoldActions:
         """Hold a subscription by hand: its events wait until it is resumed."""
         pause = Pause(ports.clock.now(), call.by)
         is_new = self.form.change(ports, call, "pause", lambda stored: with_pause(stored, pause))
-        used = self._subscription(ports, call)
+        subscription = self._subscription(ports, call)
         if is_new:
-            HoldRecords(ports.metrics, used.key).began(HoldReason.PAUSE, "paused", by=call.by)
-        terms = ports.terms.of(used)
+            records = HoldRecords(ports.metrics, subscription.key)
+            records.began(HoldReason.PAUSE, "paused", by=call.by)
+        terms = ports.terms.of(subscription)
         end = "dead-lettered" if terms.dead_letter else "dropped"
-        said = "Paused" if is_new else "It was paused before"
+        said = "Paused" if is_new else "Already paused"
         return _answer(
             ports,
-            used,
+            subscription,
             f"{said}: its events are stored and wait. Their time to live goes on: an event is "
             f"{end} {in_words(terms.scaled(terms.time_to_live))} after it was published.",
             is_changed=is_new,
@@ -61,31 +61,31 @@ class _HoldActions:
             return without_pause(stored)
 
         is_new = self.form.change(ports, call, "resume", resumed)
-        used = self._subscription(ports, call)
+        subscription = self._subscription(ports, call)
         said = "It was not paused."
         if is_new and pause:
             lasted = ports.clock.now() - pause.since
-            records = HoldRecords(ports.metrics, used.key)
+            records = HoldRecords(ports.metrics, subscription.key)
             records.ended(HoldReason.PAUSE, "resumed", lasted=lasted, by=call.by)
             said = "Resumed: events that waited are delivered one after the other, within minutes."
-        return _answer(ports, used, said, is_changed=is_new)
+        return _answer(ports, subscription, said, is_changed=is_new)
 
     def release(self, ports: ManagePorts, call: Call) -> HttpAnswer:
         """End the automatic hold of an endpoint now."""
-        used = self._subscription(ports, call)
-        hold = _release(ports, used)
+        subscription = self._subscription(ports, call)
+        hold = _release(ports, subscription)
         said = "Its endpoint was not held."
         if hold:
             lasted = ports.clock.now() - hold.since
             telemetry.info(
-                "subscription.changed", **used.key._asdict(), action="release", by=call.by
+                "subscription.changed", **subscription.key._asdict(), action="release", by=call.by
             )
-            records = HoldRecords(ports.metrics, used.key)
-            records.ended(reason_of(hold), "released", lasted=lasted, by=call.by)
+            records = HoldRecords(ports.metrics, subscription.key)
+            records.ended(hold.reason, "released", lasted=lasted, by=call.by)
             said = "Released: events that waited are delivered one after the other, within minutes."
-        if used.pause:
+        if subscription.pause:
             said += " It is paused, which only 'resume' ends."
-        return _answer(ports, used, said, is_changed=hold is not None)
+        return _answer(ports, subscription, said, is_changed=hold is not None)
 
     def _subscription(self, ports: ManagePorts, call: Call) -> EventSubscription:
         found = self.form.named(ports, call, self.form.topic(ports, call))
@@ -103,17 +103,17 @@ def list_holds(ports: ManagePorts, call: Call) -> HttpAnswer:
     found = held_subscriptions(ports.resources, ports.clock.now())
     value = [
         {
-            "topic": used.topic,
-            "subscription": used.name,
-            **subscription_state.holds_document(used.pause, availability),
+            "topic": subscription.topic,
+            "subscription": subscription.name,
+            **subscription_state.holds_document(subscription.pause, availability),
         }
-        for used, availability, _ in found
-        if call.covers(used.topic_id)
+        for subscription, availability, _ in found
+        if call.covers(subscription.topic_id)
     ]
     return answer(200, {"value": value})
 
 
-def _release(ports: ManagePorts, used: EventSubscription) -> Hold | None:
+def _release(ports: ManagePorts, subscription: EventSubscription) -> Hold | None:
     """
     End the hold in the row that all processes share; return it, if there was one.
 
@@ -121,28 +121,28 @@ def _release(ports: ManagePorts, used: EventSubscription) -> Hold | None:
         Conflict: every try lost its race for the row.
         StorageUnavailable: it may or may not be released.
     """
+    endpoint = endpoint_id(subscription)
     for _ in tries(ports.backoff):
-        row = ports.health.read(used.key)
-        if row is None or row.health.hold is None or row.health.endpoint != endpoint_id(used):
+        row = ports.health.read(subscription.key)
+        if row is None or row.health.hold is None or row.health.endpoint != endpoint:
             return None
         with suppress(Conflict):
-            ports.health.write(used.key, release(row.health, ports.clock.now()), row.etag)
+            ports.health.write(subscription.key, release(row.health, ports.clock.now()), row.etag)
             return row.health.hold
     raise Conflict
 
 
 def _answer(
-    ports: ManagePorts, used: EventSubscription, message: str, *, is_changed: bool
+    ports: ManagePorts, subscription: EventSubscription, message: str, *, is_changed: bool
 ) -> HttpAnswer:
     now = ports.clock.now()
+    availability = subscription_state.read_availability(subscription, ports.health, now)
     document = {
-        "topic": used.topic,
-        "subscription": used.name,
+        "topic": subscription.topic,
+        "subscription": subscription.name,
         "at": timestamp(now),
         "changed": is_changed,
         "message": message,
-        **subscription_state.holds_document(
-            used.pause, subscription_state.read_availability(used, ports.health, now)
-        ),
+        **subscription_state.holds_document(subscription.pause, availability),
     }
     return answer(200, document)

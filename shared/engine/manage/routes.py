@@ -11,7 +11,7 @@ from shared.engine.manage import metrics_api, namespaces, surroundings, topics
 from shared.engine.manage.attempts_api import attempts_of, failures_of
 from shared.engine.manage.call import Call, ManagePorts
 from shared.engine.manage.dead_letters_api import dead_letter_blobs_of, dead_letter_records_of
-from shared.engine.manage.endpoint_test import test_of
+from shared.engine.manage.endpoint_tests_api import endpoint_tests_of
 from shared.engine.manage.forecast_api import forecast_of
 from shared.engine.manage.hold_actions import hold_actions, list_holds
 from shared.engine.manage.metrics_api import MonitoredResource
@@ -66,7 +66,7 @@ def _subscription_routes(path: str, form: Subscriptions) -> tuple[Route, ...]:
         _route(f"{path}/{{name}}/attempts", GET=attempts_of(form)),
         _route(f"{path}/{{name}}/failures", GET=failures_of(form)),
         _route(f"{path}/{{name}}/forecast", GET=forecast_of(form)),
-        _route(f"{path}/{{name}}/test", POST=test_of(form)),
+        _route(f"{path}/{{name}}/test", POST=endpoint_tests_of(form)),
         *(
             _route(f"{path}/{{name}}/{action}", POST=handler)
             for action, handler in hold_actions(form).items()

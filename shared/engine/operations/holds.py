@@ -8,10 +8,15 @@ from typing import NamedTuple
 
 from shared.arm.pause_codec import to_pause
 from shared.arm.subscription_codec import to_subscription_in_force
-from shared.delivery.health.endpoint_health import Availability, Health, Open, endpoint_id
+from shared.delivery.health.endpoint_health import (
+    Availability,
+    Health,
+    HoldReason,
+    Open,
+    endpoint_id,
+)
 from shared.delivery.health.endpoint_health import availability as availability_of
 from shared.delivery.health.health_document import health_of
-from shared.delivery.health.transitions import HoldReason, reason_of
 from shared.engine.ports import ResourceStore, Table
 from shared.errors import UNREADABLE
 from shared.subscriptions.subscription import EventSubscription
@@ -66,5 +71,5 @@ def _judged(
     availability = availability_of(health, now) if health else Open()
     reasons = [HoldReason.PAUSE] if subscription.pause else []
     if health and health.hold and not isinstance(availability, Open):
-        reasons.append(reason_of(health.hold))
+        reasons.append(health.hold.reason)
     return HeldSubscription(subscription, availability, tuple(reasons))

@@ -108,11 +108,11 @@ def holds_document(pause: Pause | None, found: Availability) -> dict[str, Any]:
 
 def document(state: SubscriptionState) -> dict[str, Any]:
     """Return a state as JSON members."""
-    place = state.dead_letter
+    kept = state.dead_letter
     return {
         "hasConsented": state.has_consented,
         **holds_document(state.pause, state.availability),
-        "deadLetter": place and {"account": place.account, "container": place.container},
+        "deadLetter": kept and {"account": kept.account, "container": kept.container},
         "counts": {metric.value: count for metric, count in state.counts.items()},
     }
 

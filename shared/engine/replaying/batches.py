@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from shared.deadletter.published_event import NotReplayable, event_text
 from shared.deadletter.reader import DeadLetter, Records, UnreadableRecord
-from shared.deadletter.replay import NotReplayable, event_text
 from shared.engine.replaying.job import FINISHED, Fault, Position, Progress, Skipped
 from shared.events.topic import Topic
 

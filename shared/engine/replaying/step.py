@@ -25,7 +25,7 @@ from shared.deadletter.reader import (
     read_blob,
 )
 from shared.delivery.messages.message import ReplayStep, encode_step
-from shared.delivery.requests.replays import replay_publish_id
+from shared.delivery.requests.replay_header import replay_publish_id
 from shared.engine.delivering.requeue import Requeue
 from shared.engine.ports import (
     DeadLetterReader,

@@ -20,7 +20,7 @@ from shared.delivery.requests.push_batch import Loaded
 from shared.engine.delivering.attempt_lines import AttemptLines
 from shared.settings import LogFormat
 from shared.telemetry import LOGGER
-from shared.wiring.console import use_format
+from shared.wiring.worker_log import use_format
 from tests.builders import a_delivery, a_message, a_subscription, an_outcome, terms, text
 
 WHY = "the end is not confirmed: the subscription may have changed; schedule step 11: every 12 h"

@@ -110,7 +110,7 @@ def test_a_second_pause_changes_nothing(crm: ArmApi, logged: Logged) -> None:
     again = crm.json("POST", f"{CRM}/pause")
 
     assert (again["changed"], again["paused"]) == (False, PAUSED)
-    assert again["message"].startswith("It was paused before: ")
+    assert again["message"].startswith("Already paused: ")
     assert crm.stored() == stored
     assert [line["action"] for line in logged("subscription.changed")] == ["pause"]
 

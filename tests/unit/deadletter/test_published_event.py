@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from shared.deadletter.published_event import NotReplayable, event_text
 from shared.deadletter.reader import DeadLetter, read_blob
-from shared.deadletter.replay import NotReplayable, event_text
 from shared.delivery.requests.conversion import convert
 from shared.events.topic import InputSchema, Topic
 from shared.subscriptions.subscription import DeliverySchema

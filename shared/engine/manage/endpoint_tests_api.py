@@ -30,7 +30,7 @@ _SHORTEST_SECRET = 4  # characters: a shorter one can't be told from other text
 _BEARER = re.compile(r"(?i)(bearer\s+)[\w.~+/=-]+")
 
 
-def test_of(form: Subscriptions) -> Callable[[ManagePorts, Call], HttpAnswer]:
+def endpoint_tests_of(form: Subscriptions) -> Callable[[ManagePorts, Call], HttpAnswer]:
     """Return the handler for event subscriptions in one form."""
 
     def test(ports: ManagePorts, call: Call) -> HttpAnswer:
@@ -40,29 +40,29 @@ def test_of(form: Subscriptions) -> Callable[[ManagePorts, Call], HttpAnswer]:
         It passes no queue and counts nowhere: not in health, metrics or attempts.
         """
         stored = form.named(ports, call, form.topic(ports, call)).document
-        used, now = to_subscription_in_force(stored), ports.clock.now()
-        if not used.has_consented:
+        subscription, now = to_subscription_in_force(stored), ports.clock.now()
+        if not subscription.has_consented:
             raise Conflict("The endpoint has not completed the validation handshake.")
-        rate = min(TESTS_A_MINUTE, used.rate or TESTS_A_MINUTE)
-        if seconds := ports.test_rate.wait(used.key, rate, now):
+        rate = min(TESTS_A_MINUTE, subscription.rate or TESTS_A_MINUTE)
+        if seconds := ports.test_rate.wait(subscription.key, rate, now):
             return _too_many(rate, seconds)
-        request, exchange, outcome = _sent(ports, used, now)
+        request, exchange, outcome = _sent(ports, subscription, now)
         telemetry.info(
             "subscription.tested",
-            topic=used.topic,
-            subscription=used.name,
+            topic=subscription.topic,
+            subscription=subscription.name,
             by=call.by,
             outcome=outcome,
             status=exchange.status if isinstance(exchange, Answered) else None,
         )
         document = {
-            "topic": used.topic,
-            "subscription": used.name,
+            "topic": subscription.topic,
+            "subscription": subscription.name,
             "at": timestamp(now),
             "succeeded": outcome is Outcome.DELIVERED,
             "outcome": outcome,
-            "request": _asked(request, used),
-            **_said(exchange, _Mask(used)),
+            "request": _asked(request, subscription),
+            **_said(exchange, _Mask(subscription)),
             "seconds": round(exchange.seconds, 3),
             "peer": _peer(exchange.peer),
         }
@@ -77,11 +77,11 @@ def _too_many(rate: int, seconds: float) -> HttpAnswer:
 
 
 def _sent(
-    ports: ManagePorts, used: EventSubscription, now: datetime
+    ports: ManagePorts, subscription: EventSubscription, now: datetime
 ) -> tuple[OutboundRequest, Exchange, Outcome | None]:
-    """Send a test event; return the request, and what came of it: no outcome of our shortage."""
-    terms = ports.terms.of(used)
-    request = push_request(used, terms, (sample_event(used, ports.new_id(), now),))
+    """Return the request of a test event, and what came of it; no outcome of our shortage."""
+    terms = ports.terms.of(subscription)
+    request = push_request(subscription, terms, (sample_event(subscription, ports.new_id(), now),))
     asked = request._replace(wants_body=True, examines_peer=True)
     exchange = ports.pusher.send(asked, terms.profile.acknowledgement_timeout)
     if not isinstance(exchange, Answered) and exchange.failure is Failure.SHORTAGE:
@@ -92,9 +92,9 @@ def _sent(
 class _Mask:
     """Hides the secrets of a subscription in what its endpoint says."""
 
-    def __init__(self, used: EventSubscription) -> None:
-        query = urlsplit(used.endpoint_url).query
-        headers = [each for each in used.headers if isinstance(each, StaticHeader)]
+    def __init__(self, subscription: EventSubscription) -> None:
+        query = urlsplit(subscription.endpoint_url).query
+        headers = [each for each in subscription.headers if isinstance(each, StaticHeader)]
         secrets = {query, *(value for _, value in parse_qsl(query, keep_blank_values=True))}
         secrets |= {each.value for each in headers if each.is_secret}
         kept = [each for each in secrets if len(each) >= _SHORTEST_SECRET]
@@ -106,11 +106,11 @@ class _Mask:
         return _BEARER.sub(rf"\1{HIDDEN}", text)
 
 
-def _asked(request: OutboundRequest, used: EventSubscription) -> Mapping[str, Any]:
+def _asked(request: OutboundRequest, subscription: EventSubscription) -> Mapping[str, Any]:
     """Return the request without secrets: those of its URL and of its headers."""
     secret = {
         each.name.lower()
-        for each in used.headers
+        for each in subscription.headers
         if isinstance(each, StaticHeader) and each.is_secret
     }
     headers = dict(request.headers) | ({"Authorization": ""} if request.audience else {})

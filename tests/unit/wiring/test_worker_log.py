@@ -14,7 +14,7 @@ import pytest
 from shared import telemetry, wiring
 from shared.settings import LogFormat
 from shared.telemetry import LOGGER
-from shared.wiring import console, process
+from shared.wiring import process, worker_log
 
 _current = threading.local()
 
@@ -44,12 +44,12 @@ def worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[AsyncLoggingHandler]:
     root, ours = logging.getLogger(), logging.getLogger(LOGGER)
     ours.setLevel(logging.INFO)
     root.addHandler(handler)
-    console.print_what_the_host_drops()
-    console.print_what_the_host_drops()
+    worker_log.print_what_the_host_drops()
+    worker_log.print_what_the_host_drops()
     yield handler
     ours.setLevel(logging.NOTSET)
     root.removeHandler(handler)
-    for each in [each for each in ours.handlers if isinstance(each, console.ConsoleLines)]:
+    for each in [each for each in ours.handlers if isinstance(each, worker_log.ConsoleLines)]:
         ours.removeHandler(each)
 
 
@@ -101,7 +101,8 @@ def test_other_hosts_lose_nothing_and_get_nothing_twice(
     telemetry.error("metrics.lost", rows=3)
 
     assert capsys.readouterr().out == ""
-    assert not any(isinstance(h, console.ConsoleLines) for h in logging.getLogger(LOGGER).handlers)
+    handlers = logging.getLogger(LOGGER).handlers
+    assert not any(isinstance(each, worker_log.ConsoleLines) for each in handlers)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +120,7 @@ def test_the_setting_chooses_how_a_line_is_written(
         telemetry.info("publish.refused", "403 for orders")
         telemetry.info("deadletter_batch")
     finally:
-        console.use_format(LogFormat.JSON)
+        worker_log.use_format(LogFormat.JSON)
 
     assert caplog.messages == [line, '{"event":"deadletter_batch"}']
 
@@ -127,7 +128,7 @@ def test_the_setting_chooses_how_a_line_is_written(
 def test_functions_begin_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
     begun: list[bool] = []
     monkeypatch.setenv("AzureWebJobsStorage", "UseDevelopmentStorage=true")
-    monkeypatch.setattr(console, "print_what_the_host_drops", lambda: begun.append(True))
+    monkeypatch.setattr(worker_log, "print_what_the_host_drops", lambda: begun.append(True))
 
     wiring.require_settings()
 
