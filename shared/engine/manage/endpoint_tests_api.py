@@ -79,7 +79,7 @@ def _too_many(rate: int, seconds: float) -> HttpAnswer:
 def _sent(
     ports: ManagePorts, subscription: EventSubscription, now: datetime
 ) -> tuple[OutboundRequest, Exchange, Outcome | None]:
-    """Return the request of a test event, and what came of it; no outcome of our shortage."""
+    """Send a test event; return request, exchange and outcome (``None``: we had no resources)."""
     terms = ports.terms.of(subscription)
     request = push_request(subscription, terms, (sample_event(subscription, ports.new_id(), now),))
     asked = request._replace(wants_body=True, examines_peer=True)

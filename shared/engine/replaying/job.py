@@ -35,7 +35,11 @@ class Skipped(StrEnum):
 
 
 class Source(NamedTuple):
-    """The blobs below *folder* of a container, which are those of one subscription."""
+    """
+    The blobs below *folder* of a container, which are those of one subscription.
+
+    Without a *subscription* they are all blobs of a container that an operator has given.
+    """
 
     topic: str
     subscription: str
@@ -46,6 +50,10 @@ class Source(NamedTuple):
     @property
     def key(self) -> SubscriptionKey:
         return SubscriptionKey(self.topic, self.subscription)
+
+    @property
+    def title(self) -> str:
+        return "/".join(self.key) if self.subscription else f"container {self.container}"
 
     @property
     def destination(self) -> DeadLetterDestination:

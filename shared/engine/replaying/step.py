@@ -180,7 +180,7 @@ class ReplaySteps:
 
     def _leave_source(self, run: _StepRun, why: str) -> None:
         if source := run.job.source:
-            job = run.job.with_faults(Fault(f"{source.topic}/{source.subscription}", why))
+            job = run.job.with_faults(Fault(source.title, why))
             run.job = replace(job.at_next_source(), why=job.why or why)
 
     def _target(self, key: SubscriptionKey) -> Target:

@@ -20,7 +20,23 @@ def test_who_began_and_ended_it_is_logged(pushgrid: Pushgrid, crm: Subscriber, l
     (began,), (ended,) = logged("replay.started"), logged("replay.ended")
     assert (began["job"], began["by"]) == (job["id"], "the admin key")
     assert (ended["state"], ended["events"], ended["replayed"]) == ("Done", 3, 3)
+    assert began["subscriptions"] == ["crm"]
     assert len(ids(crm)) == 3
+
+
+@pytest.mark.usefixtures("crm")
+def test_a_given_container_is_named_in_the_log_and_by_its_fault(pushgrid: Pushgrid, logged: Logged):
+    pushgrid.dead_letters.missing.add("azure")
+
+    job = replayed(pushgrid, container="azure", to=CRM)
+
+    (began,) = logged("replay.started")
+    assert (began["containers"], began["subscriptions"], began["to"]) == (
+        ["azure"],
+        [],
+        "orders/crm",
+    )
+    assert [each["where"] for each in job["faults"]] == ["container azure"]
 
 
 def test_one_replay_runs_at_a_time(pushgrid: Pushgrid, crm: Subscriber):
