@@ -92,13 +92,18 @@ class Subscriptions:
         return answer_page(call, found, lambda stored: self.show_listed(ports, stored, topic))
 
     def full_url(self, ports: ManagePorts, call: Call) -> HttpAnswer:
-        found = self.named(ports, call, self.topic(ports, call))
-        return answer(200, {"endpointUrl": full_url(found.document)})
+        return answer(200, {"endpointUrl": full_url(self._with_secrets(ports, call))})
 
     def delivery_attributes(self, ports: ManagePorts, call: Call) -> HttpAnswer:
         """Answer the custom headers, secrets in clear text."""
-        found = self.named(ports, call, self.topic(ports, call))
-        return answer(200, {"value": delivery_attributes(found.document)})
+        return answer(200, {"value": delivery_attributes(self._with_secrets(ports, call))})
+
+    def _with_secrets(self, ports: ManagePorts, call: Call) -> Document:
+        """Return a subscription whose secrets are answered, which the log tells."""
+        topic, name = self.topic(ports, call), call.names["name"]
+        found = self.named(ports, call, topic)
+        telemetry.info("secrets.listed", topic=topic.name, subscription=name, by=call.by)
+        return found.document
 
     def what_if(self, ports: ManagePorts, call: Call) -> HttpAnswer:
         """Answer what a PUT of the body would change; ask no endpoint, and store nothing."""
@@ -189,7 +194,8 @@ class Subscriptions:
     ) -> SubscriptionRequest:
         """Return the request that replaces the *existing* subscription with a PUT of *body*."""
         if existing is None and _count(ports, topic) >= MAX_SUBSCRIPTIONS:
-            raise _too_many()
+            message = f"A topic can have at most {MAX_SUBSCRIPTIONS} event subscriptions."
+            raise InvalidDocument(message, detail_code="QuotaExceeded")
         own = ports.deployment.app_addresses | host_addresses(call.asked_at)
         is_damaged = existing is not None and not is_readable(existing.document)
         found = existing.document if existing else None
@@ -278,11 +284,6 @@ def _key(topic: ParentTopic, call: Call) -> DocumentKey:
 
 def _count(ports: ManagePorts, topic: ParentTopic) -> int:
     return len(ports.resources.list(Table.EVENT_SUBSCRIPTIONS, topic.name))
-
-
-def _too_many() -> InvalidDocument:
-    message = f"A topic can have at most {MAX_SUBSCRIPTIONS} event subscriptions."
-    return InvalidDocument(message, detail_code="QuotaExceeded")
 
 
 def _log_change(topic: ParentTopic, row: Resource, action: str, call: Call) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
 from shared.engine.ports import Table
-from tests.functional.manage.arm_api import CRM, ORDERS, ArmApi, hook
+from tests.functional.deployment import Logged
+from tests.functional.manage.arm_api import CRM, ORDERS, URL, ArmApi, hook
 
 SECRET = {"name": "x-key", "type": "Static", "properties": {"value": "k3y", "isSecret": True}}
 PUBLIC = {"name": "x-team", "type": "Static", "properties": {"value": "crm"}}
@@ -29,6 +31,19 @@ def test_a_secret_that_comes_back_as_it_was_shown_keeps_its_value(orders: ArmApi
         orders.json(method, CRM, given, status=201)
         (kept,) = orders.json("POST", f"{CRM}/getDeliveryAttributes")["value"]
         assert kept == SECRET | {"name": "X-KEY"}
+
+
+@pytest.mark.parametrize("action", ["getFullUrl", "getDeliveryAttributes"])
+def test_the_log_names_who_reads_secrets_and_none_of_them(
+    orders: ArmApi, action: str, logged: Logged, caplog: pytest.LogCaptureFixture
+) -> None:
+    orders.json("PUT", CRM, with_headers(SECRET), status=201)
+
+    orders.json("POST", f"{CRM}/{action}")
+
+    (line,) = logged("secrets.listed")
+    assert (line["topic"], line["subscription"], line["by"]) == ("orders", "crm", "the admin key")
+    assert not any(secret in caplog.text for secret in ("k3y", urlsplit(URL).query))
 
 
 @pytest.mark.parametrize("name", ["x-team", "x-new"])
