@@ -2,14 +2,14 @@
 
 import { badge, duration, moment } from "./parts.js";
 import { h } from "./preact.mjs";
-import { run, setInput, state } from "./store.js";
+import { run, setInView, state } from "./store.js";
 
 /** The buttons that make sense now; found: its state as `…/attempts` answers it. */
 export function buttons(path, found) {
   const act = (action) => async () => (await state.api.act(path, action)).message;
   const test = async () => {
     const tested = await state.api.act(path, "test");
-    setInput("test", tested);
+    setInView("test", tested);
     return tested.succeeded ? "The endpoint accepted the test event." : "The endpoint did not accept the test event.";
   };
   return h(
@@ -38,13 +38,13 @@ function button(label, name, action, isDisabled = false) {
 
 /** The request and the answer of the latest test. */
 export function testResult() {
-  const tested = state.inputs.test;
+  const tested = state.view.test;
   if (!tested) return null;
   const { request, answer, failure, peer, outcome, succeeded } = tested;
   const word = [answer?.status, outcome ?? "no attempt"].filter(Boolean).join(" ");
   return h(
     "div",
-    { class: "test", "aria-label": "Test", role: "group" },
+    { "aria-label": "Test", role: "group" },
     h(
       "p",
       null,

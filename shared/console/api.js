@@ -6,7 +6,7 @@ const METRICS_VERSION = "2023-10-01";
 const PUBLISH_VERSION = "2024-06-01"; // of namespace topics
 
 /** The deployment refused a request, or can't be reached (status 0). */
-export class Refused extends Error {
+class Refused extends Error {
   constructor(status, message) {
     super(message);
     this.status = status;

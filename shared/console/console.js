@@ -42,7 +42,7 @@ function follow() {
     change({ route });
     return;
   }
-  change({ route, inputs: {}, notice: null });
+  change({ route, view: {}, notice: null });
   keepReading(view.reads(state.api, route));
   queueMicrotask(() => document.getElementById("content")?.focus());
 }

@@ -3,7 +3,7 @@
 import { moment, paged, row, table } from "./parts.js";
 import { h } from "./preact.mjs";
 import { startReplay } from "./replays.js";
-import { run, setInput, state } from "./store.js";
+import { run, setInView, state } from "./store.js";
 
 const PAGE = 20;
 
@@ -21,13 +21,13 @@ export function deadLetters(path, route) {
   const newest = state.reads.deadLetters?.value;
   if (!newest) return null;
   if (newest.missing) return h("p", { class: "quiet" }, newest.missing);
-  const older = state.inputs.older ?? { value: [], nextLink: newest.nextLink };
+  const older = state.view.older ?? { value: [], nextLink: newest.nextLink };
   const blobs = [...newest.value, ...older.value.filter((each) => !isIn(newest.value, each))];
   const more = () =>
     run("older", async () => {
       const token = new URL(older.nextLink).searchParams.get("$skiptoken");
       const page = await state.api.get(`${path}/deadLetters`, { $top: PAGE, $skipToken: token });
-      setInput("older", { value: [...older.value, ...page.value], nextLink: page.nextLink });
+      setInView("older", { value: [...older.value, ...page.value], nextLink: page.nextLink });
       return `${page.value.length} older blobs.`;
     });
   return [
@@ -39,7 +39,7 @@ export function deadLetters(path, route) {
       "There are no dead letters.",
     ),
     older.nextLink && h("button", { type: "button", onClick: more }, "Show older ones"),
-    state.inputs.records && records(state.inputs.records),
+    state.view.records && records(state.view.records),
   ];
 }
 
@@ -51,8 +51,8 @@ function blobRow(path, route, { blob, writtenAt, events, unreadable, reasons, fa
   const show = () =>
     run(`show ${blob}`, async () => {
       const found = await state.api.get(`${path}/deadLetters/records`, { blob });
-      setInput("record", 0);
-      setInput("records", found);
+      setInView("recordPage", 0);
+      setInView("records", found);
       return found.value.length === 1 ? "Showing 1 dead letter." : `Showing ${found.value.length} dead letters.`;
     });
   const told = Object.entries(reasons).map(([reason, count]) => `${reason} (${count})`);
@@ -77,7 +77,7 @@ function button(label, blob, fault, onClick) {
 }
 
 function records({ blob, value }) {
-  const { shown, pager } = paged("record", value);
+  const { shown, pager } = paged("recordPage", value);
   return h(
     "div",
     { role: "group", "aria-label": "Dead letters in the blob", key: blob },

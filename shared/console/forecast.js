@@ -2,16 +2,16 @@
 
 import { badge, duration, field, row, table } from "./parts.js";
 import { h } from "./preact.mjs";
-import { run, setInput, state } from "./store.js";
+import { run, setInView, state } from "./store.js";
 
 const EXAMPLE = "503,503,timeout,200";
 
 export function forecast(path) {
-  const answers = state.inputs.answers ?? EXAMPLE;
+  const answers = state.view.answers ?? EXAMPLE;
   const ask = async (event) => {
     event.preventDefault();
     await run("forecast", async () => {
-      setInput("forecast", await state.api.get(`${path}/forecast`, { answers }));
+      setInView("forecast", await state.api.get(`${path}/forecast`, { answers }));
       return "The forecast is ready.";
     });
   };
@@ -27,7 +27,7 @@ export function forecast(path) {
       { class: "quiet" },
       "Status codes, or timeout, refused, dns, tls, unsendable, no-token. Times count from publish.",
     ),
-    state.inputs.forecast && result(state.inputs.forecast),
+    state.view.forecast && result(state.view.forecast),
   ];
 }
 

@@ -5,7 +5,7 @@ import { badge, duration, link, moment, panel, pathOf, row, stateOf, table } fro
 import { h } from "./preact.mjs";
 import { state } from "./store.js";
 import { everySubscription, subscriptionList } from "./subscriptions.js";
-import { hasFailed, timelines } from "./timeline.js";
+import { timelines } from "./timeline.js";
 
 const MOST_TOPICS = 10; // whose rates are read
 const MOST_SUBSCRIPTIONS = 20; // whose failures are read
@@ -32,20 +32,33 @@ async function readRates(api, signal) {
   );
 }
 
-/** Read the latest events with failed attempts: of endpoints that are held, then of the others. */
+/** Read the latest failed attempts by event: of endpoints that are held, then of the others. */
 async function readFailures(api, signal) {
   const pairs = everySubscription(readableTopics()).filter(([, each]) => each.isReadable);
   const chosen = pairs.toSorted(([, a], [, b]) => Boolean(b.held) - Boolean(a.held));
   const found = await Promise.all(
     chosen.slice(0, MOST_SUBSCRIPTIONS).map(async ([topic, { name }]) => {
-      const path = `${topic.id}/eventSubscriptions/${name}/attempts`;
+      const path = `${topic.id}/eventSubscriptions/${name}/failures`;
       const { value } = await api.get(path, { $top: MOST_FAILURES }, signal);
-      return value.filter(hasFailed).map((event) => ({ event, topic: topic.name, name }));
+      const where = { name: `${topic.name}/${name}`, path: pathOf(topic.name, name) };
+      return value.map((attempt) => ({ attempt, where }));
     }),
   );
-  const newest = ({ event }) => event.publishedAt;
-  const byTime = found.flat().toSorted((a, b) => (newest(a) < newest(b) ? 1 : -1));
-  return { of: pairs.length, events: byTime.slice(0, MOST_FAILURES) };
+  const byTime = found.flat().toSorted((a, b) => (a.attempt.at < b.attempt.at ? 1 : -1));
+  return { of: pairs.length, events: byEvent(byTime.slice(0, MOST_FAILURES)) };
+}
+
+/** Arrange attempts, the latest first, as the timelines of their events. */
+function byEvent(attempts) {
+  const events = new Map();
+  for (const { attempt, where } of attempts) {
+    const { systemId, eventId, state: word, reason, at } = attempt;
+    const end = word && { state: word, reason, at };
+    const known = events.get(systemId) ?? { event: { systemId, eventId, attempts: [], end }, where };
+    known.event.attempts.unshift(attempt);
+    events.set(systemId, known);
+  }
+  return [...events.values()];
 }
 
 export function overview() {
@@ -74,14 +87,10 @@ function rates(topics) {
 function failures(found) {
   if (!found) return null;
   const note = `Of ${MOST_SUBSCRIPTIONS} of ${found.of} subscriptions; held ones come first.`;
-  const events = found.events.map(({ event, topic, name }) => ({
-    event,
-    where: { name: `${topic}/${name}`, path: pathOf(topic, name) },
-  }));
   return [
-    events.length
-      ? timelines(events)
-      : h("p", { class: "quiet" }, "No failed attempt is recorded."),
+    found.events.length
+      ? timelines(found.events)
+      : h("p", { class: "quiet" }, "No failed attempt is recorded in the last hour."),
     found.of > MOST_SUBSCRIPTIONS && h("p", { class: "quiet" }, note),
   ];
 }

@@ -1,7 +1,7 @@
 // Draws what several views show: panels, tables, times, states.
 
 import { h } from "./preact.mjs";
-import { setInput, state } from "./store.js";
+import { setInView, state } from "./store.js";
 
 const ROWS = 50; // of a page
 
@@ -98,13 +98,13 @@ export function row(key, ...cells) {
   return h("tr", { key }, cells.map((each) => h("td", null, each)));
 }
 
-/** The rows of the chosen page, and what to choose another with; name: of the input. */
+/** The rows of the chosen page, and what to choose another with; name: of its number in the view's state. */
 export function paged(name, rows) {
   const last = Math.max(Math.ceil(rows.length / ROWS) - 1, 0);
-  const page = Math.min(state.inputs[name] ?? 0, last);
+  const page = Math.min(state.view[name] ?? 0, last);
   const from = page * ROWS;
   const turn = (label, to, isDisabled) =>
-    h("button", { type: "button", disabled: isDisabled, onClick: () => setInput(name, to) }, label);
+    h("button", { type: "button", disabled: isDisabled, onClick: () => setInView(name, to) }, label);
   const pager =
     last > 0 &&
     h(
@@ -126,22 +126,22 @@ export function field(label, name, attributes) {
       type: "text",
       autocomplete: "off",
       spellcheck: false,
-      value: state.inputs[name] ?? "",
-      onInput: (event) => setInput(name, event.target.value),
+      value: state.view[name] ?? "",
+      onInput: (event) => setInView(name, event.target.value),
       ...attributes,
     }),
   );
 }
 
 export function choice(label, name, options) {
-  const chosen = state.inputs[name] ?? options[0][0];
+  const chosen = state.view[name] ?? options[0][0];
   return h(
     "label",
     { class: "field" },
     h("span", null, label),
     h(
       "select",
-      { onChange: (event) => setInput(name, event.target.value) },
+      { onChange: (event) => setInView(name, event.target.value) },
       options.map(([value, text]) => h("option", { value, selected: value === chosen }, text)),
     ),
   );

@@ -2,7 +2,7 @@
 
 import { field } from "./parts.js";
 import { h } from "./preact.mjs";
-import { run, setInput, state } from "./store.js";
+import { run, setInView, state } from "./store.js";
 
 /** The form; topic: as `status/topics` names it. */
 export function publishForm(topic) {
@@ -32,7 +32,7 @@ export function publishForm(topic) {
 const EXAMPLES = { type: "Console.Test", subject: "/test", data: '{ "total": 12.5 }', event: "{}" };
 
 function value(name) {
-  return state.inputs[name] ?? EXAMPLES[name];
+  return state.view[name] ?? EXAMPLES[name];
 }
 
 function area(label, name) {
@@ -46,7 +46,7 @@ function area(label, name) {
         rows: 3,
         spellcheck: false,
         value: value(name),
-        onInput: (event) => setInput(name, event.target.value),
+        onInput: (event) => setInView(name, event.target.value),
       },
     ),
   );

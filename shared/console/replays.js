@@ -2,11 +2,16 @@
 
 import { badge, field, moment, row, table } from "./parts.js";
 import { h } from "./preact.mjs";
-import { run, setInput, state } from "./store.js";
+import { run, setInView, state } from "./store.js";
 import { readableTopic } from "./topic.js";
 
 const RUNNING = "Running";
 const LOOKS = { [RUNNING]: "warn", Done: "good", Cancelled: "off", Failed: "bad" };
+
+/** How many seconds to wait before they are read again. */
+export function replaysPause(jobs = []) {
+  return jobs.some((job) => job.state === RUNNING) ? 3 : 10;
+}
 
 /** Read the latest replays from or to a subscription. */
 export async function readReplays(api, { topic, subscription }, signal) {
@@ -18,7 +23,7 @@ export async function readReplays(api, { topic, subscription }, signal) {
 
 /** Start a replay of the subscription's dead letters in blobs whose names begin with prefix. */
 export async function startReplay({ topic, subscription }, prefix, isDryRun = false) {
-  const { reason, rate, again } = state.inputs;
+  const { reason, rate, again } = state.view;
   const job = await state.api.act(providerOf(topic), "replays", {
     topic: readableTopic(topic).name,
     subscription,
@@ -69,8 +74,8 @@ function form(route) {
       { class: "check" },
       h("input", {
         type: "checkbox",
-        checked: Boolean(state.inputs.again),
-        onChange: (event) => setInput("again", event.target.checked),
+        checked: Boolean(state.view.again),
+        onChange: (event) => setInView("again", event.target.checked),
       }),
       h("span", null, "Also those replayed before"),
     ),

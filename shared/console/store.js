@@ -6,7 +6,7 @@ export const state = {
   signInFault: "",
   route: { view: "overview" },
   reads: {}, // by name: { value, error, at }
-  inputs: {}, // what the operator has typed or chosen on this view
+  view: {}, // what the operator has typed, chosen or asked for on this view
   running: "", // the action under way
   notice: null, // { text, isFault }: the result of the latest action
 };
@@ -21,7 +21,7 @@ export function drawWith(drawing) {
 }
 
 /** Change the state and draw once, after all changes of this moment. */
-export function change(changes = {}) {
+export function change(changes) {
   Object.assign(state, changes);
   if (isScheduled) return;
   isScheduled = true;
@@ -31,13 +31,14 @@ export function change(changes = {}) {
   });
 }
 
-export function setInput(name, value) {
-  change({ inputs: { ...state.inputs, [name]: value } });
+export function setInView(name, value) {
+  change({ view: { ...state.view, [name]: value } });
 }
 
 /**
  * Read what a view needs, again and again, until another call.
- * loads: by name, [function of a signal that returns a value, seconds until the next read].
+ * loads: by name, [function of a signal that returns a value, seconds until the next read, or
+ * a function of the value that returns them].
  * What is the same for all views stays on the screen meanwhile.
  */
 export function keepReading(loads) {
@@ -51,15 +52,12 @@ export function keepReading(loads) {
   current = { stop, repeat: () => repeats.forEach((each) => each()) };
 }
 
-/** Read everything on the screen again now. */
-export function readAgain() {
-  current.repeat();
-}
-
 function repeatedly(name, load, seconds, signal) {
   let timer = 0;
   let isReading = false;
   let isWantedAgain = false;
+  const pause = () =>
+    1000 * (typeof seconds === "function" ? seconds(state.reads[name]?.value) : seconds);
 
   async function read() {
     clearTimeout(timer);
@@ -72,7 +70,7 @@ function repeatedly(name, load, seconds, signal) {
     await readOnce(name, load, signal);
     isReading = false;
     if (signal.aborted) return;
-    const wait = isWantedAgain ? 0 : seconds * 1000;
+    const wait = isWantedAgain ? 0 : pause();
     isWantedAgain = false;
     timer = setTimeout(() => (document.hidden ? whenVisible(read) : read()), wait);
   }
@@ -80,7 +78,7 @@ function repeatedly(name, load, seconds, signal) {
   signal.addEventListener("abort", () => clearTimeout(timer));
   // What another view has read a moment ago is still good.
   const age = Date.now() - (state.reads[name]?.at ?? 0);
-  timer = setTimeout(read, Math.max(seconds * 1000 - age, 0));
+  timer = setTimeout(read, Math.max(pause() - age, 0));
   return read;
 }
 
@@ -106,7 +104,7 @@ function whenVisible(read) {
 /** Forget the key and everything read with it. */
 export function signOut(fault = "") {
   current.stop.abort();
-  change({ api: null, reads: {}, inputs: {}, notice: null, running: "", signInFault: fault });
+  change({ api: null, reads: {}, view: {}, notice: null, running: "", signInFault: fault });
 }
 
 /** Run what a button asks for, tell its result, and read again. */
@@ -124,5 +122,5 @@ export async function run(name, action) {
   } finally {
     change({ running: "" });
   }
-  readAgain();
+  current.repeat(); // everything on the screen
 }

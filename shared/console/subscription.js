@@ -6,7 +6,7 @@ import { deadLetters, readDeadLetters } from "./dead_letters.js";
 import { forecast } from "./forecast.js";
 import { badge, choice, panel, stateOf } from "./parts.js";
 import { h } from "./preact.mjs";
-import { readReplays, replays } from "./replays.js";
+import { readReplays, replays, replaysPause } from "./replays.js";
 import { state } from "./store.js";
 import { hasFailed, timelines } from "./timeline.js";
 import { readableTopic, topicOf } from "./topic.js";
@@ -27,7 +27,7 @@ export function subscriptionReads(api, route) {
     events: [events, 3],
     rates: [rates, 10],
     deadLetters: [blobs, 5],
-    replays: [(signal) => readReplays(api, route, signal), 3],
+    replays: [(signal) => readReplays(api, route, signal), replaysPause],
   };
 }
 
@@ -88,7 +88,7 @@ function whereTo(destination) {
 
 function eventList() {
   const found = (state.reads.events?.value?.value ?? []).toReversed();
-  const isWanted = state.inputs.events === "failed" ? hasFailed : () => true;
+  const isWanted = state.view.events === "failed" ? hasFailed : () => true;
   const events = found.filter(isWanted).map((event) => ({ event, where: null }));
   return [
     choice("Show", "events", [

@@ -13,8 +13,8 @@ export function everySubscription(topics) {
 
 /** The list of subscriptions; pairs: as `everySubscription` returns them. */
 export function subscriptionList(pairs, { hasTopic }) {
-  const sought = (state.inputs.search ?? "").toLowerCase();
-  const wanted = state.inputs.wanted ?? "all";
+  const sought = (state.view.search ?? "").toLowerCase();
+  const wanted = state.view.wanted ?? "all";
   const found = pairs.filter(([topic, each]) => {
     const word = stateOf(each).word;
     const isWanted = wanted === "all" || wanted === word || (wanted === "trouble" && word !== "delivering");

@@ -22,9 +22,8 @@ function timeline(event, where, isOpen) {
       badge(state),
       " ",
       where && h("strong", null, `${where.name} `),
-      h("span", { class: "id" }, event.eventId ?? "(gone)"),
-      " published ",
-      moment(event.publishedAt),
+      h("span", null, event.eventId ?? "(gone)"),
+      event.publishedAt && [" published ", moment(event.publishedAt)],
     ),
     h(
       "p",
@@ -39,7 +38,7 @@ function timeline(event, where, isOpen) {
 }
 
 /** The state of an event now: a word, how it looks, and when the next attempt is due. */
-export function latestState({ attempts, end }) {
+function latestState({ attempts, end }) {
   if (end) return { word: WORDS[end.state] ?? end.state, look: ENDS[end.state] ?? "off" };
   const last = attempts.at(-1);
   if (!last) return { word: "held", look: "warn" };

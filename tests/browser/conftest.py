@@ -7,6 +7,7 @@ import os
 import platform
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -56,6 +57,13 @@ class Console:
         """Wait until the view shows each of *words*, in whatever place."""
         for each in words:
             self._wait("main", each)
+
+    def does_wrong(self, *kinds: str) -> None:
+        """Wait until the page has a fault of one of *kinds*."""
+        deadline = time.monotonic() + PATIENCE
+        while not any(each.startswith(kinds) for each in self.faults):
+            assert time.monotonic() < deadline, f"no fault but {self.faults}"
+            self.page.wait_for_timeout(20)  # which lets its events arrive
 
     def screenshot(self, name: str) -> None:
         """Save the view for the README, if the variable SCREENSHOTS names a folder."""

@@ -20,6 +20,7 @@ from testbed.arm import Arm
 from testbed.subscriber import Subscriber, answers
 from tests.browser.conftest import HERE, ROOT, Console
 from tests.e2e.dead_letters import DeadLetters
+from tests.e2e.publishing import an_event, send
 
 CONSOLE = ROOT / "shared" / "console"
 Start = Callable[..., Subscriber]
@@ -186,6 +187,25 @@ def test_what_can_not_be_read_is_said_and_what_was_read_stays(
     assert page.get_by_role("link", name=name).first.is_visible()
     page.unroute("**/status/*")
     page.get_by_text("This can't be read").first.wait_for(state="detached")
+
+
+def test_a_failure_is_told_beside_newer_events_that_were_delivered(
+    console: Console, arm: Arm, subscriber: Start, name: str
+) -> None:
+    arm.create_topic(name)
+    receiver = subscriber(lambda push: 400 if "bad" in push.events[0]["data"] else 200)
+    arm.create_subscription(name, "crm", receiver.url)
+    send(console.url, name, arm.key(name), [an_event(bad=True)])
+    assert receiver.wait_for(lambda pushes: len(pushes) == 1)
+    send(console.url, name, arm.key(name), [an_event() for _ in range(10)])
+    assert receiver.wait_for(lambda pushes: len(pushes) == 11)
+    console.sign_in()
+
+    failures = console.page.get_by_role("region", name="Latest failures")
+    failure = failures.locator("details", has_text=f"{name}/crm")
+    failure.locator("summary").click()
+    failure.get_by_text("400 BadRequest").wait_for()
+    assert failure.locator("strong", has_text="dropped").count() == 1
 
 
 def test_a_key_that_is_no_longer_valid_signs_out(console: Console, arm: Arm, name: str) -> None:

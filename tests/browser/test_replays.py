@@ -8,17 +8,21 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from azure.storage.queue import QueueClient
 
+from cli.deployment import Deployment
 from devhost.azurite import Azurite
 from shared.deadletter.batching import dead_letter_path
+from shared.engine.ports import Queue
 from testbed.arm import Arm
 from testbed.subscriber import Subscriber, answers
 from tests.browser.conftest import Console
 from tests.e2e.dead_letters import DeadLetters
 from tests.e2e.publishing import an_event, send
+from tests.host.running import until
 
 Start = Callable[..., Subscriber]
-SLOWER_THAN_ANY_TEST = 1  # event a second, of 500
+MANY, RATE = 500, 1  # a second: longer than a test may last
 
 
 @pytest.fixture
@@ -60,6 +64,20 @@ def test_a_blob_is_replayed_and_what_was_replayed_before_is_left_out(
     assert len({push.events[0]["id"] for push in receiver.pushes}) == 1
 
 
+def test_replays_are_read_more_often_while_one_runs(console: Console) -> None:
+    console.open()
+
+    seconds = console.page.evaluate(
+        """async () => {
+          const { replaysPause } = await import("/console/replays.js");
+          const [done, running] = ["Done", "Running"].map((state) => ({ state }));
+          return [undefined, [], [done], [done, running]].map((jobs) => replaysPause(jobs));
+        }"""
+    )
+
+    assert seconds == [10, 10, 10, 3]
+
+
 def test_counting_sends_nothing(console: Console, receiver: Subscriber) -> None:
     page = console.page
     page.get_by_label("Only with the reason").fill("UndeliverableDueToHttpBadRequest")
@@ -73,18 +91,30 @@ def test_counting_sends_nothing(console: Console, receiver: Subscriber) -> None:
 
 
 def test_a_replay_is_cancelled(
-    console: Console, receiver: Subscriber, letters: DeadLetters, name: str
+    console: Console,
+    receiver: Subscriber,
+    letters: DeadLetters,
+    arm: Arm,
+    own_azurite: Azurite,
+    name: str,
 ) -> None:
     ((_, (letter,)),) = letters.wait_for(1).items()
     path = dead_letter_path(name, "crm", datetime.now(UTC), "many")
-    many: list[dict[str, Any]] = [letter | {"id": str(number)} for number in range(500)]
+    many: list[dict[str, Any]] = [letter | {"id": str(number)} for number in range(MANY)]
     letters.container.upload_blob(path, json.dumps(many))
     page = console.page
 
-    page.get_by_label("Events a second").fill(str(SLOWER_THAN_ANY_TEST))
+    page.get_by_label("Events a second").fill(str(RATE))
     page.get_by_role("button", name="Replay all").click()
     page.get_by_role("button", name="Cancel").click()
 
     console.says("is cancelled; what it has sent is delivered.")
     console.shows("Cancelled")
-    assert len(receiver.pushes) < 500
+    with QueueClient.from_connection_string(
+        own_azurite.connection_string, Queue.RETRIES
+    ) as retries:  # which has the message of the next step
+        until(lambda: retries.get_queue_properties().approximate_message_count == 0)
+    job = Deployment(url=arm.url, token=lambda: arm.admin_key).get("replays")["value"][0]
+    assert job["state"] == "Cancelled"
+    assert job["replayed"] < MANY
+    assert receiver.wait_for(lambda pushes: len(pushes) == 1 + job["replayed"])
