@@ -6,9 +6,11 @@ from typing import Any
 
 from pushgrid.testing.deployment import Pushgrid
 from pushgrid.testing.topic import Subscriber
+from shared.subscriptions.subscription import DeadLetterDestination
 
 PLACED = {"id": "e-17", "eventType": "Shop.OrderPlaced", "subject": "/orders/17"}
 AT = "2026-02-09T11:59:00Z"
+AZURE = DeadLetterDestination(container="azure", account="testing")
 CRM = {"topic": "orders", "subscription": "crm"}
 
 

@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 
 from pushgrid.testing.deployment import Pushgrid
-from pushgrid.testing.topic import Refused, Subscriber
+from pushgrid.testing.topic import Subscriber
 from shared.delivery.messages.message import ReplayStep, encode_step
-from shared.engine.ports import Queue, Table
-from shared.engine.replaying import step
+from shared.engine.ports import Queue
 from shared.errors import StorageUnreachable
-from shared.subscriptions.subscription import DeadLetterDestination
 from tests.azure_dead_letters import ADDED, CLOUD_ADDED, CLOUD_EVENT, EVENT, NAMESPACE
-from tests.functional.testing.replaying import AT, CRM, PLACED, ids, replayed
-
-AZURE = DeadLetterDestination(container="azure", account="testing")
+from tests.functional.testing.replaying import AT, AZURE, CRM, PLACED, ids, replayed
 
 
 def test_each_event_goes_to_its_subscription_anew(pushgrid: Pushgrid, crm: Subscriber):
@@ -136,84 +130,6 @@ def test_what_is_dead_lettered_while_a_replay_runs_is_not_part_of_it(
     assert len(pushgrid.dead_letters.blobs) > 3
 
 
-def test_bad_blobs_are_named(pushgrid: Pushgrid, crm: Subscriber):
-    first, second = sorted(pushgrid.dead_letters.blobs)
-    (letter,) = json.loads(pushgrid.dead_letters.blobs[second])
-    pushgrid.dead_letters.blobs[first] = b"oops"
-    pushgrid.dead_letters.blobs[second] = json.dumps([{}, letter | {"id": 5}, letter]).encode()
-
-    job = replayed(pushgrid)
-
-    assert (job["state"], job["replayed"], ids(crm)) == ("Done", 1, ["e-3"])
-    assert [each["where"] for each in job["faults"]] == [
-        first[1],
-        f"{second[1]} [0]",
-        f"{second[1]} [1]",
-    ]
-    assert job["skipped"] == {"Unreadable": 1, "NotReplayable": 1}
-
-
-@pytest.mark.usefixtures("crm")
-@pytest.mark.parametrize("body", [b"oops", None])
-def test_a_step_ends_after_its_share_of_blobs_without_dead_letters(
-    pushgrid: Pushgrid, monkeypatch: pytest.MonkeyPatch, body: bytes | None
-):
-    monkeypatch.setattr(step, "MAX_BLOBS", 3)
-    for number in range(7):
-        pushgrid.dead_letters.write(AZURE, f"{number}.json", b"oops")
-    pushgrid.advance(minutes=1)
-    steps, reads, run = [0], Counter[int](), pushgrid.replay.run
-
-    def counted(message: ReplayStep) -> None:
-        steps[0] = message.number
-        run(message)
-
-    def read(*_: object) -> bytes | None:
-        reads[steps[0]] += 1
-        return body
-
-    monkeypatch.setattr(pushgrid, "replay", Mock(run=counted))
-    monkeypatch.setattr(pushgrid.dead_letters, "read", read)
-
-    job = replayed(pushgrid, container="azure", account="testing", to=CRM)
-
-    assert (job["state"], reads) == ("Done", {1: 3, 2: 3, 3: 1})
-    assert len(job["faults"]) == (7 if body else 0)
-
-
-def test_a_target_that_is_deleted_meanwhile_fails_the_job(pushgrid: Pushgrid, crm: Subscriber):
-    erp = pushgrid.topic("invoices").subscribe("erp")
-    pushgrid.dead_letters.fail_next("list")
-    job = pushgrid.arm(
-        "POST", "replays", {"to": {"topic": "invoices", "subscription": "erp"}, "topic": "orders"}
-    )
-    erp.delete()
-    pushgrid.advance(minutes=5)
-
-    job = pushgrid.arm("GET", f"replays/{job['id']}")
-    assert (job["state"], job["replayed"], ids(crm)) == ("Failed", 0, [])
-    assert job["why"] == "There is no event subscription 'erp' of topic 'invoices'."
-
-
-@pytest.mark.usefixtures("crm")
-def test_damaged_rows_are_not_taken_for_missing(pushgrid: Pushgrid):
-    first = replayed(pushgrid)
-    mark, _ = pushgrid.resources.list(Table.REPLAYS, "blob")
-    pushgrid.resources.damage(Table.REPLAYS, "blob", mark.name, {"records": [0], "last": 5})
-
-    waiting = replayed(pushgrid)
-    pushgrid.resources.delete(Table.REPLAYS, "blob", mark.name)
-    pushgrid.advance(minutes=5)
-    job = pushgrid.arm("GET", f"replays/{waiting['id']}")
-
-    assert (waiting["state"], waiting["replayed"], job["state"]) == ("Running", 0, "Done")
-    assert job["replayed"] + job["skipped"]["ReplayedBefore"] == first["replayed"]
-    pushgrid.resources.damage(Table.REPLAYS, "job", job["id"])
-    with pytest.raises(Refused, match="can't be read"):
-        pushgrid.arm("POST", "replays", {})
-    assert [each["id"] for each in pushgrid.arm("GET", "replays")["value"]] == [first["id"]]
-
-
 def test_a_subscription_that_was_created_again_gets_the_events(pushgrid: Pushgrid, crm: Subscriber):
     crm.delete()
     again = crm.topic.subscribe("crm", deadLetterDestination=crm_destination(pushgrid, crm))
@@ -232,57 +148,6 @@ def test_a_paused_subscription_gets_them_when_it_is_resumed(pushgrid: Pushgrid, 
 
     assert (job["state"], job["replayed"], while_paused) == ("Done", 3, [])
     assert sorted(ids(crm)) == ["e-1", "e-2", "e-3"]
-
-
-def test_a_missing_container_fails_its_source_and_no_other(pushgrid: Pushgrid, crm: Subscriber):
-    erp = crm.topic.subscribe("erp", answers=[400, 200])
-    crm.topic.publish(PLACED)
-    pushgrid.advance(hours=1)
-    assert crm.container
-    pushgrid.dead_letters.missing.add(crm.container)
-
-    job = replayed(pushgrid)
-
-    assert (job["state"], job["replayed"], ids(erp)) == ("Failed", 1, ["e-17"])
-    assert job["why"].startswith(f"There is no container '{crm.container}'")
-
-
-@pytest.mark.parametrize(("back_after", "state"), [(20, "Done"), (90, "Failed")])
-def test_an_account_that_is_away_is_waited_for(
-    pushgrid: Pushgrid,
-    crm: Subscriber,
-    monkeypatch: pytest.MonkeyPatch,
-    back_after: int,
-    state: str,
-):
-    def away(*_: object) -> None:
-        raise StorageUnreachable
-
-    list_blobs = pushgrid.dead_letters.list
-    monkeypatch.setattr(pushgrid.dead_letters, "list", away)
-    job = pushgrid.arm("POST", "replays", {})
-    pushgrid.advance(minutes=back_after)
-    monkeypatch.setattr(pushgrid.dead_letters, "list", list_blobs)
-    pushgrid.advance(minutes=5)
-
-    job = pushgrid.arm("GET", f"replays/{job['id']}")
-    assert (job["state"], len(ids(crm))) == (state, 3 if state == "Done" else 0)
-
-
-def test_a_blob_that_is_deleted_meanwhile_is_left_out(
-    pushgrid: Pushgrid, crm: Subscriber, monkeypatch: pytest.MonkeyPatch
-):
-    first, _ = sorted(pushgrid.dead_letters.blobs)
-    read = pushgrid.dead_letters.read
-
-    def deleted(destination: Any, path: str, most: int) -> bytes | None:
-        return None if path == first[1] else read(destination, path, most)
-
-    monkeypatch.setattr(pushgrid.dead_letters, "read", deleted)
-
-    job = replayed(pushgrid)
-
-    assert (job["state"], job["faults"], ids(crm)) == ("Done", [], ["e-3"])
 
 
 def test_equal_names_of_two_topics_share_a_folder_and_nothing_else(
