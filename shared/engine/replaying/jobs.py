@@ -65,13 +65,20 @@ class ReplayJobs:
         """
         Make *job* the one that runs; no effect if it is.
 
+        Who starts it and who does its first step both do so, at about the same time.
+
         Raises:
-            Conflict: another job is running.
+            Conflict: another job is running, or every try lost its race.
         """
-        known = self._check_running(job.id)
-        if known is None or known.document.get("job") != job.id:
+        for _ in tries(self.backoff):
+            known = self._check_running(job.id)
+            if known and known.document.get("job") == job.id:
+                return
             etag = known.etag if known else None
-            self.rows.put(Table.REPLAYS, _STATE, _CURRENT, {"job": job.id}, etag)
+            with suppress(Conflict):
+                self.rows.put(Table.REPLAYS, _STATE, _CURRENT, {"job": job.id}, etag)
+                return
+        raise Conflict
 
     def find(self, name: str) -> StoredJob | None:
         """

@@ -138,3 +138,27 @@ def test_a_step_that_comes_twice_starts_no_second_line_of_steps(
     waiting = [text for text in pushgrid.queues.texts(Queue.RETRIES) if '"replay"' in text]
 
     assert len(waiting) == 1
+
+
+@pytest.mark.parametrize("has_run_before", [False, True])
+def test_who_starts_a_job_and_its_first_step_may_claim_it_at_once(
+    pushgrid: Pushgrid, monkeypatch: pytest.MonkeyPatch, *, has_run_before: bool
+) -> None:
+    crm = pushgrid.topic("orders").subscribe("crm", answers=[400] * 7 + [200])
+    crm.topic.publish(EVENTS)
+    pushgrid.advance(hours=1)
+    if has_run_before:
+        replayed(pushgrid, dryRun=True)
+    put, claims = pushgrid.resources.put, iter([True])
+
+    def raced(table: Table, partition: str, *rest: Any) -> Any:
+        if (table, partition) == (Table.REPLAYS, "state") and next(claims, False):
+            put(table, partition, *rest)
+        return put(table, partition, *rest)
+
+    monkeypatch.setattr(pushgrid.resources, "put", raced)
+
+    job = replayed(pushgrid)
+
+    assert (job["state"], job["replayed"]) == ("Done", 7)
+    assert next(claims, None) is None
