@@ -82,7 +82,10 @@ class _HoldActions:
             )
             records = HoldRecords(ports.metrics, subscription.key)
             records.ended(hold.reason, "released", lasted=lasted, by=call.by)
-            said = "Released: events that waited are delivered one after the other, within minutes."
+            said = (
+                "Released: what the hold has kept comes within 5 minutes. Events that have failed "
+                "keep the times of their next attempts."
+            )
         if subscription.pause:
             said += " It is paused, which only 'resume' ends."
         return _answer(ports, subscription, said, is_changed=hold is not None)
