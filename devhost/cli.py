@@ -7,6 +7,9 @@ import asyncio
 import contextlib
 import os
 import shlex
+import signal
+import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -31,6 +34,8 @@ def main(
     options = _parser().parse_args(arguments)
     console = log.Console()
     log.configure(console, {})
+    if options.end_with_stdin:
+        threading.Thread(target=_end_with_stdin, daemon=True).start()
     try:
         with contextlib.ExitStack() as stack:
             plan = _plan(options, console, stack)
@@ -44,6 +49,12 @@ def main(
         console.error("devhost: interrupted")
         return 130
     return 0
+
+
+def _end_with_stdin() -> None:
+    while os.read(sys.stdin.fileno(), 1):
+        pass
+    os.kill(os.getpid(), signal.SIGINT)
 
 
 async def _serve(plan: Plan, console: log.Console) -> None:
@@ -76,6 +87,11 @@ def _parser() -> argparse.ArgumentParser:
         "--tls",
         action="store_true",
         help="serve https, with a certificate of this user's own, and print what clients need",
+    )
+    parser.add_argument(
+        "--end-with-stdin",
+        action="store_true",
+        help="end when standard input is closed, as it is if the process that started it is killed",
     )
     parser.add_argument(
         "--env",

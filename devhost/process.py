@@ -49,10 +49,12 @@ def running_host(
     options: Sequence[str] = (),
     root: Path = _ROOT,
     on_line: Callable[[str], None] | None = None,
-    program: Sequence[str] = (sys.executable, "-m", "devhost"),
+    program: Sequence[str] = (sys.executable, "-m", "devhost", "--end-with-stdin"),
 ) -> Iterator[RunningHost]:
     """
     Run *program*, the local host, with *settings*; it is drained at the end of the block.
+
+    The local host also ends if this process is killed.
 
     Raises:
         HostError: it did not become ready; the message has its last lines.
@@ -65,6 +67,7 @@ def running_host(
         command,
         cwd=_ROOT,
         env=os.environ | {"PYTHONUNBUFFERED": "1"},
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -81,8 +84,9 @@ def running_host(
     finally:
         _stop(process)
         reader.join()
-        if process.stdout:
-            process.stdout.close()
+        for pipe in (process.stdin, process.stdout):
+            if pipe:
+                pipe.close()
 
 
 def _read(host: RunningHost, ready: threading.Event, on_line: Callable[[str], None] | None) -> None:

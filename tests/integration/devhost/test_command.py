@@ -220,11 +220,17 @@ def test_responses_are_not_held_back_and_have_a_current_date(start, function):
     client.close()
 
 
-def test_azurite_ends_with_the_process_that_started_it():
-    source = (
-        "import threading\nfrom devhost.azurite import running_azurite\n"
-        "with running_azurite() as a:\n print(a.process.pid, flush=True)\n threading.Event().wait()"
-    )
+@pytest.mark.parametrize(
+    "started",
+    [
+        "from devhost.azurite import running_azurite\nwith running_azurite() as a:",
+        "import devhost.process as host\nwith host.running_host({}, options=['--azurite']) as a:",
+    ],
+    ids=["Azurite", "host"],
+)
+def test_what_was_started_ends_with_a_process_that_is_killed(started: str):
+    source = f"import threading\n{started}\n print(a.process.pid, flush=True)\n"
+    source += " threading.Event().wait()"
     command = [sys.executable, "-c", source]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None
