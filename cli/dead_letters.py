@@ -14,7 +14,7 @@ from cli.failure import REFUSED, CommandFailed
 from cli.options import calls_deployment, chooses_dead_letters, prints_json
 from cli.output import moment, print_json, print_table
 from cli.replays import cancel, jobs, replay
-from cli.subscription_document import delivery_of, topic_of
+from cli.subscription_document import destination_of, topic_of
 from shared.deadletter.batching import dead_letter_folder
 
 _NOTHING = 1  # exit code: there are none
@@ -126,19 +126,12 @@ def _subscriptions(
     return [
         _Subscription(topic_of(each["id"]), each["name"])
         for each in wanted
-        if _has_destination(each["properties"])
+        if destination_of(each["properties"], "deadLetterDestination")
     ]
 
 
 def _is_named(document: Mapping[str, Any], name: str) -> bool:
     return bool(document["name"].casefold() == name.casefold())
-
-
-def _has_destination(properties: Mapping[str, Any]) -> bool:
-    delivery = delivery_of(properties)
-    names = ("deadLetterDestination", "deadLetterWithResourceIdentity")
-    of_namespace = "deadLetterDestinationWithResourceIdentity"
-    return any(delivery.get(each) for each in (*names, of_namespace))
 
 
 def _blobs(

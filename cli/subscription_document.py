@@ -8,6 +8,16 @@ from datetime import timedelta
 from typing import Any
 
 _PLAIN, _FROM_EVENT = "Static", "Dynamic"
+_HEADERS = "deliveryAttributeMappings"
+# The members that hold another one when it was given with a managed identity.
+_WRAPPERS = {
+    "destination": ("deliveryWithResourceIdentity",),
+    "deadLetterDestination": (
+        "deadLetterWithResourceIdentity",
+        "deadLetterDestinationWithResourceIdentity",  # of a namespace topic
+    ),
+}
+_MERGED = {"deliveryConfiguration", "push"}  # by a PATCH; it replaces any other member as a whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +118,7 @@ def _destination(options: SubscriptionOptions) -> dict[str, Any] | None:
         endpointUrl=options.endpoint,
         maxEventsPerBatch=options.batch,
         preferredBatchSizeInKilobytes=options.batch_kilobytes,
-        deliveryAttributeMappings=mappings,
+        **{_HEADERS: mappings},
         azureActiveDirectoryTenantId=options.entra_tenant,
         azureActiveDirectoryApplicationIdOrUri=options.entra_application,
     )
@@ -120,13 +130,8 @@ def _mapping(name: str, kind: str, **properties: Any) -> dict[str, Any]:
 
 
 def _dead_letter(options: SubscriptionOptions) -> dict[str, Any] | None:
-    if options.dead_letter_container is None:
-        return None
-    properties = {
-        "resourceId": options.account,
-        "blobContainerName": options.dead_letter_container,
-    }
-    return {"endpointType": "StorageBlob", "properties": properties}
+    properties = given(resourceId=options.account, blobContainerName=options.dead_letter_container)
+    return {"endpointType": "StorageBlob", "properties": properties} if properties else None
 
 
 def _shared(options: SubscriptionOptions) -> dict[str, Any]:
@@ -136,6 +141,46 @@ def _shared(options: SubscriptionOptions) -> dict[str, Any]:
 def given(**members: Any) -> dict[str, Any]:
     """Leave out what is empty or not given; 0 is given."""
     return {name: value for name, value in members.items() if value or type(value) is int}
+
+
+def changes(wanted: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
+    """
+    Return the members with which a PATCH changes what *wanted* says, and nothing else.
+
+    *known* is what the deployment answers. Secrets that it hides stay as they are. Headers are
+    replaced by name, and removed by an empty value; any other list is replaced as a whole.
+    """
+    found: dict[str, Any] = {}
+    for name, value in wanted.items():
+        if wrapper := _wrapper(known, name):
+            found[wrapper] = _completed({name: value}, known[wrapper])
+        elif name in _MERGED:
+            found[name] = changes(value, known[name])
+        else:
+            found[name] = _changed(name, value, known)
+    return found
+
+
+def _completed(wanted: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
+    kept = {
+        name: value
+        for name, value in known.items()
+        if value is not None and name != "endpointBaseUrl"
+    }
+    return kept | {name: _changed(name, value, known) for name, value in wanted.items()}
+
+
+def _changed(name: str, value: Any, known: Mapping[str, Any]) -> Any:
+    if isinstance(value, dict):
+        return _completed(value, known.get(name) or {})
+    if name == _HEADERS:
+        by_name = {each["name"].casefold(): each for each in [*(known.get(name) or ()), *value]}
+        return [each for each in by_name.values() if each["properties"].get("value") != ""]
+    return value
+
+
+def _wrapper(members: Mapping[str, Any], name: str) -> str | None:
+    return next((each for each in _WRAPPERS.get(name, ()) if members.get(each)), None)
 
 
 def topic_of(arm_id: str) -> str:
@@ -150,3 +195,10 @@ def topic_of(arm_id: str) -> str:
 def delivery_of(properties: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the part of an event subscription's properties that says where events go."""
     return (properties.get("deliveryConfiguration") or {}).get("push") or properties
+
+
+def destination_of(properties: Mapping[str, Any], name: str = "destination") -> Mapping[str, Any]:
+    """Return where events go, or ``deadLetterDestination``; empty if there is none."""
+    delivery = delivery_of(properties)
+    wrapper = _wrapper(delivery, name)
+    return (delivery[wrapper] if wrapper else delivery).get(name) or {}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from http import HTTPStatus
 from typing import Any, TypeVar
 
 import click
@@ -22,13 +24,15 @@ from cli.output import print_json, print_table
 from cli.subscription_actions import ACTIONS
 from cli.subscription_document import (
     SubscriptionOptions,
-    delivery_of,
+    changes,
+    destination_of,
     namespace_subscription,
     topic_of,
     topic_subscription,
 )
 
 F = TypeVar("F", bound=Callable[..., Any])
+_DEAD_LETTER = "deadLetterDestination"
 _SCHEMAS = ("EventGridSchema", "CloudEventSchemaV1_0", "CustomInputSchema")
 
 
@@ -175,7 +179,9 @@ def create(
     if show_json:
         print_json(body)
         return
-    made = deployment.put(subscription_path(topic, name), body)
+    path = subscription_path(topic, name)
+    made = deployment.put(path, body)
+    _warn_of_missing_container(deployment, path, made)
     if as_json:
         print_json(made)
         return
@@ -194,20 +200,31 @@ def create(
 def update(
     deployment: Deployment, topic: str, name: str, show_json: bool, as_json: bool, **given: Any
 ) -> None:
-    """Change an event subscription; what is not given stays as it is."""
-    body = _document(topic, given, deployment)
-    if not body["properties"]:
+    """
+    Change an event subscription; what is not given stays as it is.
+
+    --event-types, --filter and --label replace those that there are. A header replaces the one of
+    its name; with an empty value (--header NAME=) it is removed.
+    """
+    path = subscription_path(topic, name)
+    if not any(each or type(each) is int for each in given.values()):
         raise CommandFailed("nothing to change: see 'pushgrid subscription update --help'")
-    if "." not in topic:
-        body = body["properties"]
+    before = deployment.get(path)["properties"]
+    wanted = _document(topic, given, deployment, destination_of(before, _DEAD_LETTER))
+    body = changes(wanted["properties"], before)
+    if "." in topic:
+        body = {"properties": body}
     if show_json:
         print_json(body)
         return
-    changed = deployment.patch(subscription_path(topic, name), body)
+    changed = deployment.patch(path, body)
     if as_json:
         print_json(changed)
     else:
         click.echo(f"updated event subscription {name} of {topic}")
+        for each in _differences(before, changed["properties"]):
+            click.echo(f"  {each}")
+    _warn_of_missing_container(deployment, path, changed)
 
 
 @subscription.command("delete")
@@ -221,9 +238,34 @@ def delete(deployment: Deployment, topic: str, name: str) -> None:
     click.echo(f"deleted event subscription {name} of {topic}")
 
 
-def _document(topic: str, given: dict[str, Any], deployment: Deployment) -> dict[str, Any]:
+def _differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Sequence[str]:
+    from cli.configuration.changes import differences  # which takes long to load
+
+    return differences(before, after) if before != after else ()
+
+
+def _warn_of_missing_container(
+    deployment: Deployment, path: str, document: Mapping[str, Any]
+) -> None:
+    if not destination_of(document["properties"], _DEAD_LETTER):
+        return
+    try:
+        deployment.get(f"{path}/deadLetters", **{"$top": 1, "since": datetime.now(UTC).isoformat()})
+    except CommandFailed as error:
+        if error.status == HTTPStatus.NOT_FOUND:
+            warning = f"warning: {error.message}. Create it: without it, dead letters are dropped"
+            click.secho(warning, err=True, fg="yellow")
+
+
+def _document(
+    topic: str,
+    given: dict[str, Any],
+    deployment: Deployment,
+    dead_letters: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Return the document that the options make, beside the destination of *dead_letters*."""
     account = given.pop("dead_letter_account")
-    if given["dead_letter_container"] and not account:
+    if given["dead_letter_container"] and not account and not dead_letters:
         account = deployment.storage_account()
     types = [each for part in given.pop("event_types") for each in part.split(",") if each]
     options = SubscriptionOptions(
@@ -241,11 +283,7 @@ def _document(topic: str, given: dict[str, Any], deployment: Deployment) -> dict
 
 def _row(document: Mapping[str, Any], holds: Mapping[tuple[str, str], Hold]) -> dict[str, object]:
     properties = document["properties"]
-    delivery = delivery_of(properties)
-    destination = delivery.get("destination") or {}
-    if "deliveryWithResourceIdentity" in delivery and not destination:
-        destination = (delivery["deliveryWithResourceIdentity"] or {}).get("destination") or {}
-    target = destination.get("properties") or {}
+    target = destination_of(properties).get("properties") or {}
     topic = topic_of(document["id"])
     hold = holds.get((topic.lower(), document["name"].lower()))
     return {

@@ -1,0 +1,182 @@
+"""`pushgrid subscription create` and `update`, on a deployment in memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pushgrid.testing.deployment import Pushgrid
+from pushgrid.testing.subscriber import Endpoint
+from pushgrid.testing.topic import Topic
+from tests.commands import Run, runner
+
+WEBHOOK = {
+    "endpointUrl": "https://crm.example/?code=secret",
+    "maxEventsPerBatch": 10,
+    "preferredBatchSizeInKilobytes": 500,
+    "minimumTlsVersionAllowed": "1.2",
+    "deliveryAttributeMappings": [
+        {"name": "X-A", "type": "Static", "properties": {"value": "a", "isSecret": False}},
+        {"name": "X-Key", "type": "Static", "properties": {"value": "s3cret", "isSecret": True}},
+        {"name": "X-Id", "type": "Dynamic", "properties": {"sourceField": "data.id"}},
+    ],
+}
+DESTINATION = {"endpointType": "WebHook", "properties": WEBHOOK}
+CONSENTING = Endpoint([200], None, is_asked_to_consent=False)
+FILTERS = [{"operatorType": "NumberGreaterThan", "key": "data.total", "value": 10.0}]
+IDENTITY = {"type": "SystemAssigned", "userAssignedIdentity": None}
+OF_TOPIC: dict[str, Any] = {
+    "destination": DESTINATION,
+    "filter": {
+        "includedEventTypes": ["A", "B"],
+        "subjectBeginsWith": "/orders/",
+        "subjectEndsWith": ".json",
+        "isSubjectCaseSensitive": True,
+        "enableAdvancedFilteringOnArrays": True,
+        "advancedFilters": FILTERS,
+    },
+    "retryPolicy": {"maxDeliveryAttempts": 7, "eventTimeToLiveInMinutes": 120},
+    "labels": ["one", "two"],
+    "expirationTimeUtc": "2030-01-31T00:00:00Z",
+}
+OF_NAMESPACE: dict[str, Any] = {
+    "deliveryConfiguration": {
+        "deliveryMode": "Push",
+        "push": {
+            "maxDeliveryCount": 7,
+            "eventTimeToLive": "PT120M",
+            "deliveryWithResourceIdentity": {"identity": IDENTITY, "destination": DESTINATION},
+        },
+    },
+    "filtersConfiguration": {"includedEventTypes": ["A", "B"], "filters": FILTERS},
+    "expirationTimeUtc": "2030-01-31T00:00:00Z",
+}
+BOTH = [
+    (
+        "--endpoint https://new.example/",
+        {".url": "https://new.example/", ".endpointBaseUrl": "https://new.example/"},
+    ),
+    ("--event-types C", {".includedEventTypes": ["C"]}),
+    ("--batch 100", {".maxEventsPerBatch": 100}),
+    ("--batch-kilobytes 200", {".preferredBatchSizeInKilobytes": 200}),
+    ("--header x-a=new", {".X-A": None, ".x-a": {"value": "new", "isSecret": False}}),
+    ("--header X-B=b", {".X-B": {"value": "b", "isSecret": False}}),
+    ("--header X-A=", {".X-A": None}),
+    ("--secret-header X-B=b", {".X-B": {"value": "b", "isSecret": True}}),
+    ("--header-from X-Key=data.key", {".X-Key": {"sourceField": "data.key"}}),
+    ("--dead-letter-container other", {".blobContainerName": "other"}),
+    ("--expires 2031-01-31T00:00:00Z", {".expirationTimeUtc": "2031-01-31T00:00:00Z"}),
+]
+TOPIC_ONLY = [
+    ("--subject-begins-with /x/", {".subjectBeginsWith": "/x/"}),
+    ("--subject-ends-with .xml", {".subjectEndsWith": ".xml"}),
+    ("--case-sensitive", {}),
+    (
+        "--filter data.paid=true",
+        {".advancedFilters": [{"operatorType": "BoolEquals", "key": "data.paid", "value": True}]},
+    ),
+    ("--max-attempts 5", {".maxDeliveryAttempts": 5}),
+    ("--time-to-live 3h", {".eventTimeToLiveInMinutes": 180}),
+    ("--label three", {".labels": ["three"]}),
+]
+NAMESPACE_ONLY = [
+    (
+        "--filter data.paid=true",
+        {".filters": [{"operatorType": "BoolEquals", "key": "data.paid", "value": True}]},
+    ),
+    ("--max-attempts 5", {".maxDeliveryCount": 5}),
+    ("--time-to-live 3h", {".eventTimeToLive": "PT180M"}),
+]
+
+
+@pytest.fixture
+def run(
+    pushgrid: Pushgrid, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Run:
+    monkeypatch.setenv("PUSHGRID_URL", pushgrid.url)
+    monkeypatch.setenv("PUSHGRID_ADMIN_KEY", pushgrid.admin_key)
+    return runner(monkeypatch, capsys)
+
+
+def stored(pushgrid: Pushgrid, path: str) -> dict[str, Any]:
+    """Return all settings, secrets in clear text: the path of each, its headers by name."""
+    properties = pushgrid.arm("GET", path)["properties"]
+    headers = pushgrid.arm("POST", f"{path}/getDeliveryAttributes")["value"]
+    found = {".url": pushgrid.arm("POST", f"{path}/getFullUrl")["endpointUrl"]}
+    found |= {f".{each['name']}": each["properties"] for each in headers}
+
+    def collect(members: dict[str, Any]) -> None:
+        for name, value in members.items():
+            if isinstance(value, dict):
+                collect(value)
+            elif name != "deliveryAttributeMappings":
+                found[f".{name}"] = value
+
+    collect(properties)
+    return found
+
+
+def changed_by(pushgrid: Pushgrid, run: Run, topic: Topic, option: str) -> dict[str, Any]:
+    """Update the subscription; return the settings that have other values now."""
+    path = f"{topic.path}/eventSubscriptions/crm"
+    before = stored(pushgrid, path)
+    pushgrid.endpoints.connect("https://new.example/", CONSENTING)
+
+    name = f"shop.{topic.name}" if topic.namespace else topic.name
+    printed = run("subscription", "update", "crm", "-t", name, *option.split(" "))
+
+    assert (printed.code, printed.err) == (0, "")
+    after = stored(pushgrid, path)
+    names = before | after
+    return {each: after.get(each) for each in names if before.get(each) != after.get(each)}
+
+
+@pytest.mark.parametrize(("option", "expected"), BOTH + TOPIC_ONLY)
+def test_an_update_changes_only_what_is_given(
+    pushgrid: Pushgrid, run: Run, option: str, expected: dict[str, Any]
+):
+    orders = pushgrid.topic("orders")
+    orders.subscribe("crm", **OF_TOPIC)
+
+    assert changed_by(pushgrid, run, orders, option) == expected
+
+
+@pytest.mark.parametrize(("option", "expected"), BOTH + NAMESPACE_ONLY)
+def test_an_update_of_a_namespace_topics_subscription_keeps_its_identity_too(
+    pushgrid: Pushgrid, run: Run, option: str, expected: dict[str, Any]
+):
+    invoices = pushgrid.topic("invoices", namespace="shop")
+    invoices.subscribe("crm", **OF_NAMESPACE)
+
+    assert changed_by(pushgrid, run, invoices, option) == expected
+
+
+def test_an_update_stores_no_default_and_shows_what_it_replaces(pushgrid: Pushgrid, run: Run):
+    pushgrid.topic("invoices", namespace="shop").subscribe("crm")
+    update = ("subscription", "update", "crm", "-t", "shop.invoices")
+
+    sent = run(*update, "--max-attempts", "5", "--show-json").document
+    printed = run(*update, "--max-attempts", "5")
+
+    push = {"maxDeliveryCount": 5}
+    assert sent == {"properties": {"deliveryConfiguration": {"deliveryMode": "Push", "push": push}}}
+    assert printed.out.splitlines() == [
+        "updated event subscription crm of shop.invoices",
+        "  deliveryConfiguration.push.maxDeliveryCount: 10 → 5",
+    ]
+
+
+@pytest.mark.parametrize("action", ["create", "update"])
+def test_a_missing_container_is_told(pushgrid: Pushgrid, run: Run, action: str):
+    pushgrid.topic("orders").subscribe("crm")
+    pushgrid.dead_letters.missing.add("gone")
+    pushgrid.endpoints.connect("https://new.example/", CONSENTING)
+
+    given = ("-t", "orders", "--endpoint", "https://new.example/", "--dead-letter-container")
+    missing = run("subscription", action, "crm", *given, "gone")
+    there = run("subscription", action, "crm", *given, "there")
+
+    assert (missing.code, there.code, there.err) == (0, 0, "")
+    assert "There is no container 'gone'" in missing.err
+    assert "dead letters are dropped" in missing.err
