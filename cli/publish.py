@@ -65,7 +65,8 @@ def publish(
 
     FILE has events as JSON: one, a list, or one a line; '-' is standard input. Members that the
     schema requires and that are missing are added: id, time and version. Without FILE, one event is
-    made of the options.
+    made of the options. Data is JSON if it can be, otherwise a text; what begins with {, [ or a
+    double quote must be JSON, unless there is --text.
     """
     if not file and not kind:
         raise click.UsageError("Give a FILE, or --type.")
