@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import re
 import signal
@@ -21,13 +22,16 @@ ACCOUNT = "devstoreaccount1"
 # Azurite's published account key, the same everywhere: not a secret.
 KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 
-# Azurite ends when its stdin is closed, which happens even if the parent is killed.
-_END_WITH_PARENT = (
-    "data:text/javascript,process.stdin.resume();"
-    "process.stdin.on('end',()=>process.kill(process.pid,'SIGKILL'))"
-)
 _START_SECONDS = 120.0
 _END_SECONDS = 60.0
+# Azurite ends when its stdin is closed, which happens even if the parent is killed. It stores what
+# it has in memory at a SIGTERM.
+_END_WITH_PARENT = (
+    "data:text/javascript,const end=signal=>process.kill(process.pid,signal);"
+    f"process.stdin.resume().on('end',()=>{{setTimeout(end,{_END_SECONDS * 1000:.0f},'SIGKILL')"
+    ".unref();end('%s')})"
+)
+_FREE_SECONDS = 10.0  # what a killed process has left behind may still be storing
 # Chosen by the system when it binds: a port that was free before could be another's by now.
 ANY_PORTS = (0, 0, 0)
 _CLOSED = "successfully closed"
@@ -58,18 +62,21 @@ def running_azurite(
     """
     Run an empty Azurite with one *account* until the block ends or this process is killed.
 
-    With a *folder* it keeps its data there, and finds what an earlier one has left.
+    With a *folder* it keeps its data there, and finds what an earlier one has left; only one runs
+    in a folder at a time.
 
     With a *certificate* (of 127.0.0.1, with its key in the same file) it serves https and accepts
     Entra ID tokens, whose signature it does not verify.
 
     Raises:
-        HostError: Node or Azurite is missing, or Azurite does not start.
+        HostError: Node or Azurite is missing, Azurite does not start, or the folder is in use.
     """
-    command = _command() + _secured(certificate) + _addresses(ports)
+    command = _command("SIGTERM" if folder else "SIGKILL")
+    command += _secured(certificate) + _addresses(ports)
     command += ["--location", str(folder.resolve())] if folder else ["--inMemoryPersistence"]
     with tempfile.TemporaryFile() as output, contextlib.ExitStack() as stack:
-        process = _spawn(command, account, output)
+        lock = [stack.enter_context(_locked(folder))] if folder else []
+        process = _spawn(command, account, output, lock)
         stack.callback(_kill, process)
         taken = _ports(process, output)
         if folder:
@@ -77,9 +84,34 @@ def running_azurite(
         yield _azurite(process, "https" if certificate else "http", account, taken)
 
 
-def _command() -> list[str]:
+def _command(end_signal: str) -> list[str]:
     node, script = node_and_azurite()
-    return [node, "--no-warnings", "--import", _END_WITH_PARENT, str(script)]
+    return [node, "--no-warnings", "--import", _END_WITH_PARENT % end_signal, str(script)]
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[int]:
+    """Give the descriptor of the folder's lock; processes that inherit it hold it too."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file = (folder / "pushgrid.lock").open("w")
+    except OSError as fault:
+        raise HostError(f"storage cannot be kept in {folder}: {fault.strerror}") from fault
+    deadline = time.monotonic() + _FREE_SECONDS
+    with file:
+        while not _takes(file):
+            if time.monotonic() > deadline:
+                raise HostError(f"another local deployment keeps its storage in {folder}")
+            time.sleep(0.1)
+        yield file.fileno()
+
+
+def _takes(lock: IO[str]) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _secured(certificate: Path | None) -> list[str]:
@@ -88,7 +120,9 @@ def _secured(certificate: Path | None) -> list[str]:
     return ["--oauth", "basic", "--cert", str(certificate), "--key", str(certificate)]
 
 
-def _spawn(command: list[str], account: str, output: IO[bytes]) -> subprocess.Popen[bytes]:
+def _spawn(
+    command: list[str], account: str, output: IO[bytes], inherited: Sequence[int]
+) -> subprocess.Popen[bytes]:
     quiet = ["--disableTelemetry", "--skipApiVersionCheck"]
     return subprocess.Popen(
         [*command, *quiet, "--silent"],
@@ -97,6 +131,7 @@ def _spawn(command: list[str], account: str, output: IO[bytes]) -> subprocess.Po
         stderr=output,
         cwd=tempfile.gettempdir(),
         env={**os.environ, "AZURITE_ACCOUNTS": f"{account}:{KEY}"},
+        pass_fds=inherited,
         # Ctrl-C in a terminal must not reach it: the host needs storage until it is drained.
         start_new_session=True,
     )

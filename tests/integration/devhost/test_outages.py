@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+import subprocess
+import sys
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +14,9 @@ from urllib.parse import urlsplit
 import pytest
 from azure.storage.queue import QueueClient
 
+from devhost import azurite as azurite_module
 from devhost.azurite import running_azurite
+from devhost.errors import HostError
 from tests.host.proxy import Proxy, proxy_to
 from tests.host.running import until
 from tests.integration.devhost.functions import HELLO, HTTP, QUEUE, TICK, TIMER, WORK
@@ -174,3 +178,35 @@ def test_azurite_keeps_its_data_however_its_block_ends(tmp_path, monkeypatch):
         QueueClient.from_connection_string(azurite.connection_string, "jobs") as jobs,
     ):
         assert [each.content for each in jobs.peek_messages()] == ["one"]
+
+
+def test_azurite_keeps_what_was_stored_just_before_its_process_was_killed(tmp_path):
+    kept = tmp_path / "kept"
+    source = (
+        "import os, pathlib\n"
+        "from azure.storage.queue import QueueClient\n"
+        "from devhost.azurite import running_azurite\n"
+        f"with running_azurite(folder=pathlib.Path({str(kept)!r})) as azurite:\n"
+        " jobs = QueueClient.from_connection_string(azurite.connection_string, 'jobs')\n"
+        " jobs.create_queue()\n"
+        " jobs.send_message('one')\n"
+        " os.kill(os.getpid(), 9)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", source], check=False).returncode == -9
+
+    with (
+        running_azurite(folder=kept) as azurite,
+        QueueClient.from_connection_string(azurite.connection_string, "jobs") as jobs,
+    ):
+        assert [each.content for each in jobs.peek_messages()] == ["one"]
+
+
+def test_only_one_keeps_its_storage_in_a_folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(azurite_module, "_FREE_SECONDS", 0)
+
+    with (
+        running_azurite(folder=tmp_path),
+        pytest.raises(HostError, match="another local deployment"),
+        running_azurite(folder=tmp_path),
+    ):
+        pass
