@@ -23,6 +23,7 @@ from devhost.errors import HostError
 
 _NAMES = ("localhost", "127.0.0.1", "::1")
 _VALID_FOR = timedelta(days=820)  # some clients accept 825 days at most
+_VALID_BEFORE = timedelta(days=1)  # clocks of containers may be behind
 _RENEWED_BEFORE = timedelta(days=30)
 _REPLACING = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")  # requests looks for both, in this order
 
@@ -82,7 +83,9 @@ def local_certificate(folder: Path, now: datetime | None = None) -> Certificate:
 
 def _issue(server: Path, now: datetime) -> None:
     authority = trustme.CA(organization_name="Pushgrid", organization_unit_name="this machine only")
-    issued = authority.issue_cert(*_NAMES, not_after=now + _VALID_FOR)
+    issued = authority.issue_cert(
+        *_NAMES, not_before=now - _VALID_BEFORE, not_after=now + _VALID_FOR
+    )
     made = _written(
         server,
         issued.private_key_and_cert_chain_pem.bytes().decode()

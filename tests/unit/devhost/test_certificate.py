@@ -45,6 +45,14 @@ def test_it_is_renewed_before_it_expires(folder: Path) -> None:
     assert all(one != other for one, other in zip(first, second, strict=True))
 
 
+def test_it_is_not_valid_for_longer_than_clients_accept(folder: Path) -> None:
+    made = local_certificate(folder, NOW)
+
+    server, _ = x509.load_pem_x509_certificates(made.server.read_bytes())
+    assert server.not_valid_before_utc < NOW
+    assert server.not_valid_after_utc - server.not_valid_before_utc < timedelta(days=825)
+
+
 def test_its_files_are_its_owners_alone(folder: Path) -> None:
     made = local_certificate(folder, NOW)
 
