@@ -98,8 +98,9 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         type=_setting,
-        metavar="NAME=VALUE",
-        help="setting that overrides the environment (repeatable)",
+        metavar="NAME[=VALUE]",
+        help="setting that overrides the environment, or one to take from there without a warning "
+        "(repeatable)",
     )
     parser.add_argument(
         "--invisibility",
@@ -170,9 +171,9 @@ def _certificate(console: log.Console) -> Path:
 
 def _setting(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
-    return name, value
+    if not name or not (equals or name in os.environ):
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE, nor in the environment")
+    return name, value if equals else os.environ[name]
 
 
 def _address(text: str) -> IPv4Address:

@@ -61,12 +61,12 @@ def running_host(
     """
     port = () if "--port" in options else ("--port", "0")
     command = [*program, "--root", str(root), *port, *options]
-    for name, value in settings.items():
-        command += ["--env", f"{name}={value}"]
+    for name in settings:  # without the values: anybody on the machine can read a command line
+        command += ["--env", name]
     process = subprocess.Popen(
         command,
         cwd=_ROOT,
-        env=os.environ | {"PYTHONUNBUFFERED": "1"},
+        env={**os.environ, "PYTHONUNBUFFERED": "1", **settings},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -17,6 +17,7 @@ import pytest
 from azure.storage.queue import QueueClient
 
 from devhost.host import DRAIN_SECONDS
+from devhost.process import running_host
 from tests.host.running import PATIENCE, until
 from tests.host.storage import Storage
 from tests.integration.devhost.functions import HELLO, HTTP, QUEUE, TICK, TIMER, WAIT, WORK
@@ -177,6 +178,19 @@ def test_settings_reach_the_functions_before_they_are_imported(start, function, 
     host = start("--env", "C=given", B="environment", C="environment")
 
     assert host.get("/web") == (200, b"file environment given")
+
+
+def test_settings_of_a_child_override_its_file_and_are_not_in_its_command_line(function, tmp_path):
+    function("web", "import os\ndef main(req): return os.environ['A']", **HTTP)
+    (tmp_path / "local.settings.json").write_text('{"Values": {"A": "file"}}')
+
+    with running_host({"A": "secret"}, options=["--azurite"], root=tmp_path) as host:
+        command = Path(f"/proc/{host.process.pid}/cmdline").read_text()
+        with urllib.request.urlopen(f"{host.url}/web") as answer:
+            assert answer.read() == b"secret"
+
+    assert "secret" not in command
+    assert not [line for line in host.lines if "WARNING" in line]
 
 
 def test_a_reader_that_goes_away_does_not_end_the_host(function, tmp_path):
