@@ -205,7 +205,7 @@ def _introduce(run: LocalRun, options: Options, screen: Screen) -> None:
         screen.show("for pushgrid", f"export PUSHGRID_URL={run.api.url}")
     for name, value in run.host.variables.items():
         screen.show("for clients", f"export {name}={shlex.quote(value)}")
-    screen.show("admin key", f"in {run.key_file}; pushgrid commands on this machine find it")
+    screen.show("admin key", f"in {run.key_file}; pushgrid admin-key prints it")
     screen.show("storage", storage)
     connection = shlex.quote(run.azurite.connection_string)
     screen.show("for storage", f"export AZURE_STORAGE_CONNECTION_STRING={connection}")

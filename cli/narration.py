@@ -21,6 +21,7 @@ _SUCCESS = re.compile(r"\w+ +ok  ")
 _LISTED = re.compile(r"  \w+  +(?!ERROR)")  # a function that the host serves, at its start
 _EXPECTED = ("ready ", "storage ", "export ", "Stopping")
 _JSON = '{"event":"'
+PAUSED = "paused since"  # how the reason of a hold by hand begins
 
 
 class Activity(NamedTuple):
@@ -133,6 +134,8 @@ def _answered_late(entry: Entry) -> str:
 def _held(entry: Entry) -> str | None:
     if not entry.get("held_until"):
         return None
+    if entry["held_because"].startswith(PAUSED):
+        return f"events wait: {entry['held_because']}"
     until = _time_of_day(entry["held_until"])
     return f"{counted(entry.get('held', 0), 'event')} until {until}: {entry['held_because']}"
 
@@ -163,6 +166,19 @@ def _handshake_failed(entry: Entry) -> str:
     return f"failed: {entry['failure']}" + (f" ({entry['detail']})" if entry["detail"] else "")
 
 
+def _replay_started(entry: Entry) -> str:
+    to = f" to {entry['to']}" if entry.get("to") else ""
+    what = "dry run of a replay" if entry.get("dry_run") else "replay"
+    return f"{what}{to} started by {entry['by']}: {entry['job']}"
+
+
+def _replay_ended(entry: Entry) -> str:
+    sent = "would be sent" if entry.get("dry_run") else "queued"
+    counts = f"{counted(entry['replayed'], 'event')} {sent}, {entry['skipped']} skipped"
+    faults = f", {counted(entry['faults'], 'fault')}" if entry["faults"] else ""
+    return f"{entry['state']}: {counts}{faults}: {entry['job']}"
+
+
 def _unknown_setting(entry: Entry) -> str:
     nearest = f"; did you mean {entry['nearest']}?" if entry.get("nearest") else ""
     return f"{entry['setting']} does not exist{nearest}"
@@ -185,6 +201,8 @@ _NARRATED: dict[str, tuple[str, Callable[[Entry], str | None]]] = {
     "hold.ended": ("released", _hold_ended),
     "delivery.dropped": ("dropped", _dropped),
     "deadletter_batch": ("dead-lettered", _dead_lettered),
+    "replay.started": ("replay", _replay_started),
+    "replay.ended": ("replay", _replay_ended),
     "handshake.granted": ("handshake", lambda _: "accepted"),
     "handshake.awaited": ("handshake", lambda _: "awaits a visit to its validation link"),
     "handshake.failed": ("handshake", _handshake_failed),

@@ -14,6 +14,7 @@ from shared import VERSION
 
 # The module and the name of each command.
 _COMMANDS = {
+    "admin-key": ("cli.admin_key", "admin_key"),
     "apply": ("cli.apply", "apply"),
     "cost": ("cli.cost", "cost"),
     "dead-letters": ("cli.dead_letters", "dead_letters"),

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from rich.console import Console
 from rich.text import Text
 
-from cli.narration import Activity, narrate
+from cli.narration import PAUSED, Activity, narrate
 
 _STYLES = {
     "applied": "cyan",
@@ -25,6 +25,7 @@ _STYLES = {
     "published": "cyan",
     "refused": "red",
     "released": "green",
+    "replay": "cyan",
     "retry": "yellow",
     "settings": "bold red",
     "warning": "yellow",
@@ -45,6 +46,7 @@ class Screen:
         self._verbose = verbose
         self._console = Console(highlight=False, soft_wrap=True)
         self._lock = threading.Lock()
+        self._pauses: dict[str, str] = {}  # told, by event subscription
 
     @property
     def has_reader(self) -> bool:
@@ -55,8 +57,18 @@ class Screen:
         """Tell what a line of the host's log says."""
         if self._verbose:
             self._print(Activity("log", "", line), Text(line, style="dim"))
-        if activity := narrate(line):
+        activity = narrate(line)
+        if activity and not self._is_told_pause(activity):
             self.tell(activity)
+
+    def _is_told_pause(self, activity: Activity) -> bool:
+        """Tell whether these events wait for a pause that was told: each return logs it again."""
+        why = str(activity.entry.get("held_because"))
+        if not why.startswith(PAUSED):
+            return False
+        is_told = self._pauses.get(activity.about) == why
+        self._pauses[activity.about] = why
+        return is_told
 
     def tell(self, activity: Activity) -> None:
         """Print what happened, after the time of day."""

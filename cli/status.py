@@ -26,9 +26,11 @@ def status(context: click.Context, deployment: Deployment, as_json: bool) -> Non
         try:
             found["holds"] = list(read_holds(deployment).values())
         except CommandFailed as error:
-            if error.status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
+            if error.status != HTTPStatus.SERVICE_UNAVAILABLE:
                 raise
-            click.echo(f"What is paused or held is not known: {error.message}", err=True)
+            # The health is some seconds old: storage has gone since.
+            unknown = f"what is paused or held is not known: {error.message}"
+            found |= {"status": "unhealthy", "reasons": [*found["reasons"], unknown]}
     if as_json:
         print_json(found)
     else:

@@ -247,14 +247,16 @@ def _differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Sequenc
 def _warn_of_missing_container(
     deployment: Deployment, path: str, document: Mapping[str, Any]
 ) -> None:
-    if not destination_of(document["properties"], _DEAD_LETTER):
+    destination = destination_of(document["properties"], _DEAD_LETTER)
+    if not destination:
         return
     try:
         deployment.get(f"{path}/deadLetters", **{"$top": 1, "since": datetime.now(UTC).isoformat()})
     except CommandFailed as error:
-        if error.status == HTTPStatus.NOT_FOUND:
-            warning = f"warning: {error.message}. Create it: without it, dead letters are dropped"
-            click.secho(warning, err=True, fg="yellow")
+        container = destination["properties"]["blobContainerName"]
+        if error.status == HTTPStatus.NOT_FOUND and f"'{container}'" in error.message:
+            warning = f"warning: there is no container '{container}'; until you create it, "
+            click.secho(f"{warning}events that are given up are dropped", err=True, fg="yellow")
 
 
 def _document(

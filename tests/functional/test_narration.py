@@ -11,9 +11,12 @@ import pytest
 
 from cli.narration import Activity, narrate
 from devhost.log import Console, LogLines
-from pushgrid.testing.memory import answered
+from pushgrid.testing.memory import START, answered
+from shared.deadletter.selection import Selection
 from shared.engine.delivering.attempt_history import AttemptHistory
 from shared.engine.ports import Queue
+from shared.engine.replaying.job import Progress, ReplayJob, Source, State
+from shared.engine.replaying.jobs import log_job
 from shared.settings import AttemptLogging
 from shared.telemetry import LOGGER
 from tests.builders import a_delivery, a_message, a_note
@@ -83,3 +86,26 @@ def test_a_hold_and_a_dead_letter(app: Deployment, told: Callable[[], list[Activ
     assert began.text.endswith(": probation for Busy: 10 s")
     assert held.text.startswith("2 events until ")
     assert dead.text.startswith("1 event in dead/CRM/")
+
+
+def test_a_replay_and_its_end(told: Callable[[], list[Activity]]) -> None:
+    source = Source("orders", "crm", "dead", "", "CRM")
+    job = ReplayJob(
+        id="j-1",
+        by="the admin key",
+        started_at=START,
+        sources=(source,),
+        selection=Selection(),
+        to=None,
+        is_dry_run=False,
+        again=False,
+        rate=50,
+    )
+
+    log_job("replay.started", job)
+    log_job("replay.ended", replace(job, state=State.DONE, progress=Progress(events=3, put=2)))
+
+    assert [(each.kind, each.text) for each in told()] == [
+        ("replay", "replay started by the admin key: j-1"),
+        ("replay", "Done: 2 events queued, 0 skipped: j-1"),
+    ]

@@ -120,6 +120,46 @@ def test_a_host_s_log_is_printed_only_if_asked_for(capsys: pytest.CaptureFixture
     assert capsys.readouterr().out == f"{line}\n"
 
 
+def test_a_pause_is_told_once_for_each_subscription(capsys: pytest.CaptureFixture[str]) -> None:
+    screen = Screen()
+
+    def run(subscription: str, why: str) -> None:
+        entry = {"event": "delivery.run", "topic": "orders", "subscription": subscription}
+        held = {"held": 1, "held_until": "2026-02-09T12:00:40Z", "held_because": why}
+        screen.on_host_line(json.dumps(entry | held, separators=(",", ":")))
+
+    for subscription, why in (
+        ("crm", "paused since 12:00"),
+        ("crm", "paused since 12:00"),
+        ("erp", "paused since 12:00"),
+        ("crm", "probation"),
+        ("crm", "paused since 12:00"),
+        ("crm", "paused since 12:05"),
+    ):
+        run(subscription, why)
+
+    told = [line.split()[2:] for line in capsys.readouterr().out.splitlines()]
+    assert [(each[0], each[-1]) for each in told] == [
+        ("orders/crm", "12:00"),
+        ("orders/erp", "12:00"),
+        ("orders/crm", "probation"),
+        ("orders/crm", "12:05"),
+    ]
+
+
+def test_the_admin_key_is_printed_while_the_deployment_runs(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    command = ["admin-key", "--url", "http://127.0.0.1:7079"]
+    with recorded(LocalDeployment("http://127.0.0.1:7079", "k")):
+        assert main(command) == 0
+    assert main(command) == 1
+
+    out, err = capsys.readouterr()
+    assert out == "k\n"
+    assert "'pushgrid dev' records its own" in err
+
+
 def test_a_key_is_found_by_its_url_while_the_deployment_runs() -> None:
     running = LocalDeployment("http://127.0.0.1:7071", "k")
 

@@ -90,6 +90,27 @@ RETRY = TRIED | {"decision": "retry", "next_attempt_at": "2026-02-09T12:00:30.25
         ),
         (line("delivery.run", delivered=3), None),
         (
+            line(
+                "delivery.run",
+                held=1,
+                held_until="2026-02-09T12:00:40Z",
+                held_because="paused since 12:00 by me",
+            ),
+            Activity("held", "orders/crm", "events wait: paused since 12:00 by me"),
+        ),
+        (
+            line("replay.started", job="j-1", by="the admin key", dry_run=True, to="orders/erp"),
+            Activity(
+                "replay",
+                "orders/crm",
+                "dry run of a replay to orders/erp started by the admin key: j-1",
+            ),
+        ),
+        (
+            line("replay.ended", job="j-1", state="Done", replayed=2, skipped=0, faults=1),
+            Activity("replay", "orders/crm", "Done: 2 events queued, 0 skipped, 1 fault: j-1"),
+        ),
+        (
             line("publish.refused", status=400, code="InvalidSas", unknown_topic=True),
             Activity("refused", "orders/crm", "400 InvalidSas: there is no such topic"),
         ),
