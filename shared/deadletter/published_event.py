@@ -10,7 +10,7 @@ from shared.deadletter.reader import DeadLetter, RecordForm
 from shared.delivery.requests.conversion import convert
 from shared.errors import InvalidEvents
 from shared.events import cloudevents_schema, eventgrid_schema, strict_json
-from shared.events.schema_rules import MAX_EVENT_SIZE
+from shared.events.schema_rules import MAX_EVENT_SIZE, clip
 from shared.events.topic import InputSchema, Topic
 from shared.subscriptions.subscription import DeliverySchema
 
@@ -64,7 +64,7 @@ def _to_event_grid(event: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(schema, str) or not schema.startswith("#"):
         lost |= {"dataschema"}
     if lost:
-        raise ValueError(f"Event Grid's schema has no place for '{min(lost)}'.")
+        raise ValueError(f"Event Grid's schema has no place for '{clip(min(lost))}'.")
     converted = {
         "id": event.get("id"),
         "topic": event.get("source"),

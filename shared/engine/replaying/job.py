@@ -10,9 +10,11 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from shared.deadletter.selection import Selection
+from shared.events.schema_rules import clip
 from shared.subscriptions.subscription import DeadLetterDestination, SubscriptionKey
 
 MAX_FAULTS = 50  # that a job names
+_LONGEST = 1000  # characters of a fault
 
 
 class State(StrEnum):
@@ -148,7 +150,8 @@ class ReplayJob:
     def with_faults(self, *faults: Fault) -> ReplayJob:
         room = max(MAX_FAULTS - len(self.faults), 0)
         more = self.more_faults + len(faults[room:])
-        return replace(self, faults=self.faults + faults[:room], more_faults=more)
+        named = tuple(each._replace(why=clip(each.why, _LONGEST)) for each in faults[:room])
+        return replace(self, faults=self.faults + named, more_faults=more)
 
     def has_under_way(self, path: str, records: tuple[int, ...]) -> bool:
         """Tell whether a batch is the one under way: a step that was killed may have put it."""
