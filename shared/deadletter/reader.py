@@ -65,7 +65,7 @@ Records = Sequence[DeadLetter | UnreadableRecord]
 
 
 class UnreadableBlob(ValueError):
-    """A blob is not a list of dead letters; the message says why."""
+    """A blob can't be read, or is not a list of dead letters; the message says why."""
 
 
 def read_blob(body: bytes) -> Records:
@@ -75,8 +75,10 @@ def read_blob(body: bytes) -> Records:
     Source: contract §4.2.
 
     Raises:
-        UnreadableBlob: it is not a JSON array, nor a single record.
+        UnreadableBlob: it is too large, or neither a JSON array nor a single record.
     """
+    if len(body) > MAX_BLOB:
+        raise UnreadableBlob(TOO_LARGE)
     try:
         found = strict_json.parse(body, max_depth=strict_json.MAX_DEPTH + _ENVELOPE_DEPTH)
     except InvalidEvents as error:

@@ -7,10 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 import pytest
+from azure.storage.blob import ContentSettings
 
 from pushgrid.testing.memory import MemoryDeadLetters
 from shared.adapters.storage.account import POISON, StorageAccount
 from shared.adapters.storage.blobs import StorageDeadLetters
+from shared.deadletter.reader import UnreadableBlob
 from shared.engine.ports import DeadLetterReader, DeadLetterStore, NoContainer
 from shared.errors import StorageUnavailable
 from shared.subscriptions.subscription import DeadLetterDestination
@@ -124,6 +126,20 @@ def test_a_blob_is_read_up_to_a_limit(subject: Subject) -> None:
     assert subject.store.read(subject.destination, PATH, 100) == b"0123456789"
     assert subject.store.read(subject.destination, PATH, 4) == b"0123"
     assert subject.store.read(subject.destination, "orders/none.json", 4) is None
+
+
+def test_a_compressed_blob_is_not_read(account: StorageAccount | None) -> None:
+    """It could become far larger than its size."""
+    if account is None:
+        pytest.skip("a fake knows no content encoding")
+    container = account.container("dead")
+    container.create_container()
+    settings = ContentSettings("application/json", content_encoding="gzip")
+    container.upload_blob(PATH, b"not decompressed", content_settings=settings)
+    here = DeadLetterDestination(container=container.container_name)
+
+    with pytest.raises(UnreadableBlob, match="content encoding 'gzip'"):
+        StorageDeadLetters(account).read(here, PATH, 100)
 
 
 @pytest.mark.parametrize("container", [MISSING, "Bad_Name", "x"])

@@ -22,6 +22,7 @@ from shared.adapters.storage.attempts import StorageAttempts
 from shared.adapters.storage.blobs import StorageDeadLetters, StoragePayloads
 from shared.adapters.storage.queues import StorageQueues
 from shared.adapters.storage.tables import StorageResources
+from shared.deadletter.reader import UnreadableBlob
 from shared.engine.ports import Queue, Received, Table
 from shared.errors import StorageUnavailable, StorageUnreachable
 from shared.wiring.outbound import storage_pusher
@@ -88,6 +89,10 @@ def write_dead_letter(account: StorageAccount) -> None:
     StorageDeadLetters(account).write(DEAD, "a.json", b"[]")
 
 
+def read_dead_letter(account: StorageAccount) -> None:
+    StorageDeadLetters(account).read(DEAD, "a.json", 100)
+
+
 def write_attempt(account: StorageAccount) -> None:
     StorageAttempts(account, FakeClock()).write([a_record()])
 
@@ -98,8 +103,19 @@ EVERYTHING = [
     write_payload,
     read_payload,
     write_dead_letter,
+    read_dead_letter,
     write_attempt,
 ]
+
+
+@pytest.mark.parametrize(("status", "code"), [(409, "BlobArchived"), (412, "LeaseIdMissing")])
+def test_what_concerns_one_blob_is_no_outage(
+    storage: ScriptedStorage, status: int, code: str
+) -> None:
+    storage.script = [Answer(status, code)]
+
+    with pytest.raises(UnreadableBlob, match=code):
+        read_dead_letter(account_at(storage.server_port))
 
 
 @pytest.mark.parametrize("work", EVERYTHING, ids=lambda work: work.__name__)

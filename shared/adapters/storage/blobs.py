@@ -15,6 +15,7 @@ from azure.core.exceptions import HttpResponseError
 from shared.adapters.storage.account import PAYLOADS, POISON, StorageAccount
 from shared.adapters.storage.errors import create_if_missing, has_code, none_if_code, storage_errors
 from shared.clock import Clock
+from shared.deadletter.reader import UnreadableBlob
 from shared.engine.ports import Listing, NoContainer, StoredBlob
 from shared.errors import StorageUnavailable
 from shared.settings import NAMES
@@ -27,6 +28,7 @@ REMEMBERED_BYTES = 16 * 1024 * 1024
 _BATCH = 256  # as many as one batch may delete
 _DELETED = 202
 _NOT_FOUND = 404
+_REFUSED = (409, 412)  # by the blob: it is archived, or encrypted with a key of its own
 _HOUR = "%Y%m%d%H"
 _HOUR_LENGTH = 10
 # No such container: also where the name is illegal, or the container is being deleted.
@@ -150,11 +152,16 @@ class StorageDeadLetters:
     def read(self, destination: DeadLetterDestination, path: str, most: int) -> bytes | None:
         client = self._account_of(destination).foreign_container(destination.container)
         with storage_errors():
-            return none_if_code(
-                lambda: client.download_blob(path).read(most),
-                "BlobNotFound",
-                *_NO_CONTAINER,
-            )
+            try:
+                return _read_plain(client, path, most)
+            except HttpResponseError as error:
+                if has_code(error, "BlobNotFound", *_NO_CONTAINER):
+                    return None
+                if error.status_code in _REFUSED:
+                    code = getattr(error, "error_code", None)
+                    why = f"Storage refuses to read it: {getattr(code, 'value', code)}."
+                    raise UnreadableBlob(why) from None
+                raise
 
     def _account_of(self, destination: DeadLetterDestination) -> StorageAccount:
         name = destination.account
@@ -175,6 +182,19 @@ class StorageDeadLetters:
                 client.create_container,
                 "ContainerNotFound",
             )
+
+
+def _read_plain(client: ContainerClient, path: str, most: int) -> bytes:
+    """
+    Return the first bytes of a blob.
+
+    Raises:
+        UnreadableBlob: it is compressed; it could become far larger than *most*.
+    """
+    stream = client.download_blob(path, decompress=False)
+    if encoding := stream.properties.content_settings.content_encoding:
+        raise UnreadableBlob(f"It has the content encoding '{encoding}'.")
+    return stream.read(most)
 
 
 def _write_once(client: ContainerClient, path: str, body: bytes) -> bool:

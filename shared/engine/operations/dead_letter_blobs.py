@@ -74,10 +74,8 @@ class DeadLetterBlobs:
             if looked_at == top or (looked_at and size + blob.size > MAX_PAGE):
                 return Page(found, last)
             last, looked_at, size = blob, looked_at + 1, size + blob.size
-            body = None if blob.size > MAX_BLOB else self._body(blob.path)
-            if body is None and blob.size <= MAX_BLOB:
+            if (read := self._read(blob)) is None:
                 continue  # It was deleted meanwhile.
-            read = _read(blob, body)
             if read.fault or wanted.reason is None or any(map(wanted.has_reason, _letters(read))):
                 found.append(read)
         return Page(found, None)
@@ -88,16 +86,23 @@ class DeadLetterBlobs:
 
         Raises:
             NotFound: the subscription has no such blob.
-            UnreadableBlob: it is not a list of dead letters.
+            UnreadableBlob: it can't be read, or is not a list of dead letters.
             StorageUnavailable: its account did not answer.
         """
         is_of_subscription = re.fullmatch(f"{re.escape(self.folder)}/{_TIMES}/{_NAME}", path)
         body = self._body(path) if is_of_subscription else None
         if body is None:
             raise NotFound(f"The event subscription has no dead-letter blob '{path}'.")
-        if len(body) > MAX_BLOB:
-            raise UnreadableBlob(TOO_LARGE)
         return read_blob(body)
+
+    def _read(self, blob: StoredBlob) -> ReadBlob | None:
+        if blob.size > MAX_BLOB:
+            return ReadBlob(blob, (), TOO_LARGE)
+        try:
+            body = self._body(blob.path)
+            return None if body is None else ReadBlob(blob, read_blob(body), None)
+        except UnreadableBlob as error:
+            return ReadBlob(blob, (), str(error))
 
     def _body(self, path: str) -> bytes | None:
         return self.reader.read(self.destination, path, MAX_BLOB + 1)
@@ -133,15 +138,6 @@ class DeadLetterBlobs:
         if wanted.after and hour > _hour_of(self.folder, wanted.after.path)[: len(hour)]:
             return False
         return wanted.may_have(folder, hour)
-
-
-def _read(blob: StoredBlob, body: bytes | None) -> ReadBlob:
-    if body is None or len(body) > MAX_BLOB:
-        return ReadBlob(blob, (), TOO_LARGE)
-    try:
-        return ReadBlob(blob, read_blob(body), None)
-    except UnreadableBlob as error:
-        return ReadBlob(blob, (), str(error))
 
 
 def _letters(read: ReadBlob) -> list[DeadLetter]:

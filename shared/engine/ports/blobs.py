@@ -97,5 +97,6 @@ class DeadLetterReader(Protocol):
         Return a blob's first *most* bytes; ``None`` if there is no such blob, or no container.
 
         Raises:
+            UnreadableBlob: the account refuses to read it, or it is compressed.
             StorageUnavailable: as `list`.
         """

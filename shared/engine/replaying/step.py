@@ -235,12 +235,11 @@ class ReplaySteps:
             return None, (Fault(blob.path, TOO_LARGE),)
         try:
             body = self.reader.read(source.destination, blob.path, MAX_BLOB + 1)
-        except StorageUnavailable as error:
-            raise _Unavailable(str(error)) from None
-        try:
             return None if body is None else read_blob(body), ()
         except UnreadableBlob as error:
             return None, (Fault(blob.path, str(error)),)
+        except StorageUnavailable as error:
+            raise _Unavailable(f"{blob.path}: {error}") from None
 
     def _replayed(self, job: ReplayJob, mark: Mark, path: str) -> frozenset[int]:
         """Return the records to leave out; those of the batch under way are not among them."""

@@ -11,10 +11,12 @@ import pytest
 
 from pushgrid.testing.deployment import Pushgrid
 from pushgrid.testing.topic import Refused, Subscriber
+from shared.deadletter.reader import MAX_BLOB, TOO_LARGE, UnreadableBlob
 from shared.delivery.messages.message import ReplayStep
 from shared.engine.ports import Table
 from shared.engine.replaying import step
 from shared.errors import StorageUnreachable
+from tests.azure_dead_letters import ADDED, CLOUD_ADDED, CLOUD_EVENT, EVENT
 from tests.functional.testing.replaying import AZURE, CRM, PLACED, ids, replayed
 
 
@@ -129,6 +131,50 @@ def test_an_account_that_is_away_is_waited_for(
 
     job = pushgrid.arm("GET", f"replays/{job['id']}")
     assert (job["state"], len(ids(crm))) == (state, 3 if state == "Done" else 0)
+
+
+def test_what_storage_refuses_to_read_is_a_fault_of_that_blob(
+    pushgrid: Pushgrid, crm: Subscriber, monkeypatch: pytest.MonkeyPatch
+):
+    first, _ = sorted(pushgrid.dead_letters.blobs)
+    read = pushgrid.dead_letters.read
+
+    def refused(destination: Any, path: str, most: int) -> bytes | None:
+        if path == first[1]:
+            raise UnreadableBlob("Storage refuses to read it: BlobArchived.")
+        return read(destination, path, most)
+
+    monkeypatch.setattr(pushgrid.dead_letters, "read", refused)
+    job = replayed(pushgrid)
+    listed = pushgrid.arm("GET", f"{crm.path}/deadLetters")["value"]
+
+    why = "Storage refuses to read it: BlobArchived."
+    assert (job["state"], ids(crm)) == ("Done", ["e-3"])
+    assert job["faults"] == [{"where": first[1], "why": why}]
+    assert [each["fault"] for each in listed] == [None, why]
+
+
+def test_a_hostile_record_is_named_and_clipped(pushgrid: Pushgrid, crm: Subscriber):
+    letters = [CLOUD_EVENT | CLOUD_ADDED | {name * 600_000: 1} for name in "xyz"]
+    pushgrid.dead_letters.write(AZURE, "1.json", json.dumps(letters).encode())
+    pushgrid.dead_letters.write(AZURE, "2.json", json.dumps([EVENT | ADDED]).encode())
+    pushgrid.advance(minutes=1)
+
+    job = replayed(pushgrid, container="azure", to=CRM)
+
+    assert (job["state"], job["skipped"], ids(crm)) == ("Done", {"NotReplayable": 3}, ["a-1"])
+    assert all(len(each["why"]) < 500 for each in job["faults"])
+
+
+def test_a_blob_that_grows_after_it_was_listed_is_not_read(
+    pushgrid: Pushgrid, crm: Subscriber, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(pushgrid.dead_letters, "read", lambda *_: b"[" + b" " * MAX_BLOB)
+
+    job = replayed(pushgrid)
+
+    assert [each["why"] for each in job["faults"]] == [TOO_LARGE] * 2
+    assert ids(crm) == []
 
 
 def test_a_blob_that_is_deleted_meanwhile_is_left_out(
