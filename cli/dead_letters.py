@@ -11,7 +11,7 @@ import click
 
 from cli.deployment import Deployment, subscription_path, topic_path
 from cli.failure import REFUSED, CommandFailed
-from cli.options import calls_deployment, chooses_dead_letters, prints_json
+from cli.options import calls_deployment, chooses_dead_letters, prints_json, span_members
 from cli.output import moment, print_json, print_table
 from cli.replays import cancel, jobs, replay
 from cli.subscription_document import destination_of, topic_of
@@ -21,6 +21,10 @@ _NOTHING = 1  # exit code: there are none
 _NONE = (
     "There are no dead letters. An event that is given up is written about five minutes after "
     "its last attempt."
+)
+_NO_DESTINATION = (
+    "No such event subscription has a dead-letter destination: "
+    "events that are given up are dropped."
 )
 _PAGE = 100
 
@@ -71,11 +75,11 @@ def list_blobs(
 
     The exit code is 1 if there are none, or if a container can't be read.
     """
-    times = {"since": since and since.isoformat(), "until": until and until.isoformat()}
-    query = {**times, **chosen, "$top": min(most, _PAGE)}
+    query = {**span_members(since, until), **chosen, "$top": min(most, _PAGE)}
     found: list[dict[str, Any]] = []
     failed = False
-    for each in _subscriptions(deployment, topic, subscription):
+    asked = _subscriptions(deployment, topic, subscription)
+    for each in asked:
         try:
             found += islice(_blobs(deployment, each, query), most)
         except CommandFailed as error:
@@ -84,8 +88,9 @@ def list_blobs(
     latest = sorted(found, key=lambda blob: (blob["writtenAt"], blob["blob"]), reverse=True)[:most]
     if as_json:
         print_json(latest)
-    else:
-        print_table([_blob_row(each) for each in latest], _NONE)
+    elif latest or not failed:
+        nothing = _NONE if asked else _NO_DESTINATION
+        print_table([_blob_row(each) for each in latest], nothing)
     return _NOTHING if failed or not latest else 0
 
 

@@ -35,8 +35,14 @@ def table(event: Mapping[str, Any], now: datetime) -> str:
     return "\n".join([*lines, _last_line(event, published, now)])
 
 
-def state_text(state: Mapping[str, Any] | None, since: datetime, now: datetime) -> str:
-    """Return a subscription's state as text: what holds events back, and what was counted."""
+def state_text(
+    state: Mapping[str, Any] | None, since: datetime, now: datetime, *, shows_events: bool = False
+) -> str:
+    """
+    Return a subscription's state as text: what holds events back, and what was counted.
+
+    With *shows_events* some are shown that the counts may not have yet.
+    """
     if state is None:
         return "The event subscription no longer exists."
     lines = []
@@ -57,13 +63,13 @@ def state_text(state: Mapping[str, Any] | None, since: datetime, now: datetime) 
     counts = state["counts"]
     published = counted(counts["PublishSuccessCount"], "event")
     lines.append(
-        f"Counted since {since:%Y-%m-%d %H:%M} (UTC): {published} "
+        f"Counted since {since:%Y-%m-%d %H:%M} (UTC), some seconds late: {published} "
         f"published, of which {counts['MatchedEventCount']} matched this subscription and "
         f"{counts['UnmatchedEventCount']} matched none; {counts['DeliverySuccessCount']} "
         f"delivered, {counts['DeadLetteredCount']} dead-lettered, {counts['DroppedEventCount']} "
         "dropped."
     )
-    if counts["PublishSuccessCount"] and not counts["MatchedEventCount"]:
+    if counts["PublishSuccessCount"] and not counts["MatchedEventCount"] and not shows_events:
         lines.append("Its filters matched none of them.")
     return "\n".join(lines)
 

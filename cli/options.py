@@ -107,6 +107,18 @@ def chooses_dead_letters(command: F) -> F:
     return command
 
 
+def span_members(since: datetime | None, until: datetime | None) -> dict[str, Any]:
+    """
+    Return the members of a request that choose a span of time.
+
+    Raises:
+        click.UsageError: it is empty.
+    """
+    if since and until and until <= since:
+        raise click.UsageError("--until must be later than --since.")
+    return {"since": since and since.isoformat(), "until": until and until.isoformat()}
+
+
 class Duration(click.ParamType[Any]):
     """A time such as ``90m``, ``6h`` or ``2d``; a bare number is minutes."""
 

@@ -13,8 +13,9 @@ from rich.text import Text
 
 from cli.deployment import Deployment
 from cli.failure import REFUSED
-from cli.options import calls_deployment, chooses_dead_letters, prints_json
-from cli.output import print_json, print_table, printable
+from cli.narration import counted
+from cli.options import calls_deployment, chooses_dead_letters, prints_json, span_members
+from cli.output import moment, print_json, print_table, printable
 
 _POLL = 1.0  # seconds
 _RUNNING, _DONE = "Running", "Done"
@@ -54,11 +55,19 @@ def replay(
     No filter is applied. The app carries the job out; it goes on when this command ends. The exit
     code is 1 if the job failed or was cancelled.
     """
-    times = {"since": since and since.isoformat(), "until": until and until.isoformat()}
+    times = span_members(since, until)
+    if to and "/" not in to and not chosen["topic"]:
+        raise click.UsageError("--to needs a topic: write TOPIC/SUBSCRIPTION, or give --topic.")
     body = {**times, **chosen, "dryRun": dry_run, "to": _subscription(to) if to else None}
     job = deployment.post(
         "replays", {name: each for name, each in body.items() if each is not None}
     )
+    if job["state"] == _RUNNING and not no_wait:
+        click.echo(
+            f"replay {job['id']} has started, and goes on without this command; "
+            f"'pushgrid dead-letters cancel {job['id']}' ends it",
+            err=True,
+        )
     with Console(stderr=True).status(_progress(job)) as progress:
         while job["state"] == _RUNNING and not no_wait:
             time.sleep(_POLL)
@@ -112,16 +121,25 @@ def _progress(job: Mapping[str, Any]) -> Text:
 
 
 def _row(job: Mapping[str, Any]) -> dict[str, object]:
+    sources = job["sources"]
     skipped = [f"{why} ({count})" for why, count in job["skipped"].items()]
     return {
         "JOB": job["id"],
         "STATE": f"{job['state']}, dry run" if job["dryRun"] else job["state"],
         "BLOBS": job["blobs"],
         "EVENTS": job["events"],
-        "REPLAYED": job["replayed"],
+        "REPLAYED": f"would send {job['replayed']}" if job["dryRun"] else job["replayed"],
         "REPEATED": job["repeated"],
         "SKIPPED": skipped or 0,
-        "TO": job["to"] and f"{job['to']['topic']}/{job['to']['subscription']}",
+        "OF": _source(sources[0]) if len(sources) == 1 else counted(len(sources), "subscription"),
+        "TO": job["to"] and _source(job["to"]),
+        "STARTED": moment(job["startedAt"]),
+        "UPDATED": job["updatedAt"] and moment(job["updatedAt"]),
         "BY": job["by"],
         "WHY": job["why"],
     }
+
+
+def _source(place: Mapping[str, Any]) -> str:
+    named = f"{place['topic']}/{place['subscription']}"
+    return named if place["subscription"] else f"container {place['container']}"

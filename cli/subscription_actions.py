@@ -14,7 +14,8 @@ from cli.options import calls_deployment, of_topic, prints_json
 from cli.output import moment, print_json, printable
 
 _SUMMARIES = {
-    "pause": "Hold an event subscription by hand; its events wait.",
+    "pause": "Hold an event subscription by hand; its events wait.\n\nTheir time to live goes on: "
+    "an event that expires meanwhile is dead-lettered or dropped.",
     "resume": "End a pause; waiting events are delivered at a limited rate.",
     "release": "End an automatic hold now.",
 }

@@ -60,7 +60,8 @@ def timeline(
         print_json(found)
     else:
         parts = [table(each, now) for each in events] or [_nothing(topic, subscription, event)]
-        click.echo("\n\n".join([*parts, state_text(found["state"], since, now)]))
+        state = state_text(found["state"], since, now, shows_events=bool(events))
+        click.echo("\n\n".join([*parts, state]))
     return 0 if events else _NOTHING
 
 

@@ -151,6 +151,18 @@ def test_there_may_be_none(pushgrid: Pushgrid, command: Command, options: tuple[
     assert "five minutes after its last attempt" in out
 
 
+def test_no_dead_letter_is_promised_without_a_destination(pushgrid: Pushgrid, command: Command):
+    pushgrid.topic("orders").subscribe("drops", deadLetterDestination=None)
+
+    code, out, err = command("list")
+    of_one = command("list", "-t", "orders", "-s", "drops")
+
+    assert (code, err) == (1, "")
+    assert "events that are given up are dropped" in out
+    assert (of_one.code, of_one.out) == (1, "")
+    assert "has no dead-letter destination" in of_one.err
+
+
 def test_a_missing_container_stops_no_other(
     pushgrid: Pushgrid, invoices: Subscriber, command: Command
 ):

@@ -32,16 +32,23 @@ def test_a_replay_is_waited_for(run: Run, crm: Subscriber):
     code, out, err = run("dead-letters", "replay", "-t", "orders", "-s", "crm", "--since", "7000d")
 
     head, _, line = out.splitlines()
-    assert (code, err, len(crm.received)) == (0, "", 1)
+    job, *row = line.split()
+    assert (code, len(crm.received)) == (0, 1)
+    assert err.startswith(f"replay {job} has started, and goes on without this command")
+    assert f"'pushgrid dead-letters cancel {job}'" in err
     assert head.split()[:5] == ["JOB", "STATE", "BLOBS", "EVENTS", "REPLAYED"]
-    assert line.split()[1:5] == ["Done", "1", "1", "1"]
+    assert head.split()[-6:] == ["OF", "TO", "STARTED", "UPDATED", "BY", "WHY"]
+    assert row[:4] == ["Done", "1", "1", "1"]
+    assert row[6:12] == ["orders/crm", "-", "2026-02-09", "13:00:00", "2026-02-09", "13:00:00"]
 
 
 def test_a_dry_run_is_said(run: Run, crm: Subscriber):
     job = run("dead-letters", "replay", "--dry-run", "--no-wait", "--json").document
 
     assert (job["dryRun"], job["rate"], crm.received) == (True, 50, [])
-    assert "Done, dry run" in run("dead-letters", "jobs").out
+    line = run("dead-letters", "jobs").out.splitlines()[-1]
+    assert "Done, dry run" in line
+    assert " would send 1 " in line
 
 
 def test_a_replay_to_another_subscription_can_be_cancelled(
@@ -84,6 +91,23 @@ def test_what_is_refused_is_said(run: Run):
     assert "No such event subscription has a dead-letter destination." in unknown.err
     assert "'to'" in no_target.err
     assert run("dead-letters", "cancel", "none").code == 1
+
+
+@pytest.mark.parametrize("command", ["list", "replay"])
+def test_a_span_must_not_be_empty(run: Run, command: str):
+    code, out, err = run("dead-letters", command, "--since", "1h", "--until", "2d")
+
+    assert (code, out) == (2, "")
+    assert "--until must be later than --since" in err
+
+
+def test_a_target_without_a_topic_is_refused(run: Run, crm: Subscriber):
+    replay = ("dead-letters", "replay", "--no-wait", "--to", "crm")
+
+    code, _, err = run(*replay, "--container", "azure")
+
+    assert (code, "write TOPIC/SUBSCRIPTION" in err) == (2, True)
+    assert run(*replay, "--topic", crm.topic.name).code == 0
 
 
 def test_faults_are_printed(pushgrid: Pushgrid, run: Run, crm: Subscriber):

@@ -75,6 +75,14 @@ def test_a_hold_is_told_in_one_line(paused: object, held: object, text: str) -> 
     assert hold_text({"paused": paused, "held": held}) == text
 
 
+def test_what_is_shown_has_been_matched_although_the_counts_are_late() -> None:
+    counts = dict.fromkeys([*_OF_TOPIC, *_OF_SUBSCRIPTION], 0) | {"PublishSuccessCount": 2}
+    state = {"hasConsented": True, "held": None, "counts": counts}
+
+    assert state_text(state, START, START).endswith("Its filters matched none of them.")
+    assert "Its filters" not in state_text(state, START, START, shows_events=True)
+
+
 def test_the_timeline_tells_of_a_pause() -> None:
     counts = dict.fromkeys([*_OF_TOPIC, *_OF_SUBSCRIPTION], 0)
     state = {"hasConsented": True, "paused": PAUSED, "held": None, "counts": counts}
