@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
@@ -10,7 +11,8 @@ from urllib.parse import quote
 
 import requests
 
-from cli.failure import REFUSED, CommandFailed, Fault
+from cli.answers import document_of, raise_if_refused
+from cli.failure import CommandFailed
 
 DEFAULT_SCOPE = "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/local"
 API_VERSION = "2025-02-15"
@@ -25,13 +27,14 @@ class Deployment:
 
     *token* returns the bearer token of the management API. *scope* is the ARM id of the resource
     group that the commands work in. *authorities* is a PEM file to verify it by, if other than the
-    usual. Calls raise `CommandFailed`.
+    usual. Each call runs in what *while_waiting* returns. Calls raise `CommandFailed`.
     """
 
     url: str
     token: Callable[[], str]
     scope: str = DEFAULT_SCOPE
     authorities: str | None = None
+    while_waiting: Callable[[], AbstractContextManager[object]] = nullcontext
 
     def get(self, path: str, **query: Any) -> Any:
         """Return the document at the ARM path *path*, below the resource group."""
@@ -91,10 +94,10 @@ class Deployment:
     def keys(self, path: str, regenerate: str | None) -> Mapping[str, str]:
         """Return the access keys of a resource, after making the one named anew."""
         if regenerate:
-            found = self.post(f"{path}/regenerateKey", {"keyName": regenerate})
+            found: Mapping[str, str] = self.post(f"{path}/regenerateKey", {"keyName": regenerate})
         else:
             found = self.post(f"{path}/listKeys")
-        return dict(found)
+        return found
 
     def delete(self, path: str) -> bool:
         """Delete a resource; return whether there was one."""
@@ -110,7 +113,7 @@ class Deployment:
 
     def publish(self, url: str, headers: Mapping[str, str], body: bytes) -> None:
         """Publish events to a topic's endpoint."""
-        _raise_if_refused(self._request("POST", url, headers=headers, data=body))
+        raise_if_refused(self._request("POST", url, headers=headers, data=body))
 
     def storage_account(self) -> str:
         """Return the ARM id of the deployment's own storage account."""
@@ -122,13 +125,13 @@ class Deployment:
         """Return the answer of a status route, also if it says that something is wrong."""
         answer = self._request("GET", f"{self.url}/status/{what}", headers=self._authorization())
         if answer.status_code not in {HTTPStatus.OK, HTTPStatus.SERVICE_UNAVAILABLE}:
-            _raise_if_refused(answer)
-        return answer.json()
+            raise_if_refused(answer)
+        return document_of(answer)
 
     def metrics(self) -> str:
         """Return all counters and gauges in Prometheus' text format."""
         answer = self._request("GET", f"{self.url}/status/metrics", headers=self._authorization())
-        _raise_if_refused(answer)
+        raise_if_refused(answer)
         return answer.text
 
     def _call(
@@ -153,16 +156,18 @@ class Deployment:
     ) -> Any:
         sent = self._authorization() | dict(headers or {})
         answer = self._request(method, url, params=query, json=body, headers=sent)
-        _raise_if_refused(answer)
-        return answer.json() if answer.content else {}
+        raise_if_refused(answer)
+        return document_of(answer) if answer.content else {}
 
     def _authorization(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {self.token()}"}
 
     def _request(self, method: str, url: str, **options: Any) -> requests.Response:
+        # A redirected POST, PATCH or DELETE would be sent as a GET.
+        options |= {"allow_redirects": False, "verify": self.authorities or True}
         try:
-            verify = self.authorities or True
-            return requests.request(method, url, timeout=_SECONDS, verify=verify, **options)
+            with self.while_waiting():
+                return requests.request(method, url, timeout=_SECONDS, **options)
         except requests.ConnectionError as error:
             reason = getattr(error.args[0], "reason", error) if error.args else error
             raise CommandFailed(
@@ -204,25 +209,6 @@ def entra_token(audience: str) -> Callable[[], str]:
             raise CommandFailed(f"Entra ID gave no token: {error.message}") from error
 
     return token
-
-
-def _raise_if_refused(answer: requests.Response) -> None:
-    if answer.ok:
-        return
-    faults: list[Fault] = []
-    try:
-        error = answer.json()["error"]
-        details = error.get("details") or ()
-        said = [error["message"], *(each["message"] for each in details)]
-        message = f"{error['code']}: " + "\n  ".join(dict.fromkeys(map(str, said)))
-        faults = [Fault(each["message"], each.get("target")) for each in details or [error]]
-    except (ValueError, KeyError, TypeError):
-        message = answer.text[:500] or str(answer.reason)
-    if answer.status_code == HTTPStatus.UNAUTHORIZED:
-        message += "\n  Give the admin key with --key or PUSHGRID_ADMIN_KEY, or use --entra."
-    raise CommandFailed(
-        f"{answer.status_code} {message}", REFUSED, answer.status_code, tuple(faults)
-    )
 
 
 def _cause(error: object) -> str:

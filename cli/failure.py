@@ -39,4 +39,7 @@ class CommandFailed(click.ClickException):
     def show(self, file: object = None) -> None:
         """Print the message on standard error."""
         del file
-        click.secho(f"pushgrid: {self.message}", err=True, fg="red")
+        from cli.output import printable  # it takes long to import
+
+        message = "\n".join(map(printable, self.message.split("\n")))
+        click.secho(f"pushgrid: {message}", err=True, fg="red")

@@ -91,7 +91,10 @@ def recorded(deployment: LocalDeployment) -> Iterator[Path]:
 
 
 def _is_local(url: str) -> bool:
-    name = urlsplit(url).hostname or ""
+    try:
+        name = urlsplit(url).hostname or ""
+    except ValueError:  # it is no URL
+        return False
     try:
         return ip_address(name).is_loopback
     except ValueError:

@@ -15,6 +15,7 @@ from cli.deployment import DEFAULT_SCOPE, Deployment, entra_token
 from cli.failure import CommandFailed
 from cli.filter_expression import HELP, parse_filter_expression
 from cli.known_locally import DEFAULT_URL, default_url, find_local, local_key
+from cli.waiting import spinner
 
 F = TypeVar("F", bound=Callable[..., Any])
 _AUDIENCE = "https://management.azure.com"
@@ -57,11 +58,14 @@ def calls_deployment(command: F) -> F:
             raise CommandFailed(
                 "there is no admin key: give it with --key or PUSHGRID_ADMIN_KEY, or use --entra"
             )
+        if found and not (found.isascii() and found.isprintable()):
+            raise CommandFailed("the admin key has characters that no request can carry")
         deployment = Deployment(
             url=url.rstrip("/"),
             token=entra_token(_AUDIENCE) if entra else lambda: found or "",
-            scope=scope.rstrip("/"),
+            scope=f"/{scope.strip('/')}",
             authorities=local.authorities if local else None,
+            while_waiting=spinner,
         )
         return command(*arguments, deployment=deployment, **options)
 

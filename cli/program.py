@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from difflib import get_close_matches
 from importlib import import_module
@@ -9,7 +10,7 @@ from typing import Any
 
 import click
 
-from cli.failure import CommandFailed
+from cli.failure import REFUSED, CommandFailed
 from shared import VERSION
 
 # The module and the name of each command.
@@ -75,6 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             args=list(arguments) if arguments is not None else None,
             prog_name="pushgrid",
             standalone_mode=False,
+            color=False if os.environ.get("NO_COLOR") else None,
         )
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message(), err=True)
@@ -88,4 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return error.code
     except click.Abort:
         return 130
+    except OSError as error:  # such as a full disk
+        click.echo(f"pushgrid: {error}", err=True)
+        return REFUSED
     return ended if isinstance(ended, int) else 0

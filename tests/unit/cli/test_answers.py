@@ -1,0 +1,193 @@
+"""Answers that no deployment gives: what the commands say of them, and what they send nowhere."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli import waiting
+from cli.home import HOME
+from tests.commands import Run, runner
+from tests.serving import serving
+
+Answer = tuple[int, dict[str, str], bytes]
+
+
+class _Server(ThreadingHTTPServer):
+    """Answers with what *answer* returns for a method and a path; *requests* are what it got."""
+
+    def __init__(self) -> None:
+        self.answer: Callable[[str, str], Answer]
+        self.requests: list[tuple[str, str]] = []
+        super().__init__(("127.0.0.1", 0), _Handler)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("do_"):
+            return self._answer
+        raise AttributeError(name)
+
+    def _answer(self) -> None:
+        self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        self.server.requests.append((self.command, self.path.partition("?")[0]))
+        status, headers, body = self.server.answer(*self.server.requests[-1])
+        self.send_response(status)
+        for name, value in {**headers, "Content-Length": str(len(body))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def server() -> Iterator[_Server]:
+    with serving(_Server()) as server:
+        yield server
+
+
+@pytest.fixture
+def pushgrid(
+    server: _Server, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Run:
+    monkeypatch.setenv("PUSHGRID_URL", server.url)
+    monkeypatch.setenv("PUSHGRID_ADMIN_KEY", "k")
+    return runner(monkeypatch, capsys)
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["topic delete orders", "topic update orders --tag a=b", "publish orders --type Placed"],
+)
+def test_nothing_is_done_behind_a_redirect(server: _Server, pushgrid: Run, command: str) -> None:
+    def answer(method: str, path: str) -> Answer:
+        if method == "GET" or path.endswith("/listKeys"):
+            return 200, {}, json.dumps({"properties": {}, "key1": "k"}).encode()
+        return 302, {"Location": f"{server.url}/elsewhere"}, b""
+
+    server.answer = answer
+
+    found = pushgrid(*command.split())
+
+    assert (found.code, found.out) == (1, "")
+    assert f"the deployment is at {server.url}/elsewhere" in found.err
+    assert "/elsewhere" not in [path for _, path in server.requests]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "topic list",
+        "topic create orders",
+        "topic keys orders",
+        "publish orders --type Placed",
+        "subscription list",
+        "dead-letters jobs",
+        "namespace list",
+        "status",
+        "status --json",
+        "top --once",
+    ],
+)
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (200, b"<html>\x1b[2J</html>"),
+        (200, b"[]"),
+        (200, b"null"),
+        (200, b'{"other": 1}'),
+        (400, b'{"error": "x"}'),
+        (503, b"<html></html>"),
+        (503, b'{"error": {"code": "x"}}'),
+    ],
+)
+def test_what_is_no_answer_of_pushgrid_is_told_in_words(
+    server: _Server, pushgrid: Run, command: str, status: int, body: bytes
+) -> None:
+    server.answer = lambda *_: (status, {}, body)
+
+    found = pushgrid(*command.split())
+
+    assert found.code == 1
+    assert found.err.startswith("pushgrid: ")
+    assert "\x1b" not in found.err
+
+
+@pytest.mark.parametrize(
+    "options", [["--key", "a\nb"], ["--key", "ß"], ["--url", "http://[::1"], ["--url", "x:y"]]
+)
+def test_no_wrong_option_is_a_fault_of_the_program(pushgrid: Run, options: list[str]) -> None:
+    found = pushgrid("topic", "list", *options)
+
+    assert (found.code, found.out) == (2, "")
+    assert "a\nb" not in found.err
+
+
+def test_a_scope_is_no_part_of_the_host_s_name(server: _Server, pushgrid: Run) -> None:
+    server.answer = lambda *_: (200, {}, b'{"value": []}')
+
+    assert pushgrid("topic", "list", "--scope", "foo").code == 0
+    assert server.requests == [("GET", "/foo/providers/Microsoft.EventGrid/topics")]
+
+
+class _Terminal:
+    """Standard error of a terminal."""
+
+    encoding = "utf-8"
+
+    def __init__(self) -> None:
+        self.has_text = threading.Event()
+
+    def isatty(self) -> bool:
+        return True
+
+    def write(self, text: str) -> None:
+        if "waiting" in text:
+            self.has_text.set()
+
+    def flush(self) -> None:
+        """Do nothing."""
+
+
+def test_a_slow_answer_is_waited_for_visibly(
+    server: _Server, pushgrid: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal = _Terminal()
+    monkeypatch.setattr(waiting, "_SILENT_SECONDS", 0.0)
+    monkeypatch.setenv("TERM", "xterm")
+
+    def answer(*_: str) -> Answer:
+        assert terminal.has_text.wait(60)
+        return 200, {}, b'{"value": []}'
+
+    server.answer = answer
+    monkeypatch.setattr("sys.stderr", terminal)
+
+    assert pushgrid("topic", "list").code == 0
+
+
+def test_a_full_disk_is_told() -> None:
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "cli", "schema"]
+        done = subprocess.run(
+            command, cwd=HOME, stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert "No space left" in done.stderr
