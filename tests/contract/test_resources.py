@@ -87,6 +87,16 @@ def test_only_the_etag_of_what_is_stored_replaces_it(store: ResourceStore) -> No
     assert store.get(TABLE, "orders", "new") == second
 
 
+def test_a_document_that_is_there_already_is_stored(store: ResourceStore) -> None:
+    first = store.put(TABLE, "orders", "new", {"version": 1}, None)
+    second = store.put(TABLE, "orders", "new", {"version": 2}, first.etag)
+
+    again = store.put(TABLE, "orders", "new", {"version": 2}, first.etag)
+
+    assert again == second
+    assert store.put(TABLE, "orders", "new", {"version": 3}, again.etag).etag != again.etag
+
+
 def test_what_is_gone_can_be_created_but_not_replaced(store: ResourceStore) -> None:
     first = store.put(TABLE, "orders", "new", DOCUMENT, None)
     deleted = [store.delete(TABLE, "orders", "new") for _ in range(2)]

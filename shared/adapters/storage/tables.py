@@ -84,9 +84,12 @@ class StorageResources:
             try:
                 answer = create_if_missing(write, lambda: self._make(table), _NO_TABLE)
             except HttpResponseError as error:
-                if has_code(error, *_TAKEN):
+                if not has_code(error, *_TAKEN):
+                    raise
+                found = self.get(table, partition, name)
+                if found is None or found.document != _resource(entity, "").document:
                     raise Conflict from error
-                raise
+                return found
         return _resource(entity, str(answer["etag"]))
 
     def delete(self, table: Table, partition: str, name: str, etag: str | None = None) -> bool:

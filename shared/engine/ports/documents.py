@@ -58,6 +58,9 @@ class ResourceStore(Protocol):
         """
         Store a document: replace the one with *etag* or, with ``None``, create it.
 
+        If just this document is there already, it is stored: storage repeats a request whose
+        answer was lost, and then finds what the first one has written.
+
         Raises:
             Conflict: it was changed or created meanwhile.
             StorageUnavailable: storage did not answer.

@@ -58,7 +58,7 @@ class ReplayJobs:
             self.rows.delete(Table.REPLAYS, _JOBS, job.id)
             raise
         log_job("replay.started", job)
-        self._delete_old()
+        self._delete_old(job)
         return job
 
     def claim(self, job: ReplayJob) -> None:
@@ -156,9 +156,11 @@ class ReplayJobs:
                 )
         return row
 
-    def _delete_old(self) -> None:
-        for each in self.list()[KEPT:]:
-            if each.state is not State.RUNNING:
+    def _delete_old(self, current: ReplayJob) -> None:
+        """Delete the oldest, and those whose start has failed halfway: only *current* runs."""
+        for place, each in enumerate(self.list()):
+            has_begun = each.id == current.id or each.state is not State.RUNNING
+            if place >= KEPT or not has_begun:
                 self.rows.delete(Table.REPLAYS, _JOBS, each.id)
 
 

@@ -64,4 +64,4 @@ class PutEvents:
             due=now + delay if delay else None,
             batch_size=subscription.batching.max_events,
         )
-        self.requeue.at_due(message)
+        self.requeue.at_due(message, patience=timedelta())  # The step is repeated, and tells so.

@@ -74,7 +74,7 @@ class _StepRun:
     """The job in this step, and what the step has done."""
 
     stored: StoredJob
-    ends_at: datetime
+    began_at: datetime
     put: int = 0
     blobs: int = 0
     is_full: bool = False
@@ -123,8 +123,9 @@ class ReplaySteps:
             self._run_step(stored, step)
         except JobEnded:
             return
-        except Conflict as error:  # Another process leads, or another job runs.
+        except Conflict as error:  # Another process leads, or another job runs; it may end early.
             telemetry.warning("replay.left", job=step.job, number=step.number, detail=str(error))
+            self.requeue.put(Queue.RETRIES, encode_step(step), AGAIN_IN)
         except StorageUnavailable as error:
             telemetry.error("replay.delayed", job=step.job, number=step.number, detail=str(error))
             self.requeue.put(Queue.RETRIES, encode_step(step), AGAIN_IN)
@@ -132,7 +133,7 @@ class ReplaySteps:
     def _run_step(self, stored: StoredJob, step: ReplayStep) -> None:
         if step.number == 1:
             self.jobs.claim(stored.job)
-        run = _StepRun(stored, self.clock.now() + RUN_FOR)
+        run = _StepRun(stored, self.clock.now())
         run.job = replace(stored.job, number=step.number)
         wait = timedelta()
         try:
@@ -142,11 +143,17 @@ class ReplaySteps:
         if run.job.source is None:
             self._end(run)
             return
-        pace = timedelta(seconds=0 if run.job.is_dry_run else ceil(run.put / run.job.rate))
         following = replace(step, number=step.number + 1)
-        self.requeue.put(Queue.RETRIES, encode_step(following), max(wait, pace))
+        self.requeue.put(Queue.RETRIES, encode_step(following), max(wait, self._pace(run)))
         run.job = replace(run.job, number=following.number)
         self.jobs.save(*run.stored)
+
+    def _pace(self, run: _StepRun) -> timedelta:
+        """Return how long the next step has to wait, so that the job keeps its rate."""
+        if run.job.is_dry_run:
+            return timedelta()
+        next_at = run.began_at + timedelta(seconds=run.put / run.job.rate)
+        return timedelta(seconds=ceil(max((next_at - self.clock.now()).total_seconds(), 0)))
 
     def _end(self, run: _StepRun) -> None:
         state = State.FAILED if run.job.why else State.DONE
@@ -167,12 +174,13 @@ class ReplaySteps:
 
     def _advance(self, run: _StepRun) -> None:
         """Go on through the sources until the step has done its share."""
+        ends_at = run.began_at + RUN_FOR
         while (source := run.job.source) and not run.is_full:
             try:
                 target = self._target(run.job.to or source.key)
                 for blob in self._blobs(run.job, source):
                     self._replay_blob(run, source, target, blob)
-                    if run.is_full or run.blobs >= MAX_BLOBS or self.clock.now() >= run.ends_at:
+                    if run.is_full or run.blobs >= MAX_BLOBS or self.clock.now() >= ends_at:
                         return
                 run.job = run.job.at_next_source()
             except _SourceEnded as error:

@@ -1,0 +1,259 @@
+"""The rows of replay jobs, when others write them at the same time or a process ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from pushgrid.testing.deployment import Pushgrid
+from pushgrid.testing.topic import Refused, Subscriber
+from shared.engine.ports import Queue, Table
+from shared.engine.replaying import jobs, step
+from shared.errors import Conflict
+from tests.functional.deployment import SECOND, Logged
+from tests.functional.testing.replaying import PLACED, ids, replayed
+
+STATE, JOB = "state", "job"  # partitions of the table
+OnPut = Callable[[Callable[[str, Any], object]], None]
+
+
+class Killed(BaseException):
+    """The process ends."""
+
+
+@pytest.fixture
+def on_put(pushgrid: Pushgrid, monkeypatch: pytest.MonkeyPatch) -> OnPut:
+    """Give what sets a function to call before a row of replays is put: partition, document."""
+    put = pushgrid.resources.put
+
+    def on(before: Callable[[str, Any], object]) -> None:
+        def watched(table: Table, partition: str, name: str, document: Any, etag: Any) -> Any:
+            if table is Table.REPLAYS:
+                before(partition, document)
+            return put(table, partition, name, document, etag)
+
+        monkeypatch.setattr(pushgrid.resources, "put", watched)
+
+    return on
+
+
+def once(
+    is_now: Callable[[str, Any], bool], act: Callable[[], object]
+) -> Callable[[str, Any], None]:
+    left = [act]
+
+    def before(partition: str, document: Any) -> None:
+        if left and is_now(partition, document):
+            left.pop()()
+
+    return before
+
+
+def conflict() -> None:
+    raise Conflict
+
+
+def test_a_step_that_loses_its_race_is_tried_again(
+    pushgrid: Pushgrid, crm: Subscriber, on_put: OnPut, logged: Logged
+):
+    on_put(once(lambda partition, job: partition == JOB and job.get("batches", 0) > 0, conflict))
+
+    job = replayed(pushgrid)
+
+    assert (job["state"], job["replayed"], job["repeated"], len(ids(crm))) == ("Done", 3, 0, 3)
+    assert len(logged("replay.left")) == 1
+
+
+def test_a_job_that_is_cancelled_in_a_step_ends_with_what_it_has_put(
+    pushgrid: Pushgrid, crm: Subscriber, on_put: OnPut, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(step, "SPAN", 1)
+    job = pushgrid.arm("POST", "replays", {"rate": 1})
+    path = f"replays/{job['id']}"
+    on_put(
+        once(
+            lambda partition, job: partition == JOB and not job["under_way"],  # a step ends
+            lambda: pushgrid.arm("POST", f"{path}/cancel"),
+        )
+    )
+
+    pushgrid.advance(minutes=5)
+    ended = pushgrid.arm("GET", path)
+
+    assert ended["state"] == "Cancelled"
+    assert ended["endedAt"]
+    assert 0 < ended["replayed"] == len(ids(crm)) < 3
+    assert replayed(pushgrid)["replayed"] == 3 - ended["replayed"]
+    assert sorted(ids(crm)) == ["e-1", "e-2", "e-3"]
+
+
+def test_a_cancellation_that_loses_its_race_is_tried_again(
+    pushgrid: Pushgrid, crm: Subscriber, on_put: OnPut, logged: Logged
+):
+    pushgrid.dead_letters.away.add("testing")
+    job = pushgrid.arm("POST", "replays", {})
+    on_put(once(lambda _, document: document.get("state") == "Cancelled", conflict))
+
+    assert pushgrid.arm("POST", f"replays/{job['id']}/cancel")["state"] == "Cancelled"
+    assert [line["by"] for line in logged("replay.ended")] == ["the admin key"]
+    assert ids(crm) == []
+
+
+def test_a_job_that_has_ended_can_not_be_cancelled(
+    pushgrid: Pushgrid, crm: Subscriber, logged: Logged
+):
+    job = replayed(pushgrid)
+
+    assert pushgrid.arm("POST", f"replays/{job['id']}/cancel") == job
+    assert len(logged("replay.ended")) == 1
+    assert len(ids(crm)) == 3
+
+
+def test_of_two_that_start_at_once_one_is_refused_and_leaves_nothing(
+    pushgrid: Pushgrid, crm: Subscriber, on_put: OnPut
+):
+    pushgrid.dead_letters.away.add("testing")
+    first: list[Any] = []
+    on_put(
+        once(
+            lambda partition, _: partition == JOB,
+            lambda: first.append(pushgrid.arm("POST", "replays", {"rate": 7})),
+        )
+    )
+
+    with pytest.raises(Refused, match="is running"):
+        pushgrid.arm("POST", "replays", {"rate": 8})
+
+    assert [each["rate"] for each in pushgrid.arm("GET", "replays")["value"]] == [7]
+    pushgrid.dead_letters.away.clear()
+    pushgrid.advance(minutes=5)
+    assert pushgrid.arm("GET", f"replays/{first[0]['id']}")["state"] == "Done"
+    assert len(ids(crm)) == 3
+
+
+def test_a_process_that_ends_before_it_claims_its_job_leaves_that_to_the_first_step(
+    pushgrid: Pushgrid, crm: Subscriber, on_put: OnPut
+):
+    def kill() -> None:
+        raise Killed
+
+    pushgrid.dead_letters.away.add("testing")
+    on_put(once(lambda partition, _: partition == STATE, kill))
+    with pytest.raises(Killed):
+        pushgrid.arm("POST", "replays", {})
+    pushgrid.advance(seconds=1)
+
+    with pytest.raises(Refused, match="is running"):
+        pushgrid.arm("POST", "replays", {})
+    pushgrid.dead_letters.away.clear()
+    pushgrid.advance(minutes=5)
+
+    assert [each["state"] for each in pushgrid.arm("GET", "replays")["value"]] == ["Done"]
+    assert len(ids(crm)) == 3
+
+
+def test_a_job_whose_start_failed_halfway_is_deleted_by_the_next(
+    pushgrid: Pushgrid, crm: Subscriber
+):
+    pushgrid.resources.fail_next("put", after=True)
+    with pytest.raises(Refused, match="safe to retry"):
+        pushgrid.arm("POST", "replays", {"rate": 7})
+    assert [each["rate"] for each in pushgrid.arm("GET", "replays")["value"]] == [7]
+
+    assert replayed(pushgrid, rate=8)["state"] == "Done"
+
+    assert [each["rate"] for each in pushgrid.arm("GET", "replays")["value"]] == [8]
+    assert pushgrid.queues.texts(Queue.RETRIES) == []
+    assert len(ids(crm)) == 3
+
+
+def test_the_latest_jobs_are_kept(
+    pushgrid: Pushgrid, crm: Subscriber, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(jobs, "KEPT", 2)
+    found = [replayed(pushgrid) for _ in range(3)]
+
+    assert pushgrid.arm("GET", "replays")["value"] == found[:0:-1]
+    assert len(ids(crm)) == 3
+
+
+def test_an_account_may_be_away_again_and_again(
+    pushgrid: Pushgrid, crm: Subscriber, monkeypatch: pytest.MonkeyPatch
+):
+    """An hour without an answer counts from the last answer."""
+    crm.answer(400)
+    crm.topic.publish(PLACED)
+    pushgrid.advance(hours=1)
+    crm.answer(200)
+    read, away = pushgrid.dead_letters.read, pushgrid.dead_letters.away
+    monkeypatch.setattr(step, "MAX_BLOBS", 1)
+
+    def last(*given: Any) -> Any:
+        found = read(*given)
+        away.add("testing")
+        return found
+
+    monkeypatch.setattr(pushgrid.dead_letters, "read", last)
+    job = pushgrid.arm("POST", "replays", {})
+    for _ in range(2):
+        pushgrid.advance(minutes=50)
+        away.clear()
+        pushgrid.advance(minutes=1)
+
+    assert pushgrid.arm("GET", f"replays/{job['id']}")["replayed"] == 4
+    assert len(ids(crm)) == 4
+
+
+def test_events_whose_put_was_not_answered_are_repeated_and_told(
+    pushgrid: Pushgrid, crm: Subscriber, on_put: OnPut
+):
+    on_put(
+        once(
+            lambda partition, job: partition == JOB and job.get("batches", 0) > 0,
+            lambda: pushgrid.queues.fail_next("put", after=True),
+        )
+    )
+
+    job = replayed(pushgrid)
+
+    assert (job["state"], job["replayed"], job["repeated"]) == ("Done", 3, 2)
+    assert len(ids(crm)) == 3 + 2
+
+
+def test_the_time_that_a_step_takes_is_part_of_the_rate(
+    pushgrid: Pushgrid, crm: Subscriber, monkeypatch: pytest.MonkeyPatch
+):
+    read = pushgrid.dead_letters.read
+    monkeypatch.setattr(step, "MAX_BLOBS", 1)
+
+    def slow(*given: Any) -> Any:
+        pushgrid.clock.advance(2 * SECOND)  # for two events
+        return read(*given)
+
+    monkeypatch.setattr(pushgrid.dead_letters, "read", slow)
+    job = pushgrid.arm("POST", "replays", {"rate": 1})
+    pushgrid.advance()
+
+    assert pushgrid.arm("GET", f"replays/{job['id']}")["blobs"] == 2
+    pushgrid.advance(seconds=5)
+    assert len(ids(crm)) == 3
+
+
+def test_a_step_lasts_a_while_and_no_longer(
+    pushgrid: Pushgrid, crm: Subscriber, monkeypatch: pytest.MonkeyPatch
+):
+    read = pushgrid.dead_letters.read
+
+    def slow(*given: Any) -> Any:
+        pushgrid.clock.advance(step.RUN_FOR)
+        return read(*given)
+
+    monkeypatch.setattr(pushgrid.dead_letters, "read", slow)
+    job = pushgrid.arm("POST", "replays", {})
+
+    assert pushgrid.arm("GET", f"replays/{job['id']}")["blobs"] == 1
+    pushgrid.advance(minutes=5)
+    assert pushgrid.arm("GET", f"replays/{job['id']}")["blobs"] == 2
+    assert len(ids(crm)) == 3
