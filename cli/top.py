@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from typing import Any
 
 import click
-from rich.console import Group
+from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
@@ -34,6 +34,10 @@ _COUNTED = {
     "deadLettered": "DEAD-LETTERED",
     "dropped": "DROPPED",
 }
+
+_WHY = "BECAUSE OF"
+_ID, _GAP = 10, 2  # characters of a shortened id, and between columns
+_RECORDED_WITHIN = timedelta(seconds=15)  # of its time: the next attempt, if it fails
 
 
 @click.command("top")
@@ -93,7 +97,7 @@ def _screen(url: str, *, as_json: bool, is_live: bool) -> Iterator[Callable[[_Fo
 
             def redraw(found: _Found) -> None:
                 nonlocal last
-                parts = parts_of(found, url)
+                parts = parts_of(found, url, live.console.width)
                 if isinstance(found, Reading):
                     last = parts
                 else:
@@ -104,7 +108,8 @@ def _screen(url: str, *, as_json: bool, is_live: bool) -> Iterator[Callable[[_Fo
     else:
 
         def print_found(found: _Found) -> None:
-            print_parts(*parts_of(found, url), Text())
+            width = Console().width if sys.stdout.isatty() else None
+            print_parts(*parts_of(found, url, width), Text())
             sys.stdout.flush()
 
         yield print_found
@@ -120,8 +125,12 @@ def _print_json(found: _Found) -> None:
     sys.stdout.flush()
 
 
-def parts_of(found: _Found, url: str) -> _Parts:
-    """Return what was found as texts and tables, one below the other."""
+def parts_of(found: _Found, url: str, width: int | None = None) -> _Parts:
+    """
+    Return what was found as texts and tables, one below the other.
+
+    A failure takes one line of *width* characters.
+    """
     if isinstance(found, CommandFailed):
         why = f"{moment(datetime.now(UTC))}  no reading, trying again: {found.message}"
         return [Text(why, style="red")]
@@ -137,7 +146,6 @@ def parts_of(found: _Found, url: str) -> _Parts:
         if values
     ]
     queues = {name: each for name, each in health["queues"].items() if each["messages"]}
-    failures = [_failure_row(each) for each in found.failures]
     return [
         title,
         as_table(counts, ""),
@@ -146,23 +154,57 @@ def parts_of(found: _Found, url: str) -> _Parts:
         Text(),
         hold_table(found.holds),
         Text(),
-        as_table(failures, "No recorded attempt has failed recently."),
+        _failure_table(found, width),
     ]
 
 
-def _failure_row(failure: Failure) -> dict[str, Any]:
+def _failure_table(found: Reading, width: int | None) -> Table | Text:
+    now = datetime.fromisoformat(found.health["checkedAt"])
+    latest: dict[tuple[Any, ...], Failure] = {}
+    for each in found.failures:
+        latest.setdefault((each["topic"], each["subscription"], each["systemId"]), each)
+    rows = [_failure_row(each, now, is_latest=each in latest.values()) for each in found.failures]
+    is_narrow = bool(rows and width and _width(rows) > width)
+    if is_narrow:
+        for row in rows:
+            row["EVENT"] = _shortened(row["EVENT"] or "")
+        room = (width or 0) - _width(rows, without=_WHY)
+        for row in rows:
+            row[_WHY] = _cut(row[_WHY], max(room, len(_WHY)))
+    table = as_table(rows, "No recorded attempt has failed recently.")
+    if isinstance(table, Table) and is_narrow:
+        table.padding = (0, 1, 0, 0)
+    return table
+
+
+def _width(rows: Sequence[Mapping[str, Any]], without: str = "") -> int:
+    """Return how wide a narrow table of *rows* is, all but the text of a column."""
+    widest = (
+        0 if name == without else max(len(name), *(len(str(row[name])) for row in rows))
+        for name in rows[0]
+    )
+    return sum(widest) + _GAP * (len(rows[0]) - 1)
+
+
+def _shortened(event_id: str) -> str:
+    return event_id if len(event_id) <= _ID else f"{event_id[: _ID // 2]}…{event_id[-_ID // 2 :]}"
+
+
+def _cut(text: str, room: int) -> str:
+    return text if len(text) <= room else f"{text[: room - 1]}…"
+
+
+def _failure_row(failure: Failure, now: datetime, *, is_latest: bool) -> dict[str, Any]:
+    due = failure["nextAt"] and datetime.fromisoformat(failure["nextAt"])
+    is_past = is_latest and due and due + _RECORDED_WITHIN < now
     reason = f": {failure['reason']}" if failure["reason"] else ""
     detail = f" ({failure['detail']})" if failure["detail"] else ""
     return {
-        "FAILED": _time_of_day(failure["at"]),
+        "FAILED": f"{datetime.fromisoformat(failure['at']):%H:%M:%S}",
         "SUBSCRIPTION": f"{failure['topic']}/{failure['subscription']}",
         "EVENT": failure["eventId"],
         "#": failure["number"],
         "ANSWER": f"{failure['status'] or '-'} {failure['outcome']}",
-        "NEXT": _time_of_day(failure["nextAt"]) if failure["nextAt"] else "given up",
-        "BECAUSE OF": f"{failure['why'] or ''}{reason}{detail}",
+        "NEXT": "passed" if is_past else f"{due:%H:%M:%S}" if due else "given up",
+        _WHY: f"{failure['why'] or ''}{reason}{detail}",
     }
-
-
-def _time_of_day(text: str) -> str:
-    return f"{datetime.fromisoformat(text):%H:%M:%S}"

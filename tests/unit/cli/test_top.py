@@ -189,6 +189,40 @@ def test_the_screen_says_what_is_wrong_and_why(scripted: Scripted) -> None:
     ]
 
 
+def test_a_failure_takes_one_line_of_a_narrow_terminal(scripted: Scripted) -> None:
+    event = "25d6ec0a-4272-4712-b5b0-3b2663a621cf"
+    given_up = {"nextAt": None, "reason": "UndeliverableDueToHttpBadRequest", "eventId": event}
+    scripted.failed = {"crm": 2}
+    scripted.failures = [failure(2, status=400, outcome="BadRequest", **given_up), failure(1)]
+    console = Console(width=80, record=True)
+
+    console.print(Group(*top.parts_of(readings(0).read(), URL, console.width)))
+
+    _, first, second = [
+        line for line in console.export_text().splitlines()[-4:] if not line.startswith("─")
+    ]
+    assert first.split()[:7] == [
+        "12:00:02", "orders/crm", "25d6e…621cf", "2", "400", "BadRequest", "given",
+    ]  # fmt: skip
+    assert first.rstrip().endswith("…")
+    assert second.split()[3] == "1"
+
+
+def test_an_attempt_that_did_not_fail_again_is_no_longer_due(scripted: Scripted) -> None:
+    def due(at: str, number: int) -> dict[str, Any]:
+        return failure(number, systemId=at, nextAt=f"2026-02-09T11:59:{at}Z")
+
+    scripted.failed = {"crm": 4}
+    scripted.failures = [due("59", 4), due("40", 3), due("40", 2)]
+    console = Console(width=200, record=True)
+
+    console.print(Group(*top.parts_of(readings(0).read(), URL)))
+
+    rows = [line.split() for line in console.export_text().splitlines()[-3:]]
+    # The first may not be recorded yet; the last has failed again.
+    assert [row[6] for row in rows] == ["11:59:59", "passed", "11:59:40"]
+
+
 @pytest.fixture
 def run(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
