@@ -24,6 +24,8 @@ from shared.subscriptions.subscription import (
 
 DEFAULT_RATE, MAX_RATE = 50, 1000  # events a second
 MAX_SOURCES = 200
+_WHERE = ("topic", "subscription", "container", "account", "prefix", "since", "until", "reason")
+_MEMBERS = (*_WHERE, "to", "rate", "dryRun", "again")
 
 
 class _Request(NamedTuple):
@@ -88,6 +90,7 @@ def _request(ports: ManagePorts, body: Section) -> _Request:
     Raises:
         InvalidDocument: it has faults.
     """
+    body.refuse_others(*_MEMBERS)
     topic = body.text("topic") or ""
     wanted = _Request(
         topic=topic,
@@ -105,12 +108,20 @@ def _request(ports: ManagePorts, body: Section) -> _Request:
         is_dry_run=bool(body.flag("dryRun")),
         again=bool(body.flag("again")),
     )
+    _check_selection(body, wanted.selection)
     if wanted.container:
         _check_container(ports, body, wanted)
     elif wanted.account:
         body.refuse("account", "'account' needs 'container'.")
     raise_faults(body.faults)
     return wanted
+
+
+def _check_selection(body: Section, selection: Selection) -> None:
+    if any(each < " " for each in selection.prefix):
+        body.refuse("prefix", "prefix can't have control characters.")
+    if selection.since and selection.until and selection.since > selection.until:
+        body.refuse("until", "until must not be before since.")
 
 
 def _check_container(ports: ManagePorts, body: Section, wanted: _Request) -> None:
@@ -130,6 +141,7 @@ def _to(body: Section, topic: str) -> SubscriptionKey | None:
     if not body.has("to"):
         return None
     to = body.section("to")
+    to.refuse_others("topic", "subscription")
     name, of_topic = to.required_text("subscription") or "", to.text("topic") or topic
     if not of_topic:
         to.refuse("topic", f"{to.target('topic')} is missing.")
@@ -148,7 +160,8 @@ def _sources(
         InvalidDocument: there are too many.
     """
     if wanted.container:
-        return [Source(wanted.topic, "", wanted.container, wanted.account, "")], ()
+        account = wanted.account or ports.deployment.account  # as subscriptions name it
+        return [Source(wanted.topic, "", wanted.container, account, "")], ()
     subscriptions, faults = _subscriptions(ports, call, wanted)
     found = [_source(each, each.dead_letter) for each in subscriptions if each.dead_letter]
     if faults and not found:

@@ -185,6 +185,18 @@ def test_dead_letters_of_azure_in_any_container_go_to_a_given_subscription(pushg
     assert (job["state"], job["replayed"], ids(azure)) == ("Done", 3, ["a-1", "a-2", "a-2"])
 
 
+def test_the_own_account_is_the_same_with_and_without_its_name(
+    pushgrid: Pushgrid, crm: Subscriber
+):
+    pushgrid.dead_letters.write(AZURE, "1.json", json.dumps([EVENT | ADDED]).encode())
+    pushgrid.advance(minutes=1)
+
+    named = replayed(pushgrid, container="azure", account="testing", to=CRM)
+    again = replayed(pushgrid, container="azure", to=CRM)
+
+    assert (named["replayed"], again["skipped"], ids(crm)) == (1, {"ReplayedBefore": 1}, ["a-1"])
+
+
 def test_steps_of_an_unknown_job_and_earlier_steps_do_nothing(pushgrid: Pushgrid, crm: Subscriber):
     job = replayed(pushgrid, rate=1)
     for name in ("unknown", job["id"]):
