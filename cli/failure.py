@@ -36,6 +36,13 @@ class CommandFailed(click.ClickException):
         self.status = status
         self.faults = faults
 
+    @property
+    def is_passing(self) -> bool:
+        """Tell whether the same request may succeed later."""
+        return self.status in {None, HTTPStatus.TOO_MANY_REQUESTS} or (
+            self.status >= HTTPStatus.INTERNAL_SERVER_ERROR
+        )
+
     def show(self, file: object = None) -> None:
         """Print the message on standard error."""
         del file

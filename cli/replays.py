@@ -12,12 +12,13 @@ from rich.console import Console
 from rich.text import Text
 
 from cli.deployment import Deployment
-from cli.failure import REFUSED
+from cli.failure import REFUSED, CommandFailed
 from cli.narration import counted
 from cli.options import calls_deployment, chooses_dead_letters, prints_json, span_members
 from cli.output import moment, print_json, print_table, printable
 
 _POLL = 1.0  # seconds
+_STALLED = 900  # polls; a host that is killed holds its step for up to ten minutes
 _RUNNING, _DONE = "Running", "Done"
 
 
@@ -68,11 +69,7 @@ def replay(
             f"'pushgrid dead-letters cancel {job['id']}' ends it",
             err=True,
         )
-    with Console(stderr=True).status(_progress(job)) as progress:
-        while job["state"] == _RUNNING and not no_wait:
-            time.sleep(_POLL)
-            job = deployment.get(f"replays/{job['id']}")
-            progress.update(_progress(job))
+        job = _wait(deployment, job)
     _print(job, as_json=as_json)
     return 0 if job["state"] in {_RUNNING, _DONE} else REFUSED
 
@@ -96,6 +93,33 @@ def jobs(deployment: Deployment, as_json: bool) -> None:
 def cancel(deployment: Deployment, job: str, as_json: bool) -> None:
     """Cancel JOB; events that it has queued are still delivered."""
     _print(deployment.post(f"replays/{job}/cancel"), as_json=as_json)
+
+
+def _wait(deployment: Deployment, job: Mapping[str, Any]) -> Mapping[str, Any]:
+    """
+    Return the job when it has ended; a deployment that does not answer is asked again.
+
+    Raises:
+        CommandFailed: the job can't be read, or stands still.
+    """
+    unchanged = 0
+    with Console(stderr=True).status(_progress(job)) as progress:
+        while job["state"] == _RUNNING:
+            time.sleep(_POLL)
+            before = job["updatedAt"]
+            try:
+                job = deployment.get(f"replays/{job['id']}")
+                progress.update(_progress(job))
+            except CommandFailed as error:
+                if not error.is_passing:
+                    raise
+                progress.update(Text(f"{job['id']}: {error.message}"))
+            unchanged = unchanged + 1 if job["updatedAt"] == before else 0
+            if unchanged >= _STALLED:
+                raise CommandFailed(
+                    f"the replay {job['id']} has not changed since {before}", REFUSED
+                )
+    return job
 
 
 def _subscription(text: str) -> dict[str, str]:

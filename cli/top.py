@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from http import HTTPStatus
 from typing import Any
 
 import click
@@ -78,10 +77,7 @@ def _try(readings: Readings) -> _Found:
     try:
         return readings.read()
     except CommandFailed as error:
-        passes = error.status in {None, HTTPStatus.TOO_MANY_REQUESTS} or (
-            error.status >= HTTPStatus.INTERNAL_SERVER_ERROR
-        )
-        if not passes:
+        if not error.is_passing:
             raise
         return error
 

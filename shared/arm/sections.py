@@ -40,7 +40,9 @@ class Section(NamedTuple):
     def refuse_others(self, *known: str) -> None:
         """Refuse members that are none of *known*."""
         for name in self.members.keys() - known:
-            self.refuse(name, f"{self.target(name)} is unknown; the members are {', '.join(known)}.")
+            self.refuse(
+                name, f"{self.target(name)} is unknown; the members are {', '.join(known)}."
+            )
 
     def has(self, name: str) -> bool:
         return self.members.get(name) is not None

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from unittest.mock import Mock
+
 import pytest
 
 from pushgrid.testing.deployment import Pushgrid
 from pushgrid.testing.topic import Subscriber
+from shared.engine.ports import Table
 from tests.commands import Run, runner
 
 
@@ -80,6 +83,49 @@ def test_the_progress_tells_what_was_sent_and_read(
     run("dead-letters", "replay", *(["--dry-run"] if is_dry_run else []))
 
     assert told[-1].endswith(f": {sent} 1, read 1 events in 1 blobs")
+
+
+@pytest.mark.usefixtures("crm")
+def test_an_outage_does_not_end_the_wait(
+    pushgrid: Pushgrid, run: Run, monkeypatch: pytest.MonkeyPatch
+):
+    told: list[str] = []
+    monkeypatch.setattr("rich.status.Status.update", lambda _, text: told.append(str(text)))
+    waits = iter(["busy", "busy", "gone on"])
+
+    def sleep(_: float) -> None:
+        if next(waits) == "busy":
+            pushgrid.resources.fail_next("get")
+        else:
+            pushgrid.advance(minutes=1)
+
+    monkeypatch.setattr("time.sleep", sleep)
+
+    code, out, _ = run("dead-letters", "replay")
+
+    assert (code, "Done" in out, next(waits, None)) == (0, True, None)
+    assert ["503" in each for each in told] == [True, True, False]
+
+
+@pytest.mark.usefixtures("crm")
+@pytest.mark.parametrize(
+    ("stands_still", "why"), [(True, "has not changed since"), (False, "no replay")]
+)
+def test_a_wait_without_prospect_ends(
+    pushgrid: Pushgrid, run: Run, monkeypatch: pytest.MonkeyPatch, *, stands_still: bool, why: str
+):
+    monkeypatch.setattr(pushgrid, "replay", Mock())
+
+    def sleep(_: float) -> None:
+        if not stands_still:
+            (job,) = pushgrid.arm("GET", "replays")["value"]
+            pushgrid.resources.delete(Table.REPLAYS, "job", job["id"])
+
+    monkeypatch.setattr("time.sleep", sleep)
+
+    code, _, err = run("dead-letters", "replay")
+
+    assert (code, why in err) == (1, True)
 
 
 @pytest.mark.usefixtures("crm")

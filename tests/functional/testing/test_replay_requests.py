@@ -85,7 +85,10 @@ def test_there_is_a_limit_of_subscriptions(
         ({"dryRun": 1}, "dryRun must be"),
         ({"dryrun": True}, "dryrun is unknown; the members are topic, .*, dryRun, again"),
         ({"to": {**CRM, "name": "crm"}}, "to.name is unknown"),
-        ({"since": "2026-02-10T00:00:00Z", "until": "2026-02-09T23:59:59Z"}, "until must not be before"),
+        (
+            {"since": "2026-02-10T00:00:00Z", "until": "2026-02-09T23:59:59Z"},
+            "until must not be before",
+        ),
         ({"prefix": "A\0/"}, "prefix can't have"),
         ({"account": "a"}, "'account' needs 'container'"),
         ({"container": "c"}, "'to' is required"),

@@ -185,9 +185,7 @@ def test_dead_letters_of_azure_in_any_container_go_to_a_given_subscription(pushg
     assert (job["state"], job["replayed"], ids(azure)) == ("Done", 3, ["a-1", "a-2", "a-2"])
 
 
-def test_the_own_account_is_the_same_with_and_without_its_name(
-    pushgrid: Pushgrid, crm: Subscriber
-):
+def test_the_own_account_is_the_same_with_and_without_its_name(pushgrid: Pushgrid, crm: Subscriber):
     pushgrid.dead_letters.write(AZURE, "1.json", json.dumps([EVENT | ADDED]).encode())
     pushgrid.advance(minutes=1)
 
