@@ -1,6 +1,6 @@
 // Draws the buttons of a subscription, and what a test of its endpoint showed.
 
-import { badge, duration, moment } from "./parts.js";
+import { badge, button, duration, moment } from "./parts.js";
 import { h } from "./preact.mjs";
 import { run, setInView, state } from "./store.js";
 
@@ -15,25 +15,15 @@ export function buttons(path, found) {
   return h(
     "div",
     { class: "fields" },
-    found?.paused
-      ? button("Resume", "resume", act("resume"))
-      : button("Pause", "pause", act("pause")),
-    button("Release", "release", act("release"), !found?.held),
-    button("Send a test event to the endpoint", "test", test),
+    found?.paused ? running("Resume", act("resume")) : running("Pause", act("pause")),
+    running("Release", act("release"), !found?.held),
+    running("Send a test event to the endpoint", test),
   );
 }
 
-function button(label, name, action, isDisabled = false) {
-  return h(
-    "button",
-    {
-      type: "button",
-      key: name,
-      disabled: isDisabled || Boolean(state.running),
-      onClick: () => run(name, action),
-    },
-    state.running === name ? `${label} …` : label,
-  );
+function running(label, action, isOff = false) {
+  const text = state.running === label ? `${label} …` : label;
+  return button(text, () => run(label, action), { isOff });
 }
 
 /** The request and the answer of the latest test. */

@@ -86,7 +86,10 @@ function skip(event) {
 function notice() {
   if (!state.notice) return null;
   const { text, isFault } = state.notice;
-  const close = () => change({ notice: null });
+  const close = () => {
+    state.pressed?.focus({ preventScroll: true });
+    change({ notice: null });
+  };
   return h(
     "p",
     { class: isFault ? "fault" : "" },
@@ -95,6 +98,16 @@ function notice() {
   );
 }
 
-drawWith(() => render(page(), document.getElementById("app")));
+/** Draw the page; if what has the focus goes away, the focus goes to what it was in. */
+function draw() {
+  const focused = document.activeElement;
+  const around = focused.closest("[tabindex]:not(:focus)");
+  render(page(), document.getElementById("app"));
+  if (focused.isConnected) return;
+  const next = around?.isConnected ? around : document.getElementById("content");
+  next.focus({ preventScroll: true });
+}
+
+drawWith(draw);
 addEventListener("hashchange", follow);
 follow();

@@ -1,6 +1,6 @@
 // Draws the dead-letter blobs of a subscription, and the events in one of them.
 
-import { moment, paged, row, table } from "./parts.js";
+import { button, counted, labelOf, moment, paged, row, table } from "./parts.js";
 import { h } from "./preact.mjs";
 import { startReplay } from "./replays.js";
 import { run, setInView, state } from "./store.js";
@@ -28,17 +28,17 @@ export function deadLetters(path, route) {
       const token = new URL(older.nextLink).searchParams.get("$skiptoken");
       const page = await state.api.get(`${path}/deadLetters`, { $top: PAGE, $skipToken: token });
       setInView("older", { value: [...older.value, ...page.value], nextLink: page.nextLink });
-      return `${page.value.length} older blobs.`;
+      return `${counted(page.value.length, "older blob")}.`;
     });
   return [
     h("p", { class: "quiet" }, `Container ${newest.container} of storage account ${newest.account}`),
     table(
       "Dead letters",
-      ["Written", "Events", "Reasons", "Blob", "", ""],
+      ["Written", "Events", "Reasons", "Blob", "Actions"],
       blobs.map((each) => blobRow(path, route, each)),
       "There are no dead letters.",
     ),
-    older.nextLink && h("button", { type: "button", onClick: more }, "Show older ones"),
+    older.nextLink && button("Show older ones", more),
     state.view.records && records(state.view.records),
   ];
 }
@@ -53,8 +53,9 @@ function blobRow(path, route, { blob, writtenAt, events, unreadable, reasons, fa
       const found = await state.api.get(`${path}/deadLetters/records`, { blob });
       setInView("recordPage", 0);
       setInView("records", found);
-      return found.value.length === 1 ? "Showing 1 dead letter." : `Showing ${found.value.length} dead letters.`;
+      return `Showing ${counted(found.value.length, "dead letter")}.`;
     });
+  const replay = () => run(`replay ${blob}`, () => startReplay(route, blob));
   const told = Object.entries(reasons).map(([reason, count]) => `${reason} (${count})`);
   return row(
     blob,
@@ -62,17 +63,12 @@ function blobRow(path, route, { blob, writtenAt, events, unreadable, reasons, fa
     unreadable ? `${events}, and ${unreadable} that can't be read` : events,
     fault ? h("span", { class: "fault" }, fault) : told.join(", "),
     h("span", { class: "url" }, blob),
-    button("Show", blob, fault, show),
-    button("Replay", blob, fault, () => run(`replay ${blob}`, () => startReplay(route, blob))),
-  );
-}
-
-function button(label, blob, fault, onClick) {
-  return h(
-    "button",
-    { type: "button", disabled: Boolean(fault || state.running), onClick },
-    label,
-    h("span", { class: "unseen" }, ` ${blob}`),
+    h(
+      "div",
+      { class: "buttons" },
+      button(labelOf("Show", blob), show, { isOff: Boolean(fault) }),
+      button(labelOf("Replay", blob), replay, { isOff: Boolean(fault) }),
+    ),
   );
 }
 
@@ -96,10 +92,15 @@ function record({ fault, reason, attempts, lastOutcome, lastStatus, lastAttemptA
     h(
       "summary",
       null,
-      h("strong", null, reason),
-      ` after ${attempts} attempts`,
-      last && `, the last: ${last}`,
-      lastAttemptAt && [" at ", moment(lastAttemptAt)],
+      h("strong", null, event?.id ?? "(no id)"),
+      [event?.eventType ?? event?.type, event?.subject].filter(Boolean).map((each) => ` · ${each}`),
+      h(
+        "div",
+        { class: "quiet" },
+        `${reason} after ${counted(attempts, "attempt")}`,
+        last && `, the last: ${last}`,
+        lastAttemptAt && [" at ", moment(lastAttemptAt)],
+      ),
     ),
     h("pre", { tabIndex: 0, "aria-label": `Event ${number + 1}` }, JSON.stringify(event, null, 2)),
   );

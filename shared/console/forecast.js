@@ -1,6 +1,6 @@
 // Draws when an event would be attempted if its endpoint answered as the operator says.
 
-import { badge, duration, field, row, table } from "./parts.js";
+import { badge, button, duration, endWord, field, row, table } from "./parts.js";
 import { h } from "./preact.mjs";
 import { run, setInView, state } from "./store.js";
 
@@ -20,7 +20,7 @@ export function forecast(path) {
       "form",
       { class: "fields", onSubmit: ask },
       field("Answers of the endpoint; the last one repeats", "answers", { value: answers, size: 40 }),
-      h("button", { disabled: Boolean(state.running) }, "Forecast"),
+      button("Forecast"),
     ),
     h(
       "p",
@@ -50,7 +50,7 @@ function result({ edition, profile, timeScale, attempts, end }) {
     h(
       "p",
       null,
-      badge({ word: end.state === "deadLettered" ? "dead-lettered" : end.state, look }),
+      badge({ word: endWord(end.state), look }),
       ` after ${duration(end.at)}`,
       end.reason && `: ${end.reason} (${end.why})`,
       end.blobAt !== null && `; its blob is due after ${duration(end.blobAt)}`,

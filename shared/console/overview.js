@@ -52,8 +52,8 @@ async function readFailures(api, signal) {
 function byEvent(attempts) {
   const events = new Map();
   for (const { attempt, where } of attempts) {
-    const { systemId, eventId, state: word, reason, at } = attempt;
-    const end = word && { state: word, reason, at };
+    const { systemId, eventId, state: word, reason, why, at } = attempt;
+    const end = word && { state: word, reason, why, at };
     const known = events.get(systemId) ?? { event: { systemId, eventId, attempts: [], end }, where };
     known.event.attempts.unshift(attempt);
     events.set(systemId, known);

@@ -28,6 +28,11 @@ export function badge({ word, look }) {
   return h("span", { class: `badge ${look}` }, word);
 }
 
+/** How a delivery has ended; whether its dead letter could be written is not known here. */
+export function endWord(state) {
+  return state === "deadLettered" ? "given up" : state;
+}
+
 /** A time in the operator's own zone; its title has it in UTC. */
 export function moment(text) {
   const at = new Date(text);
@@ -78,7 +83,24 @@ function freshness(read) {
   return h("p", { class: "fault" }, `This can't be read: ${read.error} `, shown);
 }
 
-/** A table; columns: its headings; rows: lists of cells. */
+/** A button; while an action runs, or if isOff, it does nothing and keeps the focus. Without onClick it submits. */
+export function button(text, onClick, { isOff = false, ...attributes } = {}) {
+  const isIdle = isOff || Boolean(state.running);
+  const press = (event) => (isIdle ? event.preventDefault() : onClick?.(event));
+  const type = onClick ? "button" : "submit";
+  return h("button", { type, "aria-disabled": isIdle, onClick: press, ...attributes }, text);
+}
+
+/** A label with more words for screen readers, which hear buttons without the row around them. */
+export function labelOf(text, more) {
+  return [text, h("span", { class: "unseen" }, ` ${more}`)];
+}
+
+export function counted(count, noun) {
+  return `${count.toLocaleString()} ${noun}${count === 1 ? "" : "s"}`;
+}
+
+/** A table, whose rows are cards on narrow screens; columns: its headings; rows: as `row` makes them. */
 export function table(caption, columns, rows, empty) {
   if (!rows.length) return h("p", { class: "quiet" }, empty);
   return h(
@@ -89,13 +111,17 @@ export function table(caption, columns, rows, empty) {
       null,
       h("caption", { class: "unseen" }, caption),
       h("thead", null, h("tr", null, columns.map((each) => h("th", { scope: "col" }, each)))),
-      h("tbody", null, rows),
+      h("tbody", null, rows.map(({ key, cells }) => drawnRow(key, cells, columns))),
     ),
   );
 }
 
 export function row(key, ...cells) {
-  return h("tr", { key }, cells.map((each) => h("td", null, each)));
+  return { key, cells };
+}
+
+function drawnRow(key, cells, columns) {
+  return h("tr", { key }, cells.map((each, number) => h("td", { "data-column": columns[number] }, each)));
 }
 
 /** The rows of the chosen page, and what to choose another with; name: of its number in the view's state. */
@@ -103,8 +129,7 @@ export function paged(name, rows) {
   const last = Math.max(Math.ceil(rows.length / ROWS) - 1, 0);
   const page = Math.min(state.view[name] ?? 0, last);
   const from = page * ROWS;
-  const turn = (label, to, isDisabled) =>
-    h("button", { type: "button", disabled: isDisabled, onClick: () => setInView(name, to) }, label);
+  const turn = (label, to, isOff) => button(label, () => setInView(name, to), { isOff });
   const pager =
     last > 0 &&
     h(

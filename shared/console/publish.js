@@ -1,6 +1,6 @@
 // Draws the form that publishes a test event to a topic.
 
-import { field } from "./parts.js";
+import { button, field } from "./parts.js";
 import { h } from "./preact.mjs";
 import { run, setInView, state } from "./store.js";
 
@@ -25,7 +25,7 @@ export function publishForm(topic) {
       !isCustom && field("Subject", "subject", { value: value("subject") }),
     ),
     isCustom ? area("Event (JSON, in the topic's own schema)", "event") : area("Data (JSON)", "data"),
-    h("button", { class: "primary", disabled: Boolean(state.running) }, "Publish"),
+    button("Publish", null, { class: "primary" }),
   );
 }
 

@@ -1,10 +1,12 @@
 // Draws the form that replays a subscription's dead letters, and its replays.
 
-import { badge, field, moment, row, table } from "./parts.js";
+import { badge, button, counted, field, labelOf, moment, row, table } from "./parts.js";
 import { h } from "./preact.mjs";
 import { run, setInView, state } from "./store.js";
 import { readableTopic } from "./topic.js";
 
+const DEFAULT_RATE = 50; // events a second
+const CONFIRMATION = "confirm-replay";
 const RUNNING = "Running";
 const LOOKS = { [RUNNING]: "warn", Done: "good", Cancelled: "off", Failed: "bad" };
 
@@ -43,7 +45,7 @@ export function replays(route) {
     form(route),
     table(
       "Replays",
-      ["Started", "State", "Blobs", "Events", "Sent", "Skipped", "By", ""],
+      ["Started", "State", "Blobs", "Events", "Sent", "Skipped", "By", "Actions"],
       jobs.map((job) => jobRow(route.topic, job)),
       "There are no replays of this subscription.",
     ),
@@ -57,18 +59,23 @@ function providerOf(topic) {
 }
 
 function form(route) {
-  const start = (isDryRun) => () => run("replay", () => startReplay(route, "", isDryRun));
+  const start = (isDryRun) => run("replay", () => startReplay(route, "", isDryRun));
+  const confirm = (event) => {
+    event.preventDefault();
+    document.getElementById(CONFIRMATION).showModal();
+  };
+  return [
+    fields(confirm, () => start(true)),
+    confirmation(route, () => start(false)),
+  ];
+}
+
+function fields(onSubmit, count) {
   return h(
     "form",
-    {
-      class: "fields",
-      onSubmit: (event) => {
-        event.preventDefault();
-        return start(false)();
-      },
-    },
+    { class: "fields", onSubmit },
     field("Only with the reason", "reason", { placeholder: "any" }),
-    field("Events a second", "rate", { type: "number", min: 1, max: 1000, placeholder: "50" }),
+    field("Events a second", "rate", { type: "number", min: 1, max: 1000, placeholder: DEFAULT_RATE }),
     h(
       "label",
       { class: "check" },
@@ -79,13 +86,44 @@ function form(route) {
       }),
       h("span", null, "Also those replayed before"),
     ),
-    h("button", { disabled: Boolean(state.running) }, "Replay all"),
+    button("Replay all …"),
+    button("Count only", count),
+  );
+}
+
+/** The question that "Replay all" asks first. */
+function confirmation({ topic, subscription }, start) {
+  const { reason, rate, again } = state.view;
+  const closing = (then) => (event) => {
+    event.target.closest("dialog").close(); // which gives the focus back
+    then();
+  };
+  return h(
+    "dialog",
+    { id: CONFIRMATION, "aria-labelledby": `${CONFIRMATION}-title`, "aria-describedby": `${CONFIRMATION}-text` },
+    h("h3", { id: `${CONFIRMATION}-title` }, "Replay all dead letters?"),
     h(
-      "button",
-      { type: "button", disabled: Boolean(state.running), onClick: start(true) },
-      "Count only",
+      "p",
+      { id: `${CONFIRMATION}-text` },
+      `${wanted(reason)} will be sent again to ${topic}/${subscription}, at most ${rate || DEFAULT_RATE} events a second. `,
+      again ? "Those replayed before are sent once more." : "Those replayed before are left out.",
+    ),
+    h(
+      "div",
+      { class: "fields" },
+      button("Send them", closing(start), { class: "primary" }),
+      button("Keep them", closing(() => {}), { autofocus: true }),
     ),
   );
+}
+
+/** What a replay of all would send, counted as far as the blobs are known. */
+function wanted(reason) {
+  const { value = [], nextLink } = state.reads.deadLetters?.value ?? {};
+  const which = reason ? ` with the reason ${reason}` : "";
+  if (nextLink) return `All dead letters${which}, in more than ${counted(value.length, "blob")},`;
+  const events = value.reduce((sum, each) => sum + (reason ? (each.reasons[reason] ?? 0) : each.events), 0);
+  return `${counted(events, "dead letter")}${which}, in ${counted(value.length, "blob")},`;
 }
 
 function jobRow(topic, job) {
@@ -103,7 +141,7 @@ function jobRow(topic, job) {
     [badge({ word, look: LOOKS[job.state] }), job.why && ` ${job.why}`],
     job.blobs,
     job.events,
-    job.repeated ? `${job.replayed}, and ${job.repeated} repeated` : job.replayed,
+    sent(job),
     [
       skipped.join(", ") || 0,
       faults.length > 0 && h("ul", { class: "fault" }, faults.map((each) => h("li", { key: each }, each))),
@@ -111,11 +149,12 @@ function jobRow(topic, job) {
     ],
     job.by,
     job.state === RUNNING &&
-      h(
-        "button",
-        { type: "button", disabled: Boolean(state.running), onClick: cancel },
-        "Cancel",
-        h("span", { class: "unseen" }, ` ${job.id}`),
-      ),
+      h("div", { class: "buttons" }, button(labelOf("Cancel", job.id), cancel)),
   );
+}
+
+/** What a replay has sent, or a dry run would send. */
+function sent({ dryRun, replayed, repeated }) {
+  if (dryRun) return `none; would send ${replayed}`;
+  return repeated ? `${replayed}, and ${repeated} repeated` : replayed;
 }

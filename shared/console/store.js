@@ -8,7 +8,8 @@ export const state = {
   reads: {}, // by name: { value, error, at }
   view: {}, // what the operator has typed, chosen or asked for on this view
   running: "", // the action under way
-  notice: null, // { text, isFault }: the result of the latest action
+  pressed: null, // the button that has begun the latest action
+  notice: null, // { text, isFault }: its result
 };
 
 const SHARED = ["topics", "health"]; // reads that are of the whole deployment
@@ -67,7 +68,7 @@ function repeatedly(name, load, seconds, signal) {
       return;
     }
     isReading = true;
-    await readOnce(name, load, signal);
+    await readOnce(name, load, signal, () => !isWantedAgain); // else it may be from before an action
     isReading = false;
     if (signal.aborted) return;
     const wait = isWantedAgain ? 0 : pause();
@@ -82,10 +83,10 @@ function repeatedly(name, load, seconds, signal) {
   return read;
 }
 
-async function readOnce(name, load, signal) {
+async function readOnce(name, load, signal, isCurrent) {
   try {
     const value = await load(signal);
-    if (!signal.aborted) keep(name, { value, error: null, at: new Date() });
+    if (!signal.aborted && isCurrent()) keep(name, { value, error: null, at: new Date() });
   } catch (error) {
     if (signal.aborted) return;
     if (error.status === 401) signOut(error.message);
@@ -110,7 +111,8 @@ export function signOut(fault = "") {
 /** Run what a button asks for, tell its result, and read again. */
 export async function run(name, action) {
   if (state.running) return;
-  change({ running: name, notice: null });
+  const pressed = document.activeElement;
+  change({ running: name, notice: null, pressed });
   try {
     change({ notice: { text: await action(), isFault: false } });
   } catch (error) {
@@ -122,5 +124,6 @@ export async function run(name, action) {
   } finally {
     change({ running: "" });
   }
+  queueMicrotask(() => pressed.scrollIntoView({ block: "nearest" })); // beside the notice
   current.repeat(); // everything on the screen
 }

@@ -9,7 +9,7 @@ import { h } from "./preact.mjs";
 import { readReplays, replays, replaysPause } from "./replays.js";
 import { state } from "./store.js";
 import { hasFailed, timelines } from "./timeline.js";
-import { readableTopic, topicOf } from "./topic.js";
+import { readableTopic, topicOf, unknownTopic } from "./topic.js";
 
 const EVENTS = 50;
 
@@ -33,12 +33,13 @@ export function subscriptionReads(api, route) {
 
 export function subscriptionView(route) {
   const topic = topicOf(route.topic);
-  const listed = topic?.subscriptions.find((each) => sameName(each.name, route.subscription));
-  const path = topic?.isReadable && listed ? pathTo(route) : null;
+  if (!topic) return unknownTopic(route.topic);
+  const listed = topic.subscriptions.find((each) => sameName(each.name, route.subscription));
+  const path = topic.isReadable && listed ? pathTo(route) : null;
   return [
-    panel("State", ["topics"], now(path, listed)),
-    panel("The last hour", ["rates"], charts(state.reads.rates?.value ?? [])),
-    panel("Latest events", ["events"], eventList()),
+    panel("State", ["topics"], now(path, listed, route)),
+    listed && panel("The last hour", ["rates"], charts(state.reads.rates?.value ?? [])),
+    (listed || state.reads.events?.value) && panel("Latest events", ["events"], eventList()),
     path && panel("Forecast", [], forecast(path)),
     path && panel("Dead letters", ["deadLetters"], deadLetters(path, route)),
     path && panel("Replays", ["replays"], replays(route)),
@@ -49,8 +50,8 @@ function sameName(one, other) {
   return one.toLowerCase() === other.toLowerCase();
 }
 
-function now(path, listed) {
-  if (!listed) return h("p", null, "There is no such event subscription.");
+function now(path, listed, { topic, subscription }) {
+  if (!listed) return h("p", null, `There is no event subscription ${subscription} of topic ${topic}.`);
   // The state beside the events is read more often than the list.
   const latest = { ...listed, ...state.reads.events?.value?.state };
   const found = stateOf(latest);
@@ -72,7 +73,7 @@ const LABELS = {
   PublishSuccessCount: "Published to the topic in the last 7 days",
   UnmatchedEventCount: "Matched no subscription",
   MatchedEventCount: "Matched this one",
-  DeliverySuccessCount: "Delivered",
+  DeliverySuccessCount: "Delivered, replayed events included",
   DeadLetteredCount: "Dead-lettered",
   DroppedEventCount: "Dropped",
 };

@@ -1,10 +1,9 @@
 // Draws what became of events: every attempt, its answer, the next time, and the rule behind it.
 
-import { badge, duration, link, moment } from "./parts.js";
+import { badge, duration, endWord, link, moment } from "./parts.js";
 import { h } from "./preact.mjs";
 
 const ENDS = { delivered: "good", deadLettered: "bad", dropped: "bad" };
-const WORDS = { deadLettered: "dead-lettered" };
 
 /** Events as `…/attempts` answers them; where: null, or { name, path } of their subscription. */
 export function timelines(events, isOpen = () => false) {
@@ -39,7 +38,7 @@ function timeline(event, where, isOpen) {
 
 /** The state of an event now: a word, how it looks, and when the next attempt is due. */
 function latestState({ attempts, end }) {
-  if (end) return { word: WORDS[end.state] ?? end.state, look: ENDS[end.state] ?? "off" };
+  if (end) return { word: endWord(end.state), look: ENDS[end.state] ?? "off" };
   const last = attempts.at(-1);
   if (!last) return { word: "held", look: "warn" };
   if (last.outcome === "Delivered") return { word: "delivered", look: "good" };
@@ -69,7 +68,6 @@ function attempt(each) {
     each.detail && h("div", { class: "detail" }, each.detail),
     each.nextAt &&
       h("div", null, "Next at ", moment(each.nextAt), " because of: ", h("em", null, each.why)),
-    !each.nextAt && each.why && h("div", null, h("em", null, each.why)),
   );
 }
 
@@ -77,11 +75,15 @@ function end(found) {
   return h(
     "li",
     { class: ENDS[found.state] ?? "off", key: "end" },
-    h("strong", null, WORDS[found.state] ?? found.state),
+    h("strong", null, endWord(found.state)),
     " at ",
     moment(found.at),
     found.reason && `: ${found.reason}`,
     found.why && h("div", null, h("em", null, found.why)),
-    found.blobDueAt && h("div", null, "Its dead-letter blob is due at ", moment(found.blobDueAt)),
+    found.blobDueAt && h("div", null, blobDue(new Date(found.blobDueAt)), moment(found.blobDueAt)),
   );
+}
+
+function blobDue(at) {
+  return `Its dead-letter blob ${at > new Date() ? "is" : "was"} due at `;
 }

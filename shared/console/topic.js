@@ -1,7 +1,8 @@
 // Draws a topic: its rates, its subscriptions, and a form to publish to it.
 
 import { charts, readCharts } from "./charts.js";
-import { panel } from "./parts.js";
+import { link, panel } from "./parts.js";
+import { h } from "./preact.mjs";
 import { publishForm } from "./publish.js";
 import { state } from "./store.js";
 import { subscriptionList } from "./subscriptions.js";
@@ -15,9 +16,18 @@ export function topicOf(name) {
 /** Return the topic of a name, or throw what to tell. */
 export function readableTopic(name) {
   const found = topicOf(name);
-  if (!found) throw new Error(`There is no topic ${name}.`);
+  if (!found) throw new Error(noTopic(name));
   if (!found.isReadable) throw new Error(`The row of topic ${name} can't be read.`);
   return found;
+}
+
+function noTopic(name) {
+  return `There is no topic ${name}.`;
+}
+
+/** What is shown in place of a topic that does not exist. */
+export function unknownTopic(name) {
+  return panel("Unknown topic", ["topics"], h("p", null, noTopic(name), " ", link("#/", "Show all topics")));
 }
 
 export function topicReads(api, { topic }) {
@@ -30,10 +40,11 @@ export function topicReads(api, { topic }) {
 
 export function topicView({ topic }) {
   const found = topicOf(topic);
-  const pairs = (found?.subscriptions ?? []).map((each) => [found, each]);
+  if (!found) return unknownTopic(topic);
+  const pairs = found.subscriptions.map((each) => [found, each]);
   return [
     panel("The last hour", ["rates"], charts(state.reads.rates?.value ?? [])),
     panel("Subscriptions", ["topics"], subscriptionList(pairs, { hasTopic: false })),
-    found?.isReadable && panel("Publish a test event", [], publishForm(found)),
+    found.isReadable && panel("Publish a test event", [], publishForm(found)),
   ];
 }

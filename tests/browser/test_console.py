@@ -57,7 +57,7 @@ def test_the_story_of_the_demo(
 
     page.get_by_role("link", name=name).click()
     page.get_by_role("link", name="refusing").click()
-    console.shows("400 BadRequest", "dead-lettered", "Its dead-letter blob is due")
+    console.shows("400 BadRequest", "given up", "Its dead-letter blob ")
     assert "503 Busy" not in page.locator("main").inner_text()  # of the view before
     page.get_by_role("button", name="Show REFUSING").click()
     console.says("Showing 1 dead letter.")
@@ -238,6 +238,15 @@ def test_the_copy_of_the_library_is_what_the_package_holds() -> None:
 
     assert (CONSOLE / "preact.mjs").read_bytes() == (package / "dist/preact.mjs").read_bytes()
     assert (CONSOLE / "preact-license.txt").read_bytes() == (package / "LICENSE").read_bytes()
+
+
+@pytest.mark.parametrize("path", ["/topics/nope", "/topics/nope/crm"])
+def test_an_unknown_topic_is_told_once(console: Console, path: str) -> None:
+    console.sign_in(path)
+
+    console.shows("There is no topic nope.")
+    console.page.get_by_role("link", name="Show all topics").click()
+    console.page.get_by_role("heading", name="Overview").wait_for()
 
 
 def test_what_was_read_for_one_view_is_not_shown_in_another(

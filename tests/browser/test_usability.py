@@ -7,50 +7,81 @@ from typing import Any
 
 import pytest
 
+from devhost.azurite import Azurite
 from testbed.arm import Arm
 from testbed.subscriber import Subscriber, answers
 from tests.browser.conftest import HERE, Console
+from tests.e2e.dead_letters import DeadLetters
+from tests.e2e.publishing import an_event, send
 
 Start = Callable[..., Subscriber]
+NARROW = {"width": 390, "height": 800}
+LONG = "a-path-without-an-end/" * 8
 
 
 @pytest.fixture
-def told(arm: Arm, subscriber: Start, name: str) -> str:
-    """A topic whose subscription has something of everything to show."""
+def letters(own_azurite: Azurite) -> DeadLetters:
+    return DeadLetters.into_a_new_container(own_azurite)
+
+
+@pytest.fixture
+def told(console: Console, arm: Arm, subscriber: Start, letters: DeadLetters, name: str) -> str:
+    """A topic whose subscriptions have something of everything to show, at long addresses."""
     arm.create_topic(name)
-    arm.create_subscription(name, "crm", subscriber(answers(503, 200)).url)
+    for each, statuses in {"crm": [503, 200], "refusing": [400]}.items():
+        url = f"{subscriber(answers(*statuses)).url}/{LONG}"
+        arm.create_subscription(name, each, url, deadLetterDestination=letters.destination)
+    send(console.url, name, arm.key(name), [an_event(number) for number in range(3)])
     return name
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_there_are_no_barriers(console: Console, told: str, scheme: str) -> None:
+def test_nothing_sticks_out_and_there_are_no_barriers(
+    console: Console, told: str, letters: DeadLetters, scheme: str
+) -> None:
+    letters.wait_for(1)
     page = console.page
     page.emulate_media(color_scheme=scheme)
-    axe = (HERE / "node_modules/axe-core/axe.min.js").read_text()
+    page.set_viewport_size(NARROW)
     console.open()
     page.get_by_label("Admin key").wait_for()
-    assert barriers(page, axe) == []
-    console.sign_in(f"/topics/{told}")
-    page.get_by_role("button", name="Publish").click()
-    console.says("Published event")
-    console.shows("Delivered:")
-    assert barriers(page, axe) == []
-    page.get_by_role("link", name="crm").click()
-    console.shows("503 Busy", "200 Delivered", "Dead letters")
+    suits_everybody(console)
+    console.sign_in()
+    console.shows("Latest failures", f"{told}/refusing", LONG)
+    page.locator("summary").first.click()
+    suits_everybody(console)
+    page.get_by_role("link", name=told, exact=True).first.click()
+    console.shows("Publish a test event", LONG)
+    suits_everybody(console)
+    page.get_by_role("link", name="refusing").click()
+    console.shows("400 BadRequest", "given up", "Its dead-letter blob")
+    page.get_by_role("button", name="Show REFUSING").first.click()
+    console.shows("after 1 attempt, the last: 400 BadRequest")
     page.get_by_role("button", name="Forecast").click()
-    console.shows("delivered after")
+    console.shows("is never retried")
     page.get_by_role("button", name="Send a test event").click()
     console.shows("Request")
-    assert barriers(page, axe) == []
-    page.get_by_role("link", name="Pushgrid").click()
-    console.shows("Latest failures", f"{told}/crm")
-    page.locator("summary").first.click()
-    assert barriers(page, axe) == []
+    page.get_by_role("button", name="Count only").click()
+    console.shows("none; would send")
+    suits_everybody(console)
+    page.get_by_role("button", name="Replay all").click()
+    page.get_by_role("dialog").wait_for()
+    suits_everybody(console)
 
 
-def barriers(page: Any, axe: str) -> list[str]:
+def suits_everybody(console: Console) -> None:
+    """Check that nothing sticks out of the view, and that it breaks no rule of axe-core."""
+    page = console.page
+    shown, visible = page.evaluate(
+        "() => ['scrollWidth', 'clientWidth'].map((each) => document.documentElement[each])"
+    )
+    assert shown <= visible
+    assert barriers(page) == []
+
+
+def barriers(page: Any) -> list[str]:
     """Return what breaks a rule of axe-core."""
-    page.evaluate(axe)
+    page.evaluate((HERE / "node_modules/axe-core/axe.min.js").read_text())
     found = page.evaluate("() => axe.run()")
     return [
         f"{each['id']}: {node['html']}" for each in found["violations"] for node in each["nodes"]
@@ -87,6 +118,50 @@ def test_it_is_used_with_the_keyboard_alone(console: Console, arm: Arm, told: st
     page.get_by_role("heading", name="crm", level=1).wait_for()
     assert focused(page) == "content"
     assert page.title() == "crm · Pushgrid console"
+
+
+def test_buttons_keep_the_focus(console: Console, told: str, letters: DeadLetters) -> None:
+    letters.wait_for(1)
+    page = console.page
+    page.set_viewport_size({"width": 1200, "height": 900})
+    console.sign_in(f"/topics/{told}")
+    press(console, "Publish", "Published event")
+    page.get_by_role("link", name="refusing").click()
+    press(console, "Pause", "Paused")
+    press(console, "Resume", "Resumed")
+    press(console, "Send a test event", "did not accept")
+    press(console, "Forecast", "The forecast is ready.")
+    press(console, "Show REFUSING", "Showing ")
+    press(console, "Count only", "Dry run ")
+
+    page.get_by_role("button", name="Replay all").focus()
+    page.keyboard.press("Enter")
+    question = page.get_by_role("dialog", name="Replay all dead letters?")
+    assert f"will be sent again to {told}/refusing" in question.inner_text()
+    assert page.locator(":focus").inner_text() == "Keep them"
+    page.keyboard.press("Escape")
+    question.wait_for(state="hidden")
+    assert page.locator(":focus").inner_text() == "Replay all …"
+
+
+def press(console: Console, name: str, result: str) -> None:
+    """Press a button with the keyboard; it keeps the focus, and the result does not cover it."""
+    page = console.page
+    pressed = page.get_by_role("button", name=name).first
+    pressed.focus()
+    handle = pressed.element_handle()
+    page.keyboard.press("Enter")
+    console.says(result)
+    assert page.evaluate("(button) => button === document.activeElement", handle)
+    assert page.evaluate(
+        """(button) => {
+          const { bottom } = button.getBoundingClientRect();
+          return bottom <= document.querySelector(".notice").getBoundingClientRect().top;
+        }""",
+        handle,
+    )
+    page.get_by_role("button", name="Close").click()
+    assert page.evaluate("(button) => button === document.activeElement", handle)
 
 
 def focused(page: Any) -> str:
