@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import uuid
+from contextlib import nullcontext
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, TextIO
 
 import click
+from rich.console import Console
 
 from cli.deployment import Deployment, topic_path
 from cli.failure import CommandFailed
@@ -28,7 +31,7 @@ class _Target(NamedTuple):
 
 @click.command("publish")
 @click.argument("topic")
-@click.argument("file", type=click.File("r", encoding="utf-8"), required=False)
+@click.argument("file", type=click.File("r", encoding="utf-8-sig"), required=False)
 @click.option("--type", "kind", help="Type of the event.")
 @click.option("--subject", help="Subject of the event.")
 @click.option("--data", help="Data of the event: JSON, or a plain text.")
@@ -70,6 +73,8 @@ def publish(
     """
     if not file and not kind:
         raise click.UsageError("Give a FILE, or --type.")
+    if file and (is_text or any(each is not None for each in (kind, subject, data, event_id))):
+        raise click.UsageError("--type, --subject, --data, --text and --id are not for a FILE.")
     value = data if is_text else _data(data)
     described = {"type": kind, "subject": subject, "data": value, "id": event_id}
     target = _target(deployment, topic, schema)
@@ -91,13 +96,18 @@ def _send(deployment: Deployment, target: _Target, events: list[dict[str, Any]])
     many = "application/cloudevents-batch+json"
     content_type = many if target.schema == _CLOUD_EVENTS else "application/json"
     headers = dict([target.key_header, ("Content-Type", content_type)])
-    requests = _requests(events)
-    for number, body in enumerate(requests, 1):
-        deployment.publish(target.url, headers, body)
-        if len(requests) > 1:
-            click.echo(f"\r{number} of {len(requests)} requests", nl=False, err=True)
-    if len(requests) > 1:
-        click.echo("", err=True)
+    done, total = 0, len(events)
+    deployment = replace(deployment, while_waiting=nullcontext)
+    with Console(stderr=True).status("publishing …") as progress:
+        try:
+            for count, body in _requests(events):
+                deployment.publish(target.url, headers, body)
+                done += count
+                progress.update(f"published {done} of {total} events …")
+        except (CommandFailed, KeyboardInterrupt):
+            if done:
+                click.echo(f"The first {done} of {total} events are published.", err=True)
+            raise
 
 
 def _target(deployment: Deployment, topic: str, schema: str | None) -> _Target:
@@ -114,7 +124,11 @@ def _target(deployment: Deployment, topic: str, schema: str | None) -> _Target:
 
 
 def _read(file: TextIO) -> list[dict[str, Any]]:
-    text, name = file.read(), getattr(file, "name", "standard input")
+    name = getattr(file, "name", "standard input")
+    try:
+        text = file.read()
+    except UnicodeDecodeError:
+        raise CommandFailed(f"{name}: it is not UTF-8") from None
     try:
         found = json.loads(text)
         events = found if isinstance(found, list) else [found]
@@ -127,7 +141,7 @@ def _read(file: TextIO) -> list[dict[str, Any]]:
 
 def _lines(name: str, text: str) -> list[Any]:
     events = []
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
         try:
@@ -171,19 +185,21 @@ def _cloud_event(given: dict[str, Any], source: str) -> dict[str, Any]:
     return event | {name: value for name, value in given.items() if value is not None}
 
 
-def _requests(events: list[dict[str, Any]]) -> list[bytes]:
-    """Divide events into the bodies of as few requests as the limits allow."""
-    bodies: list[bytes] = []
-    lines: list[bytes] = []
+def _requests(events: list[dict[str, Any]]) -> list[tuple[int, bytes]]:
+    """Divide events into as few requests as the limits allow: how many, and the body."""
+    requests: list[list[bytes]] = [[]]
     size = 0
-    for event in events:
-        line = json.dumps(event, ensure_ascii=False).encode()
-        if lines and (size + len(line) > _MOST_BYTES or len(lines) == _MOST_EVENTS):
-            bodies.append(b"[" + b",".join(lines) + b"]")
-            lines, size = [], 0
-        lines.append(line)
+    for number, event in enumerate(events, 1):
+        try:
+            line = json.dumps(event, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise CommandFailed(f"event {number}: half of a surrogate pair is no text") from None
+        if size + len(line) > _MOST_BYTES or len(requests[-1]) == _MOST_EVENTS:
+            requests.append([])
+            size = 0
+        requests[-1].append(line)
         size += len(line) + 1
-    return [*bodies, b"[" + b",".join(lines) + b"]"]
+    return [(len(lines), b"[" + b",".join(lines) + b"]") for lines in requests if lines]
 
 
 def _now() -> str:

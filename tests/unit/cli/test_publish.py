@@ -1,14 +1,17 @@
-"""The data that `pushgrid publish` makes of its option --data."""
+"""The events that `pushgrid publish` makes of its options and of files, and their requests."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cli import publish
 from cli.deployment import Deployment
+from cli.failure import REFUSED, CommandFailed
 from cli.program import main
 
 
@@ -63,3 +66,75 @@ def test_attempts_beyond_the_limit_are_refused_before_anything_is_sent(
 
     assert main([*create, "--max-attempts", "50", "--show-json", "--key", "x"]) == 2
     assert "1<=x<=30" in capsys.readouterr().err
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[[bytes], str]:
+    """Write a file of events; return its path."""
+
+    def written(content: bytes) -> str:
+        path = tmp_path / "events.json"
+        path.write_bytes(content)
+        return str(path)
+
+    return written
+
+
+@pytest.mark.parametrize("between", ["\n", "\r\n", "\n\n"])
+def test_a_line_ends_only_where_json_lines_do(
+    published: list[Any], write: Callable[[bytes], str], between: str
+) -> None:
+    texts = ["a\u2028b", "c\x85d"]
+    lines = [json.dumps({"type": "a", "data": text}, ensure_ascii=False) for text in texts]
+
+    file = write(b"\xef\xbb\xbf" + between.join(lines).encode())
+
+    assert main(["publish", "orders", file, "--key", "x"]) == 0
+    assert published == texts
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "words"),
+    [
+        (b"\xff", [], "events.json: it is not UTF-8"),
+        (b'[{"type": "a"}, {"type": "\\ud800"}]', [], "event 2: half of a surrogate pair"),
+        (b'{"type": "a"}', ["--type", "b"], "are not for a FILE"),
+        (b'{"type": "a"}', ["--id", ""], "are not for a FILE"),
+        (b'{"type": "a"}', ["--data", "1", "--text"], "are not for a FILE"),
+    ],
+)
+def test_what_can_not_be_published_is_refused(
+    published: list[Any],
+    capsys: pytest.CaptureFixture[str],
+    write: Callable[[bytes], str],
+    content: bytes,
+    options: list[str],
+    words: str,
+) -> None:
+    assert main(["publish", "orders", write(content), *options, "--key", "x"]) == 2
+
+    assert published == []
+    assert words in capsys.readouterr().err
+
+
+def test_a_failure_in_the_middle_says_what_is_published(
+    published: list[Any],
+    capsys: pytest.CaptureFixture[str],
+    write: Callable[[bytes], str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    publish_one = Deployment.publish
+
+    def refuse_later(*arguments: Any) -> None:
+        if published:
+            raise CommandFailed("400 Bad", REFUSED)
+        publish_one(*arguments)
+
+    monkeypatch.setattr(Deployment, "publish", refuse_later)
+    file = write(json.dumps([{"type": "a", "data": i} for i in range(5001)]).encode())
+
+    assert main(["publish", "orders", file, "--key", "x", "--json"]) == 1
+
+    out, err = capsys.readouterr()
+    assert published == [*range(5000)]
+    assert (out, err) == ("", "The first 5000 of 5001 events are published.\npushgrid: 400 Bad\n")
