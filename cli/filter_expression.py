@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from math import isinf
 from typing import Any
 
 HELP = """\
@@ -16,6 +17,9 @@ A filter is a key, an operator and a value:
   data.paid = true
   subject begins with /orders/    also ends with, contains; each also with not before it
   data.note is null        also is not null
+
+A text that looks like something else (10, true, null, x and data.y = z) needs double quotes.
+An event must pass all filters that are given: there is no 'and'.
 """
 
 _EXPRESSION = re.compile(
@@ -25,7 +29,13 @@ _EXPRESSION = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _ITEM = re.compile(r'\s*("(?:[^"\\]|\\.)*"|[^,"]+?)\s*(?:,|\Z)')
-_NUMBER = r"[-+]?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?"
+_NUMBER = r"[-+]?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?"
+_LITERAL = re.compile(r"true|false|null", re.IGNORECASE)
+# What begins with a single quote, or goes on with a second filter.
+_NO_TEXT = re.compile(
+    r"'.*|.*\s(?:and|or)\s+[^\s=<>!]+\s*(?:[=<>!]|(?:in|is|not|begins|ends|contains)\s).*",
+    re.IGNORECASE | re.DOTALL,
+)
 _RANGE = re.compile(rf"({_NUMBER})\.\.({_NUMBER})")
 
 _COMPARISONS = {
@@ -83,11 +93,10 @@ def _in(items: list[str], *, negated: bool) -> dict[str, Any]:
     if all(ranges):
         values: list[Any] = [[_number(each[1]), _number(each[2])] for each in ranges if each]
         kind = "Range"
+    elif all(re.fullmatch(_NUMBER, each) for each in items):
+        values, kind = [_number(each) for each in items], "In"
     else:
-        try:
-            values, kind = [_number(each) for each in items], "In"
-        except ValueError:
-            return _strings("In", items, negated=negated)
+        return _strings("In", items, negated=negated)
     return {"operatorType": f"Number{'Not' if negated else ''}{_form(kind)}", "values": values}
 
 
@@ -97,6 +106,10 @@ def _form(kind: str) -> str:
 
 def _strings(kind: str, items: list[str], *, negated: bool) -> dict[str, Any]:
     name = f"String{'Not' if negated else ''}{kind}"
+    unquoted = [_NO_TEXT] if kind in _MATCHES.values() else [_NO_TEXT, _LITERAL]
+    for item in items:
+        if not item.startswith('"') and any(each.fullmatch(item) for each in unquoted):
+            raise ValueError(f"write {json.dumps(item, ensure_ascii=False)} if the text is meant")
     return {"operatorType": name, "values": [_text(each) for each in items]}
 
 
@@ -132,4 +145,7 @@ def _number(text: str) -> float | int:
     if not re.fullmatch(_NUMBER, text):
         raise ValueError(f"'{text}' is not a number")
     as_read: Callable[[str], float | int] = int if re.fullmatch(r"[-+]?[0-9]+", text) else float
-    return as_read(text)
+    number = as_read(text)
+    if isinf(number):
+        raise ValueError(f"'{text}' is too large a number")
+    return number

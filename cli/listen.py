@@ -37,23 +37,20 @@ _USUAL = frozenset({"host", "content-type", "content-length", "user-agent"})  # 
     help="What to answer each subscription's pushes with, in order: status codes, timeout (no "
     "answer for 31 s) or reset (the connection is cut). The last repeats.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one line of JSON for each push.")
+@click.option("--json", "as_json", is_flag=True, help="Print only one line of JSON for each push.")
 def listen(port: int, answers: str, as_json: bool) -> int:
     """
     Run a subscriber that prints each push.
 
     It accepts the handshake. Ctrl-C stops it.
     """
-    script = [_answer(each.strip()) for each in answers.split(",")]
+    script = Script(answers)
     end_on_signals()
     lock = threading.Lock()
-    pushes: Counter[str] = Counter()
 
     def answer(push: Push) -> int:
         with lock:
-            name = _subscription(push)
-            reply = script[min(pushes[name], len(script) - 1)]
-            pushes[name] += 1
+            reply = script.next(_subscription(push))
             click.echo(_as_json(push) if as_json else _as_text(push, reply))
             sys.stdout.flush()
         return reply.perform()
@@ -75,7 +72,7 @@ def listen(port: int, answers: str, as_json: bool) -> int:
 
     try:
         with running_subscriber(answer, port, consent, take_notice) as subscriber:
-            click.echo(f"listening at {subscriber.url.removesuffix('hook')}")
+            click.echo(f"listening at {subscriber.url.removesuffix('hook')}", err=as_json)
             sys.stdout.flush()
             threading.Event().wait()
     except KeyboardInterrupt:
@@ -83,6 +80,20 @@ def listen(port: int, answers: str, as_json: bool) -> int:
     except OSError as error:
         raise CommandFailed(f"port {port}: {error.strerror}", REFUSED) from None
     return 0
+
+
+class Script:
+    """The answers for each subscription, in order; the last repeats."""
+
+    def __init__(self, answers: str) -> None:
+        self._answers = [_answer(each.strip()) for each in answers.split(",")]
+        self._pushes: Counter[str] = Counter()
+
+    def next(self, subscription: str) -> _Scripted:
+        """Return the answer to the next push of a subscription."""
+        number = self._pushes[subscription]
+        self._pushes[subscription] += 1
+        return self._answers[min(number, len(self._answers) - 1)]
 
 
 class _Scripted(NamedTuple):

@@ -7,7 +7,7 @@ import click
 from cli.deployment import Deployment, namespace_path
 from cli.failure import REFUSED, CommandFailed
 from cli.options import NameValue, calls_deployment, prints_json
-from cli.output import print_json, print_keys, print_table
+from cli.output import print_json, print_keys, print_result, print_table
 
 
 @click.group("namespace")
@@ -36,9 +36,11 @@ def list_namespaces(deployment: Deployment, as_json: bool) -> None:
 
 @namespace.command("show")
 @click.argument("name")
+@prints_json
 @calls_deployment
-def show(deployment: Deployment, name: str) -> None:
+def show(deployment: Deployment, name: str, as_json: bool) -> None:
     """Show the ARM document of a namespace."""
+    del as_json  # it is JSON
     print_json(deployment.get(namespace_path(name)))
 
 
@@ -51,31 +53,37 @@ def create(
     deployment: Deployment, name: str, tags: tuple[tuple[str, str], ...], as_json: bool
 ) -> None:
     """Create a namespace."""
+    if deployment.has(namespace_path(name)):
+        raise CommandFailed(
+            f"there is already a namespace '{name}': change it with 'pushgrid namespace update'",
+            REFUSED,
+        )
     made = deployment.put(namespace_path(name), {"location": "local", "tags": dict(tags)})
-    if as_json:
-        print_json(made)
-    else:
-        click.echo(f"created namespace {name}")
+    print_result(f"created namespace {name}", made, as_json=as_json)
 
 
 @namespace.command("update")
 @click.argument("name")
 @click.option("--tag", "tags", type=NameValue(), multiple=True, required=True, help="Set a tag.")
+@prints_json
 @calls_deployment
-def update(deployment: Deployment, name: str, tags: tuple[tuple[str, str], ...]) -> None:
+def update(
+    deployment: Deployment, name: str, tags: tuple[tuple[str, str], ...], as_json: bool
+) -> None:
     """Replace the tags of a namespace."""
-    deployment.patch(namespace_path(name), {"tags": dict(tags)})
-    click.echo(f"updated namespace {name}")
+    changed = deployment.patch(namespace_path(name), {"tags": dict(tags)})
+    print_result(f"updated namespace {name}", changed, as_json=as_json)
 
 
 @namespace.command("delete")
 @click.argument("name")
+@prints_json
 @calls_deployment
-def delete(deployment: Deployment, name: str) -> None:
+def delete(deployment: Deployment, name: str, as_json: bool) -> None:
     """Delete a namespace with its topics and their event subscriptions."""
     if not deployment.delete(namespace_path(name)):
         raise CommandFailed(f"there is no namespace '{name}'", REFUSED)
-    click.echo(f"deleted namespace {name}")
+    print_result(f"deleted namespace {name}", {"deleted": name}, as_json=as_json)
 
 
 @namespace.command("keys")

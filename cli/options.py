@@ -132,7 +132,7 @@ class Duration(click.ParamType[Any]):
         """Return a timedelta."""
         if isinstance(value, timedelta):
             return value
-        if (span := _span(value)) is None:
+        if not (span := _span(value)):
             self.fail(f"'{value}' is not a duration: write 90m, 6h or 2d", param, ctx)
         return span
 

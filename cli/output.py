@@ -22,6 +22,14 @@ def print_json(document: Any) -> None:
     click.echo(json.dumps(document, indent=2, ensure_ascii=False))
 
 
+def print_result(text: str, document: Any, *, as_json: bool) -> None:
+    """Print what was done: a document for programs, *text* for people."""
+    if as_json:
+        print_json(document)
+    else:
+        click.echo(text)
+
+
 def print_keys(keys: Mapping[str, str], *, as_json: bool) -> None:
     """Print the two access keys of a resource."""
     if as_json:

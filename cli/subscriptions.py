@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from http import HTTPStatus
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from cli.deployment import Deployment, subscription_path, topic_path
 from cli.failure import REFUSED, CommandFailed
 from cli.holds import Hold, consent_text, hold_text, read_holds
-from cli.options import (
-    Duration,
-    FilterExpression,
-    NameValue,
-    calls_deployment,
-    of_topic,
-    prints_json,
-)
-from cli.output import print_json, print_table
+from cli.options import calls_deployment, of_topic, prints_json
+from cli.output import print_json, print_result, print_table
 from cli.subscription_actions import ACTIONS
 from cli.subscription_document import (
     SubscriptionOptions,
@@ -30,10 +23,9 @@ from cli.subscription_document import (
     topic_of,
     topic_subscription,
 )
+from cli.subscription_options import describes_subscription
 
-F = TypeVar("F", bound=Callable[..., Any])
 _DEAD_LETTER = "deadLetterDestination"
-_SCHEMAS = ("EventGridSchema", "CloudEventSchemaV1_0", "CustomInputSchema")
 
 
 @click.group("subscription")
@@ -43,87 +35,6 @@ def subscription() -> None:
 
 for action in ACTIONS:
     subscription.add_command(action)
-
-
-def _describes_subscription(command: F) -> F:
-    """Give a command the options that describe an event subscription."""
-    for option in reversed(
-        [
-            click.option("--endpoint", metavar="URL", help="Webhook that receives the events."),
-            click.option(
-                "--event-types", multiple=True, metavar="A,B", help="Only events of these types."
-            ),
-            click.option("--subject-begins-with", metavar="TEXT", help="Only these subjects."),
-            click.option("--subject-ends-with", metavar="TEXT", help="Only these subjects."),
-            click.option("--case-sensitive", is_flag=True, help="Compare subjects exactly."),
-            click.option(
-                "--filter",
-                "filters",
-                type=FilterExpression(),
-                multiple=True,
-                help="Only events for which this is true, such as 'data.total > 10'. All filters "
-                "given must be.",
-            ),
-            click.option(
-                "--max-attempts",
-                type=click.IntRange(1, 30),
-                metavar="N",
-                help="Attempts, 1 to 30.",
-            ),
-            click.option(
-                "--time-to-live", type=Duration(), help="How long an event is tried: 90m, 6h."
-            ),
-            click.option(
-                "--dead-letter-container",
-                metavar="NAME",
-                help="Container for events that could not be delivered.",
-            ),
-            click.option(
-                "--dead-letter-account",
-                metavar="ID",
-                help="ARM id of its storage account, if it is not the deployment's own.",
-            ),
-            click.option("--batch", type=int, metavar="N", help="Events in one request, at most."),
-            click.option(
-                "--batch-kilobytes", type=int, metavar="N", help="Preferred size of a request."
-            ),
-            click.option(
-                "--header",
-                "headers",
-                type=NameValue(),
-                multiple=True,
-                help="Send this header with every request.",
-            ),
-            click.option(
-                "--secret-header",
-                "secret_headers",
-                type=NameValue(),
-                multiple=True,
-                help="The same; its value is never shown.",
-            ),
-            click.option(
-                "--header-from",
-                "event_headers",
-                type=NameValue(),
-                multiple=True,
-                help="Send a value of the event as a header, such as X-Tenant=data.tenant.",
-            ),
-            click.option("--entra-tenant", metavar="ID", help="Tenant that protects the endpoint."),
-            click.option("--entra-application", metavar="ID", help="Application that it trusts."),
-            click.option(
-                "--schema",
-                type=click.Choice(_SCHEMAS, case_sensitive=False),
-                help="Schema in which events are delivered.",
-            ),
-            click.option("--label", "labels", multiple=True, help="Add a label."),
-            click.option("--expires", metavar="TIME", help="When it ends: 2027-01-31T00:00:00Z."),
-            click.option(
-                "--show-json", is_flag=True, help="Print the ARM document, and send nothing."
-            ),
-        ]
-    ):
-        command = option(command)
-    return command
 
 
 @subscription.command("list")
@@ -147,13 +58,15 @@ def list_subscriptions(deployment: Deployment, topic: str | None, as_json: bool)
 @subscription.command("show")
 @click.argument("name")
 @of_topic
+@prints_json
 @calls_deployment
-def show(deployment: Deployment, topic: str, name: str) -> None:
+def show(deployment: Deployment, topic: str, name: str, as_json: bool) -> None:
     """
     Show the ARM document of an event subscription.
 
     That it is paused or held is told on standard error.
     """
+    del as_json  # it is JSON
     print_json(deployment.get(subscription_path(topic, name)))
     if hold := read_holds(deployment).get((topic.lower(), name.lower())):
         click.echo(hold_text(hold), err=True)
@@ -162,7 +75,7 @@ def show(deployment: Deployment, topic: str, name: str) -> None:
 @subscription.command("create")
 @click.argument("name")
 @of_topic
-@_describes_subscription
+@describes_subscription
 @prints_json
 @calls_deployment
 def create(
@@ -194,7 +107,7 @@ def create(
 @subscription.command("update")
 @click.argument("name")
 @of_topic
-@_describes_subscription
+@describes_subscription
 @prints_json
 @calls_deployment
 def update(
@@ -230,12 +143,15 @@ def update(
 @subscription.command("delete")
 @click.argument("name")
 @of_topic
+@prints_json
 @calls_deployment
-def delete(deployment: Deployment, topic: str, name: str) -> None:
+def delete(deployment: Deployment, topic: str, name: str, as_json: bool) -> None:
     """Delete an event subscription; its waiting events are dropped."""
     if not deployment.delete(subscription_path(topic, name)):
         raise CommandFailed(f"there is no event subscription '{name}' of '{topic}'", REFUSED)
-    click.echo(f"deleted event subscription {name} of {topic}")
+    print_result(
+        f"deleted event subscription {name} of {topic}", {"deleted": name}, as_json=as_json
+    )
 
 
 def _differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Sequence[str]:
@@ -269,9 +185,7 @@ def _document(
     account = given.pop("dead_letter_account")
     if given["dead_letter_container"] and not account and not dead_letters:
         account = deployment.storage_account()
-    types = [each for part in given.pop("event_types") for each in part.split(",") if each]
     options = SubscriptionOptions(
-        event_types=types,
         is_case_sensitive=given.pop("case_sensitive"),
         account=account,
         **given,

@@ -10,7 +10,7 @@ import click
 from cli.deployment import Deployment, namespace_path, topic_path
 from cli.failure import REFUSED, CommandFailed
 from cli.options import NameValue, calls_deployment, prints_json
-from cli.output import print_json, print_keys, print_table
+from cli.output import print_json, print_keys, print_result, print_table
 from cli.subscription_document import given
 
 # A schema of one's own needs a mapping, which is a document: `curl` or an ARM client sends it.
@@ -40,9 +40,11 @@ def list_topics(deployment: Deployment, namespace: str | None, as_json: bool) ->
 
 @topic.command("show")
 @click.argument("name")
+@prints_json
 @calls_deployment
-def show(deployment: Deployment, name: str) -> None:
+def show(deployment: Deployment, name: str, as_json: bool) -> None:
     """Show the ARM document of a topic."""
+    del as_json  # it is JSON
     print_json(deployment.get(topic_path(name)))
 
 
@@ -91,6 +93,10 @@ def create(
         all_tags = dict(tags) | ({"deliveryProfile": profile} if profile else {})
         properties = given(inputSchema=input_schema)
         body = {"location": "local", "tags": all_tags, "properties": properties}
+    if deployment.has(topic_path(name)):
+        raise CommandFailed(
+            f"there is already a topic '{name}': change it with 'pushgrid topic update'", REFUSED
+        )
     made = deployment.put(topic_path(name), body)
     if as_json:
         print_json(made)
@@ -125,20 +131,20 @@ def update(
     if not body:
         raise CommandFailed("nothing to change: give --tag or --set")
     changed = deployment.patch(topic_path(name), body)
-    if as_json:
-        print_json(changed)
-    else:
-        click.echo(f"updated topic {name}")
+    if unknown := [key for key, _ in members if key not in changed["properties"]]:
+        raise CommandFailed(f"{', '.join(unknown)}: a topic has no such property", REFUSED)
+    print_result(f"updated topic {name}", changed, as_json=as_json)
 
 
 @topic.command("delete")
 @click.argument("name")
+@prints_json
 @calls_deployment
-def delete(deployment: Deployment, name: str) -> None:
+def delete(deployment: Deployment, name: str, as_json: bool) -> None:
     """Delete a topic and its event subscriptions; what waits is dropped."""
     if not deployment.delete(topic_path(name)):
         raise CommandFailed(f"there is no topic '{name}'", REFUSED)
-    click.echo(f"deleted topic {name}")
+    print_result(f"deleted topic {name}", {"deleted": name}, as_json=as_json)
 
 
 @topic.command("keys")

@@ -48,16 +48,20 @@ def listener(*options: str) -> Iterator[tuple[str, IO[str]]]:
         [sys.executable, "-m", "cli", "listen", "--port", "0", *options],
         cwd=ROOT,
         stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
     )
     assert process.stdout
+    assert process.stderr
+    said = process.stderr if "--json" in options else process.stdout
     try:
-        yield process.stdout.readline().split()[-1], process.stdout
+        yield said.readline().split()[-1], process.stdout
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 0
     finally:
         process.kill()
         process.stdout.close()
+        process.stderr.close()
 
 
 VALIDATION = {"aeg-event-type": "SubscriptionValidation", "aeg-subscription-name": "CRM"}

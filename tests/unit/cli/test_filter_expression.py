@@ -1,5 +1,6 @@
 """Filters as an operator types them."""
 
+import json
 import re
 
 import pytest
@@ -36,6 +37,10 @@ def meant(text: str) -> tuple[str, str, object]:
         ("data.color = red", "StringIn", ["red"]),
         ("data.color == red", "StringIn", ["red"]),
         ('data.color = "10"', "StringIn", ["10"]),
+        ("data.color = 01234", "StringIn", ["01234"]),
+        ("data.color = black and white", "StringIn", ["black and white"]),
+        ('data.color in ("null", "a and b = c")', "StringIn", ["null", "a and b = c"]),
+        ("subject contains true", "StringContains", ["true"]),
         ("data.color != dark red", "StringNotIn", ["dark red"]),
         ('data.color in (red, "a, \\"b\\"")', "StringIn", ["red", 'a, "b"']),
         ("data.color NOT  IN (1, red)", "StringNotIn", ["1", "red"]),
@@ -77,6 +82,12 @@ def test_every_operator_of_event_grid_can_be_written() -> None:
         ("data.total > (1, 2)", "'(1, 2)' is not a number"),
         ("data.color in (red", "the closing bracket is missing"),
         ("data.color in ()", "the list is empty"),
+        ("data.total = 1e999", "'1e999' is too large a number"),
+        ("data.color = 'dark red'", """write "'dark red'" if the text is meant"""),
+        ("data.color = red and data.total > 1", 'write "red and data.total > 1" if'),
+        ("data.color contains red or subject ends with x", "if the text is meant"),
+        ("data.color = null", 'write "null" if the text is meant'),
+        ("data.paid in (true, false)", 'write "true" if the text is meant'),
         ('data.color in ("red)', "is not a list of values"),
         ("data.note is null now", "nothing may follow 'is null'"),
     ],
@@ -106,14 +117,10 @@ def test_each_example_of_the_help_is_a_filter() -> None:
     st.sampled_from(["=", "!=", "contains", "begins with"]),
     st.text(st.characters(codec="ascii", exclude_categories=["Cc"]), min_size=1, max_size=20),
 )
-def test_what_is_parsed_is_accepted_by_the_api(operator: str, text: str) -> None:
-    quoted = text.strip()
-    if not quoted or quoted.startswith(("(", '"')):
-        return
-    section = document(
-        {"advancedFilters": [parse_filter_expression(f"data.x {operator} {quoted}")]}
-    )
+def test_any_quoted_text_is_meant_and_accepted_by_the_api(operator: str, text: str) -> None:
+    parsed = parse_filter_expression(f"data.x {operator} {json.dumps(text)}")
+    section = document({"advancedFilters": [parsed]})
 
     parse_filter(section, InputSchema.EVENT_GRID)
 
-    assert section.faults == []
+    assert (section.faults, parsed["values"]) == ([], [text])

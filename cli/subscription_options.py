@@ -1,0 +1,105 @@
+"""Defines the options that describe an event subscription."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import click
+
+from cli.options import Duration, FilterExpression, NameValue
+
+F = TypeVar("F", bound=Callable[..., Any])
+_SCHEMAS = ("EventGridSchema", "CloudEventSchemaV1_0", "CustomInputSchema")
+
+
+def _event_types(_: click.Context, __: click.Parameter, given: Sequence[str]) -> Sequence[str]:
+    types = [each.strip() for part in given for each in part.split(",")]
+    if not all(types):
+        raise click.BadParameter("an event type is missing")
+    return types
+
+
+def describes_subscription(command: F) -> F:
+    """Give a command the options that describe an event subscription."""
+    for option in reversed(
+        [
+            click.option("--endpoint", metavar="URL", help="Webhook that receives the events."),
+            click.option(
+                "--event-types",
+                multiple=True,
+                metavar="A,B",
+                callback=_event_types,
+                help="Only events of these types.",
+            ),
+            click.option("--subject-begins-with", metavar="TEXT", help="Only these subjects."),
+            click.option("--subject-ends-with", metavar="TEXT", help="Only these subjects."),
+            click.option("--case-sensitive", is_flag=True, help="Compare subjects exactly."),
+            click.option(
+                "--filter",
+                "filters",
+                type=FilterExpression(),
+                multiple=True,
+                help="Only events for which this is true, such as 'data.total > 10'. All filters "
+                "given must be.",
+            ),
+            click.option(
+                "--max-attempts",
+                type=click.IntRange(1, 30),
+                metavar="N",
+                help="Attempts, 1 to 30.",
+            ),
+            click.option(
+                "--time-to-live", type=Duration(), help="How long an event is tried: 90m, 6h."
+            ),
+            click.option(
+                "--dead-letter-container",
+                metavar="NAME",
+                help="Container for events that could not be delivered.",
+            ),
+            click.option(
+                "--dead-letter-account",
+                metavar="ID",
+                help="ARM id of its storage account, if it is not the deployment's own.",
+            ),
+            click.option("--batch", type=int, metavar="N", help="Events in one request, at most."),
+            click.option(
+                "--batch-kilobytes", type=int, metavar="N", help="Preferred size of a request."
+            ),
+            click.option(
+                "--header",
+                "headers",
+                type=NameValue(),
+                multiple=True,
+                help="Send this header with every request.",
+            ),
+            click.option(
+                "--secret-header",
+                "secret_headers",
+                type=NameValue(),
+                multiple=True,
+                help="The same; its value is never shown.",
+            ),
+            click.option(
+                "--header-from",
+                "event_headers",
+                type=NameValue(),
+                multiple=True,
+                help="Send a value of the event as a header, such as X-Tenant=data.tenant.",
+            ),
+            click.option("--entra-tenant", metavar="ID", help="Tenant that protects the endpoint."),
+            click.option("--entra-application", metavar="ID", help="Application that it trusts."),
+            click.option(
+                "--schema",
+                type=click.Choice(_SCHEMAS, case_sensitive=False),
+                help="Schema in which events are delivered.",
+            ),
+            click.option("--label", "labels", multiple=True, help="Add a label."),
+            click.option("--expires", metavar="TIME", help="When it ends: 2027-01-31T00:00:00Z."),
+            click.option(
+                "--show-json", is_flag=True, help="Print the ARM document, and send nothing."
+            ),
+        ]
+    ):
+        command = option(command)
+    return command

@@ -1,0 +1,89 @@
+"""`pushgrid topic`, `namespace` and `subscription`, as typed, on a deployment in memory."""
+
+from __future__ import annotations
+
+import pytest
+
+from pushgrid.testing.deployment import Pushgrid
+from tests.commands import Run, runner
+
+
+@pytest.fixture
+def command(
+    pushgrid: Pushgrid, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Run:
+    monkeypatch.setenv("PUSHGRID_URL", pushgrid.url)
+    monkeypatch.setenv("PUSHGRID_ADMIN_KEY", pushgrid.admin_key)
+    return runner(monkeypatch, capsys)
+
+
+def test_a_topic_is_not_created_over_another(command: Run):
+    assert command("topic", "create", "orders", "--tag", "team=crm").code == 0
+
+    again = command("topic", "create", "Orders")
+
+    assert (again.code, again.out) == (1, "")
+    assert "there is already a topic 'Orders'" in again.err
+    assert command("topic", "show", "orders").document["tags"] == {"team": "crm"}
+
+
+def test_a_namespace_keeps_its_tags(command: Run):
+    """Neither a second creation nor that of a topic in it replaces them."""
+    assert command("namespace", "create", "shop", "--tag", "team=crm").code == 0
+
+    again = command("namespace", "create", "shop")
+    inside = command("topic", "create", "shop.orders")
+
+    assert (again.code, inside.code) == (1, 0)
+    assert "there is already a namespace 'shop'" in again.err
+    assert command("namespace", "show", "shop").document["tags"] == {"team": "crm"}
+
+
+def test_a_misspelt_property_is_not_set(command: Run):
+    command("topic", "create", "orders")
+
+    wrong = command("topic", "update", "orders", "--set", "disableLocalAuht=true")
+    right = command("topic", "update", "orders", "--set", "disableLocalAuth=true", "--json")
+
+    assert (wrong.code, wrong.out) == (1, "")
+    assert "disableLocalAuht: a topic has no such property" in wrong.err
+    assert right.document["properties"]["disableLocalAuth"] is True
+
+
+@pytest.mark.parametrize(
+    "member", ["dataResidencyBoundary=WithinRegion", "minimumTlsVersionAllowed=1.2"]
+)
+def test_a_known_property_is_set(command: Run, member: str):
+    command("topic", "create", "orders")
+
+    assert command("topic", "update", "orders", "--set", member).code == 0
+
+
+def test_every_command_prints_json_for_programs(command: Run):
+    command("topic", "create", "orders")
+    command("namespace", "create", "shop")
+    endpoint = ("--endpoint", "https://crm.example/")
+    in_orders = ("crm", "-t", "orders", "--json")
+
+    shown = [command(what, "show", name, "--json") for what, name in
+             (("topic", "orders"), ("namespace", "shop"))]  # fmt: skip
+    made = command("subscription", "create", *in_orders, *endpoint, "--show-json")
+    tagged = command("namespace", "update", "shop", "--tag", "a=b", "--json")
+    deleted = [command(what, "delete", name, "--json") for what, name in
+               (("topic", "orders"), ("namespace", "shop"))]  # fmt: skip
+
+    assert [each.document["name"] for each in shown] == ["orders", "shop"]
+    assert made.document["properties"]["destination"]["endpointType"] == "WebHook"
+    assert tagged.document["tags"] == {"a": "b"}
+    assert [each.document for each in deleted] == [{"deleted": "orders"}, {"deleted": "shop"}]
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("--time-to-live", "0m"), ("--event-types", ","), ("--event-types", "a,,b")],
+)
+def test_an_option_that_says_nothing_is_refused(command: Run, option: str, value: str):
+    found = command("subscription", "update", "crm", "-t", "orders", option, value)
+
+    assert (found.code, found.out) == (2, "")
+    assert option in found.err
