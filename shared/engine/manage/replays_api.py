@@ -11,7 +11,7 @@ from shared.arm.subscription_codec import to_subscription_in_force
 from shared.deadletter.batching import dead_letter_folder
 from shared.deadletter.selection import Selection
 from shared.engine.manage.call import Call, ManagePorts
-from shared.engine.ports import Resource, Table
+from shared.engine.ports import CUSTOM_TOPICS, NAMESPACE_TOPICS, Resource, Table
 from shared.engine.replaying.job import Fault, ReplayJob, Source
 from shared.engine.replaying.job_document import shown
 from shared.errors import UNREADABLE, InvalidDocument, NotFound, UnreadableDocument
@@ -167,12 +167,26 @@ def _sources(
     if faults and not found:
         raise UnreadableDocument
     if not found:
-        raise NotFound("No such event subscription has a dead-letter destination.")
+        raise NotFound(_nothing(ports, wanted, are_found=bool(subscriptions)))
     if len(found) > MAX_SOURCES:
         member = "subscription" if wanted.topic else "topic"
         message = f"There are more than {MAX_SOURCES} event subscriptions; give '{member}'."
         raise InvalidDocument(message, target=member)
     return found, faults
+
+
+def _nothing(ports: ManagePorts, wanted: _Request, *, are_found: bool) -> str:
+    """Return why no event subscription is a source; *are_found*: some are without destination."""
+    topic, name = wanted.topic, wanted.subscription
+    partition = NAMESPACE_TOPICS if "." in topic else CUSTOM_TOPICS
+    if topic and ports.resources.get(Table.TOPICS, partition, topic) is None:
+        return f"There is no topic '{topic}'."
+    what = "event subscription" + (f" '{name}'" if name else "")
+    what += f" of topic '{topic}'" if topic else ""
+    if not are_found:
+        return f"There is no {what}."
+    lacks = f"The {what} has no" if name else f"No {what} has a"
+    return f"{lacks} dead-letter destination: events that are given up are dropped."
 
 
 def _subscriptions(

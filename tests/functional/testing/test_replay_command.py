@@ -129,12 +129,21 @@ def test_a_wait_without_prospect_ends(
 
 
 @pytest.mark.usefixtures("crm")
-def test_what_is_refused_is_said(run: Run):
+def test_what_is_refused_is_said(pushgrid: Pushgrid, run: Run):
     unknown = run("dead-letters", "replay", "-s", "none")
+    of_topic = run("dead-letters", "replay", "-t", "orders", "-s", "none")
+    no_topic = run("dead-letters", "replay", "-t", "none")
+    no_namespace_topic = run("dead-letters", "replay", "-t", "shop.none")
+    pushgrid.topic("orders").subscribe("drops", deadLetterDestination=None)
+    without = run("dead-letters", "replay", "-t", "orders", "-s", "drops")
     no_target = run("dead-letters", "replay", "--container", "azure")
 
     assert (unknown.code, no_target.code) == (1, 1)
-    assert "No such event subscription has a dead-letter destination." in unknown.err
+    assert "There is no event subscription 'none'." in unknown.err
+    assert "There is no event subscription 'none' of topic 'orders'." in of_topic.err
+    assert "There is no topic 'none'." in no_topic.err
+    assert "There is no topic 'shop.none'." in no_namespace_topic.err
+    assert "'drops' of topic 'orders' has no dead-letter destination: events" in without.err
     assert "'to'" in no_target.err
     assert run("dead-letters", "cancel", "none").code == 1
 

@@ -98,7 +98,7 @@ def test_there_is_a_limit_of_subscriptions(
         ({"to": {"subscription": "crm"}}, "to.topic is missing"),
         ({"to": {"topic": "orders"}}, "to.subscription is missing"),
         ({"to": {"topic": "orders", "subscription": "erp"}}, "no event subscription 'erp'"),
-        ({"topic": "none"}, "No such event subscription"),
+        ({"topic": "none"}, "There is no topic 'none'"),
     ],
 )
 @pytest.mark.usefixtures("crm")
