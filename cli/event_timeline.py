@@ -20,8 +20,10 @@ def table(event: Mapping[str, Any], now: datetime) -> str:
     name = "(gone)" if event["eventId"] is None else event["eventId"]
     since = f"{moment(published)}, {span(now - published)} ago"
     trace = f", trace {event['traceId']}" if event.get("traceId") else ""
-    ids = f"aeg-output-event-id {event['systemId']}{trace}"
-    title = f"{printable(name)}  published {since}  ({ids})"
+    job = event.get("replayOf")
+    replay = f", replay {job}" if job else ""
+    ids = f"aeg-output-event-id {event['systemId']}{trace}{replay}"
+    title = f"{printable(name)}  {'replayed' if job else 'published'} {since}  ({ids})"
     lines = [title, _HEADER]
     for each in event["attempts"]:
         at, next_at = datetime.fromisoformat(each["at"]), _time(each["nextAt"])

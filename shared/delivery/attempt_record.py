@@ -21,7 +21,8 @@ class AttemptRecord:
     included; *at* is when it began, or when the end was found. *next_at* is when the next one is
     due. *state* and *reason* say how the delivery ended, if it did, and *blob_due_at* when its dead
     letter may be written, if it gets one. *why* names the rule that decided. *trace_id* is that of
-    the event's trace, if it has one.
+    the event's trace, if it has one. *replay_of* is the job that has sent the event again, at
+    *published_at*.
     """
 
     topic: str
@@ -38,3 +39,4 @@ class AttemptRecord:
     blob_due_at: datetime | None = None
     why: str = ""
     trace_id: str | None = None
+    replay_of: str | None = None

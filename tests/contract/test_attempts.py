@@ -52,6 +52,7 @@ EVERY_KIND = [
         blob_due_at=START + timedelta(minutes=5, milliseconds=250),
         why="all 3 attempts made",
         trace_id=TRACE.trace_id,
+        replay_of="20260209120000-5b0c6a0e",
     ),
     a_record(
         number=3,

@@ -43,6 +43,7 @@ def entity_of(record: AttemptRecord) -> dict[str, Any]:
         "SystemId": record.system_id,
         "EventId": event_id_of(record.event_id) if record.event_id is not None else None,
         "TraceId": record.trace_id,
+        "ReplayOf": record.replay_of,
         "PublishedAt": record.published_at,
         "Number": record.number,
         "At": record.at,
@@ -87,6 +88,7 @@ def record_of(row: Mapping[str, Any]) -> AttemptRecord:
         blob_due_at=row.get("BlobDueAt"),
         why=row.get("Why", ""),
         trace_id=row.get("TraceId"),
+        replay_of=row.get("ReplayOf"),
     )
 
 

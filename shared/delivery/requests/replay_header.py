@@ -16,14 +16,15 @@ def replay_publish_id(job: str, batch: int) -> str:
 
 def with_replay(request: OutboundRequest, batch: PushBatch) -> OutboundRequest:
     """Return *request* with the job that its events were put by, if all were put by one."""
-    jobs = {_job(delivery.origin.publish_id) for delivery, _ in batch}
+    jobs = {replay_job(delivery.origin.publish_id) for delivery, _ in batch}
     job = jobs.pop()
     if jobs or job is None:
         return request
     return request._replace(headers={**request.headers, HEADER: job})
 
 
-def _job(publish_id: str) -> str | None:
+def replay_job(publish_id: str) -> str | None:
+    """Return the replay job that has put what was published under this id, if one has."""
     if not publish_id.startswith(_PREFIX):
         return None
     return publish_id.removeprefix(_PREFIX).rpartition("-")[0]

@@ -21,6 +21,7 @@ from shared.delivery.policy import (
     RetryAt,
 )
 from shared.delivery.requests.push_batch import PushBatch
+from shared.delivery.requests.replay_header import replay_job
 from shared.delivery.requests.traces import trace_id
 from shared.engine.ports import AttemptLog
 from shared.events.event_ids import event_id
@@ -147,6 +148,7 @@ class MessageHistory:
             system_id=delivery.system_id(key),
             event_id=event_id(text),
             trace_id=trace_id(delivery, text),
+            replay_of=replay_job(delivery.origin.publish_id),
             published_at=delivery.origin.published_at,
             number=delivery.attempts,
             at=at,

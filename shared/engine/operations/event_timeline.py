@@ -53,6 +53,7 @@ def document(timeline: EventTimeline) -> dict[str, Any]:
         "eventId": timeline.event_id,
         "systemId": first.system_id,
         "traceId": first.trace_id,
+        "replayOf": first.replay_of,
         "publishedAt": timestamp(first.published_at),
         "attempts": [_attempt(each, each.outcome) for each in timeline.records if each.outcome],
         "end": end

@@ -45,6 +45,23 @@ def test_a_replay_is_waited_for(run: Run, crm: Subscriber):
     assert row[6:12] == ["orders/crm", "-", "2026-02-09", "13:00:00", "2026-02-09", "13:00:00"]
 
 
+def test_the_timeline_tells_a_replay_from_the_publishing(pushgrid: Pushgrid, run: Run):
+    orders = pushgrid.topic("orders")
+    orders.subscribe("crm", answers=[400, 503, 200])
+    orders.publish({"id": "e-17", "eventType": "Shop.OrderPlaced"})
+    pushgrid.advance(hours=1)
+    job = run("dead-letters", "replay", "--no-wait", "--json").document["id"]
+    pushgrid.advance(minutes=5)
+
+    out = run("timeline", "-t", "orders", "-s", "crm", "--since", "2026-02-09T12:00").out
+
+    first, second = [line for line in out.splitlines() if line.startswith("e-17")]
+    assert first.startswith("e-17  published 2026-02-09 12:00:00, 1:05:00 ago")
+    assert second.startswith("e-17  replayed 2026-02-09 13:00:00, 0:05:00 ago")
+    assert "replay" not in first
+    assert second.endswith(f", replay {job})")
+
+
 def test_a_dry_run_is_said(run: Run, crm: Subscriber):
     job = run("dead-letters", "replay", "--dry-run", "--no-wait", "--json").document
 
