@@ -12,7 +12,7 @@ export function signInForm() {
     h("p", null, `Deployment: ${location.host}`),
     h(
       "form",
-      { onSubmit: signIn },
+      { class: "panel", onSubmit: signIn },
       h("label", { for: "key" }, "Admin key, or access token of Entra ID"),
       h("input", {
         id: "key",

@@ -273,6 +273,33 @@ def test_what_was_read_for_one_view_is_not_shown_in_another(
     console.shows("200 Delivered")
 
 
+def test_what_was_asked_for_before_an_action_is_not_shown_after_it(console: Console) -> None:
+    console.open()
+    console.page.get_by_label("Admin key").wait_for()
+
+    shown = console.page.evaluate(
+        """async () => {
+          const { keepReading, run, state } = await import("/console/store.js");
+          const answers = [];
+          const load = () => new Promise((resolve) => answers.push(resolve));
+          const asked = async (count) => {
+            while (answers.length < count) await new Promise((resolve) => setTimeout(resolve));
+          };
+          keepReading({ events: [load, 0] });
+          await asked(1);
+          await run("pause", async () => "Paused.");
+          answers[0]("before");
+          await asked(2);
+          const after = state.reads.events?.value ?? null;
+          answers[1]("after");
+          await asked(3);
+          return [after, state.reads.events.value];
+        }"""
+    )
+
+    assert shown == [None, "after"]
+
+
 def test_a_namespace_topic_is_like_any_other(
     console: Console, arm: Arm, subscriber: Start, name: str
 ) -> None:
