@@ -15,6 +15,8 @@ from rich.table import Table
 from rich.text import Text
 
 _WIDE = 1000  # characters
+_GAP = 3  # characters between columns
+_FOLDED = 1.5  # how much too wide a table may be: its cells are folded
 
 
 def print_json(document: Any) -> None:
@@ -39,8 +41,23 @@ def print_keys(keys: Mapping[str, str], *, as_json: bool) -> None:
 
 
 def print_table(rows: Sequence[Mapping[str, object]], nothing: str) -> None:
-    """Print rows with the names of their members as the head; *nothing* if there are none."""
-    print_parts(as_table(rows, nothing))
+    """
+    Print rows with the names of their members as the head; *nothing* if there are none.
+
+    On a terminal that is far too narrow each member has a line of its own.
+    """
+    console = Console(highlight=False)
+    if not rows or not sys.stdout.isatty() or _width(rows) < _FOLDED * console.width:
+        print_parts(as_table(rows, nothing))
+        return
+    name_width = max(map(len, rows[0]))
+    for row in rows:
+        lines = (f"{name:<{name_width}}  {_cell(value)}" for name, value in row.items())
+        console.print(Text("\n".join(lines)), "", sep="\n", soft_wrap=True)
+
+
+def _width(rows: Sequence[Mapping[str, object]]) -> int:
+    return sum(max(len(name), *(len(_cell(row[name])) for row in rows)) + _GAP for name in rows[0])
 
 
 def as_table(rows: Sequence[Mapping[str, object]], nothing: str) -> Table | Text:

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import requests
 from azure.storage.blob import ContainerClient
 
-from cli.deployment import DEFAULT_SCOPE
 from cli.program import main
 from testbed.subscriber import PATIENCE, answers, running_subscriber
 from tests.commands import Command, children, is_running
@@ -101,20 +101,18 @@ def test_a_folder_with_a_file_becomes_a_deployment(
         subprocess.run([sys.executable, "-c", program], check=True, env=dev.environment)
         assert subscriber.wait_for(lambda pushes: pushes[-1].events[0]["data"] == {"total": 3})
 
+        bundle = dev.environment["REQUESTS_CA_BUNDLE"]
+        assert pushgrid("admin-key") == f"{key}\n"
         pushgrid("topic", "create", "by-hand")
         dev.write(file.replace('"orders"', '"billing"'))
         dev.see("applied", "billing/crm", "created event subscription")
         dev.see("applied", "orders ", "deleted topic")
-        account = f"{DEFAULT_SCOPE}/providers/Microsoft.Storage/storageAccounts/devstoreaccount1"
-        properties = {"resourceId": account, "blobContainerName": "letters"}
-        destination = {"endpointType": "StorageBlob", "properties": properties}
-        document = json.loads(file.replace('"orders"', '"billing"'))
-        subscription = document["topics"]["billing"]["eventSubscriptions"]["crm"]
-        subscription["properties"]["deadLetterDestination"] = destination
-        dev.write(json.dumps(document))
-        dev.see("applied", "letters", "created container")
+        dev.see("applied", "deadletters", "created container")
+        dev.write(file.replace('"orders"', '"billing"').replace("deadletters", "archive"))
+        dev.see("applied", "archive", "created container")
         text = dev.environment["AZURE_STORAGE_CONNECTION_STRING"]
-        assert ContainerClient.from_connection_string(text, "letters").exists()
+        assert ContainerClient.from_connection_string(text, "archive").exists()
+        assert requests.head(f"{url}/console", verify=bundle, timeout=60).status_code == 200
         assert len([line for line in dev.lines if "/topics/billing/api/" in line]) == 1
 
         dev.write('{\n  "topics": {\n    "orders": [\n')
