@@ -19,6 +19,7 @@ from pushgrid.testing.composition import Chance, InMemoryApp, finished
 from pushgrid.testing.memory import FakeClock, InlineNotifier, MemoryResources, Stored
 from pushgrid.testing.subscriber import Endpoints
 from pushgrid.testing.topic import Refused, Topic
+from pushgrid.testing.unknown_members import refuse_unknown_members
 from shared.adapters.resource_cache import InvalidatingStore, ResourceCache
 from shared.adapters.storage.health_table import TableHealth
 from shared.arm.deployment import Deployment, profile_limits
@@ -136,14 +137,17 @@ class Pushgrid(InMemoryApp):
 
         Raises:
             Refused: the document is not valid.
+            TypeError: a topic has no such property.
         """
         tags = {"deliveryProfile": profile} if profile else {}
         if namespace:
             self.arm("PUT", f"namespaces/{namespace}", {"location": "testing"})
-            self.arm("PUT", f"namespaces/{namespace}/topics/{name}", {"properties": properties})
+            path = f"namespaces/{namespace}/topics/{name}"
+            made = self.arm("PUT", path, {"properties": properties})
         else:
             document = {"location": "testing", "tags": tags, "properties": properties}
-            self.arm("PUT", f"topics/{name}", document)
+            made = self.arm("PUT", f"topics/{name}", document)
+        refuse_unknown_members("a topic", properties, made["properties"])
         default = InputSchema.CLOUD_EVENTS if namespace else InputSchema.EVENT_GRID
         return Topic(
             self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -21,7 +21,7 @@ from shared.http import (
 from shared.subscriptions.subscription import WEBHOOK_ORIGIN
 
 TIMEOUT, REFUSED = "timeout", "refused"
-_OK, _HANDLER_RAISED = 200, 500
+_OK, _HANDLER_RAISED, _LAST = 200, 500, 599
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Endpoint:
     def __init__(
         self, answers: Sequence[Answer], handler: Handler | None, *, is_asked_to_consent: bool
     ) -> None:
-        self.answers = list(answers)
+        self.answers = checked(answers)
         self.attempts: list[Attempt] = []
         self._handler = handler
         self._is_asked_to_consent = is_asked_to_consent
@@ -89,14 +89,14 @@ class Endpoint:
     def consent(self, request: OutboundRequest) -> Exchange:
         """Answer a handshake or a notice."""
         if self._handler and self._is_asked_to_consent:
-            return _exchange(self._handler(_received(request)), timedelta())
+            return _handled(self._handler(_received(request)), timedelta())
         return consent(request)
 
     def answer(self, request: OutboundRequest, timeout: timedelta, clock: FakeClock) -> Exchange:
         """Answer a request with events, and record it. A handler that raises answers 500."""
         received, at, error = _received(request), clock.now(), None
         try:
-            exchange = _exchange(self._next(received), timeout)
+            exchange = _handled(self._next(received), timeout)
         except Exception as raised:  # noqa: BLE001 - as a web server would
             exchange, error = answered(_HANDLER_RAISED), raised
         if not isinstance(exchange, Answered) and exchange.failure is Failure.TIMED_OUT:
@@ -162,7 +162,39 @@ def _received(request: OutboundRequest) -> Request:
     return Request(request.method, request.url, dict(request.headers), request.body)
 
 
+def checked(answers: Sequence[Answer]) -> list[Answer]:
+    """
+    Return a script.
+
+    Raises:
+        ValueError: it has what is no answer, or nothing.
+    """
+    for each in answers:
+        _exchange(each, timedelta())
+    if not answers:
+        raise ValueError("a script needs an answer")
+    return list(answers)
+
+
+def _handled(answer: Answer, timeout: timedelta) -> Exchange:
+    try:
+        return _exchange(answer, timeout)
+    except ValueError as error:
+        raise AssertionError(f"handler: {error}") from error
+
+
 def _exchange(answer: Answer, timeout: timedelta) -> Exchange:
+    if isinstance(answer, Coroutine):
+        answer.close()
+    try:
+        return _converted(answer, timeout)
+    except (AttributeError, TypeError, ValueError):
+        raise ValueError(
+            f"{answer!r} is no answer: a status, (status, headers, body) or a response"
+        ) from None
+
+
+def _converted(answer: Answer, timeout: timedelta) -> Exchange:
     if answer == TIMEOUT:
         return NotAnswered(Failure.TIMED_OUT, "the test's script", timeout.total_seconds())
     if answer == REFUSED:
@@ -170,11 +202,17 @@ def _exchange(answer: Answer, timeout: timedelta) -> Exchange:
     if answer is None:
         return answered(_OK)
     if isinstance(answer, int):
-        return answered(answer)
+        return answered(_final(answer))
     if isinstance(answer, tuple):
         status, headers, *body = answer
     else:
         status, headers = answer.status_code, answer.headers
         body = [getattr(answer, "data", None) or getattr(answer, "content", b"")]
     lower = {name.lower(): value for name, value in headers.items()}
-    return answered(status, body[0] if body else b"", lower)
+    return answered(_final(status), body[0] if body else b"", lower)
+
+
+def _final(status: Any) -> int:
+    if not (isinstance(status, int) and _OK <= status <= _LAST):
+        raise ValueError(f"{status!r} is no final status")
+    return status

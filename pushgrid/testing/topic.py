@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
-from pushgrid.testing.subscriber import Answer, Attempt, Endpoint, Handler
+from pushgrid.testing.subscriber import Answer, Attempt, Endpoint, Handler, checked
+from pushgrid.testing.unknown_members import refuse_unknown_members
 from shared.clock import timestamp
 from shared.deadletter.batching import dead_letter_folder
 from shared.delivery.delivery_profile import DeliveryProfile, Feature
@@ -120,6 +121,7 @@ class Topic:
         Raises:
             Refused: the document is not valid, or the endpoint did not consent.
             TypeError: an event subscription has no such property.
+            ValueError: *answers* are none.
         """
         subscriber = Subscriber(self._app, self, name)
         endpoint = Endpoint(answers, handler, is_asked_to_consent=answers_handshake)
@@ -132,10 +134,7 @@ class Topic:
         dead_letter = dead_letter or {"properties": {}}
         subscriber.container = dead_letter["properties"].get("blobContainerName")
         kept = self._app.arm("PUT", subscriber.path, {"properties": document})["properties"]
-        # The management API ignores what it does not know, as ARM does: a test would prove nothing.
-        given = {name for name, value in properties.items() if value is not None}
-        if unknown := given - kept.keys() - {"tags"}:  # a namespace's has tags, which are not kept
-            raise TypeError(f"an event subscription has no property {', '.join(sorted(unknown))}")
+        refuse_unknown_members("an event subscription", properties, kept)
         return subscriber
 
     def _with_destinations(self, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -174,7 +173,7 @@ class Topic:
         if self._input_schema is InputSchema.CUSTOM:
             return dict(event)
         new_id, now = self._app.new_id(), timestamp(self._app.now)
-        if self._input_schema is InputSchema.CLOUD_EVENTS or "specversion" in event:
+        if self._input_schema is InputSchema.CLOUD_EVENTS:
             return {"specversion": "1.0", "id": new_id, "source": "/test", "time": now, **event}
         envelope = {"id": new_id, "subject": "", "eventTime": now, "dataVersion": ""}
         return {**envelope, "data": None, **event}
@@ -214,13 +213,25 @@ class Subscriber:
         return [record for key in found for record in json.loads(blobs[key])]
 
     def answer(self, *answers: Answer) -> None:
-        """Answer by *answers* from now on, the last of them for ever."""
-        self.endpoint.answers = list(answers)
+        """
+        Answer by *answers* from now on, the last of them for ever.
+
+        Raises:
+            ValueError: they are none.
+        """
+        self.endpoint.answers = checked(answers)
 
     def update(self, **properties: Any) -> None:
-        """Send a PATCH with these properties of the ARM document."""
+        """
+        Send a PATCH with these properties of the ARM document.
+
+        Raises:
+            Refused: they are not valid.
+            TypeError: an event subscription has no such property.
+        """
         body = {"properties": properties} if self.topic.namespace else properties
-        self._app.arm("PATCH", self.path, body)
+        kept = self._app.arm("PATCH", self.path, body)["properties"]
+        refuse_unknown_members("an event subscription", properties, kept)
 
     def delete(self) -> None:
         """Delete the event subscription; its waiting events are dropped."""

@@ -19,6 +19,7 @@ from pushgrid.testing.subscriber import Request
 from pushgrid.testing.topic import Refused, Topic
 
 PLACED = {"eventType": "Shop.OrderPlaced", "subject": "/orders/17"}
+ADVANCED = {"operatorType": "BoolEquals", "key": "data.paid", "value": True}
 
 
 @pytest.fixture
@@ -38,9 +39,32 @@ def test_what_is_due_later_waits_for_the_clock(pushgrid: Pushgrid, orders: Topic
     assert pushgrid.now - crm.attempts[0].at == timedelta(seconds=10)
 
 
-def test_a_misspelt_property_is_no_filter(orders: Topic):
-    with pytest.raises(TypeError, match="has no property filters"):
-        orders.subscribe("crm", filters={"subjectBeginsWith": "/orders/"})
+@pytest.mark.parametrize(
+    ("given", "path"),
+    [
+        ({"filters": {}}, "filters"),
+        ({"filter": {"subjectBeginWith": "/orders/"}}, "filter.subjectBeginWith"),
+        ({"retryPolicy": {"maxDeliveryAtempts": 2}}, "retryPolicy.maxDeliveryAtempts"),
+        (
+            {"filter": {"advancedFilters": [ADVANCED, ADVANCED | {"not": True}]}},
+            r"filter.advancedFilters\[1\].not",
+        ),
+    ],
+)
+def test_a_misspelt_property_is_no_filter(orders: Topic, given: dict[str, Any], path: str):
+    with pytest.raises(TypeError, match=f"an event subscription has no property {path}$"):
+        orders.subscribe("crm", **given)
+
+
+def test_a_misspelt_property_is_no_change(orders: Topic):
+    with pytest.raises(TypeError, match=r"has no property retryPolicy\.maxDeliveryAtempts$"):
+        orders.subscribe("crm").update(retryPolicy={"maxDeliveryAtempts": 2})
+
+
+@pytest.mark.parametrize("namespace", [None, "shop"])
+def test_a_misspelt_property_is_no_schema(pushgrid: Pushgrid, namespace: str | None):
+    with pytest.raises(TypeError, match="a topic has no property inputShema"):
+        pushgrid.topic("orders", namespace=namespace, inputShema="CloudEventSchemaV1_0")
 
 
 IDENTITY = {"identity": {"type": "SystemAssigned"}}
@@ -73,6 +97,48 @@ def test_a_namespace_has_dead_letters_with_an_identity(pushgrid: Pushgrid):
     pushgrid.advance(minutes=10)
 
     assert len(crm.dead_letters) == 1
+
+
+def test_a_timeout_takes_its_time_also_for_what_comes_after(pushgrid: Pushgrid, orders: Topic):
+    crm = orders.subscribe("crm", answers=["timeout", "refused", 200])
+    erp = orders.subscribe("erp")
+
+    orders.publish(PLACED)
+    pushgrid.advance(minutes=2)
+
+    assert [each.after for each in crm.attempts] == [0, 40, 70]
+    assert [each.after for each in erp.attempts] == [30]
+
+
+def test_long_waits_end_on_time(pushgrid: Pushgrid, orders: Topic):
+    crm = orders.subscribe("crm", answers=[500])
+    pushgrid.advance(seconds=17)
+
+    orders.publish(PLACED)
+    pushgrid.advance(hours=5)
+
+    assert [each.after - 17 for each in crm.attempts] == [
+        0, 10, 40, 100, 400, 1000, 2800, 6400, 17200,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("status", [200, 201, 202, 203, 204])
+def test_every_success_is_received(orders: Topic, status: int):
+    crm = orders.subscribe("crm", answers=[status])
+
+    orders.publish(PLACED)
+
+    assert len(crm.received) == 1
+
+
+def test_a_document_serves_several_subscriptions(orders: Topic):
+    document: dict[str, Any] = {"destination": {"properties": {"maxEventsPerBatch": 1}}}
+    both = [orders.subscribe(name, **document) for name in ("crm", "erp")]
+
+    orders.publish(PLACED)
+
+    assert [len(each.received) for each in both] == [1, 1]
+    assert document == {"destination": {"properties": {"maxEventsPerBatch": 1}}}
 
 
 def test_timers_run_at_their_times_among_retries(pushgrid: Pushgrid, orders: Topic):
@@ -176,6 +242,40 @@ def test_the_forms_of_an_answer(orders: Topic, answer: object):
     orders.publish(PLACED)
 
     assert [each.status for each in crm.attempts] == [429]
+
+
+async def answer_later(_: Request) -> int:
+    return 200
+
+
+@pytest.mark.parametrize("answer", ["time-out", 99, 600, (200,), {}])
+def test_what_is_no_answer_fails_the_test(orders: Topic, answer: object):
+    orders.subscribe("crm", handler=lambda _: answer)
+
+    with pytest.raises(AssertionError, match=r"handler: .* is no answer"):
+        orders.publish(PLACED)
+
+
+def test_a_handler_that_must_be_awaited_fails_the_test(orders: Topic):
+    orders.subscribe("crm", handler=answer_later)
+
+    with pytest.raises(AssertionError, match=r"handler: .*coroutine.* is no answer"):
+        orders.publish(PLACED)
+
+
+@pytest.mark.parametrize("answers", [[], ["time-out"], [200, 99], [answer_later]])
+def test_a_script_has_only_answers(orders: Topic, answers: list[Any]):
+    crm = orders.subscribe("crm")
+
+    with pytest.raises(ValueError, match="answer"):
+        orders.subscribe("erp", answers=answers)
+    with pytest.raises(ValueError, match="answer"):
+        crm.answer(*answers)
+
+
+def test_a_cloud_event_is_no_event_of_event_grid_s(orders: Topic):
+    with pytest.raises(Refused, match="specversion"):
+        orders.publish({"specversion": "1.0", "type": "Shop.OrderPlaced"})
 
 
 def test_a_refused_event_is_an_error(orders: Topic):

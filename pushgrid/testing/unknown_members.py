@@ -1,0 +1,33 @@
+"""Finds the members of a document that the deployment has ignored: a test would prove nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+# A namespace's event subscription has tags, and a secret a value: answers have neither.
+_NEVER_ANSWERED = frozenset({"endpointUrl", "tags", "value"})
+
+
+def refuse_unknown_members(kind: str, given: Mapping[str, Any], kept: Mapping[str, Any]) -> None:
+    """
+    Compare the properties that a test has given with those of the deployment's answer.
+
+    Raises:
+        TypeError: the answer lacks one.
+    """
+    if unknown := sorted(_unknown(given, kept, "")):
+        raise TypeError(f"{kind} has no property {', '.join(unknown)}")
+
+
+def _unknown(given: Any, kept: Any, path: str) -> Iterator[str]:
+    if isinstance(given, Mapping) and isinstance(kept, Mapping):
+        for name, value in given.items():
+            inner = f"{path}.{name}" if path else name
+            if name in kept:
+                yield from _unknown(value, kept[name], inner)
+            elif value is not None and name not in _NEVER_ANSWERED:
+                yield inner
+    elif isinstance(given, list | tuple) and isinstance(kept, list):
+        for index, (one, other) in enumerate(zip(given, kept, strict=False)):
+            yield from _unknown(one, other, f"{path}[{index}]")
