@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import uuid
 from collections import Counter
@@ -13,9 +14,12 @@ import pytest
 
 from devhost.azurite import Azurite
 from devhost.process import RunningHost, running_host
+from shared.delivery.messages.message import NewerMessage, ReplayStep
+from shared.delivery.messages.message_reader import decode
 from testbed.arm import ADMIN_KEY, Arm
 from testbed.host_settings import host_settings
-from testbed.subscriber import Push, Subscriber
+from testbed.storage_proxy import Attack, Failure, StorageRequest, running_storage_proxy
+from testbed.subscriber import PATIENCE, Push, Subscriber
 from tests.commands import Run, runner
 from tests.e2e.dead_letters import DeadLetters
 
@@ -67,6 +71,17 @@ def ids(pushes: Sequence[Push]) -> Counter[str]:
     return Counter(event["id"] for push in pushes for event in push.events)
 
 
+def put_ids(request: StorageRequest) -> list[str]:
+    """Return the ids of the events that a request puts into a queue."""
+    if not request.kind.startswith("queue put"):
+        return []
+    text = request.body.partition(b"<MessageText>")[2].partition(b"</MessageText>")[0]
+    parts = decode(html.unescape(text.decode()))
+    if isinstance(parts, ReplayStep | NewerMessage):
+        return []
+    return [json.loads(each.text)["id"] for part in parts for each in part.deliveries if each.text]
+
+
 def test_a_replay_survives_two_kills(
     own_azurite: Azurite,
     dead_letters: DeadLetters,
@@ -75,33 +90,41 @@ def test_a_replay_survives_two_kills(
 ):
     receiver = subscriber()
     upload(dead_letters)
+    puts, doomed = Counter[str](), list[RunningHost]()
+
+    def watch(request: StorageRequest) -> Attack | None:
+        puts.update(found := put_ids(request))
+        if found and doomed and puts.total() > RECORDS:
+            return Attack(Failure.UNANSWERED, doomed.pop().process.kill)
+        return None
 
     def has(count: int) -> Callable[[list[Push]], bool]:
         return lambda pushes: len(ids(pushes)) >= count
 
-    with killed_host(own_azurite) as host:
-        Arm(host.url).create_topic("orders")
-        Arm(host.url).create_subscription("orders", "orders-to-crm", receiver.url)
-        options = ("--to", "orders/orders-to-crm", "--rate", str(RATE), "--no-wait", "--json")
-        on = ("--url", host.url, "--key", ADMIN_KEY)
-        container = dead_letters.container.container_name
-        job = run("dead-letters", "replay", "--container", container, *options, *on).document
-        assert receiver.wait_for(has(100))
-    with killed_host(own_azurite) as host:
-        assert receiver.wait_for(has(400))
-    with running_host(host_settings(own_azurite), options=SOON) as host:
-        assert receiver.wait_for(has(BLOBS * RECORDS), 60)
-        on = ("--url", host.url, "--key", ADMIN_KEY)
-        again = run("dead-letters", "replay", "--container", container, *options[:2], "--json", *on)
-        first = next(
-            each
-            for each in run("dead-letters", "jobs", "--json", *on).document
-            if each["id"] == job["id"]
-        )
+    container = dead_letters.container.container_name
+    asked = ("dead-letters", "replay", "--container", container, "--to", "orders/orders-to-crm")
+    with running_storage_proxy(own_azurite) as proxy:
+        proxy.attack = watch
+        with killed_host(proxy.azurite) as host:
+            Arm(host.url).create_topic("orders")
+            Arm(host.url).create_subscription("orders", "orders-to-crm", receiver.url)
+            on = ("--json", "--url", host.url, "--key", ADMIN_KEY)
+            job = run(*asked, "--rate", str(RATE), "--no-wait", *on).document
+            doomed.append(host)
+            host.process.wait(PATIENCE)
+        with killed_host(proxy.azurite) as host:
+            assert receiver.wait_for(has(400))
+        with running_host(host_settings(proxy.azurite), options=SOON) as host:
+            assert receiver.wait_for(has(BLOBS * RECORDS))
+            on = ("--json", "--url", host.url, "--key", ADMIN_KEY)
+            again = run(*asked, *on)
+            jobs = run("dead-letters", "jobs", *on).document
 
+    (first,) = (each for each in jobs if each["id"] == job["id"])
     assert (first["state"], first["replayed"]) == ("Done", BLOBS * RECORDS)
     assert again.document["skipped"] == {"ReplayedBefore": BLOBS * RECORDS}
     assert set(ids(receiver.pushes)) == {f"a-{number}" for number in range(BLOBS * RECORDS)}
     # What a kill repeats are pushes under way, of at most the 64 of each message, and told batches.
+    assert 0 < puts.total() - BLOBS * RECORDS <= first["repeated"]
     systems = Counter(push.headers["aeg-output-event-id"] for push in receiver.pushes)
     assert len(systems) == BLOBS * RECORDS
