@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import PurePosixPath
 from urllib.parse import urlsplit
@@ -54,7 +55,8 @@ class ConsoleFiles:
             return HttpAnswer(status=308, headers={**_HEADERS, "Location": "../console"})
         found = self._answers.get(path or _PAGE)
         if found is None:
-            return error_answer(NotFound(f"The console has no file '{path}'."))
+            refused = error_answer(NotFound(f"The console has no file '{path}'."))
+            return replace(refused, headers={**refused.headers, **_HEADERS})
         if request.headers.get("if-none-match") == found.headers["ETag"]:
             return HttpAnswer(status=304, headers=found.headers)
         return found

@@ -59,7 +59,18 @@ def test_what_the_page_names_is_there() -> None:
     for name in named | imported:
         found = get(name)
         assert (found.status, found.body) == (200, (FOLDER / name).read_bytes())
-        assert found.headers["X-Content-Type-Options"] == "nosniff"
+
+
+@pytest.mark.parametrize("file", [None, "console.js", "nothing.js"])
+def test_every_answer_is_kept_from_other_sites(file: str | None) -> None:
+    policies = {
+        "Cross-Origin-Opener-Policy": "same-origin",
+        "Cross-Origin-Resource-Policy": "same-origin",
+        "Referrer-Policy": "no-referrer",
+        "X-Content-Type-Options": "nosniff",
+        "Content-Security-Policy": get().headers["Content-Security-Policy"],
+    }
+    assert policies.items() <= get(file).headers.items()
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.name)
