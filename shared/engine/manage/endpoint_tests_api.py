@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, quote, urlsplit
 
 from shared import telemetry
 from shared.arm.arm_json import answer, error_answer
@@ -97,13 +98,18 @@ class _Mask:
         headers = [each for each in subscription.headers if isinstance(each, StaticHeader)]
         secrets = {query, *(value for _, value in parse_qsl(query, keep_blank_values=True))}
         secrets |= {each.value for each in headers if each.is_secret}
-        kept = [each for each in secrets if len(each) >= _SHORTEST_SECRET]
-        self._secrets = sorted(kept, key=len, reverse=True)
+        forms = {form for each in secrets if len(each) >= _SHORTEST_SECRET for form in _forms(each)}
+        longest_first = sorted(forms, key=len, reverse=True)
+        self._secrets = re.compile("|".join(map(re.escape, longest_first)) or "(?!)", re.IGNORECASE)
 
     def __call__(self, text: str) -> str:
-        for secret in self._secrets:
-            text = text.replace(secret, HIDDEN)
-        return _BEARER.sub(rf"\1{HIDDEN}", text)
+        return _BEARER.sub(rf"\1{HIDDEN}", self._secrets.sub(HIDDEN, text))
+
+
+def _forms(secret: str) -> set[str]:
+    """Return a secret as a text, a URL and JSON have it."""
+    escaped = json.dumps(secret)[1:-1]
+    return {secret, quote(secret, safe=""), escaped, escaped.replace("/", r"\/")}
 
 
 def _asked(request: OutboundRequest, subscription: EventSubscription) -> Mapping[str, Any]:
@@ -126,11 +132,12 @@ def _said(exchange: Exchange, mask: _Mask) -> dict[str, Any]:
     if not isinstance(exchange, Answered):
         failure = {"reason": exchange.failure, "detail": mask(exchange.detail)}
         return {"answer": None, "failure": failure}
+    body = mask(exchange.body.decode(errors="replace")).encode()  # before a secret is cut in two
     said = {
         "status": exchange.status,
         "headers": {name: mask(value) for name, value in exchange.headers.items()},
-        "body": mask(exchange.body[:SHOWN_BYTES].decode(errors="replace")),
-        "isTruncated": len(exchange.body) > SHOWN_BYTES,
+        "body": body[:SHOWN_BYTES].decode(errors="ignore"),
+        "isTruncated": len(body) > SHOWN_BYTES,
     }
     return {"answer": said, "failure": None}
 

@@ -185,6 +185,58 @@ def test_headers_identity_and_batches_are_the_subscriptions_own(api: ArmApi) -> 
     assert "s3cret" not in json.dumps(found)
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "x" * 1020 + "ab/cd+ü9",  # cut within the secret if it were cut first
+        "ab%2Fcd%2B%c3%bc9",
+        json.dumps({"code": "ab/cd+ü9"}),
+        json.dumps({"code": "ab/cd+ü9"}).replace("/", r"\/"),
+        json.dumps({"code": "ab/cd+ü9"}, ensure_ascii=False),
+    ],
+)
+def test_secrets_of_the_url_are_hidden_in_every_form(api: ArmApi, said: str) -> None:
+    url = "https://crm.example/hook?code=ab%2Fcd%2B%C3%BC9&v=1"
+    api.json("PUT", ORDERS, {"location": "x"}, status=201)
+    api.json("PUT", CRM, hook(url), status=201)
+    api.pusher.script(url, answered(200, said.encode()))
+
+    body = api.json("POST", TEST)["answer"]["body"]
+
+    assert "Hidd" in body
+    assert not any(part in body for part in ("ab/c", "ab%2F", r"ab\/c", "cd"))
+
+
+@pytest.mark.parametrize(
+    ("query", "said", "shown"), [("", "fine", "fine"), ("?a=abcd&b=abcdef", "abcdef", "Hidden")]
+)
+def test_only_whole_secrets_are_hidden(api: ArmApi, query: str, said: str, shown: str) -> None:
+    url = f"https://crm.example/hook{query}"
+    api.json("PUT", ORDERS, {"location": "x"}, status=201)
+    api.json("PUT", CRM, hook(url), status=201)
+    api.pusher.script(url, answered(200, said.encode()))
+
+    assert api.json("POST", TEST)["answer"]["body"] == shown
+
+
+def test_the_first_kib_of_an_answer_is_shown(api: ArmApi) -> None:
+    subscribe(api)
+    api.pusher.script(URL, answered(200, b"x" * 1025))
+
+    found = api.json("POST", TEST)["answer"]
+
+    assert (found["body"], found["isTruncated"]) == ("x" * 1024, True)
+
+
+def test_a_certificate_for_another_host_is_said(api: ArmApi) -> None:
+    subscribe(api)
+    other = Certificate("CN=erp.example", "CN=Test", START, ("erp.example",), matches=False)
+    failed = NotAnswered(Failure.TLS, "hostname mismatch", 0.1, Peer("203.0.113.7", other))
+    api.pusher.script(URL, failed)
+
+    assert api.json("POST", TEST)["peer"]["certificate"]["matchesHost"] is False
+
+
 def test_a_test_counts_nowhere_and_passes_every_hold(api: ArmApi) -> None:
     subscribe(api)
     hold(api)
@@ -223,6 +275,19 @@ def test_tests_are_limited(api: ArmApi) -> None:
     api.clock.advance(timedelta(seconds=4))
 
     api.json("POST", TEST)
+
+
+def test_an_endpoint_that_allows_fewer_requests_gets_fewer_tests(api: ArmApi) -> None:
+    subscribe(api)
+    stored = api.resources.get(Table.EVENT_SUBSCRIPTIONS, "orders", "crm")
+    assert stored
+    allowing = {**stored.document, "allowedRate": 1}
+    api.resources.put(Table.EVENT_SUBSCRIPTIONS, "orders", "crm", allowing, stored.etag)
+    api.json("POST", TEST)
+
+    refused = api.call("POST", TEST)
+
+    assert (refused.status, refused.headers["Retry-After"]) == (429, "62")
 
 
 def test_only_operators_may_test(api: ArmApi) -> None:

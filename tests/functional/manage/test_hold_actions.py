@@ -14,6 +14,7 @@ from shared.adapters.storage.health_table import TableHealth
 from shared.engine.ports import Resource, Table
 from shared.events.token_claims import Claims
 from shared.metrics import Metric
+from testbed.arm import dead_letter_destination
 from tests.functional.deployment import Logged
 from tests.functional.manage.arm_api import (
     CRM,
@@ -100,6 +101,11 @@ def test_a_pause_tells_what_becomes_of_the_events(crm: ArmApi) -> None:
     crm.json("PATCH", CRM, {"retryPolicy": policy}, status=201)
 
     assert "dropped 90 min after" in crm.json("POST", f"{CRM}/pause")["message"]
+
+    destination = dead_letter_destination("acct", "dead")
+    crm.json("PATCH", CRM, {"deadLetterDestination": destination}, status=201)
+
+    assert "is dead-lettered 90 min after" in crm.json("POST", f"{CRM}/pause")["message"]
 
 
 def test_a_second_pause_changes_nothing(crm: ArmApi, logged: Logged) -> None:
