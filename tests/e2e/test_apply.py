@@ -112,7 +112,6 @@ def test_a_fault_names_file_path_and_line(apply: Apply, name: str) -> None:
 
     assert (malformed.code, malformed.out) == (2, "")
     assert malformed.err.splitlines() == [
-        f"pushgrid.yaml:6: {own}: endpointType is missing",
         f"pushgrid.yaml:7: {own}.endpointKind: there is no such member; did you mean endpointType?",
     ]
     assert refused.code == 1
