@@ -97,7 +97,7 @@ export function labelOf(text, more) {
 }
 
 export function counted(count, noun) {
-  return `${count.toLocaleString()} ${noun}${count === 1 ? "" : "s"}`;
+  return `${count} ${noun}${count === 1 ? "" : "s"}`;
 }
 
 /** A table, whose rows are cards on narrow screens; columns: its headings; rows: as `row` makes them. */

@@ -60,6 +60,9 @@ def test_a_blob_is_replayed_and_what_was_replayed_before_is_left_out(
     console.says("Replay ")
     assert receiver.wait_for(lambda pushes: len(pushes) == 2)
     replays.locator("tr", has_text="Done").wait_for()
+    events = page.get_by_role("region", name="Latest events")
+    events.locator("summary", has_text=" replayed ").wait_for()
+    assert events.locator("summary", has_text=" published ").count() == 1
 
     replay_all(page)
     replays.locator("tr", has_text="ReplayedBefore (1)").wait_for()
