@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from cli.options import NameValue, calls_deployment, prints_json
 from cli.output import print_json, printable
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
+_UNCHECKED = "not checked: the deployment can, once what it stands in exists"
 _SIGNS = {
     Action.CREATE: ("+", "green"),
     Action.UPDATE: ("~", "yellow"),
@@ -57,7 +60,11 @@ def apply(
     parameters = _read_parameters(parameter_file) | dict(given)
     configuration = read_configuration(file, parameters, deployment.scope)
     done: list[Change] = []
-    with Console(stderr=True).status(Text(f"comparing {deployment.url} with {file} …")) as progress:
+    deployment = replace(deployment, while_waiting=nullcontext)
+    with (
+        Console(stderr=True).status(Text(f"comparing {deployment.url} with {file} …")) as progress,
+        _telling_of_an_interruption(done),
+    ):
 
         def show(change: Change) -> None:
             done.append(change)
@@ -70,7 +77,7 @@ def apply(
         progress.update(Text(f"applying {file} …"))
         if dry_run:
             for each in changes:
-                show(each)
+                show(each if each.is_checked else replace(each, warnings=(_UNCHECKED,)))
         else:
             carry_out(deployment, changes, show)
     if as_json:
@@ -78,6 +85,17 @@ def apply(
     else:
         _summarize(file, configuration, done, dry_run=dry_run)
     return REFUSED if any(each.faults for each in done) else 0
+
+
+@contextmanager
+def _telling_of_an_interruption(done: Sequence[Change]) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        count = sum(each.changes_something for each in done)
+        said = f"interrupted; done: {count}; what was under way may still be carried out"
+        click.echo(f"pushgrid: {said}", err=True)
+        raise
 
 
 @click.command("schema")

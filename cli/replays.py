@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -103,6 +105,7 @@ def _wait(deployment: Deployment, job: Mapping[str, Any]) -> Mapping[str, Any]:
         CommandFailed: the job can't be read, or stands still.
     """
     unchanged = 0
+    deployment = replace(deployment, while_waiting=nullcontext)
     with Console(stderr=True).status(_progress(job)) as progress:
         while job["state"] == _RUNNING:
             time.sleep(_POLL)

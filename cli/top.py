@@ -6,7 +6,8 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -61,6 +62,7 @@ def top(deployment: Deployment, *, once: bool, interval: float, as_json: bool) -
     """
     readings = Readings(deployment)
     first = readings.read()
+    readings.deployment = replace(deployment, while_waiting=nullcontext)  # the screen says it
     try:
         with _screen(deployment.url, as_json=as_json, is_live=not once) as show:
             show(first)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import replace
 from itertools import groupby
+from threading import Thread
 
 from cli.configuration.changes import CONSENT, Action, Change, faults_of, warnings_of
 from cli.configuration.resources import Resource, ResourceId
@@ -40,12 +43,43 @@ def carry_out(
             return replace(change, faults=(_untried(change.resource, parent),))
         return _put(deployment, change, change.resource)
 
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        for _, stage in groupby(changes, key=lambda each: (each.resource is None, each.id.types)):
-            for done in pool.map(carry, list(stage)):
-                if done.faults and done.action is Action.CREATE:
-                    failed.add(done.id.folded)
-                on_change(done)
+    for _, stage in groupby(changes, key=lambda each: (each.resource is None, each.id.types)):
+        for done in _at_once(carry, list(stage)):
+            if done.faults and done.action is Action.CREATE:
+                failed.add(done.id.folded)
+            on_change(done)
+
+
+def _at_once(carry: Callable[[Change], Change], changes: Sequence[Change]) -> Iterator[Change]:
+    """
+    Yield the results in the order of *changes*.
+
+    After a Ctrl-C nobody waits for what is under way, as a pool of the standard library's would.
+    """
+    results: list[Future[Change]] = [Future() for _ in changes]
+    left = deque(zip(results, changes, strict=True))
+
+    def work() -> None:
+        with suppress(IndexError):  # none is left
+            while True:
+                result, change = left.popleft()
+                try:
+                    result.set_result(carry(change))
+                except BaseException as error:  # noqa: BLE001 - raised where it is waited for
+                    result.set_exception(error)
+
+    threads = [Thread(target=work, daemon=True) for _ in changes[:_AT_ONCE]]
+    try:
+        for thread in threads:
+            thread.start()
+        yield from (result.result() for result in results)
+    except Exception:
+        left.clear()
+        for thread in threads:
+            thread.join()
+        raise
+    finally:
+        left.clear()
 
 
 def _untried(resource: Resource, parent: ResourceId) -> str:

@@ -45,7 +45,8 @@ class Change:
 
     *differences* say for people what an update changes, without secrets. *resource* is what the
     file wants; ``None``: the file does not name it. *keys* are those to set. *faults* say why the
-    deployment refuses the resource, *warnings* what it did not do.
+    deployment refuses the resource, *warnings* what it did not do. Until its parent exists, the
+    deployment can not check it: it is not *is_checked*.
     """
 
     action: Action
@@ -55,6 +56,7 @@ class Change:
     keys: tuple[str, ...] = ()
     faults: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    is_checked: bool = True
 
     @property
     def kind(self) -> str:

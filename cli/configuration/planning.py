@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 
 from cli.configuration.changes import CONSENT, Action, Change, differences, faults_of, warnings_of
 from cli.configuration.resources import Configuration, Resource, ResourceId, namespace_id, topic_id
@@ -29,7 +30,7 @@ def plan(
     missing: set[ResourceId] = set()
     for each in configuration.resources:
         if each.id.parent and each.id.parent.folded in missing:
-            change = _creation(each)
+            change = replace(_creation(each), is_checked=False)
         else:
             change = _compared(deployment, each)
         if change.action is Action.CREATE:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+import signal
+import threading
 from collections.abc import Callable
+from threading import Event
+from typing import Any
 
 import pytest
 
 from cli.deployment import Deployment
+from cli.failure import CommandFailed
 from cli.program import main
 from pushgrid.testing.memory import answered
+from testbed.subscriber import PATIENCE
 from tests.functional.configuration.conftest import Write
 from tests.functional.manage.arm_api import HOST, KEY, URL, ArmApi, hook
 
@@ -91,3 +97,49 @@ def test_a_file_without_parameters_is_refused(apply: Apply, write: Write, conten
 
     assert (code, lines) == (2, [])
     assert err.startswith(f"{parameters}:1: this is not a parameter file")
+
+
+def test_a_dry_run_says_what_it_can_not_check(apply: Apply, write: Write) -> None:
+    wrong = {"topics": {"orders": {"eventSubscriptions": {"crm": dict[str, object]()}}}}
+
+    code, lines, _ = apply(write(wrong), "--dry-run")
+
+    assert (code, lines) == (
+        0,
+        [
+            "+ topic orders",
+            "+ event subscription orders/crm",
+            "    warning: not checked: the deployment can, once what it stands in exists",
+            "Dry run: 2 to create.",
+        ],
+    )
+    assert "not checked" not in "\n".join(apply(write(ONE))[1])
+
+
+def test_an_interruption_does_not_wait_for_a_handshake(
+    apply: Apply, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C while an endpoint is asked."""
+    has_ended = Event()
+    was_waited_for: list[str] = []
+    put = Deployment.put
+
+    def wait(self: Deployment, path: str, *arguments: Any) -> Any:
+        if "eventSubscriptions" in path:
+            main_thread = threading.main_thread().ident
+            assert main_thread
+            signal.pthread_kill(main_thread, signal.SIGINT)
+            if not has_ended.wait(PATIENCE):
+                was_waited_for.append(path)
+            raise CommandFailed("nobody waits for it")
+        return put(self, path, *arguments)
+
+    monkeypatch.setattr(Deployment, "put", wait)
+    try:
+        code, lines, err = apply(write(ONE))
+    finally:
+        has_ended.set()
+
+    assert not was_waited_for
+    assert (code, lines) == (130, ["+ topic orders"])
+    assert "interrupted; done: 1;" in err

@@ -127,7 +127,7 @@ def test_azurite_is_fetched_once_as_the_lock_file_says(
     assert (folder / "package-lock.json").exists()
     (call,) = machine.calls()
     assert call.startswith("npm ci --omit=dev --ignore-scripts ")
-    assert f"fetching Azurite 3.0.0 once (about 200 MB on disk) into {folder}\n" in said
+    assert f"fetching Azurite 3.0.0 once (about 370 MB on disk) into {folder}\n" in said
     assert "2/2" in said
     assert capsys.readouterr().err == ""
     assert machine.left() == {"azurite-3.0.0"}
