@@ -2,14 +2,14 @@
 
 import { badge, button, duration, moment } from "./parts.js";
 import { h } from "./preact.mjs";
-import { run, setInView, state } from "./store.js";
+import { run, state } from "./store.js";
 
 /** The buttons that make sense now; found: its state as `…/attempts` answers it. */
 export function buttons(path, found) {
   const act = (action) => async () => (await state.api.act(path, action)).message;
-  const test = async () => {
+  const test = async (show) => {
     const tested = await state.api.act(path, "test");
-    setInView("test", tested);
+    show({ test: tested });
     return tested.succeeded ? "The endpoint accepted the test event." : "The endpoint did not accept the test event.";
   };
   return h(

@@ -42,7 +42,7 @@ function follow() {
     change({ route });
     return;
   }
-  change({ route, view: {}, notice: null });
+  change({ route, view: {}, notice: null, running: "" });
   keepReading(view.reads(state.api, route));
   queueMicrotask(() => document.getElementById("content")?.focus());
 }
@@ -61,7 +61,7 @@ function page() {
     ),
     h(
       "main",
-      { id: "content", tabIndex: -1 },
+      { id: "content", tabIndex: -1, key: Object.values(state.route).join("/") },
       h("h1", null, view.title(state.route)),
       view.draw(state.route),
     ),

@@ -3,7 +3,7 @@
 import { button, counted, labelOf, moment, paged, row, table } from "./parts.js";
 import { h } from "./preact.mjs";
 import { startReplay } from "./replays.js";
-import { run, setInView, state } from "./store.js";
+import { run, state } from "./store.js";
 
 const PAGE = 20;
 
@@ -24,10 +24,10 @@ export function deadLetters(path, route) {
   const older = state.view.older ?? { value: [], nextLink: newest.nextLink };
   const blobs = [...newest.value, ...older.value.filter((each) => !isIn(newest.value, each))];
   const more = () =>
-    run("older", async () => {
+    run("older", async (show) => {
       const token = new URL(older.nextLink).searchParams.get("$skiptoken");
       const page = await state.api.get(`${path}/deadLetters`, { $top: PAGE, $skipToken: token });
-      setInView("older", { value: [...older.value, ...page.value], nextLink: page.nextLink });
+      show({ older: { value: [...older.value, ...page.value], nextLink: page.nextLink } });
       return `${counted(page.value.length, "older blob")}.`;
     });
   return [
@@ -48,11 +48,10 @@ function isIn(blobs, { blob }) {
 }
 
 function blobRow(path, route, { blob, writtenAt, events, unreadable, reasons, fault }) {
-  const show = () =>
-    run(`show ${blob}`, async () => {
+  const open = () =>
+    run(`show ${blob}`, async (show) => {
       const found = await state.api.get(`${path}/deadLetters/records`, { blob });
-      setInView("recordPage", 0);
-      setInView("records", found);
+      show({ records: found, recordPage: 0 });
       return `Showing ${counted(found.value.length, "dead letter")}.`;
     });
   const replay = () => run(`replay ${blob}`, () => startReplay(route, blob));
@@ -66,7 +65,7 @@ function blobRow(path, route, { blob, writtenAt, events, unreadable, reasons, fa
     h(
       "div",
       { class: "buttons" },
-      button(labelOf("Show", blob), show, { isOff: Boolean(fault) }),
+      button(labelOf("Show", blob), open, { isOff: Boolean(fault) }),
       button(labelOf("Replay", blob), replay, { isOff: Boolean(fault) }),
     ),
   );
@@ -92,12 +91,13 @@ function record({ fault, reason, attempts, lastOutcome, lastStatus, lastAttemptA
     h(
       "summary",
       null,
-      h("strong", null, event?.id ?? "(no id)"),
-      [event?.eventType ?? event?.type, event?.subject].filter(Boolean).map((each) => ` · ${each}`),
+      h("strong", null, event.id ?? "(no id)"),
+      [event.eventType ?? event.type, event.subject].filter(Boolean).map((each) => ` · ${each}`),
       h(
         "div",
         { class: "quiet" },
-        `${reason} after ${counted(attempts, "attempt")}`,
+        reason,
+        attempts !== null && ` after ${counted(attempts, "attempt")}`,
         last && `, the last: ${last}`,
         lastAttemptAt && [" at ", moment(lastAttemptAt)],
       ),

@@ -2,7 +2,7 @@
 
 import { badge, button, duration, endWord, field, row, table } from "./parts.js";
 import { h } from "./preact.mjs";
-import { run, setInView, state } from "./store.js";
+import { run, state } from "./store.js";
 
 const EXAMPLE = "503,503,timeout,200";
 
@@ -10,8 +10,8 @@ export function forecast(path) {
   const answers = state.view.answers ?? EXAMPLE;
   const ask = async (event) => {
     event.preventDefault();
-    await run("forecast", async () => {
-      setInView("forecast", await state.api.get(`${path}/forecast`, { answers }));
+    await run("forecast", async (show) => {
+      show({ forecast: await state.api.get(`${path}/forecast`, { answers }) });
       return "The forecast is ready.";
     });
   };

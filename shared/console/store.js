@@ -108,22 +108,26 @@ export function signOut(fault = "") {
   change({ api: null, reads: {}, view: {}, notice: null, running: "", signInFault: fault });
 }
 
-/** Run what a button asks for, tell its result, and read again. */
+/**
+ * Run what a button asks for, tell its result, and read again.
+ * action: gets a function that shows what it found in the view. Another view is told and shown nothing.
+ */
 export async function run(name, action) {
   if (state.running) return;
+  const { signal } = current.stop; // of this view
   const pressed = document.activeElement;
+  const show = (found) => signal.aborted || change({ view: { ...state.view, ...found } });
   change({ running: name, notice: null, pressed });
+  let notice;
   try {
-    change({ notice: { text: await action(), isFault: false } });
+    notice = { text: await action(show), isFault: false };
   } catch (error) {
-    if (error.status === 401) {
-      signOut(error.message);
-      return;
-    }
-    change({ notice: { text: error.message, isFault: true } });
-  } finally {
-    change({ running: "" });
+    notice = { text: error.message, isFault: true };
+    if (error.status === 401 && !signal.aborted) signOut(error.message);
   }
-  queueMicrotask(() => pressed.scrollIntoView({ block: "nearest" })); // beside the notice
+  if (!signal.aborted) {
+    change({ running: "", notice });
+    queueMicrotask(() => pressed.scrollIntoView({ block: "nearest" })); // beside the notice
+  }
   current.repeat(); // everything on the screen
 }
