@@ -1,5 +1,7 @@
 // Calls the deployment that the page comes from. The operator's key is kept in memory only.
 
+import { parseExactly } from "./exact_json.js";
+
 const ROOT = new URL("..", import.meta.url);
 const API_VERSION = "2025-02-15";
 const METRICS_VERSION = "2023-10-01";
@@ -49,7 +51,12 @@ export class Api {
     return this.#arm("GET", `${path}/providers/Microsoft.Insights/metrics`, { query: all, signal });
   }
 
-  /** Publish one event to a topic, with a key that the operator may read. */
+  /** Return the dead letters in a blob; the numbers of their events are as `parseExactly` has them. */
+  deadLetters(path, blob) {
+    return this.#arm("GET", `${path}/deadLetters/records`, { query: { blob }, parse: parseRecords });
+  }
+
+  /** Publish an event, given as JSON, to a topic, with a key that the operator may read. */
   async publish(topic, event) {
     const { key1 } = await this.act(topic.id, "listKeys");
     const [namespace, name] = topic.name.split(".").map(encodeURIComponent);
@@ -57,37 +64,43 @@ export class Api {
       ? await request("POST", `namespaces/${namespace}/topics/${name}:publish`, {
           query: { "api-version": PUBLISH_VERSION },
           headers: { Authorization: `SharedAccessKey ${key1}`, "Content-Type": CLOUD_EVENTS },
-          body: JSON.stringify([event]),
+          body: `[${event}]`,
         })
       : await request("POST", `topics/${namespace}/api/events`, {
           headers: {
             "aeg-sas-key": key1,
             "Content-Type": topic.inputSchema.startsWith("Cloud") ? CLOUD_EVENTS : JSON_TYPE,
           },
-          body: JSON.stringify([event]),
+          body: `[${event}]`,
         });
     if (!answer.ok) throw await refusal(answer);
   }
 
-  #arm(method, path, { query, body, signal }) {
+  #arm(method, path, { query, body, ...options }) {
     const segments = path.slice(1).split("/").map(encodeURIComponent);
     return this.#send(method, segments.join("/"), {
       query: { "api-version": API_VERSION, ...query },
-      signal,
+      ...options,
       ...(body && { body: JSON.stringify(body), headers: { "Content-Type": JSON_TYPE } }),
     });
   }
 
-  async #send(method, path, options) {
+  async #send(method, path, { parse = JSON.parse, ...options }) {
     const headers = { ...options.headers, Authorization: `Bearer ${this.#token}` };
     const answer = await request(method, path, { ...options, headers });
     if (!answer.ok) throw await refusal(answer);
-    return answer.status === 204 ? null : answer.json();
+    return answer.status === 204 ? null : parse(await answer.text());
   }
 }
 
 const JSON_TYPE = "application/json";
 const CLOUD_EVENTS = "application/cloudevents-batch+json";
+
+function parseRecords(text) {
+  const found = JSON.parse(text);
+  const exact = parseExactly(text).value;
+  return { ...found, value: found.value.map((each, number) => ({ ...each, event: exact[number].event })) };
+}
 
 async function request(method, path, { query, headers, body, signal }) {
   const url = new URL(path, ROOT);

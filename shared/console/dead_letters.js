@@ -1,5 +1,6 @@
 // Draws the dead-letter blobs of a subscription, and the events in one of them.
 
+import { isExact, textOf } from "./exact_json.js";
 import { button, counted, labelOf, moment, paged, row, table } from "./parts.js";
 import { h } from "./preact.mjs";
 import { startReplay } from "./replays.js";
@@ -50,7 +51,7 @@ function isIn(blobs, { blob }) {
 function blobRow(path, route, { blob, writtenAt, events, unreadable, reasons, fault }) {
   const open = () =>
     run(`show ${blob}`, async (show) => {
-      const found = await state.api.get(`${path}/deadLetters/records`, { blob });
+      const found = await state.api.deadLetters(path, blob);
       show({ records: found, recordPage: 0 });
       return `Showing ${counted(found.value.length, "dead letter")}.`;
     });
@@ -77,6 +78,7 @@ function records({ blob, value }) {
     "div",
     { role: "group", "aria-label": "Dead letters in the blob", key: blob },
     h("h3", null, blob),
+    !isExact() && h("p", { class: "quiet" }, "This browser shows numbers as JavaScript rounds them."),
     shown.map(record),
     pager,
   );
@@ -91,8 +93,8 @@ function record({ fault, reason, attempts, lastOutcome, lastStatus, lastAttemptA
     h(
       "summary",
       null,
-      h("strong", null, event.id ?? "(no id)"),
-      [event.eventType ?? event.type, event.subject].filter(Boolean).map((each) => ` · ${each}`),
+      h("strong", null, textOf(event.id ?? "(no id)")),
+      [event.eventType ?? event.type, event.subject].filter(Boolean).map((each) => ` · ${textOf(each)}`),
       h(
         "div",
         { class: "quiet" },

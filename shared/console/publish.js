@@ -1,5 +1,6 @@
 // Draws the form that publishes a test event to a topic.
 
+import { parseExactly, textOf } from "./exact_json.js";
 import { button, field } from "./parts.js";
 import { h } from "./preact.mjs";
 import { run, setInView, state } from "./store.js";
@@ -10,9 +11,9 @@ export function publishForm(topic) {
   const send = (event) => {
     event.preventDefault();
     return run("publish", async () => {
-      const made = isCustom ? parsed("event") : describe(topic);
-      await state.api.publish(topic, made);
-      return `Published event ${made.id ?? ""}.`;
+      const event = isCustom ? typed("event") : describe(topic);
+      await state.api.publish(topic, event);
+      return `Published event ${textOf(parseExactly(event).id ?? "")}.`;
     });
   };
   return h(
@@ -52,21 +53,26 @@ function area(label, name) {
   );
 }
 
-function parsed(name) {
+/** The JSON that was typed, as it was typed. */
+function typed(name) {
+  const text = value(name);
   try {
-    return JSON.parse(value(name));
+    JSON.parse(text);
   } catch (error) {
     throw new Error(`The ${name} is not valid JSON: ${error.message}`);
   }
+  return text;
 }
 
+/** Return an event in the topic's schema, as JSON. */
 function describe({ inputSchema }) {
   const id = crypto.randomUUID?.() ?? `console-${Date.now()}-${Math.random()}`;
-  const common = { id, subject: value("subject"), data: parsed("data") };
+  const common = { id, subject: value("subject") };
+  const written = (event) => `${JSON.stringify(event).slice(0, -1)},"data":${typed("data")}}`;
   const now = new Date().toISOString();
   if (inputSchema === "CloudEventSchemaV1_0") {
     const subject = common.subject || undefined; // an empty one is invalid
-    return { ...common, subject, specversion: "1.0", source: "/console", type: value("type"), time: now };
+    return written({ ...common, subject, specversion: "1.0", source: "/console", type: value("type"), time: now });
   }
-  return { ...common, eventType: value("type"), eventTime: now, dataVersion: "1.0" };
+  return written({ ...common, eventType: value("type"), eventTime: now, dataVersion: "1.0" });
 }
