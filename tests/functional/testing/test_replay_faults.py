@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from datetime import timedelta
 from typing import Any
 from unittest.mock import Mock
 
@@ -131,6 +132,38 @@ def test_an_account_that_is_away_is_waited_for(
 
     job = pushgrid.arm("GET", f"replays/{job['id']}")
     assert (job["state"], len(ids(crm))) == (state, 3 if state == "Done" else 0)
+
+
+@pytest.mark.usefixtures("crm")
+def test_50_faults_are_named(pushgrid: Pushgrid):
+    pushgrid.dead_letters.write(AZURE, "1.json", json.dumps([{}] * 53).encode())
+    pushgrid.advance(minutes=1)
+
+    job = replayed(pushgrid, container="azure", to=CRM)
+
+    assert (len(job["faults"]), job["moreFaults"]) == (50, 3)
+
+
+def test_each_source_is_waited_for(
+    pushgrid: Pushgrid, crm: Subscriber, monkeypatch: pytest.MonkeyPatch
+):
+    erp = crm.topic.subscribe("erp", answers=[400, 200])
+    crm.topic.publish(PLACED)
+    pushgrid.advance(hours=1)
+    back_at, list_blobs = pushgrid.now + timedelta(minutes=90), pushgrid.dead_letters.list
+
+    def away(*asked: Any) -> Any:
+        if pushgrid.now < back_at:
+            raise StorageUnreachable
+        return list_blobs(*asked)
+
+    monkeypatch.setattr(pushgrid.dead_letters, "list", away)
+    job = pushgrid.arm("POST", "replays", {})
+    pushgrid.advance(minutes=100)
+
+    job = pushgrid.arm("GET", f"replays/{job['id']}")
+    assert (job["state"], job["replayed"], ids(erp)) == ("Failed", 1, ["e-17"])
+    assert [each["where"] for each in job["faults"]] == ["orders/crm"]
 
 
 def test_what_storage_refuses_to_read_is_a_fault_of_that_blob(
