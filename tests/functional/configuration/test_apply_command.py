@@ -100,7 +100,8 @@ def test_a_file_without_parameters_is_refused(apply: Apply, write: Write, conten
 
 
 def test_a_dry_run_says_what_it_can_not_check(apply: Apply, write: Write) -> None:
-    wrong = {"topics": {"orders": {"eventSubscriptions": {"crm": dict[str, object]()}}}}
+    subscription: dict[str, object] = {"properties": {}}
+    wrong = {"topics": {"orders": {"eventSubscriptions": {"crm": subscription}}}}
 
     code, lines, _ = apply(write(wrong), "--dry-run")
 
