@@ -22,7 +22,7 @@ from cli.options import NameValue, calls_deployment, prints_json
 from cli.output import print_json, printable
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
-_UNCHECKED = "not checked: the deployment can, once what it stands in exists"
+_UNCHECKED = "not checked: what it stands in does not exist yet"
 _SIGNS = {
     Action.CREATE: ("+", "green"),
     Action.UPDATE: ("~", "yellow"),
@@ -77,7 +77,8 @@ def apply(
         progress.update(Text(f"applying {file} …"))
         if dry_run:
             for each in changes:
-                show(each if each.is_checked else replace(each, warnings=(_UNCHECKED,)))
+                is_told_below = each.is_checked or not as_json
+                show(each if is_told_below else replace(each, warnings=(_UNCHECKED,)))
         else:
             carry_out(deployment, changes, show)
     if as_json:
@@ -152,6 +153,8 @@ def _summarize(
     ]
     words += [f"{failed} refused"] if failed else []
     _print(f"{'Dry run: ' if dry_run else ''}{', '.join(words)}.")
+    if dry_run and (unchecked := sum(not each.is_checked for each in changes)):
+        _print(f"{unchecked} not checked: what they stand in does not exist yet.", "yellow")
 
 
 def _document(

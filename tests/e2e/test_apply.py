@@ -59,7 +59,8 @@ def test_a_file_from_nothing_to_a_delivery(
             f"event subscription {name}/crm",
         )
     )
-    assert planned == (0, f"{created}Dry run: 3 to create.\n", "")
+    unchecked = "2 not checked: what they stand in does not exist yet.\n"
+    assert planned == (0, f"{created}Dry run: 3 to create.\n{unchecked}", "")
     assert listed == []
     assert first == (0, f"{created}3 created.\n", "")
     assert second == (0, "Nothing to change: the deployment is as pushgrid.json says.\n", "")

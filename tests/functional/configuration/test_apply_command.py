@@ -110,10 +110,12 @@ def test_a_dry_run_says_what_it_can_not_check(apply: Apply, write: Write) -> Non
         [
             "+ topic orders",
             "+ event subscription orders/crm",
-            "    warning: not checked: the deployment can, once what it stands in exists",
             "Dry run: 2 to create.",
+            "1 not checked: what they stand in does not exist yet.",
         ],
     )
+    (_, change) = json.loads("\n".join(apply(write(wrong), "--dry-run", "--json")[1]))["changes"]
+    assert change["warnings"] == ["not checked: what it stands in does not exist yet"]
     assert "not checked" not in "\n".join(apply(write(ONE))[1])
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from cli.configuration import Action, Change, carry_out, plan, read_configuration
+from cli.configuration.changes import differences
 from cli.deployment import Deployment
 from cli.failure import CommandFailed
 from pushgrid.testing.memory import answered
@@ -165,6 +166,24 @@ def test_pruning_deletes_contents_first_and_last_of_all(api: ArmApi, apply: Appl
     ]
 
 
+def test_pruning_keeps_what_is_named_in_another_case(apply: Apply) -> None:
+    shop = {"Shop": {"topics": {"Orders": FULL["namespaces"]["shop"]["topics"]["orders"]}}}
+    apply({"topics": {"Orders": FULL["topics"]["orders"]}, "namespaces": shop})
+
+    done = apply(FULL, prune=True)
+
+    assert not [each for each in done if each.action is Action.DELETE]
+
+
+def test_what_the_deployment_decides_is_no_difference() -> None:
+    before = {"provisioningState": "Succeeded", "systemData": {"createdAt": "x"}}
+    after = {"provisioningState": "AwaitingManualAction", "systemData": {"createdAt": "y"}}
+
+    found = differences({"properties": before}, {"properties": after | {"labels": ["a"]}})
+
+    assert found == ('properties.labels: nothing → ["a"]',)
+
+
 def test_a_named_subscription_keeps_its_topic(
     deployment: Deployment, apply: Apply, write: Write
 ) -> None:
@@ -286,3 +305,30 @@ def test_a_wrong_key_ends_it_at_once(deployment: Deployment, api: ArmApi, write:
         plan(deployment, read_configuration(write(FULL)))
 
     assert (refused.value.status, refused.value.code) == (401, 1)
+
+
+@pytest.mark.parametrize("status", [401, 403, None])
+def test_no_resource_is_at_fault_when_the_caller_or_the_deployment_is(
+    deployment: Deployment,
+    apply: Apply,
+    write: Write,
+    monkeypatch: pytest.MonkeyPatch,
+    status: int | None,
+) -> None:
+    """It is refused, or gone, between the plan and what is done."""
+    apply(FULL)
+    file = write({"topics": {"orders": {"tags": {"a": "b"}}}})
+    changes = plan(deployment, read_configuration(file), prune=True)
+
+    def fail(*_: Any) -> Any:
+        raise CommandFailed("no", status=status)
+
+    monkeypatch.setattr(Deployment, "delete", fail)
+    done: list[Change] = []
+    if status is None:
+        with pytest.raises(CommandFailed):
+            carry_out(deployment, changes, done.append)
+        assert not [each for each in done if each.action is Action.DELETE]
+    monkeypatch.setattr(Deployment, "put", fail)
+    with pytest.raises(CommandFailed):
+        carry_out(deployment, changes, lambda _: None)

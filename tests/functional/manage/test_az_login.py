@@ -50,6 +50,10 @@ def test_a_wrong_secret_gets_an_oauth_error(secret: str) -> None:
     assert KEY not in answer.body.decode()
 
 
+def test_no_more_than_a_form_is_read() -> None:
+    assert ask("POST", TOKEN, "x" * 8192 + "&" + GRANT + KEY).status == 400
+
+
 @pytest.mark.parametrize("key", [None, ""])
 @pytest.mark.parametrize("secret", ["", "None", KEY])
 def test_without_a_key_no_secret_is_right(key: str | None, secret: str) -> None:

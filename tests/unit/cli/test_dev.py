@@ -13,7 +13,8 @@ import pytest
 
 from cli import dev
 from cli.home import HOME
-from cli.known_locally import LocalDeployment, find_local, recorded
+from cli.known_locally import LocalDeployment, find_local, local_key, recorded
+from cli.local_deployment import ADMIN_KEY
 from cli.narration import Activity
 from cli.program import main
 from cli.screen import Screen
@@ -170,6 +171,16 @@ def test_a_key_is_found_by_its_url_while_the_deployment_runs() -> None:
         assert path.stat().st_mode & 0o777 == 0o600
 
     assert find_local(running.url) is None
+
+
+def test_a_key_is_that_of_the_nearest_settings(folder: Path) -> None:
+    inner = folder / "a" / "b"
+    inner.mkdir(parents=True)
+    for each, key in ((folder, "far"), (folder / "a", "near")):
+        (each / "local.settings.json").write_text(f'{{"Values": {{"{ADMIN_KEY}": "{key}"}}}}')
+
+    assert local_key("http://127.0.0.1:7071", inner) == "near"
+    assert local_key("http://shop.example:7071", inner) is None
 
 
 @pytest.mark.parametrize(

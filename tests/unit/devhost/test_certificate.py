@@ -5,9 +5,11 @@ from __future__ import annotations
 import ssl
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import certifi
 import pytest
+import trustme
 from cryptography import x509
 
 from devhost.certificate import Certificate, local_certificate, user_folder
@@ -51,6 +53,26 @@ def test_it_is_not_valid_for_longer_than_clients_accept(folder: Path) -> None:
     server, _ = x509.load_pem_x509_certificates(made.server.read_bytes())
     assert server.not_valid_before_utc < NOW
     assert server.not_valid_after_utc - server.not_valid_before_utc < timedelta(days=825)
+
+
+def test_hosts_that_start_together_use_the_first_one(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    issue = trustme.CA.issue_cert
+
+    def overtaken(*arguments: Any, **options: Any) -> trustme.LeafCert:
+        monkeypatch.undo()
+        local_certificate(folder, NOW)
+        first.append((folder / "server.pem").read_text())
+        return issue(*arguments, **options)
+
+    first: list[str] = []
+    monkeypatch.setattr(trustme.CA, "issue_cert", overtaken)
+
+    made = local_certificate(folder, NOW)
+
+    assert [made.server.read_text()] == first
+    assert len(list(folder.iterdir())) == 3
 
 
 def test_its_files_are_its_owners_alone(folder: Path) -> None:
