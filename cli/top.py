@@ -35,6 +35,7 @@ _COUNTED = {
     "dropped": "DROPPED",
 }
 
+_HOLDS = 20  # that are shown
 _WHY = "BECAUSE OF"
 _ID, _GAP = 10, 2  # characters of a shortened id, and between columns
 _RECORDED_WITHIN = timedelta(seconds=15)  # of its time: the next attempt, if it fails
@@ -143,6 +144,7 @@ def parts_of(found: _Found, url: str, width: int | None = None) -> _Parts:
         for row, values, form in (("a second", rates, ".2f"), ("in total", found.totals, ".0f"))
         if values
     ]
+    more = len(found.holds) - _HOLDS
     queues = {name: each for name, each in health["queues"].items() if each["messages"]}
     return [
         title,
@@ -150,7 +152,8 @@ def parts_of(found: _Found, url: str, width: int | None = None) -> _Parts:
         Text(),
         as_table(queue_rows(queues), "All queues are empty."),
         Text(),
-        hold_table(found.holds),
+        hold_table(found.holds[:_HOLDS]),
+        *([Text(f"… and {more} more; 'pushgrid status' lists them all")] if more > 0 else []),
         Text(),
         _failure_table(found, width),
     ]

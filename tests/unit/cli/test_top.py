@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -63,6 +64,7 @@ class Scripted:
     failures: list[dict[str, Any]] = field(default_factory=list)
     asked: list[tuple[str, str]] = field(default_factory=list)
     status: int = 200
+    holds: list[dict[str, Any]] = field(default_factory=lambda: [HOLD])
     is_away: bool = False
 
     def request(self, method: str, url: str, **options: Any) -> requests.Response:
@@ -80,7 +82,7 @@ class Scripted:
         if path == "/status/metrics":
             return self._metrics()
         if path.endswith("/holds"):
-            return json.dumps({"value": [HOLD]})
+            return json.dumps({"value": self.holds})
         *_, subscription, last = path.split("/")
         assert last == "failures"
         self.asked.append((subscription, query["since"][11:19]))
@@ -187,6 +189,17 @@ def test_the_screen_says_what_is_wrong_and_why(scripted: Scripted) -> None:
         f"12:00:02 orders/crm {event} 2 503 Busy given up {why}: MaxDeliveryAttemptsExceeded",
         f"12:00:01 orders/crm {event} 1 503 Busy 12:01:00 {why} ([b]x)",
     ]
+
+
+@pytest.mark.parametrize(("count", "more"), [(20, []), (1000, ["… and 980 more"])])
+def test_many_holds_are_not_all_shown(scripted: Scripted, count: int, more: list[str]) -> None:
+    scripted.holds = [HOLD | {"subscription": f"s-{number}"} for number in range(count)]
+    console = Console(width=200, record=True)
+
+    console.print(Group(*top.parts_of(readings(0).read(), URL)))
+
+    text = console.export_text()
+    assert (text.count("paused since"), re.findall("… and .* more", text)) == (20, more)
 
 
 def test_a_failure_takes_one_line_of_a_narrow_terminal(scripted: Scripted) -> None:
