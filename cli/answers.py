@@ -60,7 +60,8 @@ def raise_if_refused(answer: requests.Response) -> None:
     try:
         error = answer.json()["error"]
         details = error.get("details") or ()
-        said = [error["message"], *(each["message"] for each in details)]
+        said = [error["message"]]
+        said += [each["message"] for each in details if each["message"] not in error["message"]]
         message = f"{error['code']}: " + "\n  ".join(dict.fromkeys(map(str, said)))
         faults = [Fault(each["message"], each.get("target")) for each in details or [error]]
     except (ValueError, KeyError, TypeError, AttributeError):

@@ -112,6 +112,10 @@ def _read_parameters(path: Path | None) -> dict[str, Any]:
     source = read_source(path)
     try:
         members = source.value["parameters"].items()
+        for name, member in members:
+            if "reference" in member:
+                where = source.root.below("parameters", name)
+                raise FileFaults(where.fault("key vaults are not read: use --parameter"))
         return {name: member["value"] for name, member in members}
     except (TypeError, KeyError, AttributeError):
         form = '{"parameters": {NAME: {"value": …}}}'

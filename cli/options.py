@@ -54,15 +54,9 @@ def calls_deployment(command: F) -> F:
         url = url or default_url()
         local = find_local(url)
         found = key or local_key(url, Path.cwd())
-        if not found and not entra:
-            raise CommandFailed(
-                "there is no admin key: give it with --key or PUSHGRID_ADMIN_KEY, or use --entra"
-            )
-        if found and not (found.isascii() and found.isprintable()):
-            raise CommandFailed("the admin key has characters that no request can carry")
         deployment = Deployment(
             url=url.rstrip("/"),
-            token=entra_token(_AUDIENCE) if entra else lambda: found or "",
+            token=entra_token(_AUDIENCE) if entra else lambda: _checked(found),
             scope=f"/{scope.strip('/')}",
             authorities=local.authorities if local else None,
             while_waiting=spinner,
@@ -70,6 +64,16 @@ def calls_deployment(command: F) -> F:
         return command(*arguments, deployment=deployment, **options)
 
     return called  # type: ignore[return-value]
+
+
+def _checked(key: str | None) -> str:
+    if not key:
+        raise CommandFailed(
+            "there is no admin key: give it with --key or PUSHGRID_ADMIN_KEY, or use --entra"
+        )
+    if not (key.isascii() and key.isprintable()):
+        raise CommandFailed("the admin key has characters that no request can carry")
+    return key
 
 
 def prints_json(command: F) -> F:

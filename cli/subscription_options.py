@@ -97,7 +97,7 @@ def describes_subscription(command: F) -> F:
             click.option("--label", "labels", multiple=True, help="Add a label."),
             click.option("--expires", metavar="TIME", help="When it ends: 2027-01-31T00:00:00Z."),
             click.option(
-                "--show-json", is_flag=True, help="Print the ARM document, and send nothing."
+                "--show-json", is_flag=True, help="Print the ARM document instead of sending it."
             ),
         ]
     ):

@@ -76,7 +76,10 @@ def local_certificate(folder: Path, now: datetime | None = None) -> Certificate:
         authority = _certificates(found.server)[-1].public_bytes(Encoding.PEM).decode()
         _replace(found.authority, authority)
         _replace(found.bundle, _with_trusted(authority))
-    except (OSError, ValueError) as fault:
+    except ValueError as fault:
+        message = f"{found.server} is no certificate: delete it, and a new one is made"
+        raise HostError(message) from fault
+    except OSError as fault:
         raise HostError(f"no certificate for https in {folder}: {fault}") from fault
     return found
 

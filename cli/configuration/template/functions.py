@@ -26,6 +26,7 @@ from cli.configuration.template.resource_ids import (
 
 _PLACEHOLDER = re.compile(r"\{\{|\}\}|\{(\d+)(?::([^{}]*))?\}")
 _DIGITS = re.compile(r"[dD](\d*)")
+_MAX_RANGE = 10_000  # as in Azure
 
 
 def call(functions: Mapping[str, Callable[..., Any]], name: str, *arguments: Any) -> Any:
@@ -86,6 +87,12 @@ def _concat(*values: Any) -> Any:
     if values and isinstance(values[0], list):
         return [each for value in values for each in value]
     return "".join(map(text_of, values))
+
+
+def _range(start: int, count: int) -> list[int]:
+    if count > _MAX_RANGE:
+        raise ValueError(f"the count is at most {_MAX_RANGE}")
+    return list(range(start, start + count))
 
 
 def _unique_string(*values: str) -> str:
@@ -223,7 +230,7 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "null": lambda: None,
     "objectkeys": sorted,
     "padleft": lambda text, width, fill=" ": text_of(text).rjust(width, fill),
-    "range": lambda start, count: list(range(start, start + count)),
+    "range": _range,
     "replace": lambda text, old, new: text.replace(old, new),
     "shallowmerge": lambda values: reduce(lambda one, other: {**one, **other}, values, {}),
     "skip": lambda value, count: value[max(count, 0) :],

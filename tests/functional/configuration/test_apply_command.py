@@ -89,7 +89,7 @@ def test_a_dry_run_says_what_would_happen(apply: Apply, write: Write) -> None:
     )
 
 
-@pytest.mark.parametrize("content", ["[]", '{"a": 1}', '{"parameters": {"a": {"reference": 1}}}'])
+@pytest.mark.parametrize("content", ["[]", '{"a": 1}', '{"parameters": {"a": {"other": 1}}}'])
 def test_a_file_without_parameters_is_refused(apply: Apply, write: Write, content: str) -> None:
     parameters = write(content, "parameters.json")
 
@@ -97,6 +97,16 @@ def test_a_file_without_parameters_is_refused(apply: Apply, write: Write, conten
 
     assert (code, lines) == (2, [])
     assert err.startswith(f"{parameters}:1: this is not a parameter file")
+
+
+def test_a_secret_of_a_key_vault_is_refused(apply: Apply, write: Write) -> None:
+    reference = {"reference": {"keyVault": {"id": "x"}, "secretName": "y"}}
+    parameters = write({"parameters": {"key": reference}}, "parameters.json")
+
+    code, _, err = apply(write(ONE), "--parameters", parameters)
+
+    assert code == 2
+    assert "parameters.key: key vaults are not read: use --parameter" in err
 
 
 def test_a_dry_run_says_what_it_can_not_check(apply: Apply, write: Write) -> None:

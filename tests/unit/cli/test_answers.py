@@ -139,6 +139,28 @@ def test_no_wrong_option_is_a_fault_of_the_program(pushgrid: Run, options: list[
     assert "a\nb" not in found.err
 
 
+def test_a_fault_is_told_once(server: _Server, pushgrid: Run) -> None:
+    faults = [{"code": "x", "message": text, "target": None} for text in ("no a.", "no b.")]
+    error = {"code": "x", "message": "no a. no b.", "details": faults}
+    server.answer = lambda *_: (400, {}, json.dumps({"error": error}).encode())
+
+    assert pushgrid("topic", "list").err == "pushgrid: 400 x: no a. no b.\n"
+
+
+def test_what_is_shown_and_not_sent_needs_no_key(
+    pushgrid: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PUSHGRID_ADMIN_KEY")
+    monkeypatch.setenv("PUSHGRID_URL", "https://pushgrid.example")
+    options = ("crm", "-t", "orders", "--endpoint", "https://crm.example/")
+
+    shown = pushgrid("subscription", "create", *options, "--show-json")
+    sent = pushgrid("subscription", "create", *options)
+
+    assert (shown.code, sent.code) == (0, 2)
+    assert "there is no admin key" in sent.err
+
+
 def test_a_scope_is_no_part_of_the_host_s_name(server: _Server, pushgrid: Run) -> None:
     server.answer = lambda *_: (200, {}, b'{"value": []}')
 

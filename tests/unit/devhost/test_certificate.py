@@ -138,7 +138,7 @@ def test_a_file_that_is_no_certificate_is_a_fault_with_its_folder(folder: Path) 
     folder.mkdir(parents=True)
     (folder / "server.pem").write_text("nonsense")
 
-    with pytest.raises(HostError, match=str(folder)):
+    with pytest.raises(HostError, match=f"{folder}/server.pem .*: delete it"):
         local_certificate(folder, NOW)
 
 

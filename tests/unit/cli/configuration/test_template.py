@@ -231,6 +231,7 @@ _WRONG: list[tuple[str, str]] = [
     ("[parameters('none')]", "there is no parameter 'none'"),
     ("[createObject('a', 1).b]", "there is no member 'b'"),
     ("[range(0, 1)[1]]", "there is no member 1"),
+    ("[range(0, 10001)]", "range(): its arguments do not fit (the count is at most 10000)"),
     ("[reference('storage').id]", "reference('storage'): only modules of the template are known"),
     ("[own.missing()]", "the function own.missing() is not defined"),
     ("[copyIndex()]", "copyIndex(): there is no loop around it"),
@@ -274,10 +275,10 @@ def test_faults_of_several_resources_are_told_together(tmp_path: Path) -> None:
 
 def test_parameters_are_read_as_their_type_says(tmp_path: Path) -> None:
     known = {
-        "text": {"type": "secureString"},
-        "number": {"type": "int"},
+        "text": {"type": "secureString", "minLength": 1},
+        "number": {"type": "int", "minValue": 1, "maxValue": 10},
         "yes": {"type": "bool"},
-        "list": {"type": "array"},
+        "list": {"type": "array", "maxLength": 2},
         "nothing": {"type": "string", "nullable": True},
     }
     wanted = [f"[parameters('{name}')]" for name in known]
@@ -292,6 +293,10 @@ def test_parameters_are_read_as_their_type_says(tmp_path: Path) -> None:
     for wrong, words in (
         ({"number": "x"}, "'x' is no int"),
         ({"other": "x"}, "no parameter 'other'"),
+        ({"number": "11"}, "parameters.number: maxValue is 10"),
+        ({"number": "0"}, "parameters.number: minValue is 1"),
+        ({"text": ""}, "parameters.text: minLength is 1"),
+        ({"list": "[1, 2, 3]"}, "parameters.list: maxLength is 2"),
     ):
         with pytest.raises(CommandFailed, match=words):
             read(tmp_path, text, wrong)
