@@ -110,3 +110,11 @@ def test_a_path_without_a_parent_may_have_an_empty_segment_there(api: ArmApi) ->
 
     assert made == api.json("GET", f"{GROUP}/namespaces/shop")
     assert api.call("DELETE", f"{GROUP}/namespaces//shop").status == 404
+
+
+def test_the_storage_account_is_found_in_any_case(api: ArmApi) -> None:
+    accounts = f"{GROUP.rpartition('/')[0]}/Microsoft.Storage/storageAccounts"
+    (own,) = api.json("GET", accounts)["value"]
+
+    assert api.json("GET", f"{accounts}/{own['name'].upper()}")["name"] == own["name"]
+    assert "There is no storage account" in str(api.json("GET", f"{accounts}/other", status=404))
