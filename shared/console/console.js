@@ -61,7 +61,7 @@ function page() {
     ),
     h(
       "main",
-      { id: "content", tabIndex: -1, key: Object.values(state.route).join("/") },
+      { id: "content", tabIndex: -1 },
       h("h1", null, view.title(state.route)),
       view.draw(state.route),
     ),

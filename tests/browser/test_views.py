@@ -106,7 +106,8 @@ def test_what_was_begun_on_one_view_is_not_shown_on_another(
         visit("first")
         press(button, address)(document)
         console.shows(words)
-    assert page.get_by_role("button", name="Show new.json").count() == 1  # it is in both pages
+        assert "null" not in page.locator("main").inner_text()  # what the API does not know
+        assert page.get_by_role("button", name="Show new.json").count() == 1  # it is in both pages
 
     page.get_by_role("button", name="Replay all").click()
     page.get_by_role("dialog").wait_for()
