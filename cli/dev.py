@@ -22,7 +22,7 @@ from cli.options import NameValue
 from cli.screen import Screen
 from cli.watched_file import WatchedFile
 from devhost.errors import HostError
-from devhost.http.server import LOOPBACK
+from devhost.http.server import LOOPBACK, reserved_port
 from devhost.settings import STORAGE
 from testbed.ending import end_on_signals
 from testbed.host_settings import LOCAL
@@ -126,7 +126,8 @@ def _run(options: Options, screen: Screen, stack: ExitStack) -> None:
     """Start everything and serve until a signal or a fault ends it."""
     file = WatchedFile(options.file, Path(), screen.tell)
     file.read()  # a faulty one is reported before anything is started
-    screen.say("Starting storage (Azurite) and the Functions host …")
+    with reserved_port(options.port, options.host):
+        screen.say("Starting storage (Azurite) and the Functions host …")
     run = stack.enter_context(
         running_deployment(
             _settings(options),

@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from contextlib import ExitStack, suppress
 from typing import NamedTuple
 
 import click
@@ -70,15 +71,15 @@ def listen(port: int, answers: str, as_json: bool) -> int:
     def take_notice(notice: Push) -> None:
         say(f"{_subscription(notice)}, deleted: it sends no more events")
 
-    try:
-        with running_subscriber(answer, port, consent, take_notice) as subscriber:
-            click.echo(f"listening at {subscriber.url.removesuffix('hook')}", err=as_json)
-            sys.stdout.flush()
-            threading.Event().wait()
-    except KeyboardInterrupt:
-        pass
-    except OSError as error:
-        raise CommandFailed(f"port {port}: {error.strerror}", REFUSED) from None
+    with ExitStack() as stack, suppress(KeyboardInterrupt):
+        running = running_subscriber(answer, port, consent, take_notice)
+        try:
+            subscriber = stack.enter_context(running)
+        except OSError as error:
+            raise CommandFailed(f"port {port}: {error.strerror}", REFUSED) from None
+        click.echo(f"listening at {subscriber.url.removesuffix('hook')}", err=as_json)
+        sys.stdout.flush()
+        threading.Event().wait()
     return 0
 
 
