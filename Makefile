@@ -16,7 +16,7 @@ QUICK := tests/unit tests/functional
 LAWS := --hypothesis-profile=quick
 # Unit and functional tests never wait; the others mostly wait for schedules, timeouts and outages. Each file stays in one process;
 # tests/conftest.py starts the longest files first.
-BESIDE := -n 4 --dist loadfile --no-loadscope-reorder
+BESIDE := -n 6 --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 # Setup that is interrupted in its second half keeps what its first half has installed.
