@@ -7,9 +7,10 @@ Eight healthy subscriptions share a topic with others that are in trouble:
 * silent: 120 whose names have servers that do not answer
 * scarce: the host has few file descriptors, and 64 subscriptions have a slow endpoint
 
-Each second a request publishes 20 events of 1 KB. Each round has a run without trouble and one of
-each kind, with storage and a host of their own, which are warmed up first. Delays are from publish
-to receipt at the healthy endpoints.
+Each second a request publishes events of 1 KB, fewer the more subscriptions there are. A round has
+two runs of each kind, each with a host and storage of its own, which are warmed up first: in one,
+the others are in trouble, in the other they answer at once. Delays are from publish to receipt at
+the healthy endpoints.
 """
 
 from __future__ import annotations
@@ -31,11 +32,10 @@ from testbed.name_server import running_name_server
 
 AT_MOST = 1.5  # times the 99th percentile without trouble
 HEALTHY = 8
-BATCH = 20
 SILENT = 120
 CROWD = 64
 DESCRIPTORS = 256  # what a laptop gives a process
-TROUBLES = ("failing", "silent", "scarce")
+TROUBLES = {"failing": 20, "silent": 4, "scarce": 8}  # events a second
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """A run without trouble, and one of the same round beside it."""
+    """A run in which the others answer at once, and one in which they are in trouble."""
 
     trouble: str
     without: Run
@@ -62,39 +62,42 @@ class Pair:
         return self.beside.p99 / self.without.p99
 
 
-def measure(seconds: int, trouble: str | None) -> Run:
-    """Measure the healthy endpoints on a new host, beside a kind of trouble or none."""
+def measure(seconds: int, trouble: str, *, is_real: bool) -> Run:
+    """Measure the healthy endpoints on a new host; unless it *is_real*, the others are healthy."""
     with ExitStack() as stack:
         healthy, slow = (stack.enter_context(running_sink()) for _ in range(2))
         silent = Event()
         port = stack.enter_context(running_name_server(lambda _: silent.is_set()))
         azurite = stack.enter_context(running_azurite())
         names = {"PUSHGRID_NAME_SERVERS": f"127.0.0.1:{port}"}
-        with few_descriptors(DESCRIPTORS) if trouble == "scarce" else nullcontext():
+        with few_descriptors(DESCRIPTORS) if trouble == "scarce" and is_real else nullcontext():
             host = stack.enter_context(running_host(settings(azurite) | names))
         arm = Arm(host.url)
         arm.create_topic("shared")
         for number in range(HEALTHY):
             arm.create_subscription("shared", f"healthy-{number}", f"{healthy.url}/{number}")
+        bad = f"{slow.url}/slow" if is_real else f"{slow.url}/quick"
         if trouble == "failing":
-            arm.create_subscription("shared", "slow", f"{slow.url}/slow")
+            arm.create_subscription("shared", "slow", bad)
             with running_sink() as dead:  # It answers the handshake only.
-                arm.create_subscription("shared", "dead", f"{dead.url}/")
+                arm.create_subscription("shared", "dead", f"{dead.url}/" if is_real else bad)
         if trouble == "silent":
             for number in range(SILENT):
-                url = slow.url.replace("127.0.0.1", f"{number}.silent.test")
+                url = f"{slow.url}/quick".replace("127.0.0.1", f"{number}.silent.test")
                 arm.create_subscription("shared", f"silent-{number}", url)
-            silent.set()
+            if is_real:
+                silent.set()
         if trouble == "scarce":
             for number in range(CROWD):
-                arm.create_subscription("shared", f"crowd-{number}", f"{slow.url}/slow")
+                arm.create_subscription("shared", f"crowd-{number}", bad)
         time.sleep(1)
         url, key = f"{host.url}/topics/shared/api/events", arm.key("shared")
-        publish(url, key, _case(1))
-        _arrived(healthy, BATCH * HEALTHY)
+        rate = TROUBLES[trouble]
+        publish(url, key, _case(1, rate))
+        _arrived(healthy, rate * HEALTHY)
         healthy.stats(reset=True)
-        publish(url, key, _case(seconds))
-        complete = _arrived(healthy, seconds * BATCH * HEALTHY)
+        publish(url, key, _case(seconds, rate))
+        complete = _arrived(healthy, seconds * rate * HEALTHY)
         stats = healthy.stats()
         return Run(
             p50=stats["p50"] * 1000,
@@ -117,8 +120,8 @@ def few_descriptors(limit: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
-def _case(seconds: int) -> Case:
-    return Case("", seconds * BATCH, BATCH, publishers=2, subscriptions=HEALTHY, rate=BATCH)
+def _case(seconds: int, rate: int) -> Case:
+    return Case("", seconds * rate, rate, publishers=2, subscriptions=HEALTHY, rate=rate)
 
 
 def _arrived(sink: Sink, count: int) -> bool:
@@ -133,11 +136,12 @@ def run_rounds(count: int, seconds: int, troubles: Sequence[str]) -> list[Pair]:
     """Measure rounds, one after the other."""
     pairs = []
     for number in range(1, count + 1):
-        progress(f"round {number} of {count}: without trouble")
-        without = measure(seconds, None)
         for trouble in troubles:
-            progress(f"round {number} of {count}: {trouble}")
-            pairs.append(Pair(trouble=trouble, without=without, beside=measure(seconds, trouble)))
+            runs = []
+            for is_real in (False, True):
+                progress(f"round {number} of {count}: {trouble}{'' if is_real else ', control'}")
+                runs.append(measure(seconds, trouble, is_real=is_real))
+            pairs.append(Pair(trouble=trouble, without=runs[0], beside=runs[1]))
     return pairs
 
 
@@ -178,7 +182,7 @@ def main(parser: argparse.ArgumentParser, arguments: list[str]) -> int:
         "--beside", choices=TROUBLES, action="append", help="kind of trouble (all of them)"
     )
     options = parser.parse_args(arguments)
-    pairs = run_rounds(options.pairs, options.seconds, options.beside or TROUBLES)
+    pairs = run_rounds(options.pairs, options.seconds, options.beside or list(TROUBLES))
     if options.json:
         found = [asdict(pair) | {"ratio": pair.ratio} for pair in pairs]
         print(json.dumps({"pairs": found, "medians": medians(pairs)}, indent=2))
