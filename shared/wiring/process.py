@@ -52,4 +52,4 @@ def collect_garbage_rarely() -> None:
     With Python's 700, each burst of requests begins collections, which find nothing; that of all
     objects stops every thread for 40 ms.
     """
-    gc.set_threshold(5_000, *gc.get_threshold()[1:])
+    gc.set_threshold(12_000, *gc.get_threshold()[1:])
