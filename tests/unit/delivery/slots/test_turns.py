@@ -5,8 +5,18 @@ from __future__ import annotations
 from datetime import timedelta
 
 from shared.delivery.slots.shares import Share
-from shared.delivery.slots.slots import SlotUse
+from shared.delivery.slots.slots import Slots, SlotUse
 from tests.unit.delivery.slots.keys import entered, enters, hanging, new, slots_of, slow
+
+
+def end_pushes(slots: Slots, pushing: list[tuple[float, SlotUse]], now: float) -> list[SlotUse]:
+    """End the pushes of 30 s that are over, and return whose they were; the first end first."""
+    over = [use for ends_at, use in pushing if ends_at <= now]
+    del pushing[: len(over)]
+    for use in over:
+        slots.pushed(use, 30.0, succeeded=True)
+        slots.release(use)
+    return over
 
 
 def test_every_one_of_a_hundred_slow_ones_gets_its_turn() -> None:
@@ -17,10 +27,7 @@ def test_every_one_of_a_hundred_slow_ones_gets_its_turn() -> None:
     turns = dict.fromkeys(back_at, 0)
     pushing: list[tuple[float, SlotUse]] = []
     while time.seconds < 1200:
-        while pushing and pushing[0][0] <= time.seconds:
-            _, ended = pushing.pop(0)
-            slots.pushed(ended, 30.0, succeeded=True)
-            slots.release(ended)
+        for ended in end_pushes(slots, pushing, time.seconds):
             slots.leave(ended)
         for use in [use for use, at in back_at.items() if at <= time.seconds]:
             is_in = enters(slots, use)
@@ -48,10 +55,7 @@ def test_who_passes_by_takes_no_turn_of_those_that_wait() -> None:
     turns = dict.fromkeys(uses, 0)
     pushing: list[tuple[float, SlotUse]] = []
     while time.seconds < 1200:
-        while pushing and pushing[0][0] <= time.seconds:
-            _, ended = pushing.pop(0)
-            slots.pushed(ended, 30.0, succeeded=True)
-            slots.release(ended)
+        end_pushes(slots, pushing, time.seconds)
         for use in [use for use, at in back_at.items() if at <= time.seconds]:
             is_in = enters(slots, use) or slots.pass_by(use, has_line=False)
             if is_in:
