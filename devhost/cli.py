@@ -34,6 +34,8 @@ def main(
     options = _parser().parse_args(arguments)
     console = log.Console()
     log.configure(console, {})
+    # Python leaves it ignored in a shell's background jobs.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     if options.end_with_stdin:
         threading.Thread(target=_end_with_stdin, daemon=True).start()
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from threading import Event
 from typing import Any
 
@@ -129,6 +129,15 @@ def test_a_dry_run_says_what_it_can_not_check(apply: Apply, write: Write) -> Non
     assert "not checked" not in "\n".join(apply(write(ONE))[1])
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Python leaves SIGINT ignored in a shell's background jobs."""
+    inherited = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, inherited)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_an_interruption_does_not_wait_for_a_handshake(
     apply: Apply, write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -86,6 +86,22 @@ def test_what_runs_is_finished_before_the_end(start, function, tmp_path, azurite
     assert message.content == "too late"
 
 
+@pytest.mark.parametrize("inherited", [signal.default_int_handler, signal.SIG_IGN])
+def test_an_interruption_ends_the_start_as_well(start, function, tmp_path, inherited):
+    """Python leaves SIGINT ignored in a shell's background jobs."""
+    function("web", f"{WAIT}wait()\ndef main(req): return 'hello'", **HTTP)
+    before = signal.signal(signal.SIGINT, inherited)
+    host = start()
+    signal.signal(signal.SIGINT, before)
+    host.wait_for("waiting")
+
+    host.process.send_signal(signal.SIGINT)
+    (tmp_path / "gate").touch()
+
+    assert host.end() == 130
+    host.assert_said("devhost: interrupted", 1)
+
+
 def test_half_a_minute_is_given_to_what_runs():
     """Source: azure-functions-core-tools, the allowance of a stop (2024-10)."""
     assert DRAIN_SECONDS == 30
