@@ -8,6 +8,7 @@ import click
 
 from cli.failure import REFUSED, CommandFailed
 from cli.known_locally import default_url, local_key
+from cli.terminal import say
 
 
 @click.command("admin-key")
@@ -28,4 +29,4 @@ def admin_key(url: str | None) -> None:
             "on Azure the key is in the vault",
             REFUSED,
         )
-    click.echo(key)
+    say(key)

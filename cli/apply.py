@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
 from rich.text import Text
 
 from cli.configuration import Action, Change, Configuration, carry_out, plan, read_configuration
@@ -19,7 +18,8 @@ from cli.configuration.source import FileFaults, read_source
 from cli.deployment import Deployment
 from cli.failure import REFUSED
 from cli.options import NameValue, calls_deployment, prints_json
-from cli.output import print_json, printable
+from cli.output import Console
+from cli.terminal import print_json, printable, say
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 _UNCHECKED = "not checked: what it stands in does not exist yet"
@@ -95,14 +95,14 @@ def _telling_of_an_interruption(done: Sequence[Change]) -> Iterator[None]:
     except KeyboardInterrupt:
         count = sum(each.changes_something for each in done)
         said = f"interrupted; done: {count}; what was under way may still be carried out"
-        click.echo(f"pushgrid: {said}", err=True)
+        say(f"pushgrid: {said}", err=True)
         raise
 
 
 @click.command("schema")
 def schema() -> None:
     """Print the JSON schema of pushgrid.json, for editors."""
-    click.echo(SCHEMA.read_text(encoding="utf-8"), nl=False)
+    say(SCHEMA.read_text(encoding="utf-8").removesuffix("\n"))
 
 
 def _read_parameters(path: Path | None) -> dict[str, Any]:
@@ -132,11 +132,11 @@ def _show(change: Change) -> None:
     for line in change.warnings:
         _print(f"    warning: {line}", "yellow")
     for line in change.faults:
-        click.secho(printable(line), err=True, fg="red")
+        say(printable(line), err=True, colour="red")
 
 
 def _print(line: str, colour: str | None = None) -> None:
-    click.secho(printable(line), fg=colour)
+    say(printable(line), colour=colour)
 
 
 def _summarize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 
 import click
@@ -11,6 +10,7 @@ from cli.costs.bill import compare
 from cli.costs.model import CORES
 from cli.costs.report import document, text
 from cli.costs.workload import Workload
+from cli.terminal import print_json, say
 
 _MOST = {  # the limits of a publish request and a topic: README
     "events": 10**13,
@@ -60,7 +60,10 @@ def cost(failure_rate: float, memory_mb: int, as_json: bool, **load: int) -> Non
         comparison = compare(_workload(load, failure_rate), memory_mb)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-    click.echo(json.dumps(document(comparison)) if as_json else text(comparison))
+    if as_json:
+        print_json(document(comparison), indent=None)
+    else:
+        say(text(comparison))
 
 
 def _workload(load: Mapping[str, int], failure_rate: float) -> Workload:

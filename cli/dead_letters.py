@@ -12,9 +12,10 @@ import click
 from cli.deployment import Deployment, subscription_path, topic_path
 from cli.failure import REFUSED, CommandFailed
 from cli.options import calls_deployment, chooses_dead_letters, prints_json, span_members
-from cli.output import moment, print_json, print_table
+from cli.output import moment, print_table
 from cli.replays import cancel, jobs, replay
 from cli.subscription_document import destination_of, topic_of
+from cli.terminal import print_json, say
 from shared.deadletter.batching import dead_letter_folder
 
 _NOTHING = 1  # exit code: there are none
@@ -83,7 +84,7 @@ def list_blobs(
         try:
             found += islice(_blobs(deployment, each, query), most)
         except CommandFailed as error:
-            click.echo(f"pushgrid: {each.topic}, {each.name}: {error.message}", err=True)
+            say(f"pushgrid: {each.topic}, {each.name}: {error.message}", err=True)
             failed = True
     latest = sorted(found, key=lambda blob: (blob["writtenAt"], blob["blob"]), reverse=True)[:most]
     if as_json:

@@ -14,6 +14,7 @@ import click
 
 from cli.local_deployment import running_deployment
 from cli.narration import narrate
+from cli.terminal import printable_json, say
 from devhost.azurite import ACCOUNT, Azurite
 from devhost.errors import HostError
 from shared.events.literals import dumps, loads
@@ -51,10 +52,10 @@ def demo(once: bool, port: int) -> int:
         with ExitStack() as stack:
             return _run(options, stack)
     except HostError as error:
-        print(f"demo: {error}")
+        say(f"demo: {error}")
         return 1
     except KeyboardInterrupt:
-        print("\nThe demo has ended.")
+        say("\nThe demo has ended.")
         return 130 if options.once else 0
 
 
@@ -67,7 +68,7 @@ class _Narrator:
 
     def say(self, text: str) -> None:
         with self.lock:
-            print(f"{time.monotonic() - self.began:6.1f} s  {text}", flush=True)
+            say(f"{time.monotonic() - self.began:6.1f} s  {text}")
 
     def on_line(self, line: str) -> None:
         """Narrate the host's log line if it is about an attempt or a publish request."""
@@ -78,7 +79,7 @@ class _Narrator:
 
 
 def _run(options: Options, stack: ExitStack) -> int:
-    print("Starting storage (Azurite) and the Functions host …", flush=True)
+    say("Starting storage (Azurite) and the Functions host …")
     narrator = _Narrator()
     run = stack.enter_context(
         running_deployment(
@@ -88,10 +89,9 @@ def _run(options: Options, stack: ExitStack) -> int:
         )
     )
     url = run.api.url
-    print(
+    say(
         f"Running at {url}. Retry delays are {TIME_SCALE} times shorter than Event Grid's: "
         f"30 s take {30 / TIME_SCALE:g} s.\n",
-        flush=True,
     )
     narrator.began = time.monotonic()
     container = _container(run.azurite)
@@ -117,7 +117,7 @@ def _run(options: Options, stack: ExitStack) -> int:
     if options.once or not complete:
         return 0 if complete else 1
     program = "pushgrid" if shutil.which("pushgrid") else ".venv/bin/pushgrid"
-    print(_GOODBYE.format(url=url, topic=TOPIC, program=program), flush=True)
+    say(_GOODBYE.format(url=url, topic=TOPIC, program=program))
     while True:
         run.check()
         time.sleep(0.5)
@@ -181,7 +181,7 @@ def _await_steps(
         narrator.say(f"=> {step}")
     for name in container.list_blob_names():
         body = loads(container.download_blob(name).readall())
-        print(f"\n{CONTAINER}/{name}\n{dumps(body, indent=2)}\n", flush=True)
+        say(f"\n{CONTAINER}/{name}\n{printable_json(dumps(body, indent=2))}\n")
     return has_pushes("refusing")
 
 

@@ -7,7 +7,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from cli.narration import counted
-from cli.output import moment, printable
+from cli.output import moment
+from cli.terminal import printable
 
 _HEADER = (
     f"{'when':>12}  {'UTC':<19}  {'#':>3}  {'answer':<24}  {'took':>8}  {'next':>12}  because of"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any, NamedTuple
 
 import click
 
+from cli.terminal import print_json, say
 from shared.delivery.delivery_profile import DeliveryProfile, EndpointType, Feature
 from shared.delivery.forecast import Forecast, forecast
 from shared.delivery.policy import DeliveryTerms, default_terms
@@ -69,7 +69,10 @@ def explain(profile: str, answers: str, as_json: bool, **given: Any) -> None:
         )
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-    click.echo(json.dumps(_document(chosen, expected)) if as_json else _table(chosen, expected))
+    if as_json:
+        print_json(_document(chosen, expected), indent=None)
+    else:
+        say(_table(chosen, expected))
 
 
 class Given(NamedTuple):

@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 import click
 
+from cli.terminal import say
+
 REFUSED, NOT_CALLED = 1, 2  # exit codes: the deployment said no; it was not asked
 
 
@@ -46,7 +48,4 @@ class CommandFailed(click.ClickException):
     def show(self, file: object = None) -> None:
         """Print the message on standard error."""
         del file
-        from cli.output import printable  # it takes long to import
-
-        message = "\n".join(map(printable, self.message.split("\n")))
-        click.secho(f"pushgrid: {message}", err=True, fg="red")
+        say(f"pushgrid: {self.message}", err=True, colour="red")

@@ -9,7 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from cli.deployment import Deployment
-from cli.output import as_table, moment, printable
+from cli.output import as_table, moment
+from cli.terminal import printable
 
 Hold = Mapping[str, Any]
 _AWAITING = "the endpoint has to open the validation link that it was sent, within ten minutes"

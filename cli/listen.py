@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from collections import Counter
 from contextlib import ExitStack, suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
 from cli.failure import REFUSED, CommandFailed
+from cli.terminal import print_json_text, printable_json, say
 from shared.events.literals import dumps, loads
 from testbed.ending import end_on_signals
 from testbed.subscriber import Push, Reply, consents, running_subscriber
@@ -52,24 +52,25 @@ def listen(port: int, answers: str, as_json: bool) -> int:
     def answer(push: Push) -> int:
         with lock:
             reply = script.next(_subscription(push))
-            click.echo(_as_json(push) if as_json else _as_text(push, reply))
-            sys.stdout.flush()
+            if as_json:
+                print_json_text(dumps({"headers": dict(push.headers), "body": _body(push)}))
+            else:
+                say(_as_text(push, reply))
         return reply.perform()
 
-    def say(text: str) -> None:
+    def tell(text: str) -> None:
         if not as_json:
             with lock:
-                click.echo(text)
-                sys.stdout.flush()
+                say(text)
 
     def consent(handshake: Push) -> Reply:
         # The handshake of CloudEvents names no subscription.
         name = _subscription(handshake) if handshake.body else "CloudEvents"
-        say(f"{name}, handshake, accepted")
+        tell(f"{name}, handshake, accepted")
         return consents(handshake)
 
     def take_notice(notice: Push) -> None:
-        say(f"{_subscription(notice)}, deleted: it sends no more events")
+        tell(f"{_subscription(notice)}, deleted: it sends no more events")
 
     with ExitStack() as stack, suppress(KeyboardInterrupt):
         running = running_subscriber(answer, port, consent, take_notice)
@@ -77,8 +78,7 @@ def listen(port: int, answers: str, as_json: bool) -> int:
             subscriber = stack.enter_context(running)
         except OSError as error:
             raise CommandFailed(f"port {port}: {error.strerror}", REFUSED) from None
-        click.echo(f"listening at {subscriber.url.removesuffix('hook')}", err=as_json)
-        sys.stdout.flush()
+        say(f"listening at {subscriber.url.removesuffix('hook')}", err=as_json)
         threading.Event().wait()
     return 0
 
@@ -121,10 +121,6 @@ def _answer(text: str) -> _Scripted:
     return _Scripted(text)
 
 
-def _as_json(push: Push) -> str:
-    return dumps({"headers": dict(push.headers), "body": loads(push.body)})
-
-
 def _as_text(push: Push, reply: _Scripted) -> str:
     headers = push.headers
     attempt = int(headers.get("aeg-delivery-count", 0)) + 1
@@ -132,7 +128,15 @@ def _as_text(push: Push, reply: _Scripted) -> str:
     if output_id := headers.get("aeg-output-event-id"):  # a batch has none
         title += f" (aeg-output-event-id {output_id})"
     custom = [f"  {name}: {value}" for name, value in headers.items() if _is_custom(name)]
-    return "\n".join([f"{title}:", *custom, dumps(loads(push.body), indent=2)])
+    return "\n".join([f"{title}:", *custom, printable_json(dumps(_body(push), indent=2))])
+
+
+def _body(push: Push) -> Any:
+    """Return what was pushed; what is no JSON is shown as a text."""
+    try:
+        return loads(push.body)
+    except (ValueError, RecursionError):
+        return push.body.decode(errors="replace")
 
 
 def _subscription(push: Push) -> str:

@@ -7,7 +7,8 @@ import click
 from cli.deployment import Deployment, namespace_path
 from cli.failure import REFUSED, CommandFailed
 from cli.options import NameValue, calls_deployment, prints_json
-from cli.output import print_json, print_keys, print_result, print_table
+from cli.output import print_keys, print_result, print_table
+from cli.terminal import print_json
 
 
 @click.group("namespace")

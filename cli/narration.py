@@ -9,7 +9,7 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from cli.output import printable
+from cli.terminal import printable
 
 Entry = Mapping[str, Any]
 

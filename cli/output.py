@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-import click
+from rich import console
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
+
+from cli.terminal import print_json, printable, printable_lines, say
 
 _WIDE = 1000  # characters
 _GAP = 3  # characters between columns
 _FOLDED = 1.5  # how much too wide a table may be: its cells are folded
 
 
-def print_json(document: Any) -> None:
-    """Print a document for programs."""
-    click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+class Console(console.Console):
+    """A terminal that styles and moves, but that no printed text controls."""
+
+    def render(
+        self, renderable: console.RenderableType, options: console.ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """Render *renderable*; what its text has that no terminal shows is replaced."""
+        for text, style, control in super().render(renderable, options):
+            yield Segment(text if control else printable_lines(text), style, control)
 
 
 def print_result(text: str, document: Any, *, as_json: bool) -> None:
@@ -29,7 +36,7 @@ def print_result(text: str, document: Any, *, as_json: bool) -> None:
     if as_json:
         print_json(document)
     else:
-        click.echo(text)
+        say(text)
 
 
 def print_keys(keys: Mapping[str, str], *, as_json: bool) -> None:
@@ -37,7 +44,7 @@ def print_keys(keys: Mapping[str, str], *, as_json: bool) -> None:
     if as_json:
         print_json(keys)
     else:
-        click.echo(f"key1  {keys['key1']}\nkey2  {keys['key2']}")
+        say(f"key1  {keys['key1']}\nkey2  {keys['key2']}")
 
 
 def print_table(rows: Sequence[Mapping[str, object]], nothing: str) -> None:
@@ -46,14 +53,14 @@ def print_table(rows: Sequence[Mapping[str, object]], nothing: str) -> None:
 
     On a terminal that is far too narrow each member has a line of its own.
     """
-    console = Console(highlight=False)
-    if not rows or not sys.stdout.isatty() or _width(rows) < _FOLDED * console.width:
+    terminal = Console(highlight=False)
+    if not rows or not sys.stdout.isatty() or _width(rows) < _FOLDED * terminal.width:
         print_parts(as_table(rows, nothing))
         return
     name_width = max(map(len, rows[0]))
     for row in rows:
         lines = (f"{name:<{name_width}}  {_cell(value)}" for name, value in row.items())
-        console.print(Text("\n".join(lines)), "", sep="\n", soft_wrap=True)
+        terminal.print(Text("\n".join(lines)), "", sep="\n", soft_wrap=True)
 
 
 def _width(rows: Sequence[Mapping[str, object]]) -> int:
@@ -89,8 +96,3 @@ def moment(at: datetime | str) -> str:
     """Return a time, which may be one of ISO 8601, for people: ``2026-02-09 12:00:00``."""
     found = datetime.fromisoformat(at) if isinstance(at, str) else at
     return f"{found:%Y-%m-%d %H:%M:%S}"
-
-
-def printable(text: str) -> str:
-    """Return *text* from a publisher or an endpoint without terminal control characters."""
-    return "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in text)

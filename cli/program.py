@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from cli.failure import REFUSED, CommandFailed
+from cli.terminal import say
 from shared import VERSION
 
 # The module and the name of each command.
@@ -79,11 +80,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             color=False if os.environ.get("NO_COLOR") else None,
         )
     except click.exceptions.NoArgsIsHelpError as error:
-        click.echo(error.format_message(), err=True)
+        say(error.format_message(), err=True)
         return 2
     except click.UsageError as error:
         where = error.ctx.command_path if error.ctx else "pushgrid"
-        click.echo(f"{where}: {error.format_message()}", err=True)
+        say(f"{where}: {error.format_message()}", err=True)
         return 2
     except CommandFailed as error:
         error.show()
@@ -91,6 +92,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except click.Abort:
         return 130
     except OSError as error:  # such as a full disk
-        click.echo(f"pushgrid: {error}", err=True)
+        say(f"pushgrid: {error}", err=True)
         return REFUSED
     return ended if isinstance(ended, int) else 0

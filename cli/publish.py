@@ -10,12 +10,12 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple, TextIO
 
 import click
-from rich.console import Console
 
 from cli.deployment import Deployment, topic_path
 from cli.failure import CommandFailed
 from cli.options import calls_deployment, prints_json
-from cli.output import print_json
+from cli.output import Console
+from cli.terminal import print_json, say
 
 _EVENT_GRID, _CLOUD_EVENTS, _CUSTOM = "eventgrid", "cloudevents", "custom"
 _SCHEMAS = {"CloudEventSchemaV1_0": _CLOUD_EVENTS, "CustomEventSchema": _CUSTOM}
@@ -86,9 +86,9 @@ def publish(
     if as_json:
         print_json([event.get("id") for event in events])
     elif len(events) == 1 and "id" in events[0]:
-        click.echo(f"published event {events[0]['id']} to {topic}")
+        say(f"published event {events[0]['id']} to {topic}")
     else:
-        click.echo(f"published {len(events)} event{'s' * (len(events) > 1)} to {topic}")
+        say(f"published {len(events)} event{'s' * (len(events) > 1)} to {topic}")
 
 
 def _send(deployment: Deployment, target: _Target, events: list[dict[str, Any]]) -> None:
@@ -106,7 +106,7 @@ def _send(deployment: Deployment, target: _Target, events: list[dict[str, Any]])
                 progress.update(f"published {done} of {total} events …")
         except (CommandFailed, KeyboardInterrupt):
             if done:
-                click.echo(f"The first {done} of {total} events are published.", err=True)
+                say(f"The first {done} of {total} events are published.", err=True)
             raise
 
 

@@ -10,14 +10,14 @@ from datetime import datetime
 from typing import Any
 
 import click
-from rich.console import Console
 from rich.text import Text
 
 from cli.deployment import Deployment
 from cli.failure import REFUSED, CommandFailed
 from cli.narration import counted
 from cli.options import calls_deployment, chooses_dead_letters, prints_json, span_members
-from cli.output import moment, print_json, print_table, printable
+from cli.output import Console, moment, print_table
+from cli.terminal import print_json, printable, say
 
 _POLL = 1.0  # seconds
 _STALLED = 900  # polls; a host that is killed holds its step for up to ten minutes
@@ -66,7 +66,7 @@ def replay(
         "replays", {name: each for name, each in body.items() if each is not None}
     )
     if job["state"] == _RUNNING and not no_wait:
-        click.echo(
+        say(
             f"replay {job['id']} has started, and goes on without this command; "
             f"'pushgrid dead-letters cancel {job['id']}' ends it",
             err=True,
@@ -136,9 +136,9 @@ def _print(job: Mapping[str, Any], *, as_json: bool) -> None:
         return
     print_table([_row(job)], "")
     for each in job["faults"]:
-        click.echo(printable(f"{each['where']}: {each['why']}"))
+        say(printable(f"{each['where']}: {each['why']}"))
     if job["moreFaults"]:
-        click.echo(f"… and {job['moreFaults']} more")
+        say(f"… and {job['moreFaults']} more")
 
 
 def _progress(job: Mapping[str, Any]) -> Text:

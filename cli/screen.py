@@ -6,11 +6,13 @@ import json
 import threading
 from contextlib import suppress
 from datetime import UTC, datetime
+from typing import Any
 
-from rich.console import Console
 from rich.text import Text
 
 from cli.narration import PAUSED, Activity, narrate
+from cli.output import Console
+from cli.terminal import printable_json
 
 _STYLES = {
     "applied": "cyan",
@@ -104,6 +106,10 @@ class Screen:
 
 def _json(activity: Activity) -> str:
     kind, about, text, _, entry = activity
-    document = {"at": datetime.now(UTC).isoformat(timespec="milliseconds"), "kind": kind}
+    document: dict[str, Any] = {
+        "at": datetime.now(UTC).isoformat(timespec="milliseconds"),
+        "kind": kind,
+    }
     document |= {name: value for name, value in (("about", about), ("text", text)) if value}
-    return json.dumps(document | ({"log": entry} if entry else {}), ensure_ascii=False)
+    document |= {"log": entry} if entry else {}
+    return printable_json(json.dumps(document, ensure_ascii=False))

@@ -12,7 +12,8 @@ from cli.deployment import Deployment
 from cli.failure import REFUSED, CommandFailed
 from cli.holds import hold_table, read_holds
 from cli.options import calls_deployment, prints_json
-from cli.output import print_json, print_parts, print_table
+from cli.output import print_parts, print_table
+from cli.terminal import print_json, say
 
 
 @click.command("status")
@@ -39,11 +40,9 @@ def status(context: click.Context, deployment: Deployment, as_json: bool) -> Non
 
 
 def _print(url: str, found: dict[str, Any]) -> None:
-    click.secho(
-        f"{url} is {found['status']}", fg="green" if found["status"] == "healthy" else "red"
-    )
+    say(f"{url} is {found['status']}", colour="green" if found["status"] == "healthy" else "red")
     for reason in found.get("reasons", []):
-        click.echo(f"  {reason}")
+        say(f"  {reason}")
     timers = [
         {"TIMER": name, "LAST RUN": each["lastRun"], "FAILED": ", ".join(each["failed"]) or None}
         for name, each in found.get("timers", {}).items()

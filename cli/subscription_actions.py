@@ -11,7 +11,8 @@ from cli.deployment import Deployment, subscription_path
 from cli.failure import REFUSED
 from cli.holds import hold_text
 from cli.options import calls_deployment, of_topic, prints_json
-from cli.output import moment, print_json, printable
+from cli.output import moment
+from cli.terminal import print_json, printable, say
 
 _SUMMARIES = {
     "pause": "Hold an event subscription by hand; its events wait.\n\nTheir time to live goes on: "
@@ -34,9 +35,9 @@ def _action(action: str, summary: str) -> click.Command:
         if as_json:
             print_json(done)
             return
-        click.echo(f"{name} of {topic}: {done['message']}")
+        say(f"{name} of {topic}: {done['message']}")
         if hold := hold_text(done):
-            click.echo(f"  {hold}")
+            say(f"  {hold}")
 
     return act
 
@@ -60,7 +61,7 @@ def test(
     if as_json:
         print_json(found)
     else:
-        click.echo("\n".join(lines_of_test(found)))
+        say("\n".join(lines_of_test(found)))
     context.exit(0 if found["succeeded"] else REFUSED)
 
 

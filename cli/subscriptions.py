@@ -13,7 +13,7 @@ from cli.deployment import Deployment, subscription_path, topic_path
 from cli.failure import REFUSED, CommandFailed
 from cli.holds import Hold, consent_text, hold_text, read_holds
 from cli.options import calls_deployment, of_topic, prints_json
-from cli.output import print_json, print_result, print_table
+from cli.output import print_result, print_table
 from cli.subscription_actions import ACTIONS
 from cli.subscription_document import (
     SubscriptionOptions,
@@ -24,6 +24,7 @@ from cli.subscription_document import (
     topic_subscription,
 )
 from cli.subscription_options import describes_subscription
+from cli.terminal import print_json, say
 
 _DEAD_LETTER = "deadLetterDestination"
 
@@ -69,7 +70,7 @@ def show(deployment: Deployment, topic: str, name: str, as_json: bool) -> None:
     del as_json  # it is JSON
     print_json(deployment.get(subscription_path(topic, name)))
     if hold := read_holds(deployment).get((topic.lower(), name.lower())):
-        click.echo(hold_text(hold), err=True)
+        say(hold_text(hold), err=True)
 
 
 @subscription.command("create")
@@ -99,9 +100,9 @@ def create(
         print_json(made)
         return
     state = made["properties"].get("provisioningState")
-    click.echo(f"created event subscription {name} of {topic}: {state}")
+    say(f"created event subscription {name} of {topic}: {state}")
     if awaited := consent_text(made):
-        click.echo(f"  {awaited}")
+        say(f"  {awaited}")
 
 
 @subscription.command("update")
@@ -134,9 +135,9 @@ def update(
     if as_json:
         print_json(changed)
     else:
-        click.echo(f"updated event subscription {name} of {topic}")
+        say(f"updated event subscription {name} of {topic}")
         for each in _differences(before, changed["properties"]):
-            click.echo(f"  {each}")
+            say(f"  {each}")
     _warn_of_missing_container(deployment, path, changed)
 
 
@@ -172,7 +173,7 @@ def _warn_of_missing_container(
         container = destination["properties"]["blobContainerName"]
         if error.status == HTTPStatus.NOT_FOUND and f"'{container}'" in error.message:
             warning = f"warning: there is no container '{container}'; until you create it, "
-            click.secho(f"{warning}events that are given up are dropped", err=True, fg="yellow")
+            say(f"{warning}events that are given up are dropped", err=True, colour="yellow")
 
 
 def _document(

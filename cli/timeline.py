@@ -9,7 +9,7 @@ import click
 from cli.deployment import Deployment, subscription_path
 from cli.event_timeline import state_text, table
 from cli.options import Since, calls_deployment, of_topic, prints_json
-from cli.output import print_json
+from cli.terminal import print_json, say
 
 _NOTHING = 1  # exit code: nothing is recorded
 
@@ -61,7 +61,7 @@ def timeline(
     else:
         parts = [table(each, now) for each in events] or [_nothing(topic, subscription, event)]
         state = state_text(found["state"], since, now, shows_events=bool(events))
-        click.echo("\n\n".join([*parts, state]))
+        say("\n\n".join([*parts, state]))
     return 0 if events else _NOTHING
 
 

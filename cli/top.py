@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import click
-from rich.console import Console, Group
+from rich.console import Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
@@ -21,9 +20,10 @@ from cli.deployment import Deployment
 from cli.failure import CommandFailed
 from cli.holds import hold_table
 from cli.options import calls_deployment, prints_json
-from cli.output import as_table, moment, print_parts
+from cli.output import Console, as_table, moment, print_parts
 from cli.readings import Failure, Reading, Readings
 from cli.status import queue_rows
+from cli.terminal import print_json
 
 _Found = Reading | CommandFailed  # a reading, or why there is none
 _Parts = list[Table | Text]
@@ -91,7 +91,7 @@ def _screen(url: str, *, as_json: bool, is_live: bool) -> Iterator[Callable[[_Fo
     if as_json:
         yield _print_json
     elif is_live and sys.stdout.isatty():
-        with Live(screen=True, auto_refresh=False) as live:
+        with Live(console=Console(), screen=True, auto_refresh=False) as live:
             last: _Parts = []
 
             def redraw(found: _Found) -> None:
@@ -120,8 +120,7 @@ def _print_json(found: _Found) -> None:
     else:
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         document = {"at": now, "status": "unavailable", "reasons": [found.message]}
-    click.echo(json.dumps(document, ensure_ascii=False))
-    sys.stdout.flush()
+    print_json(document, indent=None)
 
 
 def parts_of(found: _Found, url: str, width: int | None = None) -> _Parts:

@@ -10,8 +10,9 @@ import click
 from cli.deployment import Deployment, namespace_path, topic_path
 from cli.failure import REFUSED, CommandFailed
 from cli.options import NameValue, calls_deployment, prints_json
-from cli.output import print_json, print_keys, print_result, print_table
+from cli.output import print_keys, print_result, print_table
 from cli.subscription_document import given
+from cli.terminal import print_json, say
 
 # A schema of one's own needs a mapping, which is a document: `curl` or an ARM client sends it.
 _SCHEMAS = ("EventGridSchema", "CloudEventSchemaV1_0")
@@ -101,10 +102,10 @@ def create(
     if as_json:
         print_json(made)
         return
-    click.echo(f"created topic {name}")
+    say(f"created topic {name}")
     if endpoint := made["properties"].get("endpoint"):
-        click.echo(f"  endpoint  {endpoint}")
-    click.echo(f"  its key   pushgrid topic keys {name}")
+        say(f"  endpoint  {endpoint}")
+    say(f"  its key   pushgrid topic keys {name}")
 
 
 @topic.command("update")

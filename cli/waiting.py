@@ -20,7 +20,7 @@ def spinner() -> Iterator[None]:
 
     def show() -> None:
         if not has_ended.wait(_SILENT_SECONDS):
-            from rich.console import Console
+            from cli.output import Console
 
             with Console(stderr=True).status("waiting for the deployment's answer …"):
                 has_ended.wait()

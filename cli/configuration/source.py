@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
-import click
 import yaml
 
 from cli.failure import CommandFailed
+from cli.terminal import printable, say
 
 Member = str | int
 Members = tuple[Member, ...]  # the names and indexes that lead to a value
@@ -44,12 +44,12 @@ class FileFaults(CommandFailed):
     """A file has faults: each is a line that begins with its place, as editors read them."""
 
     def __init__(self, *faults: str) -> None:
-        super().__init__("\n".join(dict.fromkeys(faults)))
+        super().__init__("\n".join(dict.fromkeys(map(printable, faults))))
 
     def show(self, file: object = None) -> None:
         """Print the faults on standard error."""
         del file
-        click.secho(self.message, err=True, fg="red")
+        say(self.message, err=True, colour="red")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
