@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from platformdirs.unix import Unix
 
 from cli.failure import REFUSED, CommandFailed
+from devhost.http.origin import host_name
 
 DEFAULT_URL = "http://127.0.0.1:7071"
 
@@ -92,7 +93,7 @@ def recorded(deployment: LocalDeployment) -> Iterator[Path]:
 
 def _is_local(url: str) -> bool:
     try:
-        name = urlsplit(url).hostname or ""
+        name = host_name(urlsplit(url).netloc)
     except ValueError:  # it is no URL
         return False
     try:

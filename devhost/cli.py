@@ -83,6 +83,11 @@ def _parser() -> argparse.ArgumentParser:
         f"(default: {LOOPBACK})",
     )
     parser.add_argument(
+        "--admin-functions",
+        action="store_true",
+        help="start functions by hand (POST /admin/functions/NAME) also for other machines",
+    )
+    parser.add_argument(
         "--azurite", action="store_true", help="use temporary storage, discarded on exit"
     )
     parser.add_argument(
@@ -159,6 +164,7 @@ def _plan(options: argparse.Namespace, console: log.Console, stack: contextlib.E
         environ=os.environ,
         invisibility=options.invisibility,
         certificate=certificate,
+        starts_by_hand=options.host.is_loopback or options.admin_functions,
     )
 
 

@@ -16,7 +16,7 @@ from devhost.functions.invoke import Invoker, Report, app_traceback
 from devhost.functions.loader import Function
 from devhost.functions.metadata import BadFunction
 from devhost.http.admin import Admin
-from devhost.http.app import HttpApp
+from devhost.http.app import BODY_LIMIT, HttpApp
 from devhost.http.server import HttpServer, reachable, reserved_port
 from devhost.log import Console
 from devhost.triggers import Plan, Triggers
@@ -24,6 +24,7 @@ from devhost.triggers import Plan, Triggers
 #: How long a stop waits for invocations, as in the real host.
 DRAIN_SECONDS = 30
 
+_BODY_LIMIT = "FUNCTIONS_REQUEST_BODY_SIZE_LIMIT"
 _THREADS = "PYTHON_THREADPOOL_THREAD_COUNT"
 _PUBLIC_URL = "PUSHGRID_PUBLIC_URL"
 _FORCED = 130
@@ -40,7 +41,9 @@ class Host:
         self._plan = plan
         self._console = console
         self._stop = asyncio.Event()
-        threads = _thread_count(plan, console)
+        threads = _whole(_THREADS, 1, plan, console)
+        body_limit = _whole(_BODY_LIMIT, 0, plan, console)
+        self._body_limit = BODY_LIMIT if body_limit is None else body_limit
         self._threads = ThreadPoolExecutor(threads, "function")
         self._invoker = Invoker(
             threads=self._threads,
@@ -142,12 +145,16 @@ class Host:
         has_no_home = self._plan.environ.get("AzureWebJobsDisableHomepage", "").lower() == "true"
         admin = Admin(
             functions=functions,
-            run=self._triggers.run_by_hand,
+            run=self._triggers.run_by_hand if self._plan.starts_by_hand else None,
             routes=None if has_no_home else endpoints,
         )
         public_url = self._plan.environ.get(_PUBLIC_URL, "")
         app = HttpApp(
-            endpoints=endpoints, invoker=self._invoker, admin=admin, public_url=public_url
+            endpoints=endpoints,
+            invoker=self._invoker,
+            admin=admin,
+            public_url=public_url,
+            body_limit=self._body_limit,
         )
         return admin, HttpServer(
             app, taken, drain_seconds=DRAIN_SECONDS, certificate=self._plan.certificate
@@ -184,13 +191,13 @@ def _nothing_in(root: Path) -> str:
     return f"no functions: no folder in {root} has a function.json"
 
 
-def _thread_count(plan: Plan, console: Console) -> int | None:
-    text = plan.environ.get(_THREADS)
-    if text is None:
+def _whole(name: str, low: int, plan: Plan, console: Console) -> int | None:
+    text = plan.environ.get(name)
+    if not text:
         return None
-    if text.strip().isdecimal() and int(text) > 0:
+    if text.strip().isdecimal() and int(text) >= low:
         return int(text)
     console.line(
-        f"WARNING setting {_THREADS} is {text!r}, not a number from 1 on: Python's default is used"
+        f"WARNING setting {name} is {text!r}, not a number from {low} on: the default is used"
     )
     return None

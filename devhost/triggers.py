@@ -46,6 +46,8 @@ class Plan:
     invisibility: timedelta
     #: Key and certificate of https; without it the host serves http.
     certificate: Path | None = None
+    #: Whether `/admin/functions/…` starts functions; anybody who reaches the address may.
+    starts_by_hand: bool = True
 
 
 class Triggers:

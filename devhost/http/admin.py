@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import html
 import json
+import logging
 from collections.abc import Awaitable, Callable, Iterable
 
 from devhost.errors import InvocationError
@@ -22,6 +23,11 @@ _HOME = (
     "<pre>\n{routes}\n</pre>\n"
 )
 _RESERVED = frozenset({"admin", "runtime"})
+_STARTING_IS_OFF = (
+    "404: POST /admin/functions is off, since other machines can send requests; "
+    "--admin-functions turns it on"
+)
+_log = logging.getLogger(__name__)
 _STATUS = b'{"id": "devhost", "state": "Running", "version": "4", "errors": []}'
 
 
@@ -29,11 +35,16 @@ class Admin:
     """
     Answers the requests that are not for a function.
 
-    *routes* are the lines that `/` lists; None: there is no such page.
+    *run*: None starts no function by hand. *routes* are the lines that `/` lists; None: there is no
+    such page.
     """
 
     def __init__(
-        self, *, functions: Iterable[Function], run: RunByHand, routes: Iterable[object] | None
+        self,
+        *,
+        functions: Iterable[Function],
+        run: RunByHand | None,
+        routes: Iterable[object] | None,
     ) -> None:
         self._functions = {each.metadata.name.lower(): each for each in functions}
         self._run = run
@@ -51,7 +62,10 @@ class Admin:
             case "GET", ["admin", "host", "status"]:
                 return _page(b"application/json; charset=utf-8", _STATUS)
             case "POST", ["admin", "functions", name] if name in self._functions:
-                return self._start(self._functions[name], body)
+                if self._run is None:
+                    _log.info(_STARTING_IS_OFF)
+                    return Response(status=404)
+                return self._start(self._run, self._functions[name], body)
             case _:
                 return Response(status=404) if parts[0] in _RESERVED else None
 
@@ -60,7 +74,7 @@ class Admin:
         if self._running:
             await asyncio.wait(self._running)
 
-    def _start(self, function: Function, body: bytes) -> Response:
+    def _start(self, run: RunByHand, function: Function, body: bytes) -> Response:
         try:
             document = json.loads(body) if body.strip() else {}
             given = document.get("input") if isinstance(document, dict) else None
@@ -68,15 +82,16 @@ class Admin:
             text.encode()
         except (ValueError, RecursionError):
             return Response(status=400)
-        task = asyncio.create_task(self._run_by_hand(function, text))
+        task = asyncio.create_task(_run_by_hand(run, function, text))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
         return Response(status=202)
 
-    async def _run_by_hand(self, function: Function, text: str) -> None:
-        # A failure has been reported, and the client has its answer.
-        with contextlib.suppress(InvocationError):
-            await self._run(function, text)
+
+async def _run_by_hand(run: RunByHand, function: Function, text: str) -> None:
+    # A failure has been reported, and the client has its answer.
+    with contextlib.suppress(InvocationError):
+        await run(function, text)
 
 
 def _home(routes: Iterable[object]) -> Response:

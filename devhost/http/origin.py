@@ -8,11 +8,14 @@ answer can't be read.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
+# RFC 9110, section 7.2. `urlsplit` finds a host in more, such as `[::1].attacker.example`.
+_HOST = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\s\[\]:/?#@\\]+))(?::[0-9]*)?")
 _HERE = ("same-origin", "none")  # Sec-Fetch-Site; none: typed or opened by a person
 
 
@@ -21,8 +24,14 @@ def is_for(host: str | None, public_url: str) -> bool:
     """Tell whether a Host header names this machine, or the host of *public_url*, if any."""
     if host is None:  # allowed in HTTP/1.0, and sent by no browser
         return True
-    name = _name(f"//{host}")
-    return bool(name) and (_is_loopback(name) or name == _name(public_url))
+    name = host_name(host)
+    return bool(name) and (_is_loopback(name) or name == _name_in(public_url))
+
+
+def host_name(host: str) -> str:
+    """Return the name or address in a Host header or a URL's authority; empty: it is malformed."""
+    found = _HOST.fullmatch(host)
+    return (found[1] or found[2]).lower().removesuffix(".") if found else ""
 
 
 def is_cross_site(headers: Mapping[str, str]) -> bool:
@@ -32,9 +41,9 @@ def is_cross_site(headers: Mapping[str, str]) -> bool:
     return is_foreign or headers.get("sec-fetch-site", "none") not in _HERE
 
 
-def _name(url: str) -> str:
+def _name_in(url: str) -> str:
     try:
-        return (urlsplit(url).hostname or "").removesuffix(".")
+        return host_name(urlsplit(url).netloc)
     except ValueError:
         return ""
 

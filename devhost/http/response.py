@@ -16,7 +16,9 @@ from typing import Any
 
 from azure.functions.meta import Datum
 
-_SET_BY_SERVER = frozenset((b"content-length", b"transfer-encoding", b"connection", b"date"))
+_SET_BY_SERVER = frozenset(
+    (b"content-length", b"transfer-encoding", b"connection", b"date", b"x-content-type-options")
+)
 _LOWEST, _HIGHEST = 200, 599
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _HEADER_VALUE = re.compile(r"[\t -~]*")

@@ -72,6 +72,7 @@ class HttpServer:
                 log_config=None,
                 access_log=False,
                 server_header=False,
+                headers=[("X-Content-Type-Options", "nosniff")],  # its own answers have it, too
                 proxy_headers=False,
                 backlog=_BACKLOG,
                 timeout_keep_alive=_KEEP_ALIVE_SECONDS,

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from email.utils import parsedate_to_datetime
 from http.client import HTTPConnection
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from azure.storage.queue import QueueClient
@@ -45,6 +46,57 @@ def test_an_app_of_all_three_kinds(start, function):
     host.wait_for("clock  ok")
     assert host.stop() == 0
     host.assert_said("local.settings.json", 0)
+
+
+OWN_HEADER = """
+import azure.functions as func
+def main(req): return func.HttpResponse("x", headers={"x-content-type-options": "nosniff"})
+"""
+
+
+def test_no_answer_is_for_a_browser_to_guess_the_type_of(start, function):
+    function("web", LENGTH, **HTTP)
+    function("own", OWN_HEADER, **HTTP)
+    function("bad", "def main(req): raise ValueError", **HTTP)
+    host = start(FUNCTIONS_REQUEST_BODY_SIZE_LIMIT="3")
+
+    def exchange(line: str, *headers: str, body: str = "") -> tuple[int, int]:
+        head = "\r\n".join((line, *headers, "Connection: close", "", body))
+        with socket.create_connection(("127.0.0.1", urlsplit(host.url).port)) as client:
+            client.sendall(head.encode())
+            answer = client.makefile("rb").read().decode().lower()
+        return int(answer.split()[1]), answer.count("x-content-type-options: nosniff\r\n")
+
+    here = "Host: localhost"
+    assert [
+        exchange("GET / HTTP/1.1", here),
+        exchange("GET /web HTTP/1.1", here),
+        exchange("GET /own HTTP/1.1", here),
+        exchange("GET /bad HTTP/1.1", here),
+        exchange("GET /none HTTP/1.1", here),
+        exchange("GET /admin/host/status HTTP/1.1", here, "Origin: null"),
+        exchange("GET / HTTP/1.1", "Host: shop.example"),
+        exchange("GET / HTTP/1.1"),
+        exchange("no request", here),
+        exchange("POST /web HTTP/1.1", here, "Content-Length: 4", body="abcd"),
+    ] == [(each, 1) for each in (200, 200, 200, 500, 404, 403, 400, 400, 400, 413)]
+
+
+@pytest.mark.parametrize(
+    ("setting", "statuses", "warnings"),
+    [("3", (200, 413), 0), ("", (200, 200), 0), ("2 MiB", (200, 200), 1)],
+)
+def test_the_setting_limits_the_size_of_bodies(start, function, setting, statuses, warnings):
+    """
+    Other values than numbers are ignored, as in the real host.
+
+    Source: azure-functions-host HttpRequestBodySizeMiddleware.cs (2024-10).
+    """
+    function("web", LENGTH, **HTTP)
+    host = start(FUNCTIONS_REQUEST_BODY_SIZE_LIMIT=setting)
+
+    assert tuple(host.get("/web", data=b"x" * size)[0] for size in (3, 4)) == statuses
+    host.assert_said("WARNING setting FUNCTIONS_REQUEST_BODY_SIZE_LIMIT is '2 MiB'", warnings)
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="127.0.0.2 would have to be configured")

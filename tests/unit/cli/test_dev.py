@@ -167,6 +167,7 @@ def test_a_key_is_found_by_its_url_while_the_deployment_runs() -> None:
         assert find_local("http://localhost:7071/") == running
         assert find_local("http://127.0.0.1:7072") is None
         assert find_local("http://shop.example:7071") is None
+        assert find_local("http://[::1].shop.example:7071") is None
         assert path.stat().st_mode & 0o777 == 0o600
 
     assert find_local(running.url) is None

@@ -64,22 +64,24 @@ def test_arguments_that_are_refused(capsys, arguments, words):
 
 
 @pytest.mark.parametrize(
-    ("address", "warnings", "reached"),
+    ("arguments", "warnings", "starts_by_hand", "reached"),
     [
-        ("127.0.0.1", 0, "127.0.0.1:7071"),
-        ("127.0.0.2", 0, "127.0.0.2:7071"),
-        ("0.0.0.0", 1, "127.0.0.1:7071"),  # noqa: S104 - nothing listens
+        (["127.0.0.1"], 0, True, "127.0.0.1:7071"),
+        (["127.0.0.2"], 0, True, "127.0.0.2:7071"),
+        (["0.0.0.0"], 1, False, "127.0.0.1:7071"),  # noqa: S104 - nothing listens
+        (["0.0.0.0", "--admin-functions"], 1, True, "127.0.0.1:7071"),  # noqa: S104
     ],
 )
 def test_listening_for_other_machines_is_said(
-    tmp_path, capsys, monkeypatch, address, warnings, reached
+    tmp_path, capsys, monkeypatch, *, arguments, warnings, starts_by_hand, reached
 ):
+    """Functions are not started by hand from there, unless that is asked for."""
     monkeypatch.setattr(os, "environ", {})
     (tmp_path / "host.json").write_text('{"version": "2.0"}')
-    options = _parser().parse_args(["--root", str(tmp_path), "--host", address])
+    options = _parser().parse_args(["--root", str(tmp_path), "--host", *arguments])
     with contextlib.ExitStack() as stack:
         plan = _plan(options, Console(), stack)
 
-    assert plan.address == address
+    assert (plan.address, plan.starts_by_hand) == (arguments[0], starts_by_hand)
     assert capsys.readouterr().out.count("other machines can send requests") == warnings
     assert reachable((plan.address, plan.port)) == reached

@@ -45,12 +45,14 @@ def ask():
             invoker = Invoker(threads=threads, timeout=None, report=lambda _: None)
             endpoints = [http_app.endpoint(each, options.get("prefix", "")) for each in functions]
             routes = endpoints if options.get("home", True) else None
-            admin = Admin(functions=functions, run=by_hand, routes=routes)
+            starts = options.get("starts", True)
+            admin = Admin(functions=functions, run=by_hand if starts else None, routes=routes)
             app = HttpApp(
                 endpoints=endpoints,
                 invoker=invoker,
                 admin=admin,
                 public_url=options.get("public_url", ""),
+                body_limit=options.get("body_limit", http_app.BODY_LIMIT),
             )
             scope = {
                 "type": "http",
@@ -229,8 +231,12 @@ PUBLIC = "https://events.example/grid"
         ("notlocalhost", "", False),
         ("10.0.0.1", "", False),
         ("127.0.0.1.rebound.example", "", False),
-        ("rebound.example@localhost", "", True),  # which is localhost
+        ("rebound.example@localhost", "", False),
+        ("localhost/rebound.example", "", False),
         ("localhost@rebound.example", "", False),
+        ("[::1].attacker.example", "", False),
+        ("[::1]attacker.example:7071", "", False),
+        ("localhost:7071.attacker.example", "", False),
         ("[", "", False),
         ("", "", False),
         ("\xe9", "", False),
@@ -289,3 +295,23 @@ def test_a_function_is_run_by_hand(ask, echo, *, path, body, status, ran):
     answer = ask([echo()], f"/admin/functions/{path}", method="POST", body=body, ran=seen)
 
     assert (answer.status, seen) == (status, ran)
+
+
+def test_functions_are_not_run_by_hand_where_that_is_off(ask, echo, caplog):
+    seen: list[tuple[str, str]] = []
+    target = "/admin/functions/web"
+
+    with caplog.at_level("INFO"):
+        answer = ask([echo()], target, method="POST", body=b"{}", ran=seen, starts=False)
+
+    assert (answer.status, seen) == (404, [])
+    (line,) = caplog.messages
+    assert line.startswith("404: POST /admin/functions is off")
+    assert ask([echo()], "/admin/host/status", starts=False).status == 200
+
+
+def test_a_body_over_the_limit_does_not_reach_the_function(ask, echo):
+    def post(size: int) -> Any:
+        return ask([echo()], "/web", method="POST", body=b"x" * size, body_limit=100)
+
+    assert (post(100).status, post(101).triple) == (200, (413, {"content-length": "0"}, b""))
