@@ -3,7 +3,8 @@
 FROM mcr.microsoft.com/azure-functions/python:4-python3.13
 ENV AzureWebJobsScriptRoot=/home/site/wwwroot \
     AzureFunctionsJobHost__Logging__Console__IsEnabled=true \
-    ASPNETCORE_URLS=http://+:8080
+    ASPNETCORE_URLS=http://+:8080 \
+    FUNCTIONS_REQUEST_BODY_SIZE_LIMIT=2097152
 COPY requirements.txt /home/site/wwwroot/
 RUN pip install --no-cache-dir --require-hashes --requirement /home/site/wwwroot/requirements.txt
 COPY . /home/site/wwwroot/

@@ -181,6 +181,8 @@ resource appSettings 'Microsoft.Web/sites/config@2024-11-01' = {
     PUSHGRID_WEBHOOK_CERTIFICATE: empty(settings.webhookCertificateName) ? '' : '@Microsoft.KeyVault(SecretUri=${vaultUri}secrets/${settings.webhookCertificateName})'
     PUSHGRID_WEBHOOK_CLIENT_ID: settings.webhookClientId
     PUSHGRID_WEBHOOK_CLIENT_SECRET: empty(settings.webhookSecretName) ? '' : '@Microsoft.KeyVault(SecretUri=${vaultUri}secrets/${settings.webhookSecretName})'
+    // More than any body that the app takes. The host reads a body whole before it asks the app who sent it.
+    FUNCTIONS_REQUEST_BODY_SIZE_LIMIT: '2097152'
     // Threads for the management API's requests, as many as the instance takes; the worker of a one-core instance has five otherwise.
     PYTHON_THREADPOOL_THREAD_COUNT: string(scale.httpConcurrency)
   }

@@ -15,9 +15,12 @@ import pytest
 
 from shared import settings
 from shared.adapters.storage import account
+from shared.arm.arm_json import MAX_BODY
 from shared.arm.dead_letter_codec import _OWN_CONTAINER
 from shared.delivery.profiles import PROFILES
 from shared.engine.delivering.deployment_terms import DeploymentTerms
+from shared.events.data_plane import CUSTOM, NAMESPACE
+from testbed.host_settings import LOCAL
 from tests.builders import a_topic
 
 ROOT = Path(__file__).parents[2]
@@ -26,6 +29,7 @@ INFRA = ROOT / "infra"
 OF_THE_HOST = {
     "APPLICATIONINSIGHTS_AUTHENTICATION_STRING",
     "APPLICATIONINSIGHTS_CONNECTION_STRING",
+    "FUNCTIONS_REQUEST_BODY_SIZE_LIMIT",
     "PYTHON_THREADPOOL_THREAD_COUNT",
 }
 #: Members of the host's storage connection that have to be there with a user-assigned identity.
@@ -89,6 +93,17 @@ def test_every_setting_of_the_code_is_written_or_left_out_on_purpose() -> None:
     assert sections <= names
     assert names - sections - OF_THE_HOST == set(settings.NAMES.values()) - NOT_WRITTEN
     assert names - sections >= OF_THE_HOST
+
+
+def test_bodies_are_limited_alike_wherever_the_app_runs_and_none_that_it_takes_is_cut() -> None:
+    name = "FUNCTIONS_REQUEST_BODY_SIZE_LIMIT"
+    example = json.loads((ROOT / "local.settings.example.json").read_text())["Values"]
+    image = re.search(rf"{name}=(\d+)", (ROOT / "docker/production.Dockerfile").read_text())
+    places = [written_settings()[name].strip("'"), example[name], LOCAL[name], image and image[1]]
+
+    assert places == ["2097152"] * 4
+    taken = (CUSTOM.max_request_size, NAMESPACE.max_request_size, MAX_BODY)
+    assert max(taken) < int(places[0])
 
 
 def test_each_setting_is_written_from_the_parameter_of_its_name() -> None:

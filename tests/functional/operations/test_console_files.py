@@ -67,7 +67,6 @@ def test_every_answer_is_kept_from_other_sites(file: str | None) -> None:
         "Cross-Origin-Opener-Policy": "same-origin",
         "Cross-Origin-Resource-Policy": "same-origin",
         "Referrer-Policy": "no-referrer",
-        "X-Content-Type-Options": "nosniff",
         "Content-Security-Policy": get().headers["Content-Security-Policy"],
     }
     assert policies.items() <= get(file).headers.items()

@@ -43,10 +43,11 @@ def test_a_request_is_read() -> None:
         {"allow": "POST, OPTIONS", "WebHook-Allowed-Rate": "*"},
     ],
 )
-def test_an_answer_is_written_without_other_headers(headers: Mapping[str, str]) -> None:
+def test_an_answer_is_written_with_one_more_header(headers: Mapping[str, str]) -> None:
     response = to_response(HttpAnswer(status=202, headers=headers, body=b"\xff\x00"))
 
     sent = HttpResponseConverter.encode(response, expected_type=None).value
     names = {name: datum.value for name, datum in sent["headers"].items() if datum.value}
-    assert (names, sent["status_code"].value) == (headers, "202")
+    assert names == {**headers, "X-Content-Type-Options": "nosniff"}
+    assert sent["status_code"].value == "202"
     assert sent["body"].value == response.get_body() == b"\xff\x00"
