@@ -8,7 +8,6 @@ import select
 import socket
 from collections.abc import Callable, Sequence
 from errno import EADDRNOTAVAIL, EINPROGRESS, ETIMEDOUT
-from itertools import zip_longest
 
 from shared.adapters.awake_clock import awake_seconds
 from shared.adapters.http.connection import NoAnswer, failed
@@ -25,7 +24,7 @@ def connect(
     addresses: Sequence[Address], port: int, deadline: float, make_room: MakeRoom
 ) -> socket.socket:
     """
-    Connect to one of *addresses*, which are at least one; return a non-blocking socket.
+    Connect to one of *addresses*, at least one and in this order; return a non-blocking socket.
 
     The next address is tried as soon as one has failed, or beside those that have not answered for
     a quarter of a second. The first that accepts is taken, and the others are closed. *make_room*
@@ -36,7 +35,7 @@ def connect(
             shortage if any met one.
     """
     race = _Race(port, make_room)
-    waiting = by_turns(addresses)
+    waiting = [*addresses]
     try:
         while waiting or race.running:
             until = deadline
@@ -67,13 +66,6 @@ def new_socket(family: socket.AddressFamily, make_room: MakeRoom) -> socket.sock
             reason = failed(error)
             if reason.failure is not Failure.SHORTAGE or not make_room():
                 raise reason from error
-
-
-def by_turns(addresses: Sequence[Address]) -> list[Address]:
-    """Order *addresses* so that the families take turns, the first one's first (section 4)."""
-    first = [each for each in addresses if each.version == addresses[0].version]
-    other = [each for each in addresses if each.version != addresses[0].version]
-    return [each for pair in zip_longest(first, other) for each in pair if each]
 
 
 class _Race:

@@ -6,6 +6,7 @@ import socket
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from ipaddress import IPv4Address, IPv6Address, ip_address
+from itertools import zip_longest
 from threading import Lock
 from typing import Any
 
@@ -18,6 +19,7 @@ Found = Future[Sequence[Address]]
 Lookup = Callable[[str], Found]
 
 _TIMEOUT, _TRIES = 3.0, 2  # seconds for the first try of each name server; c-ares doubles it
+_MAX_ADDRESSES = 8  # of a name: its owner may list thousands, and each is tried and told of
 
 
 class NameServers:
@@ -99,7 +101,9 @@ class Resolver:
 
     def addresses(self, host: str, deadline: float) -> Sequence[Address]:
         """
-        Return the addresses of *host*, at least one; a literal address is returned as it is.
+        Return the addresses of *host*, at least one and at most 8, in the order to try them in.
+
+        A literal address is returned as it is.
 
         Raises:
             NoAnswer: not found, or no name server answered until the deadline.
@@ -117,7 +121,7 @@ class Resolver:
             raise NoAnswer(Failure.RESOLUTION, f"{host}: {error}") from error
         if not addresses:
             raise NoAnswer(Failure.RESOLUTION, f"{host}: no address")
-        return addresses
+        return by_turns(addresses)[:_MAX_ADDRESSES]
 
     def _start(self, host: str) -> Found:
         with self._lock:
@@ -136,6 +140,13 @@ class Resolver:
                 # The process may have been stopped meanwhile.
                 if found.done() or awake_seconds() >= deadline:
                     raise
+
+
+def by_turns(addresses: Sequence[Address]) -> list[Address]:
+    """Order *addresses* so that the families take turns, the first one's first (RFC 8305, 4)."""
+    first = [each for each in addresses if each.version == addresses[0].version]
+    other = [each for each in addresses if each.version != addresses[0].version]
+    return [each for pair in zip_longest(first, other) for each in pair if each]
 
 
 def as_literal(host: str) -> Address | None:

@@ -13,7 +13,9 @@ import pytest
 
 from shared.adapters.http import connect as connecting
 from shared.adapters.http import push as sender
+from shared.adapters.http.outbound_guard import OutboundGuard
 from shared.adapters.http.push import HttpPusher
+from shared.adapters.http.resolver import by_turns
 from shared.http import Exchange, Failure, NotAnswered
 from tests.integration.push.names import looked_up
 from tests.integration.push.scripted import LOCAL, OK, Server, always, answer_of, push
@@ -104,7 +106,25 @@ def test_if_all_fail_the_last_failure_counts() -> None:
 def test_the_families_take_turns() -> None:
     addresses = [ip_address(each) for each in ("::1", "::2", "::3", "10.0.0.1", "10.0.0.2")]
 
-    ordered = [str(each) for each in connecting.by_turns(addresses)]
+    ordered = [str(each) for each in by_turns(addresses)]
 
     assert ordered == ["::1", "10.0.0.1", "::2", "10.0.0.2", "::3"]
-    assert [str(each) for each in connecting.by_turns(addresses[3:])] == ["10.0.0.1", "10.0.0.2"]
+    assert [str(each) for each in by_turns(addresses[3:])] == ["10.0.0.1", "10.0.0.2"]
+
+
+def test_of_a_name_with_thousands_of_addresses_eight_are_tried_of_both_families(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Forbidden or not: a name is its owner's to fill."""
+    tried: list[str] = []
+    monkeypatch.setattr(OutboundGuard, "refusal", lambda _, *each: tried.append(each[0]))
+    many = [f"127.1.{number // 250}.{number % 250 + 1}" for number in range(3500)]
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        none = push_to([*many, "::1", "::1"], bound.getsockname()[1])
+
+    assert isinstance(none, NotAnswered)
+    assert [str(each) for each in tried] == [
+        *(each for pair in zip(many[:2], ["::1", "::1"], strict=True) for each in pair),
+        *many[2:6],
+    ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from ipaddress import ip_address
 from typing import Any
@@ -142,5 +142,33 @@ def test_the_host_is_compared_as_tls_compares_it(
     assert found.matches is matches
 
 
-def test_what_is_no_certificate_is_none() -> None:
-    assert parse_certificate(b"nothing", "good.test") is None
+def _with_an_unknown_name(der: bytes) -> bytes:
+    """Make the DNS name an x400Address, whose contents nobody reads."""
+    return der.replace(b"\x82\x09good.test", b"\xa3\x09good.test")
+
+
+def _with_a_repeated_extension(der: bytes) -> bytes:
+    """Make the key of the issuer (2.5.29.35) another subjectAltName (2.5.29.17)."""
+    return der.replace(b"\x06\x03\x55\x1d\x23", b"\x06\x03\x55\x1d\x11")
+
+
+def _of_version_9(der: bytes) -> bytes:
+    return der.replace(b"\xa0\x03\x02\x01\x02", b"\xa0\x03\x02\x01\x08", 1)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [_with_an_unknown_name, _with_a_repeated_extension, _of_version_9, lambda _: b"nothing"],
+)
+def test_a_certificate_that_can_not_be_read_is_none(
+    authority: Authority, damage: Callable[[bytes], bytes]
+) -> None:
+    from cryptography import x509
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    issued = x509.load_pem_x509_certificate(authority.issue("good.test").read_bytes())
+    whole = issued.public_bytes(Encoding.DER)
+
+    assert parse_certificate(whole, "good.test")
+    assert damage(whole) != whole
+    assert parse_certificate(damage(whole), "good.test") is None
