@@ -174,7 +174,7 @@ class TimerListener:
                 )
                 await self._halted.wait()
                 return
-            if await self._wait_until(due):
+            if due := await self._wait_until(due):
                 status = await self._fire(due, status, past_due=False)
 
     async def _read_status(self, now: datetime) -> Status | None:
@@ -220,11 +220,16 @@ class TimerListener:
         if statuses is not None:
             await self._retry(lambda: statuses.write(status))
 
-    async def _wait_until(self, due: datetime) -> bool:
-        while (left := due - self._now()) > timedelta(0):
-            if await self._sleep(min(left, _LONGEST_SLEEP)):
-                return False
-        return not self._halted.is_set()
+    async def _wait_until(self, due: datetime) -> datetime | None:
+        """Wait until it is due, sooner if the clock is set back; None: halted."""
+        now = self._now()
+        while now < due:
+            if await self._sleep(min(due - now, _LONGEST_SLEEP)):
+                return None
+            before, now = now, self._now()
+            if now < before:
+                due = self._next_after(now) or due
+        return None if self._halted.is_set() else due
 
     async def _sleep(self, delay: timedelta) -> bool:
         with contextlib.suppress(TimeoutError):

@@ -175,6 +175,15 @@ def test_a_clock_that_is_set_is_noticed_within_half_a_minute(tick, loop):
     assert 120 <= at <= 150
 
 
+def test_a_clock_that_is_set_back_stops_no_schedule(tick, loop):
+    """A timer of every minute was silent for six hours."""
+
+    def clock():
+        return loop.now() - timedelta(hours=6 if loop.seconds > 70 else 0)
+
+    assert tick("0 * * * * *", 250, clock=clock) == [60, 120, 180, 240]
+
+
 #: No name: it does not depend on what the machine knows of zones.
 BERLIN = "CET-1CEST,M3.5.0,M10.5.0/3"
 
