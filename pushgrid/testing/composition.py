@@ -23,9 +23,11 @@ from pushgrid.testing.memory import (
     MemoryTokens,
 )
 from shared.adapters.storage.health_table import TableHealth
+from shared.clock import WatchedClock
 from shared.delivery.messages.message import ReplayStep
 from shared.delivery.slots.slots import Slots
 from shared.engine.delivering.attempt_history import AttemptHistory
+from shared.engine.delivering.clock_records import ClockRecords
 from shared.engine.delivering.deliver import Deliver
 from shared.engine.delivering.deployment_terms import DeploymentTerms
 from shared.engine.delivering.gates import Gates
@@ -79,7 +81,7 @@ class InMemoryApp:
         self.pusher = pusher
         self.clock = clock
         self.resources = resources
-        self.queues = MemoryQueues(clock)
+        self.queues = MemoryQueues(clock.elsewhere)
         self.payloads = MemoryPayloads(clock)
         self.dead_letters = MemoryDeadLetters(clock)
         self.attempts = MemoryAttempts()
@@ -89,18 +91,27 @@ class InMemoryApp:
         self.tokens = MemoryTokens()
         self.slept: list[float] = []
         self.spans = itertools.count(1)
+        self.clock_records = ClockRecords(
+            state=resources, monotonic=clock.monotonic, begin=lambda work: work()
+        )
+        watched = WatchedClock(clock.now, clock.monotonic, self.clock_records.jumped)
+        self.watched = watched
         terms = DeploymentTerms(topics=directory, default_profile="latest", time_scale=1)
-        requeue = Requeue(sender=self.queues, clock=clock, sleep=self.sleep)
-        records = PoisonRecords(store=self.dead_letters, clock=clock, new_id=chance.new_id)
+        requeue = Requeue(sender=self.queues, clock=watched, sleep=self.sleep)
+        records = PoisonRecords(store=self.dead_letters, clock=watched, new_id=chance.new_id)
         self.intake = Intake(
-            receiver=self.queues, records=records, payloads=self.payloads, clock=clock
+            receiver=self.queues,
+            records=records,
+            payloads=self.payloads,
+            clock=watched,
+            clock_records=self.clock_records,
         )
         self.publish = Publish(
-            authorization=PublisherAuthorization(clock=clock),
+            authorization=PublisherAuthorization(clock=watched),
             topics=directory,
             subscriptions=directory,
             commits=InlineCommits(Commit(payloads=self.payloads, sender=self.queues).run),
-            clock=clock,
+            clock=watched,
             new_id=chance.new_id,
             metrics=self.metrics,
             payloads_kept_for=terms.payloads_kept_for,
@@ -114,39 +125,42 @@ class InMemoryApp:
                 requeue=requeue,
                 records=records,
                 metrics=self.metrics,
-                clock=clock,
+                clock=watched,
             ),
             gates=self.new_gates(),
             requeue=requeue,
-            history=AttemptHistory(log=self.attempts, logging=AttemptLogging.FAILURES, clock=clock),
-            clock=clock,
+            history=AttemptHistory(
+                log=self.attempts, logging=AttemptLogging.FAILURES, clock=watched
+            ),
+            clock=watched,
             jitter=chance.jitter,
             new_lock=Lock,
             tokens=self.tokens,
             metrics=self.metrics,
+            clock_records=self.clock_records,
             replay=self._replay,
         )
         self.replays = ReplayJobs(
-            rows=self.resources, sender=self.queues, clock=clock, backoff=lambda _: None
+            rows=self.resources, sender=self.queues, clock=watched, backoff=lambda _: None
         )
         self.replay = ReplaySteps(
             jobs=self.replays,
             marks=Marks(rows=self.resources),
-            events=PutEvents(payloads=self.payloads, requeue=requeue, terms=terms, clock=clock),
+            events=PutEvents(payloads=self.payloads, requeue=requeue, terms=terms, clock=watched),
             reader=self.dead_letters,
             topics=directory,
             subscriptions=directory,
             requeue=requeue,
-            clock=clock,
+            clock=watched,
         )
-        self.wake = Wake(intake=self.intake, receiver=self.queues, requeue=requeue, clock=clock)
+        self.wake = Wake(intake=self.intake, receiver=self.queues, requeue=requeue, clock=watched)
         self.write_dead_letters = WriteDeadLetters(
             intake=self.intake,
             receiver=self.queues,
             sender=self.queues,
             payloads=self.payloads,
             store=self.dead_letters,
-            clock=clock,
+            clock=watched,
             new_id=chance.new_id,
             metrics=self.metrics,
         )
@@ -156,7 +170,8 @@ class InMemoryApp:
             attempts=self.attempts,
             counts=self.counts,
             state=self.resources,
-            clock=clock,
+            clock=watched,
+            clock_records=self.clock_records,
         )
 
     def new_gates(self) -> Gates:
@@ -164,18 +179,20 @@ class InMemoryApp:
         lock = Lock()
         store = TableHealth(self.resources, self.clock.monotonic)
         return Gates(
-            health=SharedHealth(store, self.clock, lock, self.metrics),
+            health=SharedHealth(store, self.watched, lock, self.metrics, self.clock_records),
             slots=Slots(self.clock.monotonic),
             threads=self.threads,
             push=self.push_through(self.pusher),
-            clock=self.clock,
+            clock=self.watched,
             monotonic=self.clock.monotonic,
             lock=lock,
         )
 
     def push_through(self, pusher: Pusher) -> Push:
         """Return the stage that pushes through *pusher*."""
-        return Push(pusher=pusher, clock=self.clock, new_span_id=lambda: f"{next(self.spans):016x}")
+        return Push(
+            pusher=pusher, clock=self.watched, new_span_id=lambda: f"{next(self.spans):016x}"
+        )
 
     def _replay(self, step: ReplayStep) -> None:
         self.replay.run(step)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
+from shared.delivery.furthest import LONGEST_PUT_BACK
+
 _WINDOW = timedelta(seconds=61)  # a minute, and a second of difference in transit
 
 
@@ -26,12 +28,18 @@ def ask(before: Allowance | None, rate: int, now: datetime) -> tuple[Allowance, 
 
     ``None`` as that time: the request may go now. Otherwise requests get times one after the other.
     No minute has more than *rate* requests: a tenth may come at once, the others evenly spread.
+    Nobody is told to ask again after more than `LONGEST_PUT_BACK`.
 
     Source: CloudEvents web hooks, section 4.2 (``WebHook-Allowed-Rate``); the pace is ours.
     """
     at_once = 1 + rate // 10
     step = _WINDOW / (rate - at_once + 1)
     even_at, line_until = before or Allowance(now, now)
+    # Neither is ever further ahead, unless the clock has jumped.
+    even_at, line_until = (
+        min(even_at, now + at_once * step),
+        min(line_until, now + LONGEST_PUT_BACK),
+    )
     soonest = even_at - (at_once - 1) * step
     if soonest <= now:
         return Allowance(max(even_at, now) + step, line_until), None

@@ -11,6 +11,8 @@ from shared.delivery.outcome import Outcome
 from shared.delivery.retry_schedule import Schedule
 from shared.http import Failure
 
+_MAX_DOUBLINGS = 20  # of the first hold: the longest comes sooner
+
 
 class EndpointType(StrEnum):
     """Kinds of endpoint that the rules tell apart. Only webhooks are delivered to."""
@@ -63,6 +65,11 @@ class DelayedDelivery:
     failures: int
     first_hold: timedelta
     longest_hold: timedelta
+
+    def hold_after(self, delays: int) -> timedelta:
+        """Return how long the hold lasts that follows so many in a row."""
+        doublings: int = 2 ** min(delays, _MAX_DOUBLINGS)
+        return min(self.first_hold * doublings, self.longest_hold)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -60,7 +60,7 @@ _FINAL = {
 
 
 _MAY_ASK_TO_WAIT = frozenset({429, 503})  # statuses whose Retry-After may count
-_MAX_TIMES = 2  # the wait otherwise chosen
+MAX_TIMES = 2  # the wait otherwise chosen: the most that Retry-After makes of it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,8 @@ class DeliveryTerms:
 
     *max_attempts* ``None``: unlimited. *dead_letter* ``None``: events that end are dropped.
     *headers* are the custom ones. All times are the documented ones; real time is *time_scale*
-    times shorter. The switches are the deployment's; they are explained where they are read.
+    times shorter. *ends_by_age*: events end by time to live; not soon after the clock has jumped.
+    The switches are the deployment's; they are explained where they are read.
     """
 
     profile: DeliveryProfile
@@ -84,6 +85,7 @@ class DeliveryTerms:
     honor_retry_after: bool = False
     probation_counts_attempt: bool = False
     probation_ends_events: bool = False
+    ends_by_age: bool = True
 
     @property
     def rules(self) -> EndpointRules:
@@ -153,7 +155,7 @@ def before_attempt(delivery: Delivery, terms: DeliveryTerms, now: datetime) -> G
     Time to live is checked only here, when the event is due. It runs from publish; an event that is
     exactly as old counts as expired. Source: "Delivery and retry", Dead-letter events.
     """
-    if terms.age(delivery, now) >= terms.time_to_live:
+    if terms.ends_by_age and terms.age(delivery, now) >= terms.time_to_live:
         return End(EndReason.TIME_TO_LIVE, f"older than {in_words(terms.time_to_live)}")
     if not terms.allow_another_after(delivery.attempts):
         # The policy was tightened while it waited.
@@ -215,8 +217,8 @@ def _asked_later(
     if asked is None or asked <= chosen:
         return None
     why = f"Retry-After of the endpoint: {in_words(asked)}"
-    if asked > chosen * _MAX_TIMES:
-        asked, why = chosen * _MAX_TIMES, f"{why}, limited to twice the wait"
+    if asked > chosen * MAX_TIMES:
+        asked, why = chosen * MAX_TIMES, f"{why}, limited to twice the wait"
     return RetryAt(now + asked, why)
 
 

@@ -81,6 +81,7 @@ def deliver() -> Deliver:
         new_lock=Lock,
         tokens=tokens(),
         metrics=metrics,
+        clock_records=storage.clock_records(),
         replay=_replay,
     )
 
@@ -99,7 +100,11 @@ def _gates() -> Gates:
     lock = Lock()
     return Gates(
         health=SharedHealth(
-            TableHealth(storage.resources(), time.monotonic), CLOCK, lock, storage.metrics()
+            TableHealth(storage.resources(), time.monotonic),
+            CLOCK,
+            lock,
+            storage.metrics(),
+            storage.clock_records(),
         ),
         slots=Slots(awake_seconds),
         threads=PooledThreads(),

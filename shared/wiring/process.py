@@ -4,21 +4,39 @@ from __future__ import annotations
 
 import gc
 import random
+import time
 import uuid
 from collections.abc import Callable
-from functools import wraps
-from threading import RLock
+from contextlib import suppress
+from datetime import datetime, timedelta
+from functools import partial, wraps
+from threading import RLock, Thread
 from typing import Any, TypeVar, cast
 
-from shared.clock import SystemClock
-
-CLOCK = SystemClock()
+from shared.clock import SystemClock, WatchedClock
 
 T = TypeVar("T")
 
 _chance = random.Random()  # noqa: S311 - ids only
 _lock = RLock()
 _built: dict[Callable[[], Any], Any] = {}
+
+
+def _record_jump(by: timedelta, now: datetime) -> None:
+    from shared.wiring.storage import clock_records  # what only reads the clock needs no storage
+
+    clock_records().jumped(by, now)
+
+
+def begin(work: Callable[[], object]) -> None:
+    """Begin work that may wait, on a thread of its own; it is not done if there is none."""
+    with suppress(RuntimeError):
+        Thread(target=work, daemon=True).start()
+
+
+CLOCK = WatchedClock(
+    SystemClock().now, time.monotonic, lambda *jump: begin(partial(_record_jump, *jump))
+)
 
 
 def once(build: Callable[[], T]) -> Callable[[], T]:

@@ -15,11 +15,12 @@ from shared.adapters.storage.connection import Service, connections_beside
 from shared.adapters.storage.metrics import StorageMetrics
 from shared.adapters.storage.queues import StorageQueues
 from shared.adapters.storage.tables import StorageResources
+from shared.engine.delivering.clock_records import ClockRecords
 from shared.engine.delivering.deployment_terms import DeploymentTerms
 from shared.engine.delivering.poison_records import PoisonRecords
 from shared.engine.delivering.requeue import Requeue
 from shared.wiring.outbound import storage_pusher
-from shared.wiring.process import CLOCK, new_id, once
+from shared.wiring.process import CLOCK, begin, new_id, once
 from shared.wiring.settings import settings
 
 
@@ -65,6 +66,11 @@ def dead_letters() -> StorageDeadLetters:
 @once
 def poison_records() -> PoisonRecords:
     return PoisonRecords(store=dead_letters(), clock=CLOCK, new_id=new_id)
+
+
+@once
+def clock_records() -> ClockRecords:
+    return ClockRecords(state=resources(), monotonic=time.monotonic, begin=begin)
 
 
 @once

@@ -47,6 +47,7 @@ def deadletter_timer() -> RecordedTimer:
             counts=storage.counts(),
             state=storage.resources(),
             clock=CLOCK,
+            clock_records=storage.clock_records(),
         ),
     }
     work = TimerJobs(jobs=jobs, clock=CLOCK)
@@ -65,4 +66,5 @@ def _intake() -> Intake:
         records=storage.poison_records(),
         payloads=storage.payloads(),
         clock=CLOCK,
+        clock_records=storage.clock_records(),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 START = datetime(2026, 2, 9, 12, 0, tzinfo=UTC)
@@ -18,14 +19,25 @@ class Seconds:
 
 
 class FakeClock:
-    """A clock that stands still until it is advanced."""
+    """
+    A clock that stands still until it is advanced.
+
+    *elsewhere* is that of another machine, such as storage: it shows the same until this one jumps.
+    """
+
+    is_settled = True
 
     def __init__(self, start: datetime = START) -> None:
         self.start = start
         self._now = start
+        self._jumped = timedelta()
 
     def now(self) -> datetime:
-        return self._now
+        return self._now + self._jumped
+
+    @property
+    def elsewhere(self) -> Elsewhere:
+        return Elsewhere(lambda: self._now)
 
     def monotonic(self) -> float:
         """Return seconds since some moment in the past, as `time.monotonic` does."""
@@ -33,3 +45,16 @@ class FakeClock:
 
     def advance(self, by: timedelta) -> None:
         self._now += by
+
+    def jump(self, by: timedelta) -> None:
+        """Set the clock, as no time passes."""
+        self._jumped += by
+
+
+class Elsewhere:
+    """A clock that does not jump."""
+
+    is_settled = True
+
+    def __init__(self, now: Callable[[], datetime]) -> None:
+        self.now = now

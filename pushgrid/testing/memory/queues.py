@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from pushgrid.testing.memory.clock import FakeClock
 from pushgrid.testing.memory.faults import Faulty
+from shared.clock import Clock
 from shared.engine.ports import Backlog, Peeked, Queue, Receipt, Received
 from shared.errors import StorageUnavailable, Unstorable
 
@@ -31,7 +31,7 @@ class Stored:
 class MemoryQueues(Faulty):
     """Sender, Receiver and QueueWatch."""
 
-    def __init__(self, clock: FakeClock) -> None:
+    def __init__(self, clock: Clock) -> None:
         super().__init__()
         self._clock = clock
         self.stored: defaultdict[Queue, list[Stored]] = defaultdict(list)

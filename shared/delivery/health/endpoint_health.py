@@ -16,7 +16,6 @@ PROBE_MARGIN = timedelta(seconds=10)  # added to the acknowledgement timeout: wh
 PROBE_RECHECK = timedelta(seconds=3)  # deliveries return after this during another's probe
 # Refusals of the event itself, which say nothing about the endpoint.
 EVENTS_FAULT = frozenset({Outcome.BAD_REQUEST, Outcome.PAYLOAD_TOO_LARGE})
-_MAX_DOUBLINGS = 20
 _RATE_CHANGE = 1.2  # growth of a rate that is worth a write
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
@@ -240,8 +239,7 @@ def _hold(health: Health, seen: Observation, terms: DeliveryTerms) -> Hold | Non
     rule = terms.profile.delayed_delivery
     delays = old.delays if old else 0
     if rule and (seen.is_probe if delays else health.failures >= rule.failures):
-        doublings = min(delays, _MAX_DOUBLINGS)
-        wait = min(rule.first_hold * 2**doublings, rule.longest_hold)
+        wait = rule.hold_after(delays)
         delayed = Hold(
             since=since,
             until=seen.ended_at + terms.scaled(wait),

@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from shared.clock import is_pending
+from shared.delivery.furthest import Bounds
+from shared.delivery.health.bounded_health import bounded_health
 from shared.delivery.health.endpoint_health import (
     PROBE_RECHECK,
     Availability,
@@ -25,6 +28,8 @@ from shared.delivery.health.streak import NO_STREAK, Streak
 from shared.delivery.policy import DeliveryTerms
 
 WRITE_AFTER = timedelta(seconds=1)  # between writes that are not urgent
+FAILED_AGAIN_AFTER = timedelta(seconds=5)  # after a failed write
+CLAIM_LIMIT = timedelta(minutes=1)  # longest time that a claim takes
 _OPEN = Open()
 
 
@@ -62,8 +67,9 @@ class LocalHealth:
         """Decide whether anything may be pushed."""
         if self.health.hold is None or not terms.profile.ever_holds:
             return _OPEN  # Where an edition has no holds, one that an earlier left does not count.
+        self.health = bounded_health(self.health, Bounds(now))
         found = availability(self.health, now)
-        if isinstance(found, NeedsProbe) and now < self.claiming_until:
+        if isinstance(found, NeedsProbe) and is_pending(self.claiming_until, now, CLAIM_LIMIT):
             return Held(now + PROBE_RECHECK, "a probe is about to begin")
         return found
 
@@ -79,7 +85,8 @@ class LocalHealth:
         if terms.profile.ever_holds:
             seen = replace(seen, is_isolated=self.streak.is_isolated(seen, terms))
             self.streak = self.streak.followed_by(seen)
-            self.health = observe(self.health, seen, terms)
+            known = bounded_health(self.health, Bounds(seen.ended_at))
+            self.health = observe(known, seen, terms)
 
     def count_new(self, count: int, now: datetime) -> None:
         """Count new events, to measure the subscription's rate."""
@@ -105,19 +112,25 @@ class LocalHealth:
         self.health = with_rate(self.health, self.pace.rate)
         return times
 
-    def learn(self, stored: Health) -> None:
-        """Merge what is stored, unless it is about an earlier endpoint."""
-        if stored.endpoint == self.health.endpoint:
+    def learn(self, stored: Health, bounds: Bounds) -> None:
+        """
+        Merge what is stored, unless it is about an earlier endpoint.
+
+        It is bounded once: read again, a hold that was too far ahead would never come nearer.
+        """
+        if stored.endpoint == self.health.endpoint and stored != self.stored:
             self.stored = stored
-            self.health = merge(self.health, stored)
+            known = bounded_health(self.health, bounds)
+            self.health = merge(known, bounded_health(stored, bounds))
 
     def needs_write(self, now: datetime) -> bool:
         """Tell whether a change is stored now: urgent ones at once, others within a second."""
         health = self.health
         stored = self.stored or Health(endpoint=health.endpoint)
-        if health == stored or self.is_writing or now < self.blocked_until:
+        is_blocked = is_pending(self.blocked_until, now, FAILED_AGAIN_AFTER)
+        if health == stored or self.is_writing or is_blocked:
             return False
-        if now >= self.write_from:
+        if not is_pending(self.write_from, now, WRITE_AFTER):
             return True
         one, other = health.hold, stored.hold
         if one is None or other is None:

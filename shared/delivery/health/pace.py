@@ -29,7 +29,7 @@ class EventRate:
 
     def with_more(self, count: int, now: datetime) -> EventRate:
         """Count events that have just come."""
-        return EventRate(self.since, now, self._faded(now) + count)
+        return EventRate(min(self.since, now), now, self._faded(now) + count)
 
     def per_second(self, now: datetime) -> float:
         """Return the rate, corrected for the time that is not yet covered."""

@@ -10,10 +10,13 @@ from functools import partial
 
 from shared import telemetry
 from shared.clock import Clock
+from shared.delivery.furthest import Bounds
+from shared.delivery.messages.bounded_message import bounded_message
 from shared.delivery.messages.message import DeliveryMessage, NewerMessage, ReplayStep
 from shared.delivery.messages.message_reader import decode
 from shared.engine.delivering.attempt_history import AttemptHistory
 from shared.engine.delivering.attempt_lines import AttemptLines
+from shared.engine.delivering.clock_records import ClockRecords
 from shared.engine.delivering.gate import Gate
 from shared.engine.delivering.gates import Gates
 from shared.engine.delivering.handover import Handover
@@ -63,6 +66,7 @@ class Deliver:
     new_lock: Callable[[], AbstractContextManager[object]]
     tokens: Tokens
     metrics: Metrics
+    clock_records: ClockRecords
     replay: Callable[[ReplayStep], None]
 
     def run(self, body: bytes, end_invocation: Callable[[], None] = lambda: None) -> None:
@@ -112,6 +116,9 @@ class Deliver:
             return ()
         if any(message.dead_letter for message in messages):
             raise MalformedMessage("dead letters are not delivered")
+        bounds = Bounds(self.clock.now())
+        messages = tuple(bounded_message(each, bounds) for each in messages)
+        self.clock_records.bounded(bounds, messages[0].key)
         return messages
 
     def _quick_first(self, messages: Sequence[DeliveryMessage]) -> Sequence[DeliveryMessage]:

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from shared import telemetry
-from shared.clock import Clock
+from shared.clock import Clock, is_pending
 from shared.delivery.health.endpoint_health import (
     Availability,
     Held,
@@ -247,7 +247,8 @@ class Gates:
         now = self.clock.now()
         with self.lock:
             self._shortages += 1
-            if self._told_at and now - self._told_at < SHORTAGE_TOLD_EVERY:
+            told_at = self._told_at
+            if told_at and is_pending(told_at + SHORTAGE_TOLD_EVERY, now, SHORTAGE_TOLD_EVERY):
                 return
             count, self._shortages, self._told_at = self._shortages, 0, now
         telemetry.error("delivery.shortage", detail=shortage.of, count=count)

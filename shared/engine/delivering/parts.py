@@ -135,7 +135,8 @@ class Parts:
         kept: list[Delivery] = []
         old: list[Delivery] = []
         for each in message.deliveries:
-            (kept if now - each.origin.published_at < longest else old).append(each)
+            is_young = now - each.origin.published_at < longest or not self.clock.is_settled
+            (kept if is_young else old).append(each)
         for part, text in encode_parts(replace(message, deliveries=tuple(old))):
             events = [event for _, event in texts_of(part.deliveries, self.payloads)]
             self.records.write(Queue.RETRIES, text, "its event subscription can't be read", events)
@@ -157,11 +158,12 @@ class Parts:
             return EndReason.SUBSCRIPTION_DELETED
         if not found.has_consented:  # It replaced one that could not be read.
             raise UnreadableDocument
-        is_expired = found.is_expired(self.clock.now())
+        is_expired = found.is_expired(self.clock.now()) and self.clock.is_settled
         return EndReason.SUBSCRIPTION_EXPIRED if is_expired else found
 
     def _judged(self, message: DeliveryMessage, subscription: EventSubscription) -> Part:
-        terms, now = self.terms.of(subscription), self.clock.now()
+        now = self.clock.now()
+        terms = replace(self.terms.of(subscription), ends_by_age=self.clock.is_settled)
         loaded: _WithTexts = texts_of(message.deliveries, self.payloads)
         if message.generation == UNMATCHED:
             message, loaded = self._matched(message, loaded, subscription)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, suppress
-from datetime import timedelta
 
 from shared import telemetry
 from shared.clock import Clock
+from shared.delivery.furthest import Bounds
 from shared.delivery.health.endpoint_health import (
     PROBE_RECHECK,
     Availability,
@@ -17,15 +17,18 @@ from shared.delivery.health.endpoint_health import (
     claim_probe,
     merge,
 )
-from shared.delivery.health.local_health import WRITE_AFTER, LocalHealth
+from shared.delivery.health.local_health import (
+    CLAIM_LIMIT,
+    FAILED_AGAIN_AFTER,
+    WRITE_AFTER,
+    LocalHealth,
+)
 from shared.delivery.policy import DeliveryTerms
+from shared.engine.delivering.clock_records import ClockRecords
 from shared.engine.delivering.hold_records import HoldRecords
 from shared.engine.ports import HealthStore, Metrics, StoredHealth
 from shared.errors import Conflict, StorageUnavailable
 from shared.subscriptions.subscription import SubscriptionKey
-
-FAILED_AGAIN_AFTER = timedelta(seconds=5)  # after a failed write
-CLAIM_LIMIT = timedelta(minutes=1)  # longest time that a claim takes
 
 _CLAIM_TRIES = 2
 _OPEN = Open()
@@ -45,9 +48,11 @@ class SharedHealth:
         clock: Clock,
         lock: AbstractContextManager[object],
         metrics: Metrics,
+        clock_records: ClockRecords,
     ) -> None:
         self._store = store
         self._metrics = metrics
+        self._clock_records = clock_records
         self._clock = clock
         self._lock = lock
 
@@ -56,10 +61,13 @@ class SharedHealth:
     ) -> Availability:
         """Decide whether anything may be pushed; may read the table."""
         row = self._store.cached(key) if terms.profile.ever_holds else None
+        bounds = Bounds(self._clock.now())
         with self._lock:
             if row and row.health is not known.stored:
-                known.learn(row.health)
-            return known.availability(terms, self._clock.now())
+                known.learn(row.health, bounds)
+            found = known.availability(terms, bounds.now)
+        self._clock_records.bounded(bounds, key)
+        return found
 
     def claim_probe(self, known: LocalHealth, key: SubscriptionKey, terms: DeliveryTerms) -> bool:
         """Claim the probe of a hold that is over by time; one thread of all processes succeeds."""
@@ -114,7 +122,7 @@ class SharedHealth:
         now = self._clock.now()
         with self._lock:
             if row:
-                known.learn(row.health)
+                known.learn(row.health, Bounds(now))
             if not isinstance(availability(known.health, now), NeedsProbe):
                 return False  # Another process has claimed or released it.
             claimed = claim_probe(known.health, terms, now)
@@ -127,7 +135,7 @@ class SharedHealth:
     def _write(self, known: LocalHealth, key: SubscriptionKey, row: StoredHealth | None) -> None:
         with self._lock:
             if row:
-                known.learn(row.health)
+                known.learn(row.health, Bounds(self._clock.now()))
             health = known.health
         self._store_row(key, health, row)
         with self._lock:

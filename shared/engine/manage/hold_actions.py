@@ -11,6 +11,8 @@ from shared.arm.arm_json import answer
 from shared.arm.pause_codec import to_pause, with_pause, without_pause
 from shared.arm.subscription_codec import to_subscription_in_force
 from shared.clock import in_words, timestamp
+from shared.delivery.furthest import Bounds
+from shared.delivery.health.bounded_health import bounded_health
 from shared.delivery.health.endpoint_health import Hold, HoldReason, endpoint_id, release
 from shared.engine.delivering.hold_records import HoldRecords
 from shared.engine.manage.call import Call, ManagePorts
@@ -130,8 +132,10 @@ def _release(ports: ManagePorts, subscription: EventSubscription) -> Hold | None
         if row is None or row.health.hold is None or row.health.endpoint != endpoint:
             return None
         with suppress(Conflict):
-            ports.health.write(subscription.key, release(row.health, ports.clock.now()), row.etag)
-            return row.health.hold
+            now = ports.clock.now()
+            health = bounded_health(row.health, Bounds(now))
+            ports.health.write(subscription.key, release(health, now), row.etag)
+            return health.hold
     raise Conflict
 
 

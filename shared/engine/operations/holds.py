@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 from shared.arm.pause_codec import to_pause
 from shared.arm.subscription_codec import to_subscription_in_force
+from shared.delivery.furthest import Bounds
+from shared.delivery.health.bounded_health import bounded_health
 from shared.delivery.health.endpoint_health import (
     Availability,
     Health,
@@ -39,7 +41,7 @@ def held_subscriptions(resources: ResourceStore, now: datetime) -> list[HeldSubs
     Raises:
         StorageUnavailable: storage did not answer.
     """
-    held = held_endpoints(resources)
+    held = held_endpoints(resources, now)
     found = []
     for row in resources.list_all(Table.EVENT_SUBSCRIPTIONS):
         with suppress(*UNREADABLE):
@@ -48,9 +50,11 @@ def held_subscriptions(resources: ResourceStore, now: datetime) -> list[HeldSubs
     return [each for each in found if each.reasons]
 
 
-def held_endpoints(resources: ResourceStore) -> dict[str, Health]:
+def held_endpoints(resources: ResourceStore, now: datetime) -> dict[str, Health]:
     """
-    Read the health of each endpoint that has a hold, by its id; rows that can't be read hold none.
+    Read the health of each endpoint that has a hold, by its id, bounded as delivering reads it.
+
+    Rows that can't be read hold none.
 
     Raises:
         StorageUnavailable: storage did not answer.
@@ -58,7 +62,7 @@ def held_endpoints(resources: ResourceStore) -> dict[str, Health]:
     held = {}
     for row in resources.list_all(Table.ENDPOINT_HEALTH):
         with suppress(*UNREADABLE):
-            health = health_of(row.document)
+            health = bounded_health(health_of(row.document), Bounds(now))
             if health.hold:
                 held[health.endpoint] = health
     return held

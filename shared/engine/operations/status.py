@@ -9,11 +9,13 @@ from typing import Any, NamedTuple
 
 from shared.arm.arm_json import answer, error_answer
 from shared.clock import Clock, timestamp
+from shared.delivery.furthest import SKEW
+from shared.engine.delivering.clock_records import ClockNote, clock_notes
 from shared.engine.operations.holds import HeldSubscription
 from shared.engine.operations.operator_authorization import check_operator
 from shared.engine.operations.prometheus import CONTENT_TYPE, Gauge, exposition
 from shared.engine.ports import CountReader, Queue, QueueWatch, TokenVerifier
-from shared.engine.timers.last_runs import LastRun, TimerRuns
+from shared.engine.timers.last_runs import LastRun, TimerRuns, last_runs
 from shared.engine.timers.queue_watch import QueueState, states
 from shared.errors import AppError, MethodNotAllowed, NotFound, StorageUnavailable
 from shared.http import HttpAnswer, HttpRequest
@@ -21,21 +23,24 @@ from shared.http import HttpAnswer, HttpRequest
 LATE = timedelta(
     minutes=15
 )  # a message that waits longer, or a timer that has not run for longer, is late
+_SECOND = timedelta(seconds=1)
 _AT_WORK = (Queue.DELIVERIES, Queue.RETRIES, Queue.WAITING, Queue.DEADLETTERS)
 
 
 class Snapshot(NamedTuple):
-    """Queues and timers as storage shows them at one moment."""
+    """Queues, timers and what was wrong with clocks, as storage shows them at one moment."""
 
     at: datetime
     queues: Mapping[Queue, QueueState]
     timers: Mapping[str, LastRun]
+    clock: Sequence[ClockNote]
 
 
 def take_snapshot(watch: QueueWatch, runs: TimerRuns, clock: Clock) -> Snapshot | None:
     """Read queues and timers; ``None`` if storage does not answer."""
     try:
-        return Snapshot(clock.now(), states(watch, clock.now()), runs.last())
+        now, rows = clock.now(), runs.rows()
+        return Snapshot(now, states(watch, now), last_runs(rows), clock_notes(rows))
     except StorageUnavailable:
         return None
 
@@ -102,6 +107,7 @@ def _health(snapshot: Snapshot | None) -> HttpAnswer:
             timer: {"lastRun": timestamp(run.at), "failed": list(run.failed)}
             for timer, run in sorted(snapshot.timers.items())
         },
+        "clock": [each._asdict() | {"at": timestamp(each.at)} for each in snapshot.clock],
     }
     return answer(200, document)
 
@@ -119,8 +125,14 @@ def _reasons(snapshot: Snapshot) -> list[str]:
     ]
     timers = sorted(snapshot.timers.items())
     silent = [f"the timer {timer} is late" for timer, run in timers if snapshot.at - run.at > LATE]
+    ahead = [
+        f"the timer {timer} has run {(run.at - snapshot.at) // _SECOND} s ahead of the clock"
+        for timer, run in timers
+        if run.at - snapshot.at > SKEW
+    ]
     failed = [f"the timer {timer} has failed" for timer, run in timers if run.failed]
-    return late + poison + silent + failed
+    clock = [each.reason for each in snapshot.clock if each.is_recent(snapshot.at)]
+    return late + poison + silent + ahead + failed + clock
 
 
 def _gauges(snapshot: Snapshot | None) -> list[Gauge]:

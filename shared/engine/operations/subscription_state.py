@@ -9,6 +9,8 @@ from typing import Any
 
 from shared.arm.subscription_codec import to_subscription_in_force
 from shared.clock import timestamp
+from shared.delivery.furthest import Bounds
+from shared.delivery.health.bounded_health import bounded_health
 from shared.delivery.health.endpoint_health import (
     Availability,
     Held,
@@ -91,7 +93,7 @@ def read_availability(
     kept = health.read(subscription.key)
     if kept is None or kept.health.endpoint != endpoint_id(subscription):
         return Open()
-    return availability(kept.health, now)
+    return availability(bounded_health(kept.health, Bounds(now)), now)
 
 
 def holds_document(pause: Pause | None, found: Availability) -> dict[str, Any]:

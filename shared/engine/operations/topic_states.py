@@ -24,7 +24,7 @@ def topic_states(resources: ResourceStore, now: datetime) -> dict[str, Any]:
     Raises:
         StorageUnavailable: storage did not answer.
     """
-    held = held_endpoints(resources)
+    held = held_endpoints(resources, now)
     topics = []
     for partition in (CUSTOM_TOPICS, NAMESPACE_TOPICS):
         for row in resources.list(Table.TOPICS, partition):

@@ -85,6 +85,8 @@ class WriteDeadLetters:
             StorageUnavailable, Exception: what failed stays, or became a record.
         """
         fault, began_at = None, self.clock.now()
+        for account in [each for each, at in self._away.items() if at > began_at]:
+            del self._away[account]  # The clock was set back: it would be away in every run.
         while taken := self.intake.take(Queue.DEADLETTERS, deadline):
             groups: dict[BlobTarget, list[ReadMessage]] = defaultdict(list)
             for each in taken:
@@ -248,7 +250,7 @@ class WriteDeadLetters:
                 log_dropped(self.metrics, named, EndReason.PAYLOAD_MISSING, gone)
 
     def _keep_or_drop(self, each: ReadMessage) -> None:
-        if self.clock.now() < note_of(each.message).keep_until:
+        if self.clock.now() < note_of(each.message).keep_until or not self.clock.is_settled:
             self._hide(each)
         else:
             message = each.message

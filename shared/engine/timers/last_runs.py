@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from shared import telemetry
-from shared.clock import Clock, timestamp
-from shared.engine.ports import ResourceStore, Table
+from shared.clock import Clock, is_pending, timestamp
+from shared.engine.delivering.clock_records import STATE
+from shared.engine.ports import Resource, ResourceStore, Table
 from shared.errors import UNREADABLE, AppError, Conflict, StorageUnavailable
 
 EVERY = timedelta(minutes=1)  # at most; a changed result is written at once
-_STATE = "state"
 
 
 class LastRun(NamedTuple):
@@ -36,10 +36,11 @@ class TimerRuns:
         """Store that *timer* has run, unless that is known; best effort."""
         run = LastRun(self.clock.now(), tuple(failed))
         known = self._recorded.get(timer)
-        if known and known.failed == run.failed and run.at - known.at < EVERY:
+        is_known = known is not None and is_pending(known.at + EVERY, run.at, EVERY)
+        if known and is_known and known.failed == run.failed:
             return
         document = {"timer": timer, "lastRun": timestamp(run.at), "failed": list(run.failed)}
-        key = Table.TOPICS, _STATE, f"timer-{timer}"
+        key = Table.TOPICS, STATE, f"timer-{timer}"
         try:
             stored = self.state.get(*key)
             self.state.put(*key, document, stored.etag if stored else None)
@@ -50,20 +51,25 @@ class TimerRuns:
             return
         self._recorded[timer] = run
 
-    def last(self) -> Mapping[str, LastRun]:
+    def rows(self) -> Sequence[Resource]:
         """
-        Return the last runs by timer.
+        Return the rows that have the last runs, among others.
 
         Raises:
             StorageUnavailable: storage did not answer.
         """
-        found: dict[str, LastRun] = {}
-        for each in self.state.list(Table.TOPICS, _STATE):
-            with suppress(*UNREADABLE):  # as if it had not run; the next run replaces the row
-                at, failed = each.document["lastRun"], each.document["failed"]
-                run = LastRun(datetime.fromisoformat(at).astimezone(UTC), tuple(failed))
-                found[str(each.document["timer"])] = run
-        return found
+        return self.state.list(Table.TOPICS, STATE)
+
+
+def last_runs(rows: Iterable[Resource]) -> Mapping[str, LastRun]:
+    """Return the last runs by timer."""
+    found: dict[str, LastRun] = {}
+    for each in rows:
+        with suppress(*UNREADABLE):  # as if it had not run; the next run replaces the row
+            at, failed = each.document["lastRun"], each.document["failed"]
+            run = LastRun(datetime.fromisoformat(at).astimezone(UTC), tuple(failed))
+            found[str(each.document["timer"])] = run
+    return found
 
 
 class JobsFailed(Exception):

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from shared import telemetry
-from shared.clock import Clock
+from shared.clock import Clock, is_pending
 from shared.delivery.messages.message_reader import due_of
 from shared.engine.ports import Backlog, Queue, QueueWatch
 
@@ -61,7 +61,7 @@ class WatchQueues:
             StorageUnavailable: the next run tries again.
         """
         now = self.clock.now()
-        if now >= deadline or (self._next and now < self._next):
+        if now >= deadline or (self._next and is_pending(self._next, now, EVERY)):
             return
         for queue, state in states(self.watch, now).items():
             if state.messages or queue in self._nonempty:

@@ -9,8 +9,11 @@ from datetime import datetime, timedelta
 
 from shared import telemetry
 from shared.clock import Clock
+from shared.delivery.furthest import Bounds
+from shared.delivery.messages.bounded_message import bounded_message
 from shared.delivery.messages.message import DeliveryMessage, NewerMessage, ReplayStep
 from shared.delivery.messages.message_reader import decode
+from shared.engine.delivering.clock_records import ClockRecords
 from shared.engine.delivering.event_texts import texts_of
 from shared.engine.delivering.poison_records import PoisonRecords
 from shared.engine.delivering.requeue import NEWER_AGAIN_IN
@@ -47,6 +50,7 @@ class Intake:
     records: PoisonRecords
     payloads: PayloadStore
     clock: Clock
+    clock_records: ClockRecords
 
     def take(self, queue: Queue, deadline: datetime) -> list[ReadMessage]:
         """
@@ -164,7 +168,9 @@ class Intake:
         try:
             parts = decode(received.text)
             if not isinstance(parts, NewerMessage):
-                parts = _deliveries(queue, parts)
+                bounds = Bounds(self.clock.now())
+                parts = tuple(bounded_message(each, bounds) for each in _deliveries(queue, parts))
+                self.clock_records.bounded(bounds, parts[0].key)
         except MalformedMessage as error:
             self._quarantine(queue, received, str(error))
             return ()

@@ -19,6 +19,7 @@ from shared.delivery.requests.push_batch import Loaded
 from shared.delivery.slots.shares import Share
 from shared.delivery.slots.slots import THREADS, Slots
 from shared.engine.delivering.answers import Attempted, NotNow, Result
+from shared.engine.delivering.clock_records import ClockRecords
 from shared.engine.delivering.gate import Gate
 from shared.engine.delivering.gates import Gates
 from shared.engine.delivering.late_answers import LateAnswers
@@ -108,9 +109,13 @@ class House:
         self.threads = PooledThreads(threads)
         self._subscriptions: dict[str, EventSubscription] = {}
         lock = threading.Lock()
-        store = TableHealth(MemoryResources(), self.clock.monotonic)
+        rows = MemoryResources()
+        store = TableHealth(rows, self.clock.monotonic)
+        records = ClockRecords(
+            state=rows, monotonic=self.clock.monotonic, begin=lambda work: work()
+        )
         self.gates = Gates(
-            health=SharedHealth(store, self.clock, lock, Counted()),
+            health=SharedHealth(store, self.clock, lock, Counted(), records),
             slots=self.slots,
             threads=self.threads,
             push=self.work,

@@ -48,7 +48,7 @@ def test_a_message_received_early_is_put_back_unattempted(
 
 
 def test_a_message_far_too_early_waits_on_the_other_queue(app: Deployment) -> None:
-    app.run(a_message(due=START + HOUR))
+    app.run(a_message([a_delivery(attempts=7)], due=START + HOUR))
 
     assert app.waiting(Queue.WAITING) == [(59 * MINUTE, [0])]
 

@@ -39,9 +39,9 @@ def hold(arm: ArmApi, until: timedelta, endpoint: str | None = None) -> None:
     wanted = Hold(
         since=START,
         until=START + until,
-        why="probation for Busy: 10 s",
+        why="probation for NotFound: 5 min",
         sent_at=START,
-        probation=Outcome.BUSY,
+        probation=Outcome.NOT_FOUND,
     )
     health = Health(endpoint=endpoint or endpoint_id(arm.in_force()), hold=wanted)
     TableHealth(arm.resources, lambda: 0.0).write(KEY, health, None)
@@ -129,7 +129,7 @@ def test_a_hold_is_shown_while_it_lasts(crm: ArmApi) -> None:
 
     assert found(crm)["state"]["held"] == {
         "until": "2026-02-09T12:03:00.0000000Z",
-        "why": "probation for Busy: 10 s",
+        "why": "probation for NotFound: 5 min",
     }
     assert printed(crm).startswith(
         "Held: the endpoint is sent nothing for another 0:02:00 (probation for"

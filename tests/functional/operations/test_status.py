@@ -11,13 +11,14 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from pushgrid.testing.memory import START
+from shared.delivery.health.endpoint_health import Held
 from shared.delivery.messages.message import DeliveryMessage, encode
 from shared.engine.operations.holds import held_subscriptions
 from shared.engine.operations.status import LATE, Status, take_snapshot
 from shared.engine.operations.topic_states import topic_states
 from shared.engine.ports import Queue, Table
 from shared.engine.timers.jobs import TimerJobs
-from shared.engine.timers.last_runs import JobsFailed, RecordedTimer, TimerRuns
+from shared.engine.timers.last_runs import JobsFailed, RecordedTimer, TimerRuns, last_runs
 from shared.engine.timers.queue_watch import WatchQueues
 from shared.errors import StorageUnavailable
 from shared.http import HttpAnswer, HttpRequest
@@ -25,6 +26,7 @@ from shared.metrics import CountRow, Metric, Series, Span, Sum
 from tests.builders import a_message
 from tests.functional.deployment import Deployment, Logged
 from tests.functional.manage.arm_api import CRM, ORDERS, ArmApi, hook
+from tests.functional.manage.holding import hold
 
 KEY = "admin-key"
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
@@ -155,6 +157,32 @@ def test_the_timers_last_runs_are_shown(app: Deployment, statuses: Statuses) -> 
     assert found["reasons"] == ["the timer wake is late", "the timer deadletter has failed"]
 
 
+def test_a_timer_whose_last_run_is_still_to_come_is_not_healthy(
+    app: Deployment, statuses: Statuses
+) -> None:
+    app.clock.jump(6 * HOUR)
+    statuses.runs.record("wake", [])
+    app.clock.jump(-6 * HOUR)
+
+    assert statuses.health()["reasons"] == ["the timer wake has run 21600 s ahead of the clock"]
+
+    statuses.runs.record("wake", [])
+    assert statuses.health()["reasons"] == []
+
+
+def test_a_hold_that_is_too_long_is_shown_as_it_is_kept(app: Deployment) -> None:
+    app.subscribe()
+    api = ArmApi(resources=app.resources, clock=app.clock)
+    api.json("PUT", ORDERS, {"location": "x"}, status=201)
+    api.json("PUT", CRM, hook(), status=201)
+    hold(api, minutes=5, begun=6 * 3600)
+
+    (found,) = held_subscriptions(app.resources, app.clock.now())
+
+    assert isinstance(found.availability, Held)
+    assert found.availability.until == START + timedelta(minutes=5)
+
+
 def test_a_run_is_stored_once_a_minute_and_a_change_at_once(app: Deployment) -> None:
     runs = TimerRuns(state=app.resources, clock=app.clock)
     etags = []
@@ -194,7 +222,7 @@ def test_a_timers_failure_is_noted(app: Deployment) -> None:
     with pytest.raises(StorageUnavailable):
         RecordedTimer(timer="wake", work=app.wake.run, runs=runs).run()
 
-    assert {name: run.failed for name, run in runs.last().items()} == {
+    assert {name: run.failed for name, run in last_runs(runs.rows()).items()} == {
         "deadletter": ("housekeeping",),
         "wake": ("wake",),
     }
@@ -287,6 +315,20 @@ def test_queues_that_hold_something_are_logged_once_a_minute(
         ("deliveries", 1, 60.0),
         ("deliveries", 0, 0.0),
     ]
+
+
+def test_a_clock_that_is_set_back_does_not_silence_the_queues(
+    app: Deployment, logged: Logged
+) -> None:
+    watch = WatchQueues(watch=app.queues, clock=app.clock)
+    app.put(Queue.DELIVERIES, a_message())
+    app.clock.jump(6 * HOUR)
+    watch.run(app.in_a_minute())
+    app.clock.jump(-6 * HOUR)
+
+    watch.run(app.in_a_minute())
+
+    assert len(logged("queue.depth")) == 2
 
 
 def test_endpoints_that_get_nothing_are_shown_with_the_reason(statuses: Statuses) -> None:

@@ -132,6 +132,39 @@ def test_what_has_failed_for_four_hours_is_dropped_and_counted(
     assert counts == [("DeadLetterDestinationUnavailable", 2)] * (1 - left)
 
 
+def test_a_jump_ends_no_dead_letter_whose_destination_fails_now(
+    app: Deployment, logged: Logged
+) -> None:
+    app.put(Queue.DEADLETTERS, dead(0))
+    app.clock.jump(30 * HOUR)
+    for _ in range(2):
+        app.dead_letters.fail_next("write")
+        run(app)
+        app.clock.advance(MINUTE)
+    assert logged("delivery.dropped") == []
+
+    app.clock.advance(8 * MINUTE)
+    app.dead_letters.fail_next("write")
+    run(app)
+
+    assert len(logged("delivery.dropped")) == 1
+
+
+def test_an_account_is_not_away_for_ever_because_the_clock_was_set_back(app: Deployment) -> None:
+    """It was asked no more, and its dead letters were dropped after four hours."""
+    app.put(Queue.DEADLETTERS, dead(0, note=a_note(destination=ARCHIVE)))
+    app.dead_letters.away.add("archive1")
+    app.clock.jump(6 * HOUR)
+    run(app)
+    app.clock.jump(-6 * HOUR)
+    app.clock.advance(MINUTE)
+    app.dead_letters.away.clear()
+
+    run(app)
+
+    assert [ids for _, ids in written(app)] == [["e-0"]]
+
+
 def test_one_destination_that_fails_leaves_others_alone(app: Deployment) -> None:
     app.put(Queue.DEADLETTERS, dead(0), dead(1, subscription="billing"))
     app.dead_letters.fail_next("write")

@@ -9,7 +9,7 @@ import pytest
 from pushgrid.testing.memory import START
 from shared.engine.ports import Table
 from shared.errors import Conflict
-from tests.functional.deployment import MINUTE, SECOND, Deployment
+from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
 
 HOUR = timedelta(hours=1)
 
@@ -93,3 +93,27 @@ def test_a_damaged_record_of_its_runs_counts_as_none(app: Deployment, damage: ob
         app.clock.advance(HOUR)
 
     assert kept == [1] * 24 + [0]
+
+
+def test_a_last_run_that_is_still_to_come_stops_no_housekeeping(
+    app: Deployment, logged: Logged
+) -> None:
+    """A clock that was ahead has run it: nothing was deleted until the others had caught up."""
+    for _ in range(25):
+        run_housekeeping(app)
+        app.clock.advance(HOUR)
+    app.clock.jump(300 * HOUR)
+    run_housekeeping(app)
+    app.clock.jump(-300 * HOUR)
+    app.payloads.write("old", START, ["x"])
+    kept = []
+
+    for _ in range(25):
+        run_housekeeping(app)
+        kept.append(len(app.payloads.blobs))
+        app.clock.advance(HOUR)
+
+    assert kept == [1] * 24 + [0]
+    assert [line["what"] for line in logged("clock.bounded")] == [
+        *("last run of housekeeping", "pause of housekeeping")
+    ]

@@ -51,7 +51,7 @@ def test_messages_of_a_subscription_are_merged(app: Deployment) -> None:
 
 
 def test_what_is_not_yet_due_goes_back_to_wait(app: Deployment) -> None:
-    app.put(Queue.WAITING, a_message(due=START + HOUR))
+    app.put(Queue.WAITING, a_message([a_delivery(attempts=7)], due=START + HOUR))
 
     app.wake.run()
 

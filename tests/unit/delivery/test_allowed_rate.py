@@ -75,3 +75,16 @@ def test_the_slowest_rate_is_one_a_minute() -> None:
     assert first is None
     assert second == START + timedelta(seconds=61)
     assert third == START + timedelta(seconds=122)
+
+
+@pytest.mark.parametrize("rate", [1, 600])
+def test_a_clock_that_is_set_back_keeps_nobody_waiting(rate: int) -> None:
+    """What was granted before would have been due six hours later."""
+    allowance: Allowance | None = None
+    for _ in range(3 * rate):
+        allowance, _ = ask(allowance, rate, START + timedelta(hours=6))
+
+    _, place = ask(allowance, rate, START)
+
+    assert place
+    assert place <= START + timedelta(minutes=5)
