@@ -24,7 +24,7 @@ from shared.delivery.health.endpoint_health import Health, Hold, claim_probe
 from shared.delivery.health.pace import RECHECK
 from shared.delivery.messages.bounded_message import bounded_message
 from shared.delivery.outcome import DeliveryOutcome, Outcome
-from shared.delivery.policy import End, Go, before_attempt, retry
+from shared.delivery.policy import End, Go, before_attempt, default_terms, retry
 from shared.delivery.profiles import PROFILES
 from shared.delivery.slots.slots import LATEST
 from tests.builders import ORIGIN, a_delivery, a_message, a_note, an_attempt, terms
@@ -42,7 +42,7 @@ def test_no_rule_lets_a_retry_wait_longer(
 ) -> None:
     """With `Retry-After` honored, whose limit depends on the other rules."""
     failed = DeliveryOutcome(outcome=outcome, status=status, seconds=0, retry_after="999999")
-    rules = replace(terms(profile=profile), honor_retry_after=True)
+    rules = replace(default_terms(PROFILES[profile]), honor_retry_after=True)
     delivery = a_delivery(attempts=attempts)
     age = timedelta(minutes=10) * attempts  # by which an edition has made so many
 
