@@ -64,7 +64,7 @@ def raise_if_refused(answer: requests.Response) -> None:
         said += [each["message"] for each in details if each["message"] not in error["message"]]
         message = f"{error['code']}: " + "\n  ".join(dict.fromkeys(map(str, said)))
         faults = [Fault(each["message"], each.get("target")) for each in details or [error]]
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         message = _beginning(answer)
     if answer.status_code == HTTPStatus.UNAUTHORIZED:
         message += "\n  Give the admin key with --key or PUSHGRID_ADMIN_KEY, or use --entra."

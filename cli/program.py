@@ -34,6 +34,11 @@ _COMMANDS = {
     "topic": ("cli.topics", "topic"),
 }
 
+_BEYOND: dict[type[Exception], str] = {
+    MemoryError: "there is too little memory",
+    RecursionError: "its input is nested too deeply",
+}
+
 
 class _Commands(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -91,7 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return error.code
     except click.Abort:
         return 130
-    except OSError as error:  # such as a full disk
-        say(f"pushgrid: {error}", err=True)
+    except (MemoryError, OSError, RecursionError) as error:  # such as a full disk
+        say(f"pushgrid: {_BEYOND.get(type(error), error)}", err=True)
         return REFUSED
     return ended if isinstance(ended, int) else 0

@@ -28,9 +28,16 @@ def read_configuration(
     Raises:
         FileFaults: all faults that were found, each with file, line and path.
     """
+    try:
+        return _read(path, parameters or {}, scope)
+    except MemoryError:
+        raise FileFaults(f"{path}: there is too little memory to read it") from None
+
+
+def _read(path: Path, parameters: Mapping[str, Any], scope: str) -> Configuration:
     source = read_source(path)
     if is_template(source.value):
-        return read_template(source, parameters or {}, group_of(scope))
+        return read_template(source, parameters, group_of(scope))
     if parameters:
         raise FileFaults(f"{path}: only templates have parameters")
     check_schema(source)

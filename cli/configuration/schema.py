@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from jsonschema import Draft7Validator, ValidationError
 from cli.configuration.source import FileFaults, Place, Source
 
 SCHEMA = Path(__file__).parents[1] / "data" / "pushgrid.schema.json"
+_MAX_FAULTS = 100
 _TYPES = {
     "array": "a list",
     "boolean": "true or false",
@@ -29,13 +31,14 @@ def check_schema(source: Source) -> None:
     Check the value of a file.
 
     Raises:
-        FileFaults: all faults, in the order of their lines.
+        FileFaults: all faults, of very many the first that are found, in the order of their lines.
     """
-    found = [
+    faults = (
         (place.line, place.fault(message))
         for error in _validator().iter_errors(source.value)
         for place, message in _faults(Place(source, tuple(error.absolute_path)), error)
-    ]
+    )
+    found = list(islice(faults, _MAX_FAULTS))
     if found:
         raise FileFaults(*(text for _, text in sorted(found)))
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import yaml
 
+from cli.configuration.limits import MAX_CHARACTERS, MAX_DEPTH, BeyondLimits, size_of
 from cli.failure import CommandFailed
 from cli.terminal import printable, say
 
@@ -20,6 +21,7 @@ Members = tuple[Member, ...]  # the names and indexes that lead to a value
 
 YAML_SUFFIXES = (".yaml", ".yml")
 _MAX_NODES = 200_000  # aliases can stand for a lot
+_MAX_EVENTS = 3 * _MAX_NODES  # names are events as well
 _TARGET = re.compile(r"[^.\[\]]+")
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 
@@ -105,10 +107,13 @@ def read_source(path: Path) -> Source:
         FileFaults: it can't be read, or is malformed; a repeated member is a fault as well.
     """
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        with path.open(encoding="utf-8-sig") as file:
+            text = file.read(MAX_CHARACTERS + 1)
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise FileFaults(f"{path}: {reason}") from None
+    if len(text) > MAX_CHARACTERS:
+        raise FileFaults(f"{path}: the file has more than {MAX_CHARACTERS:,} characters")
     if path.suffix.lower() in YAML_SUFFIXES:
         value, lines = _read_yaml(path, text)
         return Source(path=path, value=value, lines=lines)
@@ -117,8 +122,10 @@ def read_source(path: Path) -> Source:
     except json.JSONDecodeError as error:
         where = f"{path}:{error.lineno}: column {error.colno}"
         raise FileFaults(f"{where}: this is not JSON: {error.msg}") from None
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise FileFaults(f"{path}:1: this is not JSON: {error}") from None
+    except RecursionError:
+        raise FileFaults(f"{path}:1: its values are nested too deeply") from None
     # JSON is YAML but for these two, which change no line.
     _, lines = _read_yaml(path, _SURROGATE.sub(r"\\u0020", text.replace("\t", " ")))
     return Source(path=path, value=value, lines=lines)
@@ -131,9 +138,13 @@ def _refuse_constant(name: str) -> NoReturn:
 def _read_yaml(path: Path, text: str) -> tuple[Any, dict[Members, int]]:
     lines: dict[Members, int] = {}
     try:
+        _check_form(path, text)
         root = yaml.compose(text, Loader=_Loader)
         lines[()] = root.start_mark.line + 1 if root else 1
-        return (_value(path, root, (), lines) if root else None), lines
+        value = _value(path, root, (), lines) if root else None
+        size_of(value)
+    except BeyondLimits as beyond:
+        raise FileFaults(f"{path}:1: {beyond}") from None
     except RecursionError:
         raise FileFaults(f"{path}:1: its values are nested too deeply") from None
     except yaml.MarkedYAMLError as error:
@@ -142,10 +153,27 @@ def _read_yaml(path: Path, text: str) -> tuple[Any, dict[Members, int]]:
         raise FileFaults(f"{where}: this is not YAML: {error.problem}") from None
     except yaml.YAMLError as error:
         raise FileFaults(f"{path}:1: this is not YAML: {error}") from None
+    return value, lines
+
+
+def _check_form(path: Path, text: str) -> None:
+    """Check what is too much for the parser: it takes a lot for each value, and nests its calls."""
+    depth = count = 0
+    for event in yaml.parse(text, Loader=_Loader):
+        is_end = isinstance(event, yaml.CollectionEndEvent)
+        count += not is_end
+        depth += isinstance(event, yaml.CollectionStartEvent) - is_end
+        line = event.start_mark.line + 1 if event.start_mark else 1
+        if depth > MAX_DEPTH:
+            raise FileFaults(f"{path}:{line}: its values are nested too deeply")
+        if count > _MAX_EVENTS:
+            raise FileFaults(f"{path}:{line}: the file has too many values")
 
 
 def _value(path: Path, node: yaml.Node, members: Members, lines: dict[Members, int]) -> Any:
     """Return the value of a node; note the lines of what is in it."""
+    if len(members) > MAX_DEPTH:
+        raise FileFaults(f"{path}:{node.start_mark.line + 1}: its values are nested too deeply")
     if len(lines) > _MAX_NODES:
         raise FileFaults(f"{path}:{node.start_mark.line + 1}: the file has too many values")
     if isinstance(node, yaml.MappingNode):

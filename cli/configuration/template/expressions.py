@@ -12,23 +12,32 @@ from typing import Any
 
 from lark import Lark, Token, Transformer, UnexpectedInput, v_args
 
+from shared.telemetry import shortened
+
 _GRAMMAR = r"""
 ?expression: STRING                                   -> text
-           | SIGNED_INT                               -> number
+           | INTEGER                                  -> number
            | name "(" [expression ("," expression)*] ")" -> call
            | expression "." NAME                      -> member
            | expression "[" expression "]"            -> index
 name: NAME ("." NAME)*
 STRING: /'(''|[^'])*'/
+INTEGER: /[+-]?[0-9]{1,19}/
 NAME: /[A-Za-z_][A-Za-z0-9_]*/
-%import common.SIGNED_INT
 %import common.WS
 %ignore WS
 """
 
 
+_MAX_LENGTH = 24_576  # characters, as in Azure
+_SHOWN = 512  # characters of what a fault quotes
+
+
 class ExpressionFault(ValueError):
     """An expression can't be parsed or evaluated."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(shortened(message, _SHOWN))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +77,10 @@ def parse(text: str) -> Expression:
     Parse an expression, without its brackets.
 
     Raises:
-        ExpressionFault: it is malformed.
+        ExpressionFault: it is malformed, or too long.
     """
+    if len(text) > _MAX_LENGTH:
+        raise ExpressionFault(f"this is longer than {_MAX_LENGTH:,} characters")
     try:
         return _parser().parse(text)  # type: ignore[return-value]
     except UnexpectedInput as error:

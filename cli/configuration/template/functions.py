@@ -9,13 +9,16 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import operator
 import re
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
+from itertools import takewhile
 from typing import Any
 from urllib.parse import quote
 
+from cli.configuration.limits import check_size
 from cli.configuration.template.expressions import ExpressionFault
 from cli.configuration.template.resource_ids import (
     provider_path,
@@ -27,6 +30,8 @@ from cli.configuration.template.resource_ids import (
 _PLACEHOLDER = re.compile(r"\{\{|\}\}|\{(\d+)(?::([^{}]*))?\}")
 _DIGITS = re.compile(r"[dD](\d*)")
 _MAX_RANGE = 10_000  # as in Azure
+_MAX_DELIMITERS = 100  # characters: all of them are looked for at each place
+_WORD = range(-(2**63), 2**63)
 
 
 def call(functions: Mapping[str, Callable[..., Any]], name: str, *arguments: Any) -> Any:
@@ -39,11 +44,23 @@ def call(functions: Mapping[str, Callable[..., Any]], name: str, *arguments: Any
     if name not in functions:
         raise ExpressionFault(f"the function {name}() is not available here")
     try:
-        return functions[name](*arguments)
+        found = functions[name](*arguments)
     except ExpressionFault:
         raise
-    except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError) as error:
+    except RecursionError:
+        raise ExpressionFault(f"{name}(): the value is nested too deeply") from None
+    except (
+        TypeError,
+        ValueError,
+        LookupError,
+        AttributeError,
+        ArithmeticError,
+        StopIteration,
+    ) as error:
         raise ExpressionFault(f"{name}(): its arguments do not fit ({error})") from None
+    if isinstance(found, int) and found not in _WORD:
+        raise ExpressionFault(f"{name}(): the number is beyond 64 bits")
+    return found
 
 
 def lookup(value: Any, key: Any) -> Any:
@@ -53,9 +70,12 @@ def lookup(value: Any, key: Any) -> Any:
     Raises:
         ExpressionFault: there is none.
     """
-    if isinstance(value, Mapping):
+    if isinstance(value, Mapping) and isinstance(key, str):
+        if key in value:
+            return value[key]
+        wanted = key.casefold()
         for name, member in value.items():
-            if name.casefold() == str(key).casefold():
+            if name.casefold() == wanted:
                 return member
     elif isinstance(value, list) and isinstance(key, int) and 0 <= key < len(value):
         return value[key]
@@ -70,17 +90,26 @@ def text_of(value: Any) -> str:
 
 
 def _format(form: str, *values: Any) -> str:
+    size = len(form)
+
     def filled(match: re.Match[str]) -> str:
-        if match[1] is None:
-            return match[0][0]
-        value = values[int(match[1])]
-        if match[2] is None:
-            return "True" if value is True else "False" if value is False else text_of(value)
-        if not (digits := _DIGITS.fullmatch(match[2])):
-            raise ExpressionFault(f"format(): the form {match[2]} is not available here")
-        return f"{value:0{digits[1] or 1}d}"
+        nonlocal size
+        text = match[0][0] if match[1] is None else _formatted(values[int(match[1])], match[2])
+        size += len(text)
+        check_size(size)
+        return text
 
     return _PLACEHOLDER.sub(filled, form)
+
+
+def _formatted(value: Any, form: str | None) -> str:
+    if form is None:
+        return "True" if value is True else "False" if value is False else text_of(value)
+    if not (digits := _DIGITS.fullmatch(form)):
+        raise ExpressionFault(f"format(): the form {form} is not available here")
+    width = int(digits[1] or 1)
+    check_size(width)
+    return f"{value:0{width}d}"
 
 
 def _concat(*values: Any) -> Any:
@@ -106,41 +135,77 @@ def _guid(*values: str) -> str:
 
 
 def _join(values: Sequence[Any], delimiter: str) -> str:
+    check_size(len(values) * len(delimiter))
     return delimiter.join(map(text_of, values))
+
+
+def _replace(text: str, old: str, new: str) -> str:
+    check_size(len(text) + text.count(old) * len(new))
+    return text.replace(old, new)
+
+
+def _pad_left(text: Any, width: int, fill: str = " ") -> str:
+    check_size(width)
+    return text_of(text).rjust(width, fill)
 
 
 def _split(text: str, delimiter: str | list[str]) -> list[str]:
     delimiters = [delimiter] if isinstance(delimiter, str) else delimiter
+    if len("|".join(delimiters)) > _MAX_DELIMITERS:
+        raise ValueError(f"the delimiters have more than {_MAX_DELIMITERS} characters")
     return re.split("|".join(map(re.escape, delimiters)), text)
 
 
 def _union(*values: Any) -> Any:
     if isinstance(values[0], Mapping):
-        return reduce(_merged, values)
-    return _distinct([each for value in values for each in value])
+        given: dict[str, list[Any]] = {}
+        for value in values:
+            for name, each in value.items():
+                given.setdefault(name, []).append(each)
+        return {name: _merged(found) for name, found in given.items()}
+    return list(_by_identity([each for value in values for each in value]).values())
 
 
-def _merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    both = {
-        name: _merged(one[name], other[name])
-        for name in one.keys() & other.keys()
-        if isinstance(one[name], Mapping) and isinstance(other[name], Mapping)
-    }
-    return {**one, **other, **both}
+def _merged(values: Sequence[Any]) -> Any:
+    """Return the last value or, if the last ones are objects, what they have together."""
+    objects = list(takewhile(lambda each: isinstance(each, Mapping), reversed(values)))
+    return _union(*reversed(objects)) if objects else values[-1]
 
 
-def _distinct(values: Sequence[Any]) -> list[Any]:
-    return [each for index, each in enumerate(values) if each not in values[:index]]
+def _by_identity(values: Sequence[Any]) -> dict[str, Any]:
+    """Return the distinct values, in their order, by what equal ones have in common."""
+    found: dict[str, Any] = {}
+    for each in values:
+        found.setdefault(json.dumps(each, sort_keys=True), each)
+    return found
 
 
 def _intersection(first: Any, *others: Any) -> Any:
     if isinstance(first, Mapping):
         return {k: v for k, v in first.items() if all(each.get(k) == v for each in others)}
-    return _distinct([each for each in first if all(each in other for other in others)])
+    known = [_by_identity(each).keys() for each in others]
+    return [v for k, v in _by_identity(first).items() if all(k in each for each in known)]
 
 
 def _create_object(*pairs: Any) -> dict[str, Any]:
+    if not all(isinstance(name, str) for name in pairs[::2]):
+        raise TypeError("the name of a member must be text")
     return dict(zip(pairs[::2], pairs[1::2], strict=True))
+
+
+def _shallow_merge(values: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    return {name: member for each in values for name, member in each.items()}
+
+
+def _of_numbers(operate: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Return *operate* for numbers only: texts and lists have such operators as well."""
+
+    def operated(one: Any, other: Any) -> Any:
+        if not (isinstance(one, int | float) and isinstance(other, int | float)):
+            raise TypeError("numbers are expected")
+        return operate(one, other)
+
+    return operated
 
 
 def _contains(container: Any, item: Any) -> bool:
@@ -191,7 +256,7 @@ def _last(value: Any) -> Any:
 
 
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
-    "add": lambda one, other: one + other,
+    "add": _of_numbers(operator.add),
     "array": lambda value: value if isinstance(value, list) else [value],
     "base64": lambda text: base64.b64encode(text.encode()).decode(),
     "base64tostring": lambda text: base64.b64decode(text).decode(),
@@ -200,7 +265,7 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "contains": _contains,
     "createarray": lambda *values: list(values),
     "createobject": _create_object,
-    "div": lambda one, other: int(one / other),
+    "div": _of_numbers(lambda one, other: int(one / other)),
     "empty": lambda value: not value,
     "endswith": lambda text, end: text.lower().endswith(end.lower()),
     "equals": _equals,
@@ -224,20 +289,20 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "lessorequals": lambda one, other: one <= other,
     "max": lambda *values: max(_numbers(values)),
     "min": lambda *values: min(_numbers(values)),
-    "mod": lambda one, other: one % other,
-    "mul": lambda one, other: one * other,
+    "mod": _of_numbers(operator.mod),
+    "mul": _of_numbers(operator.mul),
     "not": lambda value: not value,
     "null": lambda: None,
     "objectkeys": sorted,
-    "padleft": lambda text, width, fill=" ": text_of(text).rjust(width, fill),
+    "padleft": _pad_left,
     "range": _range,
-    "replace": lambda text, old, new: text.replace(old, new),
-    "shallowmerge": lambda values: reduce(lambda one, other: {**one, **other}, values, {}),
+    "replace": _replace,
+    "shallowmerge": _shallow_merge,
     "skip": lambda value, count: value[max(count, 0) :],
     "split": _split,
     "startswith": lambda text, start: text.lower().startswith(start.lower()),
     "string": text_of,
-    "sub": lambda one, other: one - other,
+    "sub": _of_numbers(operator.sub),
     "substring": _substring,
     "take": lambda value, count: value[: max(count, 0)],
     "tolower": lambda text: text.lower(),

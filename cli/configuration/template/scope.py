@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from cli.configuration.source import Place
+from cli.configuration.template.budget import Budget
 from cli.configuration.template.expressions import (
     Call,
     Expression,
@@ -39,6 +40,7 @@ class Scope:
     template: Mapping[str, Any]
     place: Place
     group: Group
+    budget: Budget
     given: Mapping[str, Any] = field(default_factory=dict)
     modules: dict[str, Scope] = field(default_factory=dict)
     locals: Mapping[str, Any] = field(default_factory=dict)
@@ -49,20 +51,28 @@ class Scope:
         Return a value of the template, at *place*, with all its expressions evaluated.
 
         Raises:
-            TemplateFault: one can't be.
+            TemplateFault: one can't be, or the budget does not suffice.
         """
         try:
-            if isinstance(value, str):
-                return self._text(value)
-            if isinstance(value, list):
-                return [self.resolve(each, place.below(i)) for i, each in enumerate(value)]
-            if isinstance(value, Mapping):
-                return self._object(value, place)
+            return self.budget.hold(self.resolve_part(value, place))
+        except ExpressionFault as fault:
+            raise TemplateFault(place.fault(str(fault))) from None
+
+    def resolve_part(self, value: Any, place: Place) -> Any:
+        """Return the same, without counting its size: it becomes part of a value."""
+        try:
+            with self.budget:
+                if isinstance(value, str):
+                    return self._text(value)
+                if isinstance(value, list):
+                    return [self.resolve_part(each, place.below(i)) for i, each in enumerate(value)]
+                if isinstance(value, Mapping):
+                    return self._object(value, place)
+                return value
         except ExpressionFault as fault:
             raise TemplateFault(place.fault(str(fault))) from None
         except RecursionError:
-            raise TemplateFault(place.fault("this refers to itself")) from None
-        return value
+            raise TemplateFault(place.fault("this is nested too deeply")) from None
 
     def repeated(self, copy: Mapping[str, Any], place: Place, *also: str) -> Iterator[Scope]:
         """Yield the scope of each turn of a loop, which is known by its name, and *also* others."""
@@ -75,7 +85,7 @@ class Scope:
 
     def output(self, name: str) -> Any:
         """Return the value of one of the template's outputs."""
-        definition = lookup(self.template.get("outputs") or {}, name)
+        definition = self.find(self.template.get("outputs") or {}, name)
         return self.resolve(definition["value"], self.place.below("outputs", name, "value"))
 
     def evaluate(self, expression: Expression) -> Any:
@@ -86,14 +96,15 @@ class Scope:
             ExpressionFault: it can't be evaluated.
             TemplateFault: something that it refers to can't be.
         """
-        if isinstance(expression, Literal):
-            return expression.value
-        if isinstance(expression, Member):
-            return self._member(self.evaluate(expression.of), self.evaluate(expression.key))
-        if special := _SPECIAL.get(expression.name):
-            return special(self, expression)
-        values = [self.evaluate(each) for each in expression.arguments]
-        return self._called(expression.name, values)
+        with self.budget:
+            if isinstance(expression, Literal):
+                return expression.value
+            if isinstance(expression, Member):
+                return self._member(self.evaluate(expression.of), self.evaluate(expression.key))
+            if special := _SPECIAL.get(expression.name):
+                return special(self, expression)
+            values = [self.evaluate(each) for each in expression.arguments]
+            return self._called(expression.name, self.budget.hold(values))
 
     def _called(self, name: str, values: list[Any]) -> Any:
         if "." in name:
@@ -101,8 +112,8 @@ class Scope:
         if name in _CONTEXTUAL:
             return call(_CONTEXTUAL, name, self, *values)
         if name in GROUP_FUNCTIONS:
-            return call(GROUP_FUNCTIONS, name, self.group, *values)
-        return call(FUNCTIONS, name, *values)
+            return self.budget.hold(call(GROUP_FUNCTIONS, name, self.group, *values))
+        return self.budget.hold(call(FUNCTIONS, name, *values))
 
     def _text(self, text: str) -> Any:
         if is_expression(text):
@@ -116,11 +127,11 @@ class Scope:
                 for index, copy in enumerate(member):
                     at = place.below("copy", index)
                     resolved[copy["name"]] = [
-                        each.resolve(copy["input"], at.below("input"))
+                        each.resolve_part(copy["input"], at.below("input"))
                         for each in self.repeated(copy, at)
                     ]
             else:
-                resolved[self._text(name)] = self.resolve(member, place.below(name))
+                resolved[self._text(name)] = self.resolve_part(member, place.below(name))
         return resolved
 
     def _member(self, value: Any, key: Any) -> Any:
@@ -128,13 +139,26 @@ class Scope:
             return _Outputs(value) if str(key).casefold() == "outputs" else lookup({}, key)
         if isinstance(value, _Outputs):
             return {"value": value.scope.output(key)}
+        return self.find(value, key)
+
+    def find(self, value: Any, key: Any) -> Any:
+        """
+        Return a member of an object, ignoring case, or an element of an array.
+
+        Raises:
+            ExpressionFault: there is none.
+        """
+        if isinstance(value, Mapping) and isinstance(key, str) and key not in value:
+            self.budget.search([key, *value])
         return lookup(value, key)
 
     def _user_function(self, name: str, values: list[Any]) -> Any:
         namespace, _, member = name.partition(".")
-        for number, each in enumerate(self.template.get("functions") or ()):
+        known = self.template.get("functions") or ()
+        self.budget.search([each["namespace"] for each in known])
+        for number, each in enumerate(known):
             if each["namespace"].casefold() == namespace:
-                function = lookup(each["members"], member)
+                function = self.find(each["members"], member)
                 names = [one["name"].casefold() for one in function.get("parameters") or ()]
                 if len(names) != len(values):
                     raise ExpressionFault(f"{name}(): its arguments do not fit")
@@ -152,7 +176,7 @@ def _parameter(scope: Scope, name: str) -> Any:
     if name.casefold() in scope.given:
         return scope.given[name.casefold()]
     known = scope.template.get("parameters") or {}
-    definition = _definition(known, name, "parameter")
+    definition = _definition(scope, known, name, "parameter")
     place = scope.place.below("parameters", name)
     if "defaultValue" in definition:
         return scope.resolve(definition["defaultValue"], place.below("defaultValue"))
@@ -163,18 +187,20 @@ def _parameter(scope: Scope, name: str) -> Any:
 
 def _variable(scope: Scope, name: str) -> Any:
     known = scope.template.get("variables") or {}
-    for number, copy in enumerate(known.get("copy") or ()):
+    copies = known.get("copy") or ()
+    scope.budget.search([copy["name"] for copy in copies])
+    for number, copy in enumerate(copies):
         if copy["name"].casefold() == name.casefold():
             place = scope.place.below("variables", "copy", number)
             turns = scope.repeated(copy, place)
             return [each.resolve(copy["input"], place.below("input")) for each in turns]
-    value = _definition(known, name, "variable")
+    value = _definition(scope, known, name, "variable")
     return scope.resolve(value, scope.place.below("variables", name))
 
 
-def _definition(known: Mapping[str, Any], name: str, kind: str) -> Any:
+def _definition(scope: Scope, known: Mapping[str, Any], name: str, kind: str) -> Any:
     try:
-        return lookup(known, name)
+        return scope.find(known, name)
     except ExpressionFault:
         raise ExpressionFault(f"there is no {kind} '{name}'") from None
 
@@ -244,7 +270,7 @@ def _applied(scope: Scope, call: Call) -> tuple[list[Any], Callable[[Any], Any]]
 
 def _map(scope: Scope, call: Call) -> list[Any]:
     values, function = _applied(scope, call)
-    return [function(each) for each in values]
+    return scope.budget.hold([function(each) for each in values])  # type: ignore[no-any-return]
 
 
 def _filter(scope: Scope, call: Call) -> list[Any]:

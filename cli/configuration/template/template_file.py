@@ -9,6 +9,7 @@ from dataclasses import replace
 from operator import gt, lt
 from typing import Any, NamedTuple
 
+from cli.configuration.limits import BeyondLimits, size_of
 from cli.configuration.resources import (
     SENT,
     Configuration,
@@ -18,6 +19,8 @@ from cli.configuration.resources import (
     resource_id,
 )
 from cli.configuration.source import FileFaults, Place, Source
+from cli.configuration.template.budget import Budget
+from cli.configuration.template.expressions import ExpressionFault, parse
 from cli.configuration.template.resource_ids import Group
 from cli.configuration.template.scope import Scope, TemplateFault
 
@@ -26,6 +29,7 @@ _PROVIDER = "microsoft.eventgrid"
 _MODULE = "microsoft.resources/deployments"
 _MALFORMED = (AttributeError, LookupError, TypeError, ValueError)
 _EXTENSION = "eventsubscriptions"
+_MAX_FAULTS = 100
 _BOUNDS = {"minLength": lt, "minValue": lt, "maxLength": gt, "maxValue": gt}  # of a parameter
 
 
@@ -42,13 +46,19 @@ def read_template(source: Source, parameters: Mapping[str, Any], group: Group) -
     Raises:
         FileFaults: all faults, each with its line.
     """
-    reader = _Reader()
+    budget = Budget()
+    reader = _Reader(budget)
+    parse.cache_clear()  # a process may read one version of a file after the other
     try:
         given = _given(source, parameters)
-        scope = Scope(template=source.value, place=source.root, group=group, given=given)
+        scope = Scope(
+            template=source.value, place=source.root, group=group, budget=budget, given=given
+        )
         reader.read(scope, source.value["resources"], source.root.below("resources"))
     except TemplateFault as fault:
         reader.faults.append(str(fault))
+    except _Ended:
+        pass
     except _MALFORMED:
         reader.faults.append(source.root.fault("this is not the form of a template"))
     if reader.faults:
@@ -80,7 +90,10 @@ def _typed(
     if isinstance(value, str) and not kind.lower().endswith("string"):
         try:
             value = json.loads(value)
-        except ValueError:
+            size_of(value)
+        except BeyondLimits as beyond:
+            raise TemplateFault(place.fault(str(beyond))) from None
+        except (ValueError, RecursionError):
             raise TemplateFault(place.fault(f"'{value}' is no {kind or 'JSON'}")) from None
     allowed = definition.get("allowedValues")
     if allowed and value not in allowed:
@@ -91,6 +104,10 @@ def _typed(
         if isinstance(limit, int) and isinstance(size, int) and is_beyond(size, limit):
             raise TemplateFault(place.fault(f"{bound} is {limit}"))
     return value
+
+
+class _Ended(Exception):
+    """Nothing more can be read."""
 
 
 _Module = tuple[Scope, Any, Place]  # with its resources, and where they are
@@ -132,6 +149,9 @@ class _Parameters(Mapping[str, Any]):
             raise TemplateFault(place.fault("only a parameter with a value can be read"))
         return self._scope.resolve(value["value"], place.below("value"))
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._given
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._given)
 
@@ -148,7 +168,8 @@ def _declared(resources: Any, place: Place) -> list[_Declared]:
 class _Reader:
     """Collects the resources of a template and its modules, what is left out, and the faults."""
 
-    def __init__(self) -> None:
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
         self.resources: list[Resource] = []
         self.left_out: list[str] = []
         self.faults: list[str] = []
@@ -161,6 +182,7 @@ class _Reader:
         others: list[_Declared] = []
         for each in _declared(resources, place):
             with self._collecting(each):
+                self._budget.take(len(each.definition["type"]))
                 if each.is_module:
                     modules += self._modules(scope, each)
                 elif not each.definition.get("existing"):
@@ -187,6 +209,7 @@ class _Reader:
                 for name in SENT
                 if name in declared.definition
             }
+            self._budget.hold(document)
             self.resources.append(Resource(id=own, place=place, document=document))
             inner = declared.definition.get("resources")
             self.read(turn, inner, place.below("resources"), own)
@@ -205,7 +228,13 @@ class _Reader:
                 given = _Parameters(
                     turn, properties.get("parameters") or {}, place.below("parameters")
                 )
-                inner = Scope(template=template, place=at, group=scope.group, given=given)
+                inner = Scope(
+                    template=template,
+                    place=at,
+                    group=scope.group,
+                    budget=scope.budget,
+                    given=given,
+                )
             else:
                 outputs = {"outputs": template.get("outputs") or {}}
                 inner = replace(turn, template={**turn.template, **outputs})
@@ -215,7 +244,9 @@ class _Reader:
             yield inner, template["resources"], at.below("resources")
 
     def _leave_out(self, declared: _Declared) -> None:
-        self.left_out.append(f"{declared.definition['type']}, line {declared.place.line}")
+        kind = declared.definition["type"]
+        self._budget.take(len(kind))
+        self.left_out.append(f"{kind}, line {declared.place.line}")
 
     @contextmanager
     def _collecting(self, declared: _Declared) -> Iterator[None]:
@@ -224,8 +255,12 @@ class _Reader:
             yield
         except TemplateFault as fault:
             self.faults.append(str(fault))
+        except ExpressionFault as fault:
+            self.faults.append(declared.place.fault(str(fault)))
         except _MALFORMED:
             self.faults.append(declared.place.fault("this is not the form of a resource"))
+        if self._budget.is_spent or len(self.faults) > _MAX_FAULTS:
+            raise _Ended
 
 
 def _types(declared: _Declared, parent: ResourceId | None) -> tuple[str, ...] | None:

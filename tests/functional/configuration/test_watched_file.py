@@ -104,6 +104,17 @@ def test_a_faulty_file_is_told_once_and_changes_nothing(followed: Followed, writ
     assert followed.file.is_applied
 
 
+def test_a_file_that_would_cost_too_much_is_told_as_well(
+    followed: Followed, tmp_path: Path
+) -> None:
+    file = tmp_path / "pushgrid.yaml"
+    file.write_text("[" * 100_000)
+
+    assert followed.look(times=9) == [("file", "", f"{file}:1: its values are nested too deeply")]
+    file.write_text("topics: {orders: {}}")
+    assert followed.look() == [("applied", "orders", "created topic")]
+
+
 def test_it_makes_the_local_containers_that_the_file_names(
     followed: Followed, write: Write, api: ArmApi
 ) -> None:

@@ -21,3 +21,8 @@ def faults(folder: Path, text: str, name: str = "pushgrid.json") -> list[str]:
         read(folder, text, name)
     assert caught.value.code == 2
     return [line.removeprefix(f"{folder}/") for line in caught.value.message.splitlines()]
+
+
+def shown(value: object) -> str | None:
+    """Name a case of a test by how its long texts begin and end."""
+    return f"{value[:30]}…{value[-9:]}" if isinstance(value, str) else None

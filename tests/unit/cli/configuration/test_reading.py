@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ from azure.mgmt.eventgrid import models
 from cli.configuration import read_configuration
 from cli.configuration.schema import SCHEMA
 from cli.failure import CommandFailed
-from tests.unit.cli.configuration.reading import faults, read
+from cli.program import main
+from tests.unit.cli.configuration.reading import faults, read, shown
 
 JSON = """{
   "topics": {
@@ -140,6 +142,65 @@ def test_a_fault_names_its_line(tmp_path: Path, text: str, name: str, fault: str
     (found,) = faults(tmp_path, text, name)
 
     assert found.startswith(fault)
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "words"),
+    [
+        ("[" * 100_000, "a.json", "a.json:1: its values are nested too deeply"),
+        ("[" * 101 + "]" * 101, "a.json", "a.json:1: its values are nested too deeply"),
+        ("[" * 100_000, "a.yaml", "a.yaml:1: its values are nested too deeply"),
+        ("{a: " * 100_000, "a.yaml", "a.yaml:1: its values are nested too deeply"),
+        ("- " * 100_000, "a.yaml", "a.yaml:1: its values are nested too deeply"),
+        ("? " * 100_000, "a.yaml", "a.yaml:1: its values are nested too deeply"),
+        ("".join(f"{' ' * n}a:\n" for n in range(999)), "a.yaml",
+         "a.yaml:101: its values are nested too deeply"),
+        ("a: &a " + "[" * 60 + "]" * 60 + "\nb: " + "[" * 60 + "*a" + "]" * 60, "a.yaml",
+         "a.yaml:1: its values are nested too deeply"),
+        ("!!int '" + "[" * 100_000 + "'", "a.yaml", "a.yaml:1: its values are nested too deeply"),
+        ("[" + "1," * 700_000 + "]", "a.yaml", "a.yaml:1: the file has too many values"),
+        ("[" + "1," * 700_000 + "1]", "a.json", "a.json:1: the file has too many values"),
+        ("a: &a " + "x" * 100_000 + "\n" + "".join(f"a{n}: *a\n" for n in range(99)), "a.yaml",
+         "a.yaml:1: the value is larger than 8,388,608 characters"),
+        (" " * (4 * 1024 * 1024 + 1), "a.json", "a.json: the file has more than 4,194,304 char"),
+    ],
+    ids=shown,
+)  # fmt: skip
+def test_what_a_file_can_cost_is_bounded(tmp_path: Path, text: str, name: str, words: str) -> None:
+    (fault,) = faults(tmp_path, text, name)
+
+    assert fault.startswith(words)
+
+
+def test_a_file_has_so_many_faults_at_most(tmp_path: Path) -> None:
+    members = dict.fromkeys(map(str, range(200)), 1)
+
+    assert len(faults(tmp_path, json.dumps(members))) == 100
+
+
+def test_too_little_memory_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json, "loads", raising(MemoryError()))
+
+    assert faults(tmp_path, "{}") == ["pushgrid.json: there is too little memory to read it"]
+
+
+@pytest.mark.parametrize("error", [MemoryError(), RecursionError("maximum recursion depth")])
+def test_no_command_ends_with_a_traceback_for_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: Exception
+) -> None:
+    monkeypatch.setattr(Path, "read_text", raising(error))
+
+    assert main(["schema"]) == 1
+
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("pushgrid: ")
+
+
+def raising(error: Exception) -> Callable[..., Any]:
+    def fail(*_: object, **__: object) -> Any:
+        raise error
+
+    return fail
 
 
 def test_a_file_of_countless_values_is_refused(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from cli.configuration import Configuration, read_configuration
 from cli.failure import CommandFailed
 from tests.fuzz.damage import JUNK, changed, places
-from tests.unit.cli.configuration.reading import faults
+from tests.unit.cli.configuration.reading import faults, shown
 
 SHOP = Path(__file__).parents[3] / "data" / "configuration" / "shop.json"
 _SCHEMA = "https://schema.management.azure.com/schemas/2019-04-01/deploymentTemplate.json#"
@@ -252,6 +252,108 @@ def test_what_can_not_be_evaluated_names_its_line(
     assert fault.startswith(f"main.json:8: resources[0].properties.value: {words}")
 
 
+def chain(expression: str, first: object) -> dict[str, object]:
+    """Return 40 variables, each made of the one before, ``@``."""
+    made = {f"v{n}": expression.replace("@", f"variables('v{n - 1}')") for n in range(1, 40)}
+    return {"v0": first, **made}
+
+
+_BIG = "x" * 1_000_000
+_LARGER = "the value is larger than 8,388,608 characters"
+_TOTAL = "the values of the template have more than 67,108,864 characters in total"
+_STEPS = "evaluating the template takes more than 500,000 steps"
+_MILLIONS = "[map(range(0, 10000), lambda('a', map(range(0, 10000), lambda('b', 1))))]"
+
+
+@pytest.mark.parametrize(
+    ("expression", "variables", "words"),
+    [
+        ("[variables('v39')]", chain("[concat(@, @)]", "x"), _STEPS),
+        ("[variables('v39')]", chain("[createArray(@, @)]", "x"), _TOTAL),
+        ("[variables('v39')]", chain("[mul(@, @)]", 2**16), "mul(): the number is beyond 64 bits"),
+        (_MILLIONS, {}, _STEPS),
+        ("[map(range(0, 100), lambda('a', variables('big')))]", {"big": _BIG}, _TOTAL),
+        ("[map(range(0, 9), lambda('a', parameters('big')))]", {}, _LARGER),
+        (["[parameters('big')]"] * 9, {}, _LARGER),
+        ({"copy": [{"name": "a", "count": 9, "input": "[parameters('big')]"}]}, {}, _LARGER),
+        ("[padLeft('a', 999999999)]", {}, _LARGER),
+        ("[format('{0:d999999999}', 1)]", {}, _LARGER),
+        ("[format('{0}{0}{0}{0}{0}{0}{0}{0}', variables('big'))]", {"big": _BIG * 2}, _LARGER),
+        ("[replace(variables('big'), 'x', variables('big'))]", {"big": _BIG}, _LARGER),
+        ("[replace(variables('big'), '', variables('big'))]", {"big": _BIG}, _LARGER),
+        ("[join(range(0, 10000), variables('big'))]", {"big": _BIG}, _LARGER),
+        ("[uriComponent(variables('big'))]", {"big": "%" * 3_000_000}, _LARGER),
+        ("[split(variables('big'), variables('any'))]", {"big": _BIG, "any": ["xy"] * 50_000},
+         "split(): its arguments do not fit (the delimiters have more than 100 characters)"),
+        ("[mul('a', 999999999)]", {}, "mul(): its arguments do not fit (numbers are expected)"),
+        ("[mod('%999999999d', 1)]", {}, "mod(): its arguments do not fit (numbers are expected)"),
+        ("[add(json('[]'), json('[]'))]", {}, "add(): its arguments do not fit"),
+        ("[json(variables('deep'))]", {"deep": "[" * 99_999}, "json(): the value is nested too"),
+        ("[json(variables('deep'))]", {"deep": " " + "[" * 101 + "]" * 101},
+         "the value is nested deeper than 100 levels"),
+        (f"[{'not(' * 999}true(){')' * 999}]", {}, "this refers to itself or is too deep"),
+        (f"[concat('{_BIG}')]", {}, "this is longer than 24,576 characters"),
+        (f"[add(1, {'9' * 9_999})]", {}, "'add(1, 999"),
+        (f"[createObject('{'x' * 9_999}', 1).y.{'z' * 999}]", {}, "there is no member 'y'"),
+        ("[createObject('a', 1)[variables('big')]]", {"big": _BIG}, "there is no member 'xxx"),
+        ("[resourceId('x')]", {}, "resourceid(): its arguments do not fit"),
+    ],
+    ids=shown,
+)  # fmt: skip
+def test_what_a_template_can_cost_is_bounded(
+    tmp_path: Path, expression: object, variables: Mapping[str, object], words: str
+) -> None:
+    text = template(
+        {"type": TOPIC, "name": "orders", "properties": {"value": expression}},
+        variables=variables,
+        parameters={"big": {"type": "string", "defaultValue": _BIG}},
+    )
+
+    (fault,) = faults(tmp_path, text, "main.json")
+
+    assert words in fault
+    assert len(fault) < 700
+
+
+def test_loops_in_loops_are_bounded_as_well(tmp_path: Path) -> None:
+    inner = {"type": "eventSubscriptions", "name": "[string(copyIndex('inner'))]"}
+    outer = {"type": TOPIC, "name": "[format('topic-{0}', copyIndex('outer'))]"}
+
+    def looped(**resource: object) -> str:
+        inner_loop = {**inner, "copy": {"name": "inner", "count": 800}, **resource}
+        loop = {"name": "outer", "count": 800}
+        return template({**outer, "copy": loop, "resources": [inner_loop]})
+
+    for resource, words in (
+        ({}, _STEPS),
+        ({"type": f"A.B/{_BIG}", "copy": None}, _TOTAL),
+    ):
+        assert words in faults(tmp_path, looped(**resource), "main.json")[-1]
+    assert len(faults(tmp_path, looped(name="[unknown()]", copy=None), "main.json")) == 1
+
+
+def test_a_template_has_so_many_faults_at_most(tmp_path: Path) -> None:
+    resources = [{"type": TOPIC, "name": f"[unknown{number}()]"} for number in range(200)]
+
+    assert len(faults(tmp_path, template(*resources), "main.json")) == 101
+
+
+def test_what_the_largest_deployment_of_azure_needs_is_there(tmp_path: Path) -> None:
+    """800 event subscriptions, each with some expressions; texts that are used by all of them."""
+    properties = {
+        "labels": ["[variables('long')]", "[format('{0}-{1}', variables('long'), copyIndex())]"],
+        "filter": {"values": "[map(range(0, 25), lambda('i', add(lambdaVariables('i'), 1)))]"},
+    }
+    loop = {"name": "all", "count": 800}
+    own = {"type": NESTED, "name": "[format('orders/{0}', copyIndex())]", "copy": loop}
+
+    found = read(
+        tmp_path, template({**own, "properties": properties}, variables={"long": "x" * 1000})
+    )
+
+    assert len(found.resources) == 800
+
+
 def test_faults_of_several_resources_are_told_together(tmp_path: Path) -> None:
     text = template(
         {"type": TOPIC, "name": "[variables('self')]"},
@@ -265,7 +367,7 @@ def test_faults_of_several_resources_are_told_together(tmp_path: Path) -> None:
     found = faults(tmp_path, text, "main.json")
 
     assert [fault.partition(": ")[2] for fault in found] == [
-        "variables.self: this refers to itself",
+        "variables.self: this refers to itself or is too deep (150 levels)",
         "resources[1]: this is not the form of a resource",
         "parameters.needed: this parameter has no value: give it one",
         "resources[3].copy: count must be a number up to 800",

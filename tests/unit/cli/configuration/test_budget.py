@@ -1,0 +1,87 @@
+"""The budget of a template, whatever its expressions are."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cli.configuration import read_configuration
+from cli.configuration.limits import MAX_SIZE, size_of
+from cli.configuration.template import budget, scope, template_file
+from cli.configuration.template.functions import FUNCTIONS, GROUP_FUNCTIONS
+from cli.failure import CommandFailed
+
+_STEPS = 20_000
+_NAMES = [*FUNCTIONS, *GROUP_FUNCTIONS, *scope._SPECIAL, *scope._CONTEXTUAL, "own.f", "lambda"]
+_VALUES = st.sampled_from(
+    ["0", "-1", "7", "9999999999", "'a'", "''", "'%9999999d'", "'{0:d9999999}{0}'", "'A.B/c'"]
+    + [f"variables('{name}')" for name in ("text", "list", "object", "deep", "more", "self")]
+    + ["range(0, 9999)", "lambdaVariables('a')", "lambda('a', lambdaVariables('a'))"]
+)
+
+
+def _calls(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    called = st.tuples(st.sampled_from(_NAMES), st.lists(inner, max_size=4)).map(
+        lambda call: f"{call[0]}({', '.join(call[1])})"
+    )
+    applied = st.tuples(st.sampled_from(["map", "filter"]), inner, inner).map(
+        lambda parts: f"{parts[0]}({parts[1]}, lambda('a', {parts[2]}))"
+    )
+    return called | applied | st.tuples(inner, inner).map(lambda pair: f"{pair[0]}[{pair[1]}]")
+
+
+_EXPRESSIONS = st.recursive(_VALUES, _calls, max_leaves=12).map(lambda text: f"[{text}]")
+
+
+class _Counted(budget.Budget):
+    latest: _Counted
+
+    def __init__(self) -> None:
+        super().__init__()
+        _Counted.latest = self
+
+
+@given(expressions=st.lists(_EXPRESSIONS, min_size=4, max_size=4))
+def test_every_template_is_read_or_refused_within_its_budget(
+    tmp_path_factory: pytest.TempPathFactory, expressions: list[str]
+) -> None:
+    own, more, name, value = expressions
+    variables = {
+        "text": "x" * 10_000,
+        "list": [*range(1_000), "a", []],
+        "object": {str(number): [number] for number in range(1_000)},
+        "deep": " " + "[" * 10_000,
+        "more": more,
+        "self": [own, "[variables('self')]"],
+    }
+    function = {"parameters": [{"name": "a"}], "output": {"value": own}}
+    document: dict[str, Any] = {
+        "$schema": "https://schema.management.azure.com/deploymentTemplate.json#",
+        "variables": variables,
+        "functions": [{"namespace": "own", "members": {"f": function}}],
+        "resources": [
+            {"type": "Microsoft.EventGrid/topics", "name": name},
+            {"type": "Microsoft.EventGrid/topics", "name": "orders", "properties": {"a": value}},
+        ],
+    }
+    path: Path = tmp_path_factory.mktemp("template") / "main.json"
+    path.write_text(json.dumps(document))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(budget, "MAX_STEPS", _STEPS)
+        patch.setattr(template_file, "Budget", _Counted)
+        try:
+            found = read_configuration(path)
+        except CommandFailed as error:
+            lines = error.message.splitlines()
+            assert all(each.startswith(f"{path}:1: ") and len(each) < 1_000 for each in lines)
+        else:
+            assert all(size_of(each.document) <= MAX_SIZE for each in found.resources)
+
+    assert _Counted.latest._steps <= _STEPS + 10
+    assert _Counted.latest._depth == 0
