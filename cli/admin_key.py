@@ -25,7 +25,7 @@ def admin_key(url: str | None) -> None:
     key = local_key(url, Path.cwd())
     if not key:
         raise CommandFailed(
-            f"no admin key of {url} is known here: 'pushgrid dev' records its own while it runs; "
+            "no admin key of that URL is known here: 'pushgrid dev' records its own while it runs; "
             "on Azure the key is in the vault",
             REFUSED,
         )

@@ -52,6 +52,8 @@ def calls_deployment(command: F) -> F:
         *arguments: Any, url: str | None, key: str | None, entra: bool, scope: str, **options: Any
     ) -> Any:
         url = url or default_url()
+        if "@" in url.partition("//")[2].partition("/")[0]:
+            raise CommandFailed("--url has a user name or password: leave it out, and use --key")
         local = find_local(url)
         found = key or local_key(url, Path.cwd())
         deployment = Deployment(

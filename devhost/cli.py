@@ -180,7 +180,7 @@ def _certificate(console: log.Console) -> Path:
 def _setting(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not name or not (equals or name in os.environ):
-        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE, nor in the environment")
+        raise argparse.ArgumentTypeError("not NAME=VALUE, nor the name of a variable")
     return name, value if equals else os.environ[name]
 
 

@@ -197,7 +197,5 @@ def _whole(name: str, low: int, plan: Plan, console: Console) -> int | None:
         return None
     if text.strip().isdecimal() and int(text) >= low:
         return int(text)
-    console.line(
-        f"WARNING setting {name} is {text!r}, not a number from {low} on: the default is used"
-    )
+    console.line(f"WARNING setting {name} is not a number from {low} on: the default is used")
     return None

@@ -120,7 +120,7 @@ class _Section:
         text = self.text(path, str(default)).strip()
         if not re.fullmatch(r"-?\d{1,10}", text) or not low <= int(text) <= high:
             limits = f"from {low} to {high}" if high < 2**31 - 1 else f"{low} or more"
-            raise HostError(f"host.json: {path} is {text!r}; it must be a number {limits}")
+            raise HostError(f"host.json: {path} must be a number {limits}")
         return int(text)
 
     def span(
@@ -130,9 +130,7 @@ class _Section:
         span = parse_time_span(text)
         if span is None or span < low or (high is not None and span > high):
             limits = f"{low} or more" if high is None else f"from {low} to {high}"
-            raise HostError(
-                f"host.json: {path} is {text!r}; it must be a time such as 00:00:02, {limits}"
-            )
+            raise HostError(f"host.json: {path} must be a time such as 00:00:02, {limits}")
         return span
 
 
@@ -161,10 +159,7 @@ def _queue_options(section: _Section) -> QueueOptions:
     batch_size = section.whole("extensions.queues.batchSize", 16, 1, 32)
     encoding = section.text("extensions.queues.messageEncoding", "base64").lower()
     if encoding not in ("base64", "none"):
-        raise HostError(
-            f"host.json: extensions.queues.messageEncoding is {encoding!r}; "
-            "it must be base64 or none"
-        )
+        raise HostError("host.json: extensions.queues.messageEncoding must be base64 or none")
     return QueueOptions(
         batch_size=batch_size,
         new_batch_threshold=section.whole(
@@ -195,8 +190,8 @@ def _log_levels(section: _Section) -> dict[str, int]:
         if path.startswith(prefix):
             if text.lower() not in _LEVELS:
                 raise HostError(
-                    f"host.json: logging.logLevel has {text!r}; "
-                    "it must be Trace, Debug, Information, Warning, Error, Critical or None"
+                    f"host.json: logging.logLevel.{path.removeprefix(prefix)} "
+                    "must be Trace, Debug, Information, Warning, Error, Critical or None"
                 )
             levels[path.removeprefix(prefix)] = _LEVELS[text.lower()]
     return levels

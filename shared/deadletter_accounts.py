@@ -21,21 +21,24 @@ def deadletter_accounts(text: str, environ: Mapping[str, str]) -> dict[str, Conn
     *environ* with a connection string. A connection that Key Vault left unresolved is empty.
 
     Raises:
-        ValueError: an entry is malformed, repeated, or names a setting that is not set.
+        ValueError: an entry is malformed, repeated, or names a setting that is not set. No part of
+            it is quoted: it may be a connection string, or a URL with its signature.
     """
     found: dict[str, Connection] = {}
-    for name, how in _entries(text):
+    for number, (name, how) in enumerate(_entries(text), 1):
         if not _ACCOUNT.fullmatch(name):
-            raise ValueError(f"'{name}' is not the name of a storage account")
+            raise ValueError(f"entry {number} does not begin with the name of a storage account")
         if name in found:
-            raise ValueError(f"'{name}' is named twice")
+            raise ValueError(f"entry {number} names an account again")
         if "://" in how:
-            found[name] = {"blobServiceUri": _endpoint(name, how)}
+            if fault := _endpoint_fault(name, how):
+                raise ValueError(f"entry {number} {fault}")
+            found[name] = {"blobServiceUri": how.rstrip("/")}
         elif not _SETTING.fullmatch(how):
-            message = f"'{name}' needs its blob endpoint, or the name of a setting, after '='"
-            raise ValueError(message)
+            message = "needs the account's blob endpoint, or the name of a setting, after '='"
+            raise ValueError(f"entry {number} {message}")
         elif not (connection := environ.get(how, "").strip()):
-            raise ValueError(f"'{name}' names the setting {how}, which is not set")
+            raise ValueError(f"entry {number} names a setting that is not set")
         else:
             found[name] = {} if connection.startswith(UNRESOLVED) else {"": connection}
     return found
@@ -52,14 +55,16 @@ def _entries(text: str) -> Iterator[tuple[str, str]]:
         yield name.strip(), how.strip()
 
 
-def _endpoint(name: str, text: str) -> str:
-    """Return the blob endpoint of the account *name*; its host or its path begins with the name."""
-    url = urlsplit(text)
-    # Not the text itself: it may be a connection string, or a URL with its signature.
+def _endpoint_fault(name: str, text: str) -> str | None:
+    """Tell what is wrong with a blob endpoint; its host or its path begins with *name*."""
+    alone = "needs the account's blob endpoint, like https://NAME.blob.…, alone"
+    try:
+        url = urlsplit(text)
+    except ValueError:
+        return alone
     if url.scheme != "https":
-        raise ValueError(f"the endpoint of '{name}' is no https URL: tokens need https")
+        return "has an endpoint that is no https URL: tokens need https"
     host, path = url.netloc, url.path.rstrip("/")
     is_of_account = (host.startswith(f"{name}.") and not path) or path == f"/{name}"
-    if not (_HOST.fullmatch(host) and is_of_account) or url.query or url.fragment:
-        raise ValueError(f"'{name}' needs its blob endpoint, like https://{name}.blob.…, alone")
-    return text.rstrip("/")
+    is_alone = _HOST.fullmatch(host) and not url.query and not url.fragment
+    return None if is_alone and is_of_account else alone

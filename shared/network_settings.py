@@ -13,33 +13,37 @@ _PORT = 8080
 
 
 def networks(text: str) -> tuple[Network, ...]:
-    """Parse CIDRs, comma-separated. Raises ValueError for anything else."""
-    return tuple(_network(each) for each in _parts(text))
+    """Parse CIDRs, comma-separated. Raises ValueError for anything else, which is not quoted."""
+    return tuple(_network(number, each) for number, each in enumerate(_parts(text), 1))
 
 
-def _network(text: str) -> Network:
-    network = ipaddress.ip_network(text, strict=False)
+def _network(number: int, text: str) -> Network:
+    try:
+        network = ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        raise ValueError(f"entry {number} is not a network: use 10.0.0.0/8 or fd00::/8") from None
     if "%" in text:
-        raise ValueError(f"'{text}' has a zone id: remove it")
+        raise ValueError(f"entry {number} has a zone id: remove it")
     if ipaddress.ip_interface(text).ip != network.network_address:
-        raise ValueError(f"'{text}' has bits set outside the prefix: use {network}")
+        raise ValueError(f"entry {number} has bits set outside the prefix: use {network}")
     return network
 
 
 def name_servers(text: str) -> tuple[str, ...]:
     """Parse addresses, each with a port or without, comma-separated. Raises ValueError."""
-    return tuple(_name_server(each) for each in _parts(text))
+    return tuple(_name_server(number, each) for number, each in enumerate(_parts(text), 1))
 
 
-def _name_server(text: str) -> str:
-    parts = urlsplit(f"//{text}")
+def _name_server(number: int, text: str) -> str:
     try:
+        parts = urlsplit(f"//{text}")
         ipaddress.ip_address(parts.hostname or "")
         is_valid = parts.port != 0 and parts.netloc == text
     except ValueError:
         is_valid = False
     if not is_valid:
-        raise ValueError(f"'{text}' is not an address: use 10.0.0.53, 10.0.0.53:5353 or [fd00::53]")
+        how = "use 10.0.0.53, 10.0.0.53:5353 or [fd00::53]"
+        raise ValueError(f"entry {number} is not an address: {how}")
     return text
 
 

@@ -116,7 +116,8 @@ def from_environ(environ: Mapping[str, str], profiles: frozenset[str]) -> Settin
     Read the settings; *profiles* are the names of the delivery profiles.
 
     Raises:
-        InvalidSettings: all faults at once.
+        InvalidSettings: all faults at once. A value is never quoted: it may be a secret, or one
+            that was meant for another setting.
     """
     faults: list[Fault] = []
     values: dict[str, Any] = {"storage": _storage(environ, faults)}
@@ -190,7 +191,7 @@ def _named_by_setting(environ: Mapping[str, str]) -> tuple[str, ...]:
 
 def _boolean(text: str) -> bool:
     if text.lower() not in {"true", "false", "1", "0"}:
-        raise ValueError(f"'{text}' is not a boolean: use true or false")
+        raise ValueError("not a boolean: use true or false")
     return text.lower() in {"true", "1"}
 
 
@@ -200,13 +201,13 @@ def _texts(text: str) -> tuple[str, ...]:
 
 def _header(text: str) -> str:
     if not _HEADER.fullmatch(text.lower()):
-        raise ValueError(f"'{text}' is not a header name")
+        raise ValueError("not a header name")
     return text.lower()
 
 
 def _guid(text: str, whose: str) -> str:
     if not _GUID.fullmatch(text.lower()):
-        raise ValueError(f"'{text}' is not the id of {whose}: use its GUID")
+        raise ValueError(f"not the id of {whose}: use its GUID")
     return text.lower()
 
 
@@ -229,20 +230,22 @@ def _between(least: float, most: float, text: str) -> float:
     except ValueError:
         number = float("nan")
     if not least <= number <= most:
-        raise ValueError(f"'{text}' is not a number between {least:g} and {most:g}")
+        raise ValueError(f"not a number between {least:g} and {most:g}")
     return number
 
 
 def _url(text: str) -> str:
     if not text.startswith(("https://", "http://")):
-        raise ValueError(f"'{text}' is not an http or https URL")
+        raise ValueError("not an http or https URL")
+    if "@" in text.split("/")[2]:
+        raise ValueError("has a user name or password: leave it out")
     return text.rstrip("/")
 
 
 def _https(text: str) -> str:
     if not text.startswith("https://"):
-        raise ValueError(f"'{text}' is not an https URL")
-    return text.rstrip("/")
+        raise ValueError("not an https URL")
+    return _url(text)
 
 
 def _choice(choices: type[E]) -> Callable[[str], E]:
@@ -253,7 +256,7 @@ def _choice(choices: type[E]) -> Callable[[str], E]:
 def _one_of(allowed: frozenset[str]) -> Callable[[str], str]:
     def parse(text: str) -> str:
         if text not in allowed:
-            raise ValueError(f"'{text}' is not one of {', '.join(sorted(allowed))}")
+            raise ValueError(f"not one of {', '.join(sorted(allowed))}")
         return text
 
     return parse

@@ -186,7 +186,7 @@ def _queue_trigger(binding: Mapping[str, object], environ: Mapping[str, str]) ->
     queue = settings.resolve(text, environ, "queueName").lower()
     if not is_queue_name(queue):
         raise BadFunctionError(
-            f"{queue!r} is not a legal queue name: 3 to 63 of a-z, 0-9 and single inner dashes"
+            "queueName is not legal: 3 to 63 of a-z, 0-9 and single inner dashes"
         )
     return QueueTrigger(
         name=str(binding["name"]),

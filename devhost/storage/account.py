@@ -147,9 +147,7 @@ def _from_section(section: Mapping[str, str], connection: str) -> StorageAccount
     queue_url, blob_url = (url and _url(url, connection) for url in (queue_url, blob_url))
     for url in (queue_url, blob_url):
         if url and not url.lower().startswith("https://"):
-            raise BadFunctionError(
-                f"setting {connection}: {url!r} is not https, which tokens require"
-            )
+            raise BadFunctionError(f"setting {connection} is not https, which tokens require")
     return StorageAccount(
         name=account or _account_name(queue_url),
         queue_url=queue_url,
@@ -166,7 +164,7 @@ def _url(text: str, setting: str) -> str:
     except ValueError:
         readable = False
     if not readable or not _URL.fullmatch(text):
-        raise BadFunctionError(f"setting {setting}: {text!r} is not a storage address")
+        raise BadFunctionError(f"setting {setting} is not a storage address")
     return text
 
 

@@ -61,8 +61,8 @@ def identity_of(section: Mapping[str, str]) -> Identity:
             )
         case "":
             return _default_identity(section, given)
-        case other:
-            raise ValueError(f"'{other}' is not one of managedidentity, workloadidentity")
+        case _:
+            raise ValueError("not one of managedidentity, workloadidentity")
 
 
 def _managed_identity(given: Mapping[str, str]) -> Identity:

@@ -112,7 +112,7 @@ def parse(text: str) -> Schedule:
         fields.insert(0, "0")
     if len(fields) != len(_FIELDS):
         raise ScheduleError(
-            f"{text!r} has {len(fields)} fields; a schedule has six, "
+            f"it has {len(fields)} fields; a schedule has six, "
             "or five without seconds; time spans are not supported"
         )
     second, minute, hour, day, month, weekday = (
@@ -134,11 +134,11 @@ def _values(text: str, field: _Field) -> set[int]:
     for part in text.split(","):
         match = _PART.fullmatch(part)
         if match is None:
-            raise ScheduleError(f"{part!r} is not a {field.name}")
+            raise _fault(field)
         low, high = _reach(match, field)
         step = int(match["step"] or 1)
         if step < 1:
-            raise ScheduleError(f"{part!r}: a step is at least 1")
+            raise ScheduleError(f"{field.name}: a step is at least 1")
         found.update(range(low, high + 1, step))
     return found
 
@@ -146,7 +146,7 @@ def _values(text: str, field: _Field) -> set[int]:
 def _reach(match: re.Match[str], field: _Field) -> tuple[int, int]:
     if match["low"] == "*":
         if match["high"]:
-            raise ScheduleError(f"{match[0]!r} is not a {field.name}")
+            raise _fault(field)
         return field.low, field.high
     low = _number(match["low"], field)
     if match["high"]:
@@ -162,8 +162,14 @@ def _number(text: str, field: _Field) -> int:
     else:
         short = _SHORT_NAMES.get(text.lower(), text.lower())
         if short not in field.names:
-            raise ScheduleError(f"{text!r} is not a {field.name}")
+            raise _fault(field)
         number = field.names.index(short) + field.low
     if not field.low <= number <= field.high:
-        raise ScheduleError(f"{field.name} {number} is not from {field.low} to {field.high}")
+        raise _fault(field)
     return number
+
+
+def _fault(field: _Field) -> ScheduleError:
+    """Return what to raise about a field, which is not quoted: a setting may hold it."""
+    names = f", or {field.names[0]} to {field.names[-1]}" if field.names else ""
+    return ScheduleError(f"{field.name} is not from {field.low} to {field.high}{names}")

@@ -59,7 +59,7 @@ def _check_certificates(found: Settings) -> None:
         try:
             TlsMaterial(*values).load(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
         except OSError as error:
-            detail = f"{NAMES[name]}: its certificates can't be loaded: {error}"
+            detail = f"{NAMES[name]}: its certificates can't be loaded: {error.strerror}"
             raise InvalidSettings(detail, target=NAMES[name]) from error
 
 

@@ -12,6 +12,7 @@ from shared.errors import InvalidSettings
 from shared.network_settings import EgressProxy
 from shared.settings import (
     NAMES,
+    STORAGE,
     AttemptLogging,
     LogFormat,
     Settings,
@@ -83,11 +84,11 @@ def test_another_issuer_can_be_named() -> None:
         ({"ENTRA_TENANT": f"{_TENANT}/x"}, "not the id of a tenant"),
         ({"CLIENT_IP_HEADER": "X-Forwarded-For:"}, "not a header name"),
         ({"ALLOW_HTTP": "yes"}, "not a boolean"),
-        ({"ATTEMPT_LOG": "some"}, "is not one of all, failures, off"),
-        ({"LOG_FORMAT": "xml"}, "is not one of json, text"),
+        ({"ATTEMPT_LOG": "some"}, "not one of all, failures, off"),
+        ({"LOG_FORMAT": "xml"}, "not one of json, text"),
         ({"CACHE_SECONDS": "-1"}, "not a number between 0 and 3600"),
         ({"CACHE_SECONDS": "3601"}, "not a number between 0 and 3600"),
-        ({"PROFILE": "2016"}, "is not one of latest"),
+        ({"PROFILE": "2016"}, "not one of latest"),
         ({"PUBLIC_URL": "events.example"}, "not an http or https URL"),
         ({"TIME_SCALE": "0.9"}, "not a number between 1 and 100000"),
         ({"TIME_SCALE": "100001"}, "not a number between 1 and 100000"),
@@ -97,19 +98,19 @@ def test_another_issuer_can_be_named() -> None:
         ({"WEBHOOK_CLIENT_ID": "an app"}, "not the id of an application"),
         (
             {"ALLOWED_NETWORKS": "10.0.0.0/8, 127.0.0.1/8"},
-            "'127.0.0.1/8' has bits set outside the prefix: use 127.0.0.0/8",
+            "entry 2 has bits set outside the prefix: use 127.0.0.0/8",
         ),
-        ({"ALLOWED_NETWORKS": "fe80::1%1/10"}, "'fe80::1%1/10' has a zone id: remove it"),
-        ({"NAME_SERVERS": "10.0.0.53, dns.test"}, "'dns.test' is not an address: use 10.0.0.53"),
-        ({"NAME_SERVERS": "10.0.0.53:0"}, "'10.0.0.53:0' is not an address"),
-        ({"NAME_SERVERS": "fd00::53"}, "'fd00::53' is not an address"),
-        ({"NAME_SERVERS": "10.0.0.53/24"}, "'10.0.0.53/24' is not an address"),
+        ({"ALLOWED_NETWORKS": "fe80::1%1/10"}, "entry 1 has a zone id: remove it"),
+        ({"NAME_SERVERS": "10.0.0.53, dns.test"}, "entry 2 is not an address: use 10.0.0.53"),
+        ({"NAME_SERVERS": "10.0.0.53:0"}, "entry 1 is not an address"),
+        ({"NAME_SERVERS": "fd00::53"}, "entry 1 is not an address"),
+        ({"NAME_SERVERS": "10.0.0.53/24"}, "entry 1 is not an address"),
         ({"EGRESS_PROXY": "proxy:8080"}, "PUSHGRID_EGRESS_PROXY: not the URL of a proxy"),
         ({"EGRESS_PROXY": "https://proxy"}, "use http://host:port"),
         ({"EGRESS_PROXY": "http://proxy:port"}, "use http://host:port"),
         ({"EGRESS_PROXY": "http://proxy/path"}, "use http://host:port"),
         ({"EGRESS_PROXY": "http://:8080"}, "use http://host:port"),
-        ({"ALLOWED_NETWORKS": "10.0.0"}, "'10.0.0' does not appear to be an IPv4 or IPv6 network"),
+        ({"ALLOWED_NETWORKS": "10.0.0"}, "entry 1 is not a network: use 10.0.0.0/8"),
     ],
 )
 def test_what_can_not_be_meant_is_refused(environ: dict[str, str], words: str) -> None:
@@ -159,6 +160,49 @@ def test_a_password_of_the_proxy_is_not_shown() -> None:
 
     assert "secret" not in f"{settings}{raised.value.message}"
     assert "dXNlcjpzZWNyZXQ=" not in f"{settings}"
+
+
+_MISTAKEN = (
+    "s3cret",
+    "s3cret/24, 10.0.0.s3cret",
+    "10.0.0.1/8, fe80::1%s3cret/10",
+    "s3cret=s3cret",
+    "archive1=s3cret, archive1=https://u:s3cret@archive1.example",
+    "archive1=https://[s3cret",
+    "AccountName=s3cret;AccountKey=s3cret;BlobEndpoint=https://u:s3cret@[b",
+    "BlobEndpoint=https://[s3cret;SharedAccessSignature=sig",
+    "https://user:s3cret@events.example",
+    "HTTPS://user:s3cret@events.example",
+    "https://user:s3cret@\u2100.example",  # whose text is in the error of `urlsplit`
+    "https://[s3cret",
+    "ftp://s3cret",
+)
+
+
+@pytest.mark.parametrize(
+    "name", [*NAMES.values(), *(f"{STORAGE}__{each}" for each in ("blobServiceUri", "credential"))]
+)
+def test_no_error_quotes_the_value_of_a_setting(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not name.startswith(STORAGE):
+        monkeypatch.setenv(STORAGE, "UseDevelopmentStorage=true")
+    for service in ("blob", "queue", "table"):
+        monkeypatch.setenv(f"{STORAGE}__{service}ServiceUri", f"https://acc.{service}.example")
+    told = []
+    for text in _MISTAKEN:
+        monkeypatch.setenv(name, text)
+        try:
+            wired.settings.__wrapped__()  # type: ignore[attr-defined]
+        except InvalidSettings as error:
+            told.append(error.message)
+
+    assert "s3cret" not in f"{told}"
+
+
+@pytest.mark.parametrize("name", ["PUBLIC_URL", "ENTRA_JWKS_URL", "WEBHOOK_AUTHORITY"])
+def test_a_url_has_no_password(name: str) -> None:
+    """It would be shown in endpoints and in the log, and no request is sent with it."""
+    with pytest.raises(InvalidSettings, match=f"PUSHGRID_{name}: has a user name or password"):
+        read(**{name: "https://user:s3cret@events.example"})
 
 
 _REFERENCE = (

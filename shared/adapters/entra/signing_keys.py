@@ -17,6 +17,7 @@ from shared.adapters.cache import Cache
 from shared.engine.ports import Pusher
 from shared.errors import SigningKeysUnavailable
 from shared.http import Answered, Exchange, OutboundRequest
+from shared.subscriptions.endpoint_rules import base_url
 
 if TYPE_CHECKING:  # Cryptography is imported when the first token comes: cold starts.
     from jwt import PyJWK
@@ -83,7 +84,8 @@ class SigningKeys:
         if keys:
             self._latest = _KeySet(keys, self._monotonic() + _OLD_SECONDS, failed=False)
         else:
-            telemetry.warning("signing_keys.unavailable", url=self._url, detail=_fault(exchange))
+            url = base_url(self._url)
+            telemetry.warning("signing_keys.unavailable", url=url, detail=_fault(exchange))
             self._latest = self._latest._replace(failed=True)
         return self._latest
 

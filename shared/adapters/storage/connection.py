@@ -82,8 +82,8 @@ class StorageConnection:
         url = self._section.get(member.lower(), "").rstrip("/")
         if not url:
             raise _invalid(member, "is not set; set it or accountName")
-        if not url.lower().startswith("https://"):
-            raise _invalid(member, f"'{url}' is not an https URL: tokens are sent over https only")
+        if not url.lower().startswith("https://") or not _account_of(url):
+            raise _invalid(member, "not an https URL: tokens are sent over https only")
         return url
 
     def _shared_credential(self) -> Any:
@@ -129,7 +129,7 @@ def _check_connection_string(name: str, text: str) -> None:
     members = _members(text)
     account = members.get("accountname") or _account_of(members.get("blobendpoint", ""))
     if account != name:
-        raise _invalid_account(f"the connection string of '{name}' is that of '{account}'")
+        raise _invalid_account(f"the connection string of '{name}' is another account's")
     if not members.get("accountkey") and not members.get("sharedaccesssignature"):
         message = f"the connection string of '{name}' has no AccountKey or SharedAccessSignature"
         raise _invalid_account(message)
@@ -159,8 +159,15 @@ def _invalid_account(why: str) -> InvalidSettings:
 
 
 def _account_of(url: str) -> str:
-    """Return the account in a service's URL: the path where the host is an address, or a label."""
-    parts = urlsplit(url)
+    """
+    Return the account in a service's URL: the path where the host is an address, or a label.
+
+    Empty if it is no URL.
+    """
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return ""
     host = parts.hostname or ""
     if host == "localhost" or host.replace(".", "").isdigit():
         return parts.path.strip("/")

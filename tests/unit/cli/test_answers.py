@@ -139,6 +139,14 @@ def test_no_wrong_option_is_a_fault_of_the_program(pushgrid: Run, options: list[
     assert "a\nb" not in found.err
 
 
+@pytest.mark.parametrize("command", [["topic", "list"], ["admin-key"]])
+def test_a_password_in_the_url_is_not_shown(pushgrid: Run, command: list[str]) -> None:
+    done = pushgrid(*command, "--url", "https://user:s3cret@events.example")
+
+    assert done.code
+    assert "s3cret" not in f"{done.out}{done.err}"
+
+
 def test_a_fault_is_told_once(server: _Server, pushgrid: Run) -> None:
     faults = [{"code": "x", "message": text, "target": None} for text in ("no a.", "no b.")]
     error = {"code": "x", "message": "no a. no b.", "details": faults}

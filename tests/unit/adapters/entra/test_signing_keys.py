@@ -17,7 +17,7 @@ from shared.errors import SigningKeysUnavailable
 from shared.http import Exchange, Failure, NotAnswered
 from tests.tokens import jwk, key_set
 
-_URL = "https://login.example/keys"
+_URL = "https://login.example/keys?code=s3cret"
 _SILENT = NotAnswered(Failure.TIMED_OUT, "", 4.0)
 
 
@@ -174,3 +174,11 @@ def test_a_secret_is_never_taken_for_a_key() -> None:
     world = World(answered(200, json.dumps({"keys": [secret, jwk("k2")]}).encode()))
 
     assert world.keys.key("k1") is None
+
+
+def test_the_query_of_the_url_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    assert World(_SILENT).is_unavailable("k1")
+
+    assert "signing_keys.unavailable" in caplog.text
+    assert "https://login.example/keys" in caplog.text
+    assert "s3cret" not in caplog.text

@@ -46,9 +46,12 @@ def test_the_account_is_known(storage: Mapping[str, str], account: str) -> None:
         ({}, "blobServiceUri"),
         ({"blobServiceUri": "https://acc.blob.core.windows.net"}, "queueServiceUri"),
         ({**URIS, "tableServiceUri": ""}, "tableServiceUri"),
-        ({**URIS, "credential": "azurecli"}, "AzureWebJobsStorage__credential: 'azurecli'"),
+        ({**URIS, "credential": "azurecli"}, "AzureWebJobsStorage__credential: not one of"),
         ({**URIS, "queueServiceUri": "http://acc.queue.core.windows.net"}, "not an https URL"),
-        ({**URIS, "tableServiceUri": "acc"}, "AzureWebJobsStorage__tableServiceUri: 'acc'"),
+        (
+            {**URIS, "tableServiceUri": "acc"},
+            "AzureWebJobsStorage__tableServiceUri: not an https URL",
+        ),
         ({"serviceUri": "https://acc.blob.core.windows.net"}, "blobServiceUri: is not set"),
     ],
 )

@@ -76,8 +76,8 @@ def test_who_we_are(section: Mapping[str, str], kind: str, arguments: Mapping[st
 @pytest.mark.parametrize(
     ("section", "complaint"),
     [
-        ({"credential": "managed-identity"}, "'managed-identity' is not one of"),
-        ({"credential": "managedidentityasfederatedidentity"}, "'managedidentityasfed"),
+        ({"credential": "managed-identity"}, "not one of managedidentity"),
+        ({"credential": "managedidentityasfederatedidentity"}, "not one of managedidentity"),
         (
             {**MANAGED, "clientid": "c", "managedidentityresourceid": "/r"},
             "clientId and managedIdentityResourceId are set",
