@@ -2,8 +2,9 @@
 
 import pytest
 
-from cli.listen import Script
+from cli.listen import Script, _as_text
 from cli.program import main
+from testbed.subscriber import Push
 
 
 @pytest.mark.parametrize(
@@ -28,3 +29,22 @@ def test_each_subscription_gets_the_answers_in_order_and_the_last_for_ever():
     answers = [script.next(name).text for name in ("crm", "crm", "erp", "crm", "crm")]
 
     assert answers == ["503", "reset", "503", "200", "200"]
+
+
+@pytest.mark.parametrize(
+    ("body", "shown"),
+    [
+        (b"\x1b[2Jno JSON", '"\\u001b[2Jno JSON"'),
+        (b"\x9b31m", '"\\ufffd31m"'),
+        (b'"\xc2\x9b31m"', '"\\u009b31m"'),
+        (b"[" * 100_000, f'"{"[" * 100_000}"'),
+    ],
+    ids=["no JSON", "no UTF-8", "control character", "nested"],
+)
+def test_whatever_is_pushed_is_shown(body: bytes, shown: str):
+    push = Push(at=0, path="/", headers={"aeg-subscription-name": "crm"}, body=body)
+
+    (title, printed) = _as_text(push, Script("200").next("crm")).split("\n")
+
+    assert title == "crm, attempt 1, answered 200:"
+    assert printed == shown
