@@ -111,7 +111,7 @@ fmt: setup ## format, and fix lint errors that can be fixed automatically
 bench: setup $(if $(filter peers,$(OF)),$(BULLMQ)/node_modules/.stamp $(CELERY)/.stamp) ## measure throughput against its lower bounds (OF=isolation: healthy beside failing endpoints; OF=filters; OF=operations; OF=peers: beside job queues)
 	@$(PY) -m bench $(or $(OF),throughput)
 
-soak: setup ## attack a deployment for half an hour: kills, faults, outages, shortages; judges loss only (ARGS="--minutes 5"; OF=ratios: a slow endpoint, an outage)
+soak: setup ## attack a deployment for half an hour: kills, faults, outages, shortages; judges each delivery (ARGS="--minutes 5"; OF=ratios: a slow endpoint, an outage)
 	@$(PY) -m bench $(or $(OF),soak) $(ARGS)
 
 clean: ## remove everything that setup and tests created

@@ -74,6 +74,17 @@ class Arm:
     def delete_subscription(self, topic: str, name: str) -> None:
         self._call("DELETE", f"/topics/{topic}/eventSubscriptions/{name}")
 
+    def act(self, topic: str, name: str, action: str) -> None:
+        """Pause, resume or release a subscription."""
+        self._call("POST", f"/topics/{topic}/eventSubscriptions/{name}/{action}")
+
+    def replay(self, **chosen: Any) -> str:
+        """Start a replay of dead letters; return its id."""
+        return str(self._call("POST", "/replays", chosen)["id"])
+
+    def replay_state(self, job: str) -> str:
+        return str(self._call("GET", f"/replays/{job}")["state"])
+
     def _call(
         self, method: str, path: str, body: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:

@@ -19,6 +19,8 @@ from devhost.azurite import Azurite
 from testbed.storage_requests import kind_of
 
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
+_DEQUEUED = re.compile(rb"<DequeueCount>(\d+)</DequeueCount>")
+_LONGEST = 64  # bytes of what that finds
 _LINGER_NOT = struct.pack("ii", 1, 0)  # closing resets the connection
 
 
@@ -65,14 +67,16 @@ class StorageProxy:
     A running proxy.
 
     *azurite* is Azurite as reached through the proxy, *ports* are where it really listens.
-    *requests* counts requests by operation. *attack* returns how a request fails, if it does.
-    *rewrite* returns the target to request instead; a signed request does not survive that.
+    *requests* counts requests by operation, *doubled* the queue messages that were received again,
+    or put without an answer that reached the client. *attack* returns how a request fails, if it
+    does. *rewrite* returns the target to request instead; a signed request does not survive that.
     Both are called on the proxy's thread, which serves no other request meanwhile.
     """
 
     azurite: Azurite
     ports: dict[str, int] = field(default_factory=dict)
     requests: Counter[str] = field(default_factory=Counter)
+    doubled: int = 0
     attack: Callable[[StorageRequest], Attack | None] | None = None
     rewrite: Callable[[StorageRequest], str] | None = None
 
@@ -151,10 +155,31 @@ async def _listen(proxy: StorageProxy, service: str) -> asyncio.Server:
 
 @dataclass(slots=True)
 class _Client:
-    """A client's connection, and the *attack* on the request under way, if any."""
+    """
+    A client's connection.
+
+    *request* is the one under way, *attack* that on it. *tail* is the end of what was answered.
+    """
 
     writer: asyncio.StreamWriter
+    request: StorageRequest | None = None
     attack: Attack | None = None
+    tail: bytes = b""
+
+    @property
+    def puts(self) -> bool:
+        return self.request is not None and self.request.kind.startswith("queue put ")
+
+    def received_again(self, data: bytes) -> int:
+        """Return how many messages of an answer, of which *data* is the next part, are not new."""
+        if self.request is None or not self.request.kind.startswith("queue get "):
+            self.tail = b""
+            return 0
+        text, end, again = self.tail + data, 0, 0
+        for found in _DEQUEUED.finditer(text):
+            again, end = again + (found[1] != b"1"), found.end()
+        self.tail = text[max(end, len(text) - _LONGEST) :]
+        return again
 
     async def send(self, data: bytes) -> None:
         self.writer.write(data)
@@ -171,10 +196,11 @@ async def _serve(
 ) -> None:
     with contextlib.suppress(OSError, asyncio.IncompleteReadError):
         inner_reader, inner = await asyncio.open_connection("127.0.0.1", proxy.ports[service])
-        answers = asyncio.create_task(_pass_on(inner_reader, client))
+        answers = asyncio.create_task(_pass_on(proxy, inner_reader, client))
         try:
             await _requests(proxy, service, reader, inner, client)
         finally:
+            proxy.doubled += client.puts
             answers.cancel()
             inner.close()
 
@@ -193,7 +219,7 @@ async def _requests(
         request, head = proxy.rewritten(service, head, body)
         attack = proxy.judge(request)
         if attack is None or attack.failure in _PASSED_ON:
-            client.attack = attack
+            client.request, client.attack = request, attack
             inner.write(head + body)
             await inner.drain()
         elif attack.failure is Failure.RESET:
@@ -203,9 +229,10 @@ async def _requests(
             await client.send(_REFUSALS[attack.failure])
 
 
-async def _pass_on(reader: asyncio.StreamReader, client: _Client) -> None:
+async def _pass_on(proxy: StorageProxy, reader: asyncio.StreamReader, client: _Client) -> None:
     with contextlib.suppress(OSError):
         while data := await reader.read(2**16):
+            proxy.doubled += client.received_again(data)
             if attack := client.attack:
                 attack.when_done()
                 if attack.failure is Failure.UNANSWERED:
@@ -215,6 +242,8 @@ async def _pass_on(reader: asyncio.StreamReader, client: _Client) -> None:
             await client.send(data)
             if attack:
                 break
+            if client.puts:
+                client.request = None
     client.writer.close()  # Azurite closes idle connections: the client must see that, not wait.
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import tempfile
 import threading
@@ -12,7 +11,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 from azure.core.exceptions import AzureError, ResourceExistsError
@@ -24,8 +23,15 @@ from azure.storage.blob import (
 )
 from azure.storage.queue import QueueServiceClient
 
-from bench.soak.ledger import Ledger, Row, digest
-from bench.soak.traffic import ANSWERS, TOPIC, Traffic, container_of, promises_of, subscribe
+from bench.soak.ledger import Ledger, Row, digest, events_in
+from bench.soak.traffic import (
+    ATTEMPTS,
+    SUBSCRIPTIONS,
+    TOPIC,
+    Traffic,
+    container_of,
+    subscribe,
+)
 from devhost.azurite import ACCOUNT, KEY, Azurite, running_azurite
 from devhost.process import RunningHost, running_host
 from testbed.arm import Arm
@@ -34,9 +40,10 @@ from testbed.name_server import running_name_server
 from testbed.storage_proxy import StorageProxy, StorageRequest, running_storage_proxy
 from testbed.subscriber import Push, running_subscriber
 
-DELIVERIES = 64  # at most, in one message
+ROOT = Path(__file__).parents[2]
 PATIENCE = 180.0  # seconds in which nothing happens, until what waits is taken to hang
 HIDDEN = 4  # seconds that a received message is hidden: what a killed host had comes back then
+_COPY = 30  # seconds: the app may want back what it hides for longer
 SETTINGS = {
     "PUSHGRID_TIME_SCALE": "120",
     "PUSHGRID_CACHE_SECONDS": "1",
@@ -49,15 +56,21 @@ SETTINGS = {
 
 
 class Attacked(NamedTuple):
-    """How many attacks took place, and in how many messages deliveries may come again."""
+    """
+    How many attacks took place, and the *messages* that a killed host may have stored for later.
+
+    Deliveries that it made before its end may come again with those. What else may come again is
+    seen at the proxy: messages that are received again, or stored without the host learning of it.
+    """
 
     runs: int
-    messages: int
+    messages: int = 0
 
 
 class Stage(NamedTuple):
-    """What a scenario's deployment has; its endpoints have addresses or *names*."""
+    """What a deployment of the app at *root* has; its endpoints have addresses or names."""
 
+    root: Path = ROOT
     hosts: int = 1
     is_on_disk: bool = False
     has_names: bool = False
@@ -87,6 +100,7 @@ class Deployment:
     _storage: ExitStack
     _folder: Path | None
     _settings: dict[str, str]
+    _root: Path
     _seen: set[str] = field(default_factory=set)
 
     @property
@@ -97,45 +111,52 @@ class Deployment:
 
     def play(self, step: Step) -> Row:
         """Attack, then wait until everything has come to its end."""
-        self.ledger = Ledger()
+        time_to_live = 24 * 3600 / float(self._settings["PUSHGRID_TIME_SCALE"])
+        self.ledger = Ledger(attempts=ATTEMPTS, time_to_live=time_to_live)
+        before = self.proxy.doubled
         attacked = step.attack(self)
         self.proxy.attack = self.on_push = None
-        is_queue_empty = self._settle()
+        is_queue_empty = self.settle()
         return self.ledger.row(
             step.row,
             runs=attacked.runs,
-            bound=attacked.messages * DELIVERIES,
+            messages=attacked.messages + self.proxy.doubled - before,
             is_queue_empty=is_queue_empty,
         )
 
     def answer(self, push: Push) -> int:
-        """Answer as the subscription's kind does, and enter what was accepted."""
+        """Answer as the endpoint of the subscription that the path ends with, and enter it."""
         if self.on_push:
             self.on_push(push)
         name = push.path.rpartition("/")[2]
-        status = ANSWERS.get(name, ANSWERS["steady"])(push)
-        if status == 200:
-            self.ledger.deliver(promises_of(push))
+        status = SUBSCRIPTIONS.get(name, SUBSCRIPTIONS["steady"]).answer(push)
+        self.ledger.receive(name, events_in(push.body), status)
         return status
 
-    def start_host(self) -> None:
-        settings = host_settings(self.proxy.azurite, **SETTINGS | self._settings)
-        host = running_host(settings, options=("--invisibility", str(HIDDEN)))
-        self.hosts.append(self._stack.enter_context(host))
+    def start_host(self) -> RunningHost:
+        settings = host_settings(self.proxy.azurite, **self._settings)
+        host = running_host(settings, options=("--invisibility", str(HIDDEN)), root=self._root)
+        return self._stack.enter_context(host)
 
     def restart_hosts(self) -> None:
         """Start a host for each one that was killed, whose locks have expired meanwhile."""
-        alive = [host for host in self.hosts if host.process.poll() is None]
-        if not alive:
+        dead = [place for place, host in enumerate(self.hosts) if host.process.poll() is not None]
+        if len(dead) == len(self.hosts):
             self._expire_locks()
-        dead, self.hosts = len(self.hosts) - len(alive), alive
-        for _ in range(dead):
-            self.start_host()
+        for place in dead:
+            self.hosts[place] = self.start_host()
 
     def kill_hosts(self) -> None:
         """End them as they are: nobody waits for what is on its way."""
         for host in self.hosts:
             host.kill()
+
+    def kill_and_restart(self) -> int:
+        """Kill all hosts and start others; return how many messages there were between."""
+        self.kill_hosts()
+        messages = self.messages()
+        self.restart_hosts()
+        return messages
 
     def messages(self) -> int:
         """Return the number of messages on all queues, hidden or not."""
@@ -146,6 +167,16 @@ class Deployment:
     def stop_storage(self) -> None:
         """Stop Azurite, whose data stays on disk."""
         self._storage.close()
+
+    def kill_storage(self) -> None:
+        """Kill Azurite: what it has not saved is gone."""
+        self.azurite.process.kill()
+        self.azurite.process.wait()
+        self._storage.close()
+
+    def saved(self, database: str) -> Path:
+        """Return the file in which Azurite saves a database, such as ``db_queue``."""
+        return Path(self._folder or "") / f"__azurite_{database}__.json"
 
     def start_storage(self) -> None:
         self.azurite = self._storage.enter_context(running_azurite(folder=self._folder))
@@ -164,7 +195,7 @@ class Deployment:
             for each in queues.list_queues():
                 queues.delete_queue(each)
 
-    def _settle(self) -> bool:
+    def settle(self) -> bool:
         """Wait for the ends; return whether no message is left that could still be one."""
         seen, since, empty = (0, 0), time.monotonic(), 0
         while time.monotonic() - since < PATIENCE:
@@ -184,14 +215,21 @@ class Deployment:
                 client = blobs.get_container_client(container.name)
                 name = container.name.removeprefix("dead-")
                 for path in client.list_blob_names():
-                    if name not in (*ANSWERS, "poison") or f"{name} {path}" in self._seen:
+                    if name not in (*SUBSCRIPTIONS, "poison") or f"{name} {path}" in self._seen:
                         continue
                     self._seen.add(f"{name} {path}")
-                    found = json.loads(client.download_blob(path).readall())
-                    if name == "poison":
-                        self.ledger.bury([("poison", digest(found["body"]))])
-                    else:
-                        self.ledger.bury((name, event["id"]) for event in found)
+                    for found in events_in(client.download_blob(path).readall()):
+                        if name == "poison":
+                            self.ledger.end([("poison", digest(found["body"]))])
+                        else:
+                            self.ledger.bury(name, found, time.time())
+
+    def dead_letters(self, name: str) -> list[dict[str, Any]]:
+        """Return all dead letters of a subscription."""
+        with self.blobs() as blobs:
+            container = blobs.get_container_client(container_of(name))
+            bodies = [container.download_blob(each) for each in container.list_blob_names()]
+            return [letter for body in bodies for letter in events_in(body.readall())]
 
     def _expire_locks(self) -> None:
         """Let expire the leases of timers, which Azure keeps for at least 15 seconds."""
@@ -204,7 +242,7 @@ class Deployment:
     def create_places(self) -> None:
         """Create the dead letters' containers, and the queues to which messages are redirected."""
         with self.blobs() as blobs, self.queues() as queues:
-            for name in ANSWERS:
+            for name in SUBSCRIPTIONS:
                 blobs.create_container(container_of(name))
             for name in ("waiting", "deliveries-poison"):
                 queues.create_queue(name)
@@ -219,13 +257,18 @@ class Deployment:
         """
         Spend a part of the short waits on ``waiting``, and return some messages as if poisoned.
 
-        The app does both only after minutes. What timers receive comes back as early as what the
+        The app does both only after minutes. Longer waits may be those of messages that it means to
+        delete or to shrink where it put them. What timers receive comes back as early as what the
         host received.
         """
         target = request.target
         query = parse_qs(urlsplit(target).query)
         hidden = int(query.get("visibilitytimeout", ["0"])[0])
-        if request.kind == "queue put retries" and hidden and self.chance.random() < 0.4:
+        if (
+            request.kind == "queue put retries"
+            and 0 < hidden < _COPY
+            and self.chance.random() < 0.4
+        ):
             return target.replace("/retries/", "/waiting/")
         if request.kind == "queue put deliveries" and self.chance.random() < 0.04:
             return target.replace("/deliveries/", "/deliveries-poison/")
@@ -261,13 +304,14 @@ def running_deployment(stage: Stage, chance: random.Random) -> Iterator[Deployme
             _stack=stack,
             _storage=storage,
             _folder=Path(folder) if folder else None,
-            _settings={**stage.settings, "PUSHGRID_NAME_SERVERS": f"127.0.0.1:{names}"},
+            _root=stage.root,
+            _settings={**SETTINGS, **stage.settings, "PUSHGRID_NAME_SERVERS": f"127.0.0.1:{names}"},
         )
         proxy.rewrite = made.redirect
         made.create_places()
         hook = stack.enter_context(running_subscriber(made.answer)).url
         for _ in range(stage.hosts):
-            made.start_host()
+            made.hosts.append(made.start_host())
         stack.callback(made.kill_hosts)
         arm = Arm(made.url)
         subscribe(arm, ACCOUNT, lambda name: f"{_named(hook, name, stage)}/{name}")

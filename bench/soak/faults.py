@@ -58,6 +58,6 @@ def failing(
         with deployment.traffic.flowing():
             wait_until(lambda: hits[0] >= enough, _SECONDS)
         deployment.proxy.attack = None
-        return Attacked(1, hits[0])
+        return Attacked(1)
 
     return attack

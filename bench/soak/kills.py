@@ -171,7 +171,8 @@ def killed_at_late_answer(side: str) -> Callable[[Deployment], Attacked]:
         deployment.on_push = hold
         with deployment.traffic.flowing():
             wait_until(is_held.is_set, REACHED_IN)
-        return _after(deployment, victim, _LATE + REACHED_IN)
+        done = _after(deployment, victim, _LATE + REACHED_IN)
+        return done._replace(messages=done.messages + 1)  # the late answer's own delivery
 
     return attack
 

@@ -1,24 +1,57 @@
-"""Compares the deliveries that publishers were promised with what became of each."""
+"""Judges by Event Grid's rules what became of each delivery that publishers were promised."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import threading
-from collections import Counter
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from enum import StrEnum
+from typing import Any, NamedTuple
 
 Promise = tuple[str, str]  # a subscription's name, and an event's id
+Event = Mapping[str, Any]
+
+DELIVERIES = 64  # at most, in one message; an output batch of the soak has fewer
+ATTEMPTS = 30  # of a subscription that chooses none
+_BIG = 65_536  # bytes: more than a queue message has
+_BATCH = 10
+_FINDINGS = 20  # that are kept to be printed
+
+# What Event Grid adds to an event, and to a dead letter (contract, sections 2.2 and 4.2).
+_ADDED = frozenset({"topic", "metadataVersion"}) | {
+    "deadLetterReason",
+    "deliveryAttempts",
+    "lastDeliveryOutcome",
+    "lastHttpStatusCode",
+    "publishTime",
+    "lastDeliveryAttemptTime",
+}
+
+
+class Occurrence(StrEnum):
+    """What a soak must have had for its result to mean something."""
+
+    COMMITS = "commits of several messages"  # requests with more deliveries than one takes
+    FILTERED = "events left out by a filter"
+    PAUSES = "pauses that kept events back"
+    REPLAYED = "replayed events"
+    BATCHES = f"batches above {_BATCH}"
+    BIG = "big events"
 
 
 class Row(NamedTuple):
     """
     What one or more runs of a scenario came to, in deliveries.
 
-    *waiting* are still in a queue at the end: nothing had changed for minutes. *lost* are nowhere.
-    *repeated* counts those beyond the first, *bound* the deliveries in messages that the attacks
-    could make come again.
+    *waiting* are still in a queue at the end: nothing had changed for minutes. *lost* are nowhere,
+    *unsaved* neither, but storage had not saved them when it was killed. *wrong_ends* are dead
+    letters that no rule allows. *changed* have another content than was published, *strays* no
+    filter or replay that wants them. *while_paused* were pushed although they were published in a
+    pause. *repeated* counts ends beyond the first, *bound* how many the attacks allow, *beyond*
+    those above the bound of their own run.
     """
 
     scenario: str
@@ -26,45 +59,150 @@ class Row(NamedTuple):
     accepted: int = 0
     delivered: int = 0
     dead: int = 0
-    waiting: int = 0
-    lost: int = 0
+    unsaved: int = 0
     repeated: int = 0
     bound: int = 0
+    waiting: int = 0
+    lost: int = 0
+    wrong_ends: int = 0
+    changed: int = 0
+    strays: int = 0
+    while_paused: int = 0
+    beyond: int = 0
+
+    @property
+    def faults(self) -> int:
+        """What must not be, in all columns from *waiting* on."""
+        judged = (self.waiting, self.lost, self.wrong_ends, self.changed, self.strays)
+        return sum((*judged, self.while_paused, self.beyond))
 
     def plus(self, other: Row) -> Row:
         sums = (one + another for one, another in zip(self[1:], other[1:], strict=True))
         return Row(self.scenario, *sums)
 
 
+class _Sent(NamedTuple):
+    content: str
+    to: frozenset[str]
+    at: float = 0.0
+    is_big: bool = False
+
+
 @dataclass(slots=True)
 class Ledger:
-    """The entries of one run; they are made from many threads."""
+    """
+    The entries of one run; they are made from many threads.
 
-    accepted: set[Promise] = field(default_factory=set)
+    *attempts* has the limits of subscriptions that choose one; *time_to_live* is in real seconds.
+    Times are any clock's, the same for all entries.
+    """
+
+    attempts: Mapping[str, int] = field(default_factory=dict)
+    time_to_live: float = float("inf")
+    accepted: dict[Promise, float] = field(default_factory=dict)
+    seen: Counter[Occurrence] = field(default_factory=Counter)
+    findings: list[str] = field(default_factory=list)
+    _sent: dict[str, _Sent] = field(default_factory=dict)
+    _answers: dict[Promise, Counter[int]] = field(default_factory=lambda: defaultdict(Counter))
     _delivered: Counter[Promise] = field(default_factory=Counter)
     _dead: Counter[Promise] = field(default_factory=Counter)
+    _paused: set[str] = field(default_factory=set)
+    _kept_back: set[Promise] = field(default_factory=set)
+    _unsaved: set[Promise] = field(default_factory=set)
+    _faults: Counter[str] = field(default_factory=Counter)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def accept(self, promises: Iterable[Promise]) -> None:
-        """Enter what a publisher was answered 200."""
+    def send(self, event: Event, to: Iterable[str], at: float = 0.0) -> None:
+        """Enter an event that is about to be published, with the subscriptions that want it."""
+        text = _text(event)
         with self._lock:
-            self.accepted.update(promises)
+            sent = _Sent(digest(text), frozenset(to), at, len(text) > _BIG)
+            self._sent[event["id"]] = sent
+            self._kept_back |= {(name, event["id"]) for name in sent.to & self._paused}
 
-    def deliver(self, promises: Iterable[Promise]) -> None:
-        """Enter what a subscriber received and accepted."""
+    def accept(self, ids: Sequence[str], at: float = 0.0) -> None:
+        """Enter what a publish request had that was answered 200."""
         with self._lock:
-            self._delivered.update(promises)
+            events = [(each, self._sent[each]) for each in ids]
+            promises = [(name, each) for each, sent in events for name in sent.to]
+            self.accepted.update(dict.fromkeys(promises, at))
+            self.seen[Occurrence.COMMITS] += len(promises) > DELIVERIES
+            self.seen[Occurrence.BIG] += sum(sent.is_big for _, sent in events)
 
-    def bury(self, promises: Iterable[Promise]) -> None:
-        """Enter what was found in dead-letter blobs."""
+    def saw(self, occurrence: Occurrence, times: int = 1) -> None:
+        with self._lock:
+            self.seen[occurrence] += times
+
+    def receive(self, name: str, events: Sequence[Event], status: int) -> None:
+        """Enter a push, and how the subscriber answers it."""
+        with self._lock:
+            self.seen[Occurrence.BATCHES] += len(events) > _BATCH
+            for event in events:
+                promise = (name, event["id"])
+                self._compare(promise, event)
+                if promise in self._kept_back:
+                    self._find("while_paused", promise)
+                self._answers[promise][status] += 1
+                if status == 200:
+                    self._delivered[promise] += 1
+
+    def bury(self, name: str, letter: Event, at: float = 0.0) -> None:
+        """Enter a dead letter: a rule of Event Grid's must allow it, for the reason it gives."""
+        with self._lock:
+            promise = (name, letter["id"])
+            self._compare(promise, letter)
+            answers, sent = self._answers[promise], self._sent.get(letter["id"])
+            allowed = {
+                "UndeliverableDueToHttpBadRequest": answers[400] > 0,
+                "MaxDeliveryAttemptsExceeded": answers.total() >= self.attempts.get(name, ATTEMPTS),
+                "TimeToLiveExceeded": sent is not None and at - sent.at >= self.time_to_live,
+            }
+            if not allowed.get(letter["deadLetterReason"], False):
+                self._find("wrong_ends", promise, letter["deadLetterReason"], dict(answers))
+            self._dead[promise] += 1
+
+    def pause(self, name: str) -> None:
+        """Enter a pause that is in force everywhere: what is sent from now on has to wait."""
+        with self._lock:
+            self._paused.add(name)
+
+    def resume(self, name: str) -> None:
+        """Enter that a pause is about to be ended."""
+        with self._lock:
+            self._paused.discard(name)
+            kept = {each for each in self._kept_back if each[0] == name}
+            self._kept_back -= kept
+            self.seen[Occurrence.PAUSES] += bool(kept & self.accepted.keys())
+
+    def replay(self, name: str, letters: Sequence[Event]) -> None:
+        """Enter dead letters that are about to be replayed to *name*."""
+        with self._lock:
+            for letter in letters:
+                sent = self._sent.get(letter["id"], _Sent(content(letter), frozenset()))
+                self._sent[letter["id"]] = sent._replace(to=sent.to | {name})
+                self.accepted[name, letter["id"]] = 0.0
+            self.seen[Occurrence.REPLAYED] += len(letters)
+
+    def promise(self, promises: Iterable[Promise]) -> None:
+        """Enter what is no event, and must come to an end."""
+        with self._lock:
+            self.accepted.update(dict.fromkeys(promises, 0.0))
+
+    def end(self, promises: Iterable[Promise]) -> None:
+        """Enter ends of what is no event."""
         with self._lock:
             self._dead.update(promises)
+
+    def excuse(self, since: float) -> None:
+        """Let be lost what was accepted from *since* on: storage has not saved it."""
+        with self._lock:
+            self._unsaved |= {each for each, at in self.accepted.items() if at >= since}
 
     @property
     def open(self) -> set[Promise]:
         """What was accepted and has not come to its end."""
         with self._lock:
-            return self.accepted - self._delivered.keys() - self._dead.keys()
+            return self.accepted.keys() - self._delivered.keys() - self._dead.keys()
 
     @property
     def entries(self) -> int:
@@ -72,21 +210,59 @@ class Ledger:
         with self._lock:
             return len(self.accepted) + self._delivered.total() + self._dead.total()
 
-    def row(self, scenario: str, *, runs: int, bound: int, is_queue_empty: bool) -> Row:
-        """Close the run: what is open is lost if no queue has a message any more."""
-        left = len(self.open)
+    def row(self, scenario: str, *, runs: int, messages: int, is_queue_empty: bool) -> Row:
+        """
+        Close the run: what is open is lost if no queue has a message any more.
+
+        *messages* were received or stored twice, at most: the deliveries of each may come again.
+        """
+        left = self.open
         ends = self._delivered + self._dead
+        unsaved = len(left & self._unsaved) if is_queue_empty else 0
+        repeated = sum(ends[each] - 1 for each in self.accepted if each in ends)
         return Row(
             scenario=scenario,
             runs=runs,
             accepted=len(self.accepted),
-            delivered=len(self.accepted & self._delivered.keys()),
-            dead=len(self.accepted & self._dead.keys() - self._delivered.keys()),
-            waiting=0 if is_queue_empty else left,
-            lost=left if is_queue_empty else 0,
-            repeated=sum(ends[each] - 1 for each in self.accepted if each in ends),
-            bound=bound,
+            delivered=len(self.accepted.keys() & self._delivered.keys()),
+            dead=len(self.accepted.keys() & self._dead.keys() - self._delivered.keys()),
+            unsaved=unsaved,
+            repeated=repeated,
+            bound=messages * DELIVERIES,
+            waiting=0 if is_queue_empty else len(left),
+            lost=len(left) - unsaved if is_queue_empty else 0,
+            **self._faults,
+            beyond=max(0, repeated - messages * DELIVERIES),
         )
+
+    def _compare(self, promise: Promise, event: Event) -> None:
+        """Judge whether the subscription gets the event at all, and whether as it was published."""
+        name, event_id = promise
+        sent = self._sent.get(event_id)
+        if sent is None or name not in sent.to:
+            self._find("strays", promise)
+        elif content(event) != sent.content:
+            self._find("changed", promise)
+
+    def _find(self, fault: str, *found: object) -> None:
+        self._faults[fault] += 1
+        if len(self.findings) < _FINDINGS:
+            self.findings.append(f"{fault}: {found}")
+
+
+def events_in(body: bytes) -> list[dict[str, Any]]:
+    """Return the events of a request or the records of a blob; decimals are as they are written."""
+    parsed = json.loads(body, parse_float=str)
+    return parsed if isinstance(parsed, list) else [parsed]
+
+
+def content(event: Event) -> str:
+    """Return what stands for an event in the ledger, without what Event Grid adds to it."""
+    return digest(_text(event))
+
+
+def _text(event: Event) -> str:
+    return json.dumps({k: v for k, v in event.items() if k not in _ADDED}, sort_keys=True)
 
 
 def digest(body: str) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench.soak.ledger import Row
+from bench.soak.ledger import Occurrence, Row
 
 
 @dataclass(slots=True, kw_only=True)
@@ -16,20 +17,28 @@ class State:
     """
     What has been done with a *seed*, in how many *seconds*.
 
-    *done* counts the steps of each part, which is a round and a scenario. Threads share it.
+    *done* counts the steps of each part, which is a round and a scenario; *seen* what occurred.
+    Threads share it.
     """
 
     seed: int
     seconds: float = 0.0
     done: dict[str, int] = field(default_factory=dict)
     rows: dict[str, Row] = field(default_factory=dict)
+    seen: Counter[str] = field(default_factory=Counter)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def add(self, part: str, row: Row) -> None:
-        """Enter the next step of a part."""
+    def add(self, part: str, row: Row, seen: Mapping[Occurrence, int]) -> None:
+        """Enter the next step of a part, and what it has *seen*."""
         with self.lock:
             self.done[part] = self.done.get(part, 0) + 1
             self.rows[row.scenario] = self.rows.get(row.scenario, Row(row.scenario)).plus(row)
+            self.seen.update(seen)
+
+    @property
+    def unseen(self) -> list[Occurrence]:
+        """What has not occurred: without it the result means little."""
+        return [each for each in Occurrence if not self.seen[each]]
 
     def save(self, file: Path) -> None:
         with self.lock:
@@ -37,6 +46,7 @@ class State:
                 "seed": self.seed,
                 "seconds": round(self.seconds),
                 "done": self.done,
+                "seen": self.seen,
                 "rows": [row._asdict() for row in self.rows.values()],
             }
             file.parent.mkdir(exist_ok=True)
@@ -52,6 +62,7 @@ def read(file: Path) -> State:
         seed=document["seed"],
         seconds=document["seconds"],
         done=document["done"],
+        seen=Counter(document["seen"]),
         rows={row["scenario"]: Row(**row) for row in document["rows"]},
     )
 
@@ -62,8 +73,13 @@ def table(rows: Sequence[Row]) -> str:
     for row in rows:
         total = total.plus(row)
     lines = [
-        "| scenario | runs | accepted | delivered | dead | waiting | lost | repeated | of |",
-        "|---" + "|--:" * 8 + "|",
+        "| " + " | ".join(each.replace("_", " ") for each in Row._fields) + " |",
+        "|---" + "|--:" * (len(Row._fields) - 1) + "|",
     ]
     lines += ["| " + " | ".join(map(str, row)) + " |" for row in (*rows, total)]
     return "\n".join(lines)
+
+
+def occurrences(seen: Mapping[str, int]) -> str:
+    """Return how often each thing occurred that a soak must have."""
+    return ", ".join(f"{each}: {seen.get(each, 0)}" for each in Occurrence)

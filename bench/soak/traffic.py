@@ -9,14 +9,14 @@ import secrets
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import requests
 
-from bench.soak.ledger import Ledger, Promise
+from bench.soak.ledger import Event, Ledger, Occurrence, events_in
 from testbed.arm import Arm, dead_letter_destination
 from testbed.subscriber import Push
 
@@ -24,8 +24,8 @@ TOPIC = "orders"
 GROUP, TICK = 6, 1.5  # publishers of single events, who all send once in so many seconds
 MOST_OPEN = 300  # promises: publishers wait for the deliveries, so that a slow machine suffices
 _SECONDS = 60  # for a request
-
-_every_fifth, _every_eighth = itertools.count(), itertools.count()
+_BATCH = 20  # events of a request: their deliveries take several messages
+_every_fifth, _every_eighth, _numbers = itertools.count(), itertools.count(), itertools.count()
 
 
 def _hash(push: Push) -> int:
@@ -46,6 +46,11 @@ def _refusing(push: Push) -> int:
     return 400 if _hash(push) % 3 == 0 else 200
 
 
+def _failing(push: Push) -> int:
+    """Fail all attempts of one event in three."""
+    return 503 if _hash(push) % 3 == 0 else 200
+
+
 def _slow(_: Push) -> int:
     """Take longer than a second now and then: that part of a message is handed over."""
     if next(_every_eighth) % 8 == 7:
@@ -53,12 +58,47 @@ def _slow(_: Push) -> int:
     return 200
 
 
-ANSWERS: dict[str, Callable[[Push], int]] = {
-    "steady": lambda _: 200,
-    "flaky": _flaky,
-    "batched": _failing_batches,
-    "refusing": _refusing,
-    "slow": _slow,
+class Subscription(NamedTuple):
+    """What its endpoint answers, the events it *wants*, and the members of its ARM document."""
+
+    answer: Callable[[Push], int] = lambda _: 200
+    wants: Callable[[Event], bool] = lambda _: True
+    webhook: Mapping[str, Any] = {}
+    properties: Mapping[str, Any] = {}
+
+
+ATTEMPTS = {"failing": 2}  # at most; 30 for the others
+REPLAYED = "replayed"  # gets what is replayed, and nothing else
+SUBSCRIPTIONS: dict[str, Subscription] = {
+    "steady": Subscription(),
+    "flaky": Subscription(_flaky),
+    "batched": Subscription(_failing_batches, webhook={"maxEventsPerBatch": 25}),
+    "refusing": Subscription(_refusing),
+    "slow": Subscription(_slow),
+    "filtered": Subscription(
+        wants=lambda event: event["subject"].startswith("/near/") and event["data"]["n"] < 5,
+        properties={
+            "filter": {
+                "subjectBeginsWith": "/near/",
+                "advancedFilters": [
+                    {"operatorType": "NumberLessThan", "key": "data.n", "value": 5}
+                ],
+            }
+        },
+    ),
+    "failing": Subscription(
+        _failing,
+        wants=lambda event: event["data"]["n"] == 8,
+        properties={
+            "retryPolicy": {"maxDeliveryAttempts": ATTEMPTS["failing"]},
+            "filter": {
+                "advancedFilters": [{"operatorType": "NumberIn", "key": "data.n", "values": [8]}]
+            },
+        },
+    ),
+    REPLAYED: Subscription(
+        wants=lambda _: False, properties={"filter": {"includedEventTypes": ["never"]}}
+    ),
 }
 
 
@@ -68,15 +108,16 @@ def container_of(name: str) -> str:
 
 
 def subscribe(arm: Arm, account: str, url_of: Callable[[str], str]) -> None:
-    """Create the topic with a subscription of each kind; *url_of* names a subscription's URL."""
+    """Create the topic with all subscriptions; *url_of* names a subscription's URL."""
     arm.create_topic(TOPIC)
-    for name in ANSWERS:
+    for name, each in SUBSCRIPTIONS.items():
         arm.create_subscription(
             TOPIC,
             name,
             url_of(name),
-            {"maxEventsPerBatch": 10} if name == "batched" else None,
+            each.webhook,
             deadLetterDestination=dead_letter_destination(account, container_of(name)),
+            **each.properties,
         )
 
 
@@ -140,15 +181,14 @@ class Traffic:
                 self._sending.discard(me)
 
     def _publish_one(self) -> None:
-        self.publish(TOPIC, self.key, list(ANSWERS), [{}])
+        self.publish_each([{}])
 
     def _publish_batch(self) -> None:
-        self.publish(TOPIC, self.key, list(ANSWERS), [{}] * 12)
+        self.publish_each([{}] * _BATCH)
 
     def _publish_large(self) -> None:
         """Publish what does not fit into a message, compressed as it may be."""
-        data = [{"text": secrets.token_urlsafe(45_000)} for _ in range(2)]
-        self.publish(TOPIC, self.key, list(ANSWERS), data)
+        self.publish_each([{"text": secrets.token_urlsafe(60_000)} for _ in range(2)])
 
     def _manage(self) -> None:
         """Create a topic with two subscriptions and delete one; then the other gets its events."""
@@ -157,27 +197,42 @@ class Traffic:
         arm.create_subscription(name, "spare", f"{self.hook}/spare")
         arm.create_subscription(name, "kept", f"{self.hook}/{name}")
         arm.delete_subscription(name, "spare")
-        self.publish(name, arm.key(name), [name], [{}])
+        self.publish(name, arm.key(name), [(new_event(), [name])])
 
-    def publish(
-        self, topic: str, key: str, subscriptions: Sequence[str], data: Sequence[Any]
-    ) -> None:
-        """Publish an event for each of *data*; they are accepted if the answer is 200."""
-        ids = [uuid.uuid4().hex for _ in data]
-        event = {"subject": "/a", "eventType": "T", "eventTime": "2026-01-01T00:00:00Z"}
-        body = [event | {"id": each, "data": one} for each, one in zip(ids, data, strict=True)]
-        ledger = self.ledger()
+    def publish_each(self, data: Sequence[Event]) -> None:
+        """Publish an event for each of *data* to the topic: its subscriptions' filters choose."""
+        events = [new_event(**each) for each in data]
+        wanted = [
+            (event, [name for name, each in SUBSCRIPTIONS.items() if each.wants(event)])
+            for event in events
+        ]
+        self.publish(TOPIC, self.key, wanted)
+
+    def publish(self, topic: str, key: str, wanted: Sequence[tuple[Event, Sequence[str]]]) -> None:
+        """Publish events, each wanted by some subscriptions; accepted if the answer is 200."""
+        ledger, body = self.ledger(), json.dumps([event for event, _ in wanted]).encode()
+        for event, (_, names) in zip(events_in(body), wanted, strict=True):
+            ledger.send(event, names, time.time())
         answer = requests.post(
             f"{self.url()}/topics/{topic}/api/events",
-            json.dumps(body),
+            body,
             headers={"aeg-sas-key": key, "Content-Type": "application/json"},
             timeout=_SECONDS,
         )
         if answer.status_code == 200:
-            ledger.accept(itertools.product(subscriptions, ids))
+            ledger.accept([event["id"] for event, _ in wanted], time.time())
+            left_out = sum("steady" in names and "filtered" not in names for _, names in wanted)
+            ledger.saw(Occurrence.FILTERED, left_out)
 
 
-def promises_of(push: Push) -> list[Promise]:
-    """Return what a push keeps, if it is accepted; the last segment names the subscription."""
-    name = push.path.rpartition("/")[2]
-    return [(name, event["id"]) for event in push.events]
+def new_event(**data: Any) -> dict[str, Any]:
+    """Build an event with one of two subjects and of nine numbers, which filters look at."""
+    number = next(_numbers)
+    return {
+        "id": uuid.uuid4().hex,
+        "subject": ("/near/Größe", "/far/a")[number % 2],
+        "eventType": "T",
+        "eventTime": "2026-01-01T00:00:00Z",
+        "dataVersion": "1.0",
+        "data": {"n": number // 2 % 9, "total": 0.1, "of": [None, True, "\u2028\u00e9"], **data},
+    }

@@ -7,8 +7,9 @@ import re
 import socket
 import socketserver
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
@@ -168,3 +169,60 @@ def test_a_rewritten_request_is_attacked_and_counted_as_what_it_is(
     assert targets == ["/account/waiting/messages"]
     assert [request.kind for request in attacked] == ["queue get waiting"]
     assert proxy.requests == {"queue get waiting": 1}
+
+
+def answering(body: bytes) -> type[socketserver.BaseRequestHandler]:
+    """Answer each request with *body*, in parts of seven bytes."""
+
+    class Answers(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            while self.rfile.readline().strip():
+                pass
+            answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+            for start in range(0, len(answer), 7):
+                self.wfile.write(answer[start : start + 7])
+                time.sleep(0.001)
+
+    return Answers
+
+
+@pytest.mark.parametrize(
+    ("request_line", "failure", "doubled"),
+    [
+        ("GET /account/deliveries/messages", None, 2),
+        ("GET /account/deliveries/messages?peekonly=true", None, 0),
+        ("POST /account/deliveries/messages", None, 0),
+        ("POST /account/deliveries/messages", Failure.UNANSWERED, 1),
+        ("POST /account/deliveries/messages", Failure.RESET, 0),
+        ("DELETE /account/deliveries/messages/1", Failure.UNANSWERED, 0),
+    ],
+)
+def test_messages_are_counted_that_came_again_or_were_put_without_an_answer(
+    request_line: str, failure: Failure | None, doubled: int
+):
+    counts = (1, 2, 1, 13)
+    body = b"".join(b"<a><DequeueCount>%d</DequeueCount></a>" % each for each in counts)
+    with storage_that_is(answering(body)) as storage, running_storage_proxy(storage) as proxy:
+        if failure:
+            proxy.attack = lambda _: Attack(failure)
+        url = urlsplit(proxy.azurite.queue_url)
+        with socket.create_connection((url.hostname, url.port), PATIENCE) as client:
+            client.sendall(f"{request_line} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
+            with suppress(ConnectionResetError):
+                while client.recv(4096):
+                    pass
+
+    assert proxy.doubled == doubled
+
+
+def test_a_client_that_goes_before_the_answer_may_put_it_again():
+    Patient.connected.clear()
+    with storage_that_is(Patient) as storage:
+        with running_storage_proxy(storage) as proxy:
+            url = urlsplit(proxy.azurite.queue_url)
+            with socket.create_connection((url.hostname, url.port), PATIENCE) as client:
+                client.sendall(b"POST /account/deliveries/messages HTTP/1.1\r\nHost: a\r\n\r\n")
+                while not proxy.requests:
+                    time.sleep(0.01)
+
+        assert proxy.doubled == 1

@@ -1,0 +1,162 @@
+"""
+Breaks the app on purpose, and shows that the soak's ledger sees it: `python -m tests.breakages`.
+
+Each breakage is an edit of one place in a copy of the app, which a short soak attacks. The ledger
+must count it in the column that is named here. Names as arguments choose among the breakages.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+from typing import NamedTuple
+
+from bench.soak import operators
+from bench.soak.deployment import Attacked, Deployment, Stage, Step, running_deployment
+from bench.soak.kills import killed_at, one_after_the_other
+from bench.soak.ledger import Row
+from bench.soak.state import table
+from tests.package_list import ROOT, package_list
+
+_SECONDS = 6.0  # of traffic
+
+
+class Breakage(NamedTuple):
+    """In *file*, *old* becomes *new*; then the *steps* count deliveries in *column*."""
+
+    column: str
+    file: str
+    old: str
+    new: str
+    steps: Sequence[Step]
+
+
+def _publish(deployment: Deployment) -> Attacked:
+    with deployment.traffic.flowing():
+        time.sleep(_SECONDS)
+    return Attacked(1)
+
+
+_QUIET = (Step("no attack", _publish),)
+_KILLED = [killed_at("queue put retries", "before", place) for place in (1, 2)]
+_PAUSE, _REPLAY, _AGAIN = operators.steps(Random(0))
+
+BREAKAGES = {
+    "one part skipped": Breakage(
+        "lost",
+        "shared/engine/delivering/deliver.py",
+        "        return messages\n",
+        "        return messages[:-1] or messages\n",
+        _QUIET,
+    ),
+    "a commit's last message dropped": Breakage(
+        "lost",
+        "shared/engine/publishing/commit.py",
+        "texts = [message.text for message in messages]",
+        "texts = [message.text for message in messages[:-1] or messages]",
+        _QUIET,
+    ),
+    "a retry stored after its message went": Breakage(
+        "lost",
+        "shared/engine/delivering/settle.py",
+        "        delivered = self.late.store(message, put)\n",
+        "        __import__('threading').Timer(2, self.late.store, (message, put)).start()\n"
+        "        delivered = 0\n",
+        (Step("kill -9: queue put retries", one_after_the_other(_KILLED)),),
+    ),
+    "a wrong end": Breakage(
+        "wrong_ends",
+        "shared/delivery/policy.py",
+        "    if _is_final(outcome, terms):\n",
+        "    if _is_final(outcome, terms) or outcome.status == 503:\n",
+        _QUIET,
+    ),
+    "an end after one attempt too few": Breakage(
+        "wrong_ends",
+        "shared/delivery/policy.py",
+        "self.max_attempts is None or attempts < self.max_attempts\n",
+        "self.max_attempts is None or attempts < self.max_attempts - 1\n",
+        _QUIET,
+    ),
+    "a changed byte": Breakage(
+        "changed",
+        "shared/delivery/requests/push_request.py",
+        "if is_array else bodies[0]\n",
+        "if is_array else bodies[0]\n    body = body.replace(b'0.1', b'0.2')\n",
+        _QUIET,
+    ),
+    "a filter ignored": Breakage(
+        "strays",
+        "shared/subscriptions/filters.py",
+        "        prefix, suffix = self.subject_begins_with, self.subject_ends_with\n",
+        "        prefix, suffix = '', self.subject_ends_with\n",
+        _QUIET,
+    ),
+    "each message stored twice": Breakage(
+        "beyond",
+        "shared/engine/publishing/commit.py",
+        "put_all(Queue.DELIVERIES, texts)",
+        "put_all(Queue.DELIVERIES, texts * 2)",
+        _QUIET,
+    ),
+    "a pause ignored": Breakage(
+        "while_paused",
+        "shared/engine/delivering/gates.py",
+        "            if pause := gate.pause:\n",
+        "            if (pause := gate.pause) and not pause:\n",
+        (_PAUSE,),
+    ),
+    "a replay that forgets what it sent": Breakage(
+        "strays",
+        "shared/engine/replaying/batches.py",
+        "        if number in self.replayed:\n",
+        "        if number in ():\n",
+        (_REPLAY, _AGAIN),
+    ),
+}
+
+
+def broken(breakage: Breakage, folder: Path) -> None:
+    """
+    Copy the app into *folder*, and break it.
+
+    Raises:
+        ValueError: the place is not there, or not the only one.
+    """
+    for path in package_list():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / path, folder / path)
+    text = (folder / breakage.file).read_text()
+    if text.count(breakage.old) != 1:
+        raise ValueError(f"{breakage.file} has not one place: {breakage.old!r}")
+    (folder / breakage.file).write_text(text.replace(breakage.old, breakage.new))
+
+
+def play(breakage: Breakage) -> list[Row]:
+    """Play the steps on an app that is broken."""
+    with tempfile.TemporaryDirectory() as name:
+        broken(breakage, Path(name))
+        stage = Stage(root=Path(name))
+        with running_deployment(stage, Random(1)) as deployment:
+            return [deployment.play(step) for step in breakage.steps]
+
+
+def main(names: Sequence[str]) -> int:
+    """Print a table for each breakage; returns 1 if the ledger does not see one of them."""
+    unseen = []
+    for name in names or BREAKAGES:
+        rows = play(BREAKAGES[name])
+        is_seen = any(getattr(row, BREAKAGES[name].column) for row in rows)
+        unseen += [] if is_seen else [name]
+        print(f"{name}: {'seen' if is_seen else 'NOT SEEN'} ({BREAKAGES[name].column})")
+        print(table(rows), flush=True)
+    return 1 if unseen else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
