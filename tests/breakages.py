@@ -106,9 +106,9 @@ BREAKAGES = {
     ),
     "a pause ignored": Breakage(
         "while_paused",
-        "shared/engine/delivering/gates.py",
-        "            if pause := gate.pause:\n",
-        "            if (pause := gate.pause) and not pause:\n",
+        "shared/arm/subscription_codec.py",
+        "pause=to_pause(stored)",
+        "pause=None",
         (_PAUSE,),
     ),
     "a replay that forgets what it sent": Breakage(

@@ -24,7 +24,7 @@ TOPIC = "orders"
 GROUP, TICK = 6, 1.5  # publishers of single events, who all send once in so many seconds
 MOST_OPEN = 300  # promises: publishers wait for the deliveries, so that a slow machine suffices
 _SECONDS = 60  # for a request
-_BATCH = 20  # events of a request: their deliveries take several messages
+_BATCH = 14  # events of a request: more than an output batch of ten, in several messages
 _every_fifth, _every_eighth, _numbers = itertools.count(), itertools.count(), itertools.count()
 
 
