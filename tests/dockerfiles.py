@@ -10,10 +10,11 @@ import shutil
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatch
 from io import BytesIO
 from pathlib import Path
 
-from docker.utils import exclude_paths
+from docker.utils.build import PatternMatcher
 from dockerfile_parse import DockerfileParser
 
 from tests.package_list import ROOT
@@ -67,11 +68,22 @@ def stages(dockerfile: Path) -> list[Stage]:
 
 
 def context(dockerfile: Path, root: Path = ROOT) -> set[Path]:
-    """Return the files below *root* that a build of this Dockerfile can copy."""
+    """
+    Return the files below *root* that a build of this Dockerfile can copy.
+
+    Only BuildKit reads the ignore file of a Dockerfile. It asks of each file whether it is
+    excluded; docker-py would not enter a folder whose files alone are named.
+    """
     text = Path(f"{dockerfile}.dockerignore").read_text()
-    patterns = [line for line in text.splitlines() if line and not line.startswith("#")]
-    paths = {Path(path) for path in exclude_paths(str(root), patterns)}
-    return {path for path in paths if (root / path).is_file()}
+    matcher = PatternMatcher([line for line in text.splitlines() if line and line[0] != "#"])
+    tops = [each.dirs[0] for each in matcher.patterns if each.exclusion]
+    return {
+        Path(path)
+        for top in root.iterdir()
+        if any(fnmatch(top.name, each) for each in tops)
+        for file in (top.rglob("*") if top.is_dir() else [top])
+        if file.is_file() and not matcher.matches(path := file.relative_to(root).as_posix())
+    }
 
 
 @dataclass(slots=True, kw_only=True)

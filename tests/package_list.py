@@ -5,36 +5,68 @@ from __future__ import annotations
 import argparse
 import ast
 import importlib.metadata
-import os
 import subprocess
 import sys
+import tempfile
 import zipfile
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 from packaging.requirements import Requirement
-from pathspec import GitIgnoreSpec
 
 ROOT = Path(__file__).parents[1]
 
 
+#: Secrets and leftovers where the app's files are. None of them may get into anything that is
+#: uploaded, built or published.
+PLANTED = (
+    ".env",
+    "certificate.pem",
+    "cli/data/local.settings.json",
+    "cli/data/prices.json.bak",
+    "cli/id_rsa",
+    "devhost/http/id_rsa",
+    "id_rsa",
+    "local.settings.json",
+    "publish_function/.env",
+    "publish_function/id_rsa",
+    "publish_function/local.settings.json",
+    "publish_function/notes/secret.json",
+    "pushgrid/testing/id_rsa",
+    "shared/.env",
+    "shared/__pycache__/clock.cpython-313.pyc",
+    "shared/certificate.pfx",
+    "shared/console/key.pem",
+    "shared/console/notes.txt",
+    "shared/console/tests/notes",
+    "shared/engine/id_rsa",
+    "shared/engine/requirements.txt",
+    "shared/id_rsa",
+    "shared/local.settings.json",
+    "testbed/id_rsa",
+)
+
+
+def plant(root: Path) -> None:
+    """Write each file of `PLANTED` below *root*."""
+    for each in PLANTED:
+        (root / each).parent.mkdir(parents=True, exist_ok=True)
+        (root / each).write_text("secret")
+
+
 def package_list(root: Path = ROOT) -> list[Path]:
-    """Return the files to upload, relative to *root*, as tools read `.funcignore`: as git would."""
-    ignored = GitIgnoreSpec.from_lines((root / ".funcignore").read_text().splitlines())
-
-    def walk(folder: Path) -> Iterator[Path]:
-        for entry in os.scandir(folder):
-            path = Path(entry.path).relative_to(root)
-            is_folder = entry.is_dir(follow_symlinks=False)
-            if ignored.match_file(f"{path.as_posix()}/" if is_folder else path.as_posix()):
-                continue
-            if is_folder:
-                yield from walk(Path(entry.path))
-            else:
-                yield path
-
-    return sorted(walk(root))
+    """Return the files to upload, relative to *root*, as git reads `.funcignore`."""
+    with tempfile.TemporaryDirectory() as folder:
+        git = ["git", f"--git-dir={folder}", f"--work-tree={root}"]
+        subprocess.run([*git, "init", "--quiet"], check=True)
+        listed = subprocess.run(
+            [*git, "ls-files", "-z", "--others", "--exclude-from=.funcignore"],
+            cwd=root,
+            check=True,
+            capture_output=True,
+            text=True,
+        )
+    return sorted(Path(each) for each in listed.stdout.split("\0") if each)
 
 
 def size_of(paths: list[Path], root: Path = ROOT) -> int:

@@ -19,7 +19,7 @@ _LIBRARY = re.compile(r"^( *(?:from|import) )shared\b", re.MULTILINE)
 
 
 class WheelLayout(BuildHookInterface):  # type: ignore[type-arg] # its parameter is a private class
-    """Adds the files that the option `files` selects, in their places in the wheel."""
+    """Adds the files of the source distribution, in their places in the wheel."""
 
     PLUGIN_NAME = "custom"
 
@@ -29,7 +29,8 @@ class WheelLayout(BuildHookInterface):  # type: ignore[type-arg] # its parameter
             return
         root = Path(self.root)
         self._folder = tempfile.mkdtemp()
-        for number, path in enumerate(_selected(root, self.config["files"])):
+        source = self.build_config.builder.metadata.hatch.build_targets["sdist"]
+        for number, path in enumerate(_selected(root, source["include"])):
             copy = Path(self._folder, str(number))
             copy.write_text(_in_the_wheel(path))
             build_data["force_include"][str(copy)] = str(_place(path.relative_to(root)))
@@ -42,7 +43,7 @@ class WheelLayout(BuildHookInterface):  # type: ignore[type-arg] # its parameter
 
 
 def _selected(root: Path, patterns: list[str]) -> list[Path]:
-    found = {path for pattern in patterns for path in root.glob(pattern)}
+    found = {path for pattern in patterns for path in root.glob(pattern[1:])}
     return sorted(path for path in found if path.is_file())
 
 

@@ -22,8 +22,11 @@ from packaging.requirements import Requirement
 from packaging.utils import NormalizedName, canonicalize_name
 
 from shared import VERSION
+from tests.dockerfiles import context, copy_context
 from tests.first_event import play
-from tests.package_list import ROOT, imported_modules, requirements, tracked
+from tests.package_list import ROOT, imported_modules, plant, requirements, tracked
+
+LOCAL_DOCKERFILE = ROOT / "docker/dev.Dockerfile"
 
 HOME = "pushgrid/home/"
 METADATA = f"pushgrid-{VERSION}.dist-info/"
@@ -132,6 +135,18 @@ def test_a_source_distribution_builds_the_same_wheel(wheel: Path, tmp_path: Path
 
     assert again.name == wheel.name
     assert again.read_bytes() == wheel.read_bytes()
+
+
+def test_planted_files_get_into_neither_distribution(wheel: Path, tmp_path: Path) -> None:
+    """Built without git, whose ignore file would leave some of them out."""
+    source = copy_context(LOCAL_DOCKERFILE, tmp_path / "source")
+    plant(source)
+
+    assert build("wheel", source, tmp_path / "wheel").read_bytes() == wheel.read_bytes()
+    with tarfile.open(build("sdist", source, tmp_path / "sdist")) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    built = {path.as_posix() for path in context(LOCAL_DOCKERFILE)}
+    assert names == built | {"PKG-INFO"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from cli.dev import dev
 from devhost.azurite_files import node_and_azurite
 from shared import settings
 from tests.dockerfiles import Build, context, copy_context, stages
-from tests.package_list import ROOT, package_list, tracked
+from tests.package_list import ROOT, package_list, plant, tracked
 
 DEV, PRODUCTION = (ROOT / f"docker/{name}.Dockerfile" for name in ("dev", "production"))
 COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]
@@ -56,18 +56,8 @@ def test_the_local_image_is_built_from_what_the_wheel_is_built_from() -> None:
 
 @pytest.mark.parametrize("dockerfile", [DEV, PRODUCTION], ids=lambda path: path.stem)
 def test_secrets_and_leftovers_are_not_sent_to_a_build(dockerfile: Path, tmp_path: Path) -> None:
-    left = (
-        *(
-            ".env",
-            ".git/config",
-            "local.settings.json",
-            ".azure/x/.env",
-            "shared/__pycache__/a.pyc",
-        ),
-        *("node_modules/a.js", "tests/unit/test_a.py", "scratch/publish.py", "notes.txt"),
-        *("shared/notes.pem", "publish_function/notes.pem"),
-    )
-    for path in (*left, "host.json"):
+    plant(tmp_path)
+    for path in (".git/config", "node_modules/a.js", "tests/unit/test_a.py", "host.json"):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).touch()
     ignore = Path(f"{dockerfile}.dockerignore")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
 from pathlib import Path
 
 import pytest
 
 from tests.package_list import (
+    PLANTED,
     ROOT,
     imported_modules,
     main,
@@ -24,7 +26,6 @@ LEFT_BEHIND = [
     ".azurite/__azurite_db_queue__.json",
     ".coverage",
     ".DS_Store",
-    ".env",
     ".git/config",
     ".github/workflows/ci.yml",
     ".hypothesis/examples/x",
@@ -43,10 +44,8 @@ LEFT_BEHIND = [
     "compose.yaml",
     "docker/production.Dockerfile",
     "local.settings.example.json",
-    "local.settings.json",
     "node_modules/azurite/package.json",
     "publish_function/__pycache__/__init__.cpython-311.pyc",
-    "shared/__pycache__/x.cpython-311.pyc",
     "shared/engine/__pycache__/x.cpython-311.pyc",
     "scratch/.gitkeep",
     "scratch/publish.py",
@@ -54,19 +53,13 @@ LEFT_BEHIND = [
     "tools/bicepcheck/check.py",
     # What nobody has thought of:
     "backup/orders.json",
-    "certificate.pem",
-    "certificate.pfx",
-    "id_rsa",
     "notes.txt",
-    "publish_function/.env",
     "publish_function/notes/secret.py",
     "scripts/deploy.py",
-    "shared/.env",
-    "shared/certificate.pem",
     "shared/console/data.json",
     "shared/console/tests/console.js",
-    "shared/engine/requirements.txt",
     "sub/host.json",
+    *PLANTED,
 ]
 
 
@@ -103,6 +96,30 @@ def test_what_work_leaves_behind_is_not_uploaded(tmp_path: Path, path: str) -> N
     (tmp_path / ".funcignore").write_text((ROOT / ".funcignore").read_text())
 
     assert package_list(tmp_path) == [Path("host.json"), Path("shared/clock.py")]
+
+
+def test_core_tools_read_the_same_list() -> None:
+    """
+    They compare patterns with the beginning of a path, whatever their order.
+
+    A pattern with `!` wins over all others, and brackets are no class of characters. Whatever the
+    patterns say, they leave out local.settings.json.
+    """
+    patterns = [line for line in (ROOT / ".funcignore").read_text().splitlines() if line[0] != "#"]
+
+    def are_named(path: str, patterns: list[str]) -> bool:
+        texts = [re.escape(each.lstrip("!").removeprefix("/")) for each in patterns]
+        texts = [each.replace(r"\*\*", ".+").replace(r"\*", "[^/]+") for each in texts]
+        return any(re.match(rf"{each}\b", path, re.ASCII) for each in texts)
+
+    left_out = [each for each in patterns if each[0] != "!"]
+    taken_in = [each for each in patterns if each[0] == "!"]
+    app = [each.as_posix() for each in package_list()]
+    others = [each for each in LEFT_BEHIND if not each.endswith("local.settings.json")]
+    package = [
+        path for path in app + others if are_named(path, taken_in) or not are_named(path, left_out)
+    ]
+    assert package == app
 
 
 def test_what_git_ignores_is_not_uploaded(tmp_path: Path) -> None:

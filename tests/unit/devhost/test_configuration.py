@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
-import pathspec
 import pytest
 
 from devhost.functions import metadata
@@ -131,15 +130,3 @@ def test_the_tools_find_a_python_app_of_version_4():
     assert EXAMPLE["FUNCTIONS_WORKER_RUNTIME"] == "python"
     assert _read(ROOT / "local.settings.example.json")["IsEncrypted"] is False
     assert (ROOT / "requirements.txt").exists()
-
-
-def test_what_the_app_needs_is_deployed_and_nothing_that_would_hide_it():
-    ignored = pathspec.GitIgnoreSpec.from_lines((ROOT / ".funcignore").read_text().splitlines())
-    needed = ["host.json", "requirements.txt", "shared/wiring/__init__.py"]
-    needed += [
-        f"{folder.name}/{name}" for folder in FOLDERS for name in ("function.json", "__init__.py")
-    ]
-
-    assert [path for path in needed if ignored.match_file(path)] == []
-    for path in ("local.settings.json", "devhost/cli.py", "tests/conftest.py", ".venv-worker/x"):
-        assert ignored.match_file(path)
