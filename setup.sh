@@ -58,11 +58,11 @@ pip() { # PYTHON FILE ARGUMENTS...: installs what FILE and the files that it nam
     --progress-bar off "$@" -r "$file"
 }
 
-npm_ci() { # FOLDER ARGUMENTS...
+npm_ci() { # FOLDER: installs what its lock file pins; nothing of it runs meanwhile
   folder=$1
-  shift
   total=$(grep -c '"node_modules/' "$folder/package-lock.json")
-  run "$total" "Node packages" npm ci --prefix "$folder" --no-progress --loglevel=http "$@"
+  run "$total" "Node packages" npm ci --prefix "$folder" \
+    --ignore-scripts --no-progress --loglevel=http
 }
 
 # Prints "ok", the version and the folder of an interpreter, or what is wrong with it.
@@ -164,7 +164,7 @@ set_up_node() {
 set_up_azurite() {
   pins=$(cat package.json package-lock.json | cksum)
   [ "$(cat node_modules/.stamp 2>/dev/null)" != "$pins" ] || return 0
-  npm_ci . --ignore-scripts
+  npm_ci .
   echo "$pins" >node_modules/.stamp
 }
 

@@ -24,6 +24,7 @@ OLD_NODE = '#!/bin/sh\ncase "$*" in *versions.node*) exit 1; esac\n'
 NODE_THAT_REFUSES = '#!/bin/sh\n[ -z "$NODE_OPTIONS" ] || exit 9\n'
 NPM = """#!/bin/sh
 echo "npm $NODE_OPTIONS" >> calls
+echo "npm's arguments: $*" >> calls
 [ ! -e npm-fails ] || { echo 'no network'; exit 1; }
 mkdir -p node_modules
 echo 'npm http fetch GET 200 https://example.com/a.tgz 1ms (cache miss)'
@@ -154,6 +155,20 @@ def test_the_newest_suitable_python_is_chosen(checkout: SetUp) -> None:
         ],
     )
     assert "npm --use-system-ca" in checkout.calls()
+
+
+@pytest.mark.parametrize("part", [(), ("javascript", "browser")])
+def test_no_package_of_node_runs_anything_while_it_is_installed(
+    checkout: SetUp, part: tuple[str, ...]
+) -> None:
+    checkout.program("python3", interpreter(13))
+    (checkout.folder / ".venv").mkdir()
+    (checkout.folder / "browser").mkdir()
+    checkout.write("browser/package-lock.json", '"node_modules/a": {},\n')
+
+    assert checkout.run(*part)[0] == 0
+    (call,) = (call for call in checkout.calls() if call.startswith("npm's arguments: "))
+    assert call.split()[2:6] == ["ci", "--prefix", part[1] if part else ".", "--ignore-scripts"]
 
 
 @pytest.mark.parametrize("python", [*PYTHONS, "python3.9", "python3.15"])
