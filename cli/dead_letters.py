@@ -16,6 +16,7 @@ from cli.output import moment, print_table
 from cli.replays import cancel, jobs, replay
 from cli.subscription_document import destination_of, topic_of
 from cli.terminal import print_json, say
+from shared.clip import clip
 from shared.deadletter.batching import dead_letter_folder
 
 _NOTHING = 1  # exit code: there are none
@@ -183,15 +184,19 @@ def _record_row(record: Mapping[str, Any]) -> dict[str, object]:
     event = record.get("event", {})
     outcome, status = record.get("lastOutcome"), record.get("lastStatus")
     return {
-        "EVENT": event.get("id"),
-        "TYPE": event.get("eventType") or event.get("type"),
-        "SUBJECT": event.get("subject"),
+        "EVENT": _clipped(event.get("id")),
+        "TYPE": _clipped(event.get("eventType") or event.get("type")),
+        "SUBJECT": _clipped(event.get("subject")),
         "REASON": f"unreadable: {record['fault']}" if record["fault"] else record["reason"],
         "ATTEMPTS": record.get("attempts"),
         "LAST OUTCOME": f"{outcome} ({status})" if status else outcome,
         "PUBLISHED": _moment(record.get("publishedAt")),
         "LAST ATTEMPT": _moment(record.get("lastAttemptAt")),
     }
+
+
+def _clipped(member: object) -> str | None:
+    return None if member is None else clip(str(member))
 
 
 def _moment(time: str | None) -> str | None:

@@ -2,7 +2,7 @@
 Writes one line of compact JSON per unit of work: the Functions worker forwards nothing but that.
 
 A line may come with a *text* that says the same within `TEXT_WIDTH` characters, for a terminal;
-`TextLines` puts it in the line's place.
+`TextLines` puts it in the line's place. Texts are clipped, whoever has written them.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ import logging
 from datetime import datetime
 from enum import Enum
 
+from shared.clip import LONGEST, clip
 from shared.clock import timestamp
 
 LOGGER = "pushgrid"
+_LONGEST = {"message": 4096}  # Event Grid's record, which has clipped texts and a URL
 _log = logging.getLogger(LOGGER)
 
 TEXT_WIDTH = 160  # of the 200 that a line may have: hosts put time, level and function before it
@@ -58,9 +60,17 @@ def shortened(text: str, width: int) -> str:
 def _write(level: int, event: str, fields: dict[str, Field], text: str | None = None) -> None:
     if _log.isEnabledFor(level):
         line = {"event": event} | {
-            name: value for name, value in fields.items() if value is not None
+            name: _clipped(value, _LONGEST.get(name, LONGEST))
+            for name, value in fields.items()
+            if value is not None
         }
         _log.log(level, "%s", _compact(line), extra={"text": text})
+
+
+def _clipped(value: Field, longest: int) -> Field:
+    if isinstance(value, list):
+        return [clip(each, longest) for each in value]
+    return clip(value, longest) if isinstance(value, str) else value
 
 
 def _plain(value: object) -> str:

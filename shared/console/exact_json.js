@@ -13,7 +13,10 @@ export function parseExactly(text) {
   });
 }
 
-/** A member of an event, which may be anything, as text. */
+/** A member of an event, which may be anything, as text; clipped as in the log. */
 export function textOf(member) {
-  return typeof member === "string" ? member : JSON.stringify(member);
+  const text = typeof member === "string" ? member : JSON.stringify(member);
+  return text.length > LONGEST ? `${text.slice(0, LONGEST - 1)}…` : text;
 }
+
+const LONGEST = 512; // characters

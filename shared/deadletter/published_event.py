@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote
 
+from shared.clip import clip
 from shared.deadletter.reader import DeadLetter, RecordForm
 from shared.delivery.requests.conversion import convert
 from shared.errors import InvalidEvents
 from shared.events import cloudevents_schema, eventgrid_schema, strict_json
-from shared.events.schema_rules import MAX_EVENT_SIZE, clip
+from shared.events.schema_rules import MAX_EVENT_SIZE
 from shared.events.topic import InputSchema, Topic
 from shared.subscriptions.subscription import DeliverySchema
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from shared.clip import clip
 from shared.delivery.outcome import DeliveryOutcome
 from shared.delivery.policy import EndReason, EndState
 
@@ -40,3 +41,13 @@ class AttemptRecord:
     why: str = ""
     trace_id: str | None = None
     replay_of: str | None = None
+
+    @property
+    def clipped(self) -> AttemptRecord:
+        """The record as it is stored: a hundred stay far below the 4 MiB of a transaction."""
+        return replace(
+            self,
+            event_id=self.event_id and clip(self.event_id),
+            outcome=self.outcome and replace(self.outcome, detail=clip(self.outcome.detail)),
+            why=clip(self.why),
+        )

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
+from shared.clip import clip
 from shared.errors import InvalidEvents
 from shared.events import strict_json
-from shared.events.schema_rules import clip
 from shared.http import HttpRequest
 
 _PREFIX = "ce-"

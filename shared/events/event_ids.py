@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from shared.clip import clip
+
 MAX_IDS = 20  # of one line of the log
 
 
 def event_id(text: str | None) -> str | None:
-    """Return the id in an event's JSON; ``None`` if the text is gone or damaged."""
+    """Return the id in an event's JSON, clipped; ``None`` if the text is gone or damaged."""
     try:
-        return str(json.loads(text or "")["id"])
+        return clip(str(json.loads(text or "")["id"]))
     except (ValueError, TypeError, KeyError):
         return None
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from shared.clip import clip
 from shared.errors import Unauthenticated
 from shared.events.event import Event
 from shared.events.iso_8601 import is_iso_8601
 from shared.events.literals import dumps
 from shared.events.schema_rules import (
     Arrival,
-    clip,
     property_error,
     read_array,
     unexpected_property_error,

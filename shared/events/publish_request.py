@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from shared.clip import clip
 from shared.errors import InvalidEvents, TooLarge
 from shared.events import cloudevents_schema, custom_schema, eventgrid_schema
 from shared.events.data_plane import data_plane
 from shared.events.event import Event
-from shared.events.schema_rules import Arrival, clip
+from shared.events.schema_rules import Arrival
 from shared.events.topic import InputSchema, Topic
 from shared.http import HttpRequest
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from shared.clip import clip
 from shared.errors import InvalidEvents, TooLarge
 from shared.events import strict_json
 from shared.events.data_plane import data_plane
@@ -111,8 +112,3 @@ def property_error(schema: InputSchema, name: str, what: str = "to be set") -> I
         f"This resource is configured for '{SCHEMA_NAMES[schema]}' schema"
         f" and requires '{clip(name)}' property {what}."
     )
-
-
-def clip(text: str, longest: int = 256) -> str:
-    """Return at most *longest* characters of a publisher's *text*, for quoting in an error."""
-    return text if len(text) <= longest else f"{text[:longest]}…"

@@ -118,4 +118,5 @@ def log_doubtful_settings() -> None:
 def _log_fault() -> None:
     """Write to the log what the answers don't quote."""
     if fault := settings_fault():
-        telemetry.error("settings.invalid", detail=fault.message)
+        for each in fault.faults:
+            telemetry.error("settings.invalid", detail=each.message)

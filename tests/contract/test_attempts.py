@@ -135,6 +135,20 @@ def test_names_that_no_key_may_have_are_kept_all_the_same(log: ReadableLog) -> N
         assert read(log, topic=name) == [record]
 
 
+def test_long_texts_are_clipped_and_the_event_is_found_all_the_same(log: ReadableLog) -> None:
+    longest = "e" * 600
+    record = a_record(event_id=longest, why=longest, outcome=replace(an_outcome(), detail=longest))
+
+    log.write([record])
+
+    (found,) = read(log, event_id=longest)
+    clipped = "e" * 511 + "…"
+    assert found.outcome
+    assert (found.event_id, found.why, found.outcome.detail) == (clipped, clipped, clipped)
+    assert read(log, event_id=clipped) == [found]
+    assert read(log, event_id="e" * 511) == []
+
+
 @on_storage
 def test_more_than_a_transaction_can_hold_is_written(log: ReadableLog) -> None:
     """A hundred rows and 4 MiB are its limits: here every text is at its longest."""

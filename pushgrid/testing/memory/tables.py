@@ -9,6 +9,7 @@ from datetime import date, datetime
 from typing import Any
 
 from pushgrid.testing.memory.faults import Faulty
+from shared.clip import clip
 from shared.delivery.attempt_record import AttemptRecord
 from shared.engine.ports import Resource, Table
 from shared.errors import Conflict, InvalidDocument
@@ -97,7 +98,7 @@ class MemoryAttempts(Faulty):
             for each in records:
                 hour = each.published_at.replace(minute=0, second=0, microsecond=0)
                 key = (hour, each.system_id, each.number, each.outcome is None)
-                self._rows[(each.topic.lower(), each.subscription.lower(), *key)] = each
+                self._rows[(each.topic.lower(), each.subscription.lower(), *key)] = each.clipped
 
     def delete_before(self, day: date, deadline: datetime) -> int:
         del deadline
@@ -116,6 +117,7 @@ class MemoryAttempts(Faulty):
         attempted_since: datetime | None = None,
     ) -> Iterator[Sequence[AttemptRecord]]:
         first = since.replace(minute=0, second=0, microsecond=0)
+        wanted_id = event_id and clip(event_id)
         keys = [
             key
             for key in sorted(self._rows)
@@ -126,7 +128,7 @@ class MemoryAttempts(Faulty):
             if wanted := [
                 each
                 for each in found
-                if event_id in {None, each.event_id}
+                if wanted_id in {None, each.event_id}
                 and (attempted_since is None or each.at >= attempted_since)
             ]:
                 yield wanted

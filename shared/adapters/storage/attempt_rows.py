@@ -12,7 +12,6 @@ from shared.delivery.outcome import DeliveryOutcome, Outcome
 from shared.delivery.policy import EndReason, EndState
 
 TABLE = "attempts"  # and the day of publishing
-MAX_CHARACTERS = 512  # of a text: a hundred rows stay far below the 4 MiB of a transaction
 
 _HOUR = "%Y%m%d%H"
 
@@ -34,6 +33,7 @@ def entity_of(record: AttemptRecord) -> dict[str, Any]:
     The row's key sorts by attempt within an event; the end that follows the last attempt comes
     after it. An attempt that is repeated, since its message came twice, takes the first one's row.
     """
+    record = record.clipped
     outcome = record.outcome
     row: dict[str, Any] = {
         "PartitionKey": partition_of(record.topic, record.subscription, record.published_at),
@@ -41,7 +41,7 @@ def entity_of(record: AttemptRecord) -> dict[str, Any]:
         "Topic": record.topic,
         "Subscription": record.subscription,
         "SystemId": record.system_id,
-        "EventId": event_id_of(record.event_id) if record.event_id is not None else None,
+        "EventId": record.event_id,
         "TraceId": record.trace_id,
         "ReplayOf": record.replay_of,
         "PublishedAt": record.published_at,
@@ -92,10 +92,5 @@ def record_of(row: Mapping[str, Any]) -> AttemptRecord:
     )
 
 
-def event_id_of(text: str) -> str:
-    """Return an event's id as rows hold it."""
-    return text[:MAX_CHARACTERS]
-
-
 def _text(text: str | None) -> str | None:
-    return str(text)[:MAX_CHARACTERS] if text else None
+    return str(text) if text else None

@@ -12,12 +12,12 @@ from shared.adapters.storage.account import StorageAccount
 from shared.adapters.storage.attempt_rows import (
     TABLE,
     entity_of,
-    event_id_of,
     partitions_since,
     record_of,
 )
 from shared.adapters.storage.day_tables import NO_TABLE, DayTables
 from shared.adapters.storage.errors import create_if_missing, none_if_code, storage_errors
+from shared.clip import clip
 from shared.clock import Clock
 from shared.delivery.attempt_record import AttemptRecord
 
@@ -65,7 +65,7 @@ class StorageAttempts:
         values: dict[str, Any] = {"first": first, "end": end}
         if event_id is not None:
             wanted += " and EventId eq @event"
-            values["event"] = event_id_of(event_id)
+            values["event"] = clip(event_id)
         if attempted_since is not None:
             wanted += " and At ge @attempted"
             values["attempted"] = attempted_since

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from shared import telemetry
+from shared.clip import clip
 from shared.clock import timestamp
 from shared.delivery.messages.publication import Publication
 from shared.engine.ports import Metrics
@@ -65,7 +66,7 @@ def log_refused(
     if topic:
         resource = topic.arm_id.upper()
         schema = SCHEMA_NAMES[topic.input_schema]
-        uri = request.url.partition("?")[0].upper()
+        uri = clip(request.url.partition("?")[0].upper())
         publisher = f"category=User, inputSchema={schema}, armResourceId={resource}"
         record = {
             "time": timestamp(now),

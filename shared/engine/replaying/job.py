@@ -9,12 +9,11 @@ from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
+from shared.clip import clip
 from shared.deadletter.selection import Selection
-from shared.events.schema_rules import clip
 from shared.subscriptions.subscription import DeadLetterDestination, SubscriptionKey
 
 MAX_FAULTS = 50  # that a job names
-_LONGEST = 1000  # characters of a fault
 
 
 class State(StrEnum):
@@ -150,7 +149,7 @@ class ReplayJob:
     def with_faults(self, *faults: Fault) -> ReplayJob:
         room = max(MAX_FAULTS - len(self.faults), 0)
         more = self.more_faults + len(faults[room:])
-        named = tuple(each._replace(why=clip(each.why, _LONGEST)) for each in faults[:room])
+        named = tuple(each._replace(why=clip(each.why)) for each in faults[:room])
         return replace(self, faults=self.faults + named, more_faults=more)
 
     def has_under_way(self, path: str, records: tuple[int, ...]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -16,7 +17,7 @@ from shared.engine.delivering.attempt_history import QUIET_FOR, AttemptHistory
 from shared.engine.ports import Queue
 from shared.errors import StorageUnavailable
 from shared.settings import AttemptLogging
-from shared.subscriptions.subscription import RetryPolicy
+from shared.subscriptions.subscription import Batching, RetryPolicy
 from tests.builders import (
     CRM,
     DEAD,
@@ -28,6 +29,7 @@ from tests.builders import (
     a_record,
     a_topic,
     an_attempt,
+    text,
 )
 from tests.functional.deployment import MINUTE, SECOND, Deployment, Logged
 
@@ -61,6 +63,28 @@ def test_a_failed_attempt_is_kept_with_the_next_time_and_its_reason(app: Deploym
     assert record.outcome
     assert (record.outcome.outcome, record.outcome.status) == (Outcome.BUSY, 503)
     assert record.outcome.seconds == 1.5
+
+
+@pytest.mark.parametrize("events", [1, 3])
+def test_of_a_long_id_the_beginning_is_logged_and_kept(
+    app: Deployment, caplog: pytest.LogCaptureFixture, events: int
+) -> None:
+    """It is delivered whole, and the event is found by the whole id."""
+    caplog.set_level("INFO", "pushgrid")
+    longest = "i" * 30_000
+    app.subscribe(batching=Batching(max_events=3, preferred_kilobytes=1024))
+    app.pusher.script(URL, answered(400))
+    deliveries = [a_delivery(number, text=text(id=longest)) for number in range(events)]
+
+    app.run(a_message(deliveries))
+
+    assert longest.encode() in app.pusher.sent[0].request.body
+    lines = [record.getMessage() for record in caplog.records]
+    told = [json.loads(line)["event"] for line in lines]
+    assert (told.count("delivery.attempted"), told.count("delivery.dropped")) == (1, events)
+    assert all("i" * 512 not in line for line in lines)
+    found = [each for day in app.attempts.read(*CRM, START, longest) for each in day]
+    assert {each.event_id for each in found} == {"i" * 511 + "…"}
 
 
 @pytest.mark.parametrize("time_scale", [1, 60])

@@ -116,6 +116,24 @@ def test_a_blob_is_shown(command: Command):
     assert record["attempts"] == 1
 
 
+def test_long_ids_types_and_subjects_are_clipped_but_for_programs(
+    pushgrid: Pushgrid, command: Command
+):
+    orders = pushgrid.topic("orders")
+    orders.subscribe("crm", answers=[400])
+    orders.publish({"id": "i" * 600, "eventType": "t" * 600, "subject": "s" * 600})
+    pushgrid.advance(minutes=5)
+    (blob,) = command.blobs()
+
+    printed = command("show", blob).out
+    (record,) = command("show", blob, "--json").document
+
+    shown = "".join(printed.split())  # whose cells are folded
+    assert all(shown.count(each) < 600 for each in "its")
+    assert shown.count("…") == 3
+    assert record["event"]["id"] == "i" * 600
+
+
 @pytest.mark.usefixtures("invoices")
 def test_a_blob_of_a_namespace_is_shown(command: Command):
     (blob,) = command.blobs("-t", "shop.invoices")
