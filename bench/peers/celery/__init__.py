@@ -32,7 +32,9 @@ def _versions() -> dict[str, str]:
         rabbitmq = output_of([program("rabbitmqctl") or "", "version"], env=env).strip()
     return {
         "rabbitmq": rabbitmq,
-        "celery": next(pin.partition("==")[2] for pin in pins if pin.startswith("celery==")),
+        "celery": next(
+            pin.partition("==")[2].rstrip(" \\") for pin in pins if pin.startswith("celery==")
+        ),
     }
 
 
