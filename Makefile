@@ -8,8 +8,13 @@ OLDER := .clients
 JAVASCRIPT := tests/clients/javascript
 BROWSER := tests/browser
 BULLMQ := bench/peers/bullmq
+CORE_TOOLS := tests/core_tools
 CELERY := .venv-celery
 AZ := .az
+AUDIT := .venv-audit
+# Files that pip installs from, and folders that npm installs in.
+PINNED := $(wildcard requirements*.txt tests/clients/*.txt) tests/az/requirements.txt bench/peers/celery/requirements.txt
+LOCKED := . $(JAVASCRIPT) $(BROWSER) $(BULLMQ) $(CORE_TOOLS)
 CODE := pushgrid shared devhost cli testbed bench tests tools $(wildcard *_function)
 QUICK := tests/unit tests/functional
 # Each law with a few examples; `make test` tries it with as many as usual.
@@ -22,7 +27,7 @@ BESIDE := -n 6 --dist loadfile --no-loadscope-reorder
 # Setup that is interrupted in its second half keeps what its first half has installed.
 .PRECIOUS: $(VENV)/.stamp
 FORCE:
-.PHONY: FORCE help setup run wheel azurite worker clients test check static $(QUICK) infra fmt az bench soak clean distclean
+.PHONY: FORCE help setup run wheel azurite worker clients test check static $(QUICK) infra fmt az audit coretools bench soak clean distclean
 
 help: ## show this list
 	@grep -hE '^[a-z]+:.*## ' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -50,12 +55,16 @@ $(OLDER)/%/.stamp: tests/clients/%.txt $(VENV)/pyvenv.cfg
 	@sh setup.sh client $< $(OLDER)/$*
 	@touch $@
 
-$(JAVASCRIPT)/node_modules/.stamp $(BROWSER)/node_modules/.stamp $(BULLMQ)/node_modules/.stamp: %/node_modules/.stamp: %/package.json %/package-lock.json | $(VENV)/.stamp
+$(JAVASCRIPT)/node_modules/.stamp $(BROWSER)/node_modules/.stamp $(BULLMQ)/node_modules/.stamp $(CORE_TOOLS)/node_modules/.stamp: %/node_modules/.stamp: %/package.json %/package-lock.json | $(VENV)/.stamp
 	@sh setup.sh javascript $*
 	@touch $@
 
 $(AZ)/.stamp: tests/az/requirements.txt $(VENV)/pyvenv.cfg
 	@sh setup.sh az $(AZ)
+	@touch $@
+
+$(AUDIT)/.stamp: requirements-audit.txt $(VENV)/pyvenv.cfg
+	@sh setup.sh audit $(AUDIT)
 	@touch $@
 
 $(CELERY)/.stamp: bench/peers/celery/requirements.txt $(VENV)/pyvenv.cfg
@@ -95,6 +104,14 @@ test: setup worker clients ## run every check and test, with full property tests
 az: setup $(AZ)/.stamp ## run the examples of docs/az.md with Azure CLI, and record its requests (first installs it: 733 MB, some minutes)
 	@$(PY) -m tests.az
 
+audit: setup $(AUDIT)/.stamp ## ask the advisories of PyPI and npm about every pinned package; needs their services
+	@failed=; for file in $(PINNED); do echo "$$file"; $(AUDIT)/bin/pip-audit --progress-spinner off --disable-pip --require-hashes -r "$$file" || failed=1; done; \
+	  PATH="$(CURDIR)/$(VENV)/bin:$$PATH"; for folder in $(LOCKED); do echo "$$folder"; npm audit --prefix "$$folder" || failed=1; done; [ -z "$$failed" ]
+
+coretools: setup $(CORE_TOOLS)/node_modules/.stamp ## run tests/host on Azure Functions Core Tools, which download their host; takes an hour
+	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" npm rebuild --prefix $(CORE_TOOLS) azure-functions-core-tools
+	@. $(VENV)/bin/activate; HOST_CMD='$(CORE_TOOLS)/node_modules/.bin/func start --script-root {root} --port {port}' python -m pytest tests/host
+
 wheel: setup ## build the wheel into dist/, and prove it: download and install everything, deliver an event (WITH=python3.13: for another Python)
 	@rm -rf dist
 	@$(PY) -m hatchling build --directory dist
@@ -115,7 +132,7 @@ soak: setup ## attack a deployment for half an hour: kills, faults, outages, sho
 	@$(PY) -m bench $(or $(OF),soak) $(ARGS)
 
 clean: ## remove everything that setup and tests created
-	@rm -rf $(VENV) $(WORKER) $(CELERY) $(AZ) $(OLDER) node_modules $(JAVASCRIPT)/node_modules $(BROWSER)/node_modules $(BULLMQ)/node_modules .infra-schemas .soak dist *.egg-info .hypothesis .coverage .*_cache .import-linter.log
+	@rm -rf $(VENV) $(WORKER) $(CELERY) $(AZ) $(AUDIT) $(OLDER) node_modules $(JAVASCRIPT)/node_modules $(BROWSER)/node_modules $(BULLMQ)/node_modules $(CORE_TOOLS)/node_modules .infra-schemas .soak dist *.egg-info .hypothesis .coverage .*_cache .import-linter.log
 	@find $(CODE) -name __pycache__ -prune -exec rm -rf {} +
 
 distclean: clean ## also remove local.settings.json, .azurite/ and the files in scratch/

@@ -100,12 +100,31 @@ def test_it_says_what_it_is(files: dict[str, str]) -> None:
 
     assert (said["Name"], said["Version"]) == ("pushgrid", VERSION)
     assert said["License-Expression"] == "MIT"
+    assert "Not affiliated with Microsoft" in said["Summary"]
     assert said["Requires-Python"] == "<3.15,>=3.11"
     assert said["Description-Content-Type"] == "text/markdown"
     assert said.get_payload() == (ROOT / "README.md").read_text()
     assert f"{METADATA}licenses/LICENSE" in files
     pythons = [each for each in said.get_all("Classifier", []) if ":: Python ::" in each]
     assert [each.rpartition(" ")[2] for each in pythons] == ["3.11", "3.12", "3.13", "3.14"]
+
+
+@pytest.mark.parametrize("repository", ["", "owner/name"])
+def test_its_urls_are_those_of_the_repository_that_builds_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, repository: str
+) -> None:
+    monkeypatch.setenv("GITHUB_SERVER_URL", "https://git.example")
+    monkeypatch.setenv("GITHUB_REPOSITORY", repository)
+    with zipfile.ZipFile(build("wheel", ROOT, tmp_path)) as archive:
+        said = email.message_from_bytes(archive.read(f"{METADATA}METADATA"))
+
+    urls = dict(each.split(", ") for each in said.get_all("Project-URL", []))
+    base = f"https://git.example/{repository}"
+    assert urls.get("Homepage") == (base if repository else None)
+    assert len(urls) == (5 if repository else 0)
+    for url in urls.values():
+        path = url.removeprefix(base).removeprefix("/tree/HEAD/").removeprefix("/blob/HEAD/")
+        assert path in {"", "/issues", "/security/policy"} or (ROOT / path).exists()
 
 
 def test_each_dependency_allows_the_version_that_is_pinned_and_tested() -> None:

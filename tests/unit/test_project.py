@@ -6,12 +6,14 @@ import dataclasses
 import importlib.metadata
 import json
 import re
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
-from shared import settings
+from shared import VERSION, settings
 from tests.package_list import requirements, tracked
 
 ROOT = Path(__file__).parents[2]
@@ -105,6 +107,50 @@ def test_nothing_is_installed_without_one_of_its_hashes(file: str):
         assert hashes, requirement
         assert all(re.fullmatch("sha256:[0-9a-f]{64}", each) for each in hashes), requirement
     assert "://" not in text
+
+
+def test_updates_are_proposed_for_every_pin():
+    entries = yaml.safe_load((ROOT / ".github/dependabot.yml").read_text())["updates"]
+    proposed = {
+        (each["package-ecosystem"], folder)
+        for each in entries
+        for folder in each.get("directories", [each.get("directory")])
+    }
+    pinned = {("pip", f"/{Path(file).parent}".removesuffix("/.")) for file in PINNED}
+    pinned |= {("npm", f"/{folder}".removesuffix("/.")) for folder in LOCKED}
+
+    assert {(kind, folder.rstrip("/")) for kind, folder in proposed} == pinned | {
+        ("github-actions", ""),
+        ("docker", "/docker"),
+        ("docker-compose", ""),
+    }
+
+
+def test_every_pin_is_audited():
+    """What `make audit` would do: it needs services that tests don't have."""
+    command = ["make", "--no-print-directory", "--dry-run", "audit"]
+    run = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+    made = run.stdout
+    files, folders = re.findall(r"for \w+ in ([^;]+);", made)
+
+    assert "pip-audit" in made
+    assert "npm audit" in made
+    assert set(files.split()) == set(PINNED)
+    assert set(folders.split()) == set(LOCKED)
+
+
+@pytest.mark.parametrize("page", ["README.md", "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md"])
+def test_whoever_looks_before_adopting_finds(page: str):
+    assert len((ROOT / page).read_text().splitlines()) > 10
+    assert page == "README.md" or f"`{page}`" in (ROOT / "README.md").read_text()
+
+
+def test_readme_says_that_it_is_not_microsofts():
+    assert "not affiliated with Microsoft" in (ROOT / "README.md").read_text()
+
+
+def test_the_change_log_has_the_version():
+    assert f"\n## {VERSION}" in (ROOT / "CHANGELOG.md").read_text()
 
 
 def test_what_is_installed_is_what_is_pinned():
