@@ -100,17 +100,33 @@ def list_blobs(
 @click.argument("blob")
 @click.option("--topic", "-t", help="Its topic, or NAMESPACE.TOPIC; the default is to look.")
 @click.option("--subscription", "-s", "name", help="Its event subscription.")
+@click.option(
+    "--most",
+    type=click.IntRange(1),
+    default=1000,
+    metavar="N",
+    show_default=True,
+    help="The first N records.",
+)
 @prints_json
 @calls_deployment
 def show(
-    deployment: Deployment, blob: str, topic: str | None, name: str | None, as_json: bool
+    deployment: Deployment,
+    blob: str,
+    topic: str | None,
+    name: str | None,
+    most: int,
+    as_json: bool,
 ) -> None:
     """
     Show the dead letters in BLOB.
 
     'pushgrid dead-letters list' names the blobs.
     """
-    records = _records(deployment, blob, topic, name)
+    found = [*islice(_records(deployment, blob, topic, name), most + 1)]
+    records = found[:most]
+    if len(found) > most:
+        say(f"pushgrid: the blob has more than {most} records; give --most", err=True)
     if as_json:
         print_json(records)
     else:
@@ -151,31 +167,30 @@ def _blobs(
 
 def _records(
     deployment: Deployment, blob: str, topic: str | None, name: str | None
-) -> list[dict[str, Any]]:
-    """Read a blob at whichever subscription has it."""
+) -> Iterator[dict[str, Any]]:
+    """Read a blob, a page at a time, at whichever subscription has it."""
     asked = _subscriptions(deployment, topic, name)
     for each in asked:
         if (topic and name) or blob.startswith(f"{dead_letter_folder(*each)}/"):
             try:
-                found = deployment.get(f"{each.path}/records", blob=blob)
+                for page in deployment.pages(f"{each.path}/records", blob=blob):
+                    yield from page["value"]
             except CommandFailed as error:
                 if error.status != 404 or (topic and name):  # noqa: PLR2004 - not found
                     raise
             else:
-                return list(found["value"])
+                return
     raise CommandFailed(f"no event subscription has a dead-letter blob '{blob}'", REFUSED)
 
 
 def _blob_row(blob: Mapping[str, Any]) -> dict[str, object]:
     reasons = [f"{reason} ({count})" for reason, count in blob["reasons"].items()]
-    if blob["unreadable"]:
-        reasons.append(f"unreadable ({blob['unreadable']})")
     return {
         "WRITTEN": moment(blob["writtenAt"]),
-        "TOPIC": blob["topic"],
+        "TOPIC": topic_of(blob["topicId"]) if blob["topicId"] else blob["topic"],
         "SUBSCRIPTION": blob["subscription"],
         "EVENTS": blob["events"],
-        "REASONS": blob["fault"] or reasons,
+        "REASONS": blob["fault"] or reasons or None,
         "BLOB": blob["blob"],
     }
 

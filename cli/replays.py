@@ -38,6 +38,12 @@ _RUNNING, _DONE = "Running", "Done"
 @click.option("--rate", type=click.IntRange(1, 1000), help="Events a second; the default is 50.")
 @click.option("--dry-run", is_flag=True, help="Only count what would be sent.")
 @click.option("--again", is_flag=True, help="Also send dead letters that were already replayed.")
+@click.option(
+    "--unproven",
+    is_flag=True,
+    help="Also send CloudEvents whose blob does not tell their topic: an event subscription of the "
+    "same name may share its folder.",
+)
 @click.option("--no-wait", is_flag=True, help="Return when the job is started.")
 @prints_json
 @calls_deployment

@@ -10,6 +10,7 @@ from random import Random
 from typing import Any
 
 from pushgrid.testing.memory import START
+from shared.deadletter.reader import Record, elements, read_record
 from shared.delivery.attempt_record import AttemptRecord
 from shared.delivery.delivery import Attempt, Delivery, Origin
 from shared.delivery.messages.message import DeadLetterNote, DeliveryMessage
@@ -163,3 +164,8 @@ def terms(
         time_scale=time_scale,
         **switches,
     )
+
+
+def read_blob(body: bytes) -> list[Record]:
+    """Return all records of a blob."""
+    return [*map(read_record, elements(body))]

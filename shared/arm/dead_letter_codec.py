@@ -40,7 +40,7 @@ def parse_dead_letter(
         is_own = (
             resource_id is None or account_of(resource_id) not in deployment.dead_letter_accounts
         )
-        _check_container(blob, container, is_own=is_own)
+        check_container(blob, "blobContainerName", container, is_own=is_own)
     return {
         "endpointType": "StorageBlob",
         "properties": {"resourceId": resource_id, "blobContainerName": container},
@@ -78,12 +78,13 @@ def _check_account(blob: Section, resource_id: str, deployment: Deployment) -> N
         )
 
 
-def _check_container(blob: Section, container: str, *, is_own: bool) -> None:
+def check_container(section: Section, name: str, container: str, *, is_own: bool) -> None:
+    """Refuse a *container* that can't have dead letters; *is_own*: it is in the app's account."""
     if is_own and _OWN_CONTAINER.fullmatch(container):
-        blob.refuse("blobContainerName", f"The container '{container}' is reserved for the app.")
+        section.refuse(name, f"The container '{container}' is reserved for the app.")
     elif not _CONTAINER.fullmatch(container):
-        blob.refuse(
-            "blobContainerName",
-            "blobContainerName must be 3-63 lower-case letters, digits and single hyphens, "
+        section.refuse(
+            name,
+            f"{name} must be 3-63 lower-case letters, digits and single hyphens, "
             "and must begin and end with a letter or digit.",
         )

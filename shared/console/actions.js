@@ -67,12 +67,13 @@ function certificate(found) {
   );
 }
 
-function message(title, first, { headers, body }) {
+function message(title, first, { headers, body, isTruncated }) {
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
+  const end = isTruncated ? "\n… (truncated)" : "";
   return h(
     "div",
     null,
     h("h3", null, title),
-    h("pre", { tabIndex: 0, "aria-label": title }, `${[first, ...lines].join("\n")}\n\n${body}`),
+    h("pre", { tabIndex: 0, "aria-label": title }, `${[first, ...lines].join("\n")}\n\n${body}${end}`),
   );
 }

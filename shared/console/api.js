@@ -51,9 +51,10 @@ export class Api {
     return this.#arm("GET", `${path}/providers/Microsoft.Insights/metrics`, { query: all, signal });
   }
 
-  /** Return the dead letters in a blob; the numbers of their events are as `parseExactly` has them. */
-  deadLetters(path, blob) {
-    return this.#arm("GET", `${path}/deadLetters/records`, { query: { blob }, parse: parseRecords });
+  /** Return a page of the dead letters in a blob, the first without a token; the numbers of their events are as `parseExactly` has them. */
+  deadLetters(path, blob, token) {
+    const query = { blob, $skipToken: token };
+    return this.#arm("GET", `${path}/deadLetters/records`, { query, parse: parseRecords });
   }
 
   /** Publish an event, given as JSON, to a topic, with a key that the operator may read. */

@@ -48,11 +48,11 @@ function isIn(blobs, { blob }) {
   return blobs.some((each) => each.blob === blob);
 }
 
-function blobRow(path, route, { blob, writtenAt, events, unreadable, reasons, fault }) {
+function blobRow(path, route, { blob, writtenAt, events, reasons, fault }) {
   const open = () =>
     run(`show ${blob}`, async (show) => {
       const found = await state.api.deadLetters(path, blob);
-      show({ records: found, recordPage: 0 });
+      show({ records: { ...found, path }, recordPage: 0 });
       return `Showing ${counted(found.value.length, "dead letter")}.`;
     });
   const replay = () => run(`replay ${blob}`, () => startReplay(route, blob));
@@ -60,7 +60,7 @@ function blobRow(path, route, { blob, writtenAt, events, unreadable, reasons, fa
   return row(
     blob,
     moment(writtenAt),
-    unreadable ? `${events}, and ${unreadable} that can't be read` : events,
+    events ?? "unknown",
     fault ? h("span", { class: "fault" }, fault) : told.join(", "),
     h("span", { class: "url" }, blob),
     h(
@@ -72,8 +72,15 @@ function blobRow(path, route, { blob, writtenAt, events, unreadable, reasons, fa
   );
 }
 
-function records({ blob, value }) {
+function records({ path, blob, value, nextLink }) {
   const { shown, pager } = paged("recordPage", value);
+  const more = () =>
+    run("more records", async (show) => {
+      const token = new URL(nextLink).searchParams.get("$skiptoken");
+      const page = await state.api.deadLetters(path, blob, token);
+      show({ records: { ...page, path, value: [...value, ...page.value] } });
+      return `${counted(page.value.length, "more dead letter")}.`;
+    });
   return h(
     "div",
     { role: "group", "aria-label": "Dead letters in the blob", key: blob },
@@ -81,6 +88,7 @@ function records({ blob, value }) {
     !isExact() && h("p", { class: "quiet" }, "This browser shows numbers as JavaScript rounds them."),
     shown.map(record),
     pager,
+    nextLink && button("Read more of the blob", more),
   );
 }
 

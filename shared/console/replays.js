@@ -25,7 +25,7 @@ export async function readReplays(api, { topic, subscription }, signal) {
 
 /** Start a replay of the subscription's dead letters in blobs whose names begin with prefix. */
 export async function startReplay({ topic, subscription }, prefix, isDryRun = false) {
-  const { reason, rate, again } = state.view;
+  const { reason, rate, again, unproven } = state.view;
   const job = await state.api.act(providerOf(topic), "replays", {
     topic: readableTopic(topic).name,
     subscription,
@@ -34,6 +34,7 @@ export async function startReplay({ topic, subscription }, prefix, isDryRun = fa
     ...(reason && { reason }),
     ...(rate && { rate: Number(rate) }),
     again: Boolean(again),
+    unproven: Boolean(unproven),
   });
   return `${isDryRun ? "Dry run" : "Replay"} ${job.id} started.`;
 }
@@ -76,18 +77,23 @@ function fields(onSubmit, count) {
     { class: "fields", onSubmit },
     field("Only with the reason", "reason", { placeholder: "any" }),
     field("Events a second", "rate", { type: "number", min: 1, max: 1000, placeholder: DEFAULT_RATE }),
-    h(
-      "label",
-      { class: "check" },
-      h("input", {
-        type: "checkbox",
-        checked: Boolean(state.view.again),
-        onChange: (event) => setInView("again", event.target.checked),
-      }),
-      h("span", null, "Also those replayed before"),
-    ),
+    check("Also those replayed before", "again"),
+    check("Also CloudEvents that may be of another topic", "unproven"),
     button("Replay all …"),
     button("Count only", count),
+  );
+}
+
+function check(label, name) {
+  return h(
+    "label",
+    { class: "check" },
+    h("input", {
+      type: "checkbox",
+      checked: Boolean(state.view[name]),
+      onChange: (event) => setInView(name, event.target.checked),
+    }),
+    h("span", null, label),
   );
 }
 
@@ -122,6 +128,9 @@ function wanted(reason) {
   const { value = [], nextLink } = state.reads.deadLetters?.value ?? {};
   const which = reason ? ` with the reason ${reason}` : "";
   if (nextLink) return `All dead letters${which}, in more than ${counted(value.length, "blob")},`;
+  if (value.some((each) => each.events === null)) {
+    return `All dead letters${which}, in ${counted(value.length, "blob")},`;
+  }
   const events = value.reduce((sum, each) => sum + (reason ? (each.reasons[reason] ?? 0) : each.events), 0);
   return `${counted(events, "dead letter")}${which}, in ${counted(value.length, "blob")},`;
 }

@@ -19,6 +19,11 @@ _REFUSED = "Undeliverable due to client error"
 _NOTHING_ANSWERED = "Event was not acknowledged nor rejected."
 
 
+def namespace_reason(reason: EndReason) -> str:
+    """Return a reason as a namespace's dead letter has it."""
+    return _REASONS.get(reason, _REFUSED)
+
+
 def namespace_record(delivery: Delivery, text: str, note: DeadLetterNote) -> str:
     """
     Return the JSON of one dead letter, *text* being its event as it was published.
@@ -31,7 +36,7 @@ def namespace_record(delivery: Delivery, text: str, note: DeadLetterNote) -> str
     """
     last = delivery.last
     properties: dict[str, Any] = {
-        "deadletterreason": _REASONS.get(note.reason, _REFUSED),
+        "deadletterreason": namespace_reason(note.reason),
         "deliveryattempts": delivery.attempts,
         "deliveryresult": last.outcome if last and last.status else _NOTHING_ANSWERED,
         "publishutc": timestamp(delivery.origin.published_at),

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any
+from itertools import islice
+from typing import Any, NamedTuple
 
 from shared.errors import InvalidEvents
 from shared.events import strict_json
+from shared.events.schema_rules import MAX_EVENT_SIZE
 
 MAX_BLOB = 16 * 1024 * 1024  # bytes that are read; twice what the app writes
 TOO_LARGE = f"It has more than {MAX_BLOB // 1024 // 1024} MiB: read it with a storage client."
+MAX_RECORDS = 100_000  # that are read; the app writes at most 1,000
+MAX_RECORD = MAX_EVENT_SIZE + 64 * 1024  # bytes with each escape as one: an event, and its delivery
+_ESCAPE = 6  # characters of an escape
+_LONGEST_RECORD = _ESCAPE * MAX_RECORD
+_TOO_MANY = f"it has more than {MAX_RECORDS} records; the rest is not read"
+_TOO_LONG = f"it has more than {MAX_RECORD} bytes, which no event has"
 
 # Members that Event Grid adds to an event; lower-case in CloudEvents.
 _REASON, _ATTEMPTS, _OUTCOME = "deadLetterReason", "deliveryAttempts", "lastDeliveryOutcome"
@@ -21,7 +30,13 @@ _LAST_ATTEMPT = "lastDeliveryAttemptTime"
 _ADDED = (_REASON, _ATTEMPTS, _OUTCOME, _STATUS, _PUBLISHED, _LAST_ATTEMPT)
 # Event Grid's pages spell the member of a namespace's record in these ways.
 _WRAPPERS = frozenset({"deadletterproperties", "brokerproperties"})
-_ENVELOPE_DEPTH = 2  # levels that dead-lettering puts around an event
+_ENVELOPE_DEPTH = 1  # levels that dead-lettering puts around an event, without the array
+
+_OPENING = re.compile(rb"(?:\xef\xbb\xbf)?[ \t\r\n]*+([\[{])")
+_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|["\[\]{},]', re.DOTALL)  # no backtracking
+_QUOTE, _COMMA = b'",'
+_OPENINGS, _CLOSINGS = b"[{", b"]}"
+_BLANKS = b" \t\r\n"
 
 
 class RecordForm(StrEnum):
@@ -61,36 +76,105 @@ class UnreadableRecord:
     fault: str
 
 
-Records = Sequence[DeadLetter | UnreadableRecord]
+Record = DeadLetter | UnreadableRecord
 
 
 class UnreadableBlob(ValueError):
     """A blob can't be read, or is not a list of dead letters; the message says why."""
 
 
-def read_blob(body: bytes) -> Records:
-    """
-    Return the dead letters in a blob, in its order.
+class Element(NamedTuple):
+    """The JSON of a record, which is not parsed yet; *fault* tells why it can't be."""
 
-    Source: contract §4.2.
+    text: bytes
+    fault: str = ""
+
+
+def elements(body: bytes, first: int = 0) -> Iterator[Element]:
+    """
+    Return the elements of a blob from the *first* on, in order, as they are asked for.
+
+    If the rest of the blob can't be divided, the last element has the fault.
 
     Raises:
         UnreadableBlob: it is too large, or neither a JSON array nor a single record.
     """
     if len(body) > MAX_BLOB:
         raise UnreadableBlob(TOO_LARGE)
-    try:
-        found = strict_json.parse(body, max_depth=strict_json.MAX_DEPTH + _ENVELOPE_DEPTH)
-    except InvalidEvents as error:
-        raise UnreadableBlob(error.message) from None
-    if isinstance(found, dict):
-        found = [found]
-    if not isinstance(found, list):
+    opening = _OPENING.match(body)
+    if opening is None:
         raise UnreadableBlob("It is not a JSON array.")
-    return [_read(each) for each in found]
+    if opening[1] == b"{":
+        return islice([Element(body)], first, None)
+    return islice(_elements(body, opening.end()), first, None)
 
 
-def _read(record: object) -> DeadLetter | UnreadableRecord:
+def _elements(body: bytes, start: int) -> Iterator[Element]:
+    """Divide the array that begins before *start*; what is within an element is not checked."""
+    found = 0
+    for end, fault in _ends(body, start):
+        if fault or found == MAX_RECORDS:
+            yield Element(b"", fault or _TOO_MANY)
+            return
+        text = body[start:end]
+        if found or body[end] == _COMMA or text.strip(_BLANKS):
+            yield Element(text)
+        found, start = found + 1, end + 1
+    if body[start:].strip(_BLANKS):
+        yield Element(b"", "there is more after the end of the array")
+
+
+def _ends(body: bytes, start: int) -> Iterator[tuple[int, str]]:
+    """
+    Yield where each element ends: at a comma or, the last one, at the array's bracket.
+
+    Where no end can be found, yield why.
+    """
+    depth = 1
+    for token in _TOKEN.finditer(body, start):
+        at = token.start()
+        sign = body[at]
+        if at - start > _LONGEST_RECORD:
+            yield at, f"{_TOO_LONG}; the rest is not read"
+        if sign in _OPENINGS:
+            depth += 1
+        elif sign in _CLOSINGS:
+            depth -= 1
+        elif sign == _QUOTE and token.end() == at + 1:
+            break  # The string has no end.
+        if depth == (sign == _COMMA):  # 1 at a comma, 0 at the bracket
+            yield at, ""
+            start = at + 1
+            if not depth:
+                return
+    yield start, "the blob is cut off"
+
+
+def read_record(element: Element) -> Record:
+    """
+    Return the dead letter in an element.
+
+    Source: contract §4.2.
+    """
+    text = element.text
+    if element.fault:
+        return UnreadableRecord(fault=element.fault)
+    if len(text) > _LONGEST_RECORD or len(text) - _escaped(text) > MAX_RECORD:
+        return UnreadableRecord(fault=_TOO_LONG)
+    try:
+        return _read(strict_json.parse(text, max_depth=strict_json.MAX_DEPTH + _ENVELOPE_DEPTH))
+    except InvalidEvents as error:
+        return UnreadableRecord(fault=error.message)
+
+
+def _escaped(text: bytes) -> int:
+    """Return how many bytes the escapes of characters have beside the first one of each."""
+    if len(text) <= MAX_RECORD:
+        return 0
+    return (_ESCAPE - 1) * text.replace(rb"\\", b"").count(rb"\u")
+
+
+def _read(record: object) -> Record:
     if not isinstance(record, dict):
         return UnreadableRecord(fault="it is not a JSON object")
     wrapper = next((each for each in record if each.lower() in _WRAPPERS), None)
@@ -113,7 +197,7 @@ def _read(record: object) -> DeadLetter | UnreadableRecord:
     )
 
 
-def _of_namespace(record: Mapping[str, Any], properties: object) -> DeadLetter | UnreadableRecord:
+def _of_namespace(record: Mapping[str, Any], properties: object) -> Record:
     if not isinstance(properties, dict) or not isinstance(record["event"], dict):
         return UnreadableRecord(fault="its event or its properties are not JSON objects")
     reason = properties.get("deadletterreason")

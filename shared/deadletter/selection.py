@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from shared.deadletter.reader import DeadLetter
-
 LEVELS = 4  # of folders: year, month, day, hour
+_TICK = timedelta(microseconds=1)
+_FIRST = datetime.min.replace(tzinfo=UTC) + _TICK  # which has a time before it
 Hour = tuple[int, ...]  # year, month, day, hour in UTC; or the first of these
 
 
@@ -24,15 +24,15 @@ class Selection:
     until: datetime | None = None
     reason: str | None = None
 
-    def has_reason(self, letter: DeadLetter) -> bool:
-        return self.reason is None or letter.reason.casefold() == self.reason.casefold()
+    def has_reason(self, reason: str) -> bool:
+        return self.reason is None or reason.casefold() == self.reason.casefold()
 
     def has_hour(self, hour: Hour) -> bool:
         """Tell whether part of an hour, day, month or year is in the wanted time."""
         depth = len(hour)
         if self.since and hour < hour_of(self.since)[:depth]:
             return False
-        last = self.until and self.until - timedelta(microseconds=1)
+        last = self.until and max(self.until, _FIRST) - _TICK
         return not (last and hour > hour_of(last)[:depth])
 
     def may_have(self, folder: str, hour: Hour) -> bool:

@@ -46,8 +46,7 @@ FORECASTED = {
 def blobs(*names: str) -> dict[str, Any]:
     """Return a page of the list of dead-letter blobs, with more after it."""
     listed: list[dict[str, Any]] = [
-        {"blob": each, "writtenAt": AT, "events": 1, "unreadable": 0, "reasons": {}, "fault": None}
-        for each in names
+        {"blob": each, "writtenAt": AT, "events": 1, "reasons": {}, "fault": None} for each in names
     ]
     more = "https://host.example/?$skiptoken=more"
     return {"account": "a", "container": "c", "value": listed, "nextLink": more}

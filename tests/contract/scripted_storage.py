@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -18,17 +17,11 @@ STORED = (
 
 
 class Answer(NamedTuple):
-    """
-    What the storage answers; nothing at all with status 0.
-
-    *cut* is how many bytes of the answer it keeps back when it closes the connection.
-    """
+    """What the storage answers; nothing at all with status 0."""
 
     status: int
     code: str = ""
     body: bytes = b""
-    retry_after: str = ""
-    cut: int = 0
 
 
 class ScriptedStorage(ThreadingHTTPServer):
@@ -63,20 +56,15 @@ class Handler(BaseHTTPRequestHandler):
         if not answer.status:
             self.close_connection = True
             return
-        client, self.wfile = self.wfile, io.BytesIO()
         self.send_response(answer.status)
         if answer.code:
             self.send_header("x-ms-error-code", answer.code)
-        if answer.retry_after:
-            self.send_header("Retry-After", answer.retry_after)
         self.send_header("Content-Type", "application/xml")
         self.send_header("Content-Length", str(len(answer.body)))
         self.end_headers()
-        whole, self.wfile = self.wfile.getvalue() + answer.body, client
-        self.wfile.write(whole[: len(whole) - answer.cut])
-        self.close_connection = answer.cut > 0
+        self.wfile.write(answer.body)
 
-    do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = _answer  # noqa: N815
+    do_GET = do_POST = do_PUT = do_DELETE = _answer  # noqa: N815
 
     def log_message(self, *_: object) -> None:
         pass

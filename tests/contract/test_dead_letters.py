@@ -12,6 +12,7 @@ from azure.storage.blob import ContentSettings
 from pushgrid.testing.memory import MemoryDeadLetters
 from shared.adapters.storage.account import POISON, StorageAccount
 from shared.adapters.storage.blobs import StorageDeadLetters
+from shared.deadletter.blob_summary import BlobSummary
 from shared.deadletter.reader import UnreadableBlob
 from shared.engine.ports import DeadLetterReader, DeadLetterStore, NoContainer
 from shared.errors import StorageUnavailable
@@ -118,6 +119,24 @@ def test_a_folder_lists_what_is_directly_in_it(subject: Subject) -> None:
     assert [(each.path, each.size) for each in year.blobs] == [("a/2026/1.json", 3)]
     assert year.blobs[0].written_at.tzinfo
     assert reader.list(here, "b/") == ([], [])
+
+
+def test_a_list_has_the_summaries_that_blobs_were_written_with(subject: Subject) -> None:
+    summary = BlobSummary(
+        "/subscriptions/s/resourceGroups/grün (1)/topics/orders",
+        {"TimeToLiveExceeded": 2, "Maximum delivery attempts was exceeded.": 1},
+    )
+    for name, each in {"a": summary, "b": None, "c": summary._replace(topic_id="")}.items():
+        assert subject.store.write(subject.destination, f"a/{name}.json", b"[]", each)
+        assert subject.store.write(subject.destination, f"a/{name}.json", b"[]", each)
+
+    found = subject.store.list(subject.destination, "a/").blobs
+
+    assert {each.path: each.summary for each in found} == {
+        "a/a.json": summary,
+        "a/b.json": None,
+        "a/c.json": summary._replace(topic_id=""),
+    }
 
 
 def test_a_blob_is_read_up_to_a_limit(subject: Subject) -> None:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 from pushgrid.testing.memory.clock import FakeClock
 from pushgrid.testing.memory.faults import Faulty
+from shared.deadletter.blob_summary import BlobSummary
 from shared.engine.ports import Listing, NoContainer, StoredBlob
 from shared.errors import StorageUnavailable, StorageUnreachable
 from shared.subscriptions.subscription import DeadLetterDestination
@@ -60,9 +61,16 @@ class MemoryDeadLetters(Faulty):
         self.away: set[str] = set()
         self.blobs: dict[tuple[str, str], bytes] = {}  # by container and path
         self.accounts: dict[tuple[str, str], str] = {}  # where each of them is
+        self.summaries: dict[tuple[str, str], BlobSummary] = {}
         self.poison: dict[str, bytes] = {}
 
-    def write(self, destination: DeadLetterDestination, path: str, body: bytes) -> bool:
+    def write(
+        self,
+        destination: DeadLetterDestination,
+        path: str,
+        body: bytes,
+        summary: BlobSummary | None = None,
+    ) -> bool:
         with self._at_work("write"):
             container = destination.container
             if self._lacks_container(destination):
@@ -70,6 +78,8 @@ class MemoryDeadLetters(Faulty):
             if self.blobs.setdefault((container, path), body) != body:
                 raise StorageUnavailable
             self.accounts[container, path] = destination.account
+            if summary:
+                self.summaries[container, path] = summary
             self._written_at.setdefault((container, path), self._clock.now())
             return True
 
@@ -91,9 +101,10 @@ class MemoryDeadLetters(Faulty):
             return Listing(
                 sorted({first for first, slash, _ in below.values() if slash}),
                 [
-                    StoredBlob(path, self._written_at[destination.container, path], len(body))
+                    StoredBlob(path, self._written_at[key], len(body), self.summaries.get(key))
                     for path, body in stored.items()
                     if not below[path][1]
+                    for key in [(destination.container, path)]
                 ],
             )
 

@@ -88,8 +88,7 @@ class HttpPusher:
             call = _Call(target, data, timeout.total_seconds(), late, request.wants_body)
             return self._examine(call) if request.examines_peer else self._exchange(call)
         except NoAnswer as none:
-            seconds = awake_seconds() - begun
-            return NotAnswered(none.failure, none.detail, seconds, status=none.status)
+            return NotAnswered(none.failure, none.detail, awake_seconds() - begun)
         except OSError as error:
             return NotAnswered(failed(error).failure, str(error), awake_seconds() - begun)
         except MemoryError as error:

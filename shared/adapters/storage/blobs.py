@@ -15,6 +15,7 @@ from azure.core.exceptions import HttpResponseError
 from shared.adapters.storage.account import PAYLOADS, POISON, StorageAccount
 from shared.adapters.storage.errors import create_if_missing, has_code, none_if_code, storage_errors
 from shared.clock import Clock
+from shared.deadletter.blob_summary import BlobSummary
 from shared.deadletter.reader import UnreadableBlob
 from shared.engine.ports import Listing, NoContainer, StoredBlob
 from shared.errors import StorageUnavailable
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 REMEMBERED_BYTES = 16 * 1024 * 1024
 _BATCH = 256  # as many as one batch may delete
+_LISTED = 500  # blobs an answer; each may have 8 KiB of metadata
 _DELETED = 202
 _NOT_FOUND = 404
 _REFUSED = (409, 412)  # by the blob: it is archived, or encrypted with a key of its own
@@ -124,10 +126,20 @@ class StorageDeadLetters:
         self._account = account
         self._others = others
 
-    def write(self, destination: DeadLetterDestination, path: str, body: bytes) -> bool:
+    def write(
+        self,
+        destination: DeadLetterDestination,
+        path: str,
+        body: bytes,
+        summary: BlobSummary | None = None,
+    ) -> bool:
         client = self._account_of(destination).foreign_container(destination.container)
+        metadata = summary.to_metadata() if summary else None
         with storage_errors():
-            return none_if_code(lambda: _write_once(client, path, body), *_NO_CONTAINER) is not None
+            written = none_if_code(
+                lambda: _write_once(client, path, body, metadata), *_NO_CONTAINER
+            )
+            return written is not None
 
     def has(self, destination: DeadLetterDestination, path: str) -> bool:
         client = self._account_of(destination).foreign_container(destination.container)
@@ -137,17 +149,10 @@ class StorageDeadLetters:
     def list(self, destination: DeadLetterDestination, folder: str) -> Listing:
         client = self._account_of(destination).foreign_container(destination.container)
         with storage_errors():
-            found = none_if_code(lambda: [*client.walk_blobs(folder)], *_NO_CONTAINER)
+            found = none_if_code(lambda: _listing(client, folder), *_NO_CONTAINER)
         if found is None:
             raise NoContainer(destination)
-        from azure.storage.blob import BlobProperties
-
-        blobs = [each for each in found if isinstance(each, BlobProperties)]
-        folders = [each.name for each in found if each.name.endswith("/")]
-        return Listing(
-            [name.removeprefix(folder).rstrip("/") for name in folders],
-            [StoredBlob(each.name, each.last_modified, each.size) for each in blobs],
-        )
+        return found
 
     def read(self, destination: DeadLetterDestination, path: str, most: int) -> bytes | None:
         client = self._account_of(destination).foreign_container(destination.container)
@@ -184,6 +189,19 @@ class StorageDeadLetters:
             )
 
 
+def _listing(client: ContainerClient, folder: str) -> Listing:
+    from azure.storage.blob import BlobProperties
+
+    listing = Listing([], [])
+    for each in client.walk_blobs(folder, include=["metadata"], results_per_page=_LISTED):
+        if isinstance(each, BlobProperties):
+            summary = BlobSummary.from_metadata(each.metadata or {})
+            listing.blobs.append(StoredBlob(each.name, each.last_modified, each.size, summary))
+        else:
+            listing.folders.append(each.name.removeprefix(folder).rstrip("/"))
+    return listing
+
+
 def _read_plain(client: ContainerClient, path: str, most: int) -> bytes:
     """
     Return the first bytes of a blob.
@@ -197,11 +215,14 @@ def _read_plain(client: ContainerClient, path: str, most: int) -> bytes:
     return stream.read(most)
 
 
-def _write_once(client: ContainerClient, path: str, body: bytes) -> bool:
+def _write_once(
+    client: ContainerClient, path: str, body: bytes, metadata: dict[str, str] | None = None
+) -> bool:
     from azure.storage.blob import ContentSettings
 
+    settings = ContentSettings("application/json")
     try:
-        client.upload_blob(path, body, content_settings=ContentSettings("application/json"))
+        client.upload_blob(path, body, content_settings=settings, metadata=metadata)
     except HttpResponseError as error:
         # There is a blob already: ours, if the answer to an earlier try was lost.
         if not has_code(error, "BlobAlreadyExists"):

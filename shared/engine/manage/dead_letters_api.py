@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from shared.arm.arm_json import answer
@@ -16,6 +17,7 @@ from shared.engine.manage.call import Call, ManagePorts
 from shared.engine.manage.page import next_link, read_time, read_top
 from shared.engine.manage.subscriptions import Subscriptions
 from shared.engine.operations.dead_letter_blobs import (
+    MAX_PAGE_RECORDS,
     BlobFilter,
     DeadLetterBlobs,
     blob_document,
@@ -25,7 +27,8 @@ from shared.engine.ports import StoredBlob
 from shared.errors import InvalidDocument, NotFound
 from shared.http import HttpAnswer
 
-_TOKEN = re.compile(r"(?P<at>[-:.0-9T]{19,32}Z) (?P<path>.+/[0-9]+/[0-9]+/[0-9]+/[0-9]+/[^/]+)")
+_TOKEN = re.compile(r"(?P<at>[-:.0-9T]{19,32}Z) (?P<path>.+)")
+_NUMBER = re.compile(r"[0-9]{1,6}")
 
 _Handler = Callable[[ManagePorts, Call], HttpAnswer]
 
@@ -41,10 +44,10 @@ def dead_letter_blobs_of(form: Subscriptions) -> _Handler:
             until=read_time(call, "until"),
             prefix=query.get("prefix", ""),
             reason=query.get("reason"),
-            after=_after(query.get("$skiptoken")),
         )
         top = read_top(call)
         blobs = _blobs(ports, form, call)
+        wanted = replace(wanted, after=_after(query.get("$skiptoken"), blobs))
         page = blobs.page(wanted, top)
         last = page.last and f"{timestamp(page.last.written_at)} {page.last.path}"
         found = {
@@ -62,13 +65,21 @@ def dead_letter_records_of(form: Subscriptions) -> _Handler:
     """Return the handler that shows a blob, for event subscriptions in one form."""
 
     def answer_records(ports: ManagePorts, call: Call) -> HttpAnswer:
-        """Answer the dead letters in the blob that the query names."""
-        path = call.query.get("blob", "")
+        """Answer a page of the dead letters in the blob that the query names."""
+        path, first = call.query.get("blob", ""), call.query.get("$skiptoken", "0")
+        if not _NUMBER.fullmatch(first):
+            raise _wrong_token()
+        top = read_top(call, MAX_PAGE_RECORDS, str(MAX_PAGE_RECORDS))
         try:
-            records = _blobs(ports, form, call).records(path)
+            page = _blobs(ports, form, call).records(path, int(first), top)
         except UnreadableBlob as error:
             raise InvalidDocument(f"The blob '{path}' can't be read. {error}") from None
-        return answer(200, {"blob": path, "value": [record_document(each) for each in records]})
+        found = {
+            "blob": path,
+            "value": [record_document(each) for each in page.records],
+            "nextLink": next_link(call, str(page.following)) if page.following else None,
+        }
+        return answer(200, found)
 
     return answer_records
 
@@ -92,14 +103,24 @@ def _blobs(ports: ManagePorts, form: Subscriptions, call: Call) -> DeadLetterBlo
     )
 
 
-def _after(token: str | None) -> StoredBlob | None:
+def _after(token: str | None, blobs: DeadLetterBlobs) -> StoredBlob | None:
+    """
+    Return the last blob of the page before.
+
+    Raises:
+        InvalidDocument: the token is not one of this subscription.
+    """
     if token is None:
         return None
     found = _TOKEN.fullmatch(token)
     try:
         at = datetime.fromisoformat(found["at"]).astimezone(UTC) if found else None
-    except ValueError:
+    except (ValueError, OverflowError):
         at = None
-    if not found or not at:
-        raise InvalidDocument("$skipToken is not one of a nextLink.", target="$skipToken")
+    if not found or not at or not blobs.has_path(found["path"]):
+        raise _wrong_token()
     return StoredBlob(found["path"], at, 0)
+
+
+def _wrong_token() -> InvalidDocument:
+    return InvalidDocument("$skipToken is not one of a nextLink.", target="$skipToken")

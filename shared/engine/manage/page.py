@@ -50,14 +50,14 @@ def next_link(call: Call, after: str) -> str:
     return f"{call.public_url}{call.path}?{query}"
 
 
-def read_top(call: Call, most: int = _MAX_TOP) -> int:
+def read_top(call: Call, most: int = _MAX_TOP, default: str = _DEFAULT_TOP) -> int:
     """
     Return the number of members that ``$top`` asks for, of at most *most*.
 
     Raises:
         InvalidDocument: it is out of range.
     """
-    text = call.query.get("$top", _DEFAULT_TOP)
+    text = call.query.get("$top", default)
     if not _FOUR_DIGITS.fullmatch(text) or not 1 <= int(text) <= most:
         message = f"$top must be a whole number between 1 and {most}."
         raise InvalidDocument(message, target="$top")

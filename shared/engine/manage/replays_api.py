@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from shared.arm.arm_json import answer, read_json
+from shared.arm.dead_letter_codec import check_container
 from shared.arm.sections import Section, document, raise_faults
 from shared.arm.subscription_codec import to_subscription_in_force
 from shared.deadletter.batching import dead_letter_folder
@@ -25,7 +26,8 @@ from shared.subscriptions.subscription import (
 DEFAULT_RATE, MAX_RATE = 50, 1000  # events a second
 MAX_SOURCES = 200
 _WHERE = ("topic", "subscription", "container", "account", "prefix", "since", "until", "reason")
-_MEMBERS = (*_WHERE, "to", "rate", "dryRun", "again")
+_MEMBERS = (*_WHERE, "to", "rate", "dryRun", "again", "unproven")
+_LONGEST_PATH = 1024  # of a blob
 
 
 class _Request(NamedTuple):
@@ -40,6 +42,7 @@ class _Request(NamedTuple):
     rate: int
     is_dry_run: bool
     again: bool
+    unproven: bool
 
 
 def start_replay(ports: ManagePorts, call: Call) -> HttpAnswer:
@@ -60,6 +63,7 @@ def start_replay(ports: ManagePorts, call: Call) -> HttpAnswer:
         rate=wanted.rate,
         is_dry_run=wanted.is_dry_run,
         again=wanted.again,
+        unproven=wanted.unproven,
     )
     return answer(202, shown(ports.replays.start(job.with_faults(*faults))))
 
@@ -107,6 +111,7 @@ def _request(ports: ManagePorts, body: Section) -> _Request:
         rate=body.number("rate", 1, MAX_RATE) or DEFAULT_RATE,
         is_dry_run=bool(body.flag("dryRun")),
         again=bool(body.flag("again")),
+        unproven=bool(body.flag("unproven")),
     )
     _check_selection(body, wanted.selection)
     if wanted.container:
@@ -120,6 +125,8 @@ def _request(ports: ManagePorts, body: Section) -> _Request:
 def _check_selection(body: Section, selection: Selection) -> None:
     if any(each < " " for each in selection.prefix):
         body.refuse("prefix", "prefix can't have control characters.")
+    if len(selection.prefix) > _LONGEST_PATH:
+        body.refuse("prefix", f"prefix can't have more than {_LONGEST_PATH} characters.")
     if selection.since and selection.until and selection.since > selection.until:
         body.refuse("until", "until must not be before since.")
 
@@ -129,6 +136,8 @@ def _check_container(ports: ManagePorts, body: Section, wanted: _Request) -> Non
     if wanted.account not in {"", own.account, *own.dead_letter_accounts}:
         message = f"Storage account '{wanted.account}' is not in PUSHGRID_DEADLETTER_ACCOUNTS."
         body.refuse("account", message)
+    is_own = wanted.account in {"", own.account}
+    check_container(body, "container", wanted.container, is_own=is_own)
     if not body.has("to"):
         body.refuse("to", "'to' is required with 'container'.")
     if wanted.subscription:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,21 +12,21 @@ from shared.clock import optional_timestamp, timestamp
 from shared.deadletter.reader import (
     MAX_BLOB,
     TOO_LARGE,
-    DeadLetter,
-    Records,
-    UnreadableBlob,
+    Record,
     UnreadableRecord,
-    read_blob,
+    elements,
+    read_record,
 )
 from shared.deadletter.selection import LEVELS, Hour, Selection
 from shared.engine.ports import DeadLetterReader, StoredBlob
 from shared.errors import NotFound
 from shared.subscriptions.subscription import DeadLetterDestination
 
-MAX_PAGE = 32 * 1024 * 1024  # bytes that a page reads, and one blob
-_NUMBER = re.compile(r"[0-9]{1,4}", re.ASCII)
-_TIMES = r"[0-9]{4}/[0-9]{1,2}/[0-9]{1,2}/[0-9]{1,2}"
-_NAME = r"[^/\\?#]+\.json"
+MAX_PAGE = 1024 * 1024  # bytes of JSON that a page of records has, or one record
+MAX_PAGE_RECORDS = 1000
+_NUMBERS = (re.compile(r"[0-9]{4}"), *[re.compile(r"[0-9]{1,2}")] * (LEVELS - 1))
+_NAME = r"[^/\\?#\x00-\x1f\x7f]{1,1000}\.json"
+_PATH = re.compile("/".join([*(each.pattern for each in _NUMBERS), _NAME]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,19 +36,18 @@ class BlobFilter(Selection):
     after: StoredBlob | None = None
 
 
-class ReadBlob(NamedTuple):
-    """A blob and its records; *fault* tells why it has none that can be read."""
-
-    blob: StoredBlob
-    records: Records
-    fault: str | None
-
-
 class Page(NamedTuple):
     """Blobs, and the last one that was looked at if there may be more after it."""
 
-    blobs: list[ReadBlob]
+    blobs: list[StoredBlob]
     last: StoredBlob | None
+
+
+class RecordPage(NamedTuple):
+    """Records of a blob, and the number of the next one, if there is one."""
+
+    records: list[Record]
+    following: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,50 +60,52 @@ class DeadLetterBlobs:
 
     def page(self, wanted: BlobFilter, top: int) -> Page:
         """
-        Look at up to *top* blobs, newest first, and return those that are wanted.
+        Look at up to *top* blobs, newest first, and return those that may be wanted.
+
+        No blob is read: one without a summary may have any reason.
 
         Raises:
             NoContainer: there is no such container.
             StorageUnavailable: its account did not answer.
         """
-        found: list[ReadBlob] = []
-        last, looked_at, size = None, 0, 0
+        found: list[StoredBlob] = []
+        last, looked_at = None, 0
         for blob in self._newest_first(wanted):
-            if looked_at == top or (looked_at and size + blob.size > MAX_PAGE):
+            if looked_at == top:
                 return Page(found, last)
-            last, looked_at, size = blob, looked_at + 1, size + blob.size
-            if (read := self._read(blob)) is None:
-                continue  # It was deleted meanwhile.
-            if read.fault or wanted.reason is None or any(map(wanted.has_reason, _letters(read))):
-                found.append(read)
+            last, looked_at = blob, looked_at + 1
+            if blob.summary is None or any(map(wanted.has_reason, blob.summary.reasons)):
+                found.append(blob)
         return Page(found, None)
 
-    def records(self, path: str) -> Records:
+    def records(self, path: str, first: int, top: int) -> RecordPage:
         """
-        Return the dead letters in the blob at *path*.
+        Return up to *top* dead letters in the blob at *path*, from the *first* on.
 
         Raises:
             NotFound: the subscription has no such blob.
             UnreadableBlob: it can't be read, or is not a list of dead letters.
             StorageUnavailable: its account did not answer.
         """
-        is_of_subscription = re.fullmatch(f"{re.escape(self.folder)}/{_TIMES}/{_NAME}", path)
-        body = self._body(path) if is_of_subscription else None
+        body = None
+        if self.has_path(path):
+            body = self.reader.read(self.destination, path, MAX_BLOB + 1)
         if body is None:
             raise NotFound(f"The event subscription has no dead-letter blob '{path}'.")
-        return read_blob(body)
+        records: list[Record] = []
+        size = 0
+        for element in elements(body, first):
+            size += len(element.text)
+            if records and (len(records) == top or size > MAX_PAGE):
+                return RecordPage(records, first + len(records))
+            records.append(read_record(element))
+        return RecordPage(records, None)
 
-    def _read(self, blob: StoredBlob) -> ReadBlob | None:
-        if blob.size > MAX_BLOB:
-            return ReadBlob(blob, (), TOO_LARGE)
-        try:
-            body = self._body(blob.path)
-            return None if body is None else ReadBlob(blob, read_blob(body), None)
-        except UnreadableBlob as error:
-            return ReadBlob(blob, (), str(error))
-
-    def _body(self, path: str) -> bytes | None:
-        return self.reader.read(self.destination, path, MAX_BLOB + 1)
+    def has_path(self, path: str) -> bool:
+        """Tell whether the subscription may have a blob at *path*."""
+        return path.startswith(f"{self.folder}/") and bool(
+            _PATH.fullmatch(path, len(self.folder) + 1)
+        )
 
     def _newest_first(self, wanted: BlobFilter) -> Iterator[StoredBlob]:
         after = wanted.after
@@ -128,7 +128,8 @@ class DeadLetterBlobs:
             at = len(folder)
             yield parts, [each for each in listing.blobs if name.fullmatch(each.path, at)]
             return
-        numbers = {int(each): each for each in listing.folders if _NUMBER.fullmatch(each)}
+        is_number = _NUMBERS[len(parts)].fullmatch
+        numbers = {int(each): each for each in listing.folders if is_number(each)}
         for number in sorted(numbers, reverse=True):
             below, hour = f"{folder}{numbers[number]}/", (*parts, number)
             if self._may_have(below, hour, wanted):
@@ -140,10 +141,6 @@ class DeadLetterBlobs:
         return wanted.may_have(folder, hour)
 
 
-def _letters(read: ReadBlob) -> list[DeadLetter]:
-    return [each for each in read.records if isinstance(each, DeadLetter)]
-
-
 def _order(blob: StoredBlob) -> tuple[datetime, str]:
     return blob.written_at, blob.path
 
@@ -152,21 +149,22 @@ def _hour_of(folder: str, path: str) -> Hour:
     return tuple(map(int, path.removeprefix(f"{folder}/").split("/")[:LEVELS]))
 
 
-def blob_document(read: ReadBlob) -> dict[str, Any]:
-    """Return a blob as the API shows it in a list."""
-    letters = _letters(read)
+def blob_document(blob: StoredBlob) -> dict[str, Any]:
+    """Return a blob as the API shows it in a list: what is not known without reading is null."""
+    summary = blob.summary
     return {
-        "blob": read.blob.path,
-        "writtenAt": timestamp(read.blob.written_at),
-        "size": read.blob.size,
-        "events": len(letters),
-        "unreadable": len(read.records) - len(letters),
-        "reasons": dict(Counter(each.reason for each in letters)),
-        "fault": read.fault,
+        "blob": blob.path,
+        "writtenAt": timestamp(blob.written_at),
+        "size": blob.size,
+        "topicId": (summary and summary.topic_id) or None,
+        "events": summary.events if summary else None,
+        "unreadable": 0 if summary else None,
+        "reasons": summary.reasons if summary else {},
+        "fault": TOO_LARGE if blob.size > MAX_BLOB else None,
     }
 
 
-def record_document(record: DeadLetter | UnreadableRecord) -> dict[str, Any]:
+def record_document(record: Record) -> dict[str, Any]:
     """Return a dead letter as the API shows it."""
     if isinstance(record, UnreadableRecord):
         return {"fault": record.fault}

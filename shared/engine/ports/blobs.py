@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
+from shared.deadletter.blob_summary import BlobSummary
 from shared.errors import NotFound
 from shared.subscriptions.subscription import DeadLetterDestination
 
@@ -31,9 +32,17 @@ class PayloadStore(Protocol):
 class DeadLetterStore(Protocol):
     """Writes to dead-letter containers, and to the container of poison records."""
 
-    def write(self, destination: DeadLetterDestination, path: str, body: bytes) -> bool:
+    def write(
+        self,
+        destination: DeadLetterDestination,
+        path: str,
+        body: bytes,
+        summary: BlobSummary | None = None,
+    ) -> bool:
         """
-        Store a blob of JSON; return ``False`` if the account has no such container.
+        Store a blob of JSON, with a summary as its metadata.
+
+        Return ``False`` if the account has no such container.
 
         Raises:
             StorageUnreachable: the account did not answer; it may or may not be stored.
@@ -58,18 +67,23 @@ class DeadLetterStore(Protocol):
 
 
 class StoredBlob(NamedTuple):
-    """A blob in a dead-letter container; *size* is in bytes."""
+    """
+    A blob in a dead-letter container; *size* is in bytes.
+
+    Blobs of other writers, and of earlier versions, have no *summary*.
+    """
 
     path: str
     written_at: datetime
     size: int
+    summary: BlobSummary | None = None
 
 
 class Listing(NamedTuple):
     """The names of the folders directly below a folder, and the blobs there; in no order."""
 
-    folders: Sequence[str]
-    blobs: Sequence[StoredBlob]
+    folders: list[str]
+    blobs: list[StoredBlob]
 
 
 class NoContainer(NotFound):

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from shared.deadletter.published_event import NotReplayable, event_text
-from shared.deadletter.reader import DeadLetter, Records, UnreadableRecord
+from shared.deadletter.reader import DeadLetter, Element, UnreadableRecord, read_record
 from shared.engine.replaying.job import FINISHED, Fault, Position, Progress, Skipped
 from shared.events.topic import Topic
 
 MAX_EVENTS = 64  # of a batch, which is one or a few messages
 MAX_CHARACTERS = 4 * 1024 * 1024  # likewise
+MAX_SEEN = 1000  # records of a batch, most of which may be left out
 
 
 class Batch(NamedTuple):
@@ -70,19 +71,24 @@ class BlobBatches:
     replayed: frozenset[int]
     left_out: Callable[[DeadLetter], Skipped | None]
 
-    def of(self, records: Records, position: Position) -> Iterator[Batch]:
-        """Yield the batches from *position* on; the last one finishes the blob."""
-        is_new = position.path != self.path
-        first = 0 if is_new else position.record
-        blobs, batch = int(is_new), _Open()
-        for number in range(first, len(records)):
-            self._take(batch, number, records[number])
-            if len(batch.texts) >= min(self.most, MAX_EVENTS) or batch.size >= MAX_CHARACTERS:
+    def of(self, elements: Iterable[Element], position: Position) -> Iterator[Batch]:
+        """Yield the batches of the *elements* from *position* on; the last finishes the blob."""
+        first = position.record_in(self.path)
+        blobs, batch = int(position.path != self.path), _Open()
+        for number, element in enumerate(elements, first):
+            self._take(batch, number, element)
+            if (
+                len(batch.texts) >= min(self.most, MAX_EVENTS)
+                or batch.size >= MAX_CHARACTERS
+                or number + 1 - first >= MAX_SEEN
+            ):
+                first = number + 1
                 yield batch.closed(blobs, Position(position.source, self.path, number + 1))
                 blobs, batch = 0, _Open()
         yield batch.closed(blobs, Position(position.source, self.path, FINISHED))
 
-    def _take(self, batch: _Open, number: int, record: DeadLetter | UnreadableRecord) -> None:
+    def _take(self, batch: _Open, number: int, element: Element) -> None:
+        record = read_record(element)  # here: only one is in memory
         where = f"{self.path} [{number}]"
         if isinstance(record, UnreadableRecord):
             batch.skip(Skipped.UNREADABLE, Fault(where, record.fault))

@@ -30,6 +30,7 @@ class Skipped(StrEnum):
 
     REASON = "AnotherReason"
     TOPIC = "AnotherTopic"
+    UNPROVEN = "UnprovenTopic"
     REPLAYED = "ReplayedBefore"
     UNREADABLE = "Unreadable"
     NOT_REPLAYABLE = "NotReplayable"
@@ -67,6 +68,10 @@ class Position(NamedTuple):
     source: int = 0
     path: str = ""
     record: int = 0
+
+    def record_in(self, path: str) -> int:
+        """Return the number of the next record of a blob."""
+        return self.record if path == self.path else 0
 
 
 START = Position()
@@ -114,8 +119,9 @@ class ReplayJob:
     A request to send dead letters again, and how far it is.
 
     Each event goes *to* a subscription, or with ``None`` to that of its source. *rate* is in events
-    a second. *number* is that of the latest step, *batches* that of the latest batch. *away_since*
-    is when a dead-letter account first failed to answer. *why* tells why a source was given up.
+    a second. *unproven*: also events of which nothing proves the topic. *number* is that of the
+    latest step, *batches* that of the latest batch. *away_since* is when a dead-letter account
+    first failed to answer. *why* tells why a source was given up.
     """
 
     id: str
@@ -127,6 +133,7 @@ class ReplayJob:
     rate: int
     is_dry_run: bool
     again: bool
+    unproven: bool = False
     state: State = State.RUNNING
     number: int = 1
     batches: int = 0

@@ -29,7 +29,10 @@ _TIMES = ("started_at", "updated_at", "ended_at", "away_since")
 def to_document(job: ReplayJob) -> dict[str, Any]:
     """Return the members of a job's row."""
     batch, selection = job.under_way, job.selection
-    return asdict(job) | {
+    members = asdict(job)
+    if not job.unproven:
+        del members["unproven"]  # An instance of an older version can read the row.
+    return members | {
         "sources": [list(each) for each in job.sources],
         "faults": [list(each) for each in job.faults],
         "position": list(job.position),
@@ -85,6 +88,7 @@ def shown(job: ReplayJob) -> dict[str, Any]:
         "endedAt": optional_timestamp(job.ended_at),
         "dryRun": job.is_dry_run,
         "again": job.again,
+        "unproven": job.unproven,
         "rate": job.rate,
         "sources": [each._asdict() for each in job.sources],
         "to": job.to and job.to._asdict(),

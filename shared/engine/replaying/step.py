@@ -8,7 +8,7 @@ recorded. The message of the next step is stored before this one's is deleted.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -16,13 +16,14 @@ from math import ceil
 
 from shared import telemetry
 from shared.clock import Clock
+from shared.deadletter.provenance import is_of, topic_id_of
 from shared.deadletter.reader import (
     MAX_BLOB,
     TOO_LARGE,
     DeadLetter,
-    Records,
+    Element,
     UnreadableBlob,
-    read_blob,
+    elements,
 )
 from shared.delivery.messages.message import ReplayStep, encode_step
 from shared.delivery.requests.replay_header import replay_publish_id
@@ -51,7 +52,6 @@ from shared.engine.replaying.marks import Mark, Marks
 from shared.engine.replaying.putting import PutEvents, Target
 from shared.engine.replaying.walk import Walk
 from shared.errors import Conflict, StorageUnavailable
-from shared.events.topic import Topic
 from shared.subscriptions.subscription import SubscriptionKey
 
 SPAN = 10  # seconds of deliveries that a step puts
@@ -216,8 +216,8 @@ class ReplaySteps:
 
     def _replay_blob(self, run: _StepRun, source: Source, target: Target, blob: StoredBlob) -> None:
         run.blobs += 1
-        records, faults = self._read(source, blob)
-        if records is None:
+        found, faults = self._read(source, blob, run.job.position.record_in(blob.path))
+        if found is None:
             then = Position(run.job.position.source, blob.path, FINISHED)
             self._found(run, Batch((), (), Progress(blobs=len(faults)), faults, then))
             return
@@ -227,9 +227,9 @@ class ReplaySteps:
             topic=target.topic,
             most=run.job.rate,
             replayed=self._replayed(run.job, mark, blob.path),
-            left_out=partial(self._left_out, run.job, source),
+            left_out=partial(self._left_out, run.job, source, blob),
         )
-        for batch in batches.of(records, run.job.position):
+        for batch in batches.of(found, run.job.position):
             if batch.texts and not run.has_room(len(batch.texts)):
                 run.is_full = True
                 return
@@ -237,13 +237,19 @@ class ReplaySteps:
                 mark = self._put(run, target, batch, mark)
             self._found(run, batch)
 
-    def _read(self, source: Source, blob: StoredBlob) -> tuple[Records | None, tuple[Fault, ...]]:
-        """Return the records of a blob; without any, its fault unless it was deleted meanwhile."""
+    def _read(
+        self, source: Source, blob: StoredBlob, first: int
+    ) -> tuple[Iterable[Element] | None, tuple[Fault, ...]]:
+        """
+        Return the elements of a blob from the *first* on.
+
+        Without any, return its fault unless it was deleted meanwhile.
+        """
         if blob.size > MAX_BLOB:
             return None, (Fault(blob.path, TOO_LARGE),)
         try:
             body = self.reader.read(source.destination, blob.path, MAX_BLOB + 1)
-            return None if body is None else read_blob(body), ()
+            return None if body is None else elements(body, first), ()
         except UnreadableBlob as error:
             return None, (Fault(blob.path, str(error)),)
         except StorageUnavailable as error:
@@ -258,21 +264,27 @@ class ReplaySteps:
             return mark.records.difference(batch.records)
         return mark.records
 
-    def _left_out(self, job: ReplayJob, source: Source, letter: DeadLetter) -> Skipped | None:
-        if not job.selection.has_reason(letter):
+    def _left_out(
+        self, job: ReplayJob, source: Source, blob: StoredBlob, letter: DeadLetter
+    ) -> Skipped | None:
+        if not job.selection.has_reason(letter.reason):
             return Skipped.REASON
-        return Skipped.TOPIC if self._is_of_another_topic(source, letter) else None
+        if not source.subscription:
+            return Skipped.TOPIC if self._names_another_topic(source, blob, letter) else None
+        topic = self.topics.topic(source.topic)
+        is_of_source = is_of(topic, letter, blob.summary) if topic else None
+        if is_of_source is None and not job.unproven:
+            return Skipped.UNPROVEN
+        return Skipped.TOPIC if is_of_source is False else None
 
-    def _is_of_another_topic(self, source: Source, letter: DeadLetter) -> bool:
-        """Tell whether the event names another topic of ours: equal names share a folder."""
-        named = letter.event.get("topic")
-        if not isinstance(named, str) or not source.topic:
+    def _names_another_topic(self, source: Source, blob: StoredBlob, letter: DeadLetter) -> bool:
+        """Tell whether an event in a given container names another topic of ours."""
+        named = topic_id_of(letter, blob.summary)
+        name = (named or "").rpartition("/")[2]
+        if not source.topic or not name or name.casefold() == source.topic.casefold():
             return False
-        name = named.rpartition("/")[2]
-        if name.casefold() == source.topic.casefold():
-            return False
-        topic: Topic | None = self.topics.topic(name) if name else None
-        return topic is not None and topic.arm_id.casefold() == named.casefold()
+        topic = self.topics.topic(name)
+        return topic is not None and topic.arm_id.casefold() == (named or "").casefold()
 
     def _put(self, run: _StepRun, target: Target, batch: Batch, mark: Mark) -> Mark:
         """Put a batch, unless it is known that a step which was killed has put it."""

@@ -65,6 +65,8 @@ class Walk:
         return order >= after[: len(order)] and self.selection.may_have(f"{folder}/", hour)
 
     def _wants(self, blob: StoredBlob) -> bool:
+        if {".", ".."} & {*blob.path.split("/")}:
+            return False  # In a URL it is the path of another blob, maybe in another container.
         if not blob.path.endswith(".json") or not blob.path.startswith(self.selection.prefix):
             return False
         if blob.written_at >= self.written_before:

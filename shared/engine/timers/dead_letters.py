@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -13,7 +13,8 @@ from typing import NamedTuple
 from shared import telemetry
 from shared.clock import Clock
 from shared.deadletter.batching import batches, blob_body, dead_letter_path, numbered_path
-from shared.deadletter.namespace_record import namespace_record
+from shared.deadletter.blob_summary import BlobSummary
+from shared.deadletter.namespace_record import namespace_reason, namespace_record
 from shared.deadletter.record import record
 from shared.delivery.delivery import Delivery
 from shared.delivery.messages.message import with_blob
@@ -225,12 +226,14 @@ class WriteDeadLetters:
             texts = [each.text for each, _ in part]
             traces = {"trace_ids": distinct(each.trace_id for each, _ in part)}
             path = last_path if number == len(parts) else numbered_path(last_path, number)
-            stored = self.store.write(target.destination, path, blob_body(texts))
+            reasons = Counter(reason for _, reason in part)
+            summary = _summary(target, batch, reasons)
+            stored = self.store.write(target.destination, path, blob_body(texts), summary)
             if stored:
                 telemetry.warning(
                     "deadletter_batch", **target.log_fields, path=path, count=len(texts), **traces
                 )
-                for reason, count in Counter(reason for _, reason in part).items():
+                for reason, count in reasons.items():
                     self.metrics.count(
                         Metric.DEAD_LETTERED, *named, by=count, DeadLetterReason=reason
                     )
@@ -267,6 +270,18 @@ class WriteDeadLetters:
 
     def _hide(self, each: ReadMessage) -> None:
         self.receiver.hide(Queue.DEADLETTERS, each.received, AGAIN_IN)
+
+
+def _summary(
+    target: BlobTarget, batch: list[_Ready], reasons: Mapping[EndReason, int]
+) -> BlobSummary:
+    """Summarize a blob; it names no topic if the topic was created anew elsewhere meanwhile."""
+    topic_ids = {note_of(ready.source.message).topic_id for ready in batch}
+    is_of_namespace = TopicName.parse(target.subscription.topic)
+    named: Counter[str] = Counter()
+    for reason, count in reasons.items():
+        named[namespace_reason(reason) if is_of_namespace else reason] += count
+    return BlobSummary(topic_ids.pop() if len(topic_ids) == 1 else "", named)
 
 
 def _parts(batch: list[_Ready]) -> list[list[tuple[_Record, EndReason]]]:

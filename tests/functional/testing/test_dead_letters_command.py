@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from pushgrid.testing.deployment import Pushgrid
@@ -145,16 +147,36 @@ def test_a_blob_of_a_namespace_is_shown(command: Command):
 def test_a_damaged_blob_is_named(pushgrid: Pushgrid, crm: Subscriber, command: Command):
     ((key, body),) = pushgrid.dead_letters.blobs.items()
     pushgrid.dead_letters.blobs[key] = b"[{}, " + body[1:]
-    half = command("list").out
     shown = command("show", key[1]).out
     pushgrid.dead_letters.blobs[key] = b"oops"
 
-    assert "unreadable (1)" in half
     assert "unreadable: it has no deadLetterReason" in shown
-    assert "The JSON received is malformed" in command("list").out
     failed = command("show", key[1])
-    assert (failed.code, key[1] in failed.err, "malformed" in failed.err) == (1, True, True)
+    assert (failed.code, key[1] in failed.err, "not a JSON" in failed.err) == (1, True, True)
     assert crm.name == "crm"
+
+
+def test_records_are_shown_up_to_a_number(pushgrid: Pushgrid, crm: Subscriber, command: Command):
+    ((key, body),) = pushgrid.dead_letters.blobs.items()
+    letters = json.loads(body) * 2500
+    pushgrid.dead_letters.blobs[key] = json.dumps(letters).encode()
+
+    some, every = (
+        command("show", key[1], "--json"),
+        command("show", key[1], "--most", "9999", "--json"),
+    )
+
+    assert (len(some.document), len(every.document)) == (1000, 2500)
+    assert "more than 1000 records; give --most" in some.err
+    assert (every.err, crm.name) == ("", "crm")
+
+
+def test_a_blob_of_unknown_content_is_listed(pushgrid: Pushgrid, crm: Subscriber, command: Command):
+    pushgrid.dead_letters.summaries.clear()
+
+    line = command("list").out.splitlines()[-1]
+
+    assert line.split()[2:6] == ["orders", crm.name, "-", "-"]
 
 
 @pytest.mark.parametrize("options", [(), ("-t", "orders"), ("-t", "orders", "-s", "crm")])

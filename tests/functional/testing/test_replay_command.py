@@ -88,6 +88,24 @@ def test_a_replay_to_another_subscription_can_be_cancelled(
     assert [each["state"] for each in found] == ["Cancelled"]
 
 
+def test_unproven_events_are_sent_if_a_flag_says_so(pushgrid: Pushgrid, run: Run):
+    topic = pushgrid.topic("shop", inputSchema="CloudEventSchemaV1_0")
+    mail = topic.subscribe("mail", answers=[400, 200], eventDeliverySchema="CloudEventSchemaV1_0")
+    topic.publish({"specversion": "1.0", "id": "c-1", "source": "/s", "type": "t"})
+    pushgrid.advance(hours=1)
+    pushgrid.dead_letters.summaries.clear()
+
+    refused = run("dead-letters", "replay", "--no-wait")
+    pushgrid.advance(minutes=1)
+    line = run("dead-letters", "jobs").out.splitlines()[-1]
+    asked = run("dead-letters", "replay", "--unproven", "--no-wait", "--json").document
+    pushgrid.advance(minutes=1)
+
+    assert (refused.code, asked["unproven"]) == (0, True)
+    assert "UnprovenTopic (1)" in line
+    assert [each["id"] for each in mail.received] == ["c-1"]
+
+
 @pytest.mark.parametrize(("is_dry_run", "sent"), [(False, "sent"), (True, "would send")])
 @pytest.mark.usefixtures("crm")
 def test_the_progress_tells_what_was_sent_and_read(

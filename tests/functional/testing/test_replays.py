@@ -165,6 +165,82 @@ def test_equal_names_of_two_topics_share_a_folder_and_nothing_else(
     assert (job["skipped"], ids(other), ids(crm)) == ({"AnotherTopic": 3}, ["i-1"], [])
 
 
+CLOUD = "CloudEventSchemaV1_0"
+
+
+def shop_event(name: str, source: str = "/shop") -> dict[str, str]:
+    return {"specversion": "1.0", "id": name, "source": source, "type": "placed"}
+
+
+def two_that_share_a_folder(
+    pushgrid: Pushgrid, published: str = "EventGridSchema", delivered: str = ""
+) -> tuple[Subscriber, Subscriber]:
+    """Subscribe twice with one name; both endpoints refuse one event, and accept from then on."""
+    members: dict[str, Any] = {"eventDeliverySchema": delivered or published}
+    found = []
+    for name in ("billing", "shipping"):
+        topic = pushgrid.topic(name, inputSchema=published)
+        found.append(topic.subscribe("erp", answers=[400, 200], **members))
+        members["deadLetterDestination"] = crm_destination(pushgrid, found[0])
+    return found[0], found[1]
+
+
+def test_converted_events_go_to_the_topic_that_is_their_source(pushgrid: Pushgrid):
+    billing, shipping = two_that_share_a_folder(pushgrid, delivered=CLOUD)
+    for each in (billing, shipping):
+        each.topic.publish({**PLACED, "id": each.topic.name})
+        pushgrid.advance(hours=1)
+    pushgrid.dead_letters.summaries.clear()  # as earlier versions wrote them
+
+    job = replayed(pushgrid, topic="billing", subscription="erp")
+
+    assert (job["skipped"], ids(billing), ids(shipping)) == ({"AnotherTopic": 1}, ["billing"], [])
+
+
+@pytest.mark.parametrize("source", ["/shop", "of the other topic"])
+def test_cloud_events_go_only_to_the_topic_that_their_blob_proves(pushgrid: Pushgrid, source: str):
+    billing, shipping = two_that_share_a_folder(pushgrid, CLOUD)
+    arm_id = pushgrid.arm("GET", "topics/billing")["id"]
+    for each in (billing, shipping):
+        each.topic.publish(shop_event(each.topic.name, "/shop" if source == "/shop" else arm_id))
+        pushgrid.advance(hours=1)
+
+    proven = replayed(pushgrid, topic="billing")
+    pushgrid.dead_letters.summaries.clear()
+    refused = replayed(pushgrid, topic="billing", again=True)
+
+    assert (proven["skipped"], proven["replayed"]) == ({"AnotherTopic": 1}, 1)
+    assert (refused["skipped"], refused["replayed"]) == ({"UnprovenTopic": 2}, 0)
+    assert (ids(billing), ids(shipping)) == (["billing"], [])
+    assert replayed(pushgrid, topic="billing", unproven=True)["replayed"] == 1
+    assert sorted(ids(billing)) == ["billing", "shipping"]
+
+
+def test_a_flag_does_not_send_what_is_known_to_be_of_another_topic(pushgrid: Pushgrid):
+    billing, shipping = two_that_share_a_folder(pushgrid, CLOUD)
+    shipping.topic.publish(shop_event("s-1"))
+    pushgrid.advance(hours=1)
+    shipping.delete()
+
+    job = replayed(pushgrid, topic="billing", unproven=True)
+
+    assert (job["skipped"], job["unproven"], ids(billing)) == ({"AnotherTopic": 1}, True, [])
+
+
+def test_a_topic_that_is_gone_keeps_its_dead_letters_from_others(pushgrid: Pushgrid):
+    billing, shipping = two_that_share_a_folder(pushgrid)
+    shipping.topic.publish({**PLACED, "id": "s-1"})
+    pushgrid.advance(hours=1)
+    pushgrid.dead_letters.summaries.clear()
+    shipping.delete()
+    pushgrid.arm("DELETE", "topics/shipping")
+    pushgrid.advance(minutes=1)
+
+    job = replayed(pushgrid, topic="billing")
+
+    assert (job["skipped"], ids(billing)) == ({"AnotherTopic": 1}, [])
+
+
 def test_dead_letters_of_azure_in_any_container_go_to_a_given_subscription(pushgrid: Pushgrid):
     azure = pushgrid.topic("orders", inputSchema="CloudEventSchemaV1_0").subscribe("crm")
     letters = [EVENT | ADDED, CLOUD_EVENT | CLOUD_ADDED, NAMESPACE]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from pushgrid.testing.memory import START
+from shared.deadletter.blob_summary import BlobSummary
+from shared.delivery.policy import EndReason
 from shared.engine.ports import Queue
 from shared.errors import StorageUnavailable
 from shared.subscriptions.subscription import DeadLetterDestination
@@ -48,6 +51,27 @@ def test_a_run_writes_one_blob_for_each_subscription(app: Deployment) -> None:
         ("other/CRM/2026/2/9/12", ["e-4"]),
     ]
     assert app.all_stored() == {}
+
+
+def test_a_blob_tells_its_topic_and_its_reasons(app: Deployment) -> None:
+    late = a_note(reason=EndReason.TIME_TO_LIVE)
+    app.put(Queue.DEADLETTERS, dead(0, 1), dead(2, note=late))
+    app.put(Queue.DEADLETTERS, dead(3, topic="shop.orders", subscription="new", note=late))
+    elsewhere = replace(a_note(), topic_id="/subscriptions/s/elsewhere")
+    app.put(Queue.DEADLETTERS, dead(4, subscription="moved"))
+    app.put(Queue.DEADLETTERS, dead(5, subscription="moved", note=elsewhere))
+
+    run(app)
+
+    assert {
+        path.split("/20")[0]: each for (_, path), each in app.dead_letters.summaries.items()
+    } == {
+        "CRM": BlobSummary(
+            a_note().topic_id, {"MaxDeliveryAttemptsExceeded": 2, "TimeToLiveExceeded": 1}
+        ),
+        "shop/orders/new": BlobSummary(a_note().topic_id, {"Time to live was exceeded.": 1}),
+        "MOVED": BlobSummary("", {"MaxDeliveryAttemptsExceeded": 2}),
+    }
 
 
 def test_a_hidden_dead_letter_is_not_yet_written(app: Deployment) -> None:

@@ -94,11 +94,11 @@ def test_a_dead_letter_that_no_path_can_name_becomes_a_record(app: Deployment) -
     """A lone surrogate in a name."""
     write = app.dead_letters.write
 
-    def strict(destination: DeadLetterDestination, path: str, body: bytes) -> bool:
+    def strict(destination: DeadLetterDestination, path: str, *written: Any) -> bool:
         path.encode()  # as every request does
-        return write(destination, path, body)
+        return write(destination, path, *written)
 
-    app.dead_letters.write = strict  # type: ignore[method-assign]
+    app.dead_letters.write = strict  # type: ignore[assignment, method-assign]
     bad = a_message(dead_letter=a_note(), subscription=f"crm{SURROGATE}")
     good = a_message([a_delivery(1)], dead_letter=a_note(keep_until=START + timedelta(days=1)))
     app.put(Queue.DEADLETTERS, bad, good)

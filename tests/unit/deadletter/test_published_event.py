@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from shared.deadletter.published_event import NotReplayable, event_text
-from shared.deadletter.reader import DeadLetter, read_blob
+from shared.deadletter.reader import DeadLetter
 from shared.delivery.requests.conversion import convert
 from shared.events.topic import InputSchema, Topic
 from shared.subscriptions.subscription import DeliverySchema
 from tests.azure_dead_letters import ADDED, CLOUD_ADDED, CLOUD_EVENT, EVENT, NAMESPACE
-from tests.builders import a_topic
+from tests.builders import a_topic, read_blob
 
 # What the conversion for delivery makes of EVENT.
 CONVERTED = json.loads(

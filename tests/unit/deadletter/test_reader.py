@@ -14,20 +14,25 @@ from pushgrid.testing.memory import START
 from shared.deadletter.batching import blob_body
 from shared.deadletter.namespace_record import namespace_record
 from shared.deadletter.reader import (
+    MAX_BLOB,
+    MAX_RECORD,
+    MAX_RECORDS,
     DeadLetter,
     RecordForm,
     UnreadableBlob,
     UnreadableRecord,
-    read_blob,
+    elements,
+    read_record,
 )
 from shared.deadletter.record import record
 from shared.delivery.delivery import Attempt
 from shared.delivery.outcome import Outcome
 from shared.delivery.policy import EndReason
 from shared.events.literals import dumps
+from shared.events.schema_rules import MAX_EVENT_SIZE
 from shared.events.topic import InputSchema
 from shared.subscriptions.subscription import DeliverySchema, StaticHeader
-from tests.builders import a_delivery, a_note, compact, members, text
+from tests.builders import a_delivery, a_note, compact, members, read_blob, text
 from tests.strategies import json_values
 
 LATER = START + timedelta(minutes=5, microseconds=765432)
@@ -253,18 +258,77 @@ def test_an_event_as_deep_as_publishing_allows_is_read():
 @pytest.mark.parametrize(
     ("body", "why"),
     [
-        (b"", "Unexpected end"),
-        (b"{", "Unexpected end"),
-        (b"\xff", "not valid UTF-8"),
+        (b"", "It is not a JSON array"),
+        (b"\xff", "It is not a JSON array"),
         (b"7", "It is not a JSON array"),
-        (b"[NaN]", "not JSON: NaN"),
-        (b'["\\ud800"]', "half of a surrogate pair"),
-        (b"[" * 100_000, "Unexpected end|nested deeper"),
+        (b"[" + b" " * MAX_BLOB, "16 MiB"),
     ],
 )
 def test_a_blob_that_is_no_list_is_unreadable(body: bytes, why: str):
     with pytest.raises(UnreadableBlob, match=why):
         read_blob(body)
+
+
+@pytest.mark.parametrize(
+    ("element", "fault"),
+    [
+        (b"NaN", "not JSON: NaN"),
+        (b"\xff", "not valid UTF-8"),
+        (b'"\\ud800"', "half of a surrogate pair"),
+        (b"", "Unexpected end"),
+        (b"{]", "malformed"),
+        (b"[" * 100_000 + b"]" * 100_000, "nested deeper"),
+        (b'"' + b"x" * MAX_RECORD + b'"', "which no event has"),
+        (b"[" + b"{}," * (MAX_RECORD // 3) + b"{}]", "which no event has"),
+        (b'"' + rb"\\u" * MAX_RECORD + b'"', "which no event has"),
+    ],
+    ids=lambda each: each[:9] if isinstance(each, bytes) else "",
+)
+def test_an_element_that_is_no_json_or_too_large_harms_no_other(element: bytes, fault: str):
+    good = json.dumps(BY_AZURE).encode()
+
+    first, bad, last = read_blob(b"[" + good + b",\n" + element + b"," + good + b"]")
+
+    assert isinstance(bad, UnreadableRecord)
+    assert fault in bad.fault
+    assert isinstance(first, DeadLetter)
+    assert first == last
+
+
+@pytest.mark.parametrize(
+    ("rest", "fault"),
+    [
+        (b",", "cut off"),
+        (b',"no end', "cut off"),
+        (b"," + b"[" * 100_000, "cut off"),
+        (b"] 7", "more after the end"),
+        (b',"' + b"x" * 6 * MAX_RECORD + b'"]', "the rest is not read"),
+        (b",7" * MAX_RECORDS + b"]", f"more than {MAX_RECORDS} records"),
+    ],
+    ids=lambda each: each[:9] if isinstance(each, bytes) else "",
+)
+def test_records_before_a_damage_are_read(rest: bytes, fault: str):
+    first, *_, last = read_blob(b"[" + json.dumps(BY_AZURE).encode() + rest)
+
+    assert isinstance(first, DeadLetter)
+    assert isinstance(last, UnreadableRecord)
+    assert fault in last.fault
+
+
+@pytest.mark.parametrize("character", ["\x7f", "\u00fc", "\u2713", "\U0001f600"])
+def test_the_largest_event_is_read_whatever_it_is_escaped_to(character: str):
+    count = (MAX_EVENT_SIZE - 200) // len(character.encode())
+
+    assert only(BY_AZURE | {"data": character * count}).event["data"] == character * count
+
+
+def test_records_are_read_from_any_on():
+    body = json.dumps([BY_AZURE | {"id": str(number)} for number in range(9)]).encode()
+
+    found = [*map(read_record, elements(body, 7))]
+
+    assert [each.event["id"] for each in found if isinstance(each, DeadLetter)] == ["7", "8"]
+    assert [*elements(body, 9)] == []
 
 
 def test_an_empty_blob_has_no_dead_letters():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import timedelta
 from unittest.mock import Mock
@@ -9,7 +10,7 @@ from unittest.mock import Mock
 import pytest
 
 from pushgrid.testing.memory import START, FakeClock, MemoryPayloads
-from shared.deadletter.reader import DeadLetter, RecordForm, Records
+from shared.deadletter.reader import Element
 from shared.engine.replaying.batches import Batch, BlobBatches
 from shared.engine.replaying.job import FINISHED, Position, Source
 from shared.engine.replaying.job import START as FROM_THE_START
@@ -21,23 +22,17 @@ from tests.builders import CRM, a_subscription, a_topic, members, noise
 MARK = Mark(source=Source("orders", "crm", "dead", "", "CRM"), path="CRM/1.json", to=CRM)
 
 
-def letters(count: int, data: str = "") -> Records:
+def letters(count: int, data: str = "") -> list[Element]:
+    reason = {"deadLetterReason": "TimeToLiveExceeded"}
     return [
-        DeadLetter(
-            form=RecordForm.EVENT_GRID,
-            event=members(id=f"e-{number}", data=data),
-            reason="TimeToLiveExceeded",
-            attempts=1,
-            last_outcome=None,
-            last_status=None,
-            published_at=None,
-            last_attempt_at=None,
-        )
+        Element(json.dumps(members(id=f"e-{number}", data=data) | reason).encode())
         for number in range(count)
     ]
 
 
-def batches(records: Records, position: Position = FROM_THE_START, most: int = 1000) -> list[Batch]:
+def batches(
+    elements: list[Element], position: Position = FROM_THE_START, most: int = 1000
+) -> list[Batch]:
     blob = BlobBatches(
         path="b.json",
         topic=a_topic(),
@@ -45,7 +40,7 @@ def batches(records: Records, position: Position = FROM_THE_START, most: int = 1
         replayed=frozenset(),
         left_out=lambda _: None,
     )
-    return list(blob.of(records, position))
+    return list(blob.of(elements[position.record_in("b.json") :], position))
 
 
 @pytest.mark.parametrize(("most", "sizes"), [(1000, [64, 64, 2]), (50, [50, 50, 30])])
@@ -67,6 +62,17 @@ def test_a_blob_is_counted_once() -> None:
 
 def test_a_batch_of_large_events_is_smaller() -> None:
     assert [len(each.texts) for each in batches(letters(9, "x" * 1_000_000))] == [5, 4]
+
+
+def test_a_batch_ends_after_a_thousand_records_that_are_left_out() -> None:
+    found = batches([Element(b"{}")] * 2500)
+
+    assert [each.found.skipped for each in found] == [
+        {"Unreadable": 1000},
+        {"Unreadable": 1000},
+        {"Unreadable": 500},
+    ]
+    assert [each.then.record for each in found] == [1000, 2000, FINISHED]
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,10 @@ def test_it_goes_on_where_it_was(record: int, left: list[str]) -> None:
     assert "CRM/2026/2/8/" not in reader.listed
 
 
+def test_a_path_that_is_another_one_in_a_url_is_left_out() -> None:
+    assert walked(Counted(NINE, "CRM/../../other/x.json", "CRM/./x.json")) == [NINE]
+
+
 def test_only_json_is_read() -> None:
     assert walked(Counted(NINE, f"{NINE}.txt", "CRM/2026/2/9/9/noext")) == [NINE]
 

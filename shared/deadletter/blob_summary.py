@@ -1,0 +1,51 @@
+"""Writes what a list shows of a blob of dead letters as the blob's metadata, and reads it back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+from urllib.parse import quote, unquote
+
+from shared.errors import InvalidEvents
+from shared.events import strict_json
+from shared.events.literals import dumps
+
+# Storage wants names of C# identifiers, and values in ASCII.
+_TOPIC, _REASONS = "pushgrid_topic", "pushgrid_reasons"
+_DEPTH = 1
+_SAFE = "/()"  # of ARM ids
+
+
+class BlobSummary(NamedTuple):
+    """
+    The ARM id of the topic whose events a blob has, and their number by reason.
+
+    With an empty *topic_id* the blob does not tell its topic.
+    """
+
+    topic_id: str
+    reasons: Mapping[str, int]
+
+    @property
+    def events(self) -> int:
+        return sum(self.reasons.values())
+
+    def to_metadata(self) -> dict[str, str]:
+        topic = {_TOPIC: quote(self.topic_id, safe=_SAFE)} if self.topic_id else {}
+        return topic | {_REASONS: dumps({**self.reasons})}
+
+    @classmethod
+    def from_metadata(cls, metadata: Mapping[str, str]) -> BlobSummary | None:
+        """Return the summary of a blob; ``None`` if it has none that can be read."""
+        found = {name.lower(): value for name, value in metadata.items()}
+        try:
+            reasons = strict_json.parse(found.get(_REASONS, "").encode(), max_depth=_DEPTH)
+        except (InvalidEvents, UnicodeEncodeError):
+            return None
+        if not isinstance(reasons, dict) or not all(map(_is_count, reasons.values())):
+            return None
+        return cls(unquote(found.get(_TOPIC, "")), reasons)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0

@@ -1,0 +1,107 @@
+"""
+Lists, shows and replays a blob; prints how far memory rises above idle, in MB.
+
+It runs in a process of its own. The blob is in the container that the environment variable
+``CONTAINER`` names, in the storage of which ``STORAGE`` has the connection string.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+
+from pushgrid.testing.deployment import Pushgrid
+from pushgrid.testing.memory import START
+from shared.adapters.storage.account import StorageAccount
+from shared.adapters.storage.blobs import StorageDeadLetters
+from shared.deadletter.reader import MAX_BLOB
+from shared.engine.ports import Listing
+from shared.subscriptions.subscription import DeadLetterDestination
+from testbed.arm import dead_letter_destination
+from tests.azure_dead_letters import ADDED, EVENT
+
+PATH = "CRM/2026/2/9/12/0.json"
+LETTER = json.dumps(EVENT | ADDED).encode()
+_HEAD = LETTER.removesuffix(b"}")
+_PAGES = 3  # that are shown
+_NEXT = re.compile(rb'"nextLink":"([^"]+)"')
+
+
+def _filled(head: bytes, part: bytes, tail: bytes) -> bytes:
+    return b"".join([head, part * ((MAX_BLOB - len(head) - len(tail)) // len(part)), tail])
+
+
+def _largest_events(part: bytes) -> bytes:
+    letter = b"".join([_HEAD, b',"data":[', part * (1_040_000 // len(part)), b"7]}"])
+    return b"".join([b"[", b",".join([letter] * (MAX_BLOB // (len(letter) + 1))), b"]"])
+
+
+SHAPES = {
+    "ordinary": lambda: b"[" + b",\n".join([LETTER] * 1000) + b"]",
+    "empty objects": lambda: _filled(b"[", b"{},", b"{}]"),
+    "one giant record": lambda: _filled(b"[" + _HEAD + b',"data":[', b"{},", b"{}]}]"),
+    "one giant string": lambda: _filled(b'["', "😀".encode(), b'"]'),
+    "deep nesting": lambda: b"".join([b"[" * (MAX_BLOB // 2), b"]" * (MAX_BLOB // 2)]),
+    "single record": lambda: _filled(_HEAD + b',"data":[', b"{},", b"{}]}"),
+    "largest events of objects": lambda: _largest_events(b'{"":{}},'),
+}
+
+
+def _memory(kind: str) -> int:
+    """Return the memory of this process, in MB: ``VmRSS`` now, ``VmHWM`` at most."""
+    found = re.search(rf"{kind}:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    assert found
+    return int(found[1]) * 1024 // 1_000_000
+
+
+def _get(pushgrid: Pushgrid, target: str) -> str:
+    """Read a page, and return the target of the next one."""
+    answer = pushgrid.http("GET", target, {"Authorization": f"Bearer {pushgrid.admin_key}"})
+    found = _NEXT.search(answer.body[-2000:])
+    return found[1].decode().removeprefix(pushgrid.url) if found else ""
+
+
+def main() -> None:
+    account = StorageAccount({"": os.environ["STORAGE"]})
+    storage = StorageDeadLetters(account, {"testing": account})
+
+    def listed(destination: DeadLetterDestination, folder: str) -> Listing:
+        """List as storage does, but with blobs that are older than the clock of the test."""
+        found = storage.list(destination, folder)
+        return Listing(found.folders, [each._replace(written_at=START) for each in found.blobs])
+
+    with ExitStack() as until_end:
+        pushgrid = Pushgrid(until_end)
+        pushgrid.dead_letters.list = listed  # type: ignore[method-assign]
+        pushgrid.dead_letters.read = storage.read  # type: ignore[method-assign]
+        container = os.environ["CONTAINER"]
+        destination = dead_letter_destination("testing", container)
+        crm = pushgrid.topic("orders").subscribe("crm", deadLetterDestination=destination)
+        pushgrid.advance(minutes=1)
+        version = "api-version=2025-02-15"
+        path = pushgrid.arm("GET", crm.path)["id"]
+        blobs = f"{path}/deadLetters?{version}"
+        records = f"{path}/deadLetters/records?{version}&blob={PATH}"
+        _get(pushgrid, blobs + "&since=2027-01-01")
+        _get(pushgrid, records.replace("0.json", "none.json"))
+        idle, risen = _memory("VmRSS"), {}
+        _get(pushgrid, blobs)
+        risen["list"] = _memory("VmHWM") - idle
+        for _ in range(_PAGES):
+            records = records and _get(pushgrid, records)
+        risen["show"] = _memory("VmHWM") - idle
+        to = {"topic": "orders", "subscription": "crm"}
+        wanted = {"container": container, "account": "testing", "to": to, "dryRun": True}
+        job = pushgrid.arm("POST", "replays", wanted)
+        pushgrid.advance(minutes=5)
+        risen["replay"] = _memory("VmHWM") - idle
+        job = pushgrid.arm("GET", f"replays/{job['id']}")
+        sys.stdout.write(json.dumps(risen | {"state": job["state"]}))
+
+
+if __name__ == "__main__":
+    main()
