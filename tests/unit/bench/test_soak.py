@@ -211,6 +211,8 @@ def test_the_ledger_counts_what_a_soak_must_have():
     ledger = published(*map(str, range(13)), to=["a", "b", "c", "d", "e"])
     ledger.send(event("big", text="x" * 70_000), ["a"])
     ledger.accept(["big"])
+    ledger.send(event("one message"), map(str, range(64)))
+    ledger.accept(["one message"])
     for size in (10, 11):
         ledger.receive("a", [event(str(number)) for number in range(size)], 200)
     ledger.saw(Occurrence.FILTERED, 3)
