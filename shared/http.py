@@ -119,12 +119,17 @@ class Failure(StrEnum):
 
 
 class NotAnswered(NamedTuple):
-    """The endpoint gave no usable answer. *detail* is for the operator's log only."""
+    """
+    The endpoint gave no usable answer. *detail* is for the operator's log only.
+
+    *status* is that of an answer which ended, or stopped, within its head; 0: not even that.
+    """
 
     failure: Failure
     detail: str
     seconds: float
     peer: Peer | None = None
+    status: int = 0
 
 
 Exchange = Answered | NotAnswered

@@ -31,7 +31,8 @@ class IdentityEndpoint(ThreadingHTTPServer):
     """
     Gives tokens for the user-assigned identity `CLIENT`; *asked* are the queries so far.
 
-    While *broken* it answers 500, while *hanging* not at all. *claims* change the tokens to come.
+    While *broken* it answers 500 with *retry_after*, while *hanging* not at all. *claims* change
+    the tokens to come.
     """
 
     daemon_threads = True
@@ -40,6 +41,7 @@ class IdentityEndpoint(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.asked: list[dict[str, str]] = []
         self.broken = False
+        self.retry_after = ""
         self.hanging = False
         self.claims: dict[str, object] = {}
 
@@ -80,6 +82,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _reply(self, status: HTTPStatus, document: Mapping[str, object]) -> None:
         body = json.dumps(document).encode()
         self.send_response(status)
+        if self.server.retry_after and status is HTTPStatus.INTERNAL_SERVER_ERROR:
+            self.send_header("Retry-After", self.server.retry_after)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
         with contextlib.suppress(ConnectionError):  # who waited may have left

@@ -13,13 +13,9 @@ _NAMES = {
     "managedidentityresourceid": ("managedIdentityResourceId", "resource_id"),
     "managedidentityobjectid": ("managedIdentityObjectId", "object_id"),
 }
-# Publishers wait for the token as well: seconds, where the library would take minutes.
-_LIMITS: dict[str, Any] = {
-    "connection_timeout": 5,
-    "read_timeout": 10,
-    "retry_total": 2,
-    "retry_read": 0,  # an endpoint that hung once has used up the time of all tries
-}
+# Publishers wait for the token as well: seconds, where the library would take minutes. Who asks for
+# it tries again; the library would wait as long as a Retry-After says.
+_LIMITS: dict[str, Any] = {"connection_timeout": 2, "read_timeout": 5, "retry_total": 0}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -17,11 +18,17 @@ STORED = (
 
 
 class Answer(NamedTuple):
-    """What the storage answers; nothing at all with status 0."""
+    """
+    What the storage answers; nothing at all with status 0.
+
+    *cut* is how many bytes of the answer it keeps back when it closes the connection.
+    """
 
     status: int
     code: str = ""
     body: bytes = b""
+    retry_after: str = ""
+    cut: int = 0
 
 
 class ScriptedStorage(ThreadingHTTPServer):
@@ -56,15 +63,20 @@ class Handler(BaseHTTPRequestHandler):
         if not answer.status:
             self.close_connection = True
             return
+        client, self.wfile = self.wfile, io.BytesIO()
         self.send_response(answer.status)
         if answer.code:
             self.send_header("x-ms-error-code", answer.code)
+        if answer.retry_after:
+            self.send_header("Retry-After", answer.retry_after)
         self.send_header("Content-Type", "application/xml")
         self.send_header("Content-Length", str(len(answer.body)))
         self.end_headers()
-        self.wfile.write(answer.body)
+        whole, self.wfile = self.wfile.getvalue() + answer.body, client
+        self.wfile.write(whole[: len(whole) - answer.cut])
+        self.close_connection = answer.cut > 0
 
-    do_GET = do_POST = do_PUT = do_DELETE = _answer  # noqa: N815
+    do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = _answer  # noqa: N815
 
     def log_message(self, *_: object) -> None:
         pass

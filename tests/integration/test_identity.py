@@ -10,6 +10,7 @@ from contextlib import closing
 
 import pytest
 from azure.core.exceptions import AzureError, ClientAuthenticationError, ServiceRequestError
+from azure.core.pipeline.transport import HttpTransport
 
 from devhost.queue.storage import RestQueue
 from devhost.storage.account import find_account
@@ -41,6 +42,7 @@ def storage(running: SecuredStorage, monkeypatch: pytest.MonkeyPatch) -> Iterato
         monkeypatch.setenv(name, value)
     yield running
     running.endpoint.broken = running.endpoint.hanging = False
+    running.endpoint.retry_after = ""
     running.endpoint.claims = {}
     while _pushers:
         _pushers.pop().close()
@@ -94,6 +96,20 @@ def test_an_identity_endpoint_that_is_down_is_an_outage_and_no_more(
     assert isinstance(cause, AzureError)
     setattr(storage.endpoint, fault, False)
     assert put_in_the_end(sender)
+
+
+def test_nobody_waits_as_long_as_an_identity_endpoint_asks_for(
+    storage: SecuredStorage, monkeypatch: pytest.MonkeyPatch
+):
+    slept: list[float] = []
+    monkeypatch.setattr(HttpTransport, "sleep", lambda _, seconds: slept.append(seconds))
+    storage.endpoint.broken, storage.endpoint.retry_after = True, "60"
+
+    cause_of(lambda: queues(storage.settings).put(Queue.WAITING, "text"))
+    with pytest.raises(StorageBusyError, match="no token"):
+        is_there_for_the_host(storage.settings)
+
+    assert sum(slept) < 16
 
 
 def test_an_identity_that_the_app_does_not_have_gets_no_token(storage: SecuredStorage):

@@ -142,7 +142,14 @@ def credential_for(
 
     @lru_cache(_MOST_TENANTS)
     def make(tenant: str) -> TokenCredential:
+        from azure.core.pipeline.policies import RetryPolicy
         from azure.identity import CertificateCredential, ClientSecretCredential
+
+        class Retries(RetryPolicy[Any, Any]):
+            """Tries again at once, and not when a Retry-After says: deliveries wait."""
+
+            def get_retry_after(self, response: Any) -> None:
+                pass
 
         for name in ("azure.identity", "msal"):
             logging.getLogger(name).setLevel(logging.WARNING)
@@ -150,6 +157,7 @@ def credential_for(
             "authority": authority,
             "disable_instance_discovery": True,
             "raw_response_hook": _raise_if_throttled,
+            "retry_policy_class": Retries,
         }
         if certificate:
             data = _certificate(certificate)

@@ -77,6 +77,12 @@ class Answer:
         said = _KEEP_FOR.search(self.headers.get("keep-alive", ""))
         return float(said[1]) if said else None
 
+    @property
+    def begun_status(self) -> int:
+        """The final status as far as the head has come; 0: not so far."""
+        status: int = self._parser.get_status_code()
+        return status if status >= _FIRST_FINAL else 0
+
     def feed(self, data: bytes) -> bool:
         """
         Take bytes that have arrived; return whether the status is known.
@@ -197,9 +203,14 @@ def await_head(connection: HttpConnection, answer: Answer, deadline: float) -> N
             not HTTP/1.
     """
     while not answer.status:
-        data = connection.receive(deadline)
+        try:
+            data = connection.receive(deadline)
+        except NoAnswer as broken:
+            broken.status = answer.begun_status
+            raise
         if not data:
-            raise NoAnswer(Failure.SOCKET, "closed before a complete response head")
+            detail = "closed before a complete response head"
+            raise NoAnswer(Failure.SOCKET, detail, answer.begun_status)
         answer.feed(data)
 
 

@@ -24,10 +24,11 @@ Take = Callable[[bytes], bool]
 class NoAnswer(Exception):
     """An exchange has failed; the sender returns it as a value."""
 
-    def __init__(self, failure: Failure, detail: str) -> None:
+    def __init__(self, failure: Failure, detail: str, status: int = 0) -> None:
         super().__init__(detail)
         self.failure = failure
         self.detail = detail
+        self.status = status
 
 
 class HttpConnection:

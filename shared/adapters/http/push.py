@@ -88,7 +88,8 @@ class HttpPusher:
             call = _Call(target, data, timeout.total_seconds(), late, request.wants_body)
             return self._examine(call) if request.examines_peer else self._exchange(call)
         except NoAnswer as none:
-            return NotAnswered(none.failure, none.detail, awake_seconds() - begun)
+            seconds = awake_seconds() - begun
+            return NotAnswered(none.failure, none.detail, seconds, status=none.status)
         except OSError as error:
             return NotAnswered(failed(error).failure, str(error), awake_seconds() - begun)
         except MemoryError as error:

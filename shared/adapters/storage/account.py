@@ -1,4 +1,4 @@
-"""Makes the clients of the storage account, with one pool of connections and short retries."""
+"""Makes the clients of the storage account, with one pool of connections and bounded retries."""
 
 from __future__ import annotations
 
@@ -12,20 +12,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from shared.adapters.storage.connection import Service, StorageConnection
 
 if TYPE_CHECKING:
-    from azure.core.pipeline.transport import (
-        HttpRequest,
-        HttpResponse,
-        HttpTransport,
-        RequestsTransport,
-    )
+    from azure.core.pipeline.transport import HttpRequest, HttpResponse, HttpTransport
     from azure.data.tables import TableClient, TableServiceClient
     from azure.storage.blob import BlobServiceClient, ContainerClient
     from azure.storage.queue import QueueClient, QueueServiceClient
 
+    from shared.adapters.storage.bounded_retry import BoundedRetry, BoundedTransport
+
 PAYLOADS = "payloads"
 POISON = "poison"
-CONNECT_SECONDS = 5
-READ_SECONDS = 10
 CONNECTIONS = 64
 
 T = TypeVar("T")
@@ -76,15 +71,17 @@ class StorageAccount:
         def make() -> Pipeline[HttpRequest, HttpResponse]:
             # A pipeline chains its policies, so none can be in two.
             authorization = copy(self._queues()._credential_policy)  # noqa: SLF001 - no other name
-            return Pipeline(transport, [_short_retries(), authorization])
+            return Pipeline(transport, [_retries(hangs=1), authorization])
 
-        pipeline = self._once("message pipeline", make)
-        return pipeline.run(request, read_timeout=READ_SECONDS).http_response
+        return self._once("message pipeline", make).run(request).http_response
 
     def table(self, name: str) -> TableClient:
         """Return the client of the app's table *name*."""
+        from azure.data.tables import TableClient
+
         return self._once(
-            f"table {name}", lambda: self._tables().get_table_client(self._prefix + name)
+            f"table {name}",
+            lambda: self._table_client(TableClient, table_name=self._prefix + name),
         )
 
     def tables_named(self, beginning: str) -> list[str]:
@@ -105,52 +102,60 @@ class StorageAccount:
     def _queues(self) -> QueueServiceClient:
         from azure.storage.queue import QueueServiceClient
 
-        return self._once("queues", lambda: self._client(QueueServiceClient, Service.QUEUE))
+        return self._once(
+            "queues",
+            lambda: self._connection.client(
+                QueueServiceClient,
+                Service.QUEUE,
+                transport=self._transport(),
+                retry_policy=_retries(hangs=0),  # A message that was changed has a new receipt.
+            ),
+        )
 
     def _blobs(self) -> BlobServiceClient:
         from azure.storage.blob import BlobServiceClient
 
-        return self._once("blobs", lambda: self._client(BlobServiceClient, Service.BLOB))
-
-    def _client(self, kind: type[T], service: Service) -> T:
-        return self._connection.client(
-            kind, service, transport=self._transport(), retry_policy=_short_retries()
+        return self._once(
+            "blobs",
+            lambda: self._connection.client(
+                BlobServiceClient,
+                Service.BLOB,
+                transport=self._transport(),
+                retry_policy=_retries(hangs=1),  # A blob that is written again is the same.
+            ),
         )
 
     def _tables(self) -> TableServiceClient:
         from azure.data.tables import TableServiceClient
 
-        return self._once(
-            "tables",
-            lambda: self._connection.client(
-                TableServiceClient,
-                Service.TABLE,
-                transport=self._transport(),
-                retry_total=2,
-                retry_connect=1,
-                retry_read=1,
-                retry_backoff_factor=0.5,
-                timeout=READ_SECONDS,  # of all tries: one that hung is the last
-            ),
+        return self._once("tables", lambda: self._table_client(TableServiceClient))
+
+    def _table_client(self, kind: type[T], **names: str) -> T:
+        return self._connection.client(
+            kind,
+            Service.TABLE,
+            transport=self._transport(),
+            per_call_policies=[_retries(hangs=0)],
+            retry_total=0,  # by the SDK's policy, which can't be replaced
+            **names,
         )
 
-    def _transport(self) -> RequestsTransport:
-        def make() -> RequestsTransport:
+    def _transport(self) -> BoundedTransport:
+        def make() -> BoundedTransport:
             import requests
-            from azure.core.pipeline.transport import RequestsTransport
             from requests.adapters import HTTPAdapter
+
+            from shared.adapters.storage.bounded_retry import BoundedTransport
 
             session = requests.Session()
             session.trust_env = False  # no proxies, and the environment is not read per request
             session.mount("https://", HTTPAdapter(CONNECTIONS, CONNECTIONS))
             session.mount("http://", HTTPAdapter(CONNECTIONS, CONNECTIONS))
-            return RequestsTransport(
+            return BoundedTransport(
                 session=session,
                 session_owner=False,
                 # What the session would ask for at each request.
                 connection_verify=os.environ.get("REQUESTS_CA_BUNDLE") or True,
-                connection_timeout=CONNECT_SECONDS,
-                read_timeout=READ_SECONDS,
             )
 
         return self._once("transport", make)
@@ -165,29 +170,7 @@ class StorageAccount:
         return made
 
 
-def _short_retries() -> Any:
-    """
-    Return how often queues and blobs are tried, briefly, since publishers wait for the answer.
+def _retries(*, hangs: int) -> BoundedRetry:
+    from shared.adapters.storage.bounded_retry import BoundedRetry
 
-    At most three tries about a second apart, two where connecting fails: 16 seconds at the worst. A
-    try that ended in a read timeout is the last: a storage that hangs once has used up the time of
-    all three.
-    """
-    from azure.core.exceptions import ServiceResponseTimeoutError
-    from azure.storage.queue import ExponentialRetry
-
-    class ShortRetries(ExponentialRetry):
-        def increment(
-            self, settings: Any, request: Any, response: Any = None, error: Any = None
-        ) -> bool:
-            if isinstance(error, ServiceResponseTimeoutError):
-                return False
-            is_tried_again = super().increment(settings, request, response, error)
-            if is_tried_again and response is not None:
-                # The SDK forgets the answer to a download, and with it the open connection.
-                response.internal_response.close()
-            return is_tried_again
-
-    return ShortRetries(
-        initial_backoff=1, increment_base=1, random_jitter_range=1, retry_total=2, retry_connect=1
-    )
+    return BoundedRetry(hangs=hangs)

@@ -17,6 +17,7 @@ from shared.adapters.storage.attempt_rows import (
 )
 from shared.adapters.storage.day_tables import NO_TABLE, DayTables
 from shared.adapters.storage.errors import create_if_missing, none_if_code, storage_errors
+from shared.adapters.storage.limits import LIMIT
 from shared.clip import clip
 from shared.clock import Clock
 from shared.delivery.attempt_record import AttemptRecord
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from azure.data.tables import TableClient
 
 MAX_ROWS = 100  # of one transaction, all of one partition
-WRITE_SECONDS = 3  # for a transaction and its one repetition
+WRITE_SECONDS = 3.0  # of a transaction with its repetitions
 
 Row = dict[str, Any]
 
@@ -87,12 +88,7 @@ def _keys(row: Row) -> tuple[str, str]:
 def _write(client: TableClient, rows: Sequence[Row]) -> None:
     from azure.data.tables import UpdateMode
 
-    limits: dict[str, Any] = {
-        "timeout": WRITE_SECONDS,
-        "read_timeout": WRITE_SECONDS,
-        "retry_total": 1,
-        "retry_on_methods": frozenset({"POST"}),  # the same again does no harm
-    }
+    limits: dict[str, Any] = {LIMIT: WRITE_SECONDS}
 
     def write() -> object:
         operations = [("upsert", row, {"mode": UpdateMode.REPLACE}) for row in rows]

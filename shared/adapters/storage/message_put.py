@@ -19,11 +19,13 @@ from azure.core.exceptions import (
 from azure.core.pipeline.transport import HttpRequest, HttpResponse, HttpTransport
 
 from shared.adapters.storage.account import StorageAccount
+from shared.adapters.storage.limits import READ_SECONDS, seconds_left
 from shared.engine.ports import Receipt
 from shared.http import Answered, Exchange, Failure, OutboundRequest
 
 _CREATED = 201
 _UNAUTHORIZED = (401, 403)
+NO_RECEIPT = Receipt(("", ""))  # of a message that is stored, as far as the status says
 _STORED = re.compile(rb"<MessageId>([^<]+)<.*<PopReceipt>([^<]+)<", re.DOTALL)
 
 Send = Callable[[OutboundRequest, timedelta], Exchange]
@@ -48,6 +50,8 @@ class MessagePut:
         """
         Put *text*, which must be legal XML; *hidden* and *expires* are seconds.
 
+        The status 201 counts, whatever comes of the rest of the answer.
+
         Raises:
             AzureError: as the SDK's client does, with ``error_code`` if storage refuses.
         """
@@ -66,10 +70,8 @@ class MessagePut:
         answer = self._account.send_to_queues(request, self._transport)
         if answer.status_code != _CREATED:
             raise _refusal(answer)
-        stored = _STORED.search(answer.body())
-        if stored is None:
-            raise ServiceResponseError("the answer is not a queue service's")
-        return Receipt((stored[1].decode(), stored[2].decode()))
+        receipt = _STORED.search(answer.body())  # The rest of the answer may have been cut off.
+        return Receipt((receipt[1].decode(), receipt[2].decode())) if receipt else NO_RECEIPT
 
 
 class _Transport(HttpTransport[HttpRequest, HttpResponse]):
@@ -83,9 +85,13 @@ class _Transport(HttpTransport[HttpRequest, HttpResponse]):
         headers.pop("Content-Length", None)  # signed here, written by the sender
         body: Any = request.body  # bytes, as it was set
         call = OutboundRequest(request.method, request.url, headers, body, wants_body=True)
-        answer = self._send(call, timedelta(seconds=options["read_timeout"]))
+        # The sender takes as long to connect, and then again until the answer is complete.
+        timeout = min(READ_SECONDS, seconds_left(options) / 2)
+        answer = self._send(call, timedelta(seconds=timeout))
         if isinstance(answer, Answered):
             return _Response(request, answer)
+        if answer.status:
+            return _Response(request, Answered(answer.status, {}, b"", answer.seconds))
         if answer.failure is Failure.TIMED_OUT:
             raise ServiceResponseTimeoutError(answer.detail)
         if answer.failure is Failure.SOCKET:

@@ -12,6 +12,7 @@ from azure.core.exceptions import HttpResponseError
 from shared.adapters.storage.account import StorageAccount
 from shared.adapters.storage.day_tables import NO_TABLE, DayTables
 from shared.adapters.storage.errors import create_if_missing, has_code, none_if_code, storage_errors
+from shared.adapters.storage.limits import LIMIT
 from shared.adapters.storage.metric_rows import (
     HOURS,
     MINUTES,
@@ -33,13 +34,8 @@ if TYPE_CHECKING:
     from azure.data.tables import TableClient
 
 MAX_ROWS = 100  # of one transaction
-WRITE_SECONDS = 3
-_QUICK: dict[str, Any] = {
-    "timeout": WRITE_SECONDS,
-    "read_timeout": WRITE_SECONDS,
-    "retry_total": 1,
-    "retry_on_methods": frozenset({"POST", "PUT"}),  # the same again does no harm
-}
+WRITE_SECONDS = 3.0
+_QUICK: dict[str, Any] = {LIMIT: WRITE_SECONDS}
 _NEXT_MINUTE = timedelta(seconds=60, microseconds=-1)  # rounds up
 _CHANGED = ("UpdateConditionNotSatisfied", "EntityAlreadyExists", "ResourceNotFound")
 

@@ -12,7 +12,7 @@ from typing import cast
 
 from shared.adapters.storage.account import StorageAccount
 from shared.adapters.storage.errors import create_if_missing, none_if_code, storage_errors
-from shared.adapters.storage.message_put import MessagePut, Send
+from shared.adapters.storage.message_put import NO_RECEIPT, MessagePut, Send
 from shared.engine.ports import Backlog, Peeked, Queue, Receipt, Received
 from shared.errors import StorageUnavailable
 
@@ -84,6 +84,8 @@ class StorageQueues:
         return None
 
     def take_back(self, queue: Queue, receipt: Receipt) -> bool:
+        if receipt == NO_RECEIPT:
+            return False
         client = self._account.queue(queue)
         identity, pop_receipt = _handle(receipt)
 
@@ -97,6 +99,8 @@ class StorageQueues:
     def replace(
         self, queue: Queue, receipt: Receipt, text: str, visible_in: timedelta
     ) -> Receipt | None:
+        if receipt == NO_RECEIPT:
+            return None
         client = self._account.queue(queue)
         identity, pop_receipt = _handle(receipt)
         seconds = whole_seconds(visible_in)

@@ -60,7 +60,8 @@ class Sender(Protocol):
 
     def take_back(self, queue: Queue, receipt: Receipt) -> bool:
         """
-        Delete a message that was put; return ``False`` if it was received meanwhile.
+        Delete a message that was put; return ``False`` if it was received meanwhile, or if storage
+        stored it without saying how to delete it.
 
         Raises:
             StorageUnavailable: it may or may not be deleted.
@@ -72,7 +73,7 @@ class Sender(Protocol):
         """
         Replace a message that was put, and hide it for *visible_in*; return the new receipt.
 
-        ``None`` if it was received meanwhile; then it is unchanged.
+        ``None`` where ``take_back`` returns ``False``; then it is unchanged.
 
         Raises:
             StorageUnavailable: it may or may not be changed.

@@ -19,7 +19,7 @@ class Entra(ThreadingHTTPServer):
     """
     Answers as the token endpoint of Entra ID does; *refusal* is what it refuses with.
 
-    Tokens are valid for *seconds*.
+    Tokens are valid for *seconds*. Who is not refused for good is asked to come back in a minute.
     """
 
     daemon_threads = True
@@ -69,6 +69,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _reply(self, status: int, document: Any) -> None:
         body = json.dumps(document).encode()
         self.send_response(status)
+        if status not in (200, 401):
+            self.send_header("Retry-After", "60")
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()

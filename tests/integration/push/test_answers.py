@@ -9,7 +9,7 @@ import pytest
 
 from shared.adapters.http import push as sender
 from shared.adapters.http.push import HttpPusher
-from shared.http import Failure
+from shared.http import Failure, NotAnswered
 from tests.integration.push.scripted import (
     EMPTY,
     OK,
@@ -289,6 +289,36 @@ def test_doubtful_framing_costs_the_connection_only(pusher: HttpPusher, answer: 
 
         assert [each.status for each in outcomes] == [int(answer[9:12])] * 2
         assert server.connections == 2
+
+
+@pytest.mark.parametrize("end", ["closed", "reset"])
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\nX: y", 201),
+        (b"HTTP/1.1 503 Busy\r\n", 503),
+        (b"HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 2", 0),
+        (b"HTTP/1.1 102 Processing\r\n\r\n", 0),
+        (b"HTTP/1.1 20", 0),
+        (b"", 0),
+    ],
+)
+def test_a_head_that_is_cut_off_is_no_answer_but_its_status_is_known(
+    pusher: HttpPusher, sent: bytes, status: int, end: str
+) -> None:
+    def script(peer: Peer) -> None:
+        peer.read()
+        peer.send(sent)
+        if end == "reset":
+            peer.stopped.wait(0.2)
+            peer.reset()
+
+    with Server(script) as server:
+        none = push(pusher, server.url)
+
+    assert failure_of(none) is Failure.SOCKET
+    assert isinstance(none, NotAnswered)
+    assert none.status == status
 
 
 def test_headers_before_a_fault_are_used(pusher: HttpPusher) -> None:

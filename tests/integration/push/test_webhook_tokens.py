@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from azure.core.pipeline.transport import HttpTransport
 
 from pushgrid.testing.memory import FakeClock, ScriptedPusher
 from shared.adapters.entra.webhook_tokens import TokenPusher, WebhookTokens, credential_for
@@ -122,11 +123,17 @@ def test_an_entra_id_that_is_away_is_an_outcome_too(entra: Entra) -> None:
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
-def test_an_entra_id_that_can_not_answer_now_has_refused_nothing(entra: Entra, status: int) -> None:
+def test_an_entra_id_that_can_not_answer_now_has_refused_nothing(
+    entra: Entra, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The push waited as long as the answer said."""
+    slept: list[float] = []
+    monkeypatch.setattr(HttpTransport, "sleep", lambda _, seconds: slept.append(seconds))
     world = World(entra)
     entra.refusal, entra.status = "Try again later.", status
 
     assert failure_of(world.pusher.send(REQUEST, TIMEOUT)) is Failure.NO_AUTHORITY
+    assert sum(slept) < 10
 
 
 @pytest.mark.parametrize("form", ["pem", "pkcs12"])

@@ -1,0 +1,147 @@
+"""How long a request to storage takes, on a driven clock, whatever happens to its tries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from azure.core.exceptions import (
+    AzureError,
+    ClientAuthenticationError,
+    ServiceRequestError,
+    ServiceResponseError,
+    ServiceResponseTimeoutError,
+)
+from azure.core.pipeline import Pipeline
+from azure.core.pipeline.transport import HttpRequest, HttpTransport
+
+from shared.adapters.storage import bounded_retry, limits
+from shared.adapters.storage.bounded_retry import BoundedRetry
+from shared.adapters.storage.limits import LIMIT, LIMIT_SECONDS, seconds_left
+
+Fate = Callable[[float], tuple[float, Exception | int]]  # of a try: its seconds, and its end
+
+FATES: dict[str, Fate] = {
+    "quick error": lambda _: (0.01, 503),
+    "slow error": lambda left: (min(9.9, left), 503),
+    "error at the end": lambda left: (left, 500),
+    "hangs": lambda left: (min(10.0, left), ServiceResponseTimeoutError("hangs")),
+    "no connection": lambda left: (min(5.0, left), ServiceRequestError("refused")),
+    "reset": lambda left: (min(3.0, left), ServiceResponseError("reset")),
+    "no token": lambda _: (7.0, ClientAuthenticationError("no token")),
+}
+
+
+class Storage(HttpTransport[Any, Any]):
+    """A transport on its own clock; each try has the next of *fates*, the last one repeats."""
+
+    def __init__(self, *fates: Fate) -> None:
+        self.fates = fates
+        self.now = 0.0
+        self.tries = 0
+
+    def send(self, request: Any, **options: Any) -> Any:  # noqa: ARG002 - the transport's
+        fate = self.fates[min(self.tries, len(self.fates) - 1)]
+        self.tries += 1
+        seconds, end = fate(seconds_left(options))
+        self.now += seconds
+        if isinstance(end, Exception):
+            raise end
+        answer = type("Answer", (), {"status_code": end, "headers": {"Retry-After": "60"}})()
+        answer.internal_response = type("Raw", (), {"close": staticmethod(lambda: None)})
+        return answer
+
+    def sleep(self, duration: float) -> None:
+        self.now += duration
+
+    def open(self) -> None:
+        """Do nothing."""
+
+    def close(self) -> None:
+        """Do nothing."""
+
+    def __exit__(self, *_: object) -> None:
+        """Do nothing."""
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[Storage]:
+    """Give the list to which a test adds the storage whose clock counts."""
+    storages: list[Storage] = []
+    for module in (bounded_retry, limits):
+        monkeypatch.setattr(module, "awake_seconds", lambda: storages[-1].now)
+    return storages
+
+
+def status_of(storage: Storage, hangs: int, **options: Any) -> int | None:
+    """Send a request; return the status of its answer, or ``None``."""
+    pipeline = Pipeline(storage, [BoundedRetry(hangs=hangs)])
+    try:
+        answer = pipeline.run(HttpRequest("GET", "http://acc/"), **options)
+    except AzureError:
+        return None
+    return int(answer.http_response.status_code)
+
+
+@pytest.mark.parametrize("hangs", [0, 1])
+@pytest.mark.parametrize(
+    ("first", "second"),
+    # A token comes first: later tries have one.
+    [(one, two) for one in FATES for two in FATES if two != "no token" or one == two],
+)
+@pytest.mark.parametrize("pause", [min, max], ids=["no pause", "longest pause"])
+def test_no_request_takes_longer_than_its_limit(
+    clock: list[Storage],
+    first: str,
+    second: str,
+    hangs: int,
+    pause: Callable[[float, float], float],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("random.uniform", pause)
+    storage = Storage(FATES[first], FATES[second])
+    clock.append(storage)
+
+    assert status_of(storage, hangs) in (None, 500, 503)
+
+    assert storage.now <= LIMIT_SECONDS
+    assert storage.tries <= bounded_retry.TRIES
+
+
+def test_a_request_may_have_another_limit(clock: list[Storage]) -> None:
+    storage = Storage(FATES["error at the end"])
+    clock.append(storage)
+
+    assert status_of(storage, 1, **{LIMIT: 3.0}) == 500
+    assert (storage.now, storage.tries) == (3.0, 1)
+
+
+@pytest.mark.parametrize(
+    ("fate", "hangs", "tries"),
+    [
+        ("quick error", 0, 3),
+        ("hangs", 0, 1),
+        ("hangs", 1, 2),
+        ("reset", 0, 3),
+        ("no token", 0, 2),
+    ],
+)
+def test_how_often_a_request_is_tried(
+    clock: list[Storage], fate: str, hangs: int, tries: int
+) -> None:
+    storage = Storage(FATES[fate])
+    clock.append(storage)
+
+    status_of(storage, hangs)
+
+    assert storage.tries == tries
+
+
+@pytest.mark.parametrize("status", [200, 201, 304, 400, 403, 404, 409, 412, 501, 505])
+def test_what_lasts_is_not_repeated(clock: list[Storage], status: int) -> None:
+    storage = Storage(lambda _: (0.0, status))
+    clock.append(storage)
+
+    assert status_of(storage, 1) == status
+    assert storage.tries == 1
